@@ -1,0 +1,31 @@
+# How everything is compiled: warnings, sanitizers, and what makes a rebuild quick.
+
+find_program(TIDEGATE_CCACHE ccache)
+if(TIDEGATE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    # Precompiled headers hide behind macros and times; without this ccache never hits.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+        ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+        ${TIDEGATE_CCACHE})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+        add_compile_options(-fpch-preprocess)
+    endif()
+endif()
+
+find_program(TIDEGATE_MOLD mold)
+if(TIDEGATE_MOLD)
+    add_link_options(-fuse-ld=mold)
+endif()
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+    -Wcast-align -Woverloaded-virtual -fstack-protector-strong)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # False alarms of GCC 12 inside coroutine frames and inlined library code.
+    add_compile_options(-Wno-maybe-uninitialized -Wno-mismatched-new-delete)
+endif()
+if(TIDEGATE_WERROR)
+    add_compile_options(-Werror)
+endif()
+if(TIDEGATE_SANITIZE)
+    add_compile_options(-fsanitize=${TIDEGATE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    add_link_options(-fsanitize=${TIDEGATE_SANITIZE})
+endif()

@@ -1,0 +1,44 @@
+// IP addresses and networks as values with one spelling each.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tidegate {
+
+// An IPv4 or IPv6 address. IPv4-mapped IPv6 is IPv4. A zone is kept apart from the bits.
+struct IpAddress {
+    std::array<std::uint8_t, 16> bytes{};  // IPv4 in the first four
+    bool v4 = true;
+
+    bool operator==(const IpAddress&) const = default;
+    // 0.0.0.0 and :: name nobody.
+    bool is_unspecified() const;
+    // RFC 5952 for IPv6.
+    std::string to_string() const;
+    // Appends to_string() without allocating when `out` has room.
+    void append_to(std::string& out) const;
+};
+
+// Strict: four decimal numbers without leading zeros, or RFC 4291 text; no port, no brackets, no
+// zone. IPv4-mapped IPv6 gives IPv4.
+std::optional<IpAddress> parse_ip(std::string_view text);
+
+struct IpNetwork {
+    IpAddress address;
+    int prefix = 32;  // 0..32 for IPv4, 0..128 for IPv6
+
+    bool contains(const IpAddress& ip) const;
+};
+
+// `10.0.0.0/8`, or a single address. Bits beyond the prefix must be zero.
+std::optional<IpNetwork> parse_network(std::string_view text);
+
+// The first `prefix` bits of an IPv6 address, the rest zero; IPv4 as it is.
+IpAddress masked(const IpAddress& ip, int prefix);
+
+}  // namespace tidegate

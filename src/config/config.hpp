@@ -1,0 +1,186 @@
+// The whole configuration as one immutable value: read once, shared by all threads, swapped whole.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/ip.hpp"
+#include "identity/client_ip.hpp"
+#include "identity/user.hpp"
+#include "limit/policy.hpp"
+#include "routing/router.hpp"
+
+namespace tidegate::config {
+
+using std::chrono::milliseconds;
+
+// Where a socket listens or connects: `host:port`, or a path for `unix:`.
+struct Address {
+    std::string host;  // an IP address or a name; brackets removed
+    std::uint16_t port = 0;
+    std::string unix_path;  // set: host and port are not
+
+    bool is_unix() const { return !unix_path.empty(); }
+    std::string to_string() const;  // `127.0.0.1:80`, `[::1]:80`, `unix:/run/x.sock`
+};
+
+struct Listen {
+    Address address;
+    bool trusted = false;  // a Unix socket whose peers may be believed about whom they speak for
+};
+
+struct Admin {
+    Address address;
+    std::string token;  // empty: none
+};
+
+struct MemoryStoreSettings {
+    std::size_t max_keys = 1'000'000;
+    bool deny_when_full = false;  // on_full: deny
+};
+
+struct RedisSettings {
+    Address address;
+    std::string username;
+    std::string password;
+    int database = 0;
+    milliseconds timeout{100};  // one decision, connecting included
+    std::size_t max_in_flight = 10'000;  // a worker
+    std::string key_prefix = "tg:";
+    bool local_clock = false;  // clock: local
+    int breaker_failures = 5;
+    milliseconds probe_every{1'000};
+};
+
+using StoreSettings = std::variant<MemoryStoreSettings, RedisSettings>;
+
+struct Forwarding {
+    bool x_forwarded = true;
+    bool forwarded = false;
+    bool via = true;
+    bool preserve_host = true;  // host: preserve; else the upstream server's own authority
+};
+
+struct UpstreamServer {
+    Address address;
+    int weight = 1;         // 1..1000
+    std::string authority;  // for Host when it is not preserved
+};
+
+struct Upstream {
+    std::string name;
+    std::vector<UpstreamServer> servers;  // at least one
+    std::size_t max_connections = 512;    // totals of the process
+    std::size_t idle_connections = 64;
+    milliseconds resolve_every{30'000};
+    milliseconds connect_timeout{2'000};
+    milliseconds response_timeout{30'000};
+    milliseconds idle_timeout{60'000};
+    int retries = 1;
+};
+
+struct Route {
+    std::string name;  // unique
+    std::size_t upstream = 0;  // position in Config::upstreams
+    std::int64_t cost = 1;
+    // default_policies, then its own; none twice. Point into Config::policies.
+    std::vector<const limit::Policy*> policies;
+};
+
+struct Response {
+    int status = 429;
+    bool ratelimit_fields = true;    // RateLimit-Policy and RateLimit
+    bool retry_after_field = true;
+    bool x_ratelimit_fields = false;
+    // body: {content_type: ..., text: ...}; empty content type: problem details
+    std::string content_type;
+    std::string text;  // {retry_after} {limit} {policy} are filled in
+};
+
+struct RequestBounds {
+    static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+
+    std::size_t header_bytes = 32 * 1024;
+    std::size_t headers = 100;
+    std::size_t uri_bytes = 8 * 1024;
+    std::uint64_t body_bytes = kUnlimited;
+};
+
+struct Connections {
+    std::size_t max = 20'000;
+};
+
+struct Timeouts {
+    milliseconds request_head{10'000};
+    milliseconds request_body{30'000};
+    milliseconds client_write{30'000};
+    milliseconds client_idle{60'000};
+    milliseconds drain{30'000};
+    milliseconds shutdown_delay{0};
+};
+
+enum class LogLevel : std::uint8_t { debug, info, warn, error };
+
+struct Log {
+    std::string access_path = "-";  // "-": standard output; empty: off
+    bool access_json = true;        // format: json | text
+    double sample = 1.0;            // 0..1
+    LogLevel level = LogLevel::info;
+};
+
+struct Config {
+    std::vector<Listen> listen;
+    std::optional<Admin> admin;
+    unsigned threads = 0;  // 0: one for each core we may use
+    StoreSettings store;
+    std::optional<int> replicas;  // how many Tidegates share the store; unset: auto
+    identity::ClientIpSettings client_ip;
+    std::vector<identity::UserHeader> user;
+    Forwarding forwarding;
+    std::vector<Upstream> upstreams;
+    std::vector<std::unique_ptr<const limit::Policy>> policies;
+    std::vector<Route> routes;
+    routing::Router router;  // its positions are those of `routes`
+    Response response;
+    RequestBounds limits_on_requests;
+    Connections connections;
+    Timeouts timeouts;
+    Log log;
+};
+
+// `line` and `column` count from 1; 0 when the fault has no place in the file.
+struct Diagnostic {
+    std::string file;
+    int line = 0;
+    int column = 0;
+    std::string message;
+
+    std::string to_string() const;  // `file:line:column: message`
+};
+
+struct Loaded {
+    std::shared_ptr<const Config> config;  // null when there is an error
+    std::vector<Diagnostic> errors;        // every fault found, in the order of the file
+    std::vector<Diagnostic> warnings;
+};
+
+// Looks up an environment variable; a parameter so that tests need no real one.
+using Environment = std::optional<std::string> (*)(std::string_view name);
+std::optional<std::string> process_environment(std::string_view name);
+
+// Reads `path`. Paths inside the file are relative to its folder. Start-up only: blocks.
+Loaded load_file(const std::string& path, Environment environment = process_environment);
+// The same for text in memory; `name` stands for the file in messages.
+Loaded load_text(std::string_view text, const std::string& name,
+                 Environment environment = process_environment);
+
+}  // namespace tidegate::config

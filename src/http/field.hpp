@@ -1,0 +1,60 @@
+// Header fields as views into the bytes they were read from, and the names we know.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace tidegate::http {
+
+// Fields that some part of Tidegate acts upon; all others are passed on as `other`.
+enum class FieldName : std::uint8_t {
+    other,
+    connection,
+    content_length,
+    content_type,
+    date,
+    expect,
+    forwarded,
+    host,
+    keep_alive,
+    proxy_authenticate,
+    proxy_authorization,
+    proxy_connection,
+    ratelimit,
+    ratelimit_limit,
+    ratelimit_policy,
+    ratelimit_remaining,
+    ratelimit_reset,
+    retry_after,
+    server,
+    te,
+    trailer,
+    transfer_encoding,
+    upgrade,
+    via,
+    x_forwarded_for,
+    x_forwarded_host,
+    x_forwarded_port,
+    x_forwarded_proto,
+    x_real_ip,
+    x_request_id,
+};
+
+struct Field {
+    FieldName id = FieldName::other;
+    std::string_view name;   // as it was written
+    std::string_view value;  // without white space around it
+};
+
+using Fields = std::vector<Field>;
+
+// ASCII only, as field names are compared (RFC 9110 section 5.1).
+bool equal_ignoring_case(std::string_view a, std::string_view b);
+
+FieldName field_name(std::string_view name);
+
+// The value of the only field of that name; empty if there is none or more than one.
+std::string_view single_value(const Fields& fields, std::string_view name);
+
+}  // namespace tidegate::http

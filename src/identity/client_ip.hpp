@@ -1,0 +1,37 @@
+// Who is at the other end: the peer, or whom trusted proxies say they speak for. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ip.hpp"
+#include "http/field.hpp"
+
+namespace tidegate::identity {
+
+struct ClientIpSettings {
+    enum class Source : std::uint8_t { x_forwarded_for, forwarded, single };
+
+    std::vector<IpNetwork> trusted_proxies;  // empty: forwarding fields are not believed
+    Source source = Source::x_forwarded_for;
+    std::string single_field;               // for `single`: the field's name, in lower case
+    std::vector<int> ipv6_prefixes{64};     // each makes an identifier of its own
+
+    bool trusts(const IpAddress& peer) const;
+};
+
+// The connection's other end. A Unix socket has no address and is trusted only if its listener
+// says so.
+struct Peer {
+    std::optional<IpAddress> address;
+    bool trusted = false;  // may be believed about whom it forwards for
+};
+
+// The client's address: the peer's own unless the peer is trusted; then the chain is walked from
+// the right, stopping at the first hop that is not trusted or cannot be read (then the last good
+// one). Nothing when nobody can be named (an untrusted Unix peer, 0.0.0.0, ::).
+std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fields,
+                                        const ClientIpSettings& settings);
+
+}  // namespace tidegate::identity

@@ -1,0 +1,24 @@
+// Which authenticated user a request speaks for. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/field.hpp"
+#include "identity/client_ip.hpp"
+
+namespace tidegate::identity {
+
+// `identity.user: - header: {name: x-user-id, from: trusted_proxies}`
+struct UserHeader {
+    std::string name;  // lower case
+};
+
+// The user named by the first method that finds one; absent when none does. A field from a peer
+// that is not trusted is not looked at. An empty value, or the field twice, is absent.
+std::optional<std::string_view> user_of(const Peer& peer, const http::Fields& fields,
+                                        const std::vector<UserHeader>& methods);
+
+}  // namespace tidegate::identity

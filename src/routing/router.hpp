@@ -1,0 +1,63 @@
+// Which route a request takes: the first match in the order written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "http/field.hpp"
+#include "routing/route.hpp"
+
+namespace tidegate::routing {
+
+struct RequestLine {
+    std::string_view method;
+    std::string_view path;  // as sent, without query; begins with `/`, or is `*`
+    std::string_view host;  // as sent, port and all
+    const http::Fields* fields = nullptr;
+};
+
+enum class MatchOutcome : std::uint8_t {
+    matched,
+    no_route,        // 404
+    bad_path,        // 400: a malformed `%`, or `%00`
+    ambiguous_path,  // 400: readings of the path name different routes or captures
+};
+
+struct Matched {
+    MatchOutcome outcome = MatchOutcome::no_route;
+    std::size_t route = 0;  // position in the order written
+};
+
+// Immutable after construction: any thread. Cost does not grow with the number of routes beyond
+// the candidates that share a first segment.
+class Router {
+  public:
+    Router();
+    ~Router();
+    Router(Router&&) noexcept;
+    Router& operator=(Router&&) noexcept;
+
+    // Adds a route after those already there, or says what is wrong with its pattern.
+    Result<void, std::string> add(const Match& match);
+
+    // The upstream gets the original bytes, so a path that could be read in two ways must not
+    // choose its limits: it is matched as sent, decoded once with dot segments removed, and with
+    // `%2F`, `%5C`, `\`, `//` and `;...` read as a lenient server would; all must agree.
+    Matched match(const RequestLine& request) const;
+
+    // For `check`: the position of an earlier route that already takes everything route `index`
+    // could match, if that can be told.
+    std::optional<std::size_t> shadowed_by(std::size_t index) const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tidegate::routing

@@ -1,0 +1,13 @@
+// The Redis scripts of lua/, built into the program.
+#pragma once
+
+#include "redis/script.hpp"
+
+namespace tidegate::store {
+
+using redis::Script;
+
+extern const Script kchargeScript;
+extern const Script kheartbeatScript;
+
+}  // namespace tidegate::store
