@@ -16,6 +16,7 @@ if(TIDEGATE_MOLD)
     add_link_options(-fuse-ld=mold)
 endif()
 
+add_compile_options(-pthread)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast
     -Wcast-align -Woverloaded-virtual -fstack-protector-strong)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

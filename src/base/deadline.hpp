@@ -1,0 +1,68 @@
+// Deadlines that cost nothing to set: a number in a list that one coarse timer sweeps.
+//
+// A deadline fires late by at most one tick, never early. Single-threaded: one wheel a worker.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+
+#include <boost/intrusive/list.hpp>
+
+namespace tidegate {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+class DeadlineWheel;
+
+// Something that must not last for ever. Its owner derives from it or holds it; destroying it
+// takes it off the wheel.
+class Deadline : public boost::intrusive::list_base_hook<
+                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+  public:
+    using OnExpired = void (*)(void* owner);
+
+    Deadline(OnExpired on_expired, void* owner) : on_expired_(on_expired), owner_(owner) {}
+    Deadline(const Deadline&) = delete;
+    Deadline& operator=(const Deadline&) = delete;
+
+    void clear() { tick_ = kNone; }
+    bool is_set() const { return tick_ != kNone; }
+
+  private:
+    friend class DeadlineWheel;
+    static constexpr std::int64_t kNone = INT64_MAX;
+
+    OnExpired on_expired_;
+    void* owner_;
+    std::int64_t tick_ = kNone;       // when it expires
+    std::int64_t slot_tick_ = kNone;  // when the wheel will look at it; never later than tick_
+};
+
+class DeadlineWheel {
+  public:
+    static constexpr std::chrono::milliseconds kTick{50};
+
+    explicit DeadlineWheel(SteadyTime now) : start_(now) {}
+
+    // `deadline` fires `after` from now. Moving it to later is one store: the sweep that finds it
+    // too early puts it where it belongs.
+    void set(Deadline& deadline, std::chrono::milliseconds after);
+
+    // Fires what has expired by `now`; call it once a tick. What fires may set, clear or destroy
+    // any deadline.
+    void advance(SteadyTime now);
+
+  private:
+    using List = boost::intrusive::list<Deadline, boost::intrusive::constant_time_size<false>>;
+    static constexpr std::size_t kSlots = 256;
+
+    void place(Deadline& deadline);
+    void sweep(List& slot);
+
+    SteadyTime start_;
+    std::int64_t now_tick_ = 0;
+    std::array<List, kSlots> slots_;
+};
+
+}  // namespace tidegate

@@ -1,0 +1,229 @@
+#include "base/ip.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace tidegate {
+namespace {
+
+constexpr std::size_t kGroups = 8;
+
+bool parse_v4(std::string_view text, std::uint8_t* bytes) {
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    for (int i = 0; i < 4; ++i) {
+        if (i > 0) {
+            if (at == end || *at != '.') return false;
+            ++at;
+        }
+        const char* const start = at;
+        unsigned value = 0;
+        for (; at != end && *at >= '0' && *at <= '9' && at - start < 3; ++at)
+            value = value * 10 + static_cast<unsigned>(*at - '0');
+        // A leading zero is octal to some readers and decimal to others.
+        if (at == start || value > 255 || (*start == '0' && at - start > 1)) return false;
+        bytes[i] = static_cast<std::uint8_t>(value);
+    }
+    return at == end;
+}
+
+// The value of a hexadecimal digit, or -1.
+int hex_value(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+// Reads up to four hexadecimal digits off the front of `text`.
+std::optional<std::uint16_t> take_group(std::string_view& text) {
+    unsigned value = 0;
+    std::size_t digits = 0;
+    for (; digits < text.size() && hex_value(text[digits]) >= 0; ++digits) {
+        if (digits == 4) return std::nullopt;
+        value = value << 4 | static_cast<unsigned>(hex_value(text[digits]));
+    }
+    if (digits == 0) return std::nullopt;
+    text.remove_prefix(digits);
+    return static_cast<std::uint16_t>(value);
+}
+
+// RFC 4291 section 2.2.
+bool parse_v6(std::string_view text, std::array<std::uint8_t, 16>& bytes) {
+    constexpr std::size_t kNoGap = kGroups + 1;
+    std::array<std::uint8_t, 16> read{};
+    std::size_t groups = 0;
+    std::size_t gap = kNoGap;  // the number of groups before `::`
+    if (text.starts_with("::")) {
+        gap = 0;
+        text.remove_prefix(2);
+    }
+    while (!text.empty()) {
+        if (groups == kGroups) return false;
+        const std::string_view rest = text;
+        const auto group = take_group(text);
+        if (!group) return false;
+        if (!text.empty() && text.front() == '.') {
+            if (groups > kGroups - 2 || !parse_v4(rest, &read[2 * groups])) return false;
+            groups += 2;
+            break;
+        }
+        read[2 * groups] = static_cast<std::uint8_t>(*group >> 8);
+        read[2 * groups + 1] = static_cast<std::uint8_t>(*group & 0xff);
+        ++groups;
+        if (text.empty()) break;
+        if (text.front() != ':') return false;
+        text.remove_prefix(1);
+        if (text.empty()) return false;
+        if (text.front() == ':') {
+            if (gap != kNoGap) return false;
+            gap = groups;
+            text.remove_prefix(1);
+        }
+    }
+    if (gap == kNoGap) {
+        if (groups != kGroups) return false;
+        bytes = read;
+        return true;
+    }
+    // `::` stands for at least one group.
+    if (groups >= kGroups) return false;
+    const auto tail = static_cast<std::ptrdiff_t>(2 * (groups - gap));
+    bytes.fill(0);
+    std::copy_n(read.begin(), 2 * gap, bytes.begin());
+    std::copy_n(read.begin() + static_cast<std::ptrdiff_t>(2 * gap), tail, bytes.end() - tail);
+    return true;
+}
+
+bool is_v4_mapped(const std::array<std::uint8_t, 16>& bytes) {
+    return std::all_of(bytes.begin(), bytes.begin() + 10, [](auto b) { return b == 0; }) &&
+           bytes[10] == 0xff && bytes[11] == 0xff;
+}
+
+char* write_v4(const std::uint8_t* bytes, char* out, char* end) {
+    for (int i = 0; i < 4; ++i) {
+        if (i > 0) *out++ = '.';
+        out = std::to_chars(out, end, bytes[i]).ptr;
+    }
+    return out;
+}
+
+struct ZeroRun {
+    std::size_t start = kGroups;
+    std::size_t length = 0;
+};
+
+// The run that `::` replaces: the longest of at least two groups, the first of equals (RFC 5952
+// section 4.2).
+ZeroRun longest_zero_run(const std::array<std::uint16_t, kGroups>& groups) {
+    ZeroRun best;
+    for (std::size_t i = 0; i < kGroups;) {
+        std::size_t end = i;
+        while (end < kGroups && groups[end] == 0) ++end;
+        if (end - i > best.length && end - i >= 2) best = {i, end - i};
+        i = end + 1;
+    }
+    return best;
+}
+
+char* write_v6(const std::array<std::uint8_t, 16>& bytes, char* out, char* end) {
+    std::array<std::uint16_t, kGroups> groups{};
+    for (std::size_t i = 0; i < kGroups; ++i)
+        groups[i] = static_cast<std::uint16_t>(bytes[2 * i] << 8 | bytes[2 * i + 1]);
+    const ZeroRun run = longest_zero_run(groups);
+    for (std::size_t i = 0; i < kGroups;) {
+        if (i == run.start) {
+            *out++ = ':';
+            *out++ = ':';
+            i += run.length;
+            continue;
+        }
+        if (i > 0 && i != run.start + run.length) *out++ = ':';
+        out = std::to_chars(out, end, groups[i], 16).ptr;
+        ++i;
+    }
+    return out;
+}
+
+}  // namespace
+
+bool IpAddress::is_unspecified() const {
+    return std::all_of(bytes.begin(), bytes.end(), [](auto b) { return b == 0; });
+}
+
+void IpAddress::append_to(std::string& out) const {
+    std::array<char, 48> text;  // the longest has 39 characters
+    char* const end = text.data() + text.size();
+    char* const last =
+        v4 ? write_v4(bytes.data(), text.data(), end) : write_v6(bytes, text.data(), end);
+    out.append(text.data(), last);
+}
+
+std::string IpAddress::to_string() const {
+    std::string out;
+    append_to(out);
+    return out;
+}
+
+std::optional<IpAddress> parse_ip(std::string_view text) {
+    IpAddress ip;
+    if (text.find(':') == text.npos) {
+        if (!parse_v4(text, ip.bytes.data())) return std::nullopt;
+        return ip;
+    }
+    if (!parse_v6(text, ip.bytes)) return std::nullopt;
+    ip.v4 = is_v4_mapped(ip.bytes);
+    if (ip.v4) {
+        std::copy_n(ip.bytes.begin() + 12, 4, ip.bytes.begin());
+        std::fill(ip.bytes.begin() + 4, ip.bytes.end(), std::uint8_t{0});
+    }
+    return ip;
+}
+
+bool IpNetwork::contains(const IpAddress& ip) const {
+    if (ip.v4 != address.v4) return false;
+    const auto whole = static_cast<std::size_t>(prefix / 8);
+    if (std::memcmp(ip.bytes.data(), address.bytes.data(), whole) != 0) return false;
+    const int rest = prefix % 8;
+    if (rest == 0) return true;
+    return (ip.bytes[whole] ^ address.bytes[whole]) >> (8 - rest) == 0;
+}
+
+std::optional<IpNetwork> parse_network(std::string_view text) {
+    constexpr int kMappedBits = 96;  // of ::ffff:0:0/96, which is all of IPv4
+    const auto slash = text.find('/');
+    const std::string_view host = text.substr(0, slash);
+    const auto ip = parse_ip(host);
+    if (!ip) return std::nullopt;
+    const int bits = ip->v4 ? 32 : 128;
+    if (slash == text.npos) return IpNetwork{*ip, bits};
+
+    const std::string_view length = text.substr(slash + 1);
+    int prefix = 0;
+    const auto [end, ec] = std::from_chars(length.data(), length.data() + length.size(), prefix);
+    if (ec != std::errc{} || end != length.data() + length.size() || length.front() == '-' ||
+        (length.front() == '0' && length.size() > 1))
+        return std::nullopt;
+    if (ip->v4 && host.find(':') != host.npos) prefix -= kMappedBits;
+    if (prefix < 0 || prefix > bits) return std::nullopt;
+
+    IpNetwork network{*ip, prefix};
+    for (int bit = prefix; bit < bits; ++bit) {
+        if (ip->bytes[static_cast<std::size_t>(bit / 8)] >> (7 - bit % 8) & 1) return std::nullopt;
+    }
+    return network;
+}
+
+IpAddress masked(const IpAddress& ip, int prefix) {
+    if (ip.v4 || prefix >= 128) return ip;
+    IpAddress out = ip;
+    const auto whole = static_cast<std::size_t>(std::max(prefix, 0) / 8);
+    const int rest = std::max(prefix, 0) % 8;
+    out.bytes[whole] &= static_cast<std::uint8_t>(0xff00 >> rest);
+    std::fill(out.bytes.begin() + static_cast<std::ptrdiff_t>(whole) + 1, out.bytes.end(),
+              std::uint8_t{0});
+    return out;
+}
+
+}  // namespace tidegate

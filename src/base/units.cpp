@@ -1,0 +1,180 @@
+#include "base/units.hpp"
+
+#include <array>
+#include <charconv>
+
+#include "base/quote.hpp"
+
+namespace tidegate {
+
+namespace {
+
+struct Unit {
+    std::string_view name;
+    std::int64_t factor;
+};
+
+// The first name of each length is the one format_duration() writes.
+constexpr std::array<Unit, 8> kDurationUnits{{{"day", 86'400'000'000},
+                                              {"h", 3'600'000'000},
+                                              {"min", 60'000'000},
+                                              {"s", 1'000'000},
+                                              {"ms", 1'000},
+                                              {"us", 1},
+                                              {"m", 60'000'000},
+                                              {"d", 86'400'000'000}}};
+constexpr std::size_t kFormattedUnits = 6;
+
+constexpr std::array<Unit, 10> kSizeUnits{{{"", 1},
+                                           {"k", 1LL << 10},
+                                           {"K", 1LL << 10},
+                                           {"KiB", 1LL << 10},
+                                           {"m", 1LL << 20},
+                                           {"M", 1LL << 20},
+                                           {"MiB", 1LL << 20},
+                                           {"g", 1LL << 30},
+                                           {"G", 1LL << 30},
+                                           {"GiB", 1LL << 30}}};
+
+// The fraction of a duration: microseconds a day have eleven digits, nobody writes more than nine.
+constexpr int kFractionDigits = 9;
+constexpr std::int64_t kFractionScale = 1'000'000'000;
+
+__extension__ using Int128 = __int128;
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+std::size_t number_length(std::string_view text) {
+    std::size_t length = 0;
+    while (length < text.size() && (is_digit(text[length]) || text[length] == '.')) ++length;
+    return length;
+}
+
+template <std::size_t N>
+const Unit* find_unit(const std::array<Unit, N>& units, std::string_view name) {
+    for (const Unit& unit : units) {
+        if (unit.name == name) return &unit;
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_decimal(std::string_view text) {
+    if (text.empty() || !is_digit(text.front())) return std::nullopt;
+    if (text.size() > 1 && text.front() == '0') return std::nullopt;
+    std::int64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stopped, ec] = std::from_chars(text.data(), end, value);
+    if (ec != std::errc{} || stopped != end) return std::nullopt;
+    return value;
+}
+
+std::optional<std::int64_t> parse_fixed(std::string_view text, int scale_digits) {
+    const std::size_t dot = text.find('.');
+    const std::optional<std::int64_t> whole = parse_decimal(text.substr(0, dot));
+    if (!whole) return std::nullopt;
+    std::string_view fraction;
+    if (dot != std::string_view::npos) {
+        fraction = text.substr(dot + 1);
+        if (fraction.empty()) return std::nullopt;
+    }
+    // Zeros at the end add no precision, so they may be as many as one likes.
+    while (!fraction.empty() && fraction.back() == '0') fraction.remove_suffix(1);
+    if (fraction.size() > static_cast<std::size_t>(scale_digits)) return std::nullopt;
+
+    std::int64_t scaled = *whole;
+    for (int digit = 0; digit < scale_digits; ++digit) {
+        const auto at = static_cast<std::size_t>(digit);
+        const char next = at < fraction.size() ? fraction[at] : '0';
+        if (!is_digit(next)) return std::nullopt;
+        if (__builtin_mul_overflow(scaled, std::int64_t{10}, &scaled)) return std::nullopt;
+        if (__builtin_add_overflow(scaled, std::int64_t{next - '0'}, &scaled)) return std::nullopt;
+    }
+    return scaled;
+}
+
+Result<std::chrono::microseconds, std::string> parse_duration(std::string_view text) {
+    const std::size_t length = number_length(text);
+    const std::string_view number = text.substr(0, length);
+    const std::string_view name = text.substr(length);
+    if (name.empty() && !number.empty()) {
+        return quote(text) + " has no unit: write " + quote(std::string(number) + "s") + " or " +
+               quote(std::string(number) + "ms");
+    }
+    const Unit* unit = find_unit(kDurationUnits, name);
+    if (number.empty() || unit == nullptr) {
+        return quote(text) + " is not a duration such as `100ms`, `1.5s`, `15min`, `1h` or `1day`";
+    }
+    const std::optional<std::int64_t> billionths = parse_fixed(number, kFractionDigits);
+    if (!billionths) {
+        return quote(text) +
+               " is not a duration: its number is decimal, without leading zeros or "
+               "exponent, and at most 9223372036";
+    }
+    std::int64_t whole_us = 0;
+    const std::int64_t rest = *billionths % kFractionScale;
+    if (__builtin_mul_overflow(*billionths / kFractionScale, unit->factor, &whole_us)) {
+        return quote(text) + " is too long a duration";
+    }
+    // rest < 10^9 and a day has 8.64 * 10^10 us: their product needs 128 bits.
+    const Int128 fraction = static_cast<Int128>(rest) * unit->factor;
+    if (fraction % kFractionScale != 0) {
+        return quote(text) + " is finer than a microsecond";
+    }
+    const auto fraction_us = static_cast<std::int64_t>(fraction / kFractionScale);
+    if (__builtin_add_overflow(whole_us, fraction_us, &whole_us)) {
+        return quote(text) + " is too long a duration";
+    }
+    return std::chrono::microseconds{whole_us};
+}
+
+Result<std::uint64_t, std::string> parse_size(std::string_view text) {
+    if (text == "unlimited") return kUnlimitedBytes;
+    const std::size_t length = number_length(text);
+    const std::optional<std::int64_t> number = parse_decimal(text.substr(0, length));
+    const Unit* unit = find_unit(kSizeUnits, text.substr(length));
+    if (!number || unit == nullptr) {
+        return quote(text) + " is not a size such as `512`, `8k`, `8KiB`, `1MiB` or `unlimited`";
+    }
+    std::int64_t bytes = 0;
+    if (__builtin_mul_overflow(*number, unit->factor, &bytes)) {
+        return quote(text) + " is too large: write `unlimited` for no bound";
+    }
+    return static_cast<std::uint64_t>(bytes);
+}
+
+Result<Rate, std::string> parse_rate(std::string_view text) {
+    const std::string wrong =
+        quote(text) + " is not a rate such as `10/s`, `120/min`, `240/h`, `5000/day` or `5/15min`";
+    const std::size_t slash = text.find('/');
+    if (slash == std::string_view::npos) return wrong;
+    const std::optional<std::int64_t> quota = parse_decimal(text.substr(0, slash));
+    if (!quota) return wrong;
+
+    std::string_view per = text.substr(slash + 1);
+    if (const Unit* unit = find_unit(kDurationUnits, per)) {
+        return Rate{*quota, std::chrono::microseconds{unit->factor}};
+    }
+    if (per.empty() || !is_digit(per.front())) return wrong;
+    const auto duration = parse_duration(per);
+    if (!duration) return wrong;
+    if (duration->count() == 0) return quote(text) + " counts over no time at all";
+    return Rate{*quota, *duration};
+}
+
+std::string format_duration(std::chrono::microseconds duration) {
+    const std::int64_t us = duration.count();
+    if (us == 0) return "0s";
+    for (std::size_t i = 0; i < kFormattedUnits; ++i) {
+        const Unit& unit = kDurationUnits[i];
+        if (us % unit.factor == 0) {
+            return std::to_string(us / unit.factor) + std::string(unit.name);
+        }
+    }
+    return {};  // the last unit divides everything
+}
+
+}  // namespace tidegate

@@ -1,0 +1,45 @@
+// Numbers as people write them: durations, sizes, rates. Pure; nothing here knows a locale.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace tidegate {
+
+// What parse_size() gives for `unlimited`.
+inline constexpr std::uint64_t kUnlimitedBytes = std::numeric_limits<std::uint64_t>::max();
+
+// So many units in such a time.
+struct Rate {
+    std::int64_t quota = 0;
+    std::chrono::microseconds per{0};
+};
+
+// Decimal digits only: no sign, no leading zero, no base, no exponent, no separator, no space.
+// Nothing when `text` is anything else or the number does not fit.
+std::optional<std::int64_t> parse_decimal(std::string_view text);
+
+// The same with an optional fraction of at most `scale_digits` digits, times ten to the power of
+// `scale_digits`: parse_fixed("1.5", 3) is 1500. Requires 0 <= scale_digits <= 9.
+std::optional<std::int64_t> parse_fixed(std::string_view text, int scale_digits);
+
+// `100ms`, `1.5s`, `15min` (or `15m`), `1h`, `1day` (or `1d`), `250us`: exact to the microsecond,
+// never negative. An error is a sentence that says what would be right.
+Result<std::chrono::microseconds, std::string> parse_duration(std::string_view text);
+
+// `512`, `8k` and `8KiB` (both 8192), `1m`, `1MiB`, `1g`, `1GiB`, `unlimited`.
+Result<std::uint64_t, std::string> parse_size(std::string_view text);
+
+// `10/s`, `120/min`, `240/h`, `5000/day`, `5/15min`.
+Result<Rate, std::string> parse_rate(std::string_view text);
+
+// The shortest exact spelling parse_duration() reads back: `1.5s` as `1500ms`, 3600 s as `1h`.
+std::string format_duration(std::chrono::microseconds duration);
+
+}  // namespace tidegate

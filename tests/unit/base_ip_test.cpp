@@ -1,0 +1,216 @@
+#include <arpa/inet.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include <doctest/doctest.h>
+
+#include "base/ip.hpp"
+
+namespace tidegate {
+namespace {
+
+std::string text_of(std::string_view text) {
+    const auto ip = parse_ip(text);
+    return ip ? ip->to_string() : "-";
+}
+
+IpAddress ip_of(std::string_view text) {
+    const auto ip = parse_ip(text);
+    REQUIRE_MESSAGE(ip, text);
+    return *ip;
+}
+
+IpNetwork network_of(std::string_view text) {
+    const auto network = parse_network(text);
+    REQUIRE_MESSAGE(network, text);
+    return *network;
+}
+
+TEST_CASE("ip: IPv4 has four decimal numbers and one spelling") {
+    for (const char* text : {"0.0.0.0", "1.2.3.4", "127.0.0.1", "203.0.113.7", "255.255.255.255"})
+        CHECK(text_of(text) == text);
+    for (const char* text :
+         {"",         ".",         "1",          "1.2.3",     "1.2.3.",     ".1.2.3",
+          "1.2.3.4.", "1.2.3.4.5", "1..2.3",     "256.0.0.1", "1.2.3.1000", "01.2.3.4",
+          "1.2.3.00", "0x1.2.3.4", "1.2.3.4 ",   " 1.2.3.4",  "1.2.3.-4",   "1.2.3.+4",
+          "1,2,3,4",  "127.1",     "2130706433", "1.2.3.4/8", "1.2.3.4:80", "1.2.3.a"})
+        CHECK_MESSAGE(text_of(text) == "-", text);
+}
+
+TEST_CASE("ip: IPv6 is written as RFC 5952 says, whatever way it came") {
+    CHECK(text_of("2001:DB8:0:0:1:0:0:1") == "2001:db8::1:0:0:1");  // the first of equal runs
+    CHECK(text_of("2001:0db8:0000:0000:0000:0000:0000:0001") == "2001:db8::1");
+    CHECK(text_of("2001:db8:0:1:1:1:1:1") == "2001:db8:0:1:1:1:1:1");  // one group is no run
+    CHECK(text_of("2001:0:0:1:0:0:0:1") == "2001:0:0:1::1");           // the longest run
+    CHECK(text_of("::") == "::");
+    CHECK(text_of("::1") == "::1");
+    CHECK(text_of("1::") == "1::");
+    CHECK(text_of("1:2:3:4:5:6:7::") == "1:2:3:4:5:6:7:0");
+    CHECK(text_of("::2:3:4:5:6:7:8") == "0:2:3:4:5:6:7:8");
+    CHECK(text_of("64:ff9b::192.0.2.33") == "64:ff9b::c000:221");
+    CHECK(text_of("FE80::A") == "fe80::a");
+    CHECK(text_of("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff") ==
+          "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+}
+
+TEST_CASE("ip: what is not quite IPv6 is refused") {
+    for (const char* text : {":",
+                             ":::",
+                             "1:",
+                             ":1",
+                             "1:2:3:4:5:6:7",
+                             "1:2:3:4:5:6:7:8:9",
+                             "1::2::3",
+                             "12345::",
+                             "g::",
+                             "1:2:3:4::5:6:7:8",
+                             "1:2:3:4:5:6:7:8::",
+                             "::1%eth0",
+                             "[::1]",
+                             "::1/64",
+                             "::1.2.3",
+                             "::1.2.3.04",
+                             "1:2:3:4:5:6:7:1.2.3.4",
+                             "1.2.3.4::",
+                             "::1.2.3.4:5",
+                             "1::2:",
+                             "::1 ",
+                             " ::1",
+                             "1:2:3:4:5:6:7:",
+                             ":1:2:3:4:5:6:7",
+                             "::0x1"})
+        CHECK_MESSAGE(text_of(text) == "-", text);
+    CHECK(text_of(std::string_view("::1\0", 4)) == "-");
+}
+
+TEST_CASE("ip: an IPv4-mapped address is IPv4 in all its spellings") {
+    for (const char* text : {"::ffff:203.0.113.7", "::FFFF:cb00:7107", "0:0:0:0:0:ffff:cb00:7107",
+                             "0:0:0:0:0:ffff:203.0.113.7"}) {
+        const auto ip = parse_ip(text);
+        REQUIRE(ip);
+        CHECK(ip->v4);
+        CHECK(*ip == ip_of("203.0.113.7"));
+        CHECK(ip->to_string() == "203.0.113.7");
+    }
+    CHECK_FALSE(ip_of("::203.0.113.7").v4);
+    CHECK_FALSE(ip_of("::fffe:203.0.113.7").v4);
+    CHECK_FALSE(ip_of("1::ffff:203.0.113.7").v4);
+}
+
+TEST_CASE("ip: only 0.0.0.0 and :: name nobody") {
+    CHECK(ip_of("0.0.0.0").is_unspecified());
+    CHECK(ip_of("::").is_unspecified());
+    CHECK(ip_of("::ffff:0.0.0.0").is_unspecified());
+    CHECK_FALSE(ip_of("0.0.0.1").is_unspecified());
+    CHECK_FALSE(ip_of("::1").is_unspecified());
+    CHECK_FALSE(ip_of("8000::").is_unspecified());
+}
+
+TEST_CASE("ip: text is appended without allocating when there is room") {
+    std::string out = "ip:";
+    out.reserve(64);
+    const char* const before = out.data();
+    ip_of("1111:2222:3333:4444:5555:6666:7777:8888").append_to(out);
+    CHECK(out == "ip:1111:2222:3333:4444:5555:6666:7777:8888");
+    CHECK(out.data() == before);
+}
+
+// Texts that are nearly addresses: parts of addresses put together at random.
+std::string random_text(std::mt19937& random) {
+    static const char* const kParts[] = {"0",  "1",  "ffff", "12345", "a0",  ":",  "::",  ".",
+                                         "1:", "2:", "255",  "256",   "01",  "1.", "00.", "%",
+                                         "g",  "]",  "10",   "3:",    "ff:", "0:", "9.",  ":f"};
+    std::string text;
+    for (auto parts = random() % 12; parts > 0; --parts)
+        text += kParts[random() % std::size(kParts)];
+    return text;
+}
+
+TEST_CASE("ip: random texts are read exactly as inet_pton reads them") {
+    std::mt19937 random(20240229);
+    int valid = 0;
+    for (int i = 0; i < 200'000; ++i) {
+        const std::string text = random_text(random);
+        std::array<std::uint8_t, 16> expected{};
+        const bool v4 = inet_pton(AF_INET, text.c_str(), expected.data()) == 1;
+        const bool v6 = !v4 && inet_pton(AF_INET6, text.c_str(), expected.data()) == 1;
+        const auto ip = parse_ip(text);
+        REQUIRE_MESSAGE(ip.has_value() == (v4 || v6), text);
+        if (!ip) continue;
+        ++valid;
+        if (ip->v4 == v4) REQUIRE_MESSAGE(ip->bytes == expected, text);
+    }
+    CHECK(valid > 1'000);
+}
+
+TEST_CASE("ip: any address survives its own text, and the text is the one inet_ntop writes") {
+    std::mt19937 random(7);
+    for (int i = 0; i < 50'000; ++i) {
+        IpAddress ip;
+        ip.v4 = random() % 4 == 0;
+        // Many zero bytes, so that runs of all lengths come up.
+        for (std::size_t b = 0; b < (ip.v4 ? 4U : 16U); ++b)
+            ip.bytes[b] = random() % 3 == 0 ? static_cast<std::uint8_t>(random()) : std::uint8_t{0};
+        if (!ip.v4) ip.bytes[0] = 0x20;  // neither mapped nor IPv4-compatible
+        const std::string text = ip.to_string();
+        REQUIRE_MESSAGE(parse_ip(text) == ip, text);
+        char expected[INET6_ADDRSTRLEN];
+        REQUIRE(inet_ntop(ip.v4 ? AF_INET : AF_INET6, ip.bytes.data(), expected, sizeof expected));
+        REQUIRE(text == expected);
+    }
+}
+
+TEST_CASE("ip: a network holds the addresses that share its prefix") {
+    const IpNetwork ten = network_of("10.0.0.0/8");
+    CHECK(ten.contains(ip_of("10.0.0.0")));
+    CHECK(ten.contains(ip_of("10.255.255.255")));
+    CHECK(ten.contains(ip_of("::ffff:10.1.2.3")));
+    CHECK_FALSE(ten.contains(ip_of("11.0.0.0")));
+    CHECK_FALSE(ten.contains(ip_of("a00::")));
+
+    const IpNetwork odd = network_of("2001:db8:8000::/33");
+    CHECK(odd.contains(ip_of("2001:db8:ffff::1")));
+    CHECK_FALSE(odd.contains(ip_of("2001:db8:7fff::1")));
+
+    CHECK(network_of("0.0.0.0/0").contains(ip_of("203.0.113.7")));
+    CHECK_FALSE(network_of("0.0.0.0/0").contains(ip_of("::1")));
+    CHECK(network_of("::/0").contains(ip_of("2001:db8::1")));
+    CHECK_FALSE(network_of("::/0").contains(ip_of("203.0.113.7")));
+    CHECK(network_of("203.0.113.7").contains(ip_of("203.0.113.7")));
+    CHECK_FALSE(network_of("203.0.113.7").contains(ip_of("203.0.113.6")));
+    CHECK_FALSE(network_of("2001:db8::1/128").contains(ip_of("2001:db8::")));
+    CHECK_FALSE(network_of("203.0.113.6/31").contains(ip_of("203.0.113.8")));
+}
+
+TEST_CASE("ip: a network written as IPv4-mapped is the IPv4 network") {
+    const IpNetwork network = network_of("::ffff:10.0.0.0/104");
+    CHECK(network.prefix == 8);
+    CHECK(network.contains(ip_of("10.9.9.9")));
+    CHECK_FALSE(parse_network("::ffff:10.0.0.0/8"));
+}
+
+TEST_CASE("ip: a network with stray bits or an odd prefix is refused") {
+    for (const char* text :
+         {"10.0.0.1/8", "2001:db8::1/64", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1",
+          "10.0.0.0/08", "10.0.0.0/8 ", "10.0.0.0/+8", "10.0.0.0/8/8", "/8", "", "10.0.0/8",
+          "10.0.0.0/99999999999999999999", "128.0.0.0/0"})
+        CHECK_MESSAGE(!parse_network(text), text);
+}
+
+TEST_CASE("ip: a mask keeps the first bits of IPv6 and leaves IPv4 alone") {
+    const IpAddress ip = ip_of("2001:db8:1234:5678:9abc:def0:1234:5678");
+    CHECK(masked(ip, 64).to_string() == "2001:db8:1234:5678::");
+    CHECK(masked(ip, 56).to_string() == "2001:db8:1234:5600::");
+    CHECK(masked(ip, 61).to_string() == "2001:db8:1234:5678::");
+    CHECK(masked(ip, 60).to_string() == "2001:db8:1234:5670::");
+    CHECK(masked(ip, 0).to_string() == "::");
+    CHECK(masked(ip, 128) == ip);
+    CHECK(masked(ip, 127).to_string() == "2001:db8:1234:5678:9abc:def0:1234:5678");
+    CHECK(masked(ip_of("203.0.113.7"), 8).to_string() == "203.0.113.7");
+}
+
+}  // namespace
+}  // namespace tidegate

@@ -1,0 +1,160 @@
+#include <doctest/doctest.h>
+
+#include "base/quote.hpp"
+#include "base/units.hpp"
+
+using namespace tidegate;
+using std::chrono::microseconds;
+
+namespace {
+
+std::int64_t us(std::string_view text) {
+    const auto duration = parse_duration(text);
+    return duration ? duration->count() : -1;
+}
+
+std::int64_t bytes(std::string_view text) {
+    const auto size = parse_size(text);
+    return size ? static_cast<std::int64_t>(*size) : -2;
+}
+
+}  // namespace
+
+TEST_CASE("units: a decimal number is digits without a leading zero") {
+    CHECK(parse_decimal("0") == 0);
+    CHECK(parse_decimal("10") == 10);
+    CHECK(parse_decimal("9223372036854775807") == std::numeric_limits<std::int64_t>::max());
+    for (const char* text : {"", "017", "00", "0x10", "1_000", "1,000", "1e3", "1.0", "+1", "-1",
+                             " 1", "1 ", "0b1", "0o17", "9223372036854775808", "one"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse_decimal(text));
+    }
+    CHECK_FALSE(parse_decimal(std::string_view("1\0", 2)));
+}
+
+TEST_CASE("units: a fraction is scaled exactly") {
+    CHECK(parse_fixed("1", 3) == 1'000);
+    CHECK(parse_fixed("1.5", 3) == 1'500);
+    CHECK(parse_fixed("0.001", 3) == 1);
+    CHECK(parse_fixed("1.50000000", 3) == 1'500);  // zeros at the end say nothing
+    CHECK(parse_fixed("7", 0) == 7);
+    for (const char* text :
+         {"", ".", ".5", "1.", "0.0001", "1.2.3", "01.5", "1.-5", "1.a", "9223372036854775.808"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse_fixed(text, 3));
+    }
+}
+
+TEST_CASE("units: a duration is a number and a unit") {
+    CHECK(us("100ms") == 100'000);
+    CHECK(us("1.5s") == 1'500'000);
+    CHECK(us("0s") == 0);
+    CHECK(us("15min") == 900'000'000);
+    CHECK(us("1m") == 60'000'000);
+    CHECK(us("1h") == 3'600'000'000);
+    CHECK(us("1day") == 86'400'000'000);
+    CHECK(us("1d") == 86'400'000'000);
+    CHECK(us("250us") == 250);
+    CHECK(us("0.000001s") == 1);
+    CHECK(us("0.5day") == 43'200'000'000);
+}
+
+TEST_CASE("units: what is no duration is refused") {
+    for (const char* text : {"",
+                             "s",
+                             "10",
+                             "1.5",
+                             "-1s",
+                             "+1s",
+                             "1 s",
+                             " 1s",
+                             "1s ",
+                             "1S",
+                             "1sec",
+                             "1e3s",
+                             "010s",
+                             "1h30m",
+                             "1..5s",
+                             "0.0000001s",
+                             "0.1us",
+                             "1,5s",
+                             "9223372036854775807day",
+                             "200000000day",
+                             "99999999999999999999s"}) {
+        CAPTURE(text);
+        CHECK(us(text) == -1);
+    }
+    CHECK(parse_duration("10").error() == "`10` has no unit: write `10s` or `10ms`");
+    CHECK(parse_duration("0.1us").error() == "`0.1us` is finer than a microsecond");
+}
+
+TEST_CASE("units: the longest duration is read, one more overflows") {
+    CHECK(us("106751991day") == 106'751'991LL * 86'400'000'000);
+    CHECK(us("106751992day") == -1);
+}
+
+TEST_CASE("units: a size counts in powers of 1024") {
+    CHECK(bytes("0") == 0);
+    CHECK(bytes("512") == 512);
+    CHECK(bytes("8k") == 8'192);
+    CHECK(bytes("8K") == 8'192);
+    CHECK(bytes("8KiB") == 8'192);
+    CHECK(bytes("1MiB") == 1'048'576);
+    CHECK(bytes("2g") == 2'147'483'648);
+    CHECK(*parse_size("unlimited") == kUnlimitedBytes);
+}
+
+TEST_CASE("units: what is no size is refused") {
+    for (const char* text : {"", "k", "8KB", "8kb", "8 k", "-8k", "1.5k", "08k", "Unlimited", "8kk",
+                             "9007199254740992k", "99999999999999999999"}) {
+        CAPTURE(text);
+        CHECK(bytes(text) == -2);
+    }
+}
+
+TEST_CASE("units: a rate is a quota and a time") {
+    struct {
+        const char* text;
+        std::int64_t quota;
+        std::int64_t per_us;
+    } const cases[] = {{"10/s", 10, 1'000'000},       {"120/min", 120, 60'000'000},
+                       {"240/h", 240, 3'600'000'000}, {"5000/day", 5'000, 86'400'000'000},
+                       {"5/15min", 5, 900'000'000},   {"1/1.5s", 1, 1'500'000},
+                       {"0/s", 0, 1'000'000}};
+    for (const auto& expected : cases) {
+        CAPTURE(expected.text);
+        const auto rate = parse_rate(expected.text);
+        REQUIRE(rate.has_value());
+        CHECK(rate->quota == expected.quota);
+        CHECK(rate->per.count() == expected.per_us);
+    }
+}
+
+TEST_CASE("units: what is no rate is refused") {
+    for (const char* text : {"", "/", "10", "10/", "/s", "-1/s", "1.5/s", "10/0s", "10/15",
+                             "10 / s", "10/s/s", "010/s", "10/fortnight", "1e3/s", "10/-1s"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse_rate(text).has_value());
+    }
+}
+
+TEST_CASE("units: a duration is written as it is read") {
+    for (const char* text : {"0s", "1us", "1500ms", "90s", "15min", "36h", "2day"}) {
+        CAPTURE(text);
+        CHECK(format_duration(*parse_duration(text)) == text);
+    }
+    CHECK(format_duration(microseconds{1'500'000}) == "1500ms");
+    CHECK(format_duration(microseconds{3'600'000'000}) == "1h");
+}
+
+TEST_CASE("quote: what a stranger wrote stays one short line") {
+    CHECK(quote("abc") == "`abc`");
+    CHECK(quote("a\nb\x1b[31m\x7f") == "`a\\x0ab\\x1b[31m\\x7f`");
+    CHECK(quote(std::string(60, 'x')) == "`" + std::string(60, 'x') + "`");
+    CHECK(quote(std::string(61, 'x')) == "`" + std::string(60, 'x') + "...`");
+}
+
+TEST_CASE("quote: a character is not cut in two") {
+    const std::string text = std::string(59, 'x') + "\xC3\xA9" + "y";
+    CHECK(quote(text) == "`" + std::string(59, 'x') + "...`");
+}
