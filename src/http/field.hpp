@@ -37,6 +37,9 @@ enum class FieldName : std::uint8_t {
     x_forwarded_host,
     x_forwarded_port,
     x_forwarded_proto,
+    x_ratelimit_limit,
+    x_ratelimit_remaining,
+    x_ratelimit_reset,
     x_real_ip,
     x_request_id,
 };
@@ -52,6 +55,11 @@ using Fields = std::vector<Field>;
 // ASCII only, as field names are compared (RFC 9110 section 5.1).
 bool equal_ignoring_case(std::string_view a, std::string_view b);
 
+// As equal_ignoring_case, and `_` equals `-`: servers that turn fields into variables (CGI, WSGI,
+// PHP) cannot tell these apart.
+bool equal_as_variable(std::string_view a, std::string_view b);
+
+// Which of the names we know this is, ignoring case. Allocates nothing.
 FieldName field_name(std::string_view name);
 
 // The value of the only field of that name; empty if there is none or more than one.

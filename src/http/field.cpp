@@ -1,0 +1,129 @@
+#include "http/field.hpp"
+
+#include <cstddef>
+
+namespace tidegate::http {
+namespace {
+
+constexpr char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+}
+
+// `known` is in lower case and as long as `name`.
+bool matches(std::string_view name, std::string_view known) {
+    for (std::size_t i = 0; i < name.size(); ++i)
+        if (lower(name[i]) != known[i]) return false;
+    return true;
+}
+
+struct KnownName {
+    std::string_view text;
+    FieldName id;
+};
+
+template <std::size_t N>
+FieldName one_of(std::string_view name, const KnownName (&candidates)[N]) {
+    for (const KnownName& candidate : candidates)
+        if (matches(name, candidate.text)) return candidate.id;
+    return FieldName::other;
+}
+
+constexpr KnownName kLength2[] = {{"te", FieldName::te}};
+constexpr KnownName kLength3[] = {{"via", FieldName::via}};
+constexpr KnownName kLength4[] = {{"host", FieldName::host}, {"date", FieldName::date}};
+constexpr KnownName kLength6[] = {{"expect", FieldName::expect}, {"server", FieldName::server}};
+constexpr KnownName kLength7[] = {{"upgrade", FieldName::upgrade}, {"trailer", FieldName::trailer}};
+constexpr KnownName kLength9[] = {{"forwarded", FieldName::forwarded},
+                                  {"ratelimit", FieldName::ratelimit},
+                                  {"x-real-ip", FieldName::x_real_ip}};
+constexpr KnownName kLength10[] = {{"connection", FieldName::connection},
+                                   {"keep-alive", FieldName::keep_alive}};
+constexpr KnownName kLength11[] = {{"retry-after", FieldName::retry_after}};
+constexpr KnownName kLength12[] = {{"content-type", FieldName::content_type},
+                                   {"x-request-id", FieldName::x_request_id}};
+constexpr KnownName kLength14[] = {{"content-length", FieldName::content_length}};
+constexpr KnownName kLength15[] = {{"x-forwarded-for", FieldName::x_forwarded_for},
+                                   {"ratelimit-limit", FieldName::ratelimit_limit},
+                                   {"ratelimit-reset", FieldName::ratelimit_reset}};
+constexpr KnownName kLength16[] = {{"x-forwarded-host", FieldName::x_forwarded_host},
+                                   {"x-forwarded-port", FieldName::x_forwarded_port},
+                                   {"ratelimit-policy", FieldName::ratelimit_policy},
+                                   {"proxy-connection", FieldName::proxy_connection}};
+constexpr KnownName kLength17[] = {{"transfer-encoding", FieldName::transfer_encoding},
+                                   {"x-forwarded-proto", FieldName::x_forwarded_proto},
+                                   {"x-ratelimit-limit", FieldName::x_ratelimit_limit},
+                                   {"x-ratelimit-reset", FieldName::x_ratelimit_reset}};
+constexpr KnownName kLength18[] = {{"proxy-authenticate", FieldName::proxy_authenticate}};
+constexpr KnownName kLength19[] = {{"proxy-authorization", FieldName::proxy_authorization},
+                                   {"ratelimit-remaining", FieldName::ratelimit_remaining}};
+constexpr KnownName kLength21[] = {{"x-ratelimit-remaining", FieldName::x_ratelimit_remaining}};
+
+}  // namespace
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+    if (a.size() != b.size()) return false;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        if (lower(a[i]) != lower(b[i])) return false;
+    return true;
+}
+
+bool equal_as_variable(std::string_view a, std::string_view b) {
+    if (a.size() != b.size()) return false;
+    const auto folded = [](char c) { return c == '_' ? '-' : lower(c); };
+    for (std::size_t i = 0; i < a.size(); ++i)
+        if (folded(a[i]) != folded(b[i])) return false;
+    return true;
+}
+
+// Called for each field of each message: the length leaves at most four names to compare, and
+// those mostly differ in the first letter.
+FieldName field_name(std::string_view name) {
+    switch (name.size()) {
+        case 2:
+            return one_of(name, kLength2);
+        case 3:
+            return one_of(name, kLength3);
+        case 4:
+            return one_of(name, kLength4);
+        case 6:
+            return one_of(name, kLength6);
+        case 7:
+            return one_of(name, kLength7);
+        case 9:
+            return one_of(name, kLength9);
+        case 10:
+            return one_of(name, kLength10);
+        case 11:
+            return one_of(name, kLength11);
+        case 12:
+            return one_of(name, kLength12);
+        case 14:
+            return one_of(name, kLength14);
+        case 15:
+            return one_of(name, kLength15);
+        case 16:
+            return one_of(name, kLength16);
+        case 17:
+            return one_of(name, kLength17);
+        case 18:
+            return one_of(name, kLength18);
+        case 19:
+            return one_of(name, kLength19);
+        case 21:
+            return one_of(name, kLength21);
+        default:
+            return FieldName::other;
+    }
+}
+
+std::string_view single_value(const Fields& fields, std::string_view name) {
+    const Field* found = nullptr;
+    for (const Field& field : fields) {
+        if (!equal_ignoring_case(field.name, name)) continue;
+        if (found != nullptr) return {};
+        found = &field;
+    }
+    return found != nullptr ? found->value : std::string_view{};
+}
+
+}  // namespace tidegate::http

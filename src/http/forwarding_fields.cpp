@@ -1,0 +1,179 @@
+#include "http/forwarding_fields.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+
+#include "http/structured_field.hpp"
+
+namespace tidegate::http {
+namespace {
+
+constexpr std::string_view kPseudonym = "tidegate";
+constexpr std::string_view kOtherPrefix = "x-forwarded-";
+
+// Appends the values of all fields of that name that hold something, joined in their order (RFC
+// 9110 section 5.3). Returns whether there was one.
+bool append_joined(const Fields& fields, FieldName name, std::string& out) {
+    bool any = false;
+    for (const Field& field : fields) {
+        if (field.id != name || field.value.empty()) continue;
+        if (any) out += ", ";
+        any = true;
+        out += field.value;
+    }
+    return any;
+}
+
+// The value nearest to us: of several fields, the last was written by the last proxy.
+std::string_view last_value(const Fields& fields, FieldName name) {
+    std::string_view value;
+    for (const Field& field : fields)
+        if (field.id == name) value = field.value;
+    return value;
+}
+
+// Appends one line whose value `write` appends; nothing when it appends nothing.
+template <class Write>
+void append_line(std::string_view name, std::string& out, Write write) {
+    const std::size_t start = out.size();
+    out += name;
+    out += ": ";
+    const std::size_t value = out.size();
+    write();
+    if (out.size() == value)
+        out.resize(start);
+    else
+        out += "\r\n";
+}
+
+// A list as a trusted peer sent it, without us.
+void pass_on(const ForwardingInput& input, FieldName id, std::string_view name, std::string& out) {
+    if (!input.peer_trusted) return;
+    append_line(name, out, [&] { append_joined(input.fields, id, out); });
+}
+
+void append_x_forwarded_for(const ForwardingInput& input, std::string& out) {
+    const bool continued =
+        input.peer_trusted && append_joined(input.fields, FieldName::x_forwarded_for, out);
+    // A Unix socket has no address to add; whoever was named last is still who spoke to it.
+    if (!input.peer) return;
+    if (continued) out += ", ";
+    input.peer->append_to(out);
+}
+
+// What the first proxy of the chain saw: kept from a trusted peer, else ours.
+void append_first_seen(const ForwardingInput& input, FieldName id, std::string_view name,
+                       std::string_view ours, std::string& out) {
+    const std::string_view theirs =
+        input.peer_trusted ? last_value(input.fields, id) : std::string_view{};
+    append_line(name, out, [&] { out += theirs.empty() ? ours : theirs; });
+}
+
+void append_x_forwarded(const ForwardingInput& input, std::string& out) {
+    append_line("X-Forwarded-For", out, [&] { append_x_forwarded_for(input, out); });
+    append_first_seen(input, FieldName::x_forwarded_proto, "X-Forwarded-Proto", input.scheme, out);
+    append_first_seen(input, FieldName::x_forwarded_host, "X-Forwarded-Host", input.host, out);
+    std::array<char, 8> digits;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), input.local_port);
+    const std::string_view port =
+        input.local_port == 0 ? std::string_view{} : std::string_view(digits.data(), end.ptr);
+    append_first_seen(input, FieldName::x_forwarded_port, "X-Forwarded-Port", port, out);
+    if (input.client) append_line("X-Real-IP", out, [&] { input.client->append_to(out); });
+}
+
+void pass_on_x_forwarded(const ForwardingInput& input, std::string& out) {
+    pass_on(input, FieldName::x_forwarded_for, "X-Forwarded-For", out);
+    pass_on(input, FieldName::x_forwarded_proto, "X-Forwarded-Proto", out);
+    pass_on(input, FieldName::x_forwarded_host, "X-Forwarded-Host", out);
+    pass_on(input, FieldName::x_forwarded_port, "X-Forwarded-Port", out);
+    pass_on(input, FieldName::x_real_ip, "X-Real-IP", out);
+}
+
+// RFC 7239 section 6: an IPv6 address stands in brackets, and these need quotes.
+void append_forwarded_for(const IpAddress& ip, std::string& out) {
+    if (!ip.v4) out += "\"[";
+    ip.append_to(out);
+    if (!ip.v4) out += "]\"";
+}
+
+void append_forwarded(const ForwardingInput& input, std::string& out) {
+    const bool continued =
+        input.peer_trusted && append_joined(input.fields, FieldName::forwarded, out);
+    if (continued && !input.peer) return;  // as for X-Forwarded-For
+    if (continued) out += ", ";
+    out += "for=";
+    if (input.peer)
+        append_forwarded_for(*input.peer, out);
+    else
+        out += "unknown";
+    out += ";proto=";
+    out += input.scheme;
+    if (input.host.empty()) return;
+    out += ";host=";
+    append_quoted_string(input.host, out);
+}
+
+void append_via(const ForwardingInput& input, std::string& out) {
+    if (append_joined(input.fields, FieldName::via, out) && input.settings.via) out += ", ";
+    if (!input.settings.via) return;
+    out += input.http_1_0 ? "1.0 " : "1.1 ";
+    out += kPseudonym;
+}
+
+bool is_other_forwarding_name(std::string_view name) {
+    return name.size() > kOtherPrefix.size() &&
+           equal_ignoring_case(name.substr(0, kOtherPrefix.size()), kOtherPrefix);
+}
+
+// X-Forwarded-Prefix and its like, of which we know only that trusted peers may say them.
+void pass_on_others(const ForwardingInput& input, std::string& out) {
+    if (!input.peer_trusted) return;
+    for (const Field& field : input.fields) {
+        if (field.id != FieldName::other || !is_other_forwarding_name(field.name) ||
+            field.name.find('_') != field.name.npos)
+            continue;
+        append_line(field.name, out, [&] { out += field.value; });
+    }
+}
+
+}  // namespace
+
+void append_forwarding_fields(const ForwardingInput& input, std::string& out) {
+    if (input.settings.x_forwarded)
+        append_x_forwarded(input, out);
+    else
+        pass_on_x_forwarded(input, out);
+    if (input.settings.forwarded)
+        append_line("Forwarded", out, [&] { append_forwarded(input, out); });
+    else
+        pass_on(input, FieldName::forwarded, "Forwarded", out);
+    append_line("Via", out, [&] { append_via(input, out); });
+    pass_on_others(input, out);
+}
+
+bool is_forwarding_field(FieldName name) {
+    switch (name) {
+        case FieldName::forwarded:
+        case FieldName::via:
+        case FieldName::x_forwarded_for:
+        case FieldName::x_forwarded_host:
+        case FieldName::x_forwarded_port:
+        case FieldName::x_forwarded_proto:
+        case FieldName::x_real_ip:
+            return true;
+        default:
+            return false;
+    }
+}
+
+bool is_forwarding_field(const Field& field) {
+    if (field.id != FieldName::other) return is_forwarding_field(field.id);
+    // Nearly all fields end here.
+    if (field.name.size() < 9 || (field.name[0] | 0x20) != 'x') return false;
+    if (field.name.size() == 9) return equal_as_variable(field.name, "x-real-ip");
+    return field.name.size() > kOtherPrefix.size() &&
+           equal_as_variable(field.name.substr(0, kOtherPrefix.size()), kOtherPrefix);
+}
+
+}  // namespace tidegate::http

@@ -1,0 +1,54 @@
+// What the upstream is told about the way a request took: X-Forwarded-*, Forwarded (RFC 7239),
+// X-Real-IP, Via (RFC 9110 section 7.6.3). Pure; any thread.
+//
+// The writer of a request head copies no field for which is_forwarding_field() holds and calls
+// append_forwarding_fields() instead, which continues what came from a trusted peer and sets anew
+// what came from anybody else.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/ip.hpp"
+#include "http/field.hpp"
+
+namespace tidegate::http {
+
+struct ForwardingSettings {
+    bool x_forwarded = true;  // X-Forwarded-For, -Proto, -Host, -Port and X-Real-IP
+    bool forwarded = false;
+    bool via = true;
+};
+
+struct ForwardingInput {
+    const Fields& fields;       // of the request as it came, controls already refused
+    bool peer_trusted = false;  // may be believed about whom it forwards for
+    std::optional<IpAddress> peer = std::nullopt;  // nothing: a Unix socket
+    std::optional<IpAddress> client =
+        std::nullopt;              // as identified; nothing: nobody could be named
+    std::uint16_t local_port = 0;  // 0: a Unix socket
+    std::string_view scheme = "http";
+    std::string_view host = {};  // as sent, port and all; empty: none was sent
+    bool http_1_0 = false;       // the version of the request as it came
+    ForwardingSettings settings = {};
+};
+
+// Appends whole lines, `Name: value\r\n`. Allocates nothing when `out` has room.
+//
+// A field whose setting is off is not added; what a trusted peer sent of it is passed on as it is.
+// X-Real-IP is always the client as identified: proxies that append to X-Forwarded-For often pass
+// a client's own X-Real-IP through, so what a trusted peer sent of it proves nothing.
+// Via is continued whoever sent it: it guards against loops and names nobody to be believed.
+void append_forwarding_fields(const ForwardingInput& input, std::string& out);
+
+// Fields the writer must not copy, by their known name.
+bool is_forwarding_field(FieldName name);
+
+// The same for any field: also other X-Forwarded-* (a trusted peer's are passed on by
+// append_forwarding_fields) and spellings with `_` for `-`, which many application servers take
+// for the same field (those are passed on from nobody).
+bool is_forwarding_field(const Field& field);
+
+}  // namespace tidegate::http

@@ -1,0 +1,190 @@
+#include "http/framing.hpp"
+
+#include <algorithm>
+
+namespace tidegate::http {
+
+namespace {
+
+bool parse_length(std::string_view text, std::uint64_t& length) {
+    if (text.empty() || text.size() > 19) return false;
+    length = 0;
+    for (const char c : text) {
+        if (c < '0' || c > '9') return false;
+        length = length * 10 + static_cast<std::uint64_t>(c - '0');
+    }
+    return length <= kLengthMax;
+}
+
+// What the fields say, before the rules of requests and responses.
+struct Seen {
+    int lengths = 0;
+    int encodings = 0;
+    int hosts = 0;
+    bool close = false;
+    bool keep_alive = false;
+};
+
+void read_connection(std::string_view list, Seen& seen, Framing& framing) {
+    std::string_view item;
+    while (next_list_item(list, item)) {
+        if (equal_ignoring_case(item, "close")) {
+            seen.close = true;
+        } else if (equal_ignoring_case(item, "keep-alive")) {
+            seen.keep_alive = true;
+        } else {
+            framing.names_fields = true;
+        }
+    }
+}
+
+// `of_request`: Host counts. In an answer it means nothing, right or wrong.
+FramingFault read_fields(const Fields& fields, int minor_version, bool of_request, Seen& seen,
+                         Framing& framing) {
+    for (const Field& field : fields) {
+        switch (field.id) {
+            case FieldName::content_length:
+                if (++seen.lengths > 1 || !parse_length(field.value, framing.length)) {
+                    return FramingFault::bad_content_length;
+                }
+                break;
+            case FieldName::transfer_encoding:
+                if (++seen.encodings > 1 || minor_version == 0 ||
+                    !equal_ignoring_case(field.value, "chunked")) {
+                    return FramingFault::bad_transfer_encoding;
+                }
+                break;
+            case FieldName::connection:
+                read_connection(field.value, seen, framing);
+                break;
+            case FieldName::host:
+                if (of_request && (++seen.hosts > 1 || !is_valid_host(field.value))) {
+                    return FramingFault::bad_host;
+                }
+                break;
+            default:
+                break;
+        }
+    }
+    if (seen.lengths > 0 && seen.encodings > 0) return FramingFault::length_and_encoding;
+    framing.keep_alive = !seen.close && (minor_version == 1 || seen.keep_alive);
+    return FramingFault::none;
+}
+
+}  // namespace
+
+std::string_view describe(FramingFault fault) {
+    switch (fault) {
+        case FramingFault::none:
+            return "";
+        case FramingFault::bad_transfer_encoding:
+            return "Transfer-Encoding must be exactly \"chunked\", once, in HTTP/1.1.";
+        case FramingFault::bad_content_length:
+            return "Content-Length must be one decimal number, once.";
+        case FramingFault::length_and_encoding:
+            return "Content-Length and Transfer-Encoding exclude each other.";
+        case FramingFault::bad_host:
+            return "Exactly one valid Host field is required.";
+        case FramingFault::bad_expectation:
+            return "The only known expectation is 100-continue.";
+    }
+    return "";
+}
+
+FramingFault request_framing(const RequestHead& head, Framing& framing) {
+    framing = {};
+    Seen seen;
+    const FramingFault fault = read_fields(head.fields, head.minor_version, true, seen, framing);
+    if (fault != FramingFault::none) return fault;
+    if (seen.hosts == 0 && head.minor_version == 1) return FramingFault::bad_host;
+    if (seen.encodings > 0) {
+        framing.body = BodyKind::chunked;
+    } else if (framing.length > 0) {
+        framing.body = BodyKind::length;
+    }
+    for (const Field& field : head.fields) {
+        if (field.id != FieldName::expect) continue;
+        if (!equal_ignoring_case(field.value, "100-continue")) return FramingFault::bad_expectation;
+        // RFC 9110 section 10.1.1: ignored in HTTP/1.0, and without a body there is nothing to
+        // wait for.
+        framing.expects_continue = head.minor_version == 1 && framing.body != BodyKind::none;
+    }
+    return FramingFault::none;
+}
+
+FramingFault response_framing(const ResponseHead& head, bool to_head, Framing& framing) {
+    framing = {};
+    Seen seen;
+    const FramingFault fault = read_fields(head.fields, head.minor_version, false, seen, framing);
+    if (fault != FramingFault::none) return fault;
+    const bool bodiless = to_head || head.status < 200 || head.status == 204 || head.status == 304;
+    if (bodiless) {
+        framing.body = BodyKind::none;
+    } else if (seen.encodings > 0) {
+        framing.body = BodyKind::chunked;
+    } else if (seen.lengths > 0) {
+        framing.body = framing.length > 0 ? BodyKind::length : BodyKind::none;
+    } else {
+        framing.body = BodyKind::until_close;
+        framing.keep_alive = false;
+    }
+    return FramingFault::none;
+}
+
+bool next_list_item(std::string_view& list, std::string_view& item) {
+    const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+    while (!list.empty()) {
+        const std::size_t comma = std::min(list.find(','), list.size());
+        item = list.substr(0, comma);
+        list.remove_prefix(std::min(comma + 1, list.size()));
+        while (!item.empty() && is_space(item.front())) item.remove_prefix(1);
+        while (!item.empty() && is_space(item.back())) item.remove_suffix(1);
+        if (!item.empty()) return true;
+    }
+    return false;
+}
+
+bool connection_names(const Fields& fields, std::string_view name) {
+    for (const Field& field : fields) {
+        if (field.id != FieldName::connection) continue;
+        std::string_view list = field.value;
+        std::string_view item;
+        while (next_list_item(list, item)) {
+            if (equal_ignoring_case(item, name)) return true;
+        }
+    }
+    return false;
+}
+
+bool is_hop_by_hop(const Field& field, const Fields& fields, bool names_fields) {
+    switch (field.id) {
+        case FieldName::connection:
+        case FieldName::content_length:
+        case FieldName::keep_alive:
+        case FieldName::proxy_authenticate:
+        case FieldName::proxy_authorization:
+        case FieldName::proxy_connection:
+        case FieldName::te:
+        case FieldName::transfer_encoding:
+        case FieldName::upgrade:
+            return true;
+        default:
+            break;
+    }
+    return names_fields && connection_names(fields, field.name);
+}
+
+bool looks_like_framing(std::string_view name) {
+    // Only a name with an underscore can be told from the real one, which field_name() knows.
+    if (name.size() < 14 || name.find('_') == std::string_view::npos) return false;
+    const auto same = [name](std::string_view wanted) {
+        return name.size() == wanted.size() &&
+               std::equal(name.begin(), name.end(), wanted.begin(), [](char a, char b) {
+                   const char lower = a >= 'A' && a <= 'Z' ? static_cast<char>(a + 32) : a;
+                   return (lower == '_' ? '-' : lower) == b;
+               });
+    };
+    return same("content-length") || same("transfer-encoding");
+}
+
+}  // namespace tidegate::http

@@ -1,0 +1,62 @@
+// Where a message ends, and what that lets the connection do next. Pure.
+//
+// RFC 9112 section 6, read strictly: a message whose length could be understood in two ways is
+// refused, in both directions, never repaired.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "http/head.hpp"
+
+namespace tidegate::http {
+
+enum class BodyKind : std::uint8_t {
+    none,
+    length,  // Content-Length, of `length` bytes
+    chunked,
+    until_close,  // a response only
+};
+
+enum class FramingFault : std::uint8_t {
+    none,
+    bad_transfer_encoding,  // anything but exactly `chunked`, or in HTTP/1.0
+    bad_content_length,     // not digits only, too large, or more than once
+    length_and_encoding,    // both
+    bad_host,               // none, two, or a malformed one
+    bad_expectation,        // not `100-continue`
+};
+
+std::string_view describe(FramingFault fault);
+
+struct Framing {
+    BodyKind body = BodyKind::none;
+    std::uint64_t length = 0;
+    bool keep_alive = true;     // the sender is willing to go on with this connection
+    bool names_fields = false;  // Connection names fields that are for this hop alone
+    bool expects_continue = false;
+};
+
+// Content-Length beyond this is no length that anybody means.
+inline constexpr std::uint64_t kLengthMax = 1'000'000'000'000'000'000;
+
+FramingFault request_framing(const RequestHead& head, Framing& framing);
+// `to_head`: the request was a HEAD.
+FramingFault response_framing(const ResponseHead& head, bool to_head, Framing& framing);
+
+// The next element of a comma-separated list, without white space around it; empty elements are
+// passed over (RFC 9110 section 5.6.1). False at the end.
+bool next_list_item(std::string_view& list, std::string_view& item);
+
+// Whether a Connection field of `fields` names `name`.
+bool connection_names(const Fields& fields, std::string_view name);
+
+// Whether `field` belongs to one hop only (RFC 9110 section 7.6.1) or frames the message: fields
+// that are never copied but written anew. `names_fields`: Connection has to be asked too.
+bool is_hop_by_hop(const Field& field, const Fields& fields, bool names_fields);
+
+// A name that a lenient reader could take for Content-Length or Transfer-Encoding
+// (`Content_Length`): goes no further.
+bool looks_like_framing(std::string_view name);
+
+}  // namespace tidegate::http

@@ -1,0 +1,266 @@
+#include "http/head.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace tidegate::http {
+
+namespace {
+
+enum CharClass : std::uint8_t {
+    kToken = 1,   // RFC 9110 section 5.6.2
+    kValue = 2,   // field-vchar, SP and HTAB
+    kTarget = 4,  // what a request target may hold: visible ASCII, no fragment
+    kHost = 8,    // RFC 3986 reg-name and IP literals
+};
+
+constexpr std::array<std::uint8_t, 256> make_classes() {
+    std::array<std::uint8_t, 256> classes{};
+    constexpr std::string_view token_marks = "!#$%&'*+-.^_`|~";
+    constexpr std::string_view host_marks = "-._~%!$&'()*+,;=[]:";
+    for (unsigned c = 0; c < 256; ++c) {
+        const char ch = static_cast<char>(c);
+        const bool alnum =
+            (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        std::uint8_t bits = 0;
+        if (alnum || token_marks.find(ch) != std::string_view::npos) bits |= kToken;
+        if (alnum || host_marks.find(ch) != std::string_view::npos) bits |= kHost;
+        if ((c >= 0x20 && c != 0x7f) || c == '\t') bits |= kValue;
+        if (c > 0x20 && c < 0x7f && c != '#') bits |= kTarget;
+        classes[c] = bits;
+    }
+    return classes;
+}
+
+constexpr std::array<std::uint8_t, 256> kClasses = make_classes();
+
+bool has_class(char c, CharClass wanted) {
+    return (kClasses[static_cast<unsigned char>(c)] & wanted) != 0;
+}
+
+bool all_of_class(std::string_view text, CharClass wanted) {
+    std::uint8_t common = wanted;
+    for (const char c : text) common &= kClasses[static_cast<unsigned char>(c)];
+    return common != 0;
+}
+
+// Takes one line off `bytes`, without its CRLF. The scanner has seen to it that there is one.
+std::string_view take_line(std::string_view& bytes) {
+    const std::size_t end = bytes.find('\n');
+    const std::string_view line = bytes.substr(0, end - 1);
+    bytes.remove_prefix(end + 1);
+    return line;
+}
+
+std::string_view trimmed(std::string_view text) {
+    const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+    while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+    return text;
+}
+
+bool parse_version(std::string_view text, int& minor_version) {
+    if (text == "HTTP/1.1") {
+        minor_version = 1;
+    } else if (text == "HTTP/1.0") {
+        minor_version = 0;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool begins_with_ignoring_case(std::string_view text, std::string_view prefix) {
+    return text.size() >= prefix.size() &&
+           equal_ignoring_case(text.substr(0, prefix.size()), prefix);
+}
+
+// RFC 9112 section 3.2: origin, absolute or asterisk form. The authority form is CONNECT's alone
+// and left in `target` for who refuses CONNECT.
+bool split_target(RequestHead& head) {
+    head.authority = {};
+    head.query = {};
+    if (head.method == "CONNECT") {
+        head.path = {};
+        return is_valid_host(head.target);
+    }
+    if (head.target == "*") {
+        head.path = head.target;
+        return head.method == "OPTIONS";
+    }
+    std::string_view rest = head.target;
+    if (rest.front() != '/') {
+        const std::size_t scheme = begins_with_ignoring_case(rest, "http://")    ? 7
+                                   : begins_with_ignoring_case(rest, "https://") ? 8
+                                                                                 : 0;
+        if (scheme == 0) return false;
+        rest.remove_prefix(scheme);
+        head.authority = rest.substr(0, rest.find_first_of("/?"));
+        rest.remove_prefix(head.authority.size());
+        if (!is_valid_host(head.authority)) return false;
+        if (rest.empty() || rest.front() != '/') {
+            // No path: RFC 9110 section 4.2.3 reads it as "/", which has no bytes here to view.
+            head.path = "/";
+            head.query = rest;
+            return true;
+        }
+    }
+    const std::size_t query = std::min(rest.find('?'), rest.size());
+    head.path = rest.substr(0, query);
+    head.query = rest.substr(query);
+    return true;
+}
+
+HeadFault parse_request_line(std::string_view line, const HeadBounds& bounds, RequestHead& head) {
+    const std::size_t method_end = line.find(' ');
+    if (method_end == std::string_view::npos) return HeadFault::bad_request_line;
+    const std::size_t target_end = line.find(' ', method_end + 1);
+    if (target_end == std::string_view::npos) return HeadFault::bad_request_line;
+    head.method = line.substr(0, method_end);
+    head.target = line.substr(method_end + 1, target_end - method_end - 1);
+    if (!is_token(head.method)) return HeadFault::bad_request_line;
+    if (head.target.size() > bounds.uri_bytes) return HeadFault::uri_too_long;
+    if (head.target.empty() || !all_of_class(head.target, kTarget)) return HeadFault::bad_target;
+    if (!parse_version(line.substr(target_end + 1), head.minor_version)) {
+        return line.substr(target_end + 1).starts_with("HTTP/") ? HeadFault::bad_version
+                                                                : HeadFault::bad_request_line;
+    }
+    return split_target(head) ? HeadFault::none : HeadFault::bad_target;
+}
+
+HeadFault parse_field_line(std::string_view line, Field& field) {
+    std::size_t colon = 0;
+    while (colon < line.size() && has_class(line[colon], kToken)) ++colon;
+    // A space before the colon or at the start of the line (obs-fold) is no token character.
+    if (colon == 0 || colon == line.size() || line[colon] != ':') return HeadFault::bad_field;
+    field.name = line.substr(0, colon);
+    field.value = trimmed(line.substr(colon + 1));
+    if (!all_of_class(field.value, kValue)) return HeadFault::bad_field;
+    field.id = field_name(field.name);
+    return HeadFault::none;
+}
+
+bool is_port(std::string_view text) {
+    return text.size() <= 5 &&
+           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+std::string_view describe(HeadFault fault) {
+    switch (fault) {
+        case HeadFault::none:
+            return "";
+        case HeadFault::bad_request_line:
+            return "The request line is malformed.";
+        case HeadFault::bad_target:
+            return "The request target is malformed.";
+        case HeadFault::bad_version:
+            return "Only HTTP/1.1 and HTTP/1.0 are spoken here.";
+        case HeadFault::bad_status_line:
+            return "The status line is malformed.";
+        case HeadFault::bad_line_end:
+            return "A line does not end in CR LF.";
+        case HeadFault::bad_field:
+            return "A header field is malformed.";
+        case HeadFault::uri_too_long:
+            return "The request target is longer than allowed.";
+        case HeadFault::too_large:
+            return "The header section is larger than allowed.";
+        case HeadFault::too_many_fields:
+            return "There are more header fields than allowed.";
+    }
+    return "";
+}
+
+std::size_t HeadScanner::scan(std::string_view bytes, const HeadBounds& bounds) {
+    while (fault_ == HeadFault::none) {
+        const void* found = next_ < bytes.size()
+                                ? std::memchr(bytes.data() + next_, '\n', bytes.size() - next_)
+                                : nullptr;
+        if (found == nullptr) {
+            next_ = bytes.size();
+            if (in_first_line_ && bytes.size() - line_start_ > bounds.uri_bytes + 64) {
+                fault_ = HeadFault::uri_too_long;  // the longest method and version beside it
+            } else if (bytes.size() > bounds.bytes) {
+                fault_ = HeadFault::too_large;
+            }
+            return 0;
+        }
+        const auto end = static_cast<std::size_t>(static_cast<const char*>(found) - bytes.data());
+        next_ = end + 1;
+        if (end == line_start_ || bytes[end - 1] != '\r') {
+            fault_ = HeadFault::bad_line_end;
+        } else if (end - 1 == line_start_) {
+            if (next_ > bounds.bytes) fault_ = HeadFault::too_large;
+            return fault_ == HeadFault::none ? next_ : 0;
+        }
+        line_start_ = next_;
+        in_first_line_ = false;
+    }
+    return 0;
+}
+
+HeadFault parse_request_head(std::string_view bytes, const HeadBounds& bounds, RequestHead& head) {
+    const HeadFault fault = parse_request_line(take_line(bytes), bounds, head);
+    if (fault != HeadFault::none) return fault;
+    return parse_fields(bytes, bounds.fields, head.fields);
+}
+
+HeadFault parse_response_head(std::string_view bytes, const HeadBounds& bounds,
+                              ResponseHead& head) {
+    const std::string_view line = take_line(bytes);
+    // status-line = HTTP-version SP status-code SP [ reason-phrase ]; servers that leave out the
+    // second space with the phrase are many and harmless.
+    if (line.size() < 12 || line[8] != ' ' || (line.size() > 12 && line[12] != ' ')) {
+        return HeadFault::bad_status_line;
+    }
+    if (!parse_version(line.substr(0, 8), head.minor_version)) return HeadFault::bad_version;
+    head.status = 0;
+    for (const char c : line.substr(9, 3)) {
+        if (c < '0' || c > '9') return HeadFault::bad_status_line;
+        head.status = head.status * 10 + (c - '0');
+    }
+    if (head.status < 100 || head.status > 599) return HeadFault::bad_status_line;
+    head.reason = line.size() > 13 ? line.substr(13) : std::string_view{};
+    if (!head.reason.empty() && !all_of_class(head.reason, kValue)) {
+        return HeadFault::bad_status_line;
+    }
+    return parse_fields(bytes, bounds.fields, head.fields);
+}
+
+HeadFault parse_fields(std::string_view bytes, std::size_t fields_max, Fields& fields) {
+    fields.clear();
+    for (;;) {
+        const std::string_view line = take_line(bytes);
+        if (line.empty()) return HeadFault::none;
+        if (fields.size() == fields_max) return HeadFault::too_many_fields;
+        const HeadFault fault = parse_field_line(line, fields.emplace_back());
+        if (fault != HeadFault::none) return fault;
+    }
+}
+
+bool is_token(std::string_view text) {
+    return !text.empty() && all_of_class(text, kToken);
+}
+
+bool is_valid_host(std::string_view text) {
+    if (text.empty() || !all_of_class(text, kHost)) return false;
+    std::string_view port;
+    if (text.front() == '[') {
+        const std::size_t close = text.find(']');
+        if (close == std::string_view::npos || close < 3) return false;
+        const std::string_view after = text.substr(close + 1);
+        if (!after.empty() && after.front() != ':') return false;
+        port = after.empty() ? after : after.substr(1);
+        return text.substr(1).find('[') == std::string_view::npos &&
+               after.find(']') == std::string_view::npos && is_port(port);
+    }
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    if (colon < text.size()) port = text.substr(colon + 1);
+    return colon > 0 && text.substr(0, colon).find_first_of("[]") == std::string_view::npos &&
+           is_port(port);
+}
+
+}  // namespace tidegate::http

@@ -1,0 +1,38 @@
+// Bodies of the answers made here: problem details (RFC 9457). Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tidegate::http {
+
+inline constexpr std::string_view kProblemContentType = "application/problem+json";
+
+enum class ProblemType : std::uint8_t {
+    plain,           // `about:blank`: the status says it all
+    quota_exceeded,  // of draft-ietf-httpapi-ratelimit-headers
+};
+
+struct Problem {
+    int status = 500;
+    ProblemType type = ProblemType::plain;
+    std::string_view detail;      // one sentence for a person; empty: left out
+    std::string_view request_id;  // empty: left out
+    std::span<const std::string_view> violated_policies;  // empty: left out
+    std::optional<std::int64_t> retry_after_seconds;
+};
+
+// The reason phrase of RFC 9110 and its registry; `Unknown` for a status that is not in it.
+std::string_view status_title(int status);
+
+// Appends a JSON object: type, title, status, then what `problem` has of detail, request_id,
+// violated-policies and retry_after. Allocates nothing when `out` has room.
+void append_problem(const Problem& problem, std::string& out);
+
+// Appends `text` as a JSON string, quotes included. Bytes that are not UTF-8 become U+FFFD.
+void append_json_string(std::string_view text, std::string& out);
+
+}  // namespace tidegate::http

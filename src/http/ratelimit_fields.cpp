@@ -1,0 +1,72 @@
+#include "http/ratelimit_fields.hpp"
+
+#include "http/structured_field.hpp"
+
+namespace tidegate::http {
+namespace {
+
+void append_parameter(std::string_view name, std::int64_t value, std::string& out) {
+    out += ';';
+    out += name;
+    out += '=';
+    append_integer(value, out);
+}
+
+void append_line(std::string_view name, std::int64_t value, std::string& out) {
+    out += name;
+    out += ": ";
+    append_integer(value, out);
+    out += "\r\n";
+}
+
+bool stricter(const RateLimitItem& a, const RateLimitItem& b) {
+    // a.remaining / a.quota < b.remaining / b.quota without dividing. Compared by parts, as three
+    // left of ten a second bind sooner than two left of two an hour; and 128 bits cannot overflow.
+    __extension__ using Wide = __int128;
+    const Wide left = Wide{a.remaining} * b.quota;
+    const Wide right = Wide{b.remaining} * a.quota;
+    if (left != right) return left < right;
+    if (a.remaining != b.remaining) return a.remaining < b.remaining;
+    return a.reset_seconds > b.reset_seconds;
+}
+
+}  // namespace
+
+void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& out) {
+    bool first = true;
+    for (const RateLimitItem& item : items) {
+        if (!first) out += ", ";
+        first = false;
+        append_quoted_string(item.name, out);
+        append_parameter("q", item.quota, out);
+        if (item.window_seconds > 0) append_parameter("w", item.window_seconds, out);
+    }
+}
+
+void append_ratelimit(std::span<const RateLimitItem> items, std::string& out) {
+    bool first = true;
+    for (const RateLimitItem& item : items) {
+        if (!first) out += ", ";
+        first = false;
+        append_quoted_string(item.name, out);
+        append_parameter("r", item.remaining, out);
+        append_parameter("t", item.reset_seconds, out);
+    }
+}
+
+const RateLimitItem* most_restrictive(std::span<const RateLimitItem> items) {
+    const RateLimitItem* found = nullptr;
+    for (const RateLimitItem& item : items)
+        if (found == nullptr || stricter(item, *found)) found = &item;
+    return found;
+}
+
+void append_x_ratelimit_fields(std::span<const RateLimitItem> items, std::string& out) {
+    const RateLimitItem* const item = most_restrictive(items);
+    if (item == nullptr) return;
+    append_line("X-RateLimit-Limit", item->quota, out);
+    append_line("X-RateLimit-Remaining", item->remaining, out);
+    append_line("X-RateLimit-Reset", item->reset_seconds, out);
+}
+
+}  // namespace tidegate::http

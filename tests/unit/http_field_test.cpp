@@ -1,0 +1,113 @@
+#include <string>
+#include <string_view>
+
+#include <doctest/doctest.h>
+
+#include "http/field.hpp"
+
+namespace tidegate::http {
+namespace {
+
+struct Known {
+    std::string_view text;
+    FieldName id;
+};
+
+constexpr Known kAll[] = {
+    {"Connection", FieldName::connection},
+    {"Content-Length", FieldName::content_length},
+    {"Content-Type", FieldName::content_type},
+    {"Date", FieldName::date},
+    {"Expect", FieldName::expect},
+    {"Forwarded", FieldName::forwarded},
+    {"Host", FieldName::host},
+    {"Keep-Alive", FieldName::keep_alive},
+    {"Proxy-Authenticate", FieldName::proxy_authenticate},
+    {"Proxy-Authorization", FieldName::proxy_authorization},
+    {"Proxy-Connection", FieldName::proxy_connection},
+    {"RateLimit", FieldName::ratelimit},
+    {"RateLimit-Limit", FieldName::ratelimit_limit},
+    {"RateLimit-Policy", FieldName::ratelimit_policy},
+    {"RateLimit-Remaining", FieldName::ratelimit_remaining},
+    {"RateLimit-Reset", FieldName::ratelimit_reset},
+    {"Retry-After", FieldName::retry_after},
+    {"Server", FieldName::server},
+    {"TE", FieldName::te},
+    {"Trailer", FieldName::trailer},
+    {"Transfer-Encoding", FieldName::transfer_encoding},
+    {"Upgrade", FieldName::upgrade},
+    {"Via", FieldName::via},
+    {"X-Forwarded-For", FieldName::x_forwarded_for},
+    {"X-Forwarded-Host", FieldName::x_forwarded_host},
+    {"X-Forwarded-Port", FieldName::x_forwarded_port},
+    {"X-Forwarded-Proto", FieldName::x_forwarded_proto},
+    {"X-RateLimit-Limit", FieldName::x_ratelimit_limit},
+    {"X-RateLimit-Remaining", FieldName::x_ratelimit_remaining},
+    {"X-RateLimit-Reset", FieldName::x_ratelimit_reset},
+    {"X-Real-IP", FieldName::x_real_ip},
+    {"X-Request-Id", FieldName::x_request_id},
+};
+
+TEST_CASE("field: every known name is found in any case") {
+    // x_request_id is the last: a name added to the list must be added here.
+    CHECK(std::size(kAll) == static_cast<std::size_t>(FieldName::x_request_id));
+    for (const Known& known : kAll) {
+        std::string lower(known.text);
+        std::string upper(known.text);
+        for (char& c : lower)
+            if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+        for (char& c : upper)
+            if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
+        CHECK_MESSAGE(field_name(known.text) == known.id, known.text);
+        CHECK_MESSAGE(field_name(lower) == known.id, lower);
+        CHECK_MESSAGE(field_name(upper) == known.id, upper);
+    }
+}
+
+TEST_CASE("field: a name that differs in one byte is not that name") {
+    for (const Known& known : kAll) {
+        for (std::size_t i = 0; i < known.text.size(); ++i) {
+            for (int byte = 0; byte < 256; ++byte) {
+                std::string text(known.text);
+                text[i] = static_cast<char>(byte);
+                if (equal_ignoring_case(text, known.text)) continue;
+                REQUIRE_MESSAGE(field_name(text) != known.id, text);
+            }
+        }
+        CHECK(field_name(std::string(known.text) + "s") == FieldName::other);
+        CHECK(field_name(known.text.substr(1)) == FieldName::other);
+    }
+    CHECK(field_name("") == FieldName::other);
+    CHECK(field_name("Content_Length") == FieldName::other);
+    CHECK(field_name(std::string(100'000, 'a')) == FieldName::other);
+}
+
+TEST_CASE("field: only ASCII letters have two cases") {
+    CHECK(equal_ignoring_case("aZ-09", "Az-09"));
+    CHECK_FALSE(equal_ignoring_case("a", "ab"));
+    CHECK_FALSE(equal_ignoring_case("[", "{"));
+    CHECK_FALSE(equal_ignoring_case("@", "`"));
+    CHECK_FALSE(equal_ignoring_case("-", "\r"));
+    CHECK_FALSE(equal_ignoring_case("\xc3\x84", "\xc3\xa4"));
+    CHECK(equal_ignoring_case("", ""));
+}
+
+TEST_CASE("field: as a variable, `_` is `-`") {
+    CHECK(equal_as_variable("X_User-Id", "x-user_ID"));
+    CHECK_FALSE(equal_as_variable("x.user.id", "x-user-id"));
+    CHECK_FALSE(equal_as_variable("xuserid", "x-user-id"));
+}
+
+TEST_CASE("field: a single value is that of the only field of the name") {
+    const Fields fields = {{FieldName::other, "X-User", "alice"},
+                           {FieldName::other, "X-Twice", "1"},
+                           {FieldName::other, "x-twice", "2"},
+                           {FieldName::other, "X-Empty", ""}};
+    CHECK(single_value(fields, "x-user") == "alice");
+    CHECK(single_value(fields, "x-twice").empty());
+    CHECK(single_value(fields, "x-empty").empty());
+    CHECK(single_value(fields, "x-none").empty());
+}
+
+}  // namespace
+}  // namespace tidegate::http

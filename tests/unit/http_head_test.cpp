@@ -1,0 +1,163 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "http/head.hpp"
+
+using namespace tidegate::http;
+
+namespace {
+
+struct Read {
+    HeadFault fault = HeadFault::none;
+    std::size_t length = 0;
+    RequestHead head;
+};
+
+Read read(std::string_view bytes, HeadBounds bounds = {}) {
+    Read result;
+    HeadScanner scanner;
+    result.length = scanner.scan(bytes, bounds);
+    result.fault = scanner.fault();
+    if (result.length != 0) {
+        result.fault = parse_request_head(bytes.substr(0, result.length), bounds, result.head);
+    }
+    return result;
+}
+
+HeadFault response_fault(std::string_view bytes, ResponseHead& head) {
+    HeadScanner scanner;
+    const std::size_t length = scanner.scan(bytes, {});
+    if (length == 0) return scanner.fault();
+    return parse_response_head(bytes.substr(0, length), {}, head);
+}
+
+}  // namespace
+
+TEST_CASE("head: a request is split into its parts, bytes untouched") {
+    const auto result = read(
+        "PATCH /a%2Fb/../c?q=1&r HTTP/1.1\r\nHost: Example.com:8080\r\nX-A:\t b c \t\r\n"
+        "x-a:\r\n\r\nbody");
+    REQUIRE(result.fault == HeadFault::none);
+    CHECK(result.head.method == "PATCH");
+    CHECK(result.head.path == "/a%2Fb/../c");
+    CHECK(result.head.query == "?q=1&r");
+    CHECK(result.head.minor_version == 1);
+    REQUIRE(result.head.fields.size() == 3);
+    CHECK(result.head.fields[0].id == FieldName::host);
+    CHECK(result.head.fields[1].value == "b c");
+    CHECK(result.head.fields[2].value.empty());
+}
+
+TEST_CASE("head: the end is found wherever the bytes are cut") {
+    const std::string bytes = "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET";
+    for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
+        CAPTURE(cut);
+        HeadScanner scanner;
+        const std::size_t first = scanner.scan(std::string_view(bytes).substr(0, cut), {});
+        const std::size_t length = first != 0 ? first : scanner.scan(bytes, {});
+        CHECK(length == bytes.size() - 3);
+        CHECK(scanner.fault() == HeadFault::none);
+    }
+}
+
+TEST_CASE("head: what breaks the grammar is refused, and as soon as its line is there") {
+    struct Case {
+        std::string bytes;
+        HeadFault fault;
+    };
+    const std::string line = "GET / HTTP/1.1\r\n";
+    const std::vector<Case> cases = {
+        {"\n", HeadFault::bad_line_end},
+        {"GET / HTTP/1.1\n", HeadFault::bad_line_end},
+        {line + "Host: a\n", HeadFault::bad_line_end},
+        {"\r\n\r\n", HeadFault::bad_request_line},
+        {"GET /\r\n\r\n", HeadFault::bad_request_line},
+        {"GET  / HTTP/1.1\r\n\r\n", HeadFault::bad_target},
+        {"GET / HTTP/1.1 \r\n\r\n", HeadFault::bad_version},
+        {"GET / HTTP/1.2\r\n\r\n", HeadFault::bad_version},
+        {"GET / HTTP/2.0\r\n\r\n", HeadFault::bad_version},
+        {"GET / http/1.1\r\n\r\n", HeadFault::bad_request_line},
+        {"G@T / HTTP/1.1\r\n\r\n", HeadFault::bad_request_line},
+        {" GET / HTTP/1.1\r\n\r\n", HeadFault::bad_request_line},
+        {"GET /a#b HTTP/1.1\r\n\r\n", HeadFault::bad_target},
+        {"GET /a\x80 HTTP/1.1\r\n\r\n", HeadFault::bad_target},
+        {"GET a HTTP/1.1\r\n\r\n", HeadFault::bad_target},
+        {"GET * HTTP/1.1\r\n\r\n", HeadFault::bad_target},
+        {"GET ftp://a/ HTTP/1.1\r\n\r\n", HeadFault::bad_target},
+        {"GET http:///x HTTP/1.1\r\n\r\n", HeadFault::bad_target},
+        {"GET http://u@a/ HTTP/1.1\r\n\r\n", HeadFault::bad_target},
+        {line + "Host : a\r\n\r\n", HeadFault::bad_field},
+        {line + " Host: a\r\n\r\n", HeadFault::bad_field},
+        {line + "Host: a\r\n b\r\n\r\n", HeadFault::bad_field},
+        {line + "Host\r\n\r\n", HeadFault::bad_field},
+        {line + ": a\r\n\r\n", HeadFault::bad_field},
+        {line + "A: b\rc\r\n\r\n", HeadFault::bad_field},
+        {line + std::string("A: b\0c\r\n\r\n", 10), HeadFault::bad_field},
+        {line + "A: b\x7f\r\n\r\n", HeadFault::bad_field},
+        {line + "A\x80: b\r\n\r\n", HeadFault::bad_field},
+    };
+    for (const Case& one : cases) {
+        CAPTURE(one.bytes);
+        CHECK(read(one.bytes).fault == one.fault);
+    }
+}
+
+TEST_CASE("head: bounds on bytes, fields and the target have faults of their own") {
+    const HeadBounds bounds{200, 3, 50};
+    CHECK(read("GET /" + std::string(60, 'a') + " HTTP/1.1\r\n\r\n", bounds).fault ==
+          HeadFault::uri_too_long);
+    // Told before the line has ended: there may be no end.
+    CHECK(read("GET /" + std::string(150, 'a'), bounds).fault == HeadFault::uri_too_long);
+    CHECK(read("GET / HTTP/1.1\r\nA: " + std::string(300, 'a'), bounds).fault ==
+          HeadFault::too_large);
+    CHECK(read("GET / HTTP/1.1\r\nA: b\r\nA: b\r\nA: b\r\n\r\n", bounds).fault == HeadFault::none);
+    CHECK(read("GET / HTTP/1.1\r\nA: b\r\nA: b\r\nA: b\r\nA: b\r\n\r\n", bounds).fault ==
+          HeadFault::too_many_fields);
+}
+
+TEST_CASE("head: the absolute form names the host; without a path it asks for the root") {
+    auto result = read("GET http://api.example:81/x?y HTTP/1.1\r\n\r\n");
+    REQUIRE(result.fault == HeadFault::none);
+    CHECK(result.head.authority == "api.example:81");
+    CHECK(result.head.path == "/x");
+    CHECK(result.head.query == "?y");
+    result = read("GET HTTP://api.example?y HTTP/1.1\r\n\r\n");
+    REQUIRE(result.fault == HeadFault::none);
+    CHECK(result.head.path == "/");
+    CHECK(result.head.query == "?y");
+}
+
+TEST_CASE("head: the asterisk is for OPTIONS alone") {
+    CHECK(read("OPTIONS * HTTP/1.1\r\n\r\n").fault == HeadFault::none);
+    CHECK(read("POST * HTTP/1.1\r\n\r\n").fault == HeadFault::bad_target);
+}
+
+TEST_CASE("head: hosts are names, IPv4, or IPv6 in brackets, with an optional port") {
+    for (const char* good : {"a", "a.b:80", "127.0.0.1:8080", "[::1]", "[::1]:443", "a_b", "a:"}) {
+        CAPTURE(good);
+        CHECK(is_valid_host(good));
+    }
+    for (const char* bad : {"", ":80", "a:b", "a:123456", "a b", "a/b", "a@b", "[::1", "::1", "[]",
+                            "[::1]x", "a,b c", "[[::1]]"}) {
+        CAPTURE(bad);
+        CHECK_FALSE(is_valid_host(bad));
+    }
+}
+
+TEST_CASE("head: status lines") {
+    ResponseHead head;
+    CHECK(response_fault("HTTP/1.1 204 No Content\r\nA: b\r\n\r\n", head) == HeadFault::none);
+    CHECK(head.status == 204);
+    CHECK(head.reason == "No Content");
+    CHECK(response_fault("HTTP/1.0 200 \r\n\r\n", head) == HeadFault::none);
+    CHECK(head.minor_version == 0);
+    CHECK(response_fault("HTTP/1.1 200\r\n\r\n", head) == HeadFault::none);
+    for (const char* bad :
+         {"HTTP/0.9 200 OK\r\n\r\n", "HTTP/1.1 99 x\r\n\r\n", "HTTP/1.1 2000 x\r\n\r\n",
+          "HTTP/1.1 -20 x\r\n\r\n", "HTTP/1.1 600 x\r\n\r\n", "HTTP/1.1  200 x\r\n\r\n",
+          "ICY 200 OK\r\n\r\n", "HTTP/1.1 200 a\rb\r\n\r\n", "\r\n\r\n", "<html>\r\n\r\n"}) {
+        CAPTURE(bad);
+        CHECK(response_fault(bad, head) != HeadFault::none);
+    }
+}

@@ -1,0 +1,98 @@
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "http/ratelimit_fields.hpp"
+#include "http/structured_field.hpp"
+
+namespace tidegate::http {
+namespace {
+
+using Items = std::vector<RateLimitItem>;
+
+std::string policy(const Items& items) {
+    std::string out;
+    append_ratelimit_policy(items, out);
+    return out;
+}
+
+std::string state(const Items& items) {
+    std::string out;
+    append_ratelimit(items, out);
+    return out;
+}
+
+TEST_CASE("ratelimit_fields: one item a limit, in the order given") {
+    const Items items = {{"default-1s", 10, 1, 7, 1}, {"default-1min", 120, 60, 12, 3}};
+    CHECK(policy(items) == R"("default-1s";q=10;w=1, "default-1min";q=120;w=60)");
+    CHECK(state(items) == R"("default-1s";r=7;t=1, "default-1min";r=12;t=3)");
+}
+
+TEST_CASE("ratelimit_fields: no window is told below one second") {
+    CHECK(policy({{"burst", 10, 0, 7, 1}}) == R"("burst";q=10)");
+    CHECK(state({{"burst", 10, 0, 0, 0}}) == R"("burst";r=0;t=0)");
+}
+
+TEST_CASE("ratelimit_fields: no items, no value") {
+    CHECK(policy({}).empty());
+    CHECK(state({}).empty());
+    std::string out = "kept";
+    append_x_ratelimit_fields({}, out);
+    CHECK(out == "kept");
+    CHECK(most_restrictive({}) == nullptr);
+}
+
+TEST_CASE("ratelimit_fields: a name cannot break out of its quotes") {
+    CHECK(state({{"a\"b\\c", 1, 1, 1, 1}}) == R"("a\"b\\c";r=1;t=1)");
+    CHECK(state({{"a\r\nX: y\x7f\xff", 1, 1, 1, 1}}) == R"("a??X: y??";r=1;t=1)");
+    CHECK(state({{"", 1, 1, 1, 1}}) == R"("";r=1;t=1)");
+}
+
+TEST_CASE("ratelimit_fields: integers keep to fifteen digits") {
+    constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+    CHECK(policy({{"a", kMax, kMax, 0, 0}}) == R"("a";q=999999999999999;w=999999999999999)");
+    CHECK(policy({{"a", 4'294'967'295, 316'224'000, 0, 0}}) == R"("a";q=4294967295;w=316224000)");
+    std::string out;
+    append_integer(std::numeric_limits<std::int64_t>::min(), out);
+    CHECK(out == "-999999999999999");
+}
+
+TEST_CASE("ratelimit_fields: the most restrictive limit has the smallest part of its quota left") {
+    const auto most = [](const Items& items) { return most_restrictive(items)->name; };
+    // Three of ten a second bind sooner than two of two an hour.
+    CHECK(most({{"h", 2, 3600, 2, 0}, {"s", 10, 1, 3, 1}}) == "s");
+    CHECK(most({{"s", 10, 1, 9, 1}, {"h", 240, 3600, 10, 900}}) == "h");
+    // Equal parts: the fewest units, then the longest wait, then the first.
+    CHECK(most({{"a", 100, 60, 50, 1}, {"b", 10, 1, 5, 1}}) == "b");
+    CHECK(most({{"a", 10, 1, 0, 1}, {"b", 10, 60, 0, 30}}) == "b");
+    CHECK(most({{"a", 10, 1, 0, 1}, {"b", 10, 1, 0, 1}}) == "a");
+    // A quota of nothing leaves nothing.
+    CHECK(most({{"a", 10, 1, 1, 1}, {"zero", 0, 1, 0, 0}}) == "zero");
+    // Products of this size do not overflow.
+    constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+    CHECK(most({{"a", kMax, 1, kMax, 1}, {"b", kMax, 1, kMax - 1, 1}}) == "b");
+}
+
+TEST_CASE("ratelimit_fields: the old fields tell of one limit, as whole lines") {
+    const Items items = {{"s", 10, 1, 9, 1}, {"h", 240, 3600, 10, 900}};
+    std::string out;
+    append_x_ratelimit_fields(items, out);
+    CHECK(out ==
+          "X-RateLimit-Limit: 240\r\nX-RateLimit-Remaining: 10\r\nX-RateLimit-Reset: 900\r\n");
+}
+
+TEST_CASE("ratelimit_fields: a scratch buffer with room is not replaced") {
+    std::string out;
+    out.reserve(512);
+    const char* const before = out.data();
+    const Items items = {{"default-1s", 10, 1, 7, 1}, {"default-1min", 120, 60, 12, 3}};
+    append_ratelimit_policy(items, out);
+    append_ratelimit(items, out);
+    append_x_ratelimit_fields(items, out);
+    CHECK(out.data() == before);
+}
+
+}  // namespace
+}  // namespace tidegate::http
