@@ -15,8 +15,8 @@ struct ClientIpSettings {
 
     std::vector<IpNetwork> trusted_proxies;  // empty: forwarding fields are not believed
     Source source = Source::x_forwarded_for;
-    std::string single_field;               // for `single`: the field's name, in lower case
-    std::vector<int> ipv6_prefixes{64};     // each makes an identifier of its own
+    std::string single_field;            // for `single`: the field's name, in lower case
+    std::vector<int> ipv6_prefixes{64};  // each makes an identifier of its own
 
     bool trusts(const IpAddress& peer) const;
 };

@@ -21,4 +21,12 @@ struct UserHeader {
 std::optional<std::string_view> user_of(const Peer& peer, const http::Fields& fields,
                                         const std::vector<UserHeader>& methods);
 
+// Whether a field of this name, ignoring case and with `_` and `-` alike, could pass for one that
+// names a user. The proxy removes such fields where they are not believed, from trailers too.
+bool is_identity_field(std::string_view name, const std::vector<UserHeader>& methods);
+
+// The same, and for the single-address field that names the client, if there is one.
+bool is_identity_field(std::string_view name, const std::vector<UserHeader>& methods,
+                       const ClientIpSettings& client_ip);
+
 }  // namespace tidegate::identity

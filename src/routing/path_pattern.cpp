@@ -1,0 +1,208 @@
+#include "routing/path_pattern.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include <re2/re2.h>
+
+#include "routing/path_readings.hpp"
+
+namespace tidegate::routing {
+namespace {
+
+constexpr std::string_view kRegexPrefix = "regex:";
+constexpr std::size_t kPatternBytesMax = 4096;
+constexpr int kGroupsMax = 32;
+
+using Problem = Result<void, std::string>;
+using Segment = PathPattern::Segment;
+
+re2::StringPiece piece(std::string_view text) {
+    return {text.data(), text.size()};
+}
+
+bool is_name(std::string_view text) {
+    const auto letter = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    };
+    return !text.empty() && letter(text.front()) &&
+           std::all_of(text.begin(), text.end(),
+                       [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '-'; });
+}
+
+// Refuses what requests are refused for, and what servers read in different ways, as such a
+// literal could never be the only reading of a path.
+Problem check_literal(std::string_view text) {
+    if (text.find_first_of("*{}") != text.npos)
+        return std::string("`*` and `{name}` must be a whole segment: `/a/*` or `/a/{id}`");
+    if (text.find_first_of("?#") != text.npos)
+        return std::string("a path pattern has neither a query nor a fragment");
+    if (std::any_of(text.begin(), text.end(),
+                    [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }))
+        return std::string("a path pattern has no control characters");
+    const auto decoded = decode_segment(text);
+    if (!decoded)
+        return std::string("`%` must be followed by two hexadecimal digits, and not by `00`");
+    if (*decoded == "." || *decoded == "..")
+        return std::string("`.` and `..` are removed before matching and must not be written");
+    if (decoded->find_first_of("\\;") != decoded->npos || decoded->find("%2F") != decoded->npos)
+        return std::string(
+            "`;`, `\\` and an encoded slash are read differently by different "
+            "servers; match that segment with `*`");
+    return {};
+}
+
+// The last segment of a path that ends in a slash.
+bool is_empty_literal(const Segment& segment) {
+    return segment.kind == Segment::Kind::literal && segment.text.empty();
+}
+
+// Whether `a` takes whatever `b` can be.
+bool takes(const Segment& a, const Segment& b) {
+    if (b.kind == Segment::Kind::any) return a.kind == Segment::Kind::any;
+    return a.kind == Segment::Kind::any ? !b.text.empty() : a.text == b.text;
+}
+
+}  // namespace
+
+std::string_view take_segment(std::string_view& rest, bool& more) {
+    const auto slash = rest.find('/');
+    more = slash != rest.npos;
+    const std::string_view segment = rest.substr(0, slash);
+    rest = more ? rest.substr(slash + 1) : std::string_view{};
+    return segment;
+}
+
+Result<PathPattern, std::string> PathPattern::parse(std::string_view text) {
+    PathPattern pattern;
+    if (text.size() > kPatternBytesMax)
+        return "a path pattern has at most " + std::to_string(kPatternBytesMax) + " bytes";
+    if (text == "*") {
+        pattern.kind_ = Kind::asterisk;
+        return pattern;
+    }
+    const bool regex = text.starts_with(kRegexPrefix);
+    const auto parsed = regex ? pattern.parse_regex(text.substr(kRegexPrefix.size()))
+                              : pattern.parse_segments(text);
+    if (!parsed) return parsed.error();
+    return pattern;
+}
+
+Problem PathPattern::parse_regex(std::string_view expression) {
+    RE2::Options options;
+    options.set_log_errors(false);
+    // A path is bytes. Were it read as UTF-8, `.` would not match a byte that is none, and a
+    // newline nowhere: `/admin/%FF` and `/admin/%0A` would slip past `/admin/.*`.
+    options.set_encoding(RE2::Options::EncodingLatin1);
+    options.set_dot_nl(true);
+    auto regex = std::make_shared<const RE2>(piece(expression), options);
+    if (!regex->ok()) return "not a regular expression that RE2 takes: " + regex->error();
+    if (regex->NumberOfCapturingGroups() > kGroupsMax)
+        return "a regular expression has at most " + std::to_string(kGroupsMax) + " groups";
+    kind_ = Kind::regex;
+    has_captures_ = !regex->NamedCapturingGroups().empty();
+    regex_ = std::move(regex);
+    return {};
+}
+
+Problem PathPattern::parse_segments(std::string_view path) {
+    if (!path.starts_with('/'))
+        return std::string("a path pattern begins with `/` or `regex:`, or is `*`");
+    std::string_view rest = path.substr(1);
+    bool more = true;
+    while (more) {
+        const std::string_view segment = take_segment(rest, more);
+        if (segment == "**") {
+            if (more) return std::string("`**` stands only at the end of a path pattern");
+            open_ended_ = true;
+            return {};
+        }
+        // Only the last may be empty: the path then ends in a slash.
+        if (segment.empty() && more)
+            return std::string("`//` never matches: write the path with single slashes");
+        if (auto added = add_segment(segment); !added) return added;
+    }
+    return {};
+}
+
+Problem PathPattern::add_segment(std::string_view text) {
+    if (text == "*") {
+        segments_.push_back({Segment::Kind::any, false, {}});
+        return {};
+    }
+    if (text.size() >= 2 && text.front() == '{' && text.back() == '}') {
+        const std::string_view name = text.substr(1, text.size() - 2);
+        if (!is_name(name))
+            return std::string(
+                "a capture is a letter or `_`, then letters, digits, `_` or `-`, "
+                "in braces: `{user_id}`");
+        for (const Segment& segment : segments_)
+            if (segment.captured && segment.text == name)
+                return "`{" + std::string(name) + "}` is captured twice";
+        segments_.push_back({Segment::Kind::any, true, std::string(name)});
+        has_captures_ = true;
+        return {};
+    }
+    if (auto checked = check_literal(text); !checked) return checked;
+    segments_.push_back({Segment::Kind::literal, false, *decode_segment(text)});
+    return {};
+}
+
+bool PathPattern::matches(std::string_view path) const {
+    if (kind_ == Kind::asterisk) return path == "*";
+    if (kind_ == Kind::regex) return RE2::FullMatch(piece(path), *regex_);
+    if (!path.starts_with('/')) return takes_everything();
+    std::string_view rest = path.substr(1);
+    bool more = true;
+    for (const Segment& segment : segments_) {
+        if (!more) return false;
+        const std::string_view text = take_segment(rest, more);
+        if (segment.kind == Segment::Kind::any ? text.empty() : text != segment.text) return false;
+    }
+    if (open_ended_ || !more) return true;
+    // One slash after it, unless the pattern ends in a slash of its own.
+    return rest.empty() && !is_empty_literal(segments_.back());
+}
+
+std::vector<std::string> PathPattern::captures(std::string_view path) const {
+    std::vector<std::string> found;
+    if (!has_captures_ || !matches(path)) return found;
+    if (kind_ == Kind::regex) {
+        std::vector<re2::StringPiece> groups(
+            static_cast<std::size_t>(regex_->NumberOfCapturingGroups()) + 1);
+        regex_->Match(piece(path), 0, path.size(), RE2::ANCHOR_BOTH, groups.data(),
+                      static_cast<int>(groups.size()));
+        for (const auto& [name, index] : regex_->NamedCapturingGroups())
+            found.emplace_back(groups[static_cast<std::size_t>(index)]);
+        return found;
+    }
+    std::string_view rest = path.substr(1);
+    bool more = true;
+    for (const Segment& segment : segments_) {
+        const std::string_view text = take_segment(rest, more);
+        if (segment.captured) found.emplace_back(text);
+    }
+    return found;
+}
+
+bool PathPattern::covers(const PathPattern& other) const {
+    if (takes_everything()) return true;
+    if (kind_ != other.kind_) return false;
+    if (kind_ == Kind::asterisk) return true;
+    if (kind_ == Kind::regex) return regex_->pattern() == other.regex_->pattern();
+    if (open_ended_) {
+        // `/a/**` takes `/a`, `/a/` and all below.
+        if (other.segments_.size() < segments_.size()) return false;
+    } else if (other.open_ended_ || other.segments_.size() < segments_.size()) {
+        return false;
+    }
+    if (!std::equal(segments_.begin(), segments_.end(), other.segments_.begin(), takes))
+        return false;
+    if (open_ended_ || other.segments_.size() == segments_.size()) return true;
+    // `/a` takes `/a/`.
+    return other.segments_.size() == segments_.size() + 1 &&
+           is_empty_literal(other.segments_.back());
+}
+
+}  // namespace tidegate::routing

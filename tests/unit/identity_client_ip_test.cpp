@@ -1,0 +1,327 @@
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "identity/client_ip.hpp"
+#include "identity/forwarded_hop.hpp"
+
+namespace {
+std::atomic<long> allocations{0};
+}
+
+void* operator new(std::size_t size) {
+    ++allocations;
+    if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+
+namespace tidegate::identity {
+namespace {
+
+using Source = ClientIpSettings::Source;
+using Pairs = std::vector<std::pair<std::string_view, std::string_view>>;
+
+http::Fields fields_of(const Pairs& pairs) {
+    http::Fields fields;
+    for (const auto& [name, value] : pairs) fields.push_back({http::field_name(name), name, value});
+    return fields;
+}
+
+ClientIpSettings settings_of(Source source, std::string single = {}) {
+    ClientIpSettings settings;
+    settings.trusted_proxies = {*parse_network("10.0.0.0/8"), *parse_network("2001:db8:f::/48")};
+    settings.source = source;
+    settings.single_field = std::move(single);
+    return settings;
+}
+
+Peer peer_of(std::string_view address, const ClientIpSettings& settings) {
+    const auto ip = parse_ip(address);
+    REQUIRE(ip);
+    return {ip, settings.trusts(*ip)};
+}
+
+std::string text_of(const std::optional<IpAddress>& ip) {
+    return ip ? ip->to_string() : "nobody";
+}
+
+// The client behind the trusted proxy 10.0.0.1.
+std::string client(const Pairs& pairs, const ClientIpSettings& settings) {
+    return text_of(client_address(peer_of("10.0.0.1", settings), fields_of(pairs), settings));
+}
+
+std::string xff(std::string_view value) {
+    return client({{"X-Forwarded-For", value}}, settings_of(Source::x_forwarded_for));
+}
+
+std::string forwarded(std::string_view value) {
+    return client({{"Forwarded", value}}, settings_of(Source::forwarded));
+}
+
+TEST_CASE("client_ip: without trusted proxies nothing a request says is believed") {
+    const ClientIpSettings settings;
+    const auto fields =
+        fields_of({{"X-Forwarded-For", "192.0.2.1"}, {"Forwarded", "for=192.0.2.1"}});
+    CHECK(text_of(client_address(peer_of("203.0.113.7", settings), fields, settings)) ==
+          "203.0.113.7");
+    CHECK(text_of(client_address(peer_of("10.0.0.1", settings), fields, settings)) == "10.0.0.1");
+}
+
+TEST_CASE("client_ip: a peer that is not trusted is the client") {
+    const auto settings = settings_of(Source::x_forwarded_for);
+    const auto fields = fields_of({{"X-Forwarded-For", "192.0.2.1"}});
+    CHECK(text_of(client_address(peer_of("203.0.113.7", settings), fields, settings)) ==
+          "203.0.113.7");
+}
+
+TEST_CASE("client_ip: a Unix socket is believed only if its listener says so") {
+    const auto settings = settings_of(Source::x_forwarded_for);
+    const auto fields = fields_of({{"X-Forwarded-For", "203.0.113.7"}});
+    CHECK(text_of(client_address({std::nullopt, false}, fields, settings)) == "nobody");
+    CHECK(text_of(client_address({std::nullopt, true}, fields, settings)) == "203.0.113.7");
+    CHECK(text_of(client_address({std::nullopt, true}, {}, settings)) == "nobody");
+    CHECK(text_of(client_address({std::nullopt, true}, fields_of({{"X-Forwarded-For", "unix:"}}),
+                                 settings)) == "nobody");
+}
+
+TEST_CASE("client_ip: the chain is walked from the right to the first hop not trusted") {
+    CHECK(xff("203.0.113.7") == "203.0.113.7");
+    CHECK(xff("192.0.2.1, 203.0.113.7") == "203.0.113.7");
+    CHECK(xff("192.0.2.1, 203.0.113.7, 10.0.0.3, 10.0.0.2") == "203.0.113.7");
+    CHECK(xff("192.0.2.1,203.0.113.7,2001:db8:f::1") == "203.0.113.7");
+    CHECK(xff("10.0.0.9, 10.0.0.3") == "10.0.0.9");  // all trusted: the leftmost
+    CHECK(client({}, settings_of(Source::x_forwarded_for)) == "10.0.0.1");
+}
+
+TEST_CASE("client_ip: the walk stops at what cannot be read, with the last good hop") {
+    for (const char* bad : {"",
+                            "unknown",
+                            "_hidden",
+                            "localhost",
+                            "0.0.0.0",
+                            "::",
+                            "[::]",
+                            "::ffff:0.0.0.0",
+                            "203.0.113.07",
+                            "203.0.113",
+                            "0x7f.0.0.1",
+                            "203.0.113.7:",
+                            "203.0.113.7:65536",
+                            "203.0.113.7:8a",
+                            "203.0.113.7:-1",
+                            "[203.0.113.7]",
+                            "[2001:db8::7",
+                            "2001:db8::7]",
+                            "[2001:db8::7]x",
+                            "[2001:db8::7]:",
+                            "[]",
+                            "[]:80",
+                            "fe80::1%eth0",
+                            "[fe80::1%eth0]",
+                            "\"203.0.113.7\"",
+                            "for=203.0.113.7",
+                            "203.0.113.7 192.0.2.1",
+                            "203.0.113.7;80",
+                            "203.0.113.7/32",
+                            "\x01",
+                            "203.0.113.7\x01"}) {
+        const std::string chain = std::string("192.0.2.1, ") + bad + ", 10.0.0.2";
+        CHECK_MESSAGE(xff(chain) == "10.0.0.2", chain);
+        CHECK_MESSAGE(xff(bad) == "10.0.0.1", bad);
+    }
+    CHECK(xff("203.0.113.7,") == "10.0.0.1");
+    CHECK(xff(",,,") == "10.0.0.1");
+}
+
+TEST_CASE("client_ip: any spelling of an address is one address") {
+    for (const char* spelling :
+         {"203.0.113.7", " 203.0.113.7", "\t203.0.113.7 \t", "203.0.113.7:4711", "203.0.113.7:0",
+          "::ffff:203.0.113.7", "[::ffff:203.0.113.7]", "[::FFFF:cb00:7107]:80"})
+        CHECK_MESSAGE(xff(spelling) == "203.0.113.7", spelling);
+    for (const char* spelling : {"2001:db8::7", "2001:DB8:0:0:0:0:0:7", "[2001:db8::7]",
+                                 "[2001:db8::0:7]:65535", " [2001:0db8::7] "})
+        CHECK_MESSAGE(xff(spelling) == "2001:db8::7", spelling);
+}
+
+TEST_CASE("client_ip: several fields are one chain in their order") {
+    const auto settings = settings_of(Source::x_forwarded_for);
+    CHECK(client({{"X-Forwarded-For", "192.0.2.1"},
+                  {"Host", "a"},
+                  {"x-forwarded-for", "203.0.113.7, 10.0.0.3"},
+                  {"X-Forwarded-For", "10.0.0.2"}},
+                 settings) == "203.0.113.7");
+    CHECK(client({{"X-Forwarded-For", "203.0.113.7"}, {"X-Forwarded-For", ""}}, settings) ==
+          "10.0.0.1");
+}
+
+TEST_CASE("client_ip: only the configured field is believed") {
+    const Pairs pairs = {{"X-Forwarded-For", "192.0.2.1"},
+                         {"Forwarded", "for=192.0.2.2"},
+                         {"CF-Connecting-IP", "192.0.2.3"}};
+    CHECK(client(pairs, settings_of(Source::x_forwarded_for)) == "192.0.2.1");
+    CHECK(client(pairs, settings_of(Source::forwarded)) == "192.0.2.2");
+    CHECK(client(pairs, settings_of(Source::single, "cf-connecting-ip")) == "192.0.2.3");
+}
+
+TEST_CASE("client_ip: a single-address field must occur once and hold one address") {
+    const auto settings = settings_of(Source::single, "cf-connecting-ip");
+    const auto one = [&](std::string_view value) {
+        return client({{"CF-Connecting-IP", value}}, settings);
+    };
+    CHECK(one("203.0.113.7") == "203.0.113.7");
+    CHECK(one("[2001:db8::7]:80") == "2001:db8::7");
+    CHECK(one("10.0.0.9") == "10.0.0.9");
+    CHECK(one("203.0.113.7, 203.0.113.7") == "10.0.0.1");
+    CHECK(one("0.0.0.0") == "10.0.0.1");
+    CHECK(one("") == "10.0.0.1");
+    CHECK(client({{"CF-Connecting-IP", "203.0.113.7"}, {"cf-connecting-ip", "203.0.113.7"}},
+                 settings) == "10.0.0.1");
+    CHECK(client({{"CF_Connecting_IP", "203.0.113.7"}}, settings) == "10.0.0.1");
+}
+
+TEST_CASE("client_ip: Forwarded as in the examples of RFC 7239") {
+    CHECK(forwarded("for=192.0.2.60;proto=http;by=203.0.113.43") == "192.0.2.60");
+    CHECK(forwarded("For=\"[2001:db8:cafe::17]:4711\"") == "2001:db8:cafe::17");
+    CHECK(forwarded("for=192.0.2.43, for=198.51.100.17") == "198.51.100.17");
+    CHECK(forwarded("for=\"192.0.2.43:47011\"") == "192.0.2.43");
+    CHECK(forwarded("for=\"_gazonk\"") == "10.0.0.1");
+    CHECK(forwarded("for=_hidden, for=_SEVKISEK") == "10.0.0.1");
+    CHECK(forwarded("for=unknown") == "10.0.0.1");
+    CHECK(forwarded("for=_mdn") == "10.0.0.1");
+    CHECK(forwarded("for=192.0.2.43,for=\"[2001:db8:f::17]\",for=unknown") == "10.0.0.1");
+    CHECK(forwarded("for=192.0.2.43,for=\"[2001:db8:f::17]\"") == "192.0.2.43");
+}
+
+TEST_CASE("client_ip: Forwarded is read strictly, and what is faulty ends the walk") {
+    CHECK(forwarded("for=203.0.113.7") == "203.0.113.7");
+    CHECK(forwarded("FOR=\"203.0.113.7\"") == "203.0.113.7");
+    CHECK(forwarded("proto=https;for=203.0.113.7") == "203.0.113.7");
+    CHECK(forwarded(" for=203.0.113.7 ; proto=https\t") == "203.0.113.7");
+    CHECK(forwarded(";for=203.0.113.7;") == "203.0.113.7");
+    CHECK(forwarded("for=\"2\\03.0.113.7\"") == "203.0.113.7");  // a quoted pair
+    CHECK(forwarded("for=\"203.0.113.7:_port\"") == "203.0.113.7");
+    CHECK(forwarded("host=\"a, for=192.0.2.1\";for=203.0.113.7") == "203.0.113.7");
+    CHECK(forwarded("host=\"\\\", for=192.0.2.1\";for=203.0.113.7") == "203.0.113.7");
+    CHECK(forwarded("host=\"\\\\\";for=203.0.113.7") == "203.0.113.7");
+    for (const char* bad : {"for=203.0.113.7;for=203.0.113.7",
+                            "for=203.0.113.7;FOR=192.0.2.1",
+                            "proto=https",
+                            "for=",
+                            "for=\"\"",
+                            "for",
+                            "=203.0.113.7",
+                            "for =203.0.113.7",
+                            "for= 203.0.113.7",
+                            "for=203.0.113.7:80",
+                            "for=[2001:db8::7]",
+                            "for=\"2001:db8::7\"",
+                            "for=\"203.0.113.7",
+                            "for=203.0.113.7\"",
+                            "for=\"203.0.113.7\\",
+                            "for=\"203.0.113.7\"x",
+                            "203.0.113.7",
+                            "for=\"[203.0.113.7]\"",
+                            "for=\"203.0.113.7:_\"",
+                            "for=\"203.0.113.7:99999\"",
+                            "for=\"203.0.113.7:123456\"",
+                            "for=\" 203.0.113.7\"",
+                            "for=203.0.113.7 proto=http",
+                            "for=203.0.113.7;x",
+                            "for=203.0.113.7;\"",
+                            "for=\"0.0.0.0\"",
+                            "for=\"[::]\"",
+                            ""}) {
+        CHECK_MESSAGE(forwarded(bad) == "10.0.0.1", bad);
+        const std::string chain = std::string(bad) + ", for=10.0.0.2";
+        CHECK_MESSAGE(forwarded(chain) == "10.0.0.2", chain);
+    }
+    CHECK(forwarded("for=\"" + std::string(10'000, '1') + "\"") == "10.0.0.1");
+}
+
+// What a hostile client might put in front: every byte that means something somewhere.
+std::string random_junk(std::mt19937& random) {
+    static const char* const kParts[] = {
+        ",",      ", ",      "\"", "\\",           "\\\"",    ";",       "for=", "192.0.2.1",
+        "for=\"", "[",       "]",  "::1",          "unknown", " ",       "\t",   "10.0.0.9",
+        "=",      "host=\"", "x",  "for=10.0.0.9", "\\\\",    "0.0.0.0", "\xff", "for=\"[::1]\""};
+    std::string junk;
+    for (auto parts = random() % 10; parts > 0; --parts)
+        junk += kParts[random() % std::size(kParts)];
+    return junk;
+}
+
+TEST_CASE("client_ip: prefixing any client-made chain changes nothing") {
+    std::mt19937 random(4711);
+    const auto xff_settings = settings_of(Source::x_forwarded_for);
+    const auto forwarded_settings = settings_of(Source::forwarded);
+    for (int i = 0; i < 50'000; ++i) {
+        const std::string junk = random_junk(random);
+        const std::string more = random_junk(random);
+        // The client is 203.0.113.7; two trusted proxies append what they saw, each in the same
+        // field or in one of its own.
+        const std::string xff_joined = junk + ", 203.0.113.7, 10.0.0.2";
+        const std::string forwarded_joined =
+            junk + ", for=203.0.113.7;host=\"a\\\",b\", for=10.0.0.2;proto=https";
+        REQUIRE_MESSAGE(client({{"X-Forwarded-For", more}, {"X-Forwarded-For", xff_joined}},
+                               xff_settings) == "203.0.113.7",
+                        xff_joined);
+        REQUIRE_MESSAGE(client({{"X-Forwarded-For", junk},
+                                {"X-Forwarded-For", "203.0.113.7"},
+                                {"X-Forwarded-For", "10.0.0.2"}},
+                               xff_settings) == "203.0.113.7",
+                        junk);
+        REQUIRE_MESSAGE(client({{"Forwarded", more}, {"Forwarded", forwarded_joined}},
+                               forwarded_settings) == "203.0.113.7",
+                        forwarded_joined);
+        REQUIRE_MESSAGE(client({{"Forwarded", junk}, {"Forwarded", "for=203.0.113.7"}},
+                               forwarded_settings) == "203.0.113.7",
+                        junk);
+    }
+}
+
+TEST_CASE("client_ip: a chain of thousands of hops is walked in linear time") {
+    std::string chain = "203.0.113.7";
+    for (int i = 0; i < 4'000; ++i) chain += ",10.0.0.2";
+    CHECK(xff(chain) == "203.0.113.7");
+    CHECK(forwarded(std::string(32'768, '"')) == "10.0.0.1");
+    CHECK(forwarded(std::string(32'768, '\\') + "\"") == "10.0.0.1");
+    CHECK(forwarded("\"" + std::string(32'768, ',') + ", for=10.0.0.2") == "10.0.0.2");
+}
+
+TEST_CASE("client_ip: naming the client allocates nothing") {
+    const ClientIpSettings believing_nobody;
+    const auto settings = settings_of(Source::forwarded);
+    const auto fields =
+        fields_of({{"X-Forwarded-For", "192.0.2.1, 10.0.0.2"},
+                   {"Forwarded", "for=\"[2001:db8::7]:80\", for=10.0.0.2;host=\"a,b\""}});
+    const Peer peer = peer_of("10.0.0.1", settings);
+    const Peer stranger = peer_of("203.0.113.7", believing_nobody);
+    const long before = allocations;
+    const auto alone = client_address(stranger, fields, believing_nobody);
+    const auto chained = client_address(peer, fields, settings);
+    CHECK(allocations == before);
+    CHECK(text_of(alone) == "203.0.113.7");
+    CHECK(text_of(chained) == "2001:db8::7");
+}
+
+TEST_CASE("client_ip: an address that names nobody is nobody, even as the peer") {
+    const ClientIpSettings settings;
+    CHECK(text_of(client_address({parse_ip("0.0.0.0"), false}, {}, settings)) == "nobody");
+    CHECK(text_of(client_address({parse_ip("::"), true}, {}, settings)) == "nobody");
+}
+
+}  // namespace
+}  // namespace tidegate::identity
