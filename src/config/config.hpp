@@ -53,7 +53,7 @@ struct RedisSettings {
     std::string username;
     std::string password;
     int database = 0;
-    milliseconds timeout{100};  // one decision, connecting included
+    milliseconds timeout{100};           // one decision, connecting included
     std::size_t max_in_flight = 10'000;  // a worker
     std::string key_prefix = "tg:";
     bool local_clock = false;  // clock: local
@@ -89,7 +89,7 @@ struct Upstream {
 };
 
 struct Route {
-    std::string name;  // unique
+    std::string name;          // unique
     std::size_t upstream = 0;  // position in Config::upstreams
     std::int64_t cost = 1;
     // default_policies, then its own; none twice. Point into Config::policies.
@@ -98,7 +98,7 @@ struct Route {
 
 struct Response {
     int status = 429;
-    bool ratelimit_fields = true;    // RateLimit-Policy and RateLimit
+    bool ratelimit_fields = true;  // RateLimit-Policy and RateLimit
     bool retry_after_field = true;
     bool x_ratelimit_fields = false;
     // body: {content_type: ..., text: ...}; empty content type: problem details
@@ -109,9 +109,9 @@ struct Response {
 struct RequestBounds {
     static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
-    std::size_t header_bytes = 32 * 1024;
+    std::size_t header_bytes = 32'768;
     std::size_t headers = 100;
-    std::size_t uri_bytes = 8 * 1024;
+    std::size_t uri_bytes = 8'192;
     std::uint64_t body_bytes = kUnlimited;
 };
 

@@ -1,0 +1,230 @@
+#include "config/address.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include <boost/url/parse.hpp>
+#include <boost/url/url_view.hpp>
+
+#include "base/ip.hpp"
+#include "base/quote.hpp"
+#include "base/units.hpp"
+#include "config/wrong.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+namespace urls = boost::urls;
+
+constexpr std::uint16_t kHttpPort = 80;
+constexpr std::uint16_t kRedisPort = 6379;
+constexpr std::int64_t kPortMax = 65'535;
+constexpr std::int64_t kDatabaseMax = 65'535;
+constexpr std::size_t kHostBytesMax = 253;
+constexpr std::size_t kLabelBytesMax = 63;
+constexpr std::string_view kUnix = "unix:";
+
+bool is_label_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+}
+
+bool is_label(std::string_view label) {
+    return !label.empty() && label.size() <= kLabelBytesMax && label.front() != '-' &&
+           label.back() != '-' && std::all_of(label.begin(), label.end(), is_label_character);
+}
+
+bool is_name(std::string_view text) {
+    if (text.ends_with('.')) text.remove_suffix(1);
+    if (text.empty() || text.size() > kHostBytesMax) return false;
+    std::string_view label;
+    while (true) {
+        const std::size_t dot = text.find('.');
+        label = text.substr(0, dot);
+        if (!is_label(label)) return false;
+        if (dot == std::string_view::npos) break;
+        text.remove_prefix(dot + 1);
+    }
+    // A last label of digits is an address that went wrong, `10.0.0` or `256.1.1.1`: a resolver
+    // would read some of these as addresses nobody meant.
+    return !std::all_of(label.begin(), label.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+    const std::optional<std::int64_t> port = parse_decimal(text);
+    if (!port || *port > kPortMax) return std::nullopt;
+    return static_cast<std::uint16_t>(*port);
+}
+
+// `path` is what follows `unix:`; `unix:///run/x` is the same path.
+Result<Address, std::string> unix_address(std::string_view path) {
+    if (path.starts_with("///")) path.remove_prefix(2);
+    if (path.empty()) return Wrong{"`unix:` needs a path: `unix:/run/tidegate.sock`"};
+    if (path.starts_with("//")) {
+        return Wrong{quote(path) + " names a host: write `unix:/path` or `unix:///path`"};
+    }
+    if (path.front() == '@' || path.find('\0') != std::string_view::npos) {
+        return Wrong{quote(path) + " is not a path in the file system"};
+    }
+    if (path.size() > kUnixPathBytesMax) {
+        return Wrong{quote(path) + " is too long for a Unix socket: at most " +
+                     std::to_string(kUnixPathBytesMax) + " bytes"};
+    }
+    Address address;
+    address.unix_path = path;
+    return address;
+}
+
+// The host and port of `url`. Requires an authority without user information, or one whose user
+// information has been taken.
+Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_t default_port) {
+    Address address;
+    const auto host = url.host_address();
+    address.host.assign(host.data(), host.size());
+    if (url.host_type() == urls::host_type::ipvfuture || !is_host(address.host)) {
+        return Wrong{quote(address.host) + " is not an IP address or a host name"};
+    }
+    address.port = default_port;
+    if (url.has_port()) {
+        const auto text = url.port();
+        const auto port = parse_port({text.data(), text.size()});
+        if (!port || *port == 0) return Wrong{"a port is a number from 1 to 65535"};
+        address.port = *port;
+    }
+    return address;
+}
+
+Result<int, std::string> database_of(std::string_view path) {
+    if (path.empty() || path == "/") return 0;
+    const std::optional<std::int64_t> database = parse_decimal(path.substr(1));
+    if (!database || *database > kDatabaseMax) {
+        return Wrong{
+            "what follows the port of a Redis URL is the number of a database, "
+            "from 0 to 65535: `redis://host:6379/0`"};
+    }
+    return static_cast<int>(*database);
+}
+
+}  // namespace
+
+std::string Address::to_string() const {
+    if (is_unix()) return std::string(kUnix) + unix_path;
+    const bool v6 = host.find(':') != std::string::npos;
+    return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+bool is_host(std::string_view text) {
+    return parse_ip(text).has_value() || is_name(text);
+}
+
+Result<Address, std::string> parse_listen_address(std::string_view text) {
+    if (text.starts_with(kUnix)) return unix_address(text.substr(kUnix.size()));
+    const std::size_t colon = text.rfind(':');
+    std::string_view host = colon == std::string_view::npos ? "" : text.substr(0, colon);
+    const std::string_view port_text =
+        colon == std::string_view::npos ? text : text.substr(colon + 1);
+    const std::optional<std::uint16_t> port = parse_port(port_text);
+    const std::string wrong =
+        quote(text) +
+        " is not an address such as `8080`, `127.0.0.1:8080`, `[::1]:8080` or "
+        "`unix:/run/tidegate.sock`";
+    if (!port) return Wrong{wrong};
+    if (host.empty()) host = "0.0.0.0";
+
+    const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+    if (bracketed) host = host.substr(1, host.size() - 2);
+    const bool has_colon = host.find(':') != std::string_view::npos;
+    if (bracketed != has_colon) return Wrong{wrong};
+    const std::optional<IpAddress> ip = parse_ip(host);
+    if (!ip && is_name(host)) {
+        return Wrong{quote(text) + " names a host: write its IP address, `127.0.0.1:" +
+                     std::to_string(*port) + "` for one that only this machine reaches"};
+    }
+    if (!ip) return Wrong{wrong};
+    Address address;
+    address.host = ip->to_string();
+    address.port = *port;
+    return address;
+}
+
+Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
+    if (text.starts_with(kUnix)) {
+        auto address = unix_address(text.substr(kUnix.size()));
+        if (!address) return Wrong{address.error()};
+        return ServerUrl{std::move(*address), "localhost"};
+    }
+    const auto parsed = urls::parse_uri({text.data(), text.size()});
+    if (!parsed) {
+        return Wrong{
+            "this is not a URL such as `http://10.0.0.5:3000` or "
+            "`unix:/run/app.sock`"};
+    }
+    const urls::url_view& url = *parsed;
+    if (url.scheme_id() == urls::scheme::https) {
+        return Wrong{"TLS to an upstream (`https://`) is not available yet"};
+    }
+    if (url.scheme_id() != urls::scheme::http || !url.has_authority()) {
+        return Wrong{"an upstream is `http://host:port` or `unix:/path`"};
+    }
+    if (url.has_userinfo()) {
+        return Wrong{
+            "user information in the URL of an upstream is never sent: leave it "
+            "out"};
+    }
+    if ((!url.encoded_path().empty() && url.encoded_path() != "/") || url.has_query() ||
+        url.has_fragment()) {
+        return Wrong{
+            "the URL of an upstream ends with its port: a path, query or fragment "
+            "comes from the request"};
+    }
+    auto address = url_address(url, kHttpPort);
+    if (!address) return Wrong{address.error()};
+    // From the parts: percent-encoding has no place in a Host field.
+    std::string authority = address->to_string();
+    if (!url.has_port()) authority.resize(authority.rfind(':'));
+    return ServerUrl{std::move(*address), std::move(authority)};
+}
+
+Result<RedisUrl, std::string> parse_redis_url(std::string_view text) {
+    RedisUrl redis;
+    if (text.starts_with(kUnix)) {
+        auto address = unix_address(text.substr(kUnix.size()));
+        if (!address) return Wrong{address.error()};
+        redis.address = std::move(*address);
+        return redis;
+    }
+    // The text may hold a password: messages do not repeat it.
+    const auto parsed = urls::parse_uri({text.data(), text.size()});
+    if (!parsed) {
+        return Wrong{
+            "this is not a URL such as `redis://host:6379/0` or "
+            "`unix:///run/redis.sock` (in a password, `@`, `:`, `/` and `%` are "
+            "written as `%40`, `%3A`, `%2F`, `%25`)"};
+    }
+    const urls::url_view& url = *parsed;
+    if (url.scheme() == "rediss") {
+        return Wrong{"TLS to Redis (`rediss://`) is not available yet"};
+    }
+    if (url.scheme() != "redis" || !url.has_authority()) {
+        return Wrong{"a Redis URL is `redis://host:6379/0` or `unix:///run/redis.sock`"};
+    }
+    if (url.has_query() || url.has_fragment()) {
+        return Wrong{
+            "a Redis URL ends with the number of its database: "
+            "`redis://host:6379/0`"};
+    }
+    auto address = url_address(url, kRedisPort);
+    if (!address) return Wrong{address.error()};
+    redis.address = std::move(*address);
+    redis.username = url.user();
+    redis.password = url.password();
+    const auto path = url.encoded_path();
+    const auto database = database_of({path.data(), path.size()});
+    if (!database) return Wrong{database.error()};
+    redis.database = *database;
+    return redis;
+}
+
+}  // namespace tidegate::config

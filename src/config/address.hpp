@@ -1,0 +1,45 @@
+// Addresses as people write them: where to listen, what to connect to. Pure; nothing is resolved.
+// Errors are sentences that say what would be right and never show user information of a URL.
+#pragma once
+
+#include <sys/un.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "config/config.hpp"
+
+namespace tidegate::config {
+
+inline constexpr std::size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
+
+// `8080`, `:8080`, `0.0.0.0:8080`, `[::1]:8080`, `unix:/path`. A host is an IP address; port 0
+// lets the system choose. Without a host: all IPv4 addresses.
+Result<Address, std::string> parse_listen_address(std::string_view text);
+
+// What an upstream server's URL says.
+struct ServerUrl {
+    Address address;
+    std::string authority;  // for Host: as written, `localhost` for a Unix socket
+};
+
+// `http://host`, `http://host:port`, `unix:/path`.
+Result<ServerUrl, std::string> parse_server_url(std::string_view text);
+
+struct RedisUrl {
+    Address address;
+    std::string username;
+    std::string password;
+    int database = 0;
+};
+
+// `redis://user:password@host:6379/0`, `unix:///path`.
+Result<RedisUrl, std::string> parse_redis_url(std::string_view text);
+
+// An IP address or a name that may stand in DNS (RFC 1123; `_` is let through, as compose files
+// have it), at most 253 bytes.
+bool is_host(std::string_view text);
+
+}  // namespace tidegate::config

@@ -1,0 +1,230 @@
+// The whole file: in which order its sections are read, and how they fit together.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include "base/quote.hpp"
+#include "config/config.hpp"
+#include "config/document.hpp"
+#include "config/reader.hpp"
+#include "config/sections.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+constexpr std::uint16_t kDefaultPort = 8080;
+constexpr std::uint16_t kDefaultAdminPort = 9901;
+constexpr std::string_view kWhereTo =
+    "say where requests go: `upstream: http://127.0.0.1:3000`, or `upstreams` and `routes`";
+
+void check_default_admin(Section& root, const Config& config) {
+    const std::string address = config.admin->address.to_string();
+    for (const Listen& listen : config.listen) {
+        if (listen.address.to_string() != address) continue;
+        root.find("listen")->fault(quote(address) +
+                                   " is where `admin` listens by default: write `admin: off` or "
+                                   "another address for it");
+    }
+}
+
+void read_listeners(Section& root, Config& config) {
+    if (const auto listen = root.find("listen")) {
+        read_listen(*listen, config);
+    } else {
+        config.listen.push_back({{"0.0.0.0", kDefaultPort, ""}, false});
+    }
+    if (const auto admin = root.find("admin")) {
+        read_admin(*admin, config);
+    } else {
+        config.admin = Admin{{"127.0.0.1", kDefaultAdminPort, ""}, ""};
+        check_default_admin(root, config);
+    }
+}
+
+void read_process(Section& root, Config& config) {
+    if (const auto threads = root.find("threads"); threads && !threads->is("auto")) {
+        constexpr std::int64_t kThreadsMax = 256;
+        if (const auto number = threads->integer({1, kThreadsMax})) {
+            config.threads = static_cast<unsigned>(*number);
+        }
+    }
+    if (const auto replicas = root.find("replicas"); replicas && !replicas->is("auto")) {
+        constexpr std::int64_t kReplicasMax = 10'000;
+        if (const auto number = replicas->integer({1, kReplicasMax})) {
+            config.replicas = static_cast<int>(*number);
+        }
+    }
+    if (const auto deny_cache = root.find("deny_cache"); deny_cache && !deny_cache->is_off()) {
+        deny_cache->fault("not available yet; `off` is what there is");
+    }
+}
+
+// `upstream` and `limits`: one upstream, one policy, one route, all named `default`.
+void read_short_form(const Value& upstream, const std::optional<Value>& limits, Config& config,
+                     Declared& declared) {
+    const std::string name = "default";
+    if (auto server = read_server(upstream)) {
+        Upstream only;
+        only.name = name;
+        only.servers.push_back(std::move(*server));
+        config.upstreams.push_back(std::move(only));
+    }
+    Route route;
+    route.name = name;
+    if (limits) {
+        std::vector<limit::Limit> list = read_limits(*limits);
+        add_policy(name, {limit::Key::ip, limit::Key::user}, std::move(list),
+                   declared.on_store_failure, config);
+        route.policies.push_back(config.policies.back().get());
+    }
+    config.routes.push_back(std::move(route));
+    if (const auto added = config.router.add({}); !added) upstream.fault(added.error());
+}
+
+void read_traffic(Section& root, Config& config, Declared& declared) {
+    const auto upstream = root.find("upstream");
+    const auto limits = root.find("limits");
+    const auto policies = root.find("policies");
+    const auto upstreams = root.find("upstreams");
+    const auto routes = root.find("routes");
+    const auto default_policies = root.find("default_policies");
+
+    if (upstream) {
+        for (const auto& other : {upstreams, policies, routes}) {
+            if (other) {
+                other->fault(
+                    "this cannot stand beside `upstream`, which is short for one "
+                    "upstream with one route and one policy");
+            }
+        }
+        if (policies || upstreams || routes) return;
+        if (default_policies) read_default_policies(*default_policies, declared);
+        read_short_form(*upstream, limits, config, declared);
+        return;
+    }
+    if (limits && (policies || upstreams || routes)) {
+        limits->fault("this stands beside `upstream`; with `routes`, limits belong to a policy");
+    }
+    if (policies) read_policies(*policies, config, declared);
+    if (upstreams) read_upstreams(*upstreams, config, declared);
+    if (default_policies) read_default_policies(*default_policies, declared);
+    if (routes) read_routes(*routes, config, declared);
+}
+
+// Whether there is a way for requests at all.
+void check_traffic(Section& root) {
+    if (root.find("upstream")) return;
+    const bool upstreams = root.find("upstreams").has_value();
+    const bool routes = root.find("routes").has_value();
+    if (!upstreams && !routes) {
+        root.value().fault(std::string(kWhereTo));
+    } else if (!upstreams) {
+        root.value().fault("the key `upstreams` is missing: routes need somewhere to go");
+    } else if (!routes) {
+        root.value().fault("the key `routes` is missing: no request would reach an upstream");
+    }
+}
+
+void read_root(const Value& value, Config& config, Declared& declared) {
+    if (value.is_broken()) return;
+    if (!value.is_map()) {
+        value.fault(value.is_scalar() || value.is_sequence()
+                        ? "a configuration is a map: `upstream: http://127.0.0.1:3000`"
+                        : "nothing is configured: " + std::string(kWhereTo));
+        return;
+    }
+    Section root(value);
+    read_listeners(root, config);
+    read_process(root, config);
+    if (const auto store = root.find("store")) read_store(*store, config);
+    if (const auto failure = root.find("on_store_failure")) {
+        declared.on_store_failure =
+            read_on_store_failure(*failure).value_or(declared.on_store_failure);
+    }
+    if (const auto identity = root.find("identity")) read_identity(*identity, config);
+    if (const auto forwarding = root.find("forwarding")) read_forwarding(*forwarding, config);
+    read_traffic(root, config, declared);
+    if (const auto response = root.find("response")) read_response(*response, config);
+    if (const auto bounds = root.find("limits_on_requests")) {
+        read_limits_on_requests(*bounds, config);
+    }
+    if (const auto connections = root.find("connections")) read_connections(*connections, config);
+    if (const auto timeouts = root.find("timeouts")) read_timeouts(*timeouts, config);
+    if (const auto log = root.find("log")) read_log(*log, config);
+    root.refuse_others();  // first, so that a misspelt `upstream` is not just "missing"
+    check_traffic(root);
+}
+
+std::vector<Diagnostic> diagnostics(std::vector<Fault>&& faults, const std::string& file) {
+    std::stable_sort(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
+        return std::tie(a.place.line, a.place.column) < std::tie(b.place.line, b.place.column);
+    });
+    std::vector<Diagnostic> out;
+    out.reserve(faults.size());
+    for (Fault& fault : faults) {
+        out.push_back({file, fault.place.line, fault.place.column, std::move(fault.message)});
+    }
+    return out;
+}
+
+Loaded load(std::string_view text, Context context) {
+    const TreeNode tree = parse_document(text, context.faults);
+    const Place top = tree.kind == TreeNode::Kind::null ? Place{1, 1} : tree.place;
+    auto config = std::make_shared<Config>();
+    Declared declared;
+    read_root(Value(context, tree, "", top), *config, declared);
+    if (context.faults.empty()) warn_about(*config, declared, context);
+
+    Loaded loaded;
+    if (context.faults.empty()) loaded.config = std::move(config);
+    loaded.errors = diagnostics(std::move(context.faults), context.file);
+    loaded.warnings = diagnostics(std::move(context.warnings), context.file);
+    return loaded;
+}
+
+Loaded unreadable(const std::string& path, std::string message) {
+    Loaded loaded;
+    loaded.errors.push_back({path, 0, 0, std::move(message)});
+    return loaded;
+}
+
+}  // namespace
+
+std::string Diagnostic::to_string() const {
+    if (line == 0) return file + ": " + message;
+    return file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + message;
+}
+
+Loaded load_file(const std::string& path, Environment environment) {
+    std::error_code ec;
+    const auto kind = std::filesystem::status(path, ec).type();
+    if (kind == std::filesystem::file_type::not_found)
+        return unreadable(path, "there is no such file");
+    if (kind == std::filesystem::file_type::directory) return unreadable(path, "this is a folder");
+
+    std::ifstream file(path, std::ios::binary);
+    // One byte more than a configuration may have tells that there is more.
+    std::string text(kFileBytesMax + 1, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (!file.is_open() || file.bad()) return unreadable(path, "the file cannot be read");
+    text.resize(static_cast<std::size_t>(file.gcount()));
+
+    Context context;
+    context.file = path;
+    context.folder = std::filesystem::path(path).parent_path().string();
+    context.environment = environment;
+    return load(text, std::move(context));
+}
+
+Loaded load_text(std::string_view text, const std::string& name, Environment environment) {
+    Context context;
+    context.file = name;
+    context.environment = environment;
+    return load(text, std::move(context));
+}
+
+}  // namespace tidegate::config

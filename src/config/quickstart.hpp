@@ -1,0 +1,17 @@
+// The configuration of a `tidegate run` that was given none.
+#pragma once
+
+#include <string_view>
+
+#include "config/config.hpp"
+
+namespace tidegate::config {
+
+// The text of config/quickstart.yaml: a limit low enough to meet by hand, in front of the built-in
+// echo upstream on 127.0.0.1:9000.
+std::string_view quickstart_text();
+
+// quickstart_text() read; never has errors.
+Loaded quickstart();
+
+}  // namespace tidegate::config

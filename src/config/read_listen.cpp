@@ -1,0 +1,108 @@
+// `listen` and `admin`.
+#include <algorithm>
+
+#include "base/quote.hpp"
+#include "config/address.hpp"
+#include "config/sections.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+std::optional<Address> read_address(const Value& value) {
+    const auto text = value.text("an address such as `0.0.0.0:8080`");
+    if (!text) return std::nullopt;
+    auto address = parse_listen_address(*text);
+    if (!address) {
+        value.fault(address.error());
+        return std::nullopt;
+    }
+    if (!resolve_socket(value, *address)) return std::nullopt;
+    return std::move(*address);
+}
+
+// The same address twice would be shared by the kernel, silently, between two listeners.
+bool taken(const Config& config, const Address& address) {
+    if (!address.is_unix() && address.port == 0) return false;
+    const std::string text = address.to_string();
+    return std::any_of(config.listen.begin(), config.listen.end(),
+                       [&](const Listen& other) { return other.address.to_string() == text; });
+}
+
+void read_listener(const Value& value, Config& config) {
+    Listen listen;
+    std::optional<Address> address;
+    if (value.is_map()) {
+        Section section(value);
+        if (const auto at = section.need("address", "`address: 0.0.0.0:8080`")) {
+            address = read_address(*at);
+        }
+        section.toggle("trusted", listen.trusted);
+        if (address && listen.trusted && !address->is_unix()) {
+            section.find("trusted")->fault(
+                "only a Unix socket can be trusted as a whole; for proxies that come by TCP, see "
+                "identity.client_ip.trusted_proxies");
+        }
+        section.not_available({"tls", "proxy_protocol"});
+        section.refuse_others();
+    } else {
+        address = read_address(value);
+    }
+    if (!address) return;
+    if (taken(config, *address)) {
+        value.fault(quote(address->to_string()) + " is listened on already");
+        return;
+    }
+    listen.address = std::move(*address);
+    config.listen.push_back(std::move(listen));
+}
+
+}  // namespace
+
+bool resolve_socket(const Value& value, Address& address) {
+    if (!address.is_unix()) return true;
+    address.unix_path = value.context().resolve(address.unix_path);
+    if (address.unix_path.size() <= kUnixPathBytesMax) return true;
+    value.fault(quote(address.unix_path) + " is too long for a Unix socket: at most " +
+                std::to_string(kUnixPathBytesMax) + " bytes");
+    return false;
+}
+
+void read_listen(const Value& value, Config& config) {
+    constexpr std::size_t kListenersMax = 64;
+    const std::vector<Value> listeners = value.one_or_more("an address or a list of addresses");
+    if (value.is_sequence() && listeners.empty()) value.fault("an empty list: nobody could come");
+    if (listeners.size() > kListenersMax) {
+        value.fault("more than " + std::to_string(kListenersMax) + " addresses");
+        return;
+    }
+    for (const Value& listener : listeners) read_listener(listener, config);
+}
+
+void read_admin(const Value& value, Config& config) {
+    config.admin.reset();
+    if (value.is_off()) return;
+    Admin admin;
+    std::optional<Address> address;
+    if (value.is_map()) {
+        Section section(value);
+        if (const auto at = section.need("address", "`address: 127.0.0.1:9901`")) {
+            address = read_address(*at);
+        }
+        if (const auto token = section.find("token")) {
+            if (auto text = token->secret()) admin.token = std::move(*text);
+        }
+        section.refuse_others();
+    } else {
+        address = read_address(value);
+    }
+    if (!address) return;
+    if (taken(config, *address)) {
+        value.fault(quote(address->to_string()) + " is listened on for clients already");
+        return;
+    }
+    admin.address = std::move(*address);
+    config.admin = std::move(admin);
+}
+
+}  // namespace tidegate::config

@@ -1,0 +1,259 @@
+// `routes`: what each matches, where it goes, what it costs and which policies it meets.
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "base/quote.hpp"
+#include "config/address.hpp"
+#include "config/field_text.hpp"
+#include "config/sections.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+constexpr std::size_t kRoutesMax = 10'000;
+constexpr std::size_t kPoliciesMax = 16;  // a route; each costs every request that meets it
+constexpr std::size_t kPathBytesMax = 1'024;
+
+std::string lower(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+    return text;
+}
+
+void read_methods(const Value& value, routing::Match& match) {
+    constexpr std::array<std::string_view, 9> kMethods{
+        "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"};
+    constexpr std::size_t kMethodBytesMax = 32;
+    constexpr std::size_t kMethodsMax = 32;
+    const auto methods = value.one_or_more("a list of methods: `[GET, POST]`");
+    if (value.is_sequence() && methods.empty())
+        value.fault("no method at all: nothing would match");
+    if (methods.size() > kMethodsMax) {
+        value.fault("more than " + std::to_string(kMethodsMax) + " methods");
+        return;
+    }
+    for (const Value& item : methods) {
+        const auto method = item.text("a method such as `GET`");
+        if (!method) continue;
+        if (!is_token(*method) || method->size() > kMethodBytesMax) {
+            item.fault(quote(*method) + " is not a method such as `GET`");
+            continue;
+        }
+        const auto meant = std::find_if(
+            kMethods.begin(), kMethods.end(),
+            [&](std::string_view known) { return lower(std::string(known)) == lower(*method); });
+        if (meant != kMethods.end() && *meant != *method) {
+            item.fault(quote(*method) + " would never match, methods have a case: write " +
+                       quote(*meant));
+            continue;
+        }
+        if (std::find(match.methods.begin(), match.methods.end(), *method) != match.methods.end()) {
+            item.fault(quote(*method) + " is there already");
+            continue;
+        }
+        match.methods.push_back(*method);
+    }
+}
+
+void read_host(const Value& value, routing::Match& match) {
+    auto host = value.text("a host such as `api.example.com`");
+    if (!host) return;
+    std::string_view bare = *host;
+    if (bare.size() > 2 && bare.front() == '[' && bare.back() == ']') {
+        bare = bare.substr(1, bare.size() - 2);
+    }
+    if (!is_host(bare)) {
+        value.fault(quote(*host) + " is not a host such as `api.example.com`, without port");
+        return;
+    }
+    if (host->ends_with('.')) host->pop_back();
+    match.host = lower(std::move(*host));
+}
+
+void read_headers(const Value& value, routing::Match& match) {
+    constexpr std::size_t kHeadersMax = 16;
+    const auto headers = value.named("a map of fields and values: `{x-beta: \"1\"}`", false);
+    if (headers.size() > kHeadersMax) {
+        value.fault("more than " + std::to_string(kHeadersMax) + " fields");
+        return;
+    }
+    for (const auto& [name, item] : headers) {
+        if (!is_token(name)) {
+            item.fault(quote(name) + " is not the name of a header field such as `x-beta`");
+            continue;
+        }
+        const auto content = item.any_text("the value of a header field");
+        if (!content) continue;
+        if (!is_field_value(*content)) {
+            item.fault(quote(*content) + " cannot be the value of a header field");
+            continue;
+        }
+        const std::string field = lower(name);
+        const auto same = [&](const auto& other) { return other.first == field; };
+        if (std::any_of(match.headers.begin(), match.headers.end(), same)) {
+            item.fault(quote(field) + " is there already, in another case");
+            continue;
+        }
+        match.headers.emplace_back(field, *content);
+    }
+}
+
+void add_match(const Value& place, const routing::Match& match, Config& config) {
+    if (const auto added = config.router.add(match); !added) {
+        place.fault(added.error());
+    }
+}
+
+void read_match(const Value& value, Config& config) {
+    routing::Match match;
+    Section section(value, "a map: `{path: /v1/**}`");
+    const auto path = section.find("path");
+    if (path) {
+        if (auto pattern = path->text("a path such as `/v1/**`")) match.path = std::move(*pattern);
+    }
+    if (const auto methods = section.find("methods")) read_methods(*methods, match);
+    if (const auto host = section.find("host")) read_host(*host, match);
+    if (const auto headers = section.find("headers")) read_headers(*headers, match);
+    section.refuse_others();
+    if (match.path.size() > kPathBytesMax) {
+        path->fault("longer than " + std::to_string(kPathBytesMax) + " bytes");
+        return;
+    }
+    add_match(path.value_or(value), match, config);
+}
+
+void read_route_upstream(const Value& value, Route& route, Declared& declared) {
+    const auto name = value.identifier();
+    if (!name) return;
+    const auto found = declared.upstreams.find(*name);
+    if (found == declared.upstreams.end()) {
+        unknown_name(value, "upstream", *name, declared.upstreams);
+        return;
+    }
+    found->second.used = true;
+    route.upstream = found->second.position.value_or(0);
+}
+
+void choose_upstream(Section& section, Route& route, Declared& declared) {
+    if (const auto upstream = section.find("upstream")) {
+        read_route_upstream(*upstream, route, declared);
+    } else if (declared.upstreams.size() == 1) {
+        declared.upstreams.begin()->second.used = true;
+    } else if (declared.upstreams.size() > 1) {
+        section.need("upstream", "with several upstreams, a route says which");
+    }
+}
+
+// Appends what `name` refers to; a policy that is broken has been reported.
+void add_named(const Value& value, const std::string& name, const Config& config, Route& route,
+               Declared& declared) {
+    const auto found = declared.policies.find(name);
+    if (found == declared.policies.end()) {
+        unknown_name(value, "policy", name, declared.policies);
+        return;
+    }
+    found->second.used = true;
+    if (!found->second.position) return;
+    const limit::Policy* policy = config.policies[*found->second.position].get();
+    if (std::find(route.policies.begin(), route.policies.end(), policy) != route.policies.end()) {
+        value.fault("the policy " + quote(name) +
+                    " is there already, perhaps by default_policies: it would count twice");
+        return;
+    }
+    route.policies.push_back(policy);
+}
+
+void read_route_policies(const Value& value, Config& config, Route& route, Declared& declared) {
+    const auto items = value.items("a list of policies; `[]` is unlimited");
+    if (items.size() + route.policies.size() > kPoliciesMax) {
+        value.fault("more than " + std::to_string(kPoliciesMax) + " policies on a route");
+        return;
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        if (!items[i].is_map()) {
+            const auto name = items[i].text("the name of a policy, or a policy");
+            if (name) add_named(items[i], *name, config, route, declared);
+            continue;
+        }
+        const std::string name = route.name + "/" + std::to_string(i);
+        if (const auto position = read_policy(items[i], name, config, declared)) {
+            route.policies.push_back(config.policies[*position].get());
+        }
+    }
+}
+
+// A static cost above a quota could never pass; a quota of 0 is meant to deny and warned about.
+void check_cost(const Value& value, const Route& route) {
+    for (const limit::Policy* policy : route.policies) {
+        for (const limit::Limit& limit : policy->limits) {
+            if (limit.quota == 0 || route.cost <= limit.quota) continue;
+            value.fault("a cost of " + std::to_string(route.cost) +
+                        " can never pass the quota of " + std::to_string(limit.quota) +
+                        " in policy " + quote(policy->name));
+            return;
+        }
+    }
+}
+
+void read_cost(const Value& value, Route& route) {
+    if (value.is_map()) {
+        value.fault("a cost read from a header is not available yet");
+        return;
+    }
+    if (const auto cost = value.integer({0, limit::kQuotaMax})) route.cost = *cost;
+}
+
+std::string name_of(Section& section, std::size_t position, std::set<std::string>& names) {
+    std::string name = "route-" + std::to_string(position);
+    const auto value = section.find("name");
+    if (value) name = value->identifier().value_or(name);
+    if (!names.insert(name).second) {
+        value.value_or(section.value()).fault("there is a route " + quote(name) + " already");
+    }
+    return name;
+}
+
+void read_route(const Value& value, Config& config, Declared& declared,
+                std::set<std::string>& names) {
+    Section section(value, "a map: `{match: {path: /v1/**}, policies: [per-client]}`");
+    Route route;
+    route.name = name_of(section, config.routes.size(), names);
+    if (const auto match = section.find("match")) {
+        read_match(*match, config);
+    } else {
+        add_match(value, {}, config);
+    }
+    choose_upstream(section, route, declared);
+    const auto cost = section.find("cost");
+    if (cost) read_cost(*cost, route);
+    for (const std::string& name : declared.default_policies) {
+        add_named(value, name, config, route, declared);
+    }
+    if (const auto policies = section.need("policies", "`policies: []` is unlimited")) {
+        read_route_policies(*policies, config, route, declared);
+    }
+    section.not_available({"upgrade"});
+    section.refuse_others();
+    if (cost) check_cost(*cost, route);
+    declared.routes.push_back(value.place());
+    config.routes.push_back(std::move(route));
+}
+
+}  // namespace
+
+void read_routes(const Value& value, Config& config, Declared& declared) {
+    const auto routes = value.items("a list of routes: `- {match: {path: /**}, policies: []}`");
+    if (value.is_sequence() && routes.empty()) value.fault("at least one route is needed");
+    if (routes.size() > kRoutesMax) {
+        value.fault("more than " + std::to_string(kRoutesMax) + " routes");
+        return;
+    }
+    std::set<std::string> names;
+    for (const Value& route : routes) read_route(route, config, declared, names);
+}
+
+}  // namespace tidegate::config

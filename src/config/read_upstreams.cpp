@@ -1,0 +1,131 @@
+// `upstreams`, and the servers of each.
+#include <algorithm>
+#include <utility>
+
+#include "base/quote.hpp"
+#include "config/address.hpp"
+#include "config/sections.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr std::size_t kServersMax = 1'000;
+constexpr std::size_t kUpstreamsMax = 10'000;
+constexpr std::int64_t kConnectionsMax = 1'000'000;
+
+std::optional<UpstreamServer> read_url(const Value& value) {
+    const auto text = value.text("a URL such as `http://10.0.0.5:3000`");
+    if (!text) return std::nullopt;
+    auto url = parse_server_url(*text);
+    if (!url) {
+        value.fault(url.error());
+        return std::nullopt;
+    }
+    UpstreamServer server;
+    server.address = std::move(url->address);
+    server.authority = std::move(url->authority);
+    if (!resolve_socket(value, server.address)) return std::nullopt;
+    return server;
+}
+
+void read_servers(const Value& value, Upstream& upstream) {
+    const auto servers = value.one_or_more("a list of servers: `[http://10.0.0.5:3000]`");
+    if (value.is_sequence() && servers.empty()) value.fault("at least one server is needed");
+    if (servers.size() > kServersMax) {
+        value.fault("more than " + std::to_string(kServersMax) + " servers");
+        return;
+    }
+    for (const Value& item : servers) {
+        auto server = read_server(item);
+        if (!server) continue;
+        const std::string address = server->address.to_string();
+        const auto same = [&](const UpstreamServer& other) {
+            return other.address.to_string() == address;
+        };
+        if (std::any_of(upstream.servers.begin(), upstream.servers.end(), same)) {
+            item.fault(quote(address) + " is there already: a `weight` gives it a larger share");
+            continue;
+        }
+        upstream.servers.push_back(std::move(*server));
+    }
+}
+
+void read_connection_bounds(Section& section, Upstream& upstream) {
+    section.integer("max_connections", upstream.max_connections, {1, kConnectionsMax});
+    const auto idle = section.find("idle_connections");
+    if (!idle) {
+        upstream.idle_connections = std::min(upstream.idle_connections, upstream.max_connections);
+        return;
+    }
+    const auto number = idle->integer({0, kConnectionsMax});
+    if (!number) return;
+    upstream.idle_connections = static_cast<std::size_t>(*number);
+    if (upstream.idle_connections > upstream.max_connections) {
+        idle->fault("more than max_connections, " + std::to_string(upstream.max_connections));
+    }
+}
+
+void read_upstream_timeouts(const Value& value, Upstream& upstream) {
+    Section section(value);
+    section.duration("connect", upstream.connect_timeout, {milliseconds{1}, minutes{10}});
+    section.duration("response", upstream.response_timeout, {milliseconds{1}, hours{24}});
+    section.duration("idle", upstream.idle_timeout, {milliseconds{1}, hours{24}});
+    section.refuse_others();
+}
+
+void read_upstream(const Value& value, Upstream& upstream) {
+    Section section(value, "a map: `{servers: [http://10.0.0.5:3000]}`");
+    if (const auto servers = section.need("servers", "`servers: [http://10.0.0.5:3000]`")) {
+        read_servers(*servers, upstream);
+    }
+    if (const auto balance = section.find("balance")) {
+        balance->choice<bool>({{"round_robin", true}}, {"least_connections"});
+    }
+    read_connection_bounds(section, upstream);
+    section.duration("resolve_every", upstream.resolve_every, {seconds{1}, hours{24}});
+    if (const auto timeouts = section.find("timeouts")) read_upstream_timeouts(*timeouts, upstream);
+    section.integer("retries", upstream.retries, {0, 10});
+    section.not_available({"tls", "health_check"});
+    section.refuse_others();
+}
+
+}  // namespace
+
+std::optional<UpstreamServer> read_server(const Value& value) {
+    if (!value.is_map()) return read_url(value);
+    std::optional<UpstreamServer> server;
+    int weight = 1;
+    Section section(value);
+    if (const auto url = section.need("url", "`url: http://10.0.0.5:3000`")) {
+        server = read_url(*url);
+    }
+    section.integer("weight", weight, {1, 1'000});
+    section.refuse_others();
+    if (server) server->weight = weight;
+    return server;
+}
+
+void read_upstreams(const Value& value, Config& config, Declared& declared) {
+    const auto named = value.named("a map of upstreams: `api: {servers: [http://10.0.0.5:3000]}`");
+    if (value.is_map() && value.is_empty()) value.fault("at least one upstream is needed");
+    if (named.size() > kUpstreamsMax) {
+        value.fault("more than " + std::to_string(kUpstreamsMax) + " upstreams");
+        return;
+    }
+    for (const auto& [name, item] : named) {
+        Upstream upstream;
+        upstream.name = name;
+        read_upstream(item, upstream);
+        Declared::Named& entry = declared.upstreams[name];
+        entry.place = item.place();
+        entry.position = config.upstreams.size();
+        config.upstreams.push_back(std::move(upstream));
+    }
+}
+
+}  // namespace tidegate::config

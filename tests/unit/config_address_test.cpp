@@ -1,0 +1,134 @@
+#include <doctest/doctest.h>
+
+#include "config/address.hpp"
+
+using namespace tidegate::config;
+
+namespace {
+
+std::string listen(std::string_view text) {
+    const auto address = parse_listen_address(text);
+    return address ? address->to_string() : "refused";
+}
+
+std::string server(std::string_view text) {
+    const auto url = parse_server_url(text);
+    return url ? url->address.to_string() + " " + url->authority : "refused";
+}
+
+std::string redis(std::string_view text) {
+    const auto url = parse_redis_url(text);
+    if (!url) return "refused";
+    return url->address.to_string() + " " + url->username + " " + url->password + " " +
+           std::to_string(url->database);
+}
+
+}  // namespace
+
+TEST_CASE("address: where to listen is a port, an address with a port, or a Unix socket") {
+    CHECK(listen("8080") == "0.0.0.0:8080");
+    CHECK(listen(":8080") == "0.0.0.0:8080");
+    CHECK(listen("127.0.0.1:8080") == "127.0.0.1:8080");
+    CHECK(listen("[::1]:8080") == "[::1]:8080");
+    CHECK(listen("[::]:0") == "[::]:0");
+    CHECK(listen("[0:0:0:0:0:0:0:1]:1") == "[::1]:1");
+    CHECK(listen("unix:/run/x.sock") == "unix:/run/x.sock");
+    CHECK(listen("unix:///run/x.sock") == "unix:/run/x.sock");
+}
+
+TEST_CASE("address: what nobody can listen on is refused") {
+    for (const char* text : {"",
+                             ":",
+                             "http",
+                             "127.0.0.1",
+                             "127.0.0.1:",
+                             "127.0.0.1:65536",
+                             "127.0.0.1:-1",
+                             "127.0.0.1:080",
+                             "127.0.0.1:8080/",
+                             "::1:8080",
+                             "[]:80",
+                             "[127.0.0.1]:80",
+                             "[::1]",
+                             "[::1]8080",
+                             "*:8080",
+                             "localhost:8080",
+                             "256.0.0.1:80",
+                             "1.2.3:80",
+                             "0x7f.1:80",
+                             "unix:",
+                             "unix:@abstract",
+                             "unix://host/x",
+                             "http://127.0.0.1:80"}) {
+        CAPTURE(text);
+        CHECK(listen(text) == "refused");
+    }
+    CHECK(listen("unix:/" + std::string(106, 'x')) != "refused");
+    CHECK(listen("unix:/" + std::string(107, 'x')) == "refused");
+    CHECK(listen(std::string_view("unix:/a\0b", 9)) == "refused");
+}
+
+TEST_CASE("address: an upstream is an http URL or a Unix socket") {
+    CHECK(server("http://127.0.0.1:3000") == "127.0.0.1:3000 127.0.0.1:3000");
+    CHECK(server("http://app") == "app:80 app");
+    CHECK(server("http://app_1.svc.local:8080/") == "app_1.svc.local:8080 app_1.svc.local:8080");
+    CHECK(server("http://[2001:db8::1]:80") == "[2001:db8::1]:80 [2001:db8::1]:80");
+    CHECK(server("HTTP://App:81") == "App:81 App:81");
+    CHECK(server("unix:/run/app.sock") == "unix:/run/app.sock localhost");
+}
+
+TEST_CASE("address: an upstream that is not only a place is refused") {
+    for (const char* text : {"",
+                             "app",
+                             "app:80",
+                             "127.0.0.1:3000",
+                             "http:",
+                             "http://",
+                             "http://:80",
+                             "http://a:0",
+                             "http://a:65536",
+                             "http://a:x",
+                             "http://a:80/path",
+                             "http://a?x=1",
+                             "http://a#f",
+                             "http://u:p@a",
+                             "https://a",
+                             "ftp://a",
+                             "http://-a",
+                             "http://a..b",
+                             "http://1.2.3",
+                             "http://256.1.1.1",
+                             "http://a b",
+                             "http://[::1",
+                             "http://a%00b",
+                             "http://a/%zz",
+                             "http://127.1",
+                             "http://[v1.x]",
+                             "unix:"}) {
+        CAPTURE(text);
+        CHECK(server(text) == "refused");
+    }
+    CHECK(server("http://" + std::string(64, 'a')) == "refused");
+}
+
+TEST_CASE("address: a Redis URL says where, who and which database") {
+    CHECK(redis("redis://h") == "h:6379   0");
+    CHECK(redis("redis://127.0.0.1:7000/3") == "127.0.0.1:7000   3");
+    CHECK(redis("redis://:secret@h:6379/0") == "h:6379  secret 0");
+    CHECK(redis("redis://user:p%40ss%3A%2F@h/") == "h:6379 user p@ss:/ 0");
+    CHECK(redis("redis://[::1]:6379") == "[::1]:6379   0");
+    CHECK(redis("unix:///run/redis.sock") == "unix:/run/redis.sock   0");
+}
+
+TEST_CASE("address: a Redis URL that is wrong is refused without showing its password") {
+    for (const char* text :
+         {"redis://u:hunter2@h/x", "redis://u:hunter2@h:99999", "redis://u:hunter2@h/1/2",
+          "redis://u:hunter2@h?db=1", "rediss://u:hunter2@h", "redis://u:hunter2@",
+          "redis://u:hunter2 x@h", "redis://u:hunter2@h/01", "http://u:hunter2@h", "redis:hunter2",
+          "redis://u:hunter2@h/70000", "hunter2"}) {
+        CAPTURE(text);
+        const auto url = parse_redis_url(text);
+        REQUIRE_FALSE(url.has_value());
+        CHECK(url.error().find("hunter2") == std::string::npos);
+    }
+}

@@ -1,0 +1,447 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+#include "config/quickstart.hpp"
+
+using namespace tidegate;
+using namespace std::chrono_literals;
+using config::load_file;
+using config::load_text;
+using config::Loaded;
+
+namespace {
+
+const std::string kExamples = TIDEGATE_SOURCE_DIR "/config";
+constexpr const char* kUpstream = "upstream: http://127.0.0.1:3000\n";
+
+std::string content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    REQUIRE(file.is_open());
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::optional<std::string> environment(std::string_view name) {
+    if (name == "PORT") return "3001";
+    if (name == "TRICKY") return "a: b # [c]";
+    return std::nullopt;
+}
+
+// The configuration of `text`, which must have no fault.
+std::shared_ptr<const config::Config> read(const std::string& text) {
+    const Loaded loaded = load_text(text, "test.yaml", environment);
+    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+    REQUIRE(loaded.config != nullptr);
+    return loaded.config;
+}
+
+std::string first_warning(const std::string& text) {
+    const Loaded loaded = load_text(text, "w", environment);
+    REQUIRE(loaded.config != nullptr);
+    return loaded.warnings.empty() ? "" : loaded.warnings[0].to_string();
+}
+
+std::string first_error(const std::string& text) {
+    const Loaded loaded = load_text(text, "e", environment);
+    CHECK(loaded.config == nullptr);
+    return loaded.errors.empty() ? "" : loaded.errors[0].to_string();
+}
+
+// A folder for one test, removed with all that is in it.
+struct Folder {
+    std::string path;
+
+    Folder() {
+        std::string name = std::filesystem::temp_directory_path() / "tidegate-config-XXXXXX";
+        REQUIRE(mkdtemp(name.data()) != nullptr);
+        path = name;
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+
+    std::string write(const std::string& name, const std::string& content) const {
+        std::ofstream(path + "/" + name, std::ios::binary) << content;
+        return path + "/" + name;
+    }
+};
+
+constexpr const char* kLong = R"(
+upstreams:
+  api: {servers: [http://a:81, {url: "http://b", weight: 3}, "unix:/run/c.sock"], retries: 0}
+  web: {servers: http://w, max_connections: 8, timeouts: {connect: 1s}}
+policies:
+  one: {key: ip, limits: [10/s], on_store_failure: deny}
+  two: {key: [user, ip], limits: [[60, 100], {quota: 9, per: 1h, algorithm: fixed_window, anchor: first_request}]}
+default_policies: [one]
+on_store_failure: allow
+routes:
+  - {name: login, match: {path: /login, methods: [POST]}, upstream: api, cost: 5, policies: [{key: [ip], limits: [5/15min]}, two]}
+  - {match: {host: "Web.Example.", headers: {X-Beta: "1"}}, upstream: web, policies: []}
+  - {upstream: api, policies: [two]}
+)";
+
+}  // namespace
+
+TEST_CASE("config: every example is read without a word") {
+    std::size_t examples = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(kExamples)) {
+        if (entry.path().extension() != ".yaml") continue;
+        ++examples;
+        const Loaded loaded = load_file(entry.path().string(), environment);
+        for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+        for (const auto& warning : loaded.warnings) FAIL_CHECK(warning.to_string());
+        CHECK(loaded.config != nullptr);
+    }
+    CHECK(examples >= 5);
+}
+
+TEST_CASE("config: the quickstart is config/quickstart.yaml, and ten a minute") {
+    CHECK(config::quickstart_text() == content_of(kExamples + "/quickstart.yaml"));
+    const Loaded loaded = config::quickstart();
+    REQUIRE(loaded.config != nullptr);
+    CHECK(loaded.warnings.empty());
+    CHECK(loaded.config->listen.at(0).address.to_string() == "0.0.0.0:8080");
+    CHECK(loaded.config->admin->address.to_string() == "127.0.0.1:9901");
+    CHECK(loaded.config->upstreams.at(0).servers.at(0).address.to_string() == "127.0.0.1:9000");
+    CHECK(loaded.config->policies.at(0)->limits.at(0).quota == 10);
+    CHECK(loaded.config->policies.at(0)->limits.at(0).duration == 60s);
+}
+
+TEST_CASE("config: what is not written has the defaults of the documentation") {
+    const auto config = read(kUpstream);
+    REQUIRE(config->listen.size() == 1);
+    CHECK(config->listen[0].address.to_string() == "0.0.0.0:8080");
+    CHECK_FALSE(config->listen[0].trusted);
+    REQUIRE(config->admin);
+    CHECK(config->admin->address.to_string() == "127.0.0.1:9901");
+    CHECK(config->admin->token.empty());
+    CHECK(config->threads == 0);
+    CHECK_FALSE(config->replicas);
+    CHECK(std::holds_alternative<config::MemoryStoreSettings>(config->store));
+    CHECK(config->client_ip.trusted_proxies.empty());
+    CHECK(config->client_ip.ipv6_prefixes == std::vector<int>{64});
+    CHECK(config->forwarding.x_forwarded);
+    CHECK_FALSE(config->forwarding.forwarded);
+    CHECK(config->response.status == 429);
+    CHECK(config->limits_on_requests.header_bytes == 32 * 1024);
+    CHECK(config->limits_on_requests.body_bytes == config::RequestBounds::kUnlimited);
+    CHECK(config->timeouts.client_idle == 60s);
+    CHECK(config->log.access_path == "-");
+}
+
+TEST_CASE("config: the short form is one upstream, one policy and one route") {
+    const auto config = read("upstream: http://127.0.0.1:3000\nlimits: [10/s, 120/min, 240/h]\n");
+    REQUIRE(config->upstreams.size() == 1);
+    CHECK(config->upstreams[0].name == "default");
+    REQUIRE(config->policies.size() == 1);
+    const limit::Policy& policy = *config->policies[0];
+    CHECK(policy.name == "default");
+    CHECK(policy.key == std::vector<limit::Key>{limit::Key::ip, limit::Key::user});
+    REQUIRE(policy.limits.size() == 3);
+    CHECK(policy.limits[2].quota == 240);
+    CHECK(policy.limits[2].duration == 1h);
+    CHECK(policy.limits[2].precision == 1min);
+    REQUIRE(config->routes.size() == 1);
+    CHECK(config->routes[0].name == "default");
+    CHECK(config->routes[0].policies == std::vector<const limit::Policy*>{&policy});
+    const http::Fields none;
+    const auto matched = config->router.match({"DELETE", "/any/where", "h", &none});
+    CHECK(matched.outcome == routing::MatchOutcome::matched);
+    CHECK(matched.route == 0);
+}
+
+TEST_CASE("config: without limits nothing is limited") {
+    const auto config = read(kUpstream);
+    CHECK(config->policies.empty());
+    CHECK(config->routes.at(0).policies.empty());
+}
+
+TEST_CASE("config: a list of seconds and quota is a window that begins anew") {
+    const auto config =
+        read(std::string(kUpstream) + "limits: [[60, 10], [3600, 100, 60], [0.5, 2]]\n");
+    const auto& limits = config->policies.at(0)->limits;
+    REQUIRE(limits.size() == 3);
+    CHECK(limits[0].duration == 60s);
+    CHECK(limits[0].precision == 60s);
+    CHECK(limits[0].blocks == 1);
+    CHECK(limits[1].precision == 60s);
+    CHECK(limits[1].blocks == 60);
+    CHECK(limits[2].duration == 500ms);
+}
+
+TEST_CASE("config: routes meet default_policies first, then their own") {
+    const auto config = read(kLong);
+    REQUIRE(config->routes.size() == 3);
+    const auto names = [&](std::size_t route) {
+        std::vector<std::string> out;
+        for (const auto* policy : config->routes[route].policies) out.push_back(policy->name);
+        return out;
+    };
+    CHECK(names(0) == std::vector<std::string>{"one", "login/0", "two"});
+    CHECK(names(1) == std::vector<std::string>{"one"});
+    CHECK(names(2) == std::vector<std::string>{"one", "two"});
+    for (std::size_t i = 0; i < config->policies.size(); ++i) {
+        CHECK(config->policies[i]->index == i);
+    }
+}
+
+TEST_CASE("config: routes keep their order, names, costs and upstreams") {
+    const auto config = read(kLong);
+    CHECK(config->routes[0].name == "login");
+    CHECK(config->routes[0].cost == 5);
+    CHECK(config->routes[1].name == "route-1");
+    CHECK(config->routes[1].cost == 1);
+    CHECK(config->upstreams.at(config->routes[1].upstream).name == "web");
+    const http::Fields beta{{http::FieldName::other, "x-beta", "1"}};
+    const http::Fields none;
+    CHECK(config->router.match({"POST", "/login", "h", &none}).route == 0);
+    CHECK(config->router.match({"GET", "/login", "web.example:80", &beta}).route == 1);
+    CHECK(config->router.match({"GET", "/login", "web.example", &none}).route == 2);
+}
+
+TEST_CASE("config: servers carry weight and the authority they are asked by") {
+    const auto config = read(kLong);
+    const auto& servers = config->upstreams.at(0).servers;
+    REQUIRE(servers.size() == 3);
+    CHECK(servers[0].authority == "a:81");
+    CHECK(servers[1].authority == "b");
+    CHECK(servers[1].address.port == 80);
+    CHECK(servers[1].weight == 3);
+    CHECK(servers[2].address.unix_path == "/run/c.sock");
+    CHECK(servers[2].authority == "localhost");
+    CHECK(config->upstreams[0].retries == 0);
+    CHECK(config->upstreams[1].idle_connections == 8);  // never more than there may be in all
+    CHECK(config->upstreams[1].connect_timeout == 1s);
+}
+
+TEST_CASE("config: a policy's own store failure goes before the general one") {
+    const auto config = read(kLong);
+    CHECK(config->policies[0]->on_store_failure == limit::OnStoreFailure::deny);
+    CHECK(config->policies[1]->on_store_failure == limit::OnStoreFailure::allow);
+    CHECK(config->policies[1]->limits.at(1).anchor == limit::Anchor::first_request);
+}
+
+TEST_CASE("config: the only upstream need not be named") {
+    const auto config = read("upstreams: {a: {servers: [http://a]}}\nroutes: [{policies: []}]\n");
+    CHECK(config->routes.at(0).upstream == 0);
+}
+
+TEST_CASE("config: Redis has all its settings") {
+    const auto config = read(std::string(kUpstream) + R"(
+store:
+  redis:
+    url: redis://u:p%40@[::1]:7000/3
+    timeout: 250ms
+    max_in_flight: 7
+    key_prefix: "x:"
+    clock: local
+    breaker: {failures: 2, probe_every: 500ms}
+replicas: 3
+)");
+    const auto& redis = std::get<config::RedisSettings>(config->store);
+    CHECK(redis.address.to_string() == "[::1]:7000");
+    CHECK(redis.username == "u");
+    CHECK(redis.password == "p@");
+    CHECK(redis.database == 3);
+    CHECK(redis.timeout == 250ms);
+    CHECK(redis.max_in_flight == 7);
+    CHECK(redis.key_prefix == "x:");
+    CHECK(redis.local_clock);
+    CHECK(redis.breaker_failures == 2);
+    CHECK(redis.probe_every == 500ms);
+    CHECK(config->replicas == 3);
+}
+
+TEST_CASE("config: the store in memory has its settings") {
+    const auto config =
+        read(std::string(kUpstream) + "store: {memory: {max_keys: 5000, on_full: deny}}\n");
+    const auto& memory = std::get<config::MemoryStoreSettings>(config->store);
+    CHECK(memory.max_keys == 5'000);
+    CHECK(memory.deny_when_full);
+    CHECK_FALSE(std::get<config::MemoryStoreSettings>(
+                    read(std::string(kUpstream) + "store: memory\n")->store)
+                    .deny_when_full);
+}
+
+TEST_CASE("config: switches, lists and words are read as people mean them") {
+    const auto config = read(std::string(kUpstream) + R"(
+listen: [8081, "[::1]:8081", {address: "unix:/run/x.sock", trusted: on}]
+admin: off
+threads: "2"
+deny_cache: off
+forwarding: {x_forwarded: off, forwarded: on, via: false, host: upstream}
+identity:
+  client_ip: {trusted_proxies: 10.0.0.0/8, header: CF-Connecting-IP, ipv6_prefix: [48, 64]}
+  user: [{header: {name: X-User, from: trusted_proxies}}]
+response: {status: 503, headers: [x-ratelimit], body: {content_type: text/plain, text: "Wait {retry_after}"}}
+limits_on_requests: {header_bytes: 8k, headers: 10, uri_bytes: 1KiB, body_bytes: 0}
+connections: {max: 10, per_ip: 0}
+timeouts: {request_head: 1s, drain: 1min, shutdown_delay: 0s}
+log: {access: off, level: error}
+)");
+    CHECK(config->listen.size() == 3);
+    CHECK(config->listen[2].trusted);
+    CHECK_FALSE(config->admin);
+    CHECK(config->threads == 2);
+    CHECK_FALSE(config->forwarding.x_forwarded);
+    CHECK(config->forwarding.forwarded);
+    CHECK_FALSE(config->forwarding.via);
+    CHECK_FALSE(config->forwarding.preserve_host);
+    CHECK(config->client_ip.source == identity::ClientIpSettings::Source::single);
+    CHECK(config->client_ip.single_field == "cf-connecting-ip");
+    CHECK(config->client_ip.ipv6_prefixes == std::vector<int>{48, 64});
+    CHECK(config->user.at(0).name == "x-user");
+    CHECK(config->response.status == 503);
+    CHECK_FALSE(config->response.ratelimit_fields);
+    CHECK_FALSE(config->response.retry_after_field);
+    CHECK(config->response.x_ratelimit_fields);
+    CHECK(config->response.text == "Wait {retry_after}");
+    CHECK(config->limits_on_requests.header_bytes == 8'192);
+    CHECK(config->limits_on_requests.body_bytes == 0);
+    CHECK(config->timeouts.drain == 60s);
+    CHECK(config->log.access_path.empty());
+    CHECK(config->log.level == config::LogLevel::error);
+}
+
+TEST_CASE("config: the environment fills scalars and never becomes YAML") {
+    CHECK(read("upstream: http://a:${PORT}\n")->upstreams[0].servers[0].address.port == 3'001);
+    CHECK(read("upstream: http://a:${NONE:-81}\n")->upstreams[0].servers[0].address.port == 81);
+    const auto config =
+        read(std::string(kUpstream) +
+             "response: {body: {content_type: text/plain, text: \"${TRICKY}$$\"}}\n");
+    CHECK(config->response.text == "a: b # [c]$");
+    CHECK(first_error(std::string(kUpstream) + "threads: \"${TRICKY}\"\n") ==
+          "e:2:10: threads: `a: b # [c]` is not a whole number from 1 to 256");
+}
+
+TEST_CASE("config: a secret comes from a file beside the configuration, without its line end") {
+    const Folder folder;
+    folder.write("admin.token", "s3cret \n");
+    folder.write("redis.password", "p\r\n");
+    folder.write("access.log", "");
+    const std::string path = folder.write("tidegate.yaml", std::string(kUpstream) + R"(
+listen: unix:in.sock
+admin: {address: 127.0.0.1:9901, token: "file:admin.token"}
+store: {redis: {url: redis://h, password: file:redis.password}}
+log: {access: {path: access.log, format: text, sample: 0.25}}
+)");
+    const Loaded loaded = load_file(path);
+    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+    REQUIRE(loaded.config != nullptr);
+    CHECK(loaded.config->admin->token == "s3cret ");
+    CHECK(std::get<config::RedisSettings>(loaded.config->store).password == "p");
+    CHECK(loaded.config->listen[0].address.unix_path == folder.path + "/in.sock");
+    CHECK(loaded.config->log.access_path == folder.path + "/access.log");
+    CHECK_FALSE(loaded.config->log.access_json);
+    CHECK(loaded.config->log.sample == 0.25);
+}
+
+TEST_CASE("config: a socket whose path grows too long by its folder is a fault") {
+    const Folder folder;
+    const std::string name(104, 'x');
+    const std::string path =
+        folder.write("t.yaml", "upstream: unix:" + name + "\nlisten: unix:" + name + "\n");
+    const Loaded loaded = load_file(path);
+    REQUIRE(loaded.errors.size() == 2);
+    CHECK(loaded.errors[0].column == 11);
+    CHECK(loaded.errors[1].message.find("too long for a Unix socket") != std::string::npos);
+}
+
+TEST_CASE("config: a secret that is an empty file, a folder or too large is a fault") {
+    const Folder folder;
+    folder.write("empty", "\n");
+    folder.write("large", std::string(65'537, 'x'));
+    for (const char* file : {"empty", "large", "nothing", "."}) {
+        CAPTURE(file);
+        const std::string path = folder.write(
+            "t.yaml", std::string(kUpstream) +
+                          "admin: {address: 127.0.0.1:1, token: \"file:" + file + "\"}\n");
+        const Loaded loaded = load_file(path);
+        REQUIRE(loaded.errors.size() == 1);
+        CHECK(loaded.errors[0].line == 2);
+    }
+}
+
+TEST_CASE("config: a password is in no message") {
+    for (const char* store : {"store: {redis: {url: \"redis://u:hunter2@h:99999\"}}",
+                              "store: {redis: {url: \"redis://u:hunter2@h/x\"}}",
+                              "store: {redis: {url: \"redis://u:x@h\", password: hunter2}}"}) {
+        CAPTURE(store);
+        const std::string error = first_error(std::string(kUpstream) + store + "\n");
+        CHECK_FALSE(error.empty());
+        CHECK(error.find("hunter2") == std::string::npos);
+    }
+    CHECK(first_error("upstream: http://u:hunter2@h\n").find("hunter2") == std::string::npos);
+}
+
+TEST_CASE("config: a file that is not there, a folder, and none that can be read are named") {
+    const Folder folder;
+    CHECK(load_file(folder.path + "/none.yaml").errors.at(0).to_string() ==
+          folder.path + "/none.yaml: there is no such file");
+    CHECK(load_file(folder.path).errors.at(0).to_string() == folder.path + ": this is a folder");
+    const std::string large = folder.write("large.yaml", std::string(2'097'152, '#'));
+    CHECK(load_file(large).errors.at(0).message == "the file is larger than 1 MiB");
+}
+
+TEST_CASE("config: a fault has its place, one without a place only its file") {
+    CHECK(config::Diagnostic{"a.yaml", 3, 5, "m"}.to_string() == "a.yaml:3:5: m");
+    CHECK(config::Diagnostic{"a.yaml", 0, 0, "m"}.to_string() == "a.yaml: m");
+}
+
+TEST_CASE("config: what is hardly meant is warned about") {
+    const std::string upstream = "upstreams: {a: {servers: [http://a]}}\n";
+    CHECK(first_warning(std::string(kUpstream) + "limits: [0/s]\n") ==
+          "w:2:10: limits[0]: a quota of 0 denies every request");
+    CHECK(first_warning(upstream +
+                        "policies: {p: {key: ip, limits: [1/s]}}\nroutes: [{policies: []}]\n") ==
+          "w:2:15: policies.p: no route uses this policy");
+    CHECK(first_warning("upstreams: {a: {servers: [http://a]}, b: {servers: [http://b]}}\n"
+                        "routes: [{upstream: a, policies: []}]\n") ==
+          "w:1:42: upstreams.b: no route goes to this upstream");
+    CHECK(first_warning(upstream +
+                        "routes:\n  - policies: []\n  - {match: {path: /a}, policies: []}\n") ==
+          "w:4:5: the route `route-1` is never reached: `route-0` takes everything it could match");
+    CHECK(first_warning(std::string(kUpstream) + "identity: {user: [{header: {name: x-user}}]}\n")
+              .starts_with("w:2:18: identity.user: never believed"));
+    CHECK(first_warning(std::string(kUpstream) +
+                        "identity: {client_ip: {trusted_proxies: [0.0.0.0/0]}}\n")
+              .starts_with("w:2:42: identity.client_ip.trusted_proxies[0]: everybody is trusted"));
+    CHECK(first_warning(std::string(kUpstream) + "identity: {client_ip: {header: forwarded}}\n") ==
+          "w:2:32: identity.client_ip.header: never believed: there are no trusted_proxies");
+    CHECK(first_warning(std::string(kUpstream) +
+                        "listen: {address: \"unix:/x\", trusted: true}\n"
+                        "identity: {user: [{header: {name: x-user}}]}\n") == "");
+}
+
+TEST_CASE("config: a quota of 0 stands beside any cost") {
+    const auto config = read(
+        "upstreams: {a: {servers: [http://a]}}\n"
+        "policies: {p: {key: ip, limits: [0/s]}}\n"
+        "routes: [{cost: 7, policies: [p]}]\n");
+    CHECK(config->routes.at(0).cost == 7);
+}
+
+TEST_CASE("config: whatever is cut off or garbled gives a configuration or a fault, not both") {
+    const std::string whole = content_of(kExamples + "/gateway.yaml");
+    const auto check = [&](const std::string& text) {
+        const Loaded loaded = load_text(text, "garbled", environment);
+        CHECK((loaded.config == nullptr) == !loaded.errors.empty());
+    };
+    for (std::size_t end = 0; end < whole.size(); end += 13) check(whole.substr(0, end));
+    for (std::size_t at = 5; at < whole.size(); at += 17) {
+        for (const char c : {'\0', '{', '[', ':', '\t', '"', '\n', '*', '\xff'}) {
+            std::string garbled = whole;
+            garbled[at] = c;
+            check(garbled);
+        }
+    }
+}
