@@ -42,6 +42,7 @@ struct Limit {
     Micros precision;     // width of a sub-bucket; the duration itself for fixed_window
     std::int64_t blocks;  // sub-buckets that count: 1 .. kBlocksMax (one more when strict)
     std::uint32_t id;     // names the record in the state; a hash of all but the quota
+    bool named = false;   // the configuration gave the name
 };
 
 // Fills in what `spec` leaves open, or says in one sentence what is wrong and what would be right.

@@ -1,0 +1,102 @@
+// The stores under test behind one face, so that one suite runs over all of them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "limit/charge.hpp"
+#include "redis_server.hpp"
+#include "store/memory_store.hpp"
+
+namespace tidegate::test {
+
+using limit::Micros;
+
+// A moment like any other: November 2023, on no round second.
+inline constexpr Micros kStart{1'700'000'123'456'789};
+
+class Subject {
+  public:
+    virtual ~Subject() = default;
+    virtual limit::Verdict charge(const limit::Charge& charge, Micros now) = 0;
+};
+
+class MemorySubject : public Subject {
+  public:
+    limit::Verdict charge(const limit::Charge& charge, Micros now) override;
+
+  private:
+    store::MemoryStore store_{store::MemoryStore::Options{}};
+};
+
+// The script in a real Redis, emptied first. Every RedisSubject talks to the same server.
+class RedisSubject : public Subject {
+  public:
+    RedisSubject();
+    limit::Verdict charge(const limit::Charge& charge, Micros now) override;
+
+    // At the server's own time.
+    limit::Verdict charge_by_server_clock(const limit::Charge& charge);
+    // The error that is answered instead of a verdict; "" if there is none.
+    std::string error(const limit::Charge& charge, std::optional<Micros> now);
+    // Asks all, then reads all: verdicts in order.
+    struct Asked {
+        limit::Charge charge;
+        Micros now;
+    };
+    std::vector<limit::Verdict> pipeline(const std::vector<Asked>& asked);
+
+    RedisConnection& connection() { return connection_; }
+    std::string text(const std::vector<std::string>& words);
+
+  private:
+    Reply run(const limit::Charge& charge, std::optional<Micros> now);
+
+    RedisConnection connection_;
+};
+
+RedisServer& shared_server();
+
+// Runs `body(Subject&)` over every store.
+template <class Body>
+void over_every_store(Body body) {
+    SUBCASE("in process") {
+        MemorySubject subject;
+        body(subject);
+    }
+    SUBCASE("in Redis") {
+        RedisSubject subject;
+        body(subject);
+    }
+}
+
+struct WindowOptions {
+    std::optional<Micros> precision{};
+    bool strict = false;
+};
+limit::Limit sliding(std::int64_t quota, Micros duration, const WindowOptions& options = {});
+limit::Limit fixed(std::int64_t quota, Micros duration,
+                   limit::Anchor anchor = limit::Anchor::clock);
+limit::Policy policy(std::string name, std::vector<limit::Limit> limits);
+
+// A charge of one or several identifiers under one policy, with storage for its items.
+class Ask {
+  public:
+    Ask(const limit::Policy& policy, std::initializer_list<std::string_view> identifiers,
+        std::int64_t cost = 1);
+    Ask(std::vector<limit::ChargeItem> items, std::int64_t cost);
+    operator limit::Charge() const { return {items_, cost_}; }  // NOLINT: reads as one
+
+  private:
+    std::vector<limit::ChargeItem> items_;
+    std::int64_t cost_;
+};
+
+}  // namespace tidegate::test

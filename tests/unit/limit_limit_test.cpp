@@ -1,0 +1,140 @@
+#include "limit/limit.hpp"
+
+#include <chrono>
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+
+namespace tidegate::limit {
+namespace {
+
+using namespace std::chrono_literals;
+
+LimitSpec spec(std::int64_t quota, Micros duration) {
+    LimitSpec spec;
+    spec.quota = quota;
+    spec.duration = duration;
+    return spec;
+}
+
+std::string fault(const LimitSpec& spec) {
+    const auto limit = make_limit(spec);
+    return limit ? "" : limit.error();
+}
+
+}  // namespace
+
+TEST_CASE("default_precision: the smallest divisor from a sixtieth and a millisecond on") {
+    CHECK(default_precision(1s) == 20ms);
+    CHECK(default_precision(1h) == 1min);
+    CHECK(default_precision(1min) == 1s);
+    CHECK(default_precision(24h) == 24min);
+    CHECK(default_precision(10ms) == 1ms);
+    CHECK(default_precision(1ms) == 1ms);
+    CHECK(default_precision(1'999us) == 1'999us);          // its divisors are 1 and 1999
+    CHECK(default_precision(1'000'003us) == 1'000'003us);  // a prime
+    CHECK(default_precision(7s) == 125ms);
+}
+
+TEST_CASE("make_limit: sub-buckets cover the duration, one more when strict") {
+    auto some = spec(5, 1s);
+    CHECK(make_limit(some)->blocks == 50);
+    some.precision = 300ms;
+    CHECK(make_limit(some)->blocks == 4);
+    some.strict = true;
+    CHECK(make_limit(some)->blocks == 5);
+    some.precision = 1s;
+    CHECK(make_limit(some)->blocks == 2);
+    some.precision = 1ms;
+    CHECK(make_limit(some)->blocks == 1'001);
+}
+
+TEST_CASE("make_limit: a fixed window is one sub-bucket as wide as the duration") {
+    auto some = spec(5, 90s);
+    some.algorithm = Algorithm::fixed_window;
+    some.anchor = Anchor::first_request;
+    const auto limit = make_limit(some);
+    CHECK(limit->blocks == 1);
+    CHECK(limit->precision == 90s);
+}
+
+TEST_CASE("make_limit: the id is the same for another quota, and for nothing else") {
+    std::set<std::uint32_t> ids;
+    const auto add = [&](const LimitSpec& one) { return ids.insert(make_limit(one)->id).second; };
+    auto some = spec(5, 1min);
+    CHECK(add(some));
+    some.quota = 6;
+    CHECK_FALSE(add(some));
+    some.precision = 1s;  // what it would have been anyway
+    CHECK_FALSE(add(some));
+    some.precision = 2s;
+    CHECK(add(some));
+    some.strict = true;
+    CHECK(add(some));
+    some.duration = 2min;
+    CHECK(add(some));
+    some.name = "mine";
+    CHECK(add(some));
+    some.precision.reset();
+    some.strict = false;
+    some.algorithm = Algorithm::fixed_window;
+    CHECK(add(some));
+    some.anchor = Anchor::first_request;
+    CHECK(add(some));
+}
+
+TEST_CASE("make_limit: ids are the same in every build, for they are stored") {
+    CHECK(make_limit(spec(10, 1s))->id == make_limit(spec(99, 1000ms))->id);
+    CHECK(make_limit(spec(10, 1s))->id == 3'607'837'457);
+}
+
+TEST_CASE("make_limit: a limit without a name is called what it is without its quota") {
+    auto some = spec(5, 15min);
+    CHECK(make_limit(some)->name == "15min");
+    some.precision = 1min;
+    CHECK(make_limit(some)->name == "15min-by-1min");
+    some.strict = true;
+    CHECK(make_limit(some)->name == "15min-by-1min-strict");
+    auto fixed = spec(5, 1'500ms);
+    fixed.algorithm = Algorithm::fixed_window;
+    CHECK(make_limit(fixed)->name == "1500ms-fixed");
+    fixed.anchor = Anchor::first_request;
+    CHECK(make_limit(fixed)->name == "1500ms-fixed-first_request");
+    fixed.name = "burst";
+    CHECK(make_limit(fixed)->name == "burst");
+}
+
+TEST_CASE("make_limit: what cannot be counted is refused with what would be right") {
+    CHECK(fault(spec(-1, 1s)).find("0 to 4294967295") != std::string::npos);
+    CHECK(fault(spec(kQuotaMax, 1s)).empty());
+    CHECK_FALSE(fault(spec(kQuotaMax + 1, 1s)).empty());
+    CHECK_FALSE(fault(spec(1, 999us)).empty());
+    CHECK(fault(spec(1, kDurationMax)).empty());
+    CHECK_FALSE(fault(spec(1, kDurationMax + 1us)).empty());
+    CHECK_FALSE(fault(spec(1, Micros::min())).empty());
+
+    auto some = spec(1, 1s);
+    some.precision = 0us;
+    CHECK_FALSE(fault(some).empty());
+    some.precision = -1us;
+    CHECK_FALSE(fault(some).empty());
+    some.precision = 1s + 1us;
+    CHECK_FALSE(fault(some).empty());
+    some.precision = 999us;
+    CHECK(fault(some).find("at least 1ms") != std::string::npos);
+    some.precision = 1ms;
+    CHECK(fault(some).empty());
+    some.anchor = Anchor::first_request;
+    CHECK_FALSE(fault(some).empty());
+
+    auto fixed = spec(1, 1s);
+    fixed.algorithm = Algorithm::fixed_window;
+    fixed.strict = true;
+    CHECK_FALSE(fault(fixed).empty());
+    fixed.strict = false;
+    fixed.precision = 1s;
+    CHECK_FALSE(fault(fixed).empty());
+}
+
+}  // namespace tidegate::limit

@@ -1,0 +1,218 @@
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "store/memory_store.hpp"
+
+namespace tidegate::store {
+namespace {
+
+using namespace std::chrono_literals;
+using limit::Micros;
+using Outcome = MemoryStore::Outcome;
+
+constexpr Micros kBegin{1'700'000'000'000'000};
+
+limit::Policy policy(std::int64_t quota, Micros duration) {
+    limit::Policy policy;
+    policy.name = "p";
+    policy.key = {limit::Key::ip};
+    limit::LimitSpec spec;
+    spec.quota = quota;
+    spec.duration = duration;
+    policy.limits = {*limit::make_limit(spec)};
+    return policy;
+}
+
+MemoryStore::Options bounded(std::size_t max_keys, OnFull on_full = OnFull::evict) {
+    MemoryStore::Options options;
+    options.max_keys = max_keys;
+    options.on_full = on_full;
+    return options;
+}
+
+// Charges one identifier. The verdict is left in `verdict`.
+struct Client {
+    MemoryStore& store;
+    const limit::Policy& counted;
+    limit::Verdict verdict{};
+
+    Outcome ask(std::string_view identifier, Micros now, std::int64_t cost = 1) {
+        const limit::ChargeItem item{&counted, identifier};
+        return store.charge({{&item, 1}, cost}, now, verdict);
+    }
+    bool passes(std::string_view identifier, Micros now, std::int64_t cost = 1) {
+        return ask(identifier, now, cost) == Outcome::decided && verdict.admitted;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("memory_store: only what is taken makes a key") {
+    MemoryStore store(bounded(100));
+    const auto some = policy(3, 1min);
+    Client client{store, some};
+    CHECK(client.passes("a", kBegin, 0));
+    CHECK_FALSE(client.passes("b", kBegin, 4));
+    CHECK(store.keys() == 0);
+    CHECK(client.passes("a", kBegin));
+    CHECK(client.passes("a", kBegin));
+    CHECK(store.keys() == 1);
+}
+
+TEST_CASE("memory_store: at max_keys what has expired goes first and is no eviction") {
+    MemoryStore store(bounded(10));
+    const auto brief = policy(3, 1s);
+    const auto lasting = policy(3, 1h);
+    Client some{store, brief};
+    Client other{store, lasting};
+    for (int i = 0; i < 5; ++i) REQUIRE(other.passes("long" + std::to_string(i), kBegin));
+    for (int i = 0; i < 5; ++i) REQUIRE(some.passes("short" + std::to_string(i), kBegin));
+    REQUIRE(store.keys() == 10);
+    for (int i = 0; i < 5; ++i) REQUIRE(other.passes("new" + std::to_string(i), kBegin + 2s));
+    CHECK(store.keys() <= 10);
+    CHECK(store.evictions() == 0);
+    for (int i = 0; i < 5; ++i) {
+        CHECK(other.passes("long" + std::to_string(i), kBegin + 2s));
+        CHECK(other.verdict.limits[0].remaining == 1);
+    }
+}
+
+TEST_CASE("memory_store: a flood of new names pushes out itself, not who is near the limit") {
+    MemoryStore store(bounded(50));
+    const auto some = policy(10, 1h);
+    Client client{store, some};
+    REQUIRE(client.passes("guesser", kBegin, 10));
+    for (int i = 0; i < 5'000; ++i) REQUIRE(client.passes("name" + std::to_string(i), kBegin));
+    CHECK(store.keys() == 50);
+    CHECK(store.evictions() == 5'001 - 50);
+    CHECK_FALSE(client.passes("guesser", kBegin));
+}
+
+TEST_CASE("memory_store: on_full deny refuses new names only, and only while it is full") {
+    MemoryStore store(bounded(4, OnFull::deny));
+    const auto some = policy(10, 1min);
+    Client client{store, some};
+    for (const char* name : {"a", "b", "c", "d"}) REQUIRE(client.passes(name, kBegin));
+    CHECK(client.ask("e", kBegin) == Outcome::full);
+    CHECK(client.passes("a", kBegin));
+    CHECK(client.passes("e", kBegin, 0));
+    CHECK(store.keys() == 4);
+    CHECK(client.passes("e", kBegin + 2min));
+    CHECK(store.evictions() == 0);
+}
+
+TEST_CASE("memory_store: a charge that finds no room for one name takes from none") {
+    MemoryStore store(bounded(2, OnFull::deny));
+    const auto some = policy(2, 1min);
+    Client client{store, some};
+    REQUIRE(client.passes("a", kBegin));
+    const std::vector<limit::ChargeItem> items{{&some, "a"}, {&some, "b"}, {&some, "c"}};
+    limit::Verdict verdict;
+    CHECK(store.charge({items, 1}, kBegin, verdict) == Outcome::full);
+    CHECK(store.keys() == 1);
+    CHECK(client.passes("a", kBegin));
+    CHECK(client.verdict.limits[0].remaining == 0);
+}
+
+TEST_CASE("memory_store: evicting makes no room for a name at the cost of its own charge") {
+    MemoryStore store(bounded(2));
+    const auto some = policy(2, 1min);
+    const std::vector<limit::ChargeItem> items{{&some, "a"}, {&some, "b"}, {&some, "c"}};
+    limit::Verdict verdict;
+    CHECK(store.charge({items, 1}, kBegin, verdict) == Outcome::full);
+    CHECK(store.keys() == 0);
+}
+
+TEST_CASE("memory_store: each process admits its share, rounded down") {
+    MemoryStore::Options options;
+    options.divisor = 3;
+    MemoryStore store(options);
+    const auto some = policy(10, 1min);
+    Client client{store, some};
+    CHECK(client.passes("a", kBegin));
+    CHECK(client.verdict.limits[0].remaining == 2);
+    CHECK(client.passes("a", kBegin, 2));
+    CHECK_FALSE(client.passes("a", kBegin));
+    CHECK_FALSE(client.passes("b", kBegin, 4));
+    CHECK(client.verdict.retry_after == limit::kNever);
+    store.set_divisor(1);
+    CHECK(client.passes("a", kBegin, 7));
+    store.set_divisor(20);  // a share of nothing
+    CHECK_FALSE(client.passes("c", kBegin));
+    CHECK_FALSE(client.passes("a", kBegin, 0));
+}
+
+TEST_CASE("memory_store: a hundred thousand names are found again") {
+    MemoryStore store(bounded(200'000));
+    const auto some = policy(2, 1h);
+    Client client{store, some};
+    for (int i = 0; i < 100'000; ++i) REQUIRE(client.passes(std::to_string(i), kBegin));
+    CHECK(store.keys() == 100'000);
+    for (int i = 0; i < 100'000; ++i) {
+        REQUIRE(client.passes(std::to_string(i), kBegin));
+        REQUIRE(client.verdict.limits[0].remaining == 0);
+    }
+    CHECK(store.keys() == 100'000);
+}
+
+TEST_CASE("memory_store: names that expired make room before the table grows") {
+    MemoryStore store(bounded(100'000));
+    const auto some = policy(2, 1s);
+    Client client{store, some};
+    for (int i = 0; i < 50'000; ++i) {
+        REQUIRE(client.passes(std::to_string(i), kBegin + i * 100ms));
+    }
+    CHECK(store.keys() < 5'000);
+}
+
+TEST_CASE("memory_store: a policy and an identifier do not run into each other") {
+    MemoryStore store(bounded(100));
+    auto one = policy(1, 1min);
+    auto other = policy(1, 1min);
+    one.name = "ab";
+    other.name = "a";
+    Client first{store, one};
+    Client second{store, other};
+    CHECK(first.passes("c", kBegin));
+    CHECK(second.passes("bc", kBegin));
+}
+
+TEST_CASE("memory_store: eight threads admit exactly the quota") {
+    MemoryStore store(bounded(1'000));
+    const auto some = policy(10'000, 1h);
+    std::atomic<int> admitted{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+        threads.emplace_back([&, t] {
+            const std::string own = "own" + std::to_string(t);
+            limit::Verdict verdict;
+            for (int i = 0; i < 3'000; ++i) {
+                // In both orders: locks are taken in that of the shards, or this would hang.
+                std::vector<limit::ChargeItem> items{{&some, "shared"}, {&some, own}};
+                if (t % 2 == 1) std::swap(items[0], items[1]);
+                REQUIRE(store.charge({items, 1}, kBegin, verdict) == Outcome::decided);
+                if (verdict.admitted) admitted.fetch_add(1);
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(admitted == 10'000);
+}
+
+TEST_CASE("process_now: is the time of day and never steps back") {
+    const auto wall = std::chrono::system_clock::now().time_since_epoch();
+    Micros last = process_now();
+    CHECK(std::chrono::abs(std::chrono::duration_cast<Micros>(wall) - last) < 1min);
+    for (int i = 0; i < 1'000; ++i) {
+        const Micros next = process_now();
+        REQUIRE(next >= last);
+        last = next;
+    }
+}
+
+}  // namespace tidegate::store
