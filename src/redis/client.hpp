@@ -1,0 +1,156 @@
+// A worker's Redis: one connection that is kept, commands with deadlines, failure known at once.
+//
+// While connected a command is sent with all others of its loop tick. A connection that was just
+// lost is made again at once and commands wait for it, within their deadlines. When that fails, or
+// so many commands in a row go unanswered, Redis is down: commands are refused without waiting
+// while the connection is tried again behind, with growing, jittered pauses; the handshake that
+// succeeds is the probe that ends it. One thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/asio.hpp"
+#include "base/wakeup.hpp"
+#include "redis/link.hpp"
+#include "redis/script.hpp"
+
+namespace tidegate::redis {
+
+using std::chrono::milliseconds;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+enum class Failure : std::uint8_t {
+    timeout,       // no reply within the deadline; the command may have been carried out
+    disconnected,  // the connection was lost before the reply; likewise
+    unavailable,   // not sent: Redis is down
+    overloaded,    // not sent: too many commands in flight
+    refused,       // Redis answered with an error; not carried out
+};
+
+// Somebody who waits for a reply. Exactly one of on_reply and on_failure is called, from the event
+// loop, and must not resume a coroutine (Wakeup::wake_later does that).
+class Request {
+  public:
+    // Appends the whole command in RESP. Asked a second time when Redis did not know `script()`.
+    virtual void append_command(std::string& out) = 0;
+    // The script the command runs, or null.
+    virtual const Script* script() const = 0;
+    virtual void on_reply(const Reply& reply) = 0;
+    virtual void on_failure(Failure failure) = 0;
+
+  protected:
+    ~Request() = default;
+};
+
+struct ClientOptions {
+    std::string host;
+    int port = 6379;
+    std::string unix_path;  // set: host and port are not used
+    std::string username;
+    std::string password;
+    int database = 0;
+    milliseconds timeout{100};
+    std::size_t max_in_flight = 10'000;
+    int breaker_failures = 5;
+    milliseconds probe_every{1'000};     // the longest pause between attempts
+    std::vector<const Script*> scripts;  // loaded whenever a connection is made
+
+    std::string address() const;  // for messages; holds no secret
+};
+
+struct ConnectFault {
+    bool refused = false;  // Redis was reached and does not want us, or our scripts
+    std::string message;   // names the address
+};
+
+class Client final : public std::enable_shared_from_this<Client>, private Link::Listener {
+  public:
+    // Told of each change between up and down, with the reason. From the event loop.
+    using OnState = std::function<void(bool up, std::string_view reason)>;
+
+    Client(Executor executor, ClientOptions options, OnState on_state);
+    ~Client();
+
+    // Connects and stays connected until stop(). Spawn it once; it keeps `self` alive.
+    static Task<> run(std::shared_ptr<Client> self);
+    void stop();
+
+    // Sends `request` or says why not. `request` must live until it has been told.
+    std::optional<Failure> send(Request& request);
+
+    // Tries once to connect, authenticate and load the scripts; for start-up. Blocks for at most
+    // `patience`. Nothing when all went well.
+    static std::optional<ConnectFault> try_once(const ClientOptions& options,
+                                                milliseconds patience);
+
+    bool is_up() const { return state_ != State::down; }
+
+  private:
+    enum class State : std::uint8_t {
+        connecting,  // commands wait
+        ready,
+        down,  // commands are refused
+    };
+    struct Pending {
+        Request* request;  // null: nobody waits any more, but its reply has a place in the queue
+        SteadyTime deadline;
+    };
+    class Call;
+
+    void transmit(const Pending& pending);
+    void reload_and_resend(const Pending& pending);
+
+    void on_connected() override;
+    void on_reply(std::uint64_t ticket, const Reply& reply) override;
+    void on_closed(std::string_view reason) override;
+
+    Task<std::optional<ConnectFault>> connect();
+    Task<std::optional<ConnectFault>> open_link();
+    Task<std::optional<ConnectFault>> handshake();
+    Task<std::string> command(std::string resp, bool& answered);
+    Task<> pause(milliseconds time);
+    milliseconds next_pause();
+
+    void drop_link(Failure failure);
+    void fail_all(Failure failure);
+    void enter(State state, std::string_view reason);
+    void watch_deadlines();
+    void sweep_deadlines();
+
+    Executor executor_;
+    ClientOptions options_;
+    OnState on_state_;
+    State state_ = State::connecting;
+    bool told_down_ = false;
+    bool stopped_ = false;
+
+    std::shared_ptr<Link> link_;
+    bool link_connected_ = false;
+    std::string link_reason_;         // why the link closed
+    std::deque<Pending> pending_;     // in the order of sending, which is that of the replies
+    std::uint64_t first_ticket_ = 0;  // of pending_.front()
+    std::deque<Pending> waiting_;     // for the connection
+    int failures_in_a_row_ = 0;
+    milliseconds last_pause_{0};
+
+    Wakeup wakeup_;  // run() sleeps here
+    Timer pause_timer_;
+    Timer sweep_timer_;
+    bool sweeping_ = false;
+    std::string scratch_;
+    std::minstd_rand random_;
+};
+
+// Appends one command in RESP.
+void append_resp(std::initializer_list<std::string_view> arguments, std::string& out);
+
+}  // namespace tidegate::redis

@@ -1,0 +1,168 @@
+#include "redis/link.hpp"
+
+#include <utility>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <hiredis/async.h>
+#include <hiredis/hiredis.h>
+
+namespace tidegate::redis {
+
+namespace {
+
+Reply plain(const redisReply& reply) {
+    const auto text = [&] {
+        return std::string_view(reply.str, static_cast<std::size_t>(reply.len));
+    };
+    switch (reply.type) {
+        case REDIS_REPLY_STRING:
+        case REDIS_REPLY_STATUS:
+            return {Reply::Kind::string, text()};
+        case REDIS_REPLY_ERROR:
+            return {Reply::Kind::error, text()};
+        case REDIS_REPLY_INTEGER:
+            return {Reply::Kind::integer, {}, reply.integer};
+        case REDIS_REPLY_NIL:
+            return {Reply::Kind::nil, {}};
+        default:
+            return {Reply::Kind::other, {}};
+    }
+}
+
+}  // namespace
+
+struct Link::Hooks {
+    static Link& link(const redisAsyncContext* context) {
+        return *static_cast<Link*>(context->data);
+    }
+    static void add_read(void* data) { static_cast<Link*>(data)->watch_read(); }
+    static void add_write(void* data) {
+        Link& self = *static_cast<Link*>(data);
+        // Writable means connected while the connection is being made; and what a flush left over
+        // waits for the socket, not for the next tick.
+        if (!self.connected_ || self.flushing_) {
+            self.watch_write();
+        } else {
+            self.post_flush();
+        }
+    }
+    // hiredis is about to close its descriptor: ours lets go of it first.
+    static void cleanup(void* data) {
+        Link& self = *static_cast<Link*>(data);
+        self.context_ = nullptr;
+        self.descriptor_.release();
+    }
+    static void on_connect(const redisAsyncContext* context, int status) {
+        Link& self = link(context);
+        if (status == REDIS_OK) {
+            self.connected_ = true;
+            if (self.listener_ != nullptr) self.listener_->on_connected();
+        } else if (Listener* listener = std::exchange(self.listener_, nullptr)) {
+            listener->on_closed(context->c.errstr);
+        }
+    }
+    static void on_disconnect(const redisAsyncContext* context, int) {
+        if (Listener* listener = std::exchange(link(context).listener_, nullptr)) {
+            listener->on_closed(*context->c.errstr != '\0' ? context->c.errstr
+                                                           : "connection closed");
+        }
+    }
+    static void on_reply(redisAsyncContext* context, void* reply, void* ticket) {
+        Link& self = link(context);
+        // No reply: the connection is going away, which on_closed tells of every ticket.
+        if (reply == nullptr || self.listener_ == nullptr) return;
+        self.listener_->on_reply(reinterpret_cast<std::uintptr_t>(ticket),
+                                 plain(*static_cast<const redisReply*>(reply)));
+    }
+};
+
+Link::Link(Executor executor, Listener& listener)
+    : executor_(executor), listener_(&listener), descriptor_(executor) {}
+
+Link::~Link() {
+    close();
+}
+
+bool Link::connect_tcp(const std::string& host, int port, std::string& reason) {
+    return adopt(redisAsyncConnect(host.c_str(), port), reason);
+}
+
+bool Link::connect_unix(const std::string& path, std::string& reason) {
+    return adopt(redisAsyncConnectUnix(path.c_str()), reason);
+}
+
+bool Link::adopt(redisAsyncContext* context, std::string& reason) {
+    if (context == nullptr || context->err != 0) {
+        reason = context != nullptr ? context->errstr : "out of memory";
+        if (context != nullptr) redisAsyncFree(context);
+        return false;
+    }
+    context_ = context;
+    context_->data = this;
+    context_->ev.data = this;
+    context_->ev.addRead = Hooks::add_read;
+    context_->ev.delRead = nullptr;  // a watch that is not wanted any more is harmless
+    context_->ev.addWrite = Hooks::add_write;
+    context_->ev.delWrite = nullptr;
+    context_->ev.cleanup = Hooks::cleanup;
+    error_code ec;
+    descriptor_.assign(context_->c.fd, ec);
+    if (ec) {
+        reason = ec.message();
+        close();
+        return false;
+    }
+    redisAsyncSetConnectCallback(context_, Hooks::on_connect);
+    redisAsyncSetDisconnectCallback(context_, Hooks::on_disconnect);
+    return true;
+}
+
+void Link::send(std::string_view command, std::uint64_t ticket) {
+    if (context_ == nullptr) return;
+    redisAsyncFormattedCommand(context_, Hooks::on_reply,
+                               reinterpret_cast<void*>(static_cast<std::uintptr_t>(ticket)),
+                               command.data(), command.size());
+}
+
+void Link::close() {
+    listener_ = nullptr;
+    if (context_ != nullptr) redisAsyncFree(context_);
+}
+
+void Link::watch_read() {
+    if (watching_read_) return;
+    watching_read_ = true;
+    descriptor_.async_wait(decltype(descriptor_)::wait_read,
+                           [self = shared_from_this()](const error_code&) {
+                               self->watching_read_ = false;
+                               if (self->context_ != nullptr) redisAsyncHandleRead(self->context_);
+                           });
+}
+
+void Link::watch_write() {
+    if (watching_write_) return;
+    watching_write_ = true;
+    descriptor_.async_wait(decltype(descriptor_)::wait_write,
+                           [self = shared_from_this()](const error_code&) {
+                               self->watching_write_ = false;
+                               self->flush();
+                           });
+}
+
+void Link::post_flush() {
+    if (flush_posted_) return;
+    flush_posted_ = true;
+    asio::post(executor_, [self = shared_from_this()] {
+        self->flush_posted_ = false;
+        self->flush();
+    });
+}
+
+void Link::flush() {
+    if (context_ == nullptr) return;
+    flushing_ = true;
+    redisAsyncHandleWrite(context_);
+    flushing_ = false;
+}
+
+}  // namespace tidegate::redis

@@ -1,0 +1,81 @@
+// One hiredis connection on Asio: bytes out in one write a loop tick, replies in.
+//
+// hiredis keeps the protocol, Asio the descriptor's events. Commands carry a number (a ticket) and
+// never a pointer: who asked may be gone when the reply comes. Owned through a shared pointer
+// because watches outlive a close. One thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/posix/basic_stream_descriptor.hpp>
+
+#include "base/asio.hpp"
+
+struct redisAsyncContext;
+struct redisReply;
+
+namespace tidegate::redis {
+
+// A reply as plain values; views live through the call.
+struct Reply {
+    enum class Kind : std::uint8_t { string, integer, error, nil, other };
+    Kind kind = Kind::nil;
+    std::string_view text;  // of a string, a status or an error
+    std::int64_t integer = 0;
+};
+
+class Link : public std::enable_shared_from_this<Link> {
+  public:
+    // Told what happens. Called from inside hiredis: may note and post, must not resume anybody or
+    // close the link.
+    class Listener {
+      public:
+        virtual void on_connected() = 0;
+        virtual void on_reply(std::uint64_t ticket, const Reply& reply) = 0;
+        // The last call. Commands without a reply have none to come.
+        virtual void on_closed(std::string_view reason) = 0;
+
+      protected:
+        ~Listener() = default;
+    };
+
+    Link(Executor executor, Listener& listener);
+    ~Link();
+    Link(const Link&) = delete;
+    Link& operator=(const Link&) = delete;
+
+    // Begins to connect; `host` is a numeric address. False, with `reason`, when that fails at
+    // once.
+    bool connect_tcp(const std::string& host, int port, std::string& reason);
+    bool connect_unix(const std::string& path, std::string& reason);
+
+    // `command` is whole RESP. Leaves with all others of this loop tick.
+    void send(std::string_view command, std::uint64_t ticket);
+
+    // The listener is not called any more.
+    void close();
+
+  private:
+    struct Hooks;  // hiredis's C callbacks
+
+    bool adopt(redisAsyncContext* context, std::string& reason);
+    void watch_read();
+    void watch_write();
+    void post_flush();
+    void flush();
+
+    Executor executor_;
+    Listener* listener_;
+    redisAsyncContext* context_ = nullptr;
+    asio::posix::basic_stream_descriptor<Executor> descriptor_;
+    bool connected_ = false;
+    bool watching_read_ = false;
+    bool watching_write_ = false;
+    bool flush_posted_ = false;
+    bool flushing_ = false;
+};
+
+}  // namespace tidegate::redis
