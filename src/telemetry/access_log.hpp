@@ -1,6 +1,8 @@
 // One line a request, written by a thread of its own.
 //
-// Lines go through a bounded ring; when it is full they are dropped and counted, never waited for.
+// Lines go through a bounded ring a thread; when it is full they are dropped and counted, never
+// waited for. What cannot be written (a full disk, a reader that has gone) is dropped and counted
+// too, and said once in the error log. log_line.hpp has the format.
 #pragma once
 
 #include <chrono>
@@ -20,50 +22,60 @@ namespace tidegate::telemetry {
 struct RequestRecord {
     std::chrono::system_clock::time_point time;  // when it began
     std::string_view request_id;
-    std::string_view client;   // address, or empty
+    std::string_view client;  // address, or empty
     std::string_view method;
-    std::string_view path;     // without the query
+    std::string_view protocol = "HTTP/1.1";  // of the text form only
+    std::string_view path;                   // without the query
     std::string_view host;
-    std::string_view route;    // empty: none matched
+    std::string_view route;  // empty: none matched
     std::span<const std::string_view> identifiers;
-    std::string_view verdict;  // admitted | limited | unlimited | local | allowed | unavailable | ""
+    std::string_view
+        verdict;  // admitted | limited | unlimited | local | allowed | unavailable | ""
     std::string_view limited_by;  // `policy/limit` that refused, or empty
-    std::string_view store;    // memory | redis | local | ""
-    std::string_view upstream; // address of the server, or empty
-    std::string_view error;    // whose fault and what, or empty
+    std::string_view store;       // memory | redis | local | ""
+    std::string_view upstream;    // address of the server, or empty
+    std::string_view error;       // whose fault and what, or empty
     Outcome outcome = Outcome::forwarded;
     int status = 0;
     std::uint64_t bytes_received = 0;  // body
     std::uint64_t bytes_sent = 0;      // body
     nanoseconds duration{0};
-    nanoseconds decision{0};  // waiting for the store
+    nanoseconds decision{0};       // waiting for the store
     nanoseconds upstream_time{0};  // from sending the request to the head of the answer
 };
 
 class AccessLog {
   public:
     struct Options {
-        std::string path = "-";  // "-": standard output
+        std::string path = "-";  // "-": standard output; empty: nothing is written
         bool json = true;        // else one line of text, common log format and what follows it
-        double sample = 1.0;     // share of requests written; errors and denials always are
+        // Share of requests written; those with an error, or not forwarded, always are.
+        double sample = 1.0;
         std::size_t ring_bytes = 1 << 20;  // each thread's
+        // How long the end of the log waits for whoever reads it.
+        std::chrono::milliseconds stop_patience{2'000};
     };
 
     // Opens the file (append) and starts the writer. Throws std::system_error naming the path.
     AccessLog(const Options& options, std::size_t threads);
-    // Writes what is left.
+    // Writes what is left, within `stop_patience`.
     ~AccessLog();
+    AccessLog(const AccessLog&) = delete;
+    AccessLog& operator=(const AccessLog&) = delete;
 
-    // Formats and hands over the line. `thread` is the caller's number; no lock, no allocation.
+    // Formats and hands over the line; at the latest 100 ms later it is being written. `thread` is
+    // the caller's number, below `threads`, and nobody else's; no lock, no allocation.
     void write(std::size_t thread, const RequestRecord& record);
 
-    // Opens the path anew (USR1). Any thread.
+    // Opens the path anew (USR1); if that fails, the old file stays and the error log says so. Any
+    // thread.
     void reopen();
+    // Lines that were not written. Any thread.
     std::uint64_t dropped() const;
 
   private:
     struct Impl;
-    std::unique_ptr<Impl> impl_;
+    std::shared_ptr<Impl> impl_;  // the writer's too
 };
 
 // Appends `text` as the inside of a JSON string: quotes, backslashes, controls and invalid UTF-8

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,16 +30,21 @@ enum class Outcome : std::uint8_t {
 enum class StoreKind : std::uint8_t { memory, redis, local };
 
 enum class StoreFailure : std::uint8_t {
-    timeout,      // no answer within the deadline
-    disconnected, // the connection was lost while waiting
-    unavailable,  // not connected, or the breaker is open
-    overloaded,   // too many commands in flight
-    refused,      // Redis answered with an error
-    protocol,     // an answer that makes no sense
-    full,         // in process: max_keys reached and on_full is deny
+    timeout,       // no answer within the deadline
+    disconnected,  // the connection was lost while waiting
+    unavailable,   // not connected, or the breaker is open
+    overloaded,    // too many commands in flight
+    refused,       // Redis answered with an error
+    protocol,      // an answer that makes no sense
+    full,          // in process: max_keys reached and on_full is deny
 };
 
 enum class StoreState : std::uint8_t { up, down };
+
+// The words of labels and log lines.
+std::string_view to_string(Outcome outcome);
+std::string_view to_string(StoreKind kind);
+std::string_view to_string(StoreFailure failure);
 
 // What the labels are; positions in these lists are what a shard is told.
 struct MetricNames {
@@ -53,14 +59,18 @@ struct MetricNames {
 
 inline constexpr std::size_t kNoRoute = static_cast<std::size_t>(-1);  // label route="-"
 
+// What one thread counts. A position that is not in the names is not counted (a route that is not:
+// as kNoRoute). Memory is taken at construction, about 1.2 KiB a route.
 class MetricsShard {
   public:
-    MetricsShard(const MetricNames& names);
+    explicit MetricsShard(const MetricNames& names);
     ~MetricsShard();
     MetricsShard(const MetricsShard&) = delete;
     MetricsShard& operator=(const MetricsShard&) = delete;
 
-    // tidegate_requests_total{route,code,outcome}, tidegate_request_seconds{route}
+    // tidegate_requests_total{route,code,outcome}, tidegate_request_seconds{route}. `code` is "-"
+    // when no answer was sent (status 0), and "other" for what is no status, or once a route has
+    // seen more than 48 pairs of status and outcome.
     void count_request(std::size_t route, int status, Outcome outcome, nanoseconds took);
     // tidegate_decisions_total{policy,limit,outcome="admitted"|"denied"}
     void count_decision(std::size_t policy, std::size_t limit, bool denied);
@@ -68,7 +78,8 @@ class MetricsShard {
     void count_decision_time(StoreKind store, nanoseconds took);
     // tidegate_store_failures_total{reason}
     void count_store_failure(StoreFailure reason);
-    // tidegate_store_state{state="up"|"down"}: how many workers see it so
+    // tidegate_store_state{state="up"|"down"}: how many workers see it so. A shard
+    // begins with `up`.
     void set_store_state(StoreState state);
     // tidegate_upstream_seconds{upstream}: from sending the request to the head of the answer
     void count_upstream(std::size_t upstream, nanoseconds took);
@@ -99,12 +110,13 @@ class Metrics {
         std::uint64_t memory_store_keys = 0;
         std::uint64_t memory_store_evictions = 0;
         std::uint64_t access_log_dropped = 0;
+        std::uint64_t config_generation = 1;  // one more for each reload
     };
 
     Metrics(MetricNames names, std::size_t shards, std::string version);
     ~Metrics();
 
-    // Each thread takes the one of its number.
+    // Each thread takes the one of its number. Requires index < shards.
     MetricsShard& shard(std::size_t index);
     bool store_is_up() const;  // in the eyes of every worker
 

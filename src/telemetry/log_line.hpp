@@ -1,0 +1,67 @@
+// A request record as a line of the access log. Pure, and without allocation: each thread has a
+// formatter with a buffer that fits the longest line there can be.
+//
+// JSON, one object a line, always these fields in this order:
+//   time        RFC 3339, UTC, milliseconds; when the request began
+//   id          X-Request-Id
+//   client      the client's address
+//   method, host, path, route
+//   identifiers who was counted, an array
+//   verdict     admitted | limited | unlimited | local | allowed | unavailable
+//   limited_by  the limit that refused
+//   store       memory | redis | local
+//   status      0: no answer was sent
+//   outcome     as tidegate_requests_total has it
+//   upstream    the server's address
+//   error       whose fault and what
+//   bytes_in, bytes_out                    of the bodies
+//   duration_us, decision_us, upstream_us  of the request; waiting for the store; for the upstream
+// What is not known is an empty string. What a client chose is cut at a bound, and then ends in
+// `...`.
+//
+// Text is the common log format, followed by the same facts as name="value".
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "telemetry/access_log.hpp"
+
+namespace tidegate::telemetry {
+
+class LogLineFormatter {
+  public:
+    // The line, newline included, without any other control; valid until the next call.
+    std::string_view json(const RequestRecord& record);
+    std::string_view text(const RequestRecord& record);
+
+  private:
+    // `2024-07-22T10:00:00` and `22/Jul/2024:10:00:00`, made anew only when the second changes.
+    void update_time(std::chrono::system_clock::time_point time);
+
+    void begin(std::chrono::system_clock::time_point time);
+    std::string_view end();
+    void put(std::string_view text);
+    void put(std::uint64_t number);
+    void put(std::chrono::nanoseconds time);
+    // `text` escaped, and cut if it has more than `bytes_max` bytes.
+    void put_escaped(std::string_view text, std::size_t bytes_max);
+    // `"-"` for what is empty, as the common log format has it.
+    void put_or_dash(std::string_view text, std::size_t bytes_max);
+    // Each identifier escaped, with `separator` between.
+    void put_identifiers(const RequestRecord& record, std::string_view separator);
+
+    static constexpr std::size_t kBufferBytes = 40'960;
+
+    std::array<char, kBufferBytes> buffer_;
+    char* out_ = buffer_.data();
+    std::chrono::sys_seconds second_{std::chrono::seconds::min()};
+    unsigned millisecond_ = 0;
+    std::array<char, 19> rfc3339_{};
+    std::array<char, 20> common_{};
+};
+
+}  // namespace tidegate::telemetry

@@ -1,0 +1,76 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "telemetry/access_log.hpp"
+#include "telemetry/json_escape.hpp"
+#include "telemetry/utf8.hpp"
+
+namespace tidegate::telemetry {
+namespace {
+
+std::string escaped(std::string_view text) {
+    std::string out = "<";
+    append_json_escaped(text, out);
+    return out.substr(1);
+}
+
+TEST_CASE("json_escape: plain text and well-formed UTF-8 go as they are") {
+    CHECK(escaped("") == "");
+    CHECK(escaped(std::string_view()) == "");
+    CHECK(escaped("a b~!/'") == "a b~!/'");
+    CHECK(escaped("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8c\x8a \xf4\x8f\xbf\xbf") ==
+          "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8c\x8a \xf4\x8f\xbf\xbf");
+}
+
+TEST_CASE("json_escape: what means something in JSON or to a terminal is escaped") {
+    CHECK(escaped("\"\\\n\r\t") == R"(\"\\\n\r\t)");
+    CHECK(escaped(std::string_view("\0\x1f\x7f", 3)) == R"(\u0000\u001f\u007f)");
+    CHECK(escaped("\xc2\x9b") == R"(\u009b)");  // C1: begins a terminal's control sequence
+    CHECK(escaped("\xc2\xa0") == "\xc2\xa0");
+}
+
+TEST_CASE("json_escape: each byte that is no UTF-8 becomes a replacement character") {
+    CHECK(escaped("\xff") == R"(\ufffd)");
+    CHECK(escaped("a\x80z") == R"(a\ufffdz)");
+    CHECK(escaped("\xc3") == R"(\ufffd)");            // ends too early
+    CHECK(escaped("\xe2\x82") == R"(\ufffd\ufffd)");  // ends too early
+    CHECK(escaped("\xc3(") == R"(\ufffd()");          // not continued
+    CHECK(escaped("\xc0\xaf") == R"(\ufffd\ufffd)");  // overlong
+    CHECK(escaped("\xe0\x80\xaf") == R"(\ufffd\ufffd\ufffd)");
+    CHECK(escaped("\xf0\x80\x80\xaf") == R"(\ufffd\ufffd\ufffd\ufffd)");
+    CHECK(escaped("\xed\xa0\x80") == R"(\ufffd\ufffd\ufffd)");            // a surrogate
+    CHECK(escaped("\xf4\x90\x80\x80") == R"(\ufffd\ufffd\ufffd\ufffd)");  // beyond U+10FFFF
+    CHECK(escaped("\xc3\"") == R"(\ufffd\")");  // a quote is not swallowed
+}
+
+TEST_CASE("json_escape: a long text is escaped as its parts are") {
+    std::string text;
+    std::string expected;
+    for (int i = 0; i < 1'000; ++i) {
+        text += "x\xe2\x82\xac\n";
+        expected += "x\xe2\x82\xac\\n";
+    }
+    CHECK(escaped(text) == expected);
+    CHECK(escaped(std::string(1'000, '\x80')).size() == 6'000);
+}
+
+TEST_CASE("utf8: a prefix ends before the character that does not fit") {
+    CHECK(utf8_prefix("abc", 5) == "abc");
+    CHECK(utf8_prefix("abc", 2) == "ab");
+    CHECK(utf8_prefix("abc", 0) == "");
+    CHECK(utf8_prefix("\xf0\x9f\x8c\x8az", 4) == "\xf0\x9f\x8c\x8a");
+    CHECK(utf8_prefix("\xf0\x9f\x8c\x8az", 3) == "");
+    CHECK(utf8_prefix("a\xe2\x82\xac", 3) == "a");
+    CHECK(utf8_prefix("\x80\x80\x80\x80\x80", 4) == "\x80\x80\x80\x80");
+}
+
+TEST_CASE("utf8: what is and what is not") {
+    CHECK(is_utf8(""));
+    CHECK(is_utf8("a\xc3\xa9\xf0\x9f\x8c\x8a"));
+    CHECK_FALSE(is_utf8("a\xc3"));
+    CHECK_FALSE(is_utf8("\xed\xbf\xbf"));
+}
+
+}  // namespace
+}  // namespace tidegate::telemetry
