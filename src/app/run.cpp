@@ -1,0 +1,247 @@
+#include "app/run.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/signal_set.hpp>
+
+#include "admin/server.hpp"
+#include "app/listener.hpp"
+#include "app/process.hpp"
+#include "app/worker.hpp"
+#include "base/version.hpp"
+#include "telemetry/log.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+using telemetry::Level;
+using telemetry::log;
+
+constexpr std::chrono::milliseconds kRedisPatience{3'000};
+
+void set_log_level(config::LogLevel level) {
+    switch (level) {
+        case config::LogLevel::debug:
+            return telemetry::set_log_level(Level::debug);
+        case config::LogLevel::info:
+            return telemetry::set_log_level(Level::info);
+        case config::LogLevel::warn:
+            return telemetry::set_log_level(Level::warn);
+        case config::LogLevel::error:
+            return telemetry::set_log_level(Level::error);
+    }
+}
+
+// What keeps us from starting, or an empty string. A Redis that refuses us will go on refusing; one
+// that is away may come.
+std::string check_redis(const Process& process) {
+    if (!process.redis) return {};
+    const auto fault = redis::Client::try_once(*process.redis, kRedisPatience);
+    if (!fault) return {};
+    if (fault->refused) return fault->message;
+    const bool shares_needed =
+        !process.config->replicas &&
+        std::any_of(process.config->policies.begin(), process.config->policies.end(),
+                    [](const auto& policy) {
+                        return policy->on_store_failure == limit::OnStoreFailure::local;
+                    });
+    if (shares_needed) {
+        return fault->message +
+               ". With `on_store_failure: local` each proxy takes its share of a limit while Redis "
+               "is away, and nothing tells how many share it: write `replicas`, or choose `allow` "
+               "or `deny`";
+    }
+    log(Level::warn, "{}; starting without it", fault->message);
+    return {};
+}
+
+// The process's life: starting, ready, draining; on the main thread.
+class Life {
+  public:
+    Life(std::shared_ptr<const config::Config> config)
+        : config_(std::move(config)),
+          process_(config_, worker_count(*config_), std::string(kVersion)),
+          signals_(io_, SIGINT, SIGTERM),
+          other_signals_(io_, SIGHUP, SIGUSR1),
+          delay_(io_) {}
+
+    int run();
+
+  private:
+    enum class Phase : std::uint8_t { starting, ready, draining };
+
+    bool open(std::string& fault);
+    void await_stop();
+    void await_other_signals();
+    void begin_drain();
+    void drain_workers();
+    void cut();
+    admin::AdminSources sources();
+
+    asio::io_context io_{1};
+    std::shared_ptr<const config::Config> config_;
+    Process process_;
+    std::vector<ListenerGroup> groups_;
+    std::vector<std::unique_ptr<Worker>> workers_;
+    std::unique_ptr<admin::AdminServer> admin_;
+    asio::signal_set signals_;
+    asio::signal_set other_signals_;
+    Timer delay_;
+    std::atomic<Phase> phase_{Phase::starting};
+    std::atomic<std::size_t> workers_left_{0};
+    std::vector<std::thread> joiners_;
+};
+
+bool Life::open(std::string& fault) {
+    fault = check_redis(process_);
+    if (!fault.empty()) return false;
+    for (const config::Listen& listen : config_->listen) {
+        auto group = open_listeners(listen, process_.workers);
+        if (!group) {
+            fault = group.error();
+            return false;
+        }
+        groups_.push_back(std::move(*group));
+    }
+    if (!config_->admin) return true;
+    auto group = open_listeners({config_->admin->address}, 1);
+    if (!group) {
+        fault = "admin: " + group.error();
+        return false;
+    }
+    admin_ = std::make_unique<admin::AdminServer>(
+        io_,
+        adopt_listener(io_.get_executor(), group->settings.address, group->descriptors.front()),
+        sources());
+    log(Level::info, "admin on {}", group->settings.address.to_string());
+    return true;
+}
+
+int Life::run() {
+    std::string fault;
+    if (!open(fault)) {
+        std::fprintf(stderr, "tidegate: %s\n", fault.c_str());
+        return 1;
+    }
+    for (std::size_t i = 0; i < process_.workers; ++i) {
+        workers_.push_back(std::make_unique<Worker>(process_, i, groups_));
+    }
+    workers_left_ = workers_.size();
+    for (const auto& worker : workers_) worker->start();
+    for (const ListenerGroup& group : groups_) {
+        log(Level::info, "listening on {}, {} thread{}", group.settings.address.to_string(),
+            process_.workers, process_.workers == 1 ? "" : "s");
+    }
+    phase_ = Phase::ready;
+    await_stop();
+    await_other_signals();
+    // The main loop ends when the last worker has.
+    for (const auto& worker : workers_) {
+        joiners_.emplace_back([this, &worker] {
+            worker->join();
+            if (--workers_left_ == 0) asio::post(io_, [this] { io_.stop(); });
+        });
+    }
+    io_.run();
+    for (std::thread& joiner : joiners_) joiner.join();
+    if (admin_) admin_->stop();
+    for (const ListenerGroup& group : groups_) {
+        if (group.settings.address.is_unix()) ::unlink(group.settings.address.unix_path.c_str());
+    }
+    log(Level::info, "stopped");
+    return 0;
+}
+
+void Life::await_stop() {
+    signals_.async_wait([this](const error_code& ec, int) {
+        if (ec) return;
+        if (phase_ == Phase::draining) {
+            log(Level::warn, "stopping at once");
+            cut();
+        } else {
+            begin_drain();
+        }
+        await_stop();
+    });
+}
+
+void Life::await_other_signals() {
+    other_signals_.async_wait([this](const error_code& ec, int signal) {
+        if (ec) return;
+        if (signal == SIGUSR1 && process_.access_log) process_.access_log->reopen();
+        if (signal == SIGHUP) {
+            log(Level::warn, "reload is not available yet: restart to read the configuration");
+        }
+        await_other_signals();
+    });
+}
+
+// Readiness fails first, so that whoever routes to us stops; accepting goes on meanwhile.
+void Life::begin_drain() {
+    phase_ = Phase::draining;
+    log(Level::info, "draining");
+    delay_.expires_after(config_->timeouts.shutdown_delay);
+    delay_.async_wait([this](const error_code& ec) {
+        if (!ec) drain_workers();
+    });
+}
+
+void Life::drain_workers() {
+    for (const auto& worker : workers_) worker->drain();
+    delay_.expires_after(config_->timeouts.drain);
+    delay_.async_wait([this](const error_code& ec) {
+        if (ec) return;
+        log(Level::warn, "requests were still in flight after the drain time: cutting them off");
+        cut();
+    });
+}
+
+void Life::cut() {
+    delay_.cancel();
+    for (const auto& worker : workers_) {
+        worker->drain();
+        worker->cut();
+    }
+}
+
+admin::AdminSources Life::sources() {
+    admin::AdminSources sources;
+    sources.token = config_->admin->token;
+    sources.metrics = [this] {
+        return process_.metrics.serialize(
+            {.memory_store_keys = process_.memory_store.keys(),
+             .memory_store_evictions = process_.memory_store.evictions(),
+             .access_log_dropped = process_.access_log ? process_.access_log->dropped() : 0});
+    };
+    sources.ready = [this] {
+        const Phase phase = phase_;
+        return admin::Readiness{
+            phase == Phase::ready,
+            fmt::format(R"({{"status":"{}","store":{{"kind":"{}","state":"{}"}}}})",
+                        phase == Phase::starting ? "starting"
+                        : phase == Phase::ready  ? "ready"
+                                                 : "draining",
+                        process_.redis ? "redis" : "memory",
+                        process_.metrics.store_is_up() ? "up" : "down")};
+    };
+    return sources;
+}
+
+}  // namespace
+
+int run(std::shared_ptr<const config::Config> config) {
+    set_log_level(config->log.level);
+    Life life(std::move(config));
+    const int code = life.run();
+    telemetry::flush_log();
+    return code;
+}
+
+}  // namespace tidegate::app

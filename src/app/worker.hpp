@@ -1,0 +1,70 @@
+// One thread and its world: event loop, listeners, sessions, upstream and Redis connections.
+//
+// Constructed and destroyed by the main thread while its own is not running; everything else
+// happens on its own thread, which other threads reach through post().
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "app/listener.hpp"
+#include "app/process.hpp"
+#include "base/asio.hpp"
+#include "base/deadline.hpp"
+#include "proxy/session.hpp"
+#include "proxy/worker_context.hpp"
+#include "store/heartbeat.hpp"
+#include "store/limiter.hpp"
+
+namespace tidegate::app {
+
+class Worker {
+  public:
+    // Adopts descriptor `index` of each of `listeners`. Worker 0 sends the process's heartbeat.
+    Worker(Process& process, std::size_t index, const std::vector<ListenerGroup>& listeners);
+    ~Worker();
+
+    void start();
+    // Stops accepting, lets what is in flight finish; ends when it has, or with cut().
+    void drain();
+    // Breaks off whatever is left.
+    void cut();
+    void join();
+
+  private:
+    struct Listener {
+        config::Listen settings;
+        Acceptor acceptor;
+        bool starved = false;  // no descriptor was left for the last connection
+    };
+
+    std::shared_ptr<redis::Client> make_redis();
+    store::Limiter make_limiter();
+    Task<> accept(Listener& listener);
+    // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
+    // descriptor to give.
+    int accept_ready(Listener& listener);
+    void open_session(Listener& listener, StreamSocket socket,
+                      const StreamProtocol::endpoint& from);
+    Task<> tick();
+    void finish_if_empty();
+
+    Process& process_;
+    std::size_t index_;
+    asio::io_context io_{1};
+    DeadlineWheel deadlines_;
+    BufferPool buffers_;
+    std::shared_ptr<redis::Client> redis_;
+    std::shared_ptr<store::Heartbeat> heartbeat_;
+    store::Limiter limiter_;
+    proxy::WorkerContext context_;
+    std::vector<std::unique_ptr<Listener>> listeners_;
+    proxy::SessionList sessions_;
+    Timer tick_timer_;
+    bool finished_ = false;
+    std::thread thread_;
+};
+
+}  // namespace tidegate::app

@@ -1,0 +1,15 @@
+// One connection to the echo upstream.
+#pragma once
+
+#include <memory>
+
+#include "admin/timed_socket.hpp"
+#include "base/asio.hpp"
+
+namespace tidegate::cli {
+
+// Answers requests until either side is done. Memory is bounded whatever the peer sends: a head of
+// at most 64 KiB, one piece of a body.
+Task<> serve_echo(std::shared_ptr<admin::TimedSocket> socket);
+
+}  // namespace tidegate::cli

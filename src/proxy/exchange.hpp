@@ -1,0 +1,83 @@
+// One request on its way down the street, and what is known of it so far.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.hpp"
+#include "base/deadline.hpp"
+#include "base/ip.hpp"
+#include "base/outbox.hpp"
+#include "base/sleeper.hpp"
+#include "config/config.hpp"
+#include "http/body.hpp"
+#include "http/framing.hpp"
+#include "http/head.hpp"
+#include "http/ratelimit_fields.hpp"
+#include "proxy/fault.hpp"
+#include "store/limiter.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::proxy {
+
+// Reused from request to request, so that a request allocates nothing that the one before it had
+// room for. A connection without a request has none.
+struct Exchange {
+    Exchange(Executor executor, DeadlineWheel& wheel, BufferPool& buffers)
+        : answer_buffer(buffers), upload_sleeper(executor, wheel) {}
+
+    // Forgets the last request.
+    void reset();
+
+    // What was asked. Views go into the client's buffer until the request has ended.
+    http::RequestHead request;
+    http::Framing framing;
+    http::BodyReader body;
+    std::string_view host;  // the authority of the target, else the Host field
+    std::string request_id;
+
+    // What the street found out.
+    std::size_t route_index = telemetry::kNoRoute;
+    const config::Route* route = nullptr;
+    std::optional<IpAddress> client;
+    std::optional<std::string_view> user;
+    std::string identifiers;                     // the bytes behind the decision's items
+    std::vector<http::RateLimitItem> ratelimit;  // what the client is told
+    store::Decision decision;
+    Fault fault = Fault::none;
+    std::string_view fault_detail;  // what is better than the fault's own words, or empty
+
+    // The upstream's answer.
+    http::ResponseHead answer;
+    http::Framing answer_framing;
+    http::BodyReader answer_body;
+    Buffer answer_buffer;
+    std::string_view upstream_address;
+
+    // What is told when it ends.
+    int status = 0;           // 0: no answer was begun
+    bool keep_alive = false;  // the client's connection goes on
+    std::uint64_t bytes_received = 0;
+    std::uint64_t bytes_sent = 0;
+    std::chrono::system_clock::time_point began_at;
+    SteadyTime began;
+    std::chrono::nanoseconds decision_time{0};
+    std::chrono::nanoseconds upstream_time{0};
+
+    // Scratch: a head that is being written, to either side, and what follows a piece of body.
+    std::string head;
+    std::string tail;
+    Outbox outbox;
+
+    // The same for the coroutine that sends the request's body while the answer may come already.
+    Sleeper upload_sleeper;
+    std::string upload_head;
+    std::string upload_tail;
+    Outbox upload_outbox;
+};
+
+}  // namespace tidegate::proxy

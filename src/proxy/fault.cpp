@@ -1,0 +1,54 @@
+#include "proxy/fault.hpp"
+
+#include <array>
+#include <cstddef>
+
+namespace tidegate::proxy {
+
+namespace {
+
+using telemetry::Outcome;
+
+constexpr auto kTraits = std::to_array<FaultTraits>({
+    {0, Outcome::forwarded, false, "", ""},
+    {400, Outcome::rejected, true, "client: bad head", "The request head is malformed."},
+    {400, Outcome::rejected, true, "client: bad framing", "The request framing is malformed."},
+    {400, Outcome::rejected, true, "client: bad path",
+     "The path holds a malformed percent-encoding."},
+    {400, Outcome::rejected, true, "client: ambiguous path",
+     "The path can be read in more than one way."},
+    {505, Outcome::rejected, true, "client: bad version",
+     "Only HTTP/1.1 and HTTP/1.0 are spoken here."},
+    {501, Outcome::rejected, true, "client: unsupported method", "CONNECT is not supported."},
+    {414, Outcome::rejected, true, "client: target too long",
+     "The request target is longer than allowed."},
+    {431, Outcome::rejected, true, "client: head too large",
+     "The header section is larger than allowed."},
+    {413, Outcome::rejected, true, "client: body too large", "The body is larger than allowed."},
+    {400, Outcome::rejected, true, "client: bad body", "The chunked body is malformed."},
+    {408, Outcome::rejected, true, "client: slow head", "The request head did not arrive in time."},
+    {408, Outcome::rejected, true, "client: slow body", "The request body did not arrive in time."},
+    {400, Outcome::rejected, false, "client: nobody",
+     "The request names nobody whom a limit of this route could count."},
+    {0, Outcome::aborted, true, "client: left", ""},
+    {404, Outcome::rejected, false, "no route", "No route matches this request."},
+    {429, Outcome::limited, false, "", "The request is over a limit."},
+    {503, Outcome::unavailable, false, "store: unavailable",
+     "The limits cannot be checked at the moment."},
+    {502, Outcome::failed, false, "upstream: unreachable", "The upstream cannot be reached."},
+    {503, Outcome::failed, false, "upstream: exhausted", "No upstream connection is free."},
+    {502, Outcome::failed, false, "upstream: broken answer",
+     "The upstream did not give a valid answer."},
+    {504, Outcome::failed, false, "upstream: slow", "The upstream did not answer in time."},
+    {0, Outcome::failed, true, "upstream: answer cut off", ""},
+});
+
+static_assert(kTraits.size() == static_cast<std::size_t>(Fault::answer_cut_off) + 1);
+
+}  // namespace
+
+const FaultTraits& traits(Fault fault) {
+    return kTraits[static_cast<std::size_t>(fault)];
+}
+
+}  // namespace tidegate::proxy

@@ -1,0 +1,15 @@
+// A request's way to its upstream and the answer's way back.
+#pragma once
+
+#include "proxy/exchange.hpp"
+#include "proxy/http1_client.hpp"
+#include "proxy/worker_context.hpp"
+
+namespace tidegate::proxy {
+
+// Sends the request on and relays the answer, bodies streamed both ways at once. Sets
+// exchange.fault when that failed: with exchange.status still 0 the client has seen nothing and can
+// be answered; else it has part of an answer and the connection must be broken off.
+Task<> forward(WorkerContext& worker, Http1Client& client, Sleeper& sleeper, Exchange& exchange);
+
+}  // namespace tidegate::proxy

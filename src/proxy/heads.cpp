@@ -1,0 +1,309 @@
+#include "proxy/heads.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "http/forwarding_fields.hpp"
+#include "http/problem.hpp"
+#include "proxy/street.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using http::BodyKind;
+using http::Field;
+using http::FieldName;
+
+void append_number(std::uint64_t number, std::string& out) {
+    char text[20];
+    out.append(text, std::to_chars(text, text + sizeof text, number).ptr);
+}
+
+void append_field(std::string_view name, std::string_view value, std::string& out) {
+    out.append(name).append(": ").append(value).append("\r\n");
+}
+
+void append_field(std::string_view name, std::uint64_t value, std::string& out) {
+    out.append(name).append(": ");
+    append_number(value, out);
+    out.append("\r\n");
+}
+
+// A field that could pass for one that says who is asking, from a peer we do not believe.
+bool is_forged(const WorkerContext& worker, const Http1Client& client, std::string_view name) {
+    return !client.peer().trusted &&
+           identity::is_identity_field(name, worker.config->user, worker.config->client_ip);
+}
+
+bool goes_to_upstream(const WorkerContext& worker, const Http1Client& client,
+                      const Exchange& exchange, const Field& field) {
+    const http::Fields& fields = exchange.request.fields;
+    if (field.id == FieldName::host || field.id == FieldName::x_request_id) return false;
+    if (field.id == FieldName::expect) return exchange.framing.expects_continue;
+    if (http::is_hop_by_hop(field, fields, exchange.framing.names_fields)) return false;
+    if (field.id != FieldName::other) return !http::is_forwarding_field(field);
+    return !http::is_forwarding_field(field) && !http::looks_like_framing(field.name) &&
+           !http::equal_as_variable(field.name, "x-request-id") &&
+           !is_forged(worker, client, field.name);
+}
+
+bool had_content_length(const http::Fields& fields) {
+    for (const Field& field : fields) {
+        if (field.id == FieldName::content_length) return true;
+    }
+    return false;
+}
+
+void append_status_line(int status, std::string_view reason, std::string& out) {
+    out += "HTTP/1.1 ";
+    append_number(static_cast<std::uint64_t>(status), out);
+    out.append(" ").append(reason).append("\r\n");
+}
+
+// What the client is told about its limits.
+void append_limit_fields(const config::Response& response, const Exchange& exchange,
+                         std::string& out) {
+    if (exchange.ratelimit.empty()) return;
+    if (response.ratelimit_fields) {
+        out += "RateLimit-Policy: ";
+        http::append_ratelimit_policy(exchange.ratelimit, out);
+        out += "\r\nRateLimit: ";
+        http::append_ratelimit(exchange.ratelimit, out);
+        out += "\r\n";
+    }
+    if (response.x_ratelimit_fields) http::append_x_ratelimit_fields(exchange.ratelimit, out);
+}
+
+// The upstream's own word about limits, where ours takes its place.
+bool is_replaced(const config::Response& response, const Exchange& exchange, const Field& field) {
+    switch (field.id) {
+        case FieldName::ratelimit:
+        case FieldName::ratelimit_policy:
+        case FieldName::ratelimit_limit:
+        case FieldName::ratelimit_remaining:
+        case FieldName::ratelimit_reset:
+            return response.ratelimit_fields && !exchange.ratelimit.empty();
+        case FieldName::x_ratelimit_limit:
+        case FieldName::x_ratelimit_remaining:
+        case FieldName::x_ratelimit_reset:
+            return response.x_ratelimit_fields && !exchange.ratelimit.empty();
+        default:
+            return false;
+    }
+}
+
+void append_connection(const Exchange& exchange, std::string& out) {
+    if (!exchange.keep_alive) {
+        out += "Connection: close\r\n";
+    } else if (exchange.request.minor_version == 0) {
+        out += "Connection: keep-alive\r\n";
+    }
+}
+
+// {retry_after}, {limit} and {policy} in the operator's own text.
+std::string filled_in(std::string_view text, std::string_view retry_after, std::string_view limit,
+                      std::string_view policy) {
+    std::string out;
+    while (!text.empty()) {
+        const std::size_t brace = std::min(text.find('{'), text.size());
+        out.append(text.substr(0, brace));
+        text.remove_prefix(brace);
+        if (text.starts_with("{retry_after}")) {
+            out.append(retry_after);
+            text.remove_prefix(13);
+        } else if (text.starts_with("{limit}")) {
+            out.append(limit);
+            text.remove_prefix(7);
+        } else if (text.starts_with("{policy}")) {
+            out.append(policy);
+            text.remove_prefix(8);
+        } else if (!text.empty()) {
+            out += '{';
+            text.remove_prefix(1);
+        }
+    }
+    return out;
+}
+
+struct Violated {
+    std::vector<std::string_view> labels;  // of the limits that refused, each once
+    std::string_view limit;
+    std::string_view policy;
+};
+
+Violated violated(const WorkerContext& worker, const store::Decision& decision) {
+    Violated found;
+    std::size_t position = 0;
+    for (const limit::ChargeItem& item : decision.decided()) {
+        for (std::size_t i = 0; i < item.policy->limits.size(); ++i, ++position) {
+            if (!decision.verdict.limits[position].denied) continue;
+            const std::string_view label = worker.policy_texts.of(*item.policy, i).label;
+            if (found.labels.empty()) {
+                found.limit = label;
+                found.policy = item.policy->name;
+            }
+            if (std::find(found.labels.begin(), found.labels.end(), label) == found.labels.end()) {
+                found.labels.push_back(label);
+            }
+        }
+    }
+    return found;
+}
+
+struct FaultAnswer {
+    int status = 500;
+    std::string content_type{http::kProblemContentType};
+    std::string body;
+    std::int64_t retry_after = 0;  // seconds; 0: not said
+};
+
+FaultAnswer plain_answer(const Exchange& exchange) {
+    const FaultTraits& fault = traits(exchange.fault);
+    FaultAnswer answer;
+    answer.status = fault.status;
+    http::Problem problem;
+    problem.status = fault.status;
+    problem.detail = exchange.fault_detail.empty() ? fault.detail : exchange.fault_detail;
+    problem.request_id = exchange.request_id;
+    if (exchange.fault == Fault::store_unavailable) {
+        answer.retry_after = 1;
+        problem.retry_after_seconds = 1;
+    }
+    http::append_problem(problem, answer.body);
+    return answer;
+}
+
+FaultAnswer limited_answer(const WorkerContext& worker, const Exchange& exchange) {
+    const config::Response& response = worker.config->response;
+    const Violated limits = violated(worker, exchange.decision);
+    FaultAnswer answer;
+    answer.status = response.status;
+    answer.retry_after = retry_after_seconds(exchange.decision.verdict);
+    if (!response.content_type.empty()) {
+        answer.content_type = response.content_type;
+        answer.body = filled_in(response.text, std::to_string(answer.retry_after), limits.limit,
+                                limits.policy);
+        return answer;
+    }
+    http::Problem problem;
+    problem.status = response.status;
+    problem.type = http::ProblemType::quota_exceeded;
+    problem.detail = traits(Fault::limited).detail;
+    problem.request_id = exchange.request_id;
+    problem.violated_policies = limits.labels;
+    if (answer.retry_after > 0) problem.retry_after_seconds = answer.retry_after;
+    http::append_problem(problem, answer.body);
+    if (!response.retry_after_field) answer.retry_after = 0;
+    return answer;
+}
+
+}  // namespace
+
+void append_request_head(const WorkerContext& worker, const Http1Client& client,
+                         const Exchange& exchange, const std::string& authority, std::string& out) {
+    const http::RequestHead& request = exchange.request;
+    const config::Forwarding& forwarding = worker.config->forwarding;
+    out.append(request.method).append(" ").append(request.path).append(request.query);
+    out.append(" HTTP/1.1\r\n");
+    const bool ours = !forwarding.preserve_host || exchange.host.empty();
+    append_field("Host", ours ? std::string_view(authority) : exchange.host, out);
+    for (const Field& field : request.fields) {
+        if (goes_to_upstream(worker, client, exchange, field)) {
+            append_field(field.name, field.value, out);
+        }
+    }
+    http::append_forwarding_fields(
+        {.fields = request.fields,
+         .peer_trusted = client.peer().trusted,
+         .peer = client.peer().address,
+         .client = exchange.client,
+         .local_port = client.local_port(),
+         .scheme = "http",
+         .host = exchange.host,
+         .http_1_0 = request.minor_version == 0,
+         .settings = {forwarding.x_forwarded, forwarding.forwarded, forwarding.via}},
+        out);
+    append_field("X-Request-Id", exchange.request_id, out);
+    switch (exchange.framing.body) {
+        case BodyKind::length:
+            append_field("Content-Length", exchange.framing.length, out);
+            break;
+        case BodyKind::chunked:
+            append_field("Transfer-Encoding", "chunked", out);
+            break;
+        default:
+            if (had_content_length(request.fields)) append_field("Content-Length", "0", out);
+    }
+    out += "\r\n";
+}
+
+void append_answer_head(const WorkerContext& worker, const Exchange& exchange, BodyKind body,
+                        std::string& out) {
+    const http::ResponseHead& answer = exchange.answer;
+    const config::Response& response = worker.config->response;
+    append_status_line(answer.status, answer.reason, out);
+    for (const Field& field : answer.fields) {
+        if (http::is_hop_by_hop(field, answer.fields, exchange.answer_framing.names_fields) ||
+            is_replaced(response, exchange, field) || http::looks_like_framing(field.name)) {
+            continue;
+        }
+        append_field(field.name, field.value, out);
+    }
+    append_limit_fields(response, exchange, out);
+    switch (body) {
+        case BodyKind::length:
+            append_field("Content-Length", exchange.answer_framing.length, out);
+            break;
+        case BodyKind::chunked:
+            append_field("Transfer-Encoding", "chunked", out);
+            break;
+        case BodyKind::until_close:
+            break;
+        case BodyKind::none:
+            // To HEAD and in a 304 it tells of the body that is not there; 204 must not have one.
+            if (answer.status != 204 && had_content_length(answer.fields)) {
+                append_field("Content-Length", exchange.answer_framing.length, out);
+            }
+            break;
+    }
+    append_connection(exchange, out);
+    out += "\r\n";
+}
+
+void append_interim_head(const http::ResponseHead& head, std::string& out) {
+    append_status_line(head.status, head.reason, out);
+    for (const Field& field : head.fields) {
+        if (http::is_hop_by_hop(field, head.fields, true) || http::looks_like_framing(field.name)) {
+            continue;
+        }
+        append_field(field.name, field.value, out);
+    }
+    out += "\r\n";
+}
+
+void append_fault_answer(const WorkerContext& worker, const Exchange& exchange, std::string& out) {
+    const FaultAnswer answer = exchange.fault == Fault::limited ? limited_answer(worker, exchange)
+                                                                : plain_answer(exchange);
+    append_status_line(answer.status, http::status_title(answer.status), out);
+    append_field("Content-Type", answer.content_type, out);
+    append_field("Content-Length", answer.body.size(), out);
+    append_field("X-Request-Id", exchange.request_id, out);
+    if (answer.retry_after > 0) {
+        append_field("Retry-After", static_cast<std::uint64_t>(answer.retry_after), out);
+    }
+    append_limit_fields(worker.config->response, exchange, out);
+    append_connection(exchange, out);
+    out += "\r\n";
+    if (exchange.request.method != "HEAD") out += answer.body;
+}
+
+void filter_request_trailers(const WorkerContext& worker, const Http1Client& client,
+                             http::Fields& trailers) {
+    std::erase_if(trailers, [&](const Field& field) {
+        return http::is_forwarding_field(field) || is_forged(worker, client, field.name) ||
+               http::equal_as_variable(field.name, "x-request-id");
+    });
+}
+
+}  // namespace tidegate::proxy

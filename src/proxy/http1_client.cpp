@@ -1,0 +1,133 @@
+#include "proxy/http1_client.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace tidegate::proxy {
+
+namespace {
+
+using http::HeadFault;
+
+Fault fault_of(HeadFault fault) {
+    switch (fault) {
+        case HeadFault::uri_too_long:
+            return Fault::uri_too_long;
+        case HeadFault::too_large:
+        case HeadFault::too_many_fields:
+            return Fault::head_too_large;
+        case HeadFault::bad_version:
+            return Fault::bad_version;
+        default:
+            return Fault::bad_head;
+    }
+}
+
+}  // namespace
+
+Http1Client::Http1Client(ConnectionPtr connection, BufferPool& buffers, identity::Peer peer,
+                         std::uint16_t local_port)
+    : connection_(std::move(connection)),
+      buffer_(buffers),
+      body_buffer_(buffers),
+      peer_(std::move(peer)),
+      local_port_(local_port) {}
+
+Http1Client::Head Http1Client::read_head(Exchange& exchange, const http::HeadBounds& bounds) {
+    for (;;) {
+        // RFC 9112 section 2.2: an empty line before the request is passed over; old clients end
+        // a body with one too many.
+        if (buffer_.data().starts_with("\r\n")) {
+            buffer_.consume(2);
+            scanner_.reset();
+        }
+        const std::size_t length = scanner_.scan(buffer_.data(), bounds);
+        HeadFault fault = scanner_.fault();
+        if (length != 0) {
+            head_bytes_ = static_cast<std::uint32_t>(length);
+            fault = http::parse_request_head(buffer_.data().substr(0, length), bounds,
+                                             exchange.request);
+            if (fault == HeadFault::none) return Head::complete;
+        }
+        if (fault != HeadFault::none) {
+            exchange.fault = fault_of(fault);
+            exchange.fault_detail = http::describe(fault);
+            return Head::broken;
+        }
+        if (buffer_.space().empty()) {
+            buffer_.make_room(std::min(std::max(buffer_.capacity() * 2, buffer_.size() + 1),
+                                       std::max(bounds.bytes + 1, buffer_.size() + 1)));
+        }
+        const IoResult read = connection_->read_some(buffer_.space());
+        if (read.status == IoStatus::would_block) return Head::more;
+        if (read.status != IoStatus::ok) return Head::end;
+        buffer_.commit(read.bytes);
+    }
+}
+
+std::string_view Http1Client::body_input() const {
+    const std::size_t used = head_bytes_ + body_bytes_;
+    return used < buffer_.size() ? buffer_.data().substr(used) : body_buffer_.data();
+}
+
+http::BodyBatch Http1Client::take_body(Exchange& exchange, std::size_t trailer_fields_max) {
+    return exchange.body.take(body_input(), trailer_fields_max);
+}
+
+void Http1Client::drop_body(const http::BodyBatch& batch) {
+    if (head_bytes_ + body_bytes_ < buffer_.size()) {
+        body_bytes_ += static_cast<std::uint32_t>(batch.consumed);
+    } else {
+        body_buffer_.consume(batch.consumed);
+    }
+}
+
+IoStatus Http1Client::read_body(Exchange& exchange) {
+    const std::size_t used = head_bytes_ + body_bytes_;
+    if (used < buffer_.size()) {
+        // The beginning of something that goes on: it has to be in one piece with the rest.
+        const std::string_view rest = buffer_.data().substr(used);
+        if (rest.size() > BufferPool::kLarge) return IoStatus::failed;
+        std::memcpy(body_buffer_.space(BufferPool::kLarge).data(), rest.data(), rest.size());
+        body_buffer_.commit(rest.size());
+        body_bytes_ += static_cast<std::uint32_t>(rest.size());
+    }
+    if (body_buffer_.space(BufferPool::kLarge).empty()) {
+        if (body_buffer_.size() == body_buffer_.capacity()) return IoStatus::failed;
+        body_buffer_.make_room(body_buffer_.capacity());
+    }
+    std::span<char> space = body_buffer_.space(BufferPool::kLarge);
+    if (exchange.body.left() < space.size()) {
+        space = space.first(static_cast<std::size_t>(exchange.body.left()));
+    }
+    const IoResult read = connection_->read_some(space);
+    if (read.status == IoStatus::ok) body_buffer_.commit(read.bytes);
+    return read.status;
+}
+
+IoStatus Http1Client::read_ahead() {
+    const std::span<char> space = buffer_.space();
+    // No room to look: pipelined requests fill it, so somebody is there.
+    if (space.empty() || !body_buffer_.empty()) return IoStatus::would_block;
+    const IoResult read = connection_->read_some(space);
+    if (read.status == IoStatus::ok) buffer_.commit(read.bytes);
+    return read.status;
+}
+
+void Http1Client::finish_request() {
+    buffer_.consume(head_bytes_ + body_bytes_);
+    // What was read behind a streamed body comes after everything the head's buffer held.
+    if (!body_buffer_.empty()) buffer_.swap(body_buffer_);
+    body_buffer_.release();
+    head_bytes_ = body_bytes_ = 0;
+    scanner_.reset();
+}
+
+http::BodyKind Http1Client::outgoing(const Exchange& exchange, http::BodyKind kind) {
+    if (kind != http::BodyKind::chunked && kind != http::BodyKind::until_close) return kind;
+    return exchange.request.minor_version == 1 ? http::BodyKind::chunked
+                                               : http::BodyKind::until_close;
+}
+
+}  // namespace tidegate::proxy

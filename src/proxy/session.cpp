@@ -1,0 +1,229 @@
+#include "proxy/session.hpp"
+
+#include <utility>
+
+#include "proxy/forward.hpp"
+#include "proxy/heads.hpp"
+#include "proxy/street.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using http::BodyBatch;
+using std::chrono::milliseconds;
+
+// A refused request's body up to this size is read over, so that the connection can go on.
+constexpr std::uint64_t kDiscardedMax = 64 * 1024;
+// How long, and how much, a client may still send to a connection that is being closed.
+constexpr milliseconds kLinger{2'000};
+constexpr std::size_t kLingerBytesMax = 1024 * 1024;
+// While we drain, what was accepted last has its request on the way; anything else is just idle.
+constexpr milliseconds kFreshPatience{500};
+
+}  // namespace
+
+Session::Session(WorkerContext& worker, ConnectionPtr connection, identity::Peer peer,
+                 std::uint16_t local_port)
+    : worker_(worker),
+      client_(std::move(connection), worker.buffers, std::move(peer), local_port),
+      sleeper_(worker.executor, worker.deadlines) {
+    worker_.metrics.client_connected();
+}
+
+Session::~Session() {
+    client_.connection().close();
+    worker_.metrics.client_disconnected();
+}
+
+Task<> Session::run(std::unique_ptr<Session> self) {
+    Next next = Next::request;
+    while (next == Next::request) {
+        if (!self->client_.has_input()) co_await self->await_input();
+        const bool silent = !self->client_.has_input() && !self->client_.connection().readable();
+        if (self->aborted_ || silent) co_return;
+        self->begin_exchange();
+        next = co_await self->read_request();
+        if (next == Next::request) next = co_await self->serve_request();
+        self->end_exchange();
+    }
+    if (next == Next::cut) {
+        self->client_.connection().reset();
+    } else {
+        co_await self->linger();
+    }
+}
+
+void Session::on_drain() {
+    if (!idle_) return;
+    if (fresh_) {
+        sleeper_.allow(kFreshPatience);
+    } else {
+        sleeper_.wakeup().wake_later();
+    }
+}
+
+void Session::abort() {
+    aborted_ = true;
+    client_.connection().reset();
+    sleeper_.wakeup().wake_later();
+}
+
+// Nothing is held meanwhile: no buffer, no exchange.
+Task<> Session::await_input() {
+    client_.release_buffer();
+    idle_ = true;
+    sleeper_.allow(worker_.draining ? kFreshPatience : worker_.config->timeouts.client_idle);
+    client_.connection().watch_read(&sleeper_.wakeup());
+    while (!client_.connection().readable() && !sleeper_.expired() && !aborted_ &&
+           (fresh_ || !worker_.draining)) {
+        co_await sleeper_.sleep();
+    }
+    idle_ = fresh_ = false;
+}
+
+void Session::begin_exchange() {
+    exchange_ = worker_.exchanges.take();
+    exchange_->began_at = std::chrono::system_clock::now();
+    exchange_->began = std::chrono::steady_clock::now();
+    worker_.request_ids.next(exchange_->request_id);
+}
+
+void Session::end_exchange() {
+    worker_.exchanges.give(std::move(exchange_));
+}
+
+Task<Session::Next> Session::read_request() {
+    const auto& bounds = worker_.config->limits_on_requests;
+    sleeper_.allow(worker_.config->timeouts.request_head);
+    for (;;) {
+        switch (client_.read_head(*exchange_,
+                                  {bounds.header_bytes, bounds.headers, bounds.uri_bytes})) {
+            case Http1Client::Head::complete:
+                co_return Next::request;
+            case Http1Client::Head::end:
+                // A client that leaves between requests is nothing to speak of.
+                if (!client_.has_input()) co_return Next::close;
+                exchange_->fault = Fault::client_left;
+                break;
+            case Http1Client::Head::broken:
+                break;
+            case Http1Client::Head::more:
+                client_.connection().watch_read(&sleeper_.wakeup());
+                while (!client_.connection().readable() && !sleeper_.expired() && !aborted_) {
+                    co_await sleeper_.sleep();
+                }
+                if (aborted_) co_return Next::cut;
+                if (!sleeper_.expired()) continue;
+                if (!client_.has_input()) co_return Next::close;
+                exchange_->fault = Fault::head_timeout;
+                break;
+        }
+        if (traits(exchange_->fault).status != 0) co_await reply();
+        record(worker_, *exchange_);
+        co_return Next::close;
+    }
+}
+
+// The street of a request.
+Task<Session::Next> Session::serve_request() {
+    Exchange& exchange = *exchange_;
+    check_framing(worker_, exchange);
+    if (exchange.fault == Fault::none) match_route(worker_, exchange);
+    if (exchange.fault == Fault::none) identify(worker_, client_, exchange);
+    if (exchange.fault == Fault::none) list_charges(worker_, exchange);
+    if (!exchange.decision.items.empty()) co_await charge();
+    if (exchange.fault == Fault::none) co_await forward(worker_, client_, sleeper_, exchange);
+    if (exchange.fault != Fault::none && exchange.status == 0) co_await reply();
+    record(worker_, exchange);
+
+    const bool broken_off =
+        exchange.fault == Fault::answer_cut_off || exchange.fault == Fault::client_left || aborted_;
+    if (broken_off) co_return Next::cut;
+    if (!exchange.keep_alive) co_return Next::close;
+    if (!exchange.body.done() && !co_await discard_body()) co_return Next::close;
+    client_.finish_request();
+    co_return Next::request;
+}
+
+Task<> Session::charge() {
+    const SteadyTime asked = std::chrono::steady_clock::now();
+    store::Decision& decision = exchange_->decision;
+    worker_.limiter.decide(decision, sleeper_.wakeup());
+    while (decision.result == store::Decision::Result::pending) co_await sleeper_.sleep();
+    exchange_->decision_time = std::chrono::steady_clock::now() - asked;
+    judge(worker_, *exchange_);
+}
+
+// An answer of our own.
+Task<> Session::reply() {
+    Exchange& exchange = *exchange_;
+    const FaultTraits& fault = traits(exchange.fault);
+    if (fault.status == 0) co_return;
+    exchange.status =
+        exchange.fault == Fault::limited ? worker_.config->response.status : fault.status;
+    // Whoever waits for 100 Continue may or may not send the body now: only a new connection is
+    // sure to begin with a request.
+    const bool body_is_small = exchange.body.done() || (!exchange.framing.expects_continue &&
+                                                        exchange.body.left() <= kDiscardedMax);
+    exchange.keep_alive = exchange.keep_alive && !fault.close && body_is_small && !worker_.draining;
+    exchange.head.clear();
+    append_fault_answer(worker_, exchange, exchange.head);
+    exchange.outbox.clear();
+    exchange.outbox.add(exchange.head);
+    IoStatus status = exchange.outbox.flush(client_.connection());
+    if (status == IoStatus::would_block) {
+        status = co_await exchange.outbox.flush_all(client_.connection(), sleeper_,
+                                                    worker_.config->timeouts.client_write);
+    }
+    if (status != IoStatus::ok) exchange.keep_alive = false;
+}
+
+// Reads over the rest of a refused request's body. False when it does not come to its end.
+Task<bool> Session::discard_body() {
+    Connection& connection = client_.connection();
+    sleeper_.allow(worker_.config->timeouts.request_body);
+    for (;;) {
+        const BodyBatch batch =
+            client_.take_body(*exchange_, worker_.config->limits_on_requests.headers);
+        client_.drop_body(batch);
+        if (batch.done) co_return true;
+        if (batch.bad || aborted_) co_return false;
+        if (batch.count > 0) continue;
+        const IoStatus status = client_.read_body(*exchange_);
+        if (status == IoStatus::ok) continue;
+        if (status != IoStatus::would_block) co_return false;
+        connection.watch_read(&sleeper_.wakeup());
+        while (!connection.readable() && !sleeper_.expired() && !aborted_) {
+            co_await sleeper_.sleep();
+        }
+        if (sleeper_.expired()) co_return false;
+    }
+}
+
+// RFC 9112 section 9.6: a close with bytes unread resets the connection and may take our last
+// answer with it. So: say the end, read over what still comes, for a while.
+Task<> Session::linger() {
+    Connection& connection = client_.connection();
+    connection.shutdown_send();
+    sleeper_.allow(kLinger);
+    std::size_t room = kLingerBytesMax;
+    std::size_t size = BufferPool::kSmall;
+    char* const block = worker_.buffers.take(size);
+    for (;;) {
+        const IoResult read = connection.read_some({block, size});
+        if (read.status == IoStatus::ok && read.bytes < room) {
+            room -= read.bytes;
+            continue;
+        }
+        if (read.status != IoStatus::would_block) break;
+        connection.watch_read(&sleeper_.wakeup());
+        while (!connection.readable() && !sleeper_.expired() && !aborted_) {
+            co_await sleeper_.sleep();
+        }
+        if (sleeper_.expired() || aborted_) break;
+    }
+    worker_.buffers.give(block, size);
+}
+
+}  // namespace tidegate::proxy

@@ -1,0 +1,56 @@
+// One client connection: its requests, one after the other, each down the street.
+//
+// Owned by its coroutine. One thread.
+#pragma once
+
+#include <memory>
+
+#include <boost/intrusive/list.hpp>
+
+#include "base/sleeper.hpp"
+#include "proxy/exchange.hpp"
+#include "proxy/http1_client.hpp"
+#include "proxy/worker_context.hpp"
+
+namespace tidegate::proxy {
+
+class Session : public boost::intrusive::list_base_hook<
+                    boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+  public:
+    Session(WorkerContext& worker, ConnectionPtr connection, identity::Peer peer,
+            std::uint16_t local_port);
+    ~Session();
+
+    // Serves until the client or we have had enough.
+    static Task<> run(std::unique_ptr<Session> self);
+
+    // The worker is draining: an idle connection is closed, a busy one after its answer.
+    void on_drain();
+    // Time is up: the connection is cut.
+    void abort();
+
+  private:
+    enum class Next : std::uint8_t { request, close, cut };
+
+    Task<> await_input();
+    Task<Next> read_request();
+    Task<Next> serve_request();
+    Task<> charge();
+    Task<> reply();
+    Task<bool> discard_body();
+    Task<> linger();
+    void begin_exchange();
+    void end_exchange();
+
+    WorkerContext& worker_;
+    Http1Client client_;
+    Sleeper sleeper_;
+    std::unique_ptr<Exchange> exchange_;  // while there is a request
+    bool idle_ = false;
+    bool fresh_ = true;  // has not had its first request
+    bool aborted_ = false;
+};
+
+using SessionList = boost::intrusive::list<Session, boost::intrusive::constant_time_size<false>>;
+
+}  // namespace tidegate::proxy

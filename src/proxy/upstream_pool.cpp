@@ -1,0 +1,218 @@
+#include "proxy/upstream_pool.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "telemetry/log.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using telemetry::Level;
+using telemetry::log;
+
+// A server that could not be reached is left alone for so long, unless there is no other.
+constexpr std::chrono::seconds kShunned{1};
+// How soon a name that has never been resolved is looked up again.
+constexpr config::milliseconds kUnresolved{1'000};
+
+SteadyTime now() {
+    return std::chrono::steady_clock::now();
+}
+
+int socket_error(StreamSocket& socket) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
+        return errno;
+    }
+    return error;
+}
+
+// Begins to connect without waiting. 0, EINPROGRESS, or what went wrong.
+int begin_connect(StreamSocket& socket, const StreamProtocol::endpoint& endpoint) {
+    error_code ec;
+    socket.open(endpoint.protocol(), ec);
+    if (!ec) socket.non_blocking(true, ec);
+    if (ec) return ec.value();
+    if (endpoint.protocol().family() != AF_UNIX) {
+        socket.set_option(asio::ip::tcp::no_delay(true), ec);
+    }
+    const int outcome =
+        ::connect(socket.native_handle(), endpoint.data(), static_cast<socklen_t>(endpoint.size()));
+    return outcome == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+UpstreamPool::UpstreamPool(Executor executor, const config::Upstream& settings, std::size_t index,
+                           std::size_t workers, telemetry::MetricsShard& metrics)
+    : executor_(executor),
+      settings_(settings),
+      index_(index),
+      connections_max_(std::max<std::size_t>(1, settings.max_connections / workers)),
+      idle_max_(settings.idle_connections == 0
+                    ? 0
+                    : std::max<std::size_t>(1, settings.idle_connections / workers)),
+      metrics_(metrics),
+      servers_(settings.servers.size()),
+      resolve_timer_(executor) {
+    for (std::size_t i = 0; i < servers_.size(); ++i) {
+        UpstreamServer& server = servers_[i];
+        server.settings_ = &settings.servers[i];
+        server.address_ = server.settings_->address.to_string();
+        server.authority_ = server.settings_->authority;
+        const config::Address& address = server.settings_->address;
+        if (address.is_unix()) {
+            server.endpoints_.push_back(asio::local::stream_protocol::endpoint(address.unix_path));
+            continue;
+        }
+        error_code ec;
+        const auto ip = asio::ip::make_address(address.host, ec);
+        server.named_ = ec.failed();
+        if (!ec) server.endpoints_.push_back(asio::ip::tcp::endpoint(ip, address.port));
+    }
+}
+
+UpstreamServer& UpstreamPool::next_server(const UpstreamServer* other_than) {
+    if (servers_.size() == 1) return servers_.front();
+    const SteadyTime time = now();
+    const auto usable = [&](const UpstreamServer& server) {
+        return &server != other_than && server.shunned_until_ <= time;
+    };
+    const bool any = std::any_of(servers_.begin(), servers_.end(), usable);
+    UpstreamServer* best = nullptr;
+    std::int64_t weights = 0;
+    for (UpstreamServer& server : servers_) {
+        if (any ? !usable(server) : &server == other_than) continue;
+        server.turn_ += server.settings_->weight;
+        weights += server.settings_->weight;
+        if (best == nullptr || server.turn_ > best->turn_) best = &server;
+    }
+    best->turn_ -= weights;
+    return *best;
+}
+
+UpstreamLease UpstreamPool::take_idle(UpstreamServer& server) {
+    while (!server.idle_.empty()) {
+        ConnectionPtr connection = std::move(server.idle_.back().connection);
+        server.idle_.pop_back();
+        // An idle connection is watched. One that became readable has closed, or its server speaks
+        // out of turn: what it says must never be taken for the next answer.
+        if (!connection->readable()) return {&server, std::move(connection), true};
+        forget(connection);
+    }
+    return {};
+}
+
+Task<UpstreamPool::ConnectFault> UpstreamPool::connect(UpstreamServer& server, Sleeper& sleeper,
+                                                       UpstreamLease& lease) {
+    if (connections_ >= connections_max_) co_return ConnectFault::exhausted;
+    if (server.endpoints_.empty()) co_return ConnectFault::unreachable;
+    const auto endpoint = server.endpoints_[server.next_endpoint_++ % server.endpoints_.size()];
+    StreamSocket socket(executor_);
+    int error = begin_connect(socket, endpoint);
+    ConnectionPtr connection(new Connection(std::move(socket)));
+    ++connections_;
+    metrics_.upstream_connected();
+    if (error == EINPROGRESS) {
+        sleeper.allow(settings_.connect_timeout);
+        bool writable = false;
+        while (!writable && !sleeper.expired()) {
+            connection->watch_write(&sleeper.wakeup());
+            co_await sleeper.sleep();
+            writable = !connection->watching_write();
+        }
+        error = writable ? socket_error(connection->socket()) : ETIMEDOUT;
+    }
+    if (error == 0) {
+        server.shunned_until_ = {};
+        lease = {&server, std::move(connection), false};
+        co_return ConnectFault::none;
+    }
+    server.shunned_until_ = now() + kShunned;
+    metrics_.count_upstream_failure(index_);
+    log(Level::warn, "upstream {}: cannot connect to {}: {}", settings_.name, server.address_,
+        error_code(error, boost::system::system_category()).message());
+    forget(connection);
+    co_return ConnectFault::unreachable;
+}
+
+void UpstreamPool::give_back(UpstreamLease& lease) {
+    UpstreamServer& server = *lease.server;
+    if (server.idle_.size() >= idle_max_ || stopped_) {
+        throw_away(lease);
+        return;
+    }
+    lease.connection->watch_read(nullptr);
+    server.idle_.push_back({std::move(lease.connection), now()});
+    lease = {};
+}
+
+void UpstreamPool::throw_away(UpstreamLease& lease) {
+    if (lease.connection) forget(lease.connection);
+    lease = {};
+}
+
+void UpstreamPool::sweep(SteadyTime time) {
+    for (UpstreamServer& server : servers_) {
+        std::erase_if(server.idle_, [&](const UpstreamServer::Idle& idle) {
+            const bool stale =
+                idle.connection->readable() || idle.since + settings_.idle_timeout <= time;
+            if (stale) forget(idle.connection);
+            return stale;
+        });
+    }
+}
+
+Task<> UpstreamPool::resolve_names() {
+    while (!stopped_) {
+        bool all_known = true;
+        for (UpstreamServer& server : servers_) {
+            if (server.named_) co_await resolve(server);
+            all_known = all_known && !server.endpoints_.empty();
+        }
+        if (stopped_) break;
+        resolve_timer_.expires_after(all_known ? settings_.resolve_every
+                                               : std::min(settings_.resolve_every, kUnresolved));
+        co_await resolve_timer_.async_wait(as_values);
+    }
+}
+
+void UpstreamPool::stop() {
+    stopped_ = true;
+    resolve_timer_.cancel();
+    for (UpstreamServer& server : servers_) {
+        for (const auto& idle : server.idle_) forget(idle.connection);
+        server.idle_.clear();
+    }
+}
+
+// What was known before stays when a look-up fails.
+Task<> UpstreamPool::resolve(UpstreamServer& server) {
+    const config::Address& address = server.settings_->address;
+    asio::ip::basic_resolver<asio::ip::tcp, Executor> resolver(executor_);
+    const auto [ec, results] =
+        co_await resolver.async_resolve(address.host, std::to_string(address.port), as_values);
+    if (ec || results.empty()) {
+        log(Level::warn, "upstream {}: cannot resolve {}: {}", settings_.name, address.host,
+            ec.message());
+        co_return;
+    }
+    server.endpoints_.clear();
+    for (const auto& entry : results) server.endpoints_.push_back(entry.endpoint());
+}
+
+void UpstreamPool::forget(const ConnectionPtr& connection) {
+    connection->close();
+    --connections_;
+    metrics_.upstream_disconnected();
+}
+
+}  // namespace tidegate::proxy

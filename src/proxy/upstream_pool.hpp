@@ -1,0 +1,101 @@
+// A worker's connections to one upstream: which server comes next, what is idle, what is new.
+//
+// One thread. The totals of the configuration are the process's; each worker has its share.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/connection.hpp"
+#include "base/sleeper.hpp"
+#include "config/config.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::proxy {
+
+class UpstreamPool;
+
+// One server of an upstream, in the eyes of one worker.
+class UpstreamServer {
+  public:
+    const std::string& address() const { return address_; }      // for the log
+    const std::string& authority() const { return authority_; }  // for Host, if it is not preserved
+
+  private:
+    friend class UpstreamPool;
+
+    struct Idle {
+        ConnectionPtr connection;
+        SteadyTime since;
+    };
+
+    const config::UpstreamServer* settings_ = nullptr;
+    std::string address_;
+    std::string authority_;
+    bool named_ = false;                               // by a name that has to be resolved
+    std::vector<StreamProtocol::endpoint> endpoints_;  // empty until it is
+    std::size_t next_endpoint_ = 0;
+    std::vector<Idle> idle_;  // the last one used last: it is the least likely to be stale
+    std::int64_t turn_ = 0;   // smooth weighted round robin
+    SteadyTime shunned_until_{};
+};
+
+// A connection for one request. Given back or thrown away, never dropped.
+struct UpstreamLease {
+    UpstreamServer* server = nullptr;
+    ConnectionPtr connection;
+    bool reused = false;
+
+    explicit operator bool() const { return connection != nullptr; }
+};
+
+class UpstreamPool {
+  public:
+    UpstreamPool(Executor executor, const config::Upstream& settings, std::size_t index,
+                 std::size_t workers, telemetry::MetricsShard& metrics);
+
+    const config::Upstream& settings() const { return settings_; }
+    std::size_t index() const { return index_; }
+
+    // The server whose turn it is; those that just failed only when there is no other. Not
+    // `other_than`, if there is any other.
+    UpstreamServer& next_server(const UpstreamServer* other_than = nullptr);
+
+    // An idle connection that has stayed silent, or an empty lease.
+    UpstreamLease take_idle(UpstreamServer& server);
+
+    enum class ConnectFault : std::uint8_t { none, unreachable, exhausted };
+    // Makes a connection within the upstream's `connect` time.
+    Task<ConnectFault> connect(UpstreamServer& server, Sleeper& sleeper, UpstreamLease& lease);
+
+    // `lease` is silent and its last answer complete: the next request may have it.
+    void give_back(UpstreamLease& lease);
+    void throw_away(UpstreamLease& lease);
+
+    // Throws away what has been idle for too long, or has spoken or closed meanwhile.
+    void sweep(SteadyTime now);
+
+    // Keeps the names resolved; a server whose name is not is unreachable. Spawn once; ends with
+    // stop().
+    Task<> resolve_names();
+    void stop();
+
+  private:
+    Task<> resolve(UpstreamServer& server);
+    void forget(const ConnectionPtr& connection);
+
+    Executor executor_;
+    const config::Upstream& settings_;
+    std::size_t index_;
+    std::size_t connections_max_;
+    std::size_t idle_max_;
+    std::size_t connections_ = 0;
+    telemetry::MetricsShard& metrics_;
+    std::vector<UpstreamServer> servers_;
+    Timer resolve_timer_;
+    bool stopped_ = false;
+};
+
+}  // namespace tidegate::proxy

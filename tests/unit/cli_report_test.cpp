@@ -1,0 +1,31 @@
+#include <doctest/doctest.h>
+
+#include "cli/report.hpp"
+
+namespace tidegate::cli {
+namespace {
+
+TEST_CASE("report: faults come before warnings, each with its place if it has one") {
+    config::Loaded loaded;
+    loaded.warnings.push_back({"t.yaml", 2, 1, "route `b` is never reached"});
+    loaded.errors.push_back({"t.yaml", 7, 12, "`10/x` is no rate"});
+    loaded.errors.push_back({"u.yaml", 0, 0, "there is no such file"});
+    CHECK(report(loaded) ==
+          "t.yaml:7:12: error: `10/x` is no rate\n"
+          "u.yaml: error: there is no such file\n"
+          "t.yaml:2:1: warning: route `b` is never reached\n");
+    CHECK(summary(loaded) == "2 errors, 1 warning");
+}
+
+TEST_CASE("report: a good configuration is summed up, one and many told apart") {
+    const config::Loaded loaded =
+        config::load_text("upstream: http://127.0.0.1:3000\nlimits: [10/s, 120/min]\n", "t.yaml");
+    CHECK(report(loaded).empty());
+    CHECK(summary(loaded) == "ok: 1 route, 1 policy, 1 upstream");
+
+    config::Loaded empty{std::make_shared<const config::Config>(), {}, {}};
+    CHECK(summary(empty) == "ok: 0 routes, 0 policies, 0 upstreams");
+}
+
+}  // namespace
+}  // namespace tidegate::cli
