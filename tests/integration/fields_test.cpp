@@ -1,0 +1,209 @@
+// Which header fields pass through the proxy, which end at it, and which it writes.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "integration/client.hpp"
+#include "integration/tidegate.hpp"
+#include "integration/upstream.hpp"
+
+using namespace tidegate::test;
+
+namespace {
+
+// 127.0.0.2 is a trusted proxy and may name users; 127.0.0.1 is anybody.
+std::string trusting(const std::string& url) {
+    return "identity: {client_ip: {trusted_proxies: [127.0.0.2]}, user: [{header: {name: "
+           "x-user-id, from: trusted_proxies}}]}\n" +
+           simple(url);
+}
+
+constexpr const char* kTrusted = "127.0.0.2";
+
+}  // namespace
+
+TEST_CASE("fields: what is end to end passes, unchanged and in order, in both directions") {
+    const Upstream upstream(
+        ok("ok", "Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Answer:   spaced out  \r\n"));
+    const Tidegate tidegate(simple(upstream.url()));
+    const auto answer = tidegate.get(
+        "/p%61th?q=%20", "Accept: a\r\nX-Thing: 1\r\nAccept: b\r\nCookie: c=d; e=f\r\n");
+    const auto seen = upstream.last();
+    CHECK(seen.start_line == "GET /p%61th?q=%20 HTTP/1.1");
+    CHECK(seen.field("Accept") == "a, b");
+    CHECK(seen.field("X-Thing") == "1");
+    CHECK(seen.field("Cookie") == "c=d; e=f");
+    CHECK(answer.count("Set-Cookie") == 2);
+    CHECK(answer.field("Set-Cookie") == "a=1, b=2");
+    CHECK(answer.field("X-Answer") == "spaced out");
+}
+
+TEST_CASE("fields: Host is preserved, or the server's own when so configured") {
+    const Upstream upstream(ok());
+    {
+        const Tidegate tidegate(simple(upstream.url()));
+        tidegate.client().get();
+        CHECK(upstream.last().field("Host") == "example.test");
+        CHECK(upstream.last().count("Host") == 1);
+    }
+    const Tidegate tidegate("forwarding: {host: upstream}\n" + simple(upstream.url()));
+    tidegate.client().get();
+    CHECK("http://" + upstream.last().field("Host") == upstream.url());
+}
+
+TEST_CASE("fields: the absolute form decides the host") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(simple(upstream.url()));
+    auto client = tidegate.client();
+    const auto answer =
+        client.ask("GET http://real.test/path?q HTTP/1.1\r\nHost: other.test\r\n\r\n");
+    CHECK(answer.status() == 200);
+    CHECK(upstream.last().field("Host") == "real.test");
+    CHECK(upstream.last().target() == "/path?q");
+}
+
+TEST_CASE("fields: hop-by-hop fields and those that Connection names end at the proxy") {
+    const Upstream upstream(
+        ok("ok",
+           "Connection: keep-alive, X-Private\r\nKeep-Alive: timeout=5\r\nX-Private: secret\r\n"
+           "Proxy-Authenticate: Basic\r\nUpgrade: h2c\r\nX-Public: 1\r\n"));
+    const Tidegate tidegate(simple(upstream.url()));
+    auto client = tidegate.client();
+    const auto answer = client.get(
+        "/",
+        "Connection: x-mine, TE\r\nX-Mine: 1\r\nX-Other: 2\r\nKeep-Alive: 5\r\nTE: trailers\r\n"
+        "Proxy-Connection: keep-alive\r\nProxy-Authorization: Basic abc\r\n");
+    const auto seen = upstream.last();
+    for (const auto* name :
+         {"X-Mine", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization", "Upgrade"}) {
+        CAPTURE(name);
+        CHECK_FALSE(seen.has(name));
+    }
+    CHECK(seen.field("X-Other") == "2");
+    for (const auto* name : {"X-Private", "Keep-Alive", "Proxy-Authenticate", "Upgrade"}) {
+        CAPTURE(name);
+        CHECK_FALSE(answer.has(name));
+    }
+    CHECK(answer.field("X-Public") == "1");
+}
+
+TEST_CASE("fields: Connection cannot take away what the proxy itself adds or needs") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(simple(upstream.url(), "5/h"));
+    auto client = tidegate.client();
+    client.ask(post_request("/", "body",
+                            "Connection: X-Forwarded-For, X-Request-Id, Host, Content-Length\r\n"));
+    if (upstream.requests() == 0) return;  // refusing such a request is as good
+    const auto seen = upstream.last();
+    CHECK(seen.field("X-Forwarded-For") == "127.0.0.1");
+    CHECK(seen.has("X-Request-Id"));
+    CHECK(seen.field("Host") == "example.test");
+    CHECK(seen.body == "body");
+}
+
+TEST_CASE("fields: an upgrade that was not configured is not passed on, and 101 is refused") {
+    const Upstream upstream(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+    const Tidegate tidegate(simple(upstream.url()));
+    auto client = tidegate.client();
+    const auto answer = client.get("/", "Connection: Upgrade\r\nUpgrade: websocket\r\n");
+    CHECK(answer.status() == 502);
+    CHECK_FALSE(upstream.last().has("Upgrade"));
+}
+
+TEST_CASE("fields: what an untrusted client says of itself is replaced") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(trusting(upstream.url()));
+    tidegate.get("/",
+                 "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n"
+                 "X-Forwarded-Host: evil.test\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 192.0.2.1\r\n"
+                 "Forwarded: for=192.0.2.1\r\nX-Request-Id: mine\r\n");
+    const auto seen = upstream.last();
+    CHECK(seen.field("X-Forwarded-For") == "127.0.0.1");
+    CHECK(seen.field("X-Forwarded-Proto") == "http");
+    CHECK(seen.field("X-Forwarded-Host") == "example.test");
+    CHECK(seen.field("X-Forwarded-Port") != "1");
+    CHECK(seen.field("X-Real-IP") != "192.0.2.1");
+    CHECK(seen.field("Forwarded").find("192.0.2.1") == std::string::npos);
+    CHECK(seen.count("X-Request-Id") == 1);
+    CHECK(seen.field("X-Request-Id") != "mine");
+    CHECK(seen.field("X-Request-Id").size() >= 16);
+}
+
+TEST_CASE("fields: what a trusted proxy says is continued") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(trusting(upstream.url()));
+    tidegate.get("/",
+                 "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: "
+                 "real.test\r\nX-Request-Id: theirs-1\r\n",
+                 kTrusted);
+    const auto seen = upstream.last();
+    CHECK(seen.field("X-Forwarded-For") == "192.0.2.1, 127.0.0.2");
+    CHECK(seen.field("X-Forwarded-Proto") == "https");
+    CHECK(seen.field("X-Forwarded-Host") == "real.test");
+    CHECK(seen.field("X-Request-Id") == "theirs-1");
+}
+
+TEST_CASE("fields: X-Forwarded-* can be left off, and Forwarded and Via be had") {
+    const Upstream upstream(ok());
+    {
+        const Tidegate tidegate("forwarding: {x_forwarded: off, forwarded: on, via: off}\n" +
+                                simple(upstream.url()));
+        tidegate.get("/", "X-Forwarded-For: 192.0.2.1\r\n");
+        CHECK_FALSE(upstream.last().has("X-Forwarded-For"));
+        CHECK(upstream.last().field("Forwarded").find("for=127.0.0.1") != std::string::npos);
+        CHECK_FALSE(upstream.last().has("Via"));
+    }
+    const Tidegate tidegate(simple(upstream.url()));
+    tidegate.get("/", "Via: 1.0 before\r\n");
+    CHECK(upstream.last().field("Via").rfind("1.0 before, 1.1 ", 0) == 0);
+}
+
+TEST_CASE("fields: a user's name is passed on from a trusted proxy and removed from others") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(trusting(upstream.url()));
+    tidegate.get("/", "X-User-Id: alice\r\n", kTrusted);
+    CHECK(upstream.last().field("X-User-Id") == "alice");
+    tidegate.get("/", "X-User-Id: alice\r\nX_User_Id: alice\r\nx-user_id: alice\r\n");
+    for (const auto& [name, value] : upstream.last().fields) {
+        CAPTURE(name);
+        CHECK(value != "alice");
+    }
+}
+
+TEST_CASE("fields: trailers are checked like fields, and identity is not smuggled in them") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(trusting(upstream.url()));
+    auto client = tidegate.client();
+    const auto answer = client.ask(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n"
+        "X-Checksum: 1\r\nX-User-Id: alice\r\nX-Forwarded-For: 192.0.2.1\r\n"
+        "Content-Length: 3\r\nHost: b\r\n\r\n");
+    if (upstream.requests() == 0 || answer.status() != 200) return;  // refused: as good
+    for (const auto& [name, value] : upstream.last().trailers) CHECK(name == "X-Checksum");
+    CHECK(upstream.last().body == "body");
+}
+
+TEST_CASE("fields: look-alikes of framing fields go no further") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(simple(upstream.url()));
+    auto client = tidegate.client();
+    const auto answer =
+        client.get("/", "Content_Length: 50\r\nTransfer_Encoding: chunked\r\nX-Other: 1\r\n");
+    if (answer.status() == 400) return;  // refused: as good
+    CHECK_FALSE(upstream.last().has("Content_Length"));
+    CHECK_FALSE(upstream.last().has("Transfer_Encoding"));
+    CHECK(upstream.last().field("X-Other") == "1");
+}
+
+TEST_CASE("fields: every answer made by the proxy carries a new request id") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(unlimited({upstream.url()}) + "limits_on_requests: {uri_bytes: 64}\n");
+    const auto first = tidegate.get("/" + std::string(100, 'a'));
+    const auto second = tidegate.get("/" + std::string(100, 'a'));
+    CHECK(first.status() == 414);
+    CHECK(first.field("Content-Type") == "application/problem+json");
+    CHECK(first.has("X-Request-Id"));
+    CHECK(first.field("X-Request-Id") != second.field("X-Request-Id"));
+    CHECK(first.body.find("127.0.0.1") == std::string::npos);
+}

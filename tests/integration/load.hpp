@@ -1,0 +1,40 @@
+// Many requests at once, and what became of them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tidegate::test {
+
+// How many answers had each status; 0 stands for requests that got none.
+using Statuses = std::map<int, int>;
+
+// Sends `requests` GETs over `connections`, which take the `ports` in turn.
+Statuses hammer(const std::vector<std::uint16_t>& ports, int connections, int requests,
+                const std::string& more_fields = "", const std::string& from = "127.0.0.1");
+
+// GETs that go on until they are stopped, about 200 a second on each connection.
+class BackgroundLoad {
+  public:
+    BackgroundLoad(std::uint16_t port, int connections);
+    ~BackgroundLoad() { stop(); }
+    BackgroundLoad(const BackgroundLoad&) = delete;
+    BackgroundLoad& operator=(const BackgroundLoad&) = delete;
+
+    Statuses stop();
+
+  private:
+    void run(std::uint16_t port);
+
+    std::atomic<bool> stopping_{false};
+    std::mutex mutex_;
+    Statuses statuses_;  // guarded by mutex_
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace tidegate::test

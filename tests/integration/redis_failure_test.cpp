@@ -1,0 +1,215 @@
+// Redis away, stuck, and back: nobody waits longer than the deadline, nobody goes unanswered.
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "integration/client.hpp"
+#include "integration/load.hpp"
+#include "integration/tidegate.hpp"
+#include "integration/upstream.hpp"
+#include "redis_server.hpp"
+
+using namespace tidegate::test;
+
+namespace {
+
+constexpr milliseconds kTimeout{100};  // store.redis.timeout's default
+
+std::string settings(std::uint16_t redis_port, const std::string& on_failure,
+                     const std::string& url, const std::string& limits) {
+    return "store: {redis: {url: \"redis://127.0.0.1:" + std::to_string(redis_port) +
+           "\", breaker: {failures: 5, probe_every: 200ms}}}\nreplicas: 1\non_store_failure: " +
+           on_failure + "\n" + simple(url, limits);
+}
+
+// Waits until a decision is made by `store` again; false if that does not come.
+bool decided_by(const Tidegate& tidegate, const std::string& store) {
+    const auto deadline = Clock::now() + kPatience;
+    std::size_t lines = tidegate.access_log(0).size();
+    while (Clock::now() < deadline) {
+        tidegate.get();
+        const auto log = tidegate.access_log(++lines);
+        if (log.back().at("store") == store) return true;
+        lines = log.size();
+        std::this_thread::sleep_for(milliseconds{20});
+    }
+    return false;
+}
+
+double longest_decision_us(const std::vector<nlohmann::json>& log) {
+    double longest = 0;
+    for (const auto& line : log) longest = std::max(longest, line.at("decision_us").get<double>());
+    return longest;
+}
+
+double deadline_us() {
+    return static_cast<double>(std::chrono::microseconds(kTimeout + slack()).count());
+}
+
+int total(const Statuses& statuses) {
+    int sum = 0;
+    for (const auto& [status, count] : statuses) sum += count;
+    return sum;
+}
+
+// Load while Redis is killed, started, paused and resumed; then all that must hold of it.
+void survive(const std::string& on_failure) {
+    CAPTURE(on_failure);
+    const Upstream upstream(ok());
+    RedisServer redis;
+    const Tidegate tidegate(settings(redis.port(), on_failure, upstream.url(), "1000000/h"));
+    Statuses statuses;
+    {
+        BackgroundLoad load(tidegate.port(), 4);
+        const auto pass_time = [] { std::this_thread::sleep_for(milliseconds{600}); };
+        pass_time();
+        redis.stop();
+        pass_time();
+        redis.start();
+        pass_time();
+        redis.pause();
+        pass_time();
+        redis.resume();
+        pass_time();
+        statuses = load.stop();
+    }
+    CHECK(statuses.count(0) == 0);
+    CHECK(statuses[200] > 100);
+    if (on_failure == "deny") CHECK(statuses[503] > 0);
+    CHECK(statuses[200] + statuses[503] == total(statuses));
+    if (on_failure != "deny") CHECK(statuses[503] == 0);
+
+    const auto log = tidegate.access_log(static_cast<std::size_t>(total(statuses)));
+    CHECK(log.size() == static_cast<std::size_t>(total(statuses)));
+    CHECK(longest_decision_us(log) <= deadline_us());
+    CHECK(decided_by(tidegate, "redis"));
+    CHECK(tidegate.metric_sum("tidegate_store_failures_total") > 0);
+}
+
+}  // namespace
+
+TEST_CASE("redis failure: under load with `local` every request is admitted in time") {
+    survive("local");
+}
+
+TEST_CASE("redis failure: under load with `allow` every request is admitted in time") {
+    survive("allow");
+}
+
+TEST_CASE("redis failure: under load with `deny` every request is answered in time") {
+    survive("deny");
+}
+
+TEST_CASE("redis failure: `deny` is 503, with when to come back, and takes nothing") {
+    const Upstream upstream(ok());
+    RedisServer redis;
+    const Tidegate tidegate(settings(redis.port(), "deny", upstream.url(), "5/h"));
+    CHECK(tidegate.get().status() == 200);
+    redis.stop();
+    const auto answer = tidegate.get();
+    CHECK(answer.status() == 503);
+    CHECK(std::stoi(answer.field("Retry-After")) >= 1);
+    CHECK(answer.field("Content-Type") == "application/problem+json");
+    CHECK(tidegate.access_log(2).at(1).at("verdict") == "unavailable");
+    CHECK(upstream.requests() == 1);
+}
+
+TEST_CASE("redis failure: `allow` admits what no store can count") {
+    const Upstream upstream(ok());
+    RedisServer redis;
+    const Tidegate tidegate(settings(redis.port(), "allow", upstream.url(), "2/h"));
+    redis.stop();
+    for (int i = 0; i < 10; ++i) CHECK(tidegate.get().status() == 200);
+}
+
+TEST_CASE("redis failure: `local` admits this proxy's share") {
+    const Upstream upstream(ok());
+    RedisServer redis;
+    const auto yaml = settings(redis.port(), "local", upstream.url(), "11/h");
+    const Tidegate tidegate(std::string(yaml).replace(yaml.find("replicas: 1"), 11, "replicas: 2"));
+    redis.stop();
+    CHECK(hammer({tidegate.port()}, 4, 20) == Statuses{{200, 5}, {429, 15}});
+    for (const auto& line : tidegate.access_log(20)) CHECK(line.at("store") == "local");
+}
+
+TEST_CASE("redis failure: a policy may decide for itself") {
+    const Upstream upstream(ok());
+    RedisServer redis;
+    const Tidegate tidegate(
+        "store: {redis: {url: \"redis://127.0.0.1:" + std::to_string(redis.port()) +
+        "\"}}\nreplicas: 1\non_store_failure: allow\nupstreams: {api: {servers: [" +
+        upstream.url() +
+        "]}}\npolicies: {soft: {key: [ip], limits: [5/h]}, hard: {key: [ip], limits: [5/h], "
+        "on_store_failure: deny}}\nroutes:\n"
+        "  - {name: a, match: {path: /soft}, upstream: api, policies: [soft]}\n"
+        "  - {name: b, match: {path: /hard}, upstream: api, policies: [hard]}\n"
+        "  - {name: c, match: {path: /both}, upstream: api, policies: [soft, hard]}\n");
+    redis.stop();
+    CHECK(tidegate.get("/soft").status() == 200);
+    CHECK(tidegate.get("/hard").status() == 503);
+    CHECK(tidegate.get("/both").status() == 503);
+}
+
+TEST_CASE("redis failure: once Redis is known to be stuck, requests do not wait for it") {
+    const Upstream upstream(ok());
+    RedisServer redis;
+    const Tidegate tidegate("threads: 1\n" +
+                            settings(redis.port(), "allow", upstream.url(), "1000/h"));
+    CHECK(tidegate.get().status() == 200);
+    redis.pause();
+    for (int i = 0; i < 30; ++i) CHECK(tidegate.get().status() == 200);
+    const auto log = tidegate.access_log(31);
+    CHECK(longest_decision_us(log) <= deadline_us());
+    // A probe may fall into any of them, but it is not a request that waits.
+    CHECK(longest_decision_us({log.end() - 10, log.end()}) < 50'000);
+    CHECK(tidegate.metric_sum("tidegate_store_failures_total", "reason=\"timeout\"") <= 10);
+    redis.resume();
+    CHECK(decided_by(tidegate, "redis"));
+}
+
+TEST_CASE("redis failure: a charge whose answer came too late is never sent again") {
+    const Upstream upstream(ok());
+    RedisServer redis;
+    const Tidegate tidegate("threads: 1\n" +
+                            settings(redis.port(), "allow", upstream.url(), "1000/h"));
+    CHECK(tidegate.get().field("RateLimit").find(";r=999") != std::string::npos);
+    redis.command({"CONFIG", "RESETSTAT"});
+    redis.pause();
+    for (int i = 0; i < 10; ++i) tidegate.get();
+    redis.resume();
+    REQUIRE(decided_by(tidegate, "redis"));
+    const auto requests = tidegate.access_log(11).size();
+    const auto statistics = redis.text({"INFO", "commandstats"});
+    const auto found = statistics.find("cmdstat_evalsha:calls=");
+    REQUIRE(found != std::string::npos);
+    // Heartbeats and probes may be scripts too: a few more than requests are no second charge.
+    CHECK(std::stoul(statistics.substr(statistics.find('=', found) + 1)) <= requests + 5);
+}
+
+TEST_CASE("redis failure: started without Redis it serves its share, and takes to Redis later") {
+    const Upstream upstream(ok());
+    RedisServer redis;
+    redis.stop();
+    const Tidegate tidegate(settings(redis.port(), "local", upstream.url(), "1000/h"));
+    CHECK(tidegate.admin("/readyz").value().status() == 200);
+    CHECK(tidegate.get().status() == 200);
+    CHECK(tidegate.access_log(1).at(0).at("store") == "local");
+    redis.start();
+    CHECK(decided_by(tidegate, "redis"));
+}
+
+TEST_CASE("redis failure: it stops in time while Redis does not answer") {
+    const Upstream upstream(ok());
+    RedisServer redis;
+    Tidegate tidegate(settings(redis.port(), "local", upstream.url(), "1000/h"));
+    CHECK(tidegate.get().status() == 200);
+    redis.pause();
+    const auto begin = Clock::now();
+    CHECK(tidegate.stop() == 0);
+    CHECK(Clock::now() - begin < milliseconds{3000});
+    redis.resume();
+}

@@ -1,0 +1,142 @@
+#include "integration/tidegate.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+namespace tidegate::test {
+namespace {
+
+std::string settings(const std::string& yaml, std::uint16_t port, std::uint16_t admin_port,
+                     const std::string& access_log) {
+    std::ostringstream text;
+    text << "listen: 127.0.0.1:" << port << "\nadmin: 127.0.0.1:" << admin_port
+         << "\nlog: {access: {path: " << access_log << "}, level: info}\n";
+    if (yaml.find("threads:") == std::string::npos) text << "threads: 2\n";
+    text << yaml << '\n';
+    return text.str();
+}
+
+// The lines of `text` that begin with `name`, as (labels, value).
+std::vector<std::pair<std::string, double>> series_of(const std::string& text,
+                                                      const std::string& name) {
+    std::vector<std::pair<std::string, double>> found;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.compare(0, name.size(), name) != 0) continue;
+        const auto rest = line.substr(name.size());
+        if (rest.empty() || (rest[0] != '{' && rest[0] != ' ')) continue;
+        const auto space = rest.rfind(' ');
+        found.emplace_back(rest.substr(0, space), std::stod(rest.substr(space + 1)));
+    }
+    return found;
+}
+
+}  // namespace
+
+Tidegate::Tidegate(const std::string& yaml) : port_(free_port()), admin_port_(free_port()) {
+    const auto file =
+        folder_.write("tidegate.yaml",
+                      settings(yaml, port_, admin_port_, (folder_.path() / "access.log").string()));
+    process_.emplace(std::vector<std::string>{program(), "run", "-c", file}, folder_.path());
+    const auto deadline = Clock::now() + kPatience;
+    while (!ready()) {
+        if (!running()) throw std::runtime_error("tidegate ended at once, and said:\n" + errors());
+        if (Clock::now() > deadline)
+            throw std::runtime_error("tidegate is not ready in time, and said:\n" + errors());
+        std::this_thread::sleep_for(milliseconds{5});
+    }
+}
+
+Tidegate::~Tidegate() {
+    if (running()) CHECK_MESSAGE(stop() == 0, "tidegate said:\n" << errors());
+    const auto said = errors();
+    CHECK_MESSAGE(said.find("Sanitizer") == std::string::npos, said);
+    CHECK_MESSAGE(said.find("runtime error:") == std::string::npos, said);
+}
+
+std::optional<Message> Tidegate::admin(const std::string& path) const {
+    auto socket = Socket::try_connect(admin_port_);
+    if (!socket) return std::nullopt;
+    socket->send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    return MessageReader(*socket).response();
+}
+
+double Tidegate::metric(const std::string& series) const {
+    const auto brace = std::min(series.find('{'), series.size());
+    for (const auto& [labels, value] :
+         series_of(admin("/metrics").value().body, series.substr(0, brace))) {
+        if (labels == series.substr(brace)) return value;
+    }
+    return 0;
+}
+
+double Tidegate::metric_sum(const std::string& name, const std::string& label) const {
+    double sum = 0;
+    for (const auto& [labels, value] : series_of(admin("/metrics").value().body, name)) {
+        if (labels.find(label) != std::string::npos) sum += value;
+    }
+    return sum;
+}
+
+int Tidegate::stop() {
+    signal(SIGTERM);
+    const auto code = wait();
+    if (!code) throw std::runtime_error("tidegate does not end, and said:\n" + errors());
+    return *code;
+}
+
+long Tidegate::peak_memory_kib() const {
+    std::istringstream status(read_file("/proc/" + std::to_string(process_->pid()) + "/status"));
+    for (std::string word; status >> word;) {
+        long kib = 0;
+        if (word == "VmHWM:" && status >> kib) return kib;
+    }
+    throw std::runtime_error("no VmHWM: tidegate has ended");
+}
+
+std::vector<nlohmann::json> Tidegate::access_log(std::size_t lines) const {
+    const auto deadline = Clock::now() + kPatience;
+    for (;;) {
+        const auto text = read_file(folder_.path() / "access.log");
+        const auto there = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+        if (there >= lines) {
+            std::vector<nlohmann::json> records;
+            std::istringstream stream(text);
+            for (std::string line; records.size() < there && std::getline(stream, line);)
+                records.push_back(nlohmann::json::parse(line));
+            return records;
+        }
+        if (Clock::now() > deadline)
+            throw std::runtime_error("too few lines in the access log:\n" + text);
+        std::this_thread::sleep_for(milliseconds{10});
+    }
+}
+
+bool Tidegate::ready() const {
+    try {
+        const auto answer = admin("/readyz");
+        return answer && answer->status() == 200;
+    } catch (const std::exception&) {
+        return false;
+    }
+}
+
+std::string simple(const std::string& url, const std::string& limits) {
+    return "upstream: " + url + "\n" + (limits.empty() ? "" : "limits: [" + limits + "]\n");
+}
+
+std::string unlimited(const std::vector<std::string>& urls, const std::string& more) {
+    std::string servers;
+    for (const auto& url : urls) servers += (servers.empty() ? "" : ", ") + url;
+    return "upstreams: {api: {servers: [" + servers + "]" + (more.empty() ? "" : ", " + more) +
+           "}}\nroutes: [{name: all, match: {path: \"/**\"}, upstream: api, policies: []}]\n";
+}
+
+}  // namespace tidegate::test

@@ -1,0 +1,67 @@
+// A Tidegate as its users start it: a program, a file, signals.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "integration/client.hpp"
+#include "integration/process.hpp"
+
+namespace tidegate::test {
+
+class Tidegate {
+  public:
+    // Starts the program with `yaml`, to which `listen`, `admin` and `log` are added (on free
+    // ports, and a file), and `threads: 2` unless it says otherwise; returns when it is ready.
+    // Throws with what it wrote to standard error if it does not become so.
+    explicit Tidegate(const std::string& yaml);
+    // Stops it if stop() did not. A sanitizer's report, a crash or a hang fails the test.
+    ~Tidegate();
+
+    std::uint16_t port() const { return port_; }
+    std::uint16_t admin_port() const { return admin_port_; }
+
+    RawClient client(const std::string& from = "127.0.0.1") const { return RawClient(port_, from); }
+    Message get(const std::string& path = "/", const std::string& more_fields = "",
+                const std::string& from = "127.0.0.1") const {
+        return http_get(port_, path, more_fields, from);
+    }
+    // The admin listener's answer; nothing when nobody listens there.
+    std::optional<Message> admin(const std::string& path) const;
+    // The value of a line of /metrics, `name{labels}` written as it is there; 0 if there is none.
+    double metric(const std::string& series) const;
+    // The sum over all series of `name` whose labels contain `label`.
+    double metric_sum(const std::string& name, const std::string& label = "") const;
+
+    void signal(int number) const { process_->signal(number); }
+    std::optional<int> wait(milliseconds patience = kPatience) { return process_->wait(patience); }
+    // TERM, then the exit code.
+    int stop();
+    bool running() { return process_->running(); }
+    std::string errors() const { return process_->errors(); }
+    pid_t pid() const { return process_->pid(); }
+    // Most memory it ever had, in KiB.
+    long peak_memory_kib() const;
+
+    // The access log, once it has at least `lines` lines. Throws if that never comes.
+    std::vector<nlohmann::json> access_log(std::size_t lines) const;
+
+  private:
+    bool ready() const;
+
+    TemporaryFolder folder_;
+    std::uint16_t port_;
+    std::uint16_t admin_port_;
+    std::optional<Process> process_;
+};
+
+// `upstream: url`, one policy of the limits given (none when empty): the smallest configuration.
+std::string simple(const std::string& url, const std::string& limits = "");
+// `upstreams: {api: ...}` and one route that is not limited; `more` goes into the upstream.
+std::string unlimited(const std::vector<std::string>& urls, const std::string& more = "");
+
+}  // namespace tidegate::test

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Runs the commands a document shows and compares what they say: check.py README.md
+
+Blocks fenced as ```console test are run, in order, in one shell in the root of the repository:
+
+    $ command                 a command; a line that ends with a backslash goes on in the next
+    expected output           what it must print; `...` stands for anything within a line, and
+    ...                       alone on a line for any number of lines
+    $ command &               runs on until the document ends or `kill %1`; the output that is
+    expected output           expected of it is waited for, and must come in this order
+
+Standard error counts as output. A command's exit code is not looked at: its output tells.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+COMMAND_SECONDS = 600  # the first command may build the program
+MARK = "--end-of-command--"
+
+
+def blocks(text):
+    """The lines of each block to be run, with the number of its first line."""
+    found, current = [], None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if current is None:
+            if re.fullmatch(r"```console\s+test\s*", line):
+                current = (number + 1, [])
+        elif line.startswith("```"):
+            found.append(current)
+            current = None
+        else:
+            current[1].append(line)
+    if current is not None:
+        raise SystemExit(f"line {current[0]}: the block has no end")
+    return found
+
+
+def steps(block):
+    """(line number, command, expected lines) of each command of a block."""
+    first, lines = block
+    found = []
+    goes_on = False
+    for number, line in enumerate(lines, start=first):
+        if goes_on:
+            found[-1][1] += "\n" + line
+        elif line.startswith("$ "):
+            found.append([number, line[2:], []])
+        elif found:
+            found[-1][2].append(line)
+        else:
+            raise SystemExit(f"line {number}: output before any command")
+        goes_on = (goes_on or line.startswith("$ ")) and line.endswith("\\")
+    return found
+
+
+def line_pattern(line):
+    return ".*".join(re.escape(part) for part in line.rstrip().split("...")) + r"[ \t\r]*"
+
+
+def pattern(expected):
+    """A regular expression for all of the expected lines."""
+    while expected and not expected[-1].strip():
+        expected = expected[:-1]
+    parts = [r"(?:.*\n)*?" if line.strip() == "..." else line_pattern(line) + r"\n"
+             for line in expected]
+    return re.compile("".join(parts) + r"\s*")
+
+
+class Shell:
+    """One bash that runs command after command, and what it left running."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.background = []
+        # A session of its own; job control, so that each background job is a group of its own.
+        self.bash = subprocess.Popen(
+            ["bash", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, bufsize=1, start_new_session=True)
+        self.bash.stdin.write("set -m\n")
+
+    def run(self, command):
+        output = os.path.join(self.folder, "output")
+        self._tell(f"{{ {command}\n}} >'{output}' 2>&1 </dev/null\n")
+        return read(output)
+
+    def start(self, command):
+        output = os.path.join(self.folder, f"background-{len(self.background)}")
+        open(output, "w", encoding="utf-8").close()  # it may be read before the command runs
+        group = self._tell(f"{{ {command}\n}} >'{output}' 2>&1 </dev/null &\n", "$!")
+        self.background.append(int(group))
+        return output
+
+    def _tell(self, command, value=""):
+        self.bash.stdin.write(f"{command}\necho {MARK}{value}\n")
+        signal.alarm(COMMAND_SECONDS)
+        for line in self.bash.stdout:
+            if line.startswith(MARK):
+                signal.alarm(0)
+                return line[len(MARK):].strip()
+        raise RuntimeError("the shell ended")
+
+    def close(self):
+        for group in self.background:
+            end_group(group)
+        self.bash.kill()
+        self.bash.wait()
+
+
+def end_group(group):
+    """TERM, and KILL for what does not listen."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(group, number)
+            for _ in range(100):
+                os.killpg(group, 0)
+                time.sleep(0.05)
+        except ProcessLookupError:
+            return
+
+
+def read(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def wait_for(path, wanted):
+    """The output of a background command, once it matches or the time is over."""
+    deadline = time.monotonic() + COMMAND_SECONDS
+    while time.monotonic() < deadline:
+        if wanted.search(read(path)):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def check(shell, command, expected):
+    """None, or what is wrong."""
+    wanted = pattern(expected)
+    if re.search(r"(?<!&)&\s*$", command):
+        path = shell.start(re.sub(r"&\s*$", "", command))
+        return None if not expected or wait_for(path, wanted) else read(path)
+    said = shell.run(command).replace("\r\n", "\n")
+    if said and not said.endswith("\n"):
+        said += "\n"
+    return None if wanted.fullmatch(said) else said
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        found = blocks(file.read())
+    if not found:
+        sys.exit("no block is marked ```console test")
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit("a command does not end"))
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        shell = Shell(folder)
+        try:
+            for block in found:
+                for number, command, expected in steps(block):
+                    wrong = check(shell, command, expected)
+                    print("FAIL" if wrong is not None else "ok  ", f"line {number}: {command}")
+                    if wrong is not None:
+                        failures += 1
+                        print("  expected:", *expected, sep="\n    ")
+                        print("  but it said:", *wrong.splitlines(), sep="\n    ")
+        finally:
+            shell.close()
+    print(f"{failures} of the commands failed" if failures else "all commands did as shown")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+// Which room may include which: the source and the build are held to one table, so that no circle
+// of rooms can form unnoticed.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+using Rooms = std::set<std::string>;
+
+struct Rule {
+    std::string room;
+    Rooms may_include;  // besides itself
+};
+
+// In an order in which each room sees only earlier ones.
+const std::vector<Rule>& rules() {
+    static const std::vector<Rule> table = [] {
+        std::vector<Rule> rows{
+            {"base", {}},
+            {"limit", {"base"}},
+            {"http", {"base"}},
+            {"identity", {"http", "base"}},
+            {"routing", {"http", "base"}},
+            {"config", {"limit", "http", "identity", "routing", "base"}},
+            {"telemetry", {"base"}},
+            {"redis", {"telemetry", "base"}},
+            {"store", {"limit", "redis", "config", "telemetry", "base"}},
+        };
+        for (const std::string room : {"proxy", "admin", "app", "cli"}) {
+            Rooms everything_above;
+            for (const auto& row : rows) everything_above.insert(row.room);
+            rows.push_back({room, everything_above});
+        }
+        return rows;
+    }();
+    return table;
+}
+
+const Rule* rule_of(const std::string& room) {
+    const auto found = std::find_if(rules().begin(), rules().end(),
+                                    [&](const Rule& rule) { return rule.room == room; });
+    return found == rules().end() ? nullptr : &*found;
+}
+
+fs::path source_folder() {
+    return fs::path(TIDEGATE_SOURCE_DIR) / "src";
+}
+
+std::string read(const fs::path& file) {
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+}
+
+std::vector<fs::path> source_files(const fs::path& folder) {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+        const auto extension = entry.path().extension();
+        if (extension == ".hpp" || extension == ".cpp") files.push_back(entry.path());
+    }
+    return files;
+}
+
+// The paths that `text` includes in quotes.
+std::vector<std::string> quoted_includes(const std::string& text) {
+    static const std::regex include(R"re((?:^|\n)[ \t]*#[ \t]*include[ \t]*"([^"\n]*)")re");
+    std::vector<std::string> paths;
+    for (std::sregex_iterator it(text.begin(), text.end(), include), end; it != end; ++it)
+        paths.push_back((*it)[1]);
+    return paths;
+}
+
+// What is wrong with `file` of `room` including `path`; empty when nothing is.
+std::string fault(const std::string& room, const std::string& path) {
+    const auto other = path.substr(0, path.find('/'));
+    if (path.find('/') == std::string::npos || rule_of(other) == nullptr)
+        return "is not written as \"room/file\"";
+    if (!fs::exists(source_folder() / path)) return "does not exist";
+    const auto* rule = rule_of(room);
+    if (rule == nullptr || (other != room && rule->may_include.count(other) == 0))
+        return "is in a room that `" + room + "` may not see";
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("structure: the table of rooms has no circle") {
+    Rooms earlier;
+    for (const auto& [room, may_include] : rules()) {
+        CHECK_MESSAGE(
+            std::includes(earlier.begin(), earlier.end(), may_include.begin(), may_include.end()),
+            room << " sees a room that is not above it");
+        earlier.insert(room);
+    }
+}
+
+TEST_CASE("structure: every folder of src is a room of the table") {
+    for (const auto& entry : fs::directory_iterator(source_folder())) {
+        if (entry.is_directory()) CHECK_MESSAGE(rule_of(entry.path().filename()), entry.path());
+    }
+}
+
+TEST_CASE("structure: each file includes only what its room may see") {
+    std::size_t includes = 0;
+    for (const auto& [room, may_include] : rules()) {
+        for (const auto& file : source_files(source_folder() / room)) {
+            for (const auto& path : quoted_includes(read(file))) {
+                ++includes;
+                const auto wrong = fault(room, path);
+                CHECK_MESSAGE(wrong.empty(), file << ": \"" << path << "\" " << wrong);
+            }
+        }
+    }
+    CHECK(includes > 0);
+}
+
+TEST_CASE("structure: a forbidden, a relative and a missing include are told apart") {
+    CHECK(fault("limit", "store/memory_store.hpp") == "is in a room that `limit` may not see");
+    CHECK(fault("store", "limit/limit.hpp").empty());
+    CHECK(fault("limit", "../store/memory_store.hpp") == "is not written as \"room/file\"");
+    CHECK(fault("limit", "limit.hpp") == "is not written as \"room/file\"");
+    CHECK(fault("limit", "limit/nothing.hpp") == "does not exist");
+    CHECK(quoted_includes("#include <a>\n#include \"b/c.hpp\"\n  #  include \"d.hpp\"\n") ==
+          std::vector<std::string>{"b/c.hpp", "d.hpp"});
+}
+
+TEST_CASE("structure: the build links no room to one it may not see") {
+    const auto text = read(source_folder() / "CMakeLists.txt");
+    static const std::regex call(R"(tidegate_room\(([a-z]+)([^)]*)\))");
+    static const std::regex rooms(R"(ROOMS([a-z\s]+))");
+    Rooms built;
+    for (std::sregex_iterator it(text.begin(), text.end(), call), end; it != end; ++it) {
+        const std::string room = (*it)[1];
+        const std::string arguments = (*it)[2];
+        const auto* rule = rule_of(room);
+        REQUIRE_MESSAGE(rule, room);
+        built.insert(room);
+        std::smatch found;
+        if (!std::regex_search(arguments, found, rooms)) continue;
+        std::istringstream names(found[1]);
+        for (std::string name; names >> name;)
+            CHECK_MESSAGE(rule->may_include.count(name) == 1, room << " links " << name);
+    }
+    CHECK(built.size() == rules().size());
+}
+
+TEST_CASE("structure: every header guards itself") {
+    for (const auto& file : source_files(source_folder())) {
+        if (file.extension() == ".hpp")
+            CHECK_MESSAGE(read(file).find("\n#pragma once\n") != std::string::npos, file);
+    }
+}
