@@ -12,7 +12,7 @@ void BodyReader::start(const Framing& framing) {
     trailers_.clear();
 }
 
-BodyBatch BodyReader::take(std::string_view input, std::size_t trailer_fields_max) {
+BodyBatch BodyReader::take(std::string_view input, const TrailerBounds& bounds) {
     BodyBatch batch;
     const auto add = [&batch](std::string_view piece) {
         if (piece.empty()) return;
@@ -37,8 +37,7 @@ BodyBatch BodyReader::take(std::string_view input, std::size_t trailer_fields_ma
             break;
         case BodyKind::chunked:
             while (!done_ && batch.count < BodyBatch::kPiecesMax) {
-                const auto step =
-                    decoder_.next(input.substr(batch.consumed), trailer_fields_max, trailers_);
+                const auto step = decoder_.next(input.substr(batch.consumed), bounds, trailers_);
                 batch.consumed += step.consumed;
                 add(step.data);
                 done_ = step.state == ChunkedDecoder::State::done;

@@ -35,13 +35,17 @@ class BodyReader {
 
     // Takes what `input` has. An empty batch that is neither done nor bad wants more input than
     // there is.
-    BodyBatch take(std::string_view input, std::size_t trailer_fields_max);
+    BodyBatch take(std::string_view input, const TrailerBounds& bounds);
     // The sender has closed. True when that is how this body ends.
     bool end_of_input();
 
     bool done() const { return done_; }
     // Of a body of known length: how much is still to come; else as much as may be.
     std::uint64_t left() const;
+    // How much more is known to come: of the whole body, or of the chunk that has begun.
+    std::uint64_t announced() const {
+        return kind_ == BodyKind::chunked ? decoder_.chunk_left() : left_;
+    }
     // Whole once take() has said done; the caller may strike out what is not to go on.
     Fields& trailers() { return trailers_; }
 

@@ -30,8 +30,7 @@ bool is_extension(std::string_view text) {
 
 }  // namespace
 
-Step ChunkedDecoder::next(std::string_view input, std::size_t trailer_fields_max,
-                          Fields& trailers) {
+Step ChunkedDecoder::next(std::string_view input, const TrailerBounds& bounds, Fields& trailers) {
     switch (phase_) {
         case Phase::size_line:
             return read_size_line(input);
@@ -55,12 +54,11 @@ Step ChunkedDecoder::next(std::string_view input, std::size_t trailer_fields_max
         case Phase::trailers: {
             // No state is kept between calls: a trailer section is rare and nearly always whole.
             HeadScanner scanner;
-            const HeadBounds bounds{input.size() + 1, trailer_fields_max, input.size()};
-            const std::size_t end = scanner.scan(input, bounds);
+            const std::size_t end =
+                scanner.scan(input, {bounds.bytes, bounds.fields, bounds.bytes});
             if (scanner.fault() != HeadFault::none) return {State::bad};
             if (end == 0) return {State::more};
-            if (parse_fields(input.substr(0, end), trailer_fields_max, trailers) !=
-                HeadFault::none) {
+            if (parse_fields(input.substr(0, end), bounds.fields, trailers) != HeadFault::none) {
                 return {State::bad};
             }
             phase_ = Phase::done;

@@ -10,6 +10,11 @@
 
 namespace tidegate::http {
 
+struct TrailerBounds {
+    std::size_t bytes = 32 * 1024;
+    std::size_t fields = 100;
+};
+
 // Takes chunked bytes apart. Strict: CR LF everywhere, sizes of at most 15 hexadecimal digits,
 // extensions read over (and so dropped), trailers held to the grammar of fields.
 class ChunkedDecoder {
@@ -30,8 +35,9 @@ class ChunkedDecoder {
     // caller that has no more room for State::more treats it as bad.
     static constexpr std::size_t kSizeLineMax = 4096;
 
-    Step next(std::string_view input, std::size_t trailer_fields_max, Fields& trailers);
-    bool done() const { return phase_ == Phase::done; }
+    Step next(std::string_view input, const TrailerBounds& bounds, Fields& trailers);
+    // Of the chunk that has begun: how much is still to come.
+    std::uint64_t chunk_left() const { return left_; }
 
   private:
     enum class Phase : std::uint8_t { size_line, content, content_end, trailers, done };

@@ -60,6 +60,13 @@ std::string_view trimmed(std::string_view text) {
     return text;
 }
 
+// HTTP-version = "HTTP/" DIGIT "." DIGIT, whichever it is.
+bool is_version(std::string_view text) {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    return text.size() == 8 && text.starts_with("HTTP/") && is_digit(text[5]) && text[6] == '.' &&
+           is_digit(text[7]);
+}
+
 bool parse_version(std::string_view text, int& minor_version) {
     if (text == "HTTP/1.1") {
         minor_version = 1;
@@ -122,9 +129,9 @@ HeadFault parse_request_line(std::string_view line, const HeadBounds& bounds, Re
     if (!is_token(head.method)) return HeadFault::bad_request_line;
     if (head.target.size() > bounds.uri_bytes) return HeadFault::uri_too_long;
     if (head.target.empty() || !all_of_class(head.target, kTarget)) return HeadFault::bad_target;
-    if (!parse_version(line.substr(target_end + 1), head.minor_version)) {
-        return line.substr(target_end + 1).starts_with("HTTP/") ? HeadFault::bad_version
-                                                                : HeadFault::bad_request_line;
+    const std::string_view version = line.substr(target_end + 1);
+    if (!parse_version(version, head.minor_version)) {
+        return is_version(version) ? HeadFault::bad_version : HeadFault::bad_request_line;
     }
     return split_target(head) ? HeadFault::none : HeadFault::bad_target;
 }

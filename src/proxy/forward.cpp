@@ -39,10 +39,13 @@ class Forwarding {
     enum class Upload : std::uint8_t { none, running, done, failed };
 
     const config::Timeouts& timeouts() const { return worker_.config->timeouts; }
-    std::size_t trailers_max() const { return worker_.config->limits_on_requests.headers; }
+    http::TrailerBounds trailer_bounds() const {
+        const auto& bounds = worker_.config->limits_on_requests;
+        return {bounds.header_bytes, bounds.headers};
+    }
     http::HeadBounds answer_bounds() const;
 
-    Task<Fault> connect();
+    Task<Fault> connect(UpstreamServer& server);
     Fault begin_request();
     Task<Fault> converse();
     Task<Fault> relay_interim(std::size_t head_bytes);
@@ -85,13 +88,15 @@ Task<Fault> Forwarding::run() {
     // A connection that was idle may have been closed under us just now. What was never answered
     // and does no harm twice is sent again, once, on a fresh connection.
     const bool repeatable = x_.framing.body == BodyKind::none && is_idempotent(x_.request.method);
-    lease_ = pool_.take_idle(pool_.next_server());
+    UpstreamServer* server = &pool_.next_server();
+    lease_ = pool_.take_idle(*server);
     for (bool first = true;; first = false) {
         Fault fault = Fault::none;
-        if (!lease_) fault = co_await connect();
+        if (!lease_) fault = co_await connect(*server);
         if (fault != Fault::none) co_return fault;
         const bool reused = lease_.reused;
-        x_.upstream_address = lease_.server->address();
+        server = lease_.server;
+        x_.upstream_address = server->address();
         fault = begin_request();
         if (fault == Fault::none) fault = co_await converse();
         if (upload_ == Upload::running) co_await end_upload();
@@ -113,27 +118,29 @@ Task<Fault> Forwarding::run() {
 }
 
 // Nothing has been sent to a server that was never reached: any request may try the next.
-Task<Fault> Forwarding::connect() {
-    const UpstreamServer* failed = nullptr;
-    for (int tries = 0; tries <= pool_.settings().retries; ++tries) {
-        UpstreamServer& server = pool_.next_server(failed);
-        switch (co_await pool_.connect(server, sleeper_, lease_)) {
+Task<Fault> Forwarding::connect(UpstreamServer& server) {
+    UpstreamServer* tried = &server;
+    for (int retries = pool_.settings().retries;; --retries) {
+        switch (co_await pool_.connect(*tried, sleeper_, lease_)) {
             case UpstreamPool::ConnectFault::none:
                 co_return Fault::none;
             case UpstreamPool::ConnectFault::exhausted:
                 co_return Fault::upstream_exhausted;
             case UpstreamPool::ConnectFault::unreachable:
-                failed = &server;
+                break;
         }
+        if (retries <= 0) co_return Fault::upstream_unreachable;
+        tried = &pool_.next_server(tried);
     }
-    co_return Fault::upstream_unreachable;
 }
 
 // What of the body is there, held to its bound.
 BodyBatch Forwarding::take_body(Fault& fault) {
-    BodyBatch batch = client_.take_body(x_, trailers_max());
+    BodyBatch batch = client_.take_body(x_, trailer_bounds());
     x_.bytes_received += batch.content_bytes;
-    if (x_.bytes_received > worker_.config->limits_on_requests.body_bytes) {
+    // What is announced counts, so that it need not arrive first.
+    const std::uint64_t bound = worker_.config->limits_on_requests.body_bytes;
+    if (x_.bytes_received > bound || x_.body.announced() > bound - x_.bytes_received) {
         fault = Fault::body_too_large;
     } else if (batch.bad) {
         fault = Fault::bad_body;
@@ -162,6 +169,7 @@ Fault Forwarding::begin_request() {
     if (status == IoStatus::failed) return Fault::upstream_broken;
     if (status == IoStatus::ok) {
         client_.drop_body(batch);
+        batch = {};
         if (x_.body.done()) {
             sleeper_.allow(pool_.settings().response_timeout);
             return Fault::none;
@@ -284,7 +292,7 @@ Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
     std::size_t consumed = head_bytes;
     for (;;) {
         const BodyBatch batch =
-            x_.answer_body.take(x_.answer_buffer.data().substr(consumed), trailers_max());
+            x_.answer_body.take(x_.answer_buffer.data().substr(consumed), trailer_bounds());
         if (batch.bad && x_.status == 0) co_return Fault::upstream_broken;
         x_.status = x_.answer.status;  // from here on the client has seen something
         IoStatus status = send_answer(outgoing, batch);

@@ -71,8 +71,8 @@ std::string_view Http1Client::body_input() const {
     return used < buffer_.size() ? buffer_.data().substr(used) : body_buffer_.data();
 }
 
-http::BodyBatch Http1Client::take_body(Exchange& exchange, std::size_t trailer_fields_max) {
-    return exchange.body.take(body_input(), trailer_fields_max);
+http::BodyBatch Http1Client::take_body(Exchange& exchange, const http::TrailerBounds& bounds) {
+    return exchange.body.take(body_input(), bounds);
 }
 
 void Http1Client::drop_body(const http::BodyBatch& batch) {

@@ -37,7 +37,7 @@ class Http1Client {
     void release_buffer() { buffer_.release(); }
 
     // What of the body has arrived. The batch stays good until it is dropped.
-    http::BodyBatch take_body(Exchange& exchange, std::size_t trailer_fields_max);
+    http::BodyBatch take_body(Exchange& exchange, const http::TrailerBounds& bounds);
     void drop_body(const http::BodyBatch& batch);
     // Reads more of the body.
     IoStatus read_body(Exchange& exchange);

@@ -184,8 +184,9 @@ Task<bool> Session::discard_body() {
     Connection& connection = client_.connection();
     sleeper_.allow(worker_.config->timeouts.request_body);
     for (;;) {
+        const auto& bounds = worker_.config->limits_on_requests;
         const BodyBatch batch =
-            client_.take_body(*exchange_, worker_.config->limits_on_requests.headers);
+            client_.take_body(*exchange_, {bounds.header_bytes, bounds.headers});
         client_.drop_body(batch);
         if (batch.done) co_return true;
         if (batch.bad || aborted_) co_return false;

@@ -13,7 +13,11 @@ namespace tidegate::store {
 enum class OnFull : std::uint8_t { evict, deny };
 
 // Shared by all threads: hashed shards, each with its own mutex; a charge over several
-// identifiers locks its shards in order. Bounded by `max_keys`; what has expired goes first.
+// identifiers locks its shards in order. Bounded by `max_keys`; what has expired goes first, then,
+// of some looked at, the state with the fewest units for its quotas.
+//
+// A key takes about 300 bytes with three windows (48 a window) and its name, and 8 more for each
+// sub-bucket in use: at most min(sub-buckets, quota) a window.
 class MemoryStore {
   public:
     struct Options {
@@ -23,7 +27,9 @@ class MemoryStore {
         // its own, the number of proxies for what stands in for Redis.
         std::int64_t divisor = 1;
     };
-    enum class Outcome : std::uint8_t { decided, full };  // full: on_full is deny and a name is new
+    // full: a name is new and there is no room: on_full is deny, or max_keys is smaller than the
+    // identifiers of this one charge. Nothing was taken.
+    enum class Outcome : std::uint8_t { decided, full };
 
     explicit MemoryStore(const Options& options);
     ~MemoryStore();

@@ -43,11 +43,12 @@ TEST_CASE("admin: the metrics are in the format Prometheus reads") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url(), "5/h"));
     tidegate.get();
+    tidegate.access_log(1);  // it is recorded
     const auto answer = tidegate.admin("/metrics").value();
     CHECK(answer.status() == 200);
     CHECK(answer.field("Content-Type").rfind("text/plain", 0) == 0);
-    for (const auto* name : {"tidegate_requests_total", "tidegate_request_seconds",
-                             "tidegate_decisions_total", "tidegate_decision_seconds"}) {
+    for (const std::string name : {"tidegate_requests_total", "tidegate_request_seconds",
+                                   "tidegate_decisions_total", "tidegate_decision_seconds"}) {
         CAPTURE(name);
         CHECK(answer.body.find("# TYPE " + std::string(name) + " ") != std::string::npos);
     }

@@ -74,13 +74,13 @@ TEST_CASE("fields: hop-by-hop fields and those that Connection names end at the 
         "Connection: x-mine, TE\r\nX-Mine: 1\r\nX-Other: 2\r\nKeep-Alive: 5\r\nTE: trailers\r\n"
         "Proxy-Connection: keep-alive\r\nProxy-Authorization: Basic abc\r\n");
     const auto seen = upstream.last();
-    for (const auto* name :
+    for (const std::string name :
          {"X-Mine", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization", "Upgrade"}) {
         CAPTURE(name);
         CHECK_FALSE(seen.has(name));
     }
     CHECK(seen.field("X-Other") == "2");
-    for (const auto* name : {"X-Private", "Keep-Alive", "Proxy-Authenticate", "Upgrade"}) {
+    for (const std::string name : {"X-Private", "Keep-Alive", "Proxy-Authenticate", "Upgrade"}) {
         CAPTURE(name);
         CHECK_FALSE(answer.has(name));
     }

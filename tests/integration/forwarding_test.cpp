@@ -53,7 +53,8 @@ TEST_CASE("forwarding: pipelined requests are answered in order") {
     auto client = tidegate.client();
     client.send(get_request("/a") + post_request("/b", "with a body") + get_request("/c") +
                 get_request("/d?e=f"));
-    for (const auto* target : {"/a", "/b", "/c", "/d?e=f"}) CHECK(client.response().body == target);
+    for (const std::string target : {"/a", "/b", "/c", "/d?e=f"})
+        CHECK(client.response().body == target);
 }
 
 TEST_CASE("forwarding: a request that comes byte by byte is one request") {
@@ -174,7 +175,7 @@ TEST_CASE("forwarding: an answer in chunks, with a length, or ended by the close
     });
     const Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
-    for (const auto* path : {"/chunks", "/length", "/close"}) {
+    for (const std::string path : {"/chunks", "/length", "/close"}) {
         CAPTURE(path);
         const auto answer = client.get(path);
         CHECK(answer.body == body);

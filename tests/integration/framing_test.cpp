@@ -16,7 +16,7 @@ using namespace tidegate::test;
 namespace {
 
 struct BadRequest {
-    const char* fault;
+    std::string fault;
     std::string bytes;
 };
 
@@ -75,7 +75,6 @@ std::vector<BadRequest> bad_heads() {
         {"a method with a colon", "G:T / HTTP/1.1\r\nHost: a\r\n\r\n"},
         {"no version", "GET /\r\nHost: a\r\n\r\n"},
         {"a version in small letters", "GET / http/1.1\r\nHost: a\r\n\r\n"},
-        {"a version with three digits", "GET / HTTP/1.10\r\nHost: a\r\n\r\n"},
         {"a TLS greeting", std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11)},
         {"rubbish", "\xff\xfe\xfd rubbish\r\n\r\n"},
     };
@@ -138,7 +137,8 @@ TEST_CASE("framing: a malformed chunk ends the request with an error and the con
 TEST_CASE("framing: other versions of HTTP are refused") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
-    for (const auto* version : {"HTTP/0.9", "HTTP/1.2", "HTTP/2.0", "HTTP/3.0"}) {
+    for (const std::string version :
+         {"HTTP/0.9", "HTTP/1.2", "HTTP/1.10", "HTTP/2.0", "HTTP/3.0"}) {
         CAPTURE(version);
         auto client = tidegate.client();
         const int status =

@@ -233,8 +233,8 @@ TEST_CASE("limits: a path that reads as two routes does not choose the dearer's 
         "routes:\n  - {name: login, match: {path: /login}, upstream: api, policies: [tight]}\n" +
         "  - {name: rest, match: {path: \"/**\"}, upstream: api, policies: []}\n");
     CHECK(tidegate.get("/login").status() == 200);
-    for (const auto* path : {"/%6Cogin", "/x/../login", "/login/", "/./login", "//login",
-                             "/login;a=1", "/x%2F..%2Flogin", "/login%00", "/%zz"}) {
+    for (const std::string path : {"/%6Cogin", "/x/../login", "/login/", "/./login", "//login",
+                                   "/login;a=1", "/x%2F..%2Flogin", "/login%00", "/%zz"}) {
         CAPTURE(path);
         const int status = tidegate.get(path).status();
         CHECK((status == 429 || status == 400));

@@ -102,7 +102,7 @@ TEST_CASE("program: echo answers with the request it received") {
     RawClient client(port);
     const auto answer = client.ask(post_request("/path?q=1", "the body", "X-Field: value\r\n"));
     CHECK(answer.status() == 200);
-    for (const auto* part : {"POST", "/path?q=1", "the body", "value"})
+    for (const std::string part : {"POST", "/path?q=1", "the body", "value"})
         CHECK_MESSAGE(answer.body.find(part) != std::string::npos, answer.body);
     CHECK(client.get().status() == 200);
     echo.signal(SIGTERM);

@@ -19,7 +19,7 @@ class Tidegate {
     // ports, and a file), and `threads: 2` unless it says otherwise; returns when it is ready.
     // Throws with what it wrote to standard error if it does not become so.
     explicit Tidegate(const std::string& yaml);
-    // Stops it if stop() did not. A sanitizer's report, a crash or a hang fails the test.
+    // Stops it if the test did not. A sanitizer's report, a crash or a hang fails the test.
     ~Tidegate();
 
     std::uint16_t port() const { return port_; }
@@ -38,7 +38,7 @@ class Tidegate {
     double metric_sum(const std::string& name, const std::string& label = "") const;
 
     void signal(int number) const { process_->signal(number); }
-    std::optional<int> wait(milliseconds patience = kPatience) { return process_->wait(patience); }
+    std::optional<int> wait(milliseconds patience = kPatience);
     // TERM, then the exit code.
     int stop();
     bool running() { return process_->running(); }
@@ -57,6 +57,7 @@ class Tidegate {
     std::uint16_t port_;
     std::uint16_t admin_port_;
     std::optional<Process> process_;
+    bool end_was_seen_ = false;  // by the test, which judges it
 };
 
 // `upstream: url`, one policy of the limits given (none when empty): the smallest configuration.

@@ -23,12 +23,14 @@ void Conversation::reset() {
     socket_.reset();
 }
 
-Upstream::Upstream(Handler handler) : handler_(std::move(handler)), listener_(Socket::listen()) {
+Upstream::Upstream(Handler handler, std::uint16_t port)
+    : handler_(std::move(handler)), listener_(Socket::listen(port)) {
     acceptor_ = std::thread([this] { accept_all(); });
 }
 
-Upstream::Upstream(std::string response)
-    : Upstream(answering([response = std::move(response)](const Message&) { return response; })) {}
+Upstream::Upstream(std::string response, std::uint16_t port)
+    : Upstream(answering([response = std::move(response)](const Message&) { return response; }),
+               port) {}
 
 Upstream::~Upstream() {
     stopping_ = true;

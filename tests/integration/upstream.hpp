@@ -54,9 +54,10 @@ class Upstream {
     using Handler = std::function<void(Conversation&)>;
     using Answer = std::function<std::string(const Message& request)>;
 
-    explicit Upstream(Handler handler);
+    // Port 0 lets the kernel choose.
+    explicit Upstream(Handler handler, std::uint16_t port = 0);
     // Answers every request alike; keeps connections.
-    explicit Upstream(std::string response);
+    explicit Upstream(std::string response, std::uint16_t port = 0);
     ~Upstream();
     Upstream(const Upstream&) = delete;
     Upstream& operator=(const Upstream&) = delete;

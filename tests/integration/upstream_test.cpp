@@ -16,7 +16,7 @@ using namespace tidegate::test;
 namespace {
 
 struct BadResponse {
-    const char* fault;
+    std::string fault;
     std::string bytes;
 };
 
@@ -99,21 +99,10 @@ TEST_CASE("upstream: one that comes back is used again") {
     const auto port = free_port();
     const Tidegate tidegate(simple("http://127.0.0.1:" + std::to_string(port)));
     CHECK(tidegate.get().status() == 502);
-    auto listener = Socket::listen(port);
-    std::jthread server([&] {
-        auto socket = listener.accept(kPatience);
-        if (!socket) return;
-        Message request;
-        MessageReader reader(*socket);
-        reader.request(request);
-        socket->send(ok("back"));
-        reader.rest();
-    });
+    const Upstream upstream(ok("back"), port);
     const auto answer = tidegate.get();
     CHECK(answer.status() == 200);
     CHECK(answer.body == "back");
-    listener.shutdown();
-    server.join();
 }
 
 TEST_CASE("upstream: one that is slow to answer is 504") {

@@ -21,7 +21,7 @@ Decoded decode(std::string_view input, std::size_t portion) {
     Decoded result;
     std::string held;
     while (true) {
-        const auto step = decoder.next(held, 16, trailers);
+        const auto step = decoder.next(held, {1024, 16}, trailers);
         result.body += step.data;
         result.consumed += step.consumed;
         if (step.state == State::bad) return result;
@@ -93,7 +93,7 @@ TEST_CASE("chunked: a size line without end is refused once it is too long") {
     ChunkedDecoder decoder;
     Fields trailers;
     const std::string line = "1;" + std::string(ChunkedDecoder::kSizeLineMax, 'x');
-    CHECK(decoder.next(line, 16, trailers).state == State::bad);
+    CHECK(decoder.next(line, {1024, 16}, trailers).state == State::bad);
 }
 
 TEST_CASE("chunked: more trailers than allowed are refused") {

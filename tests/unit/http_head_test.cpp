@@ -74,7 +74,7 @@ TEST_CASE("head: what breaks the grammar is refused, and as soon as its line is 
         {"\r\n\r\n", HeadFault::bad_request_line},
         {"GET /\r\n\r\n", HeadFault::bad_request_line},
         {"GET  / HTTP/1.1\r\n\r\n", HeadFault::bad_target},
-        {"GET / HTTP/1.1 \r\n\r\n", HeadFault::bad_version},
+        {"GET / HTTP/1.1 \r\n\r\n", HeadFault::bad_request_line},
         {"GET / HTTP/1.2\r\n\r\n", HeadFault::bad_version},
         {"GET / HTTP/2.0\r\n\r\n", HeadFault::bad_version},
         {"GET / http/1.1\r\n\r\n", HeadFault::bad_request_line},
