@@ -1,0 +1,80 @@
+// Heads: however the bytes are cut, the reader sees the same; and what it accepts holds nothing
+// that could start a line of its own when it is written again.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "fuzz_check.hpp"
+#include "http/framing.hpp"
+#include "http/head.hpp"
+
+namespace {
+
+using namespace tidegate::http;
+
+constexpr HeadBounds kBounds{4096, 32, 1024};
+
+bool is_clean(std::string_view text) {
+    for (const char c : text) {
+        if ((static_cast<unsigned char>(c) < ' ' && c != '\t') || c == 0x7f) return false;
+    }
+    return true;
+}
+
+void check_fields(const Fields& fields) {
+    FUZZ_CHECK(fields.size() <= kBounds.fields);
+    for (const Field& field : fields) {
+        FUZZ_CHECK(is_token(field.name));
+        FUZZ_CHECK(is_clean(field.value));
+        FUZZ_CHECK(field.id == field_name(field.name));
+    }
+}
+
+void check_request(std::string_view bytes) {
+    RequestHead head;
+    if (parse_request_head(bytes, kBounds, head) != HeadFault::none) return;
+    FUZZ_CHECK(is_token(head.method));
+    FUZZ_CHECK(is_clean(head.path) && head.path.find(' ') == head.path.npos);
+    FUZZ_CHECK(head.path.starts_with('/') || head.path == "*" || head.method == "CONNECT");
+    FUZZ_CHECK(head.query.empty() || head.query.front() == '?');
+    check_fields(head.fields);
+    Framing framing;
+    if (request_framing(head, framing) != FramingFault::none) return;
+    int lengths = 0;
+    int encodings = 0;
+    for (const Field& field : head.fields) {
+        lengths += field.id == FieldName::content_length;
+        encodings += field.id == FieldName::transfer_encoding;
+    }
+    FUZZ_CHECK(lengths + encodings <= 1);
+    FUZZ_CHECK((framing.body == BodyKind::chunked) == (encodings == 1));
+}
+
+void check_response(std::string_view bytes) {
+    ResponseHead head;
+    if (parse_response_head(bytes, kBounds, head) != HeadFault::none) return;
+    FUZZ_CHECK(head.status >= 100 && head.status <= 599);
+    FUZZ_CHECK(is_clean(head.reason));
+    check_fields(head.fields);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    HeadScanner whole;
+    const std::size_t length = whole.scan(text, kBounds);
+    HeadScanner cut;
+    std::size_t cut_length = 0;
+    for (std::size_t end = 0; end <= size && cut_length == 0; ++end) {
+        cut_length = cut.scan(text.substr(0, end), kBounds);
+        if (cut.fault() != HeadFault::none) break;
+    }
+    FUZZ_CHECK(cut_length == length);
+    FUZZ_CHECK(length != 0 || cut.fault() == whole.fault() || whole.fault() == HeadFault::none);
+    if (length == 0) return 0;
+    check_request(text.substr(0, length));
+    check_response(text.substr(0, length));
+    return 0;
+}
