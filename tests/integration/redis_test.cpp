@@ -70,13 +70,17 @@ TEST_CASE("redis: two proxies and eight connections admit a user exactly as ofte
         "routes: [{name: all, match: {path: \"/**\"}, upstream: api, policies: [users]}]\n";
     const Tidegate first(yaml);
     const Tidegate second(yaml);
+    // The first use of a script may find it unknown: that is not what is counted here.
+    hammer({first.port(), second.port()}, 8, 16, "X-User-Id: bob\r\n", "127.0.0.2");
     redis.command({"CONFIG", "RESETSTAT"});
     const auto statuses =
         hammer({first.port(), second.port()}, 8, 600, "X-User-Id: alice\r\n", "127.0.0.2");
     CHECK(statuses == Statuses{{200, 120}, {429, 480}});
-    CHECK(upstream.requests() == 120);
-    CHECK(calls(redis, "evalsha") >= 120);
-    CHECK(calls(redis, "evalsha") <= 600);
+    CHECK(upstream.requests() == 16 + 120);
+    // Heartbeats are scripts too, and the only ones that ask for the size of a sorted set.
+    const long charges = calls(redis, "evalsha") - calls(redis, "zcard");
+    CHECK(charges >= 120);
+    CHECK(charges <= 600);
     CHECK(calls(redis, "eval") == 0);
 }
 
