@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <random>
 #include <variant>
@@ -62,7 +63,7 @@ std::optional<redis::ClientOptions> redis_options(const config::Config& config) 
     options.max_in_flight = settings->max_in_flight;
     options.breaker_failures = settings->breaker_failures;
     options.probe_every = settings->probe_every;
-    options.scripts = {&store::kchargeScript, &store::kheartbeatScript};
+    options.scripts = {&store::kchargeScript};
     return options;
 }
 
@@ -80,7 +81,7 @@ std::optional<std::size_t> cgroup_cores() {
     char* end = nullptr;
     const double used = std::strtod(quota.c_str(), &end);
     if (end == quota.c_str() || used <= 0) return std::nullopt;
-    return std::max<std::size_t>(1, static_cast<std::size_t>(used / period + 0.5));
+    return std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(used / period)));
 }
 
 }  // namespace

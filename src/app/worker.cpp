@@ -112,8 +112,12 @@ void Worker::start() {
         if (index_ == 0) {
             const auto& settings = std::get<config::RedisSettings>(process_.config->store);
             heartbeat_ = std::make_shared<store::Heartbeat>(
-                executor, redis_, settings.key_prefix, process_.name,
-                process_.config->replicas.value_or(0), process_.replicas);
+                executor, redis_,
+                store::Heartbeat::Options{.key_prefix = settings.key_prefix,
+                                          .name = process_.name,
+                                          .local_clock = settings.local_clock,
+                                          .configured = process_.config->replicas.value_or(0)},
+                process_.replicas);
             asio::co_spawn(executor, store::Heartbeat::run(heartbeat_), asio::detached);
         }
     }
@@ -203,7 +207,7 @@ void Worker::open_session(Listener& listener, StreamSocket socket,
     }
     auto session =
         std::make_unique<proxy::Session>(context_, ConnectionPtr(new Connection(std::move(socket))),
-                                         std::move(peer), listener.settings.address.port);
+                                         peer, listener.settings.address.port);
     sessions_.push_back(*session);
     asio::co_spawn(io_, proxy::Session::run(std::move(session)),
                    [this](const std::exception_ptr& failed) {

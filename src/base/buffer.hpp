@@ -13,8 +13,8 @@ namespace tidegate {
 
 class BufferPool {
   public:
-    static constexpr std::size_t kSmall = 16 * 1024;  // a head and what comes with it
-    static constexpr std::size_t kLarge = 64 * 1024;  // a body that streams
+    static constexpr std::size_t kSmall = 16'384;  // a head and what comes with it
+    static constexpr std::size_t kLarge = 65'536;  // a body that streams
 
     BufferPool() = default;
     BufferPool(const BufferPool&) = delete;

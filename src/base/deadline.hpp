@@ -1,6 +1,7 @@
 // Deadlines that cost nothing to set: a number in a list that one coarse timer sweeps.
 //
-// A deadline fires late by at most one tick, never early. Single-threaded: one wheel a worker.
+// A deadline fires late by at most two ticks, and never early as long as advance() is called every
+// tick (a loop that stood still counts from when it did). Single-threaded: one wheel a worker.
 #pragma once
 
 #include <array>

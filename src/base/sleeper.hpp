@@ -26,6 +26,8 @@ class Sleeper {
     bool expired() const { return expired_; }
 
     Task<> sleep() { return wakeup_.wait(); }
+    // For who could go on without ever waiting: lets the others have their turn.
+    Task<> step_aside() { return wakeup_.step_aside(); }
     Wakeup& wakeup() { return wakeup_; }
 
   private:

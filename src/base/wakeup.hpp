@@ -27,6 +27,9 @@ class Wakeup {
 
     bool has_sleeper() const { return sleeper_.has_value(); }
 
+    // Not a sleep: whatever else is ready goes first. Nobody can wake it.
+    Task<> step_aside() { return asio::post(executor_, use_task); }
+
     // Runs the sleeper before returning. Only from an event handler that touches nothing
     // afterwards: the sleeper may destroy whatever it likes.
     void wake_now() {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <utility>
 
-#include <boost/asio/ip/tcp.hpp>
-
+#include "base/name_lookup.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::redis {
@@ -18,6 +18,10 @@ using telemetry::log;
 constexpr milliseconds kSweepEvery{10};
 constexpr milliseconds kHandshakePatience{1'000};  // for each of its commands, at least
 constexpr milliseconds kFirstPause{50};
+// How often a look-up that is under way is asked whether it is done.
+constexpr milliseconds kLookupPause{10};
+constexpr milliseconds kComplainEvery{10'000};
+constexpr std::size_t kShownMax = 200;
 
 SteadyTime now() {
     return std::chrono::steady_clock::now();
@@ -38,6 +42,20 @@ std::string resp(std::initializer_list<std::string_view> arguments) {
 bool is_passing(std::string_view error) {
     return error.starts_with("LOADING") || error.starts_with("BUSY") ||
            error.starts_with("MASTERDOWN") || error.starts_with("ERR max number of clients");
+}
+
+// What of an error may be told: old servers repeat the words of a command they do not know, and
+// one of AUTH's is the password.
+std::string_view shown(std::string_view error) {
+    return error.substr(0, std::min(error.find(", with args"), kShownMax));
+}
+
+// What goes wrong for every request is told once in a while; the metrics have the number.
+bool may_complain(SteadyTime& quiet_until) {
+    const SteadyTime time = now();
+    if (time < quiet_until) return false;
+    quiet_until = time + kComplainEvery;
+    return true;
 }
 
 }  // namespace
@@ -117,7 +135,13 @@ Task<> Client::run(std::shared_ptr<Client> self) {
         while (client.link_connected_ && !client.stopped_) co_await client.wakeup_.wait();
         // A server that lets us in and throws us out again is not hammered either.
         if (now() - since < kHandshakePatience && !client.stopped_) {
-            co_await client.pause(client.next_pause());
+            const milliseconds time = client.next_pause();
+            // Longer than anybody can wait for the next connection.
+            if (time >= client.options_.timeout) {
+                client.enter(State::down,
+                             "Redis at " + client.options_.address() + ": " + client.link_reason_);
+            }
+            co_await client.pause(time);
         } else {
             client.last_pause_ = milliseconds{0};
         }
@@ -128,7 +152,8 @@ Task<> Client::run(std::shared_ptr<Client> self) {
 void Client::stop() {
     stopped_ = true;
     pause_timer_.cancel();
-    fail_all(Failure::unavailable);
+    drop_link(Failure::unavailable);
+    fail_waiting(Failure::unavailable);
     wakeup_.wake_later();
 }
 
@@ -168,13 +193,22 @@ void Client::transmit(const Pending& pending) {
     pending_.push_back(pending);
 }
 
-// Not known means not carried out: the one case in which a command is sent again.
-void Client::reload_and_resend(const Pending& pending) {
+// Not known means not carried out: the one case in which a command is sent again, once. Of all the
+// commands that were under way when the script was forgotten, only the first to say so loads it.
+void Client::reload_and_resend(Pending pending, std::uint64_t ticket) {
     const Script& script = *pending.request->script();
-    scratch_.clear();
-    append_resp({"SCRIPT", "LOAD", script.text}, scratch_);
-    link_->send(scratch_, first_ticket_ + pending_.size());
-    pending_.push_back({nullptr, pending.deadline});
+    if (std::uint64_t& loaded = loads_[&script]; loaded < ticket) {
+        if (may_complain(quiet_about_loads_until_)) {
+            log(Level::warn, "Redis at {} does not know the script {}: loading it again",
+                options_.address(), script.name);
+        }
+        loaded = first_ticket_ + pending_.size();
+        scratch_.clear();
+        append_resp({"SCRIPT", "LOAD", script.text}, scratch_);
+        link_->send(scratch_, loaded);
+        pending_.push_back({nullptr, pending.deadline});
+    }
+    pending.again = true;
     transmit(pending);
 }
 
@@ -189,63 +223,90 @@ void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
     const Pending pending = pending_.front();
     pending_.pop_front();
     ++first_ticket_;
-    failures_in_a_row_ = 0;
+    // What comes too late does not show that Redis is well.
     if (pending.request == nullptr) return;
+    failures_in_a_row_ = 0;
     if (reply.kind == Reply::Kind::error && pending.request->script() != nullptr) {
-        if (reply.text.starts_with("NOSCRIPT") && state_ == State::ready) {
-            log(Level::warn, "Redis at {} does not know the script {}: loading it again",
-                options_.address(), pending.request->script()->name);
-            reload_and_resend(pending);
-            return;
-        }
-        log(Level::error, "Redis at {} refused the script {}: {}", options_.address(),
-            pending.request->script()->name, reply.text);
-        pending.request->on_failure(Failure::refused);
+        on_script_error(pending, ticket, reply.text);
+    } else {
+        pending.request->on_reply(reply);
+    }
+}
+
+void Client::on_script_error(const Pending& pending, std::uint64_t ticket, std::string_view error) {
+    if (error.starts_with("NOSCRIPT") && state_ == State::ready && !pending.again) {
+        reload_and_resend(pending, ticket);
         return;
     }
-    pending.request->on_reply(reply);
+    if (may_complain(quiet_about_errors_until_)) {
+        log(Level::error, "Redis at {} refused the script {}: {}", options_.address(),
+            pending.request->script()->name, shown(error));
+    }
+    pending.request->on_failure(Failure::refused);
 }
 
 void Client::on_closed(std::string_view reason) {
     link_reason_ = reason;
     link_connected_ = false;
     if (state_ == State::ready) enter(State::connecting, reason);
-    const auto lost = std::exchange(pending_, {});
-    first_ticket_ += lost.size();
-    for (const Pending& pending : lost) {
-        if (pending.request != nullptr) pending.request->on_failure(Failure::disconnected);
-    }
+    fail_pending(Failure::disconnected);
     wakeup_.wake_later();
 }
 
 Task<std::optional<ConnectFault>> Client::connect() {
     auto fault = co_await open_link();
     if (!fault) fault = co_await handshake();
+    if (!fault && state_ == State::down) fault = co_await probe();
+    // The last answer and the end may come together.
+    if (!fault && !link_connected_) fault = ConnectFault{false, link_reason_};
     if (fault) fault->message = "Redis at " + options_.address() + ": " + fault->message;
     co_return fault;
 }
 
 Task<std::optional<ConnectFault>> Client::open_link() {
-    drop_link(Failure::disconnected);
-    link_reason_.clear();
-    Link::Listener& listener = *this;
-    link_ = std::make_shared<Link>(executor_, listener);
-    std::string reason;
     if (!options_.unix_path.empty()) {
-        if (!link_->connect_unix(options_.unix_path, reason)) co_return ConnectFault{false, reason};
-    } else {
-        asio::ip::basic_resolver<asio::ip::tcp, Executor> resolver(executor_);
-        const auto [ec, results] = co_await resolver.async_resolve(
-            options_.host, std::to_string(options_.port), as_values);
-        if (ec || results.empty()) {
-            co_return ConnectFault{false, "cannot resolve the name: " + ec.message()};
-        }
-        const auto endpoint = results.begin()->endpoint();
-        if (stopped_ ||
-            !link_->connect_tcp(endpoint.address().to_string(), endpoint.port(), reason)) {
-            co_return ConnectFault{false, reason};
-        }
+        renew_link();
+        co_return co_await await_link(link_->connect_unix(options_.unix_path, link_reason_));
     }
+    ConnectFault fault;
+    // A name may have addresses where nobody listens: `localhost` is ::1 before 127.0.0.1.
+    for (const Endpoint& endpoint : co_await resolve(fault.message)) {
+        if (stopped_) break;
+        renew_link();
+        auto failed = co_await await_link(
+            link_->connect_tcp(endpoint.address().to_string(), endpoint.port(), link_reason_));
+        if (!failed) co_return std::nullopt;
+        fault = std::move(*failed);
+    }
+    co_return fault;
+}
+
+// The addresses of the host; none, with `reason`, when it has none. The look-up may take as long as
+// the system's resolver likes: a stop does not wait for it.
+Task<std::vector<Client::Endpoint>> Client::resolve(std::string& reason) {
+    const auto port = static_cast<std::uint16_t>(options_.port);
+    std::vector<Endpoint> endpoints;
+    error_code not_numeric;
+    const auto address = asio::ip::make_address(options_.host, not_numeric);
+    if (!not_numeric) {
+        endpoints.emplace_back(address, port);
+        co_return endpoints;
+    }
+    const NameLookup lookup(options_.host, port);
+    while (!lookup.done() && !stopped_) co_await pause(kLookupPause);
+    if (stopped_) co_return endpoints;
+    for (const auto& found : lookup.endpoints()) {
+        Endpoint& endpoint = endpoints.emplace_back();
+        endpoint.resize(found.size());
+        std::memcpy(endpoint.data(), found.data(), found.size());
+    }
+    if (endpoints.empty()) reason = "cannot resolve the name: " + lookup.error();
+    co_return endpoints;
+}
+
+// Until the link, when it could be begun at all, is connected.
+Task<std::optional<ConnectFault>> Client::await_link(bool begun) {
+    if (!begun) co_return ConnectFault{false, link_reason_};
     const SteadyTime deadline = now() + std::max(options_.timeout, kHandshakePatience);
     pause_timer_.expires_at(deadline);
     pause_timer_.async_wait([weak = weak_from_this()](const error_code&) {
@@ -279,25 +340,39 @@ Task<std::optional<ConnectFault>> Client::handshake() {
         steps.push_back(
             {"the script " + std::string(script->name), resp({"SCRIPT", "LOAD", script->text})});
     }
+    const milliseconds patience = std::max(options_.timeout, kHandshakePatience);
     for (Step& step : steps) {
         bool answered = false;
-        const std::string error = co_await command(std::move(step.command), answered);
+        const std::string error = co_await command(std::move(step.command), patience, answered);
         if (answered && !error.empty()) {
-            co_return ConnectFault{!is_passing(error), step.what + " was refused: " + error};
+            co_return ConnectFault{!is_passing(error),
+                                   step.what + " was refused: " + std::string(shown(error))};
         }
         if (!answered) co_return ConnectFault{false, error};
     }
     co_return std::nullopt;
 }
 
+// A Redis that was given up and takes longer than a decision may is not back: it would only be
+// given up again. Whoever may not PING has been answered, too.
+Task<std::optional<ConnectFault>> Client::probe() {
+    bool answered = false;
+    std::string ping = resp({"PING"});
+    const std::string error = co_await command(std::move(ping), options_.timeout, answered);
+    if (answered && !is_passing(error)) co_return std::nullopt;
+    co_return ConnectFault{false, error};
+}
+
 // Returns the error, or nothing.
-Task<std::string> Client::command(std::string resp, bool& answered) {
+Task<std::string> Client::command(std::string resp, milliseconds patience, bool& answered) {
     Call call(std::move(resp), wakeup_);
-    if (!link_connected_) co_return link_reason_.empty() ? "connection closed" : link_reason_;
-    transmit({&call, now() + std::max(options_.timeout, kHandshakePatience)});
+    if (!link_connected_) co_return link_reason_;
+    transmit({&call, now() + patience});
     watch_deadlines();
     while (!call.done()) co_await wakeup_.wait();
     answered = call.answered();
+    // Why the connection is lost says more than that it is.
+    if (!answered && !link_reason_.empty()) co_return link_reason_;
     co_return call.take_error();
 }
 
@@ -308,16 +383,27 @@ Task<> Client::pause(milliseconds time) {
 
 // Twice the last, and of that a random half to whole: a hundred proxies do not come back at once.
 milliseconds Client::next_pause() {
-    last_pause_ = std::clamp(last_pause_ * 2, kFirstPause, options_.probe_every);
+    last_pause_ = std::min(std::max(last_pause_ * 2, kFirstPause), options_.probe_every);
     std::uniform_int_distribution<milliseconds::rep> share(last_pause_.count() / 2,
                                                            last_pause_.count());
     return milliseconds{share(random_)};
+}
+
+void Client::renew_link() {
+    drop_link(Failure::disconnected);
+    link_reason_.clear();
+    Link::Listener& listener = *this;
+    link_ = std::make_shared<Link>(executor_, listener);
 }
 
 void Client::drop_link(Failure failure) {
     if (link_) link_->close();
     link_.reset();
     link_connected_ = false;
+    fail_pending(failure);
+}
+
+void Client::fail_pending(Failure failure) {
     const auto lost = std::exchange(pending_, {});
     first_ticket_ += lost.size();
     for (const Pending& pending : lost) {
@@ -325,15 +411,10 @@ void Client::drop_link(Failure failure) {
     }
 }
 
-void Client::fail_all(Failure failure) {
-    for (auto* queue : {&pending_, &waiting_}) {
-        for (Pending& pending : *queue) {
-            if (Request* request = std::exchange(pending.request, nullptr)) {
-                request->on_failure(failure);
-            }
-        }
+void Client::fail_waiting(Failure failure) {
+    for (const Pending& pending : std::exchange(waiting_, {})) {
+        pending.request->on_failure(failure);
     }
-    waiting_.clear();
 }
 
 void Client::enter(State state, std::string_view reason) {
@@ -341,10 +422,10 @@ void Client::enter(State state, std::string_view reason) {
     if (state == State::ready) {
         failures_in_a_row_ = 0;
         for (const Pending& pending : std::exchange(waiting_, {})) {
-            if (pending.request != nullptr) transmit(pending);
+            transmit(pending);
         }
     } else if (state == State::down) {
-        fail_all(Failure::unavailable);
+        fail_waiting(Failure::unavailable);
     }
     // A connection that comes back at once is not worth a word.
     const bool down = state == State::down;
@@ -373,8 +454,9 @@ void Client::sweep_deadlines() {
         }
     }
     std::erase_if(waiting_, [](const Pending& one) { return one.request == nullptr; });
-    if (state_ == State::ready && failures_in_a_row_ >= options_.breaker_failures) {
-        drop_link(Failure::disconnected);
+    if (state_ != State::down && failures_in_a_row_ >= options_.breaker_failures) {
+        // An attempt to connect that is under way goes on.
+        if (state_ == State::ready) drop_link(Failure::disconnected);
         enter(State::down, "Redis at " + options_.address() + " does not answer: " +
                                std::to_string(failures_in_a_row_) + " commands in a row");
         wakeup_.wake_later();

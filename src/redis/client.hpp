@@ -3,14 +3,16 @@
 // While connected a command is sent with all others of its loop tick. A connection that was just
 // lost is made again at once and commands wait for it, within their deadlines. When that fails, or
 // so many commands in a row go unanswered, Redis is down: commands are refused without waiting
-// while the connection is tried again behind, with growing, jittered pauses; the handshake that
-// succeeds is the probe that ends it. One thread.
+// while the connection is tried again behind, with growing, jittered pauses. The handshake is the
+// probe that ends it: it succeeds, and a last PING is answered as fast as a decision has to be. One
+// thread.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -82,6 +84,7 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
 
     // Connects and stays connected until stop(). Spawn it once; it keeps `self` alive.
     static Task<> run(std::shared_ptr<Client> self);
+    // Tells everybody who waits before it returns. Not from on_reply or on_failure.
     void stop();
 
     // Sends `request` or says why not. `request` must live until it has been told.
@@ -103,11 +106,14 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     struct Pending {
         Request* request;  // null: nobody waits any more, but its reply has a place in the queue
         SteadyTime deadline;
+        bool again = false;  // its script was not known, so this is the second time
     };
     class Call;
+    using Endpoint = asio::ip::tcp::endpoint;
 
     void transmit(const Pending& pending);
-    void reload_and_resend(const Pending& pending);
+    void reload_and_resend(Pending pending, std::uint64_t ticket);
+    void on_script_error(const Pending& pending, std::uint64_t ticket, std::string_view error);
 
     void on_connected() override;
     void on_reply(std::uint64_t ticket, const Reply& reply) override;
@@ -115,13 +121,18 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
 
     Task<std::optional<ConnectFault>> connect();
     Task<std::optional<ConnectFault>> open_link();
+    Task<std::vector<Endpoint>> resolve(std::string& reason);
+    Task<std::optional<ConnectFault>> await_link(bool begun);
     Task<std::optional<ConnectFault>> handshake();
-    Task<std::string> command(std::string resp, bool& answered);
+    Task<std::optional<ConnectFault>> probe();
+    Task<std::string> command(std::string resp, milliseconds patience, bool& answered);
     Task<> pause(milliseconds time);
     milliseconds next_pause();
 
+    void renew_link();
     void drop_link(Failure failure);
-    void fail_all(Failure failure);
+    void fail_pending(Failure failure);
+    void fail_waiting(Failure failure);
     void enter(State state, std::string_view reason);
     void watch_deadlines();
     void sweep_deadlines();
@@ -137,10 +148,13 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     bool link_connected_ = false;
     std::string link_reason_;         // why the link closed
     std::deque<Pending> pending_;     // in the order of sending, which is that of the replies
-    std::uint64_t first_ticket_ = 0;  // of pending_.front()
+    std::uint64_t first_ticket_ = 1;  // of pending_.front()
     std::deque<Pending> waiting_;     // for the connection
     int failures_in_a_row_ = 0;
     milliseconds last_pause_{0};
+    std::map<const Script*, std::uint64_t> loads_;  // the ticket of the last loading anew
+    SteadyTime quiet_about_loads_until_;
+    SteadyTime quiet_about_errors_until_;
 
     Wakeup wakeup_;  // run() sleeps here
     Timer pause_timer_;

@@ -10,10 +10,11 @@ namespace tidegate::redis {
 
 namespace {
 
+// No reply to anything we ask is as long.
+constexpr std::size_t kReplyBytesMax = 1 << 20;
+
 Reply plain(const redisReply& reply) {
-    const auto text = [&] {
-        return std::string_view(reply.str, static_cast<std::size_t>(reply.len));
-    };
+    const auto text = [&] { return std::string_view(reply.str, reply.len); };
     switch (reply.type) {
         case REDIS_REPLY_STRING:
         case REDIS_REPLY_STATUS:
@@ -22,10 +23,10 @@ Reply plain(const redisReply& reply) {
             return {Reply::Kind::error, text()};
         case REDIS_REPLY_INTEGER:
             return {Reply::Kind::integer, {}, reply.integer};
-        case REDIS_REPLY_NIL:
-            return {Reply::Kind::nil, {}};
+        case REDIS_REPLY_ARRAY:
+            return {Reply::Kind::array, text()};
         default:
-            return {Reply::Kind::other, {}};
+            return {Reply::Kind::nil, {}};
     }
 }
 
@@ -74,10 +75,49 @@ struct Link::Hooks {
         self.listener_->on_reply(reinterpret_cast<std::uintptr_t>(ticket),
                                  plain(*static_cast<const redisReply*>(reply)));
     }
+
+    // Of arrays only the first element is kept: nobody asks for more, and a server that has lost
+    // its mind must not make us hold them.
+    static void* make_reply(const redisReadTask* task, int type, std::string_view text = {},
+                            long long integer = 0) {
+        Link& self = *static_cast<Link*>(task->privdata);
+        redisReply& reply = *self.reply_;
+        if (task->parent != nullptr) {
+            if (task->idx == 0 && task->parent->parent == nullptr) self.keep_text(text);
+            return &reply;
+        }
+        // hiredis ends the program over a reply to nothing unless that is an error.
+        const bool unasked = self.context_->replies.head == nullptr && type != REDIS_REPLY_ERROR;
+        self.keep_text(unasked ? "a reply that nobody asked for" : text);
+        reply.type = unasked ? REDIS_REPLY_ERROR : type;
+        reply.integer = integer;
+        return &reply;
+    }
+    static redisReplyObjectFunctions reply_functions() {
+        redisReplyObjectFunctions functions{};
+        functions.createString = [](const redisReadTask* task, char* text, std::size_t size) {
+            return make_reply(task, task->type, {text, size});
+        };
+        // The number of elements is an int or a size_t, as the version of hiredis has it.
+        functions.createArray = [](const redisReadTask* task, auto) {
+            return make_reply(task, REDIS_REPLY_ARRAY);
+        };
+        functions.createInteger = [](const redisReadTask* task, long long integer) {
+            return make_reply(task, REDIS_REPLY_INTEGER, {}, integer);
+        };
+        functions.createNil = [](const redisReadTask* task) {
+            return make_reply(task, REDIS_REPLY_NIL);
+        };
+        functions.freeObject = [](void*) {};
+        return functions;
+    }
 };
 
 Link::Link(Executor executor, Listener& listener)
-    : executor_(executor), listener_(&listener), descriptor_(executor) {}
+    : executor_(executor),
+      listener_(&listener),
+      descriptor_(executor),
+      reply_(std::make_unique<redisReply>()) {}
 
 Link::~Link() {
     close();
@@ -105,6 +145,9 @@ bool Link::adopt(redisAsyncContext* context, std::string& reason) {
     context_->ev.addWrite = Hooks::add_write;
     context_->ev.delWrite = nullptr;
     context_->ev.cleanup = Hooks::cleanup;
+    static redisReplyObjectFunctions functions = Hooks::reply_functions();
+    context_->c.reader->fn = &functions;
+    context_->c.reader->privdata = this;
     error_code ec;
     descriptor_.assign(context_->c.fd, ec);
     if (ec) {
@@ -119,9 +162,15 @@ bool Link::adopt(redisAsyncContext* context, std::string& reason) {
 
 void Link::send(std::string_view command, std::uint64_t ticket) {
     if (context_ == nullptr) return;
-    redisAsyncFormattedCommand(context_, Hooks::on_reply,
-                               reinterpret_cast<void*>(static_cast<std::uintptr_t>(ticket)),
-                               command.data(), command.size());
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a number on its way through C, never a pointer
+    void* const carried = reinterpret_cast<void*>(static_cast<std::uintptr_t>(ticket));
+    redisAsyncFormattedCommand(context_, Hooks::on_reply, carried, command.data(), command.size());
+}
+
+void Link::keep_text(std::string_view text) {
+    reply_text_ = text;
+    reply_->str = reply_text_.data();
+    reply_->len = reply_text_.size();
 }
 
 void Link::close() {
@@ -135,8 +184,16 @@ void Link::watch_read() {
     descriptor_.async_wait(decltype(descriptor_)::wait_read,
                            [self = shared_from_this()](const error_code&) {
                                self->watching_read_ = false;
-                               if (self->context_ != nullptr) redisAsyncHandleRead(self->context_);
+                               self->read();
                            });
+}
+
+void Link::read() {
+    if (context_ != nullptr) redisAsyncHandleRead(context_);
+    if (context_ == nullptr || context_->c.reader->len <= kReplyBytesMax) return;
+    Listener* const listener = std::exchange(listener_, nullptr);
+    close();
+    if (listener != nullptr) listener->on_closed("a reply without an end");
 }
 
 void Link::watch_write() {

@@ -21,9 +21,9 @@ namespace tidegate::redis {
 
 // A reply as plain values; views live through the call.
 struct Reply {
-    enum class Kind : std::uint8_t { string, integer, error, nil, other };
+    enum class Kind : std::uint8_t { string, integer, error, nil, array };
     Kind kind = Kind::nil;
-    std::string_view text;  // of a string, a status or an error
+    std::string_view text;  // of a string, a status or an error; of an array, its first element's
     std::int64_t integer = 0;
 };
 
@@ -62,6 +62,8 @@ class Link : public std::enable_shared_from_this<Link> {
     struct Hooks;  // hiredis's C callbacks
 
     bool adopt(redisAsyncContext* context, std::string& reason);
+    void keep_text(std::string_view text);
+    void read();
     void watch_read();
     void watch_write();
     void post_flush();
@@ -71,6 +73,9 @@ class Link : public std::enable_shared_from_this<Link> {
     Listener* listener_;
     redisAsyncContext* context_ = nullptr;
     asio::posix::basic_stream_descriptor<Executor> descriptor_;
+    // The reply that is being read: one object for all, instead of allocations for each.
+    std::unique_ptr<redisReply> reply_;
+    std::string reply_text_;
     bool connected_ = false;
     bool watching_read_ = false;
     bool watching_write_ = false;

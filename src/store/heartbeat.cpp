@@ -1,11 +1,14 @@
 #include "store/heartbeat.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
-
-#include "base/wakeup.hpp"
-#include "store/lua_scripts.hpp"
 
 namespace tidegate::store {
 
@@ -13,74 +16,114 @@ namespace {
 
 constexpr std::chrono::milliseconds kEvery{2'000};
 constexpr std::chrono::milliseconds kUntilCounted{100};  // nothing can be shared out before that
-// A proxy that has not been heard of for this long is gone; a larger number only makes the
-// shares smaller, which is the safe side.
-constexpr std::string_view kGoodForMs = "10000";
+// A proxy that has not been heard of for this long is gone.
+constexpr std::chrono::seconds kGoodFor{10};
+
+std::int64_t wall_clock() {
+    return std::chrono::duration_cast<std::chrono::seconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+std::optional<std::int64_t> as_number(std::string_view text) {
+    std::int64_t number = 0;
+    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (ec != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return number;
+}
 
 }  // namespace
 
-class Heartbeat::Beat final : public redis::Request {
+int ReplicaCount::hear(std::int64_t seen, redis::SteadyTime now) {
+    const auto alive = static_cast<int>(std::clamp<std::int64_t>(seen, 1, 1 << 20));
+    if (alive >= believed_ || now - believed_since_ >= kGoodFor) {
+        believed_ = alive;
+        believed_since_ = now;
+    }
+    return std::max(configured_, believed_);
+}
+
+// One command and what came of it.
+class Heartbeat::Call final : public redis::Request {
   public:
-    Beat(Executor executor, std::shared_ptr<redis::Client> client, const std::string& key_prefix,
-         const std::string& name, int configured, Replicas& replicas)
-        : wakeup(executor),
-          client_(std::move(client)),
-          configured_(configured),
-          replicas_(replicas) {
-        redis::append_resp(
-            {"EVALSHA", kheartbeatScript.sha1, "1", key_prefix + "{replicas}", name, kGoodForMs},
-            command_);
+    Call(Wakeup& wakeup, std::initializer_list<std::string_view> arguments) : wakeup_(wakeup) {
+        redis::append_resp(arguments, command_);
     }
 
-    Task<> send() {
-        done_ = client_->send(*this).has_value();
-        while (!done_) co_await wakeup.wait();
-    }
-
-    bool counted() const { return replicas_ > 0; }
+    void send(redis::Client& client) { done_ = client.send(*this).has_value(); }
+    bool done() const { return done_; }
+    std::optional<std::int64_t> number() const { return number_; }
 
     void append_command(std::string& out) override { out += command_; }
-    const redis::Script* script() const override { return &kheartbeatScript; }
+    const redis::Script* script() const override { return nullptr; }
     void on_reply(const redis::Reply& reply) override {
         if (reply.kind == redis::Reply::Kind::integer) {
-            const auto seen = static_cast<int>(std::clamp<std::int64_t>(reply.integer, 1, 1 << 20));
-            replicas_ = std::max(configured_, seen);
+            number_ = reply.integer;
+        } else if (reply.kind == redis::Reply::Kind::array) {
+            number_ = as_number(reply.text);
         }
         done_ = true;
-        wakeup.wake_later();
+        wakeup_.wake_later();
     }
     void on_failure(redis::Failure) override {
         done_ = true;
-        wakeup.wake_later();
+        wakeup_.wake_later();
     }
 
-    Wakeup wakeup;
-
   private:
-    std::shared_ptr<redis::Client> client_;
-    int configured_;
-    Replicas& replicas_;
+    Wakeup& wakeup_;
     std::string command_;
     bool done_ = false;
+    std::optional<std::int64_t> number_;  // what an integer says, or an array's first element
 };
 
-Heartbeat::Heartbeat(Executor executor, std::shared_ptr<redis::Client> client,
-                     std::string key_prefix, std::string name, int configured, Replicas& replicas)
-    : beat_(std::make_unique<Beat>(executor, std::move(client), key_prefix, name, configured,
-                                   replicas)),
+Heartbeat::Heartbeat(Executor executor, std::shared_ptr<redis::Client> client, Options options,
+                     Replicas& replicas)
+    : client_(std::move(client)),
+      options_(std::move(options)),
+      count_(options_.configured),
+      replicas_(replicas),
+      wakeup_(executor),
       timer_(executor) {
-    replicas = configured;
+    replicas = options_.configured;
 }
 
 Heartbeat::~Heartbeat() = default;
 
 Task<> Heartbeat::run(std::shared_ptr<Heartbeat> self) {
     while (!self->stopped_) {
-        co_await self->beat_->send();
+        co_await self->beat();
         if (self->stopped_) break;
-        self->timer_.expires_after(self->beat_->counted() ? kEvery : kUntilCounted);
+        self->timer_.expires_after(self->replicas_ > 0 ? kEvery : kUntilCounted);
         co_await self->timer_.async_wait(as_values);
     }
+}
+
+Task<> Heartbeat::beat() {
+    const std::int64_t now = options_.local_clock ? wall_clock() : co_await server_time();
+    if (now == 0 || stopped_) co_return;
+    const std::string key = options_.key_prefix + "{replicas}";
+    const std::string spoken = std::to_string(now);
+    const std::string silent = "(" + std::to_string(now - kGoodFor.count());
+    // They leave together and are answered in order.
+    Call speak(wakeup_, {"ZADD", key, spoken, options_.name});
+    Call forget(wakeup_, {"ZREMRANGEBYSCORE", key, "-inf", silent});
+    Call expire(wakeup_, {"EXPIRE", key, std::to_string(kGoodFor.count())});
+    Call count(wakeup_, {"ZCARD", key});
+    for (Call* call : {&speak, &forget, &expire, &count}) call->send(*client_);
+    while (!(speak.done() && forget.done() && expire.done() && count.done())) {
+        co_await wakeup_.wait();
+    }
+    // Who could not say that it is there is not among those counted.
+    if (!speak.number() || !count.number()) co_return;
+    replicas_ = count_.hear(*count.number(), std::chrono::steady_clock::now());
+}
+
+Task<std::int64_t> Heartbeat::server_time() {
+    Call time(wakeup_, {"TIME"});
+    time.send(*client_);
+    while (!time.done()) co_await wakeup_.wait();
+    co_return time.number().value_or(0);
 }
 
 void Heartbeat::stop() {

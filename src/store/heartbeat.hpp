@@ -1,22 +1,53 @@
 // Tells Redis that this proxy is alive and learns how many are: what a local share is made from.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "base/asio.hpp"
+#include "base/wakeup.hpp"
 #include "redis/client.hpp"
 #include "store/limiter.hpp"
 
 namespace tidegate::store {
 
+// How many proxies a limit is shared with, from what the heartbeats tell. Pure.
+//
+// More is believed at once, fewer only when nobody has told of more for as long as a word is good
+// for: a Redis that has lost its data knows of a few until all have spoken again, and a share of
+// too many is on the safe side.
+class ReplicaCount {
+  public:
+    explicit ReplicaCount(int configured) : configured_(configured) {}
+
+    // Redis told of `seen`, this one included. Returns max(`configured`, what is believed).
+    int hear(std::int64_t seen, redis::SteadyTime now);
+
+  private:
+    int configured_;
+    int believed_ = 0;
+    redis::SteadyTime believed_since_;
+};
+
 // One a process, on the loop of the worker whose `client` it uses.
+//
+// A sorted set holds when each proxy last spoke, in the server's seconds; whoever has been silent
+// for too long is taken out by the next that speaks. Plain commands, no script: the server's
+// statistics then count one script call a decision and no other.
 class Heartbeat : public std::enable_shared_from_this<Heartbeat> {
   public:
-    // `replicas` becomes max(`configured`, how many were last seen alive). `name` is this
-    // process's own; both outlive the heartbeat.
-    Heartbeat(Executor executor, std::shared_ptr<redis::Client> client, std::string key_prefix,
-              std::string name, int configured, Replicas& replicas);
+    struct Options {
+        std::string key_prefix;
+        std::string name;          // this process's own
+        bool local_clock = false;  // the server may refuse TIME: ours is used
+        int configured = 0;        // replicas that are there in any case
+    };
+
+    // `replicas` becomes max(`configured`, how many were last seen alive); see ReplicaCount. It
+    // outlives the heartbeat.
+    Heartbeat(Executor executor, std::shared_ptr<redis::Client> client, Options options,
+              Replicas& replicas);
     ~Heartbeat();
 
     // Beats until stop().
@@ -24,9 +55,17 @@ class Heartbeat : public std::enable_shared_from_this<Heartbeat> {
     void stop();
 
   private:
-    class Beat;
+    class Call;
 
-    std::unique_ptr<Beat> beat_;
+    Task<> beat();
+    // The server's time in seconds, or 0.
+    Task<std::int64_t> server_time();
+
+    std::shared_ptr<redis::Client> client_;
+    Options options_;
+    ReplicaCount count_;
+    Replicas& replicas_;
+    Wakeup wakeup_;
     Timer timer_;
     bool stopped_ = false;
 };

@@ -8,6 +8,5 @@ namespace tidegate::store {
 using redis::Script;
 
 extern const Script kchargeScript;
-extern const Script kheartbeatScript;
 
 }  // namespace tidegate::store

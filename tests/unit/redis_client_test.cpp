@@ -1,0 +1,719 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <boost/asio/local/stream_protocol.hpp>
+#include <doctest/doctest.h>
+
+#include "redis/client.hpp"
+#include "telemetry/log.hpp"
+#include "unit/fake_redis.hpp"
+
+namespace tidegate::redis {
+namespace {
+
+using namespace std::chrono_literals;
+using test::FakeRedis;
+using test::run_until;
+using test::Words;
+
+constexpr Script kScript{"count", "0123456789012345678901234567890123456789", "return 1"};
+// What a decision may take beyond its timeout.
+constexpr milliseconds kGrace{50};
+
+// Somebody who asks, and writes down what is told.
+struct Asker final : Request {
+    explicit Asker(std::string own_name) : name(std::move(own_name)) {}
+
+    void append_command(std::string& out) override {
+        ++written;
+        append_resp({"EVALSHA", kScript.sha1, "0", name}, out);
+    }
+    const Script* script() const override { return &kScript; }
+    void on_reply(const Reply& reply) override {
+        ++told;
+        text = reply.text;
+        kind = reply.kind;
+    }
+    void on_failure(Failure why) override {
+        ++told;
+        failure = why;
+        told_at = std::chrono::steady_clock::now();
+    }
+    bool answered(std::string_view expected) const {
+        return told == 1 && !failure && text == expected;
+    }
+    bool failed(Failure why) const { return told == 1 && failure == why; }
+
+    std::string name;
+    int written = 0;
+    int told = 0;
+    std::string text;
+    Reply::Kind kind = Reply::Kind::nil;
+    std::optional<Failure> failure;
+    std::chrono::steady_clock::time_point told_at;
+};
+
+ClientOptions options_for(int port) {
+    ClientOptions options;
+    options.host = "127.0.0.1";
+    options.port = port;
+    options.probe_every = 20ms;
+    options.scripts = {&kScript};
+    return options;
+}
+
+// A client on the loop of its server; stopped and seen to end with the test.
+struct Rig {
+    explicit Rig(const std::function<void(ClientOptions&)>& change = {}) {
+        ClientOptions options = options_for(server.port());
+        options.timeout = 5s;  // tests that are about time choose their own
+        if (change) change(options);
+        client = std::make_shared<Client>(io.get_executor(), options,
+                                          [this](bool up, std::string_view reason) {
+                                              states.push_back(up);
+                                              reasons.emplace_back(reason);
+                                          });
+    }
+    ~Rig() {
+        client->stop();
+        if (running) CHECK(until([&] { return ended; }));
+    }
+
+    void run() {
+        running = true;
+        asio::co_spawn(io, Client::run(client),
+                       [this](const std::exception_ptr&) { ended = true; });
+    }
+    template <class Done>
+    bool until(Done done) {
+        return run_until(io, done);
+    }
+    // Up to a command that was answered: connected, and nothing is under way.
+    void connect() {
+        run();
+        CHECK(ask("first").failure == std::nullopt);
+        forget();
+    }
+    void forget() {
+        server.seen.clear();
+        server.by_read.clear();
+    }
+    Asker& send(std::string name) {
+        Asker& asker = askers.emplace_back(std::move(name));
+        refused = client->send(asker);
+        return asker;
+    }
+    Asker& ask(std::string name) {
+        Asker& asker = send(std::move(name));
+        CHECK(refused == std::nullopt);
+        CHECK(until([&] { return asker.told != 0; }));
+        return asker;
+    }
+    std::string first_reason() const { return reasons.empty() ? "" : reasons.front(); }
+    bool is_down() const { return !client->is_up(); }
+
+    asio::io_context io;
+    FakeRedis server{io};
+    std::shared_ptr<Client> client;
+    std::vector<bool> states;  // as they were told
+    std::vector<std::string> reasons;
+    std::deque<Asker> askers;
+    std::optional<Failure> refused;  // of the last send
+    bool running = false;
+    bool ended = false;
+};
+
+// How many lines with `text` in them `act` logs.
+template <class Act>
+long lines_logged(std::string_view text, Act&& act) {
+    FILE* const file = std::tmpfile();
+    REQUIRE(file != nullptr);
+    telemetry::flush_log();
+    const int saved = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    act();
+    telemetry::flush_log();
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    std::rewind(file);
+    long lines = 0;
+    char line[4096];
+    while (std::fgets(line, sizeof line, file) != nullptr) {
+        lines += std::string_view(line).find(text) != std::string_view::npos ? 1 : 0;
+    }
+    std::fclose(file);
+    return lines;
+}
+
+// The fault of one try against a server on a thread of its own.
+std::optional<ConnectFault> try_against(const std::function<std::string(const Words&)>& answer,
+                                        const std::function<void(ClientOptions&)>& change = {}) {
+    asio::io_context io;
+    FakeRedis server(io);
+    server.other = answer;
+    ClientOptions options = options_for(server.port());
+    if (change) change(options);
+    std::thread thread([&] { io.run(); });
+    auto fault = Client::try_once(options, 10s);
+    io.stop();
+    thread.join();
+    return fault;
+}
+
+std::function<std::string(const Words&)> refusing(const std::string& command,
+                                                  const std::string& error) {
+    return [=](const Words& words) { return words[0] == command ? error : "+OK\r\n"; };
+}
+
+}  // namespace
+
+TEST_CASE("client: commands of one loop tick leave together and each gets its own reply") {
+    Rig rig;
+    rig.server.evalsha = [](const Words& words) { return "+" + words[3] + "\r\n"; };
+    rig.connect();
+    for (const char* name : {"a", "b", "c"}) rig.send(name);
+    CHECK(rig.until([&] { return rig.askers.back().told == 1; }));
+    CHECK(rig.server.by_read == std::vector<std::size_t>{3});
+    CHECK(rig.askers[1].answered("a"));
+    CHECK(rig.askers[2].answered("b"));
+    CHECK(rig.askers[3].answered("c"));
+    CHECK(rig.states.empty());  // it was never down
+}
+
+TEST_CASE("client: every kind of reply comes as a plain value") {
+    Rig rig;
+    rig.connect();
+    const auto kind_of = [&](const std::string& reply) {
+        rig.server.evalsha = [=](const Words&) { return reply; };
+        return rig.ask("x").kind;
+    };
+    CHECK(kind_of("$3\r\na\r\n\r\n") == Reply::Kind::string);
+    CHECK(rig.askers.back().text == "a\r\n");
+    CHECK(kind_of("$0\r\n\r\n") == Reply::Kind::string);
+    CHECK(kind_of(":-7\r\n") == Reply::Kind::integer);
+    CHECK(kind_of("$-1\r\n") == Reply::Kind::nil);
+    CHECK(kind_of("*2\r\n$1\r\na\r\n*1\r\n:1\r\n") == Reply::Kind::array);
+    CHECK(rig.askers.back().text == "a");
+    CHECK(kind_of("*0\r\n") == Reply::Kind::array);
+    CHECK(rig.askers.back().text.empty());
+    CHECK(kind_of("+still in step\r\n") == Reply::Kind::string);
+    CHECK(rig.askers.back().text == "still in step");
+}
+
+TEST_CASE("client: a reply in pieces is put together") {
+    Rig rig;
+    rig.connect();
+    rig.server.evalsha = [](const Words&) { return ""; };
+    Asker& asker = rig.send("x");
+    CHECK(rig.until([&] { return rig.server.count("EVALSHA") == 1; }));
+    const std::string reply = "$5\r\nhello\r\n";
+    for (const char& byte : reply) {
+        CHECK(asker.told == 0);
+        rig.server.say({&byte, 1});
+        rig.io.restart();
+        rig.io.poll();
+    }
+    CHECK(rig.until([&] { return asker.told == 1; }));
+    CHECK(asker.answered("hello"));
+}
+
+TEST_CASE("client: a command out of time is told in time, never sent again, its reply ignored") {
+    Rig rig([](ClientOptions& options) { options.timeout = 100ms; });
+    rig.connect();
+    rig.server.evalsha = [](const Words&) { return ""; };
+    const auto asked = std::chrono::steady_clock::now();
+    Asker& late = rig.ask("late");
+    CHECK(late.failed(Failure::timeout));
+    CHECK(late.told_at - asked >= 100ms);
+    CHECK(late.told_at - asked <= 100ms + kGrace);
+    Asker& next = rig.send("next");
+    CHECK(rig.until([&] { return rig.server.count("EVALSHA") == 2; }));
+    rig.server.say("+for late\r\n+for next\r\n");
+    CHECK(rig.until([&] { return next.told == 1; }));
+    CHECK(next.answered("for next"));
+    CHECK(late.told == 1);
+    CHECK(late.written == 1);
+    CHECK(rig.server.seen.size() == 2);
+}
+
+TEST_CASE("client: a script that Redis forgot is loaded and the command sent once more") {
+    Rig rig;
+    rig.connect();
+    bool known = false;
+    rig.server.other = [&](const Words& words) {
+        known = known || words[0] == "SCRIPT";
+        return "+OK\r\n";
+    };
+    rig.server.evalsha = [&](const Words&) {
+        return known ? "+counted\r\n" : "-NOSCRIPT No matching script.\r\n";
+    };
+    Asker& asker = rig.ask("x");
+    CHECK(asker.answered("counted"));
+    CHECK(asker.written == 2);
+    CHECK(rig.server.count("SCRIPT") == 1);
+    CHECK(rig.server.count("EVALSHA") == 2);
+}
+
+TEST_CASE("client: a script that stays unknown is sent again once and no more") {
+    Rig rig;
+    rig.connect();
+    rig.server.evalsha = [](const Words&) { return "-NOSCRIPT No matching script.\r\n"; };
+    Asker& asker = rig.ask("x");
+    CHECK(asker.failed(Failure::refused));
+    CHECK(asker.written == 2);
+    CHECK(rig.server.count("EVALSHA") == 2);
+}
+
+TEST_CASE("client: many commands whose script was forgotten load it once and say so once") {
+    Rig rig;
+    rig.connect();
+    bool known = false;
+    rig.server.other = [&](const Words&) { return known = true, "+OK\r\n"; };
+    rig.server.evalsha = [&](const Words& words) {
+        return known ? "+" + words[3] + "\r\n" : "-NOSCRIPT No matching script.\r\n";
+    };
+    CHECK(lines_logged("loading it again", [&] {
+              for (int i = 0; i < 500; ++i) rig.send(std::to_string(i));
+              CHECK(rig.until([&] {
+                  return std::all_of(rig.askers.begin(), rig.askers.end(),
+                                     [](const Asker& one) { return one.told != 0; });
+              }));
+          }) == 1);
+    for (int i = 0; i < 500; ++i) {
+        CHECK(rig.askers[static_cast<std::size_t>(i) + 1].answered(std::to_string(i)));
+    }
+    CHECK(rig.server.count("SCRIPT") == 1);
+    CHECK(rig.server.count("EVALSHA") == 1000);
+}
+
+TEST_CASE("client: errors are refusals, nothing is sent again and the log is not flooded") {
+    Rig rig;
+    rig.connect();
+    const std::vector<std::string> errors{
+        "-READONLY You can't write against a read only replica.\r\n",
+        "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-NOPERM this user has no permissions\r\n",
+        "-BUSY Redis is busy running a script.\r\n",
+        "-ERR " + std::string(5'000, 'x') + "\r\n",
+        "-\r\n",
+    };
+    std::size_t next = 0;
+    rig.server.evalsha = [&](const Words&) { return errors[next++ % errors.size()]; };
+    CHECK(lines_logged("refused the script count", [&] {
+              for (int i = 0; i < 200; ++i) CHECK(rig.ask("x").failed(Failure::refused));
+          }) <= 2);
+    CHECK(rig.server.count("EVALSHA") == 200);
+    CHECK(rig.client->is_up());
+}
+
+TEST_CASE("client: a lost connection is told once each; commands wait for the next one") {
+    Rig rig;
+    rig.server.evalsha = [](const Words& words) { return "+" + words[3] + "\r\n"; };
+    rig.connect();
+    rig.server.evalsha = [](const Words&) { return ""; };
+    Asker& lost = rig.send("lost");
+    CHECK(rig.until([&] { return rig.server.count("EVALSHA") == 1; }));
+    rig.server.hang_up();
+    CHECK(rig.until([&] { return lost.told == 1; }));
+    CHECK(lost.failed(Failure::disconnected));
+    rig.server.evalsha = [](const Words& words) { return "+" + words[3] + "\r\n"; };
+    Asker& waiting = rig.send("waiting");
+    CHECK(rig.refused == std::nullopt);
+    CHECK(rig.until([&] { return waiting.told == 1; }));
+    CHECK(waiting.answered("waiting"));
+    CHECK(lost.written == 1);
+    CHECK(rig.server.connections == 2);
+    CHECK(rig.states.empty());
+}
+
+TEST_CASE("client: a server that lets us in only to hang up is soon taken for down") {
+    Rig rig([](ClientOptions& options) {
+        options.timeout = 60ms;
+        options.probe_every = 200ms;
+        options.breaker_failures = 1'000;
+    });
+    rig.connect();
+    rig.server.evalsha = [&](const Words&) {
+        rig.server.hang_up();
+        return "";
+    };
+    CHECK(rig.until([&] {
+        if (rig.askers.back().told == 0) return false;
+        rig.send("x");
+        return rig.refused == Failure::unavailable;
+    }));
+    rig.askers.pop_back();  // it was not sent
+    CHECK(rig.askers.size() < 10);
+    for (const Asker& asker : rig.askers) CHECK(asker.told == 1);
+}
+
+TEST_CASE("client: half a reply and then the end is a lost connection") {
+    Rig rig;
+    rig.connect();
+    rig.server.evalsha = [](const Words&) { return "$100\r\nhalf"; };
+    Asker& asker = rig.send("x");
+    CHECK(rig.until([&] { return rig.server.count("EVALSHA") == 1; }));
+    rig.server.hang_up();
+    CHECK(rig.until([&] { return asker.told == 1; }));
+    CHECK(asker.failed(Failure::disconnected));
+}
+
+TEST_CASE("client: nobody there is down: refused at once, told once, and it comes back by itself") {
+    Rig rig;
+    rig.server.refuse();
+    Asker& early = rig.send("early");
+    rig.run();
+    CHECK(rig.until([&] { return rig.is_down(); }));
+    CHECK(early.failed(Failure::unavailable));
+    rig.send("x");
+    CHECK(rig.refused == Failure::unavailable);
+    CHECK(rig.askers.back().told == 0);
+    CHECK(rig.askers.back().written == 0);
+    REQUIRE(rig.reasons.size() == 1);
+    CHECK(rig.first_reason().find("127.0.0.1:" + std::to_string(rig.server.port())) !=
+          std::string::npos);
+    CHECK(rig.first_reason().find("refused") != std::string::npos);
+    rig.server.listen();
+    CHECK(rig.until([&] { return !rig.is_down(); }));
+    CHECK(rig.ask("y").answered("done"));
+    CHECK(rig.states == std::vector<bool>{false, true});
+}
+
+TEST_CASE("client: unanswered commands in a row open the breaker, the next answer closes it") {
+    Rig rig([](ClientOptions& options) {
+        options.timeout = 30ms;
+        options.breaker_failures = 3;
+    });
+    rig.connect();
+    bool silent = true;
+    const auto answer = [&](const Words&) { return silent ? "" : "+done\r\n"; };
+    rig.server.evalsha = rig.server.other = answer;
+    for (int i = 0; i < 3; ++i) {
+        CHECK_FALSE(rig.is_down());
+        CHECK(rig.ask("x").failed(Failure::timeout));
+    }
+    CHECK(rig.is_down());
+    rig.send("x");
+    CHECK(rig.refused == Failure::unavailable);
+    silent = false;
+    CHECK(rig.until([&] { return !rig.is_down(); }));
+    CHECK(rig.ask("y").answered("done"));
+    CHECK(rig.states == std::vector<bool>{false, true});
+}
+
+TEST_CASE("client: answers that always come too late open the breaker too") {
+    Rig rig([](ClientOptions& options) {
+        options.timeout = 30ms;
+        options.breaker_failures = 3;
+    });
+    rig.connect();
+    rig.server.evalsha = [](const Words&) { return ""; };
+    for (int i = 0; i < 3; ++i) {
+        CHECK(rig.ask("x").failed(Failure::timeout));
+        rig.server.say("+late\r\n");
+        const auto before = rig.server.by_read.size();
+        rig.io.restart();
+        while (rig.io.poll_one() != 0) {
+        }
+        CHECK(rig.server.by_read.size() == before);
+    }
+    CHECK(rig.until([&] { return rig.is_down(); }));
+}
+
+TEST_CASE("client: a Redis slower than a decision may take does not count as back") {
+    Rig rig([](ClientOptions& options) {
+        options.timeout = 20ms;
+        options.breaker_failures = 1;
+    });
+    rig.connect();
+    // Everything is answered, each answer 60 ms after its question.
+    std::deque<asio::steady_timer> timers;
+    rig.server.evalsha = rig.server.other = [&](const Words&) {
+        auto& timer = timers.emplace_back(rig.io, 60ms);
+        timer.async_wait([&, asked_on = rig.server.connections](const error_code& ec) {
+            if (!ec && asked_on == rig.server.connections) rig.server.say("+slow\r\n");
+        });
+        return "";
+    };
+    CHECK(rig.ask("x").failed(Failure::timeout));
+    CHECK(rig.until([&] { return rig.is_down(); }));
+    const int before = rig.server.connections;
+    CHECK(rig.until([&] { return rig.server.connections >= before + 3; }));
+    CHECK(rig.states == std::vector<bool>{false});
+    timers.clear();
+    rig.server.evalsha = rig.server.other = [](const Words&) { return "+done\r\n"; };
+    CHECK(rig.until([&] { return !rig.is_down(); }));
+}
+
+TEST_CASE("client: a handshake that hangs does not cost each command its deadline") {
+    Rig rig([](ClientOptions& options) {
+        options.timeout = 30ms;
+        options.breaker_failures = 3;
+    });
+    rig.server.other = [](const Words&) { return ""; };
+    rig.run();
+    const auto begun = std::chrono::steady_clock::now();
+    for (int i = 0; i < 3; ++i) {
+        CHECK(rig.ask("x").failed(Failure::timeout));
+        CHECK(rig.askers.back().written == 0);
+    }
+    rig.send("x");
+    CHECK(rig.refused == Failure::unavailable);
+    CHECK(std::chrono::steady_clock::now() - begun < 1s);
+    rig.server.other = [](const Words&) { return "+OK\r\n"; };
+    rig.server.say("+OK\r\n");  // and the handshake goes on from where it was
+    CHECK(rig.until([&] { return !rig.is_down(); }));
+    CHECK(rig.ask("y").answered("done"));
+    CHECK(rig.server.connections == 1);
+    CHECK(rig.states == std::vector<bool>{false, true});
+}
+
+TEST_CASE("client: an address that swallows connections is given up") {
+    asio::io_context elsewhere;
+    asio::ip::tcp::acceptor full(elsewhere, asio::ip::tcp::v4());
+    full.bind({asio::ip::address_v4::loopback(), 0});
+    full.listen(0);
+    // A queue of none holds one; what comes after hangs.
+    std::deque<asio::ip::tcp::socket> fillers;
+    for (int i = 0; i < 3; ++i) {
+        auto& filler = fillers.emplace_back(elsewhere);
+        filler.async_connect(full.local_endpoint(), [](const error_code&) {});
+    }
+    elsewhere.poll();
+    Rig rig([&](ClientOptions& options) {
+        options.port = full.local_endpoint().port();
+        options.timeout = 30ms;
+        options.breaker_failures = 2;
+    });
+    rig.run();
+    CHECK(rig.ask("x").failed(Failure::timeout));
+    CHECK(rig.ask("y").failed(Failure::timeout));
+    CHECK(rig.is_down());
+    CHECK(rig.states == std::vector<bool>{false});
+}
+
+TEST_CASE("client: of the addresses of a name the first that answers is taken") {
+    // On most machines `localhost` is ::1 first; the server is on 127.0.0.1 alone.
+    Rig rig([](ClientOptions& options) { options.host = "localhost"; });
+    rig.connect();
+    CHECK(rig.states.empty());
+}
+
+TEST_CASE("client: a name that does not resolve is named") {
+    Rig rig([](ClientOptions& options) { options.host = "no such name"; });
+    rig.run();
+    CHECK(rig.until([&] { return rig.is_down(); }));
+    CHECK(rig.first_reason().find("no such name:") != std::string::npos);
+    CHECK(rig.first_reason().find("cannot resolve") != std::string::npos);
+}
+
+TEST_CASE("client: a reply that nobody asked for ends the connection, not the program") {
+    for (const std::string reply :
+         {"+OK\r\n", ":1\r\n", "$1\r\nx\r\n", "*1\r\n:1\r\n", "$-1\r\n"}) {
+        CAPTURE(reply);
+        Rig rig;
+        rig.connect();
+        rig.server.say(reply);
+        CHECK(rig.until([&] { return rig.server.connections == 2; }));
+        CHECK(rig.ask("x").answered("done"));
+    }
+}
+
+TEST_CASE("client: an answer out of protocol is a lost connection, told once") {
+    for (const std::string garbage :
+         {"HTTP/1.1 400 Bad Request\r\n\r\n", "\r\n", "$abc\r\n", "*-7\r\n", "$-9\r\n"}) {
+        CAPTURE(garbage);
+        Rig rig;
+        rig.connect();
+        rig.server.evalsha = [&](const Words&) { return std::string(garbage); };
+        CHECK(rig.ask("x").failed(Failure::disconnected));
+        rig.server.evalsha = [](const Words&) { return "+done\r\n"; };
+        CHECK(rig.ask("y").answered("done"));
+    }
+}
+
+TEST_CASE("client: an answer without an end is cut off") {
+    Rig rig;
+    rig.connect();
+    rig.server.evalsha = [](const Words&) { return "$500000000\r\n" + std::string(2 << 20, 'x'); };
+    CHECK(rig.ask("x").failed(Failure::disconnected));
+    rig.server.evalsha = [](const Words&) { return "+done\r\n"; };
+    CHECK(rig.ask("y").answered("done"));
+}
+
+TEST_CASE("client: garbage behind the last word of the handshake is no connection") {
+    Rig rig;
+    rig.server.other = [](const Words& words) {
+        return words[0] == "SCRIPT" ? "+OK\r\nwhat?\r\n" : "";
+    };
+    rig.run();
+    CHECK(rig.until([&] { return rig.is_down(); }));
+    CHECK(rig.first_reason().find("rotocol error") != std::string::npos);
+    rig.send("x");
+    CHECK(rig.refused == Failure::unavailable);
+}
+
+TEST_CASE("client: a server that is no Redis is told by what it said") {
+    const auto fault = try_against([](const Words&) { return "HTTP/1.1 400 Bad Request\r\n\r\n"; });
+    REQUIRE(fault);
+    CHECK_FALSE(fault->refused);
+    CHECK(fault->message.find("rotocol error") != std::string::npos);
+}
+
+TEST_CASE("client: what the handshake was refused is named, and no secret shown") {
+    const auto fault_of = [](const std::string& command, const std::string& error) {
+        return try_against(refusing(command, error), [](ClientOptions& options) {
+            options.username = "proxy";
+            options.password = "s3cret";
+            options.database = 7;
+        });
+    };
+    const auto password = fault_of("AUTH", "-WRONGPASS invalid username-password pair\r\n");
+    REQUIRE(password);
+    CHECK(password->refused);
+    CHECK(password->message.find("the password was refused: WRONGPASS") != std::string::npos);
+    const auto echoed = fault_of("AUTH",
+                                 "-ERR unknown command `AUTH`, with args beginning with: `proxy`, "
+                                 "`s3cret`, \r\n");
+    REQUIRE(echoed);
+    CHECK(echoed->message.find("unknown command") != std::string::npos);
+    CHECK(echoed->message.find("s3cret") == std::string::npos);
+    const auto database = fault_of("SELECT", "-ERR DB index is out of range\r\n");
+    REQUIRE(database);
+    CHECK(database->refused);
+    CHECK(database->message.find("database 7 was refused") != std::string::npos);
+    const auto script = fault_of("SCRIPT", "-ERR Error compiling script\r\n");
+    REQUIRE(script);
+    CHECK(script->refused);
+    CHECK(script->message.find("the script count was refused") != std::string::npos);
+    CHECK_FALSE(fault_of("NOTHING", "").has_value());
+}
+
+TEST_CASE("client: one try ends with its patience, whatever it is waiting for") {
+    asio::io_context io;
+    FakeRedis silent(io);  // accepted by the system; the loop does not run
+    const auto begun = std::chrono::steady_clock::now();
+    const auto fault = Client::try_once(options_for(silent.port()), 50ms);
+    CHECK(std::chrono::steady_clock::now() - begun < 500ms);
+    REQUIRE(fault);
+    CHECK_FALSE(fault->refused);
+    CHECK(fault->message.find("no answer") != std::string::npos);
+}
+
+TEST_CASE("client: a server that is not ready yet is away, not against us") {
+    for (const std::string error :
+         {"-LOADING Redis is loading the dataset in memory\r\n", "-BUSY Redis is busy\r\n"}) {
+        const auto fault = try_against(refusing("SCRIPT", error));
+        REQUIRE(fault);
+        CHECK_FALSE(fault->refused);
+    }
+}
+
+TEST_CASE("client: a user that may not PING is let in all the same") {
+    Rig rig;
+    rig.server.refuse();
+    rig.server.other = refusing("PING", "-NOPERM no permission for ping\r\n");
+    rig.run();
+    CHECK(rig.until([&] { return rig.is_down(); }));
+    rig.server.listen();
+    CHECK(rig.until([&] { return !rig.is_down(); }));
+    CHECK(rig.server.count("PING") == 1);
+}
+
+TEST_CASE("client: the handshake is authentication, database, scripts, in this order") {
+    Rig rig([](ClientOptions& options) {
+        options.password = "s3cret";
+        options.database = 3;
+    });
+    rig.run();
+    CHECK(rig.ask("x").answered("done"));
+    REQUIRE(rig.server.seen.size() == 4);
+    CHECK(rig.server.seen[0] == Words{"AUTH", "s3cret"});
+    CHECK(rig.server.seen[1] == Words{"SELECT", "3"});
+    CHECK(rig.server.seen[2] == Words{"SCRIPT", "LOAD", "return 1"});
+    CHECK(rig.server.seen[3].front() == "EVALSHA");
+}
+
+TEST_CASE("client: one command too many in flight is refused, whether waiting or sent") {
+    Rig rig([](ClientOptions& options) { options.max_in_flight = 2; });
+    rig.send("a");
+    rig.send("b");
+    rig.send("c");
+    CHECK(rig.refused == Failure::overloaded);
+    rig.run();
+    CHECK(rig.until([&] { return rig.askers[1].told == 1; }));
+    rig.server.evalsha = [](const Words&) { return ""; };
+    rig.send("d");
+    rig.send("e");
+    CHECK(rig.refused == std::nullopt);
+    rig.send("f");
+    CHECK(rig.refused == Failure::overloaded);
+    CHECK(rig.until([&] { return rig.server.count("EVALSHA") == 4; }));
+    rig.server.say("+1\r\n+2\r\n");
+    CHECK(rig.until([&] { return rig.askers[4].told == 1; }));
+    CHECK(rig.askers[2].told == 0);
+    CHECK(rig.askers[5].told == 0);
+}
+
+TEST_CASE("client: stopping tells everybody who waits, ends run and refuses the rest") {
+    Rig rig;
+    SUBCASE("connected") {
+        rig.connect();
+        rig.server.evalsha = [](const Words&) { return ""; };
+    }
+    SUBCASE("in the handshake") {
+        rig.server.other = [](const Words&) { return ""; };
+        rig.run();
+        CHECK(rig.until([&] { return rig.server.count("SCRIPT") == 1; }));
+    }
+    SUBCASE("before the first step") {
+        rig.run();
+    }
+    Asker& asker = rig.send("x");
+    rig.client->stop();
+    CHECK(asker.failed(Failure::unavailable));
+    CHECK(rig.until([&] { return rig.ended; }));
+    rig.send("y");
+    CHECK(rig.refused == Failure::unavailable);
+    CHECK(asker.told == 1);
+}
+
+TEST_CASE("client: stopping ends the pause between attempts") {
+    Rig rig([](ClientOptions& options) { options.probe_every = 60s; });
+    rig.server.refuse();
+    rig.run();
+    CHECK(rig.until([&] { return rig.is_down(); }));
+    rig.client->stop();
+    CHECK(run_until(
+        rig.io, [&] { return rig.ended; }, 1s));
+}
+
+TEST_CASE("client: a Unix socket will do; one that is not there is named") {
+    asio::io_context io;
+    const auto folder =
+        std::filesystem::temp_directory_path() / ("tidegate-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder);
+    const std::string path = folder / "redis.sock";
+    ClientOptions options;
+    options.unix_path = path;
+    const auto absent = Client::try_once(options, 10s);
+    REQUIRE(absent);
+    CHECK_FALSE(absent->refused);
+    CHECK(absent->message.find("unix:" + path) != std::string::npos);
+
+    asio::local::stream_protocol::acceptor acceptor(io, {path});
+    CHECK_FALSE(Client::try_once(options, 10s).has_value());
+    std::filesystem::remove_all(folder);
+}
+
+}  // namespace tidegate::redis

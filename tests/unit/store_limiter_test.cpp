@@ -1,0 +1,298 @@
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "store/limiter.hpp"
+#include "store/lua_scripts.hpp"
+#include "unit/fake_redis.hpp"
+
+namespace tidegate::store {
+namespace {
+
+using namespace std::chrono_literals;
+using limit::OnStoreFailure;
+using telemetry::StoreKind;
+using test::FakeRedis;
+using test::run_until;
+using test::Words;
+using Result = Decision::Result;
+
+limit::Policy policy(std::string name, std::int64_t quota, OnStoreFailure on_store_failure) {
+    limit::Policy policy;
+    policy.name = std::move(name);
+    policy.key = {limit::Key::ip};
+    policy.on_store_failure = on_store_failure;
+    limit::LimitSpec spec;
+    spec.quota = quota;
+    spec.duration = 1h;
+    policy.limits = {*limit::make_limit(spec)};
+    return policy;
+}
+
+void append_packed(std::int64_t number, std::string& out) {
+    for (int shift = 0; shift < 64; shift += 8) {
+        out += static_cast<char>(static_cast<std::uint64_t>(number) >> shift);
+    }
+}
+
+// What the script says of limits with so many units left before the request.
+std::string script_reply(bool admitted, std::int64_t retry_us,
+                         const std::vector<std::int64_t>& left) {
+    std::string bytes(1, admitted ? '\1' : '\0');
+    append_packed(retry_us, bytes);
+    for (const std::int64_t units : left) {
+        append_packed(units, bytes);
+        append_packed(1'000, bytes);
+    }
+    return "$" + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n";
+}
+
+// A limiter on a Redis that answers charges with `server.evalsha`.
+struct Rig {
+    explicit Rig(std::size_t max_in_flight = 100) {
+        redis::ClientOptions options;
+        options.host = "127.0.0.1";
+        options.port = server.port();
+        options.timeout = 60ms;
+        options.probe_every = 20ms;
+        options.max_in_flight = max_in_flight;
+        options.scripts = {&kchargeScript};
+        client =
+            std::make_shared<redis::Client>(io.get_executor(), options, redis::Client::OnState{});
+        limiter.emplace(memory, Limiter::RedisParts{client, "tg:", false, &replicas},
+                        metrics.shard(0));
+    }
+    ~Rig() {
+        client->stop();
+        if (running) CHECK(run_until(io, [&] { return ended; }));
+    }
+
+    void run() {
+        running = true;
+        asio::co_spawn(io, redis::Client::run(client),
+                       [this](const std::exception_ptr&) { ended = true; });
+    }
+    void run_without_redis() {
+        server.refuse();
+        run();
+        CHECK(run_until(io, [&] { return !client->is_up(); }));
+    }
+    // One unit of each policy for one client.
+    Result decide(const std::vector<const limit::Policy*>& policies) {
+        decision.items.clear();
+        for (const limit::Policy* one : policies) decision.items.push_back({one, "ip:192.0.2.1"});
+        limiter->decide(decision, sleeper);
+        CHECK(run_until(io, [&] { return decision.result != Result::pending; }));
+        return decision.result;
+    }
+    // How often the store failed for this reason.
+    bool counted(const std::string& reason, int times) const {
+        return metrics.serialize({}).find("tidegate_store_failures_total{reason=\"" + reason +
+                                          "\"} " + std::to_string(times) + "\n") !=
+               std::string::npos;
+    }
+
+    asio::io_context io;
+    FakeRedis server{io};
+    Replicas replicas{0};
+    MemoryStore memory{MemoryStore::Options{}};
+    telemetry::Metrics metrics{{}, 1, "test"};
+    std::shared_ptr<redis::Client> client;
+    std::optional<Limiter> limiter;
+    Wakeup sleeper{io.get_executor()};
+    Decision decision;
+    bool running = false;
+    bool ended = false;
+};
+
+}  // namespace
+
+TEST_CASE("limiter: without Redis the memory store decides at once") {
+    asio::io_context io;
+    MemoryStore memory{MemoryStore::Options{}};
+    telemetry::Metrics metrics({}, 1, "test");
+    Limiter limiter(memory, metrics.shard(0));
+    Wakeup sleeper(io.get_executor());
+    const auto one = policy("one", 1, OnStoreFailure::deny);
+    Decision decision;
+    decision.items = {{&one, "ip:192.0.2.1"}};
+    limiter.decide(decision, sleeper);
+    CHECK(decision.result == Result::admitted);
+    CHECK(decision.decided_by == StoreKind::memory);
+    CHECK_FALSE(decision.store_failed);
+    limiter.decide(decision, sleeper);
+    CHECK(decision.result == Result::limited);
+    CHECK(decision.verdict.limits.at(0).denied);
+}
+
+TEST_CASE("limiter: what the script says is the verdict, and nothing is counted here") {
+    Rig rig;
+    rig.run();
+    const auto some = policy("some", 5, OnStoreFailure::local);
+    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {5}); };
+    CHECK(rig.decide({&some}) == Result::admitted);
+    CHECK(rig.decision.verdict.limits.at(0).remaining == 4);
+    rig.server.evalsha = [](const Words&) { return script_reply(false, 1'000, {0}); };
+    CHECK(rig.decide({&some}) == Result::limited);
+    CHECK(rig.decision.verdict.retry_after == 1ms);
+    CHECK(rig.decision.decided_by == StoreKind::redis);
+    CHECK_FALSE(rig.decision.store_failed);
+    CHECK(rig.decision.decided().size() == 1);
+    CHECK(rig.memory.keys() == 0);
+    CHECK(rig.server.count("EVALSHA") == 2);
+}
+
+TEST_CASE("limiter: each way to fail is counted under its name and falls back once") {
+    Rig rig;
+    rig.run();
+    const auto open = policy("open", 5, OnStoreFailure::allow);
+    std::string reason;
+    SUBCASE("an error") {
+        rig.server.evalsha = [](const Words&) { return "-READONLY replica\r\n"; };
+        reason = "refused";
+    }
+    SUBCASE("an answer that makes no sense") {
+        rig.server.evalsha = [](const Words&) { return "$3\r\nyes\r\n"; };
+        reason = "protocol";
+    }
+    SUBCASE("an answer of another kind") {
+        rig.server.evalsha = [](const Words&) { return "*1\r\n:1\r\n"; };
+        reason = "protocol";
+    }
+    SUBCASE("silence") {
+        rig.server.evalsha = [](const Words&) { return ""; };
+        reason = "timeout";
+    }
+    SUBCASE("the end of the connection") {
+        rig.server.evalsha = [&](const Words&) {
+            rig.server.hang_up();
+            return "";
+        };
+        reason = "disconnected";
+    }
+    CHECK(rig.decide({&open}) == Result::admitted);
+    CHECK(rig.decision.store_failed);
+    CHECK(rig.decision.decided_by == StoreKind::local);
+    CHECK(rig.counted(reason, 1));
+    CHECK(rig.server.count("EVALSHA") == 1);
+}
+
+TEST_CASE("limiter: too much in flight falls back at once") {
+    Rig rig(1);
+    const auto open = policy("open", 5, OnStoreFailure::allow);
+    Decision waiting;
+    waiting.items = {{&open, "ip:192.0.2.1"}};
+    rig.limiter->decide(waiting, rig.sleeper);
+    CHECK(waiting.result == Result::pending);
+    Decision too_many;
+    too_many.items = waiting.items;
+    rig.limiter->decide(too_many, rig.sleeper);
+    CHECK(too_many.result == Result::admitted);
+    CHECK(rig.counted("overloaded", 1));
+    rig.client->stop();
+    CHECK(waiting.result == Result::admitted);
+    CHECK(rig.counted("unavailable", 1));
+}
+
+TEST_CASE("limiter: allow admits with nothing counted, however often") {
+    Rig rig;
+    rig.run_without_redis();
+    const auto open = policy("open", 1, OnStoreFailure::allow);
+    for (int i = 0; i < 10; ++i) {
+        CHECK(rig.decide({&open}) == Result::admitted);
+        CHECK(rig.decision.decided().empty());
+        CHECK(rig.decision.verdict.limits.empty());
+    }
+    CHECK(rig.memory.keys() == 0);
+    CHECK(rig.counted("unavailable", 10));
+}
+
+TEST_CASE("limiter: local counts its share of the quota, rounded down") {
+    Rig rig;
+    rig.replicas = 3;
+    rig.run_without_redis();
+    const auto shared = policy("shared", 8, OnStoreFailure::local);
+    CHECK(rig.decide({&shared}) == Result::admitted);
+    CHECK(rig.decision.verdict.limits.at(0).remaining == 1);
+    CHECK(rig.decide({&shared}) == Result::admitted);
+    CHECK(rig.decide({&shared}) == Result::limited);
+    CHECK(rig.decision.decided().size() == 1);
+    CHECK(rig.decision.verdict.limits.at(0).denied);
+    // Of two units three proxies cannot have one each.
+    const auto little = policy("little", 2, OnStoreFailure::local);
+    CHECK(rig.decide({&little}) == Result::limited);
+    CHECK(rig.decision.verdict.retry_after == limit::kNever);
+}
+
+TEST_CASE("limiter: local counts outlive a Redis that comes and goes") {
+    Rig rig;
+    rig.replicas = 1;
+    const auto some = policy("some", 2, OnStoreFailure::local);
+    rig.run_without_redis();
+    CHECK(rig.decide({&some}) == Result::admitted);
+    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {2}); };
+    rig.server.listen();
+    CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
+    CHECK(rig.decide({&some}) == Result::admitted);
+    CHECK(rig.decision.decided_by == StoreKind::redis);
+    rig.server.refuse();
+    CHECK(run_until(rig.io, [&] { return !rig.client->is_up(); }));
+    CHECK(rig.decide({&some}) == Result::admitted);
+    CHECK(rig.decide({&some}) == Result::limited);
+}
+
+TEST_CASE("limiter: local with nobody knowing how many share it denies") {
+    Rig rig;
+    rig.run_without_redis();
+    const auto shared = policy("shared", 8, OnStoreFailure::local);
+    const auto open = policy("open", 8, OnStoreFailure::allow);
+    CHECK(rig.decide({&shared}) == Result::unavailable);
+    CHECK(rig.decide({&open, &shared}) == Result::unavailable);
+    CHECK(rig.decision.decided().empty());
+    CHECK(rig.memory.keys() == 0);
+    rig.replicas = 1;
+    CHECK(rig.decide({&shared}) == Result::admitted);
+}
+
+TEST_CASE("limiter: deny comes before local before allow") {
+    Rig rig;
+    rig.replicas = 1;
+    rig.run_without_redis();
+    const auto closed = policy("closed", 5, OnStoreFailure::deny);
+    const auto shared = policy("shared", 1, OnStoreFailure::local);
+    const auto open = policy("open", 5, OnStoreFailure::allow);
+    CHECK(rig.decide({&open, &shared, &closed}) == Result::unavailable);
+    CHECK(rig.decide({&closed}) == Result::unavailable);
+    CHECK(rig.decision.decided().empty());
+    CHECK(rig.memory.keys() == 0);  // what denies takes nothing from what is local
+    CHECK(rig.decide({&open, &shared}) == Result::admitted);
+    REQUIRE(rig.decision.decided().size() == 1);
+    CHECK(rig.decision.decided()[0].policy == &shared);
+    CHECK(rig.decision.verdict.limits.size() == 1);
+    CHECK(rig.decide({&open, &shared}) == Result::limited);
+    CHECK(rig.decide({&open}) == Result::admitted);
+}
+
+TEST_CASE("limiter: a decision says nothing of the one before it") {
+    Rig rig;
+    rig.replicas = 1;
+    rig.run();
+    const auto shared = policy("shared", 1, OnStoreFailure::local);
+    rig.server.evalsha = [](const Words&) { return "-OOM\r\n"; };
+    CHECK(rig.decide({&shared}) == Result::admitted);
+    CHECK(rig.decision.store_failed);
+    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {1, 1}); };
+    const auto other = policy("other", 1, OnStoreFailure::deny);
+    CHECK(rig.decide({&shared, &other}) == Result::admitted);
+    CHECK_FALSE(rig.decision.store_failed);
+    CHECK(rig.decision.decided_by == StoreKind::redis);
+    CHECK(rig.decision.decided().size() == 2);
+}
+
+}  // namespace tidegate::store
