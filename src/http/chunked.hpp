@@ -11,7 +11,7 @@
 namespace tidegate::http {
 
 struct TrailerBounds {
-    std::size_t bytes = 32 * 1024;
+    std::size_t bytes = 32'768;
     std::size_t fields = 100;
 };
 

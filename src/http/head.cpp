@@ -107,8 +107,9 @@ bool split_target(RequestHead& head) {
         rest.remove_prefix(head.authority.size());
         if (!is_valid_host(head.authority)) return false;
         if (rest.empty() || rest.front() != '/') {
-            // No path: RFC 9110 section 4.2.3 reads it as "/", which has no bytes here to view.
-            head.path = "/";
+            // No path: RFC 9110 section 4.2.3 reads it as "/", which has no bytes here to view;
+            // OPTIONS then means the server itself (RFC 9112 section 3.2.4).
+            head.path = head.method == "OPTIONS" && rest.empty() ? "*" : "/";
             head.query = rest;
             return true;
         }

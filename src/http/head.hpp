@@ -14,9 +14,9 @@
 namespace tidegate::http {
 
 struct HeadBounds {
-    std::size_t bytes = 32 * 1024;  // the whole head
+    std::size_t bytes = 32'768;  // the whole head
     std::size_t fields = 100;
-    std::size_t uri_bytes = 8 * 1024;
+    std::size_t uri_bytes = 8'192;
 };
 
 enum class HeadFault : std::uint8_t {

@@ -4,7 +4,7 @@ namespace tidegate::proxy {
 
 void Exchange::reset() {
     // Strings and vectors keep their room; a head of unusual size does not stay for ever.
-    constexpr std::size_t kRoomKept = 64 * 1024;
+    constexpr std::size_t kRoomKept = 65'536;
     for (std::string* text : {&head, &tail, &upload_head, &upload_tail, &identifiers}) {
         text->clear();
         if (text->capacity() > kRoomKept) text->shrink_to_fit();

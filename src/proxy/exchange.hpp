@@ -68,12 +68,13 @@ struct Exchange {
     std::chrono::nanoseconds decision_time{0};
     std::chrono::nanoseconds upstream_time{0};
 
-    // Scratch: a head that is being written, to either side, and what follows a piece of body.
+    // Scratch: a head that is being written to the client, and what follows a piece of body.
     std::string head;
     std::string tail;
     Outbox outbox;
 
-    // The same for the coroutine that sends the request's body while the answer may come already.
+    // The same towards the upstream: the answer may come while the request is still being sent, by
+    // a coroutine of its own.
     Sleeper upload_sleeper;
     std::string upload_head;
     std::string upload_tail;

@@ -12,6 +12,11 @@ namespace {
 using http::BodyBatch;
 using http::BodyKind;
 
+// A stream that never has to wait lets others have their turn after so many portions.
+constexpr unsigned kPortionsATurn = 16;
+// Interim answers to one request; each begins the time for the answer anew, which has to end.
+constexpr int kInterimMax = 100;
+
 SteadyTime now() {
     return std::chrono::steady_clock::now();
 }
@@ -47,6 +52,7 @@ class Forwarding {
 
     Task<Fault> connect(UpstreamServer& server);
     Fault begin_request();
+    void fill_upload_outbox(const BodyBatch& batch);
     Task<Fault> converse();
     Task<Fault> relay_interim(std::size_t head_bytes);
     Task<Fault> relay_answer(std::size_t head_bytes);
@@ -54,9 +60,12 @@ class Forwarding {
     Task<Fault> more_of_answer();
     void finish();
 
-    enum class Read : std::uint8_t { got, nothing, end };
+    enum class Read : std::uint8_t { got, nothing, end, broken };
     Read read_answer();
     bool client_has_left();
+    bool body_is_sent() const {
+        return (upload_ == Upload::none || upload_ == Upload::done) && x_.body.done();
+    }
     BodyBatch take_body(Fault& fault);
 
     static Task<> upload(Forwarding& self);
@@ -76,7 +85,9 @@ class Forwarding {
     BodyBatch upload_batch_;  // what begin_request() could not send whole
     Fault upload_fault_ = Fault::none;
     bool upload_cancelled_ = false;
-    bool answer_began_ = false;  // a byte of it has come
+    int interim_answers_ = 0;
+    bool answer_began_ = false;   // a byte of it has come
+    bool may_hold_more_ = false;  // the last read took all there was room for
 };
 
 http::HeadBounds Forwarding::answer_bounds() const {
@@ -145,7 +156,7 @@ BodyBatch Forwarding::take_body(Fault& fault) {
     } else if (batch.bad) {
         fault = Fault::bad_body;
     }
-    if (batch.done) filter_request_trailers(worker_, client_, x_.body.trailers());
+    if (batch.done) filter_request_trailers(worker_, x_.body.trailers());
     return batch;
 }
 
@@ -155,35 +166,38 @@ Fault Forwarding::begin_request() {
     BodyBatch batch;
     if (x_.framing.body != BodyKind::none) batch = take_body(fault);
     if (fault != Fault::none) return fault;
-    x_.head.clear();
-    x_.tail.clear();
-    append_request_head(worker_, client_, x_, lease_.server->authority(), x_.head);
-    http::append_batch_prefix(x_.framing.body, batch, x_.head);
-    http::append_batch_suffix(x_.framing.body, batch, x_.body.trailers(), x_.tail);
-    x_.outbox.clear();
-    x_.outbox.add(x_.head);
-    for (const std::string_view piece : batch.view()) x_.outbox.add(piece);
-    x_.outbox.add(x_.tail);
+    x_.upload_head.clear();
+    append_request_head(worker_, client_, x_, lease_.server->authority(), x_.upload_head);
+    x_.upload_outbox.clear();
+    fill_upload_outbox(batch);
     sent_ = now();
-    const IoStatus status = x_.outbox.flush(*lease_.connection);
-    if (status == IoStatus::failed) return Fault::upstream_broken;
-    if (status == IoStatus::ok) {
+    const IoStatus status = x_.upload_outbox.flush(*lease_.connection);
+    if (status != IoStatus::would_block) {
+        // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
         batch = {};
+        if (status != IoStatus::ok) return Fault::upstream_broken;
         if (x_.body.done()) {
             sleeper_.allow(pool_.settings().response_timeout);
             return Fault::none;
         }
     }
     // The upload ends what this write began, then goes on.
-    x_.upload_outbox = std::exchange(x_.outbox, {});
-    std::swap(x_.head, x_.upload_head);
-    std::swap(x_.tail, x_.upload_tail);
     upload_batch_ = batch;
     sleeper_.allow_forever();
     upload_ = Upload::running;
     asio::co_spawn(worker_.executor, upload(*this), asio::detached);
     return Fault::none;
+}
+
+// `upload_head` goes before the batch: the request's head, or nothing.
+void Forwarding::fill_upload_outbox(const BodyBatch& batch) {
+    x_.upload_tail.clear();
+    http::append_batch_prefix(x_.framing.body, batch, x_.upload_head);
+    http::append_batch_suffix(x_.framing.body, batch, x_.body.trailers(), x_.upload_tail);
+    x_.upload_outbox.add(x_.upload_head);
+    for (const std::string_view piece : batch.view()) x_.upload_outbox.add(piece);
+    x_.upload_outbox.add(x_.upload_tail);
 }
 
 Task<Fault> Forwarding::converse() {
@@ -212,6 +226,7 @@ Task<Fault> Forwarding::converse() {
             case Read::got:
                 continue;
             case Read::end:
+            case Read::broken:
                 co_return Fault::upstream_broken;
             case Read::nothing:
                 break;
@@ -233,22 +248,28 @@ Forwarding::Read Forwarding::read_answer() {
                                        ? x_.answer_buffer.capacity()
                                        : x_.answer_buffer.capacity() * 2);
     }
-    const IoResult read = connection.read_some(x_.answer_buffer.space());
+    const std::span<char> space = x_.answer_buffer.space();
+    const IoResult read = connection.read_some(space);
     switch (read.status) {
         case IoStatus::ok:
             x_.answer_buffer.commit(read.bytes);
             answer_began_ = true;
+            may_hold_more_ = read.bytes == space.size();
             return Read::got;
         case IoStatus::would_block:
             connection.watch_read(&sleeper_.wakeup());
             return Read::nothing;
-        default:
+        case IoStatus::end:
             return Read::end;
+        case IoStatus::failed:
+            break;
     }
+    return Read::broken;
 }
 
-// Only while nothing else reads from it: the upload finds out by itself.
+// Reads only while nothing else does: the upload finds out by itself.
 bool Forwarding::client_has_left() {
+    if (!client_.connection().is_open()) return true;  // the session was cut off
     if (upload_ == Upload::running || !client_.connection().readable()) return false;
     const IoStatus status = client_.read_ahead();
     if (status == IoStatus::end || status == IoStatus::failed) return true;
@@ -263,6 +284,7 @@ bool Forwarding::client_has_left() {
 // RFC 9110 section 15.2: passed on, but never to a client of HTTP/1.0.
 Task<Fault> Forwarding::relay_interim(std::size_t head_bytes) {
     Fault fault = Fault::none;
+    if (++interim_answers_ > kInterimMax) co_return Fault::upstream_broken;
     if (x_.request.minor_version == 1) {
         x_.head.clear();
         append_interim_head(x_.answer, x_.head);
@@ -285,12 +307,12 @@ Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
     x_.answer_body.start(x_.answer_framing);
     const BodyKind outgoing = Http1Client::outgoing(x_, x_.answer_framing.body);
     // A body that is still coming in could not be told from the next request.
-    x_.keep_alive = x_.keep_alive && outgoing != BodyKind::until_close && !worker_.draining &&
-                    upload_ != Upload::running && x_.body.done();
+    x_.keep_alive =
+        x_.keep_alive && outgoing != BodyKind::until_close && !worker_.draining && body_is_sent();
     x_.head.clear();
     append_answer_head(worker_, x_, outgoing, x_.head);
     std::size_t consumed = head_bytes;
-    for (;;) {
+    for (unsigned portions = 1;; ++portions) {
         const BodyBatch batch =
             x_.answer_body.take(x_.answer_buffer.data().substr(consumed), trailer_bounds());
         if (batch.bad && x_.status == 0) co_return Fault::upstream_broken;
@@ -307,6 +329,7 @@ Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
         consumed = 0;
         if (batch.bad) co_return Fault::answer_cut_off;
         if (batch.done) co_return Fault::none;
+        if (portions % kPortionsATurn == 0) co_await sleeper_.step_aside();
         if (batch.count == BodyBatch::kPiecesMax) continue;  // there may be more in the buffer
         const Fault fault = co_await more_of_answer();
         if (fault != Fault::none) co_return fault;
@@ -338,6 +361,8 @@ Task<Fault> Forwarding::more_of_answer() {
                 co_return Fault::none;
             case Read::end:
                 co_return x_.answer_body.end_of_input() ? Fault::none : Fault::answer_cut_off;
+            case Read::broken:  // a reset ends no body, not even one that only the end delimits
+                co_return Fault::answer_cut_off;
             case Read::nothing:
                 break;
         }
@@ -356,13 +381,15 @@ Task<> Forwarding::upload(Forwarding& self) {
 
 Task<Fault> Forwarding::upload_body() {
     BodyBatch batch = upload_batch_;
-    for (;;) {
+    for (unsigned portions = 1;; ++portions) {
         const IoStatus status = co_await x_.upload_outbox.flush_all(
             *lease_.connection, x_.upload_sleeper, pool_.settings().response_timeout);
+        // Sent or lost: the client's next request begins behind it.
+        client_.drop_body(batch);
         // It may have answered all the same, and then it is the answer that counts.
         if (status != IoStatus::ok) co_return Fault::upstream_broken;
-        client_.drop_body(batch);
         if (x_.body.done()) co_return Fault::none;
+        if (portions % kPortionsATurn == 0) co_await x_.upload_sleeper.step_aside();
         for (;;) {
             Fault fault = Fault::none;
             batch = take_body(fault);
@@ -373,12 +400,7 @@ Task<Fault> Forwarding::upload_body() {
             if (fault != Fault::none) co_return fault;
         }
         x_.upload_head.clear();
-        x_.upload_tail.clear();
-        http::append_batch_prefix(x_.framing.body, batch, x_.upload_head);
-        http::append_batch_suffix(x_.framing.body, batch, x_.body.trailers(), x_.upload_tail);
-        x_.upload_outbox.add(x_.upload_head);
-        for (const std::string_view piece : batch.view()) x_.upload_outbox.add(piece);
-        x_.upload_outbox.add(x_.upload_tail);
+        fill_upload_outbox(batch);
     }
 }
 
@@ -392,8 +414,8 @@ Task<Fault> Forwarding::more_of_body() {
             if (status == IoStatus::ok) co_return Fault::none;
             if (status == IoStatus::failed && client_.body_is_stuck()) co_return Fault::bad_body;
             if (status != IoStatus::would_block) co_return Fault::client_left;
-            connection.watch_read(&x_.upload_sleeper.wakeup());
         }
+        connection.watch_read(&x_.upload_sleeper.wakeup());
         if (x_.upload_sleeper.expired()) co_return Fault::body_timeout;
         co_await x_.upload_sleeper.sleep();
     }
@@ -411,7 +433,7 @@ void Forwarding::finish() {
     // Bytes behind the answer were not asked for, and a body cut short leaves the connection
     // somewhere inside it.
     const bool clean = x_.answer_framing.keep_alive && x_.answer_buffer.empty() &&
-                       (upload_ == Upload::none || upload_ == Upload::done) && x_.body.done();
+                       !may_hold_more_ && body_is_sent();
     if (clean) {
         pool_.give_back(lease_);
     } else {

@@ -30,10 +30,24 @@ void append_field(std::string_view name, std::uint64_t value, std::string& out) 
     out.append("\r\n");
 }
 
-// A field that could pass for one that says who is asking, from a peer we do not believe.
-bool is_forged(const WorkerContext& worker, const Http1Client& client, std::string_view name) {
-    return !client.peer().trusted &&
-           identity::is_identity_field(name, worker.config->user, worker.config->client_ip);
+bool could_name_a_client(const WorkerContext& worker, std::string_view name) {
+    return identity::is_identity_field(name, worker.config->user, worker.config->client_ip);
+}
+
+// A field that could pass for one that says who is asking, but is not believed: anybody's but a
+// trusted peer's, and of a trusted peer's those that say it twice or in another spelling. The peer
+// may have added its own to what its client sent.
+bool is_forged(const WorkerContext& worker, const Http1Client& client, const http::Fields& fields,
+               const Field& field) {
+    if (!could_name_a_client(worker, field.name)) return false;
+    if (!client.peer().trusted) return true;
+    const config::Config& config = *worker.config;
+    const bool spelled_so =
+        http::equal_ignoring_case(field.name, config.client_ip.single_field) ||
+        std::any_of(config.user.begin(), config.user.end(), [&](const identity::UserHeader& user) {
+            return http::equal_ignoring_case(field.name, user.name);
+        });
+    return !spelled_so || http::single_value(fields, field.name).empty();
 }
 
 bool goes_to_upstream(const WorkerContext& worker, const Http1Client& client,
@@ -45,7 +59,7 @@ bool goes_to_upstream(const WorkerContext& worker, const Http1Client& client,
     if (field.id != FieldName::other) return !http::is_forwarding_field(field);
     return !http::is_forwarding_field(field) && !http::looks_like_framing(field.name) &&
            !http::equal_as_variable(field.name, "x-request-id") &&
-           !is_forged(worker, client, field.name);
+           !is_forged(worker, client, fields, field);
 }
 
 bool had_content_length(const http::Fields& fields) {
@@ -282,7 +296,8 @@ void append_interim_head(const http::ResponseHead& head, std::string& out) {
     out += "\r\n";
 }
 
-void append_fault_answer(const WorkerContext& worker, const Exchange& exchange, std::string& out) {
+std::size_t append_fault_answer(const WorkerContext& worker, const Exchange& exchange,
+                                std::string& out) {
     const FaultAnswer answer = exchange.fault == Fault::limited ? limited_answer(worker, exchange)
                                                                 : plain_answer(exchange);
     append_status_line(answer.status, http::status_title(answer.status), out);
@@ -295,13 +310,15 @@ void append_fault_answer(const WorkerContext& worker, const Exchange& exchange, 
     append_limit_fields(worker.config->response, exchange, out);
     append_connection(exchange, out);
     out += "\r\n";
-    if (exchange.request.method != "HEAD") out += answer.body;
+    if (exchange.request.method == "HEAD") return 0;
+    out += answer.body;
+    return answer.body.size();
 }
 
-void filter_request_trailers(const WorkerContext& worker, const Http1Client& client,
-                             http::Fields& trailers) {
+void filter_request_trailers(const WorkerContext& worker, http::Fields& trailers) {
+    // Nobody is identified by a trailer, so none that says who is asking is believed.
     std::erase_if(trailers, [&](const Field& field) {
-        return http::is_forwarding_field(field) || is_forged(worker, client, field.name) ||
+        return http::is_forwarding_field(field) || could_name_a_client(worker, field.name) ||
                http::equal_as_variable(field.name, "x-request-id");
     });
 }

@@ -1,6 +1,7 @@
 // Heads as Tidegate writes them: parsed, filtered, written anew; raw bytes are never relayed. Pure.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "proxy/exchange.hpp"
@@ -20,11 +21,12 @@ void append_answer_head(const WorkerContext& worker, const Exchange& exchange, h
 // An interim answer (1xx), passed on.
 void append_interim_head(const http::ResponseHead& head, std::string& out);
 
-// An answer made here for exchange.fault, with its body if the request may have one.
-void append_fault_answer(const WorkerContext& worker, const Exchange& exchange, std::string& out);
+// An answer made here for exchange.fault, with its body if the request may have one. Returns the
+// size of the body.
+std::size_t append_fault_answer(const WorkerContext& worker, const Exchange& exchange,
+                                std::string& out);
 
 // Strikes out of a request's trailers what must not reach an upstream.
-void filter_request_trailers(const WorkerContext& worker, const Http1Client& client,
-                             http::Fields& trailers);
+void filter_request_trailers(const WorkerContext& worker, http::Fields& trailers);
 
 }  // namespace tidegate::proxy

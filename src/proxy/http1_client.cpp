@@ -31,7 +31,7 @@ Http1Client::Http1Client(ConnectionPtr connection, BufferPool& buffers, identity
     : connection_(std::move(connection)),
       buffer_(buffers),
       body_buffer_(buffers),
-      peer_(std::move(peer)),
+      peer_(peer),
       local_port_(local_port) {}
 
 Http1Client::Head Http1Client::read_head(Exchange& exchange, const http::HeadBounds& bounds) {
@@ -88,8 +88,9 @@ IoStatus Http1Client::read_body(Exchange& exchange) {
     if (used < buffer_.size()) {
         // The beginning of something that goes on: it has to be in one piece with the rest.
         const std::string_view rest = buffer_.data().substr(used);
-        if (rest.size() > BufferPool::kLarge) return IoStatus::failed;
-        std::memcpy(body_buffer_.space(BufferPool::kLarge).data(), rest.data(), rest.size());
+        const std::span<char> room = body_buffer_.space(BufferPool::kLarge);
+        if (rest.size() > room.size()) return IoStatus::failed;
+        std::memcpy(room.data(), rest.data(), rest.size());
         body_buffer_.commit(rest.size());
         body_bytes_ += static_cast<std::uint32_t>(rest.size());
     }
@@ -107,11 +108,13 @@ IoStatus Http1Client::read_body(Exchange& exchange) {
 }
 
 IoStatus Http1Client::read_ahead() {
-    const std::span<char> space = buffer_.space();
-    // No room to look: pipelined requests fill it, so somebody is there.
-    if (space.empty() || !body_buffer_.empty()) return IoStatus::would_block;
-    const IoResult read = connection_->read_some(space);
-    if (read.status == IoStatus::ok) buffer_.commit(read.bytes);
+    // A head that fills its buffer to the last byte leaves no room behind it.
+    const bool full = buffer_.space().empty();
+    // Pipelined requests fill what there is: somebody is there.
+    if (has_read_ahead() && (full || !body_buffer_.empty())) return IoStatus::would_block;
+    Buffer& into = full ? body_buffer_ : buffer_;
+    const IoResult read = connection_->read_some(into.space(BufferPool::kLarge));
+    if (read.status == IoStatus::ok) into.commit(read.bytes);
     return read.status;
 }
 

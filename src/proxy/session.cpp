@@ -14,10 +14,12 @@ using http::BodyBatch;
 using std::chrono::milliseconds;
 
 // A refused request's body up to this size is read over, so that the connection can go on.
-constexpr std::uint64_t kDiscardedMax = 64 * 1024;
+constexpr std::uint64_t kDiscardedMax = 65'536;
 // How long, and how much, a client may still send to a connection that is being closed.
 constexpr milliseconds kLinger{2'000};
-constexpr std::size_t kLingerBytesMax = 1024 * 1024;
+constexpr std::size_t kLingerBytesMax = 1'048'576;
+// Requests that are here already are served without waiting; after so many, others get their turn.
+constexpr int kRequestsATurn = 32;
 // While we drain, what was accepted last has its request on the way; anything else is just idle.
 constexpr milliseconds kFreshPatience{500};
 
@@ -26,7 +28,7 @@ constexpr milliseconds kFreshPatience{500};
 Session::Session(WorkerContext& worker, ConnectionPtr connection, identity::Peer peer,
                  std::uint16_t local_port)
     : worker_(worker),
-      client_(std::move(connection), worker.buffers, std::move(peer), local_port),
+      client_(std::move(connection), worker.buffers, peer, local_port),
       sleeper_(worker.executor, worker.deadlines) {
     worker_.metrics.client_connected();
 }
@@ -38,8 +40,14 @@ Session::~Session() {
 
 Task<> Session::run(std::unique_ptr<Session> self) {
     Next next = Next::request;
+    int in_a_row = 0;
     while (next == Next::request) {
-        if (!self->client_.has_input()) co_await self->await_input();
+        if (!self->client_.has_input()) {
+            co_await self->await_input();
+            in_a_row = 0;
+        } else if (++in_a_row % kRequestsATurn == 0) {
+            co_await self->sleeper_.step_aside();
+        }
         const bool silent = !self->client_.has_input() && !self->client_.connection().readable();
         if (self->aborted_ || silent) co_return;
         self->begin_exchange();
@@ -168,7 +176,7 @@ Task<> Session::reply() {
                                                         exchange.body.left() <= kDiscardedMax);
     exchange.keep_alive = exchange.keep_alive && !fault.close && body_is_small && !worker_.draining;
     exchange.head.clear();
-    append_fault_answer(worker_, exchange, exchange.head);
+    const std::size_t body_bytes = append_fault_answer(worker_, exchange, exchange.head);
     exchange.outbox.clear();
     exchange.outbox.add(exchange.head);
     IoStatus status = exchange.outbox.flush(client_.connection());
@@ -176,7 +184,11 @@ Task<> Session::reply() {
         status = co_await exchange.outbox.flush_all(client_.connection(), sleeper_,
                                                     worker_.config->timeouts.client_write);
     }
-    if (status != IoStatus::ok) exchange.keep_alive = false;
+    if (status == IoStatus::ok) {
+        exchange.bytes_sent = body_bytes;
+    } else {
+        exchange.keep_alive = false;
+    }
 }
 
 // Reads over the rest of a refused request's body. False when it does not come to its end.

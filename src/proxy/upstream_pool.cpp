@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
 #include <utility>
 
 #include <boost/asio/ip/tcp.hpp>
 
+#include "base/name_lookup.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::proxy {
@@ -21,6 +23,8 @@ using telemetry::log;
 constexpr std::chrono::seconds kShunned{1};
 // How soon a name that has never been resolved is looked up again.
 constexpr config::milliseconds kUnresolved{1'000};
+// How often a look-up that is under way is asked whether it is done.
+constexpr config::milliseconds kLookupPause{10};
 
 SteadyTime now() {
     return std::chrono::steady_clock::now();
@@ -113,7 +117,9 @@ UpstreamLease UpstreamPool::take_idle(UpstreamServer& server) {
 
 Task<UpstreamPool::ConnectFault> UpstreamPool::connect(UpstreamServer& server, Sleeper& sleeper,
                                                        UpstreamLease& lease) {
-    if (connections_ >= connections_max_) co_return ConnectFault::exhausted;
+    if (connections_ >= connections_max_ && !forget_oldest_idle()) {
+        co_return ConnectFault::exhausted;
+    }
     if (server.endpoints_.empty()) co_return ConnectFault::unreachable;
     const auto endpoint = server.endpoints_[server.next_endpoint_++ % server.endpoints_.size()];
     StreamSocket socket(executor_);
@@ -133,25 +139,32 @@ Task<UpstreamPool::ConnectFault> UpstreamPool::connect(UpstreamServer& server, S
     }
     if (error == 0) {
         server.shunned_until_ = {};
+        if (std::exchange(server.down_, false)) {
+            log(Level::info, "upstream {}: {} is back", settings_.name, server.address_);
+        }
         lease = {&server, std::move(connection), false};
         co_return ConnectFault::none;
     }
     server.shunned_until_ = now() + kShunned;
     metrics_.count_upstream_failure(index_);
-    log(Level::warn, "upstream {}: cannot connect to {}: {}", settings_.name, server.address_,
-        error_code(error, boost::system::system_category()).message());
+    if (!std::exchange(server.down_, true)) {
+        log(Level::warn, "upstream {}: cannot connect to {}: {}", settings_.name, server.address_,
+            error_code(error, boost::system::system_category()).message());
+    }
     forget(connection);
     co_return ConnectFault::unreachable;
 }
 
 void UpstreamPool::give_back(UpstreamLease& lease) {
-    UpstreamServer& server = *lease.server;
-    if (server.idle_.size() >= idle_max_ || stopped_) {
+    const std::size_t idle = std::accumulate(
+        servers_.begin(), servers_.end(), std::size_t{0},
+        [](std::size_t sum, const UpstreamServer& server) { return sum + server.idle_.size(); });
+    if (idle >= idle_max_ || stopped_) {
         throw_away(lease);
         return;
     }
     lease.connection->watch_read(nullptr);
-    server.idle_.push_back({std::move(lease.connection), now()});
+    lease.server->idle_.push_back({std::move(lease.connection), now()});
     lease = {};
 }
 
@@ -175,7 +188,7 @@ Task<> UpstreamPool::resolve_names() {
     while (!stopped_) {
         bool all_known = true;
         for (UpstreamServer& server : servers_) {
-            if (server.named_) co_await resolve(server);
+            if (server.named_ && !stopped_) co_await resolve(server);
             all_known = all_known && !server.endpoints_.empty();
         }
         if (stopped_) break;
@@ -197,16 +210,33 @@ void UpstreamPool::stop() {
 // What was known before stays when a look-up fails.
 Task<> UpstreamPool::resolve(UpstreamServer& server) {
     const config::Address& address = server.settings_->address;
-    asio::ip::basic_resolver<asio::ip::tcp, Executor> resolver(executor_);
-    const auto [ec, results] =
-        co_await resolver.async_resolve(address.host, std::to_string(address.port), as_values);
-    if (ec || results.empty()) {
+    const NameLookup lookup(address.host, address.port);
+    while (!lookup.done()) {
+        resolve_timer_.expires_after(kLookupPause);
+        co_await resolve_timer_.async_wait(as_values);
+        if (stopped_) co_return;
+    }
+    if (lookup.endpoints().empty()) {
         log(Level::warn, "upstream {}: cannot resolve {}: {}", settings_.name, address.host,
-            ec.message());
+            lookup.error());
         co_return;
     }
-    server.endpoints_.clear();
-    for (const auto& entry : results) server.endpoints_.push_back(entry.endpoint());
+    server.endpoints_ = lookup.endpoints();
+}
+
+// Idle connections to one server must not keep those to another from being made.
+bool UpstreamPool::forget_oldest_idle() {
+    UpstreamServer* oldest = nullptr;
+    for (UpstreamServer& server : servers_) {
+        if (server.idle_.empty()) continue;
+        if (oldest == nullptr || server.idle_.front().since < oldest->idle_.front().since) {
+            oldest = &server;
+        }
+    }
+    if (oldest == nullptr) return false;
+    forget(oldest->idle_.front().connection);
+    oldest->idle_.erase(oldest->idle_.begin());
+    return true;
 }
 
 void UpstreamPool::forget(const ConnectionPtr& connection) {

@@ -40,6 +40,7 @@ class UpstreamServer {
     std::vector<Idle> idle_;  // the last one used last: it is the least likely to be stale
     std::int64_t turn_ = 0;   // smooth weighted round robin
     SteadyTime shunned_until_{};
+    bool down_ = false;  // the last connection was not made: that is logged once, not each time
 };
 
 // A connection for one request. Given back or thrown away, never dropped.
@@ -85,6 +86,7 @@ class UpstreamPool {
   private:
     Task<> resolve(UpstreamServer& server);
     void forget(const ConnectionPtr& connection);
+    bool forget_oldest_idle();
 
     Executor executor_;
     const config::Upstream& settings_;

@@ -6,10 +6,10 @@ Blocks fenced as ```console test are run, in order, in one shell in the root of 
     $ command                 a command; a line that ends with a backslash goes on in the next
     expected output           what it must print; `...` stands for anything within a line, and
     ...                       alone on a line for any number of lines
-    $ command &               runs on until the document ends or `kill %1`; the output that is
+    $ command &               runs on until the document ends or `kill %1; wait`; the output that is
     expected output           expected of it is waited for, and must come in this order
 
-Standard error counts as output. A command's exit code is not looked at: its output tells.
+What bash says of jobs that ended is left out. Standard error counts as output. A command's exit code is not looked at: its output tells.
 """
 
 import os
@@ -22,6 +22,9 @@ import time
 
 COMMAND_SECONDS = 600  # the first command may build the program
 MARK = "--end-of-command--"
+# `[1]+  Terminated   { ... }`: it may come in the middle of any later command.
+JOB_NOTICE = re.compile(
+    r"^\[\d+\][-+]? +(Done|Exit \d+|Terminated|Killed|Interrupt|Hangup)\b.*\n", re.MULTILINE)
 
 
 def blocks(text):
@@ -92,7 +95,10 @@ class Shell:
     def start(self, command):
         output = os.path.join(self.folder, f"background-{len(self.background)}")
         open(output, "w", encoding="utf-8").close()  # it may be read before the command runs
-        group = self._tell(f"{{ {command}\n}} >'{output}' 2>&1 </dev/null &\n", "$!")
+        # The trap lets a job that is ended go on until what it runs has ended too, so that `wait`
+        # means something.
+        group = self._tell(
+            f"{{ trap : TERM INT; {command}\n}} >'{output}' 2>&1 </dev/null &\n", "$!")
         self.background.append(int(group))
         return output
 
@@ -148,6 +154,7 @@ def check(shell, command, expected):
     said = shell.run(command).replace("\r\n", "\n")
     if said and not said.endswith("\n"):
         said += "\n"
+    said = JOB_NOTICE.sub("", said)
     return None if wanted.fullmatch(said) else said
 
 

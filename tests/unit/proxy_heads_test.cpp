@@ -1,0 +1,298 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "unit/proxy_world.hpp"
+
+using namespace tidegate;
+using namespace tidegate::proxy;
+using http::BodyKind;
+
+namespace {
+
+const std::string kUpstream = "upstream: http://127.0.0.1:3000\n";
+const std::string kTrusting =
+    "identity: {client_ip: {trusted_proxies: [203.0.113.0/24]},"
+    " user: [{header: {name: x-user-id, from: trusted_proxies}}]}\n";
+
+std::string forwarded(const std::string& fields, bool trusted = false,
+                      const std::string& yaml = kUpstream + kTrusting) {
+    World world(yaml);
+    return Request(world, get(fields), trusted).forwarded();
+}
+
+// The head of an answer as the client of a request gets it.
+struct Answered {
+    explicit Answered(const std::string& head, const std::string& request = get(),
+                      const std::string& yaml = kUpstream)
+        : world(yaml), asked(world, request), bytes(head) {
+        REQUIRE(asked.walk() == Fault::none);
+        REQUIRE(http::parse_response_head(bytes, {}, asked.exchange.answer) ==
+                http::HeadFault::none);
+        REQUIRE(http::response_framing(asked.exchange.answer,
+                                       asked.exchange.request.method == "HEAD",
+                                       asked.exchange.answer_framing) == http::FramingFault::none);
+    }
+    std::string relayed() {
+        std::string out;
+        append_answer_head(
+            world.worker, asked.exchange,
+            Http1Client::outgoing(asked.exchange, asked.exchange.answer_framing.body), out);
+        return out;
+    }
+
+    World world;
+    Request asked;
+    std::string bytes;
+};
+
+std::string trailers_left(const std::string& lines, const std::string& yaml) {
+    const World world(yaml);
+    const std::string bytes = lines + "\r\n";
+    http::Fields fields;
+    REQUIRE(http::parse_fields(bytes, 100, fields) == http::HeadFault::none);
+    filter_request_trailers(world.worker, fields);
+    std::string names;
+    for (const auto& field : fields) names += std::string(field.name) + " ";
+    return names;
+}
+
+}  // namespace
+
+TEST_CASE("heads: a request goes on with its fields in their order, case and number") {
+    const auto out = forwarded("X-B: 1\r\nx-a: 2\r\nX-B: 3\r\nCookie: a=b\r\n");
+    CHECK(
+        out.starts_with("GET / HTTP/1.1\r\nHost: api.example\r\n"
+                        "X-B: 1\r\nx-a: 2\r\nX-B: 3\r\nCookie: a=b\r\n"));
+    CHECK(out.ends_with("\r\n\r\n"));
+}
+
+TEST_CASE("heads: what is for one hop goes no further, nor what Connection names") {
+    const auto out = forwarded(
+        "Connection: keep-alive, X-Secret\r\nKeep-Alive: 5\r\nX-Secret: s\r\nTE: trailers\r\n"
+        "Upgrade: h2c\r\nProxy-Connection: x\r\nProxy-Authorization: y\r\nX-Open: o\r\n");
+    for (const std::string name :
+         {"Connection", "Keep-Alive", "X-Secret", "TE:", "Upgrade", "Proxy-"}) {
+        CAPTURE(name);
+        CHECK_FALSE(has(out, name));
+    }
+    CHECK(has(out, "X-Open: o\r\n"));
+}
+
+TEST_CASE("heads: Connection cannot take away what we add") {
+    const auto out = forwarded(
+        "Connection: Host, X-Forwarded-For, X-Request-Id, Content-Length\r\nContent-Length: 4\r\n");
+    CHECK(has(out, "Host: api.example\r\n"));
+    CHECK(has(out, "X-Forwarded-For: 203.0.113.7\r\n"));
+    CHECK(has(out, "X-Request-Id: made-here\r\n"));
+    CHECK(has(out, "Content-Length: 4\r\n"));
+}
+
+TEST_CASE("heads: a body is framed as it came, look-alikes of its length stay behind") {
+    const auto length = forwarded("Content_Length: 9\r\nContent-Length: 0004\r\n");
+    CHECK(has(length, "\r\nContent-Length: 4\r\n"));
+    CHECK_FALSE(has(length, "Content_Length"));
+    const auto chunked = forwarded("Transfer_Encoding: x\r\ntransfer-encoding: CHUNKED\r\n");
+    CHECK(has(chunked, "\r\nTransfer-Encoding: chunked\r\n"));
+    CHECK_FALSE(has(chunked, "Content-Length"));
+    CHECK_FALSE(has(chunked, "Transfer_Encoding"));
+    CHECK(has(forwarded("Content-Length: 0\r\n"), "\r\nContent-Length: 0\r\n"));
+    CHECK_FALSE(has(forwarded(""), "Content-Length"));
+}
+
+TEST_CASE("heads: an expectation goes on only where there is a body to wait for") {
+    CHECK(has(forwarded("Expect: 100-continue\r\nContent-Length: 1\r\n"), "Expect: 100-continue"));
+    CHECK_FALSE(has(forwarded("Expect: 100-continue\r\n"), "Expect"));
+}
+
+TEST_CASE("heads: a stranger's words about who is asking stay behind, in any spelling") {
+    const auto out = forwarded(
+        "X-User-Id: a\r\nx_user_id: b\r\nX-USER_ID: c\r\nX-Request-Id: d\r\nX_Request_Id: e\r\n"
+        "X-Forwarded-For: 1.2.3.4\r\nX_Forwarded_For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n"
+        "X-Real-IP: 1.2.3.4\r\nX_Real_IP: 1.2.3.4\r\nX-Forwarded-Prefix: /x\r\nX-Users: f\r\n");
+    CHECK_FALSE(has(out, "1.2.3.4"));
+    CHECK_FALSE(has(out, "/x\r\n"));
+    for (const std::string value : {": a\r", ": b\r", ": c\r", ": d\r", ": e\r"}) {
+        CAPTURE(value);
+        CHECK_FALSE(has(out, value));
+    }
+    CHECK(has(out, "X-Users: f\r\n"));
+    CHECK(has(out, "X-Request-Id: made-here\r\n"));
+}
+
+TEST_CASE("heads: of a trusted peer only the field that is believed goes on") {
+    const auto one = forwarded("X-User-Id: alice\r\nX_User_Id: admin\r\n", true);
+    CHECK(has(one, "X-User-Id: alice\r\n"));
+    CHECK_FALSE(has(one, "admin"));
+    const auto two = forwarded("X-User-Id: admin\r\nX-User-Id: alice\r\n", true);
+    CHECK_FALSE(has(two, "admin"));
+    CHECK_FALSE(has(two, "alice"));
+}
+
+TEST_CASE("heads: the same holds for the field that names the client's address") {
+    const std::string yaml =
+        kUpstream +
+        "identity: {client_ip: {trusted_proxies: [203.0.113.0/24], header: cf-connecting-ip}}\n";
+    const std::string both = "CF-Connecting-IP: 198.51.100.1\r\nCF_Connecting_IP: 198.51.100.2\r\n";
+    const auto trusted = forwarded(both, true, yaml);
+    CHECK(has(trusted, "CF-Connecting-IP: 198.51.100.1\r\n"));
+    CHECK_FALSE(has(trusted, "198.51.100.2"));
+    CHECK_FALSE(has(forwarded(both, false, yaml), "198.51.100"));
+}
+
+TEST_CASE("heads: Host is the client's, or the server's own where the configuration says so") {
+    CHECK(has(forwarded(""), "Host: api.example\r\n"));
+    CHECK(has(forwarded("", false, kUpstream + "forwarding: {host: upstream}\n"),
+              "Host: 127.0.0.1:3000\r\n"));
+    World world(kUpstream);
+    CHECK(has(Request(world, "GET / HTTP/1.0\r\n\r\n").forwarded(), "Host: 127.0.0.1:3000\r\n"));
+    CHECK(has(Request(world, "GET http://b.example/x?y HTTP/1.1\r\nHost: a\r\n\r\n").forwarded(),
+              "GET /x?y HTTP/1.1\r\nHost: b.example\r\n"));
+}
+
+TEST_CASE("heads: OPTIONS of a whole server is asked of the whole server") {
+    World world(kUpstream);
+    CHECK(Request(world, "OPTIONS http://a HTTP/1.1\r\nHost: a\r\n\r\n")
+              .forwarded()
+              .starts_with("OPTIONS * HTTP/1.1\r\n"));
+    CHECK(Request(world, "OPTIONS http://a/ HTTP/1.1\r\nHost: a\r\n\r\n")
+              .forwarded()
+              .starts_with("OPTIONS / HTTP/1.1\r\n"));
+    CHECK(Request(world, "GET http://a HTTP/1.1\r\nHost: a\r\n\r\n")
+              .forwarded()
+              .starts_with("GET / HTTP/1.1\r\n"));
+}
+
+TEST_CASE("heads: trailers may not say who is asking, whoever sends them") {
+    CHECK(trailers_left("X-User-Id: a\r\nX_User_Id: a\r\nX-Forwarded-For: 1.1.1.1\r\n"
+                        "X-Request-Id: r\r\nX-Checksum: c\r\n",
+                        kUpstream + kTrusting) == "X-Checksum ");
+}
+
+TEST_CASE("heads: an answer goes on as it came, without what is for one hop") {
+    Answered answered(
+        "HTTP/1.1 201 Made It\r\nConnection: X-Hop\r\nX-Hop: h\r\nSet-Cookie: a\r\nSet-Cookie: "
+        "b\r\n"
+        "Content_Length: 9\r\nContent-Length: 3\r\n\r\n");
+    const auto out = answered.relayed();
+    CHECK(out.starts_with("HTTP/1.1 201 Made It\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n"));
+    CHECK(has(out, "Content-Length: 3\r\n"));
+    CHECK_FALSE(has(out, "X-Hop"));
+    CHECK_FALSE(has(out, "Content_Length"));
+}
+
+TEST_CASE("heads: an answer without a length is chunked, but not for HTTP/1.0") {
+    const std::string open = "HTTP/1.1 200 OK\r\n\r\n";
+    CHECK(has(Answered(open).relayed(), "Transfer-Encoding: chunked\r\n"));
+    CHECK_FALSE(has(Answered(open, "GET / HTTP/1.0\r\n\r\n").relayed(), "Transfer-Encoding"));
+}
+
+TEST_CASE("heads: an answer to HEAD keeps its length, 204 has none") {
+    const std::string head = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n";
+    CHECK(has(Answered("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", head).relayed(),
+              "Content-Length: 7\r\n"));
+    CHECK_FALSE(has(Answered("HTTP/1.1 200 OK\r\n\r\n", head).relayed(), "Content-Length"));
+    CHECK(has(Answered("HTTP/1.1 304 No\r\nContent-Length: 7\r\n\r\n").relayed(),
+              "Content-Length: 7\r\n"));
+    CHECK_FALSE(
+        has(Answered("HTTP/1.1 204 No\r\nContent-Length: 7\r\n\r\n").relayed(), "Content-Length"));
+}
+
+TEST_CASE("heads: whether the connection goes on is said where the version leaves it open") {
+    const std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    Answered eleven(answer);
+    CHECK_FALSE(has(eleven.relayed(), "Connection"));
+    eleven.asked.exchange.keep_alive = false;
+    CHECK(has(eleven.relayed(), "Connection: close\r\n"));
+    Answered ten(answer, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    CHECK(has(ten.relayed(), "Connection: keep-alive\r\n"));
+}
+
+TEST_CASE("heads: our word about limits takes the place of the upstream's") {
+    const std::string answer =
+        "HTTP/1.1 200 OK\r\nRateLimit: theirs\r\nRateLimit-Policy: theirs\r\n"
+        "RateLimit-Remaining: theirs\r\nX-RateLimit-Limit: theirs\r\nContent-Length: 0\r\n\r\n";
+    Answered limited(answer, get(), kUpstream + "limits: [10/s]\n");
+    limited.asked.exchange.ratelimit = {{"default-1s", 10, 1, 7, 1}};
+    const auto out = limited.relayed();
+    CHECK(has(out, "RateLimit-Policy: \"default-1s\";q=10;w=1\r\n"));
+    CHECK(has(out, "RateLimit: \"default-1s\";r=7;t=1\r\n"));
+    CHECK_FALSE(has(out, "RateLimit: theirs"));
+    CHECK_FALSE(has(out, "RateLimit-Remaining"));
+    CHECK(has(out, "X-RateLimit-Limit: theirs\r\n"));  // those are not ours here
+    CHECK(has(Answered(answer).relayed(), "RateLimit: theirs\r\n"));
+}
+
+TEST_CASE("heads: an interim answer goes on without anything that would frame or name a hop") {
+    const std::string bytes =
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 5\r\nConnection: X-Hop\r\n"
+        "X-Hop: h\r\n\r\n";
+    http::ResponseHead head;
+    REQUIRE(http::parse_response_head(bytes, {}, head) == http::HeadFault::none);
+    std::string out;
+    append_interim_head(head, out);
+    CHECK(out == "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+}
+
+TEST_CASE("heads: an answer made here has a body of the length it says, and tells its size") {
+    World world(kUpstream);
+    Request request(world, get());
+    request.exchange.fault = Fault::upstream_timeout;
+    std::string out;
+    const std::size_t size = append_fault_answer(world.worker, request.exchange, out);
+    const std::size_t body = out.find("\r\n\r\n") + 4;
+    CHECK(out.starts_with("HTTP/1.1 504 Gateway Timeout\r\n"));
+    CHECK(has(out, "Content-Type: application/problem+json\r\n"));
+    CHECK(has(out, "X-Request-Id: made-here\r\n"));
+    CHECK(out.size() - body == size);
+    CHECK(size > 0);
+    CHECK(has(out, "Content-Length: " + std::to_string(size) + "\r\n"));
+}
+
+TEST_CASE("heads: an answer made here to HEAD has a length but no body") {
+    World world(kUpstream);
+    Request request(world, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    request.exchange.fault = Fault::no_route;
+    std::string out;
+    CHECK(append_fault_answer(world.worker, request.exchange, out) == 0);
+    CHECK(out.ends_with("\r\n\r\n"));
+    CHECK(has(out, "Content-Length: "));
+}
+
+TEST_CASE("heads: a refusal names the limits that refused, each once, and when to come back") {
+    World world(kUpstream + "limits: [1/h, 2/day]\n");
+    for (int i = 0; i < 2; ++i) {
+        Request request(world, get());
+        REQUIRE(request.walk() == Fault::none);
+        world.limiter.decide(request.exchange.decision, request.exchange.upload_sleeper.wakeup());
+        judge(world.worker, request.exchange);
+        if (i == 0) continue;
+        REQUIRE(request.exchange.fault == Fault::limited);
+        std::string out;
+        append_fault_answer(world.worker, request.exchange, out);
+        CHECK(out.starts_with("HTTP/1.1 429 Too Many Requests\r\n"));
+        CHECK(has(out, "Retry-After: "));
+        CHECK(has(out, R"("violated-policies":["default-1h"])"));
+        CHECK(has(out, "RateLimit: \"default-1h\";r=0"));
+    }
+}
+
+TEST_CASE("heads: the operator's own text is filled in, braces that mean nothing stay") {
+    World world(kUpstream +
+                "limits: [1/h]\nresponse: {status: 503, headers: [], body: {content_type: "
+                "text/plain, text: \"{policy}/{limit} {retry_after} {x} {{limit}\"}}\n");
+    for (int i = 0; i < 2; ++i) {
+        Request request(world, get());
+        REQUIRE(request.walk() == Fault::none);
+        world.limiter.decide(request.exchange.decision, request.exchange.upload_sleeper.wakeup());
+        judge(world.worker, request.exchange);
+        if (i == 0) continue;
+        request.exchange.decision.verdict.retry_after = std::chrono::seconds(7);
+        request.exchange.decision.verdict.limits[0].next_unit = std::chrono::seconds(7);
+        std::string out;
+        append_fault_answer(world.worker, request.exchange, out);
+        CHECK(out.starts_with("HTTP/1.1 503 "));
+        CHECK(has(out, "Content-Type: text/plain\r\n"));
+        CHECK(out.ends_with("\r\n\r\ndefault/default-1h 7 {x} {default-1h"));
+    }
+}

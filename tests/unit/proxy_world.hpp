@@ -1,0 +1,118 @@
+// What a request finds at its worker, made by hand: no socket is open, no time passes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+#include "proxy/exchange.hpp"
+#include "proxy/heads.hpp"
+#include "proxy/http1_client.hpp"
+#include "proxy/street.hpp"
+#include "proxy/worker_context.hpp"
+
+namespace tidegate::proxy {
+
+inline std::shared_ptr<const config::Config> load(const std::string& yaml) {
+    auto loaded = config::load_text(yaml, "test.yaml");
+    for (const auto& error : loaded.errors) FAIL(error.to_string());
+    return loaded.config;
+}
+
+inline telemetry::MetricNames names_of(const config::Config& config) {
+    telemetry::MetricNames names;
+    for (const auto& route : config.routes) names.routes.push_back(route.name);
+    for (const auto& upstream : config.upstreams) names.upstreams.push_back(upstream.name);
+    for (const auto& policy : config.policies) {
+        auto& entry = names.policies.emplace_back();
+        entry.policy = policy->name;
+        for (const auto& limit : policy->limits) entry.limits.push_back(limit.name);
+    }
+    return names;
+}
+
+struct World {
+    explicit World(const std::string& yaml = "upstream: http://127.0.0.1:3000\n")
+        : config(load(yaml)),
+          metrics(names_of(*config), 1, "test"),
+          memory(store::MemoryStore::Options{}),
+          limiter(memory, metrics.shard(0)),
+          worker{.executor = io.get_executor(),
+                 .config = config,
+                 .thread = 0,
+                 .metrics = metrics.shard(0),
+                 .access_log = nullptr,
+                 .limiter = limiter,
+                 .deadlines = wheel,
+                 .buffers = buffers,
+                 .upstreams = {},
+                 .request_ids = {},
+                 .policy_texts = PolicyTexts(*config),
+                 .exchanges = {io.get_executor(), wheel, buffers}} {}
+
+    asio::io_context io{1};
+    std::shared_ptr<const config::Config> config;
+    telemetry::Metrics metrics;
+    store::MemoryStore memory;
+    store::Limiter limiter;
+    DeadlineWheel wheel{SteadyTime{}};
+    BufferPool buffers;
+    WorkerContext worker;
+};
+
+// One request of one client, as far down the street as a test takes it.
+struct Request {
+    Request(World& the_world, std::string head, bool trusted = false,
+            const std::string& peer = "203.0.113.7")
+        : world(the_world),
+          bytes(std::move(head)),
+          client(ConnectionPtr(new Connection(StreamSocket(world.io.get_executor()))),
+                 world.buffers, {*parse_ip(peer), trusted}, 8080),
+          exchange(world.io.get_executor(), world.wheel, world.buffers) {
+        exchange.request_id = "made-here";
+        REQUIRE(http::parse_request_head(bytes, {}, exchange.request) == http::HeadFault::none);
+        check_framing(world.worker, exchange);
+    }
+
+    // Up to the question to the limiter.
+    Fault walk() {
+        if (exchange.fault == Fault::none) match_route(world.worker, exchange);
+        if (exchange.fault == Fault::none) identify(world.worker, client, exchange);
+        if (exchange.fault == Fault::none) list_charges(world.worker, exchange);
+        return exchange.fault;
+    }
+
+    std::string identifiers() const {
+        std::string all;
+        for (const auto& item : exchange.decision.items) {
+            all += item.policy->name + "=" + std::string(item.identifier) + " ";
+        }
+        return all;
+    }
+
+    // As the upstream gets it.
+    std::string forwarded() {
+        REQUIRE(walk() == Fault::none);
+        std::string out;
+        append_request_head(world.worker, client, exchange, "127.0.0.1:3000", out);
+        return out;
+    }
+
+    World& world;
+    std::string bytes;
+    Http1Client client;
+    Exchange exchange;
+};
+
+inline std::string get(const std::string& fields = "") {
+    return "GET / HTTP/1.1\r\nHost: api.example\r\n" + fields + "\r\n";
+}
+
+inline bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace tidegate::proxy
