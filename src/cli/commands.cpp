@@ -103,7 +103,7 @@ int run_proxy(const Arguments& arguments) {
         echo.emplace(echo_address(kEchoAddress));
         fmt::print(stderr, "  echo upstream on {}\n", echo->address().to_string());
     }
-    if (!chosen.loaded.config->listen.empty()) {
+    if (chosen.quickstart) {
         fmt::print(stderr, "  try: {}\n", curl_line(chosen.loaded.config->listen.front().address));
     }
     return app::run(chosen.loaded.config);

@@ -62,6 +62,11 @@ struct EchoServer::Impl {
                 continue;
             }
             if (connections == kConnectionsMax) continue;
+            // A body in portions must not wait for the acknowledgement of the last one.
+            if (!listener.address().is_unix()) {
+                error_code ignored;
+                socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+            }
             asio::co_spawn(io.get_executor(),
                            serve_seated(Seat(connections),
                                         std::make_shared<admin::TimedSocket>(std::move(socket))),

@@ -132,6 +132,7 @@ Task<Fault> Forwarding::run() {
 Task<Fault> Forwarding::connect(UpstreamServer& server) {
     UpstreamServer* tried = &server;
     for (int retries = pool_.settings().retries;; --retries) {
+        x_.upstream_address = tried->address();
         switch (co_await pool_.connect(*tried, sleeper_, lease_)) {
             case UpstreamPool::ConnectFault::none:
                 co_return Fault::none;
@@ -140,7 +141,7 @@ Task<Fault> Forwarding::connect(UpstreamServer& server) {
             case UpstreamPool::ConnectFault::unreachable:
                 break;
         }
-        if (retries <= 0) co_return Fault::upstream_unreachable;
+        if (retries <= 0 || !pool_.has_another_way(*tried)) co_return Fault::upstream_unreachable;
         tried = &pool_.next_server(tried);
     }
 }

@@ -185,6 +185,7 @@ FaultAnswer plain_answer(const Exchange& exchange) {
         problem.retry_after_seconds = 1;
     }
     http::append_problem(problem, answer.body);
+    answer.body += '\n';  // a terminal's prompt begins on a line of its own
     return answer;
 }
 
@@ -208,6 +209,7 @@ FaultAnswer limited_answer(const WorkerContext& worker, const Exchange& exchange
     problem.violated_policies = limits.labels;
     if (answer.retry_after > 0) problem.retry_after_seconds = answer.retry_after;
     http::append_problem(problem, answer.body);
+    answer.body += '\n';  // a terminal's prompt begins on a line of its own
     if (!response.retry_after_field) answer.retry_after = 0;
     return answer;
 }

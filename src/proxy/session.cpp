@@ -95,6 +95,7 @@ void Session::begin_exchange() {
     exchange_->began_at = std::chrono::system_clock::now();
     exchange_->began = std::chrono::steady_clock::now();
     worker_.request_ids.next(exchange_->request_id);
+    exchange_->client = client_.peer().address;  // until identify() knows better
 }
 
 void Session::end_exchange() {

@@ -64,6 +64,12 @@ class UpstreamPool {
     // `other_than`, if there is any other.
     UpstreamServer& next_server(const UpstreamServer* other_than = nullptr);
 
+    // Whether a request that could not reach `server` has anything else to try: another server, or
+    // another address of this one.
+    bool has_another_way(const UpstreamServer& server) const {
+        return servers_.size() > 1 || server.endpoints_.size() > 1;
+    }
+
     // An idle connection that has stayed silent, or an empty lease.
     UpstreamLease take_idle(UpstreamServer& server);
 

@@ -38,6 +38,11 @@ std::string resp(std::initializer_list<std::string_view> arguments) {
     return text;
 }
 
+// To a long command the server does not say NOAUTH: it cuts it off with a riddle.
+bool wants_password(std::string_view error) {
+    return error.starts_with("NOAUTH") || error.find("unauthenticated") != std::string_view::npos;
+}
+
 // Answers that will be different in a moment: the server is there and not ready.
 bool is_passing(std::string_view error) {
     return error.starts_with("LOADING") || error.starts_with("BUSY") ||
@@ -225,7 +230,7 @@ void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
     ++first_ticket_;
     // What comes too late does not show that Redis is well.
     if (pending.request == nullptr) return;
-    failures_in_a_row_ = 0;
+    forget_unanswered();
     if (reply.kind == Reply::Kind::error && pending.request->script() != nullptr) {
         on_script_error(pending, ticket, reply.text);
     } else {
@@ -344,6 +349,10 @@ Task<std::optional<ConnectFault>> Client::handshake() {
     for (Step& step : steps) {
         bool answered = false;
         const std::string error = co_await command(std::move(step.command), patience, answered);
+        if (answered && wants_password(error)) {
+            co_return ConnectFault{
+                true, "a password is wanted, and none is configured: " + std::string(shown(error))};
+        }
         if (answered && !error.empty()) {
             co_return ConnectFault{!is_passing(error),
                                    step.what + " was refused: " + std::string(shown(error))};
@@ -420,7 +429,7 @@ void Client::fail_waiting(Failure failure) {
 void Client::enter(State state, std::string_view reason) {
     state_ = state;
     if (state == State::ready) {
-        failures_in_a_row_ = 0;
+        forget_unanswered();
         for (const Pending& pending : std::exchange(waiting_, {})) {
             transmit(pending);
         }
@@ -432,6 +441,17 @@ void Client::enter(State state, std::string_view reason) {
     if (state == State::connecting || down == told_down_) return;
     told_down_ = down;
     if (on_state_) on_state_(!down, reason);
+}
+
+void Client::count_unanswered() {
+    ++failures_in_a_row_;
+    options_.unanswered->fetch_add(1);
+}
+
+void Client::forget_unanswered() {
+    failures_in_a_row_ = 0;
+    // Looked at first: all threads share it, and a store on every reply would be passed around.
+    if (options_.unanswered->load(std::memory_order_relaxed) != 0) *options_.unanswered = 0;
 }
 
 void Client::watch_deadlines() {
@@ -449,16 +469,17 @@ void Client::sweep_deadlines() {
     for (auto* queue : {&pending_, &waiting_}) {
         for (Pending& pending : *queue) {
             if (pending.request == nullptr || pending.deadline > time) continue;
-            ++failures_in_a_row_;
+            count_unanswered();
             std::exchange(pending.request, nullptr)->on_failure(Failure::timeout);
         }
     }
     std::erase_if(waiting_, [](const Pending& one) { return one.request == nullptr; });
-    if (state_ != State::down && failures_in_a_row_ >= options_.breaker_failures) {
+    const int in_a_row = std::max(failures_in_a_row_, options_.unanswered->load());
+    if (state_ != State::down && in_a_row >= options_.breaker_failures && failures_in_a_row_ > 0) {
         // An attempt to connect that is under way goes on.
         if (state_ == State::ready) drop_link(Failure::disconnected);
         enter(State::down, "Redis at " + options_.address() + " does not answer: " +
-                               std::to_string(failures_in_a_row_) + " commands in a row");
+                               std::to_string(in_a_row) + " commands in a row");
         wakeup_.wake_later();
     }
     if (!pending_.empty() || !waiting_.empty()) watch_deadlines();

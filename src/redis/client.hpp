@@ -8,6 +8,7 @@
 // thread.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -63,6 +64,9 @@ struct ClientOptions {
     milliseconds timeout{100};
     std::size_t max_in_flight = 10'000;
     int breaker_failures = 5;
+    // Commands in a row that went unanswered, of all clients made with copies of these options: a
+    // process with many threads and few requests notices a dead Redis as soon as one with one.
+    std::shared_ptr<std::atomic<int>> unanswered = std::make_shared<std::atomic<int>>(0);
     milliseconds probe_every{1'000};     // the longest pause between attempts
     std::vector<const Script*> scripts;  // loaded whenever a connection is made
 
@@ -132,6 +136,8 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     void renew_link();
     void drop_link(Failure failure);
     void fail_pending(Failure failure);
+    void count_unanswered();
+    void forget_unanswered();
     void fail_waiting(Failure failure);
     void enter(State state, std::string_view reason);
     void watch_deadlines();

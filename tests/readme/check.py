@@ -103,7 +103,8 @@ class Shell:
         return output
 
     def _tell(self, command, value=""):
-        self.bash.stdin.write(f"{command}\necho {MARK}{value}\n")
+        # `jobs` forgets what has ended, as a prompt does: the next job has the number a reader's has.
+        self.bash.stdin.write(f"jobs >/dev/null 2>&1\n{command}\necho {MARK}{value}\n")
         signal.alarm(COMMAND_SECONDS)
         for line in self.bash.stdout:
             if line.startswith(MARK):
@@ -164,6 +165,7 @@ def main():
     if not found:
         sys.exit("no block is marked ```console test")
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("a command does not end"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         shell = Shell(folder)
