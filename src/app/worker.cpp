@@ -1,5 +1,10 @@
 #include "app/worker.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -23,17 +28,17 @@ SteadyTime now() {
     return std::chrono::steady_clock::now();
 }
 
-std::optional<IpAddress> address_of(const StreamProtocol::endpoint& endpoint) {
+std::optional<IpAddress> address_of(const sockaddr_storage& from) {
     IpAddress ip;
-    if (endpoint.protocol().family() == AF_INET) {
+    if (from.ss_family == AF_INET) {
         sockaddr_in in{};
-        std::memcpy(&in, endpoint.data(), sizeof in);
+        std::memcpy(&in, &from, sizeof in);
         std::memcpy(ip.bytes.data(), &in.sin_addr, 4);
         return ip;
     }
-    if (endpoint.protocol().family() != AF_INET6) return std::nullopt;
+    if (from.ss_family != AF_INET6) return std::nullopt;
     sockaddr_in6 in{};
-    std::memcpy(&in, endpoint.data(), sizeof in);
+    std::memcpy(&in, &from, sizeof in);
     if (IN6_IS_ADDR_V4MAPPED(&in.sin6_addr)) {
         std::memcpy(ip.bytes.data(), in.sin6_addr.s6_addr + 12, 4);
     } else {
@@ -45,11 +50,12 @@ std::optional<IpAddress> address_of(const StreamProtocol::endpoint& endpoint) {
 
 std::vector<std::unique_ptr<proxy::UpstreamPool>> make_pools(const Process& process,
                                                              Executor executor,
+                                                             Readiness& readiness,
                                                              telemetry::MetricsShard& metrics) {
     std::vector<std::unique_ptr<proxy::UpstreamPool>> pools;
     for (std::size_t i = 0; i < process.config->upstreams.size(); ++i) {
         pools.push_back(std::make_unique<proxy::UpstreamPool>(
-            executor, process.config->upstreams[i], i, process.workers, metrics));
+            executor, readiness, process.config->upstreams[i], i, process.workers, metrics));
     }
     return pools;
 }
@@ -59,6 +65,7 @@ std::vector<std::unique_ptr<proxy::UpstreamPool>> make_pools(const Process& proc
 Worker::Worker(Process& process, std::size_t index, const std::vector<ListenerGroup>& listeners)
     : process_(process),
       index_(index),
+      readiness_(io_),
       deadlines_(now()),
       redis_(make_redis()),
       limiter_(make_limiter()),
@@ -70,7 +77,8 @@ Worker::Worker(Process& process, std::size_t index, const std::vector<ListenerGr
                .limiter = limiter_,
                .deadlines = deadlines_,
                .buffers = buffers_,
-               .upstreams = make_pools(process, io_.get_executor(), process.metrics.shard(index)),
+               .upstreams = make_pools(process, io_.get_executor(), readiness_,
+                                       process.metrics.shard(index)),
                .request_ids = {},
                .policy_texts = proxy::PolicyTexts(*process.config),
                .exchanges = {io_.get_executor(), deadlines_, buffers_}},
@@ -171,43 +179,49 @@ Task<> Worker::accept(Listener& listener) {
 
 int Worker::accept_ready(Listener& listener) {
     for (int accepted = 0; accepted < kAcceptedAtOnce; ++accepted) {
-        error_code ec;
-        StreamProtocol::endpoint from;
-        StreamSocket socket = listener.acceptor.accept(from, ec);
-        if (ec == asio::error::would_block || ec == asio::error::try_again) return accepted;
-        if (ec.value() == EMFILE || ec.value() == ENFILE || ec.value() == ENOBUFS ||
-            ec.value() == ENOMEM) {
+        sockaddr_storage from{};
+        socklen_t size = sizeof from;
+        const int descriptor =
+            ::accept4(listener.acceptor.native_handle(), reinterpret_cast<sockaddr*>(&from), &size,
+                      SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (descriptor >= 0) {
+            listener.starved = false;
+            open_session(listener, descriptor, from);
+            continue;
+        }
+        const int error = errno;
+        if (error == EAGAIN || error == EWOULDBLOCK) return accepted;
+        if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
             if (!std::exchange(listener.starved, true)) {
                 log(Level::error, "cannot accept connections on {}: {}; trying again",
-                    listener.settings.address.to_string(), ec.message());
+                    listener.settings.address.to_string(),
+                    error_code(error, boost::system::system_category()).message());
             }
             return accepted;
         }
-        if (ec) continue;  // that one connection is gone
-        listener.starved = false;
-        open_session(listener, std::move(socket), from);
+        // Any other error: that one connection is gone.
     }
     return kAcceptedAtOnce;
 }
 
-void Worker::open_session(Listener& listener, StreamSocket socket,
-                          const StreamProtocol::endpoint& from) {
+void Worker::open_session(Listener& listener, int descriptor, const sockaddr_storage& from) {
     if (process_.connections.fetch_add(1) >= process_.config->connections.max) {
         process_.connections.fetch_sub(1);
         context_.metrics.client_refused();
+        ::close(descriptor);
         return;
     }
     identity::Peer peer{address_of(from)};
     if (peer.address) {
-        error_code ignored;
-        socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+        const int on = 1;
+        ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         peer.trusted = process_.config->client_ip.trusts(*peer.address);
     } else {
         peer.trusted = listener.settings.trusted;
     }
-    auto session =
-        std::make_unique<proxy::Session>(context_, ConnectionPtr(new Connection(std::move(socket))),
-                                         peer, listener.settings.address.port);
+    auto session = std::make_unique<proxy::Session>(
+        context_, ConnectionPtr(new Connection(readiness_, descriptor)), peer,
+        listener.settings.address.port);
     sessions_.push_back(*session);
     asio::co_spawn(io_, proxy::Session::run(std::move(session)),
                    [this](const std::exception_ptr& failed) {
@@ -234,6 +248,7 @@ Task<> Worker::tick() {
 void Worker::finish_if_empty() {
     if (!context_.draining || finished_ || !sessions_.empty()) return;
     finished_ = true;
+    readiness_.stop();
     tick_timer_.cancel();
     if (heartbeat_) heartbeat_->stop();
     if (redis_) redis_->stop();

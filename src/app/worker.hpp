@@ -4,6 +4,8 @@
 // happens on its own thread, which other threads reach through post().
 #pragma once
 
+#include <sys/socket.h>
+
 #include <functional>
 #include <memory>
 #include <thread>
@@ -13,6 +15,7 @@
 #include "app/process.hpp"
 #include "base/asio.hpp"
 #include "base/deadline.hpp"
+#include "base/readiness.hpp"
 #include "proxy/session.hpp"
 #include "proxy/worker_context.hpp"
 #include "store/heartbeat.hpp"
@@ -46,14 +49,14 @@ class Worker {
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.
     int accept_ready(Listener& listener);
-    void open_session(Listener& listener, StreamSocket socket,
-                      const StreamProtocol::endpoint& from);
+    void open_session(Listener& listener, int descriptor, const sockaddr_storage& from);
     Task<> tick();
     void finish_if_empty();
 
     Process& process_;
     std::size_t index_;
     asio::io_context io_{1};
+    Readiness readiness_;
     DeadlineWheel deadlines_;
     BufferPool buffers_;
     std::shared_ptr<redis::Client> redis_;

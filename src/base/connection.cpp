@@ -1,81 +1,100 @@
 #include "base/connection.hpp"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <utility>
-
-#include <boost/asio/error.hpp>
 
 namespace tidegate {
 
 namespace {
 
-IoStatus status_of(const error_code& ec) {
-    if (ec == asio::error::would_block || ec == asio::error::try_again) {
-        return IoStatus::would_block;
-    }
-    return ec == asio::error::eof ? IoStatus::end : IoStatus::failed;
+bool is_would_block(int error) {
+    return error == EAGAIN || error == EWOULDBLOCK;
 }
 
 }  // namespace
 
-Connection::Connection(StreamSocket socket) : socket_(std::move(socket)) {
-    error_code ignored;
-    socket_.non_blocking(true, ignored);
+Connection::Connection(Readiness& readiness, int descriptor)
+    : readiness_(readiness), descriptor_(descriptor) {
+    if (descriptor_ < 0 || !readiness_.add(descriptor_, *this)) close();
+}
+
+Connection::~Connection() {
+    close();
 }
 
 IoResult Connection::read_some(std::span<char> into) {
-    error_code ec;
-    const std::size_t bytes = socket_.read_some(asio::buffer(into.data(), into.size()), ec);
-    if (ec) return {status_of(ec)};
-    return {IoStatus::ok, bytes};
+    ssize_t bytes = 0;
+    do {
+        bytes = ::recv(descriptor_, into.data(), into.size(), 0);
+    } while (bytes < 0 && errno == EINTR);
+    if (bytes > 0) {
+        // Less than there was room for is all there was: what comes later is told anew, except an
+        // end that was told together with it.
+        if (static_cast<std::size_t>(bytes) < into.size()) readable_ = hung_up_;
+        return {IoStatus::ok, static_cast<std::size_t>(bytes)};
+    }
+    if (bytes == 0) return {IoStatus::end};
+    if (!is_would_block(errno)) return {IoStatus::failed};
+    readable_ = false;
+    return {IoStatus::would_block};
 }
 
-IoResult Connection::write_some(std::span<const asio::const_buffer> parts) {
-    error_code ec;
-    const std::size_t bytes = socket_.write_some(parts, ec);
-    if (ec) return {status_of(ec)};
-    return {IoStatus::ok, bytes};
-}
-
-void Connection::watch_read(Wakeup* sleeper) {
-    read_sleeper_ = sleeper;
-    if (watching_read_) return;
-    watching_read_ = true;
-    socket_.async_wait(StreamSocket::wait_read, [self = ConnectionPtr(this)](const error_code&) {
-        self->watching_read_ = false;
-        if (Wakeup* woken = std::exchange(self->read_sleeper_, nullptr)) {
-            woken->wake_now();
+IoResult Connection::write_some(std::span<const iovec> parts) {
+    ssize_t bytes = 0;
+    do {
+        if (parts.size() == 1) {
+            bytes = ::send(descriptor_, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL);
+        } else {
+            msghdr message{};
+            message.msg_iov = const_cast<iovec*>(parts.data());
+            message.msg_iovlen = parts.size();
+            bytes = ::sendmsg(descriptor_, &message, MSG_NOSIGNAL);
         }
-    });
+    } while (bytes < 0 && errno == EINTR);
+    if (bytes >= 0) return {IoStatus::ok, static_cast<std::size_t>(bytes)};
+    if (!is_would_block(errno)) return {IoStatus::failed};
+    writable_ = false;
+    return {IoStatus::would_block};
 }
 
-void Connection::watch_write(Wakeup* sleeper) {
-    write_sleeper_ = sleeper;
-    if (watching_write_) return;
-    watching_write_ = true;
-    socket_.async_wait(StreamSocket::wait_write, [self = ConnectionPtr(this)](const error_code&) {
-        self->watching_write_ = false;
-        if (Wakeup* woken = std::exchange(self->write_sleeper_, nullptr)) {
-            woken->wake_now();
-        }
-    });
+void Connection::on_events(std::uint32_t events) {
+    const ConnectionPtr self(this);
+    constexpr std::uint32_t kEnd = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+    if ((events & kEnd) != 0) hung_up_ = true;
+    if ((events & (EPOLLIN | kEnd)) != 0) {
+        readable_ = true;
+        if (Wakeup* woken = std::exchange(read_sleeper_, nullptr)) woken->wake_now();
+    }
+    if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) {
+        writable_ = true;
+        if (Wakeup* woken = std::exchange(write_sleeper_, nullptr)) woken->wake_now();
+    }
+}
+
+int Connection::connect_error() const {
+    int error = 0;
+    socklen_t size = sizeof error;
+    return ::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
 void Connection::shutdown_send() {
-    error_code ignored;
-    socket_.shutdown(StreamSocket::shutdown_send, ignored);
+    ::shutdown(descriptor_, SHUT_WR);
 }
 
 void Connection::close() {
-    forget_sleepers();
-    error_code ignored;
-    socket_.close(ignored);
+    read_sleeper_ = write_sleeper_ = nullptr;
+    readable_ = writable_ = true;
+    if (descriptor_ < 0) return;
+    readiness_.remove(*this);
+    ::close(std::exchange(descriptor_, -1));
 }
 
 void Connection::reset() {
-    error_code ignored;
-    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+    const linger drop{1, 0};
+    ::setsockopt(descriptor_, SOL_SOCKET, SO_LINGER, &drop, sizeof drop);
     close();
 }
 

@@ -1,18 +1,21 @@
-// A non-blocking stream and whether it is worth trying: the part of a client's and of an
+// A non-blocking stream socket and whether it is worth trying: the part of a client's and of an
 // upstream's connection that is the same. Holds no buffer.
 //
-// Reads and writes are tried at once and never wait. Who finds nothing to read asks to be woken
-// (`watch_read`) and sleeps on a Wakeup. Reference-counted because a watch that is under way
-// outlives the close. Single-threaded.
+// Reads and writes are tried at once and never wait. Who finds nothing to read names itself
+// (`watch_read`) and sleeps on a Wakeup until `readable`. Reference-counted, because who is woken
+// may let go of it. Single-threaded.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
-#include "base/asio.hpp"
+#include "base/readiness.hpp"
 #include "base/wakeup.hpp"
 
 namespace tidegate {
@@ -31,25 +34,29 @@ struct IoResult {
 
 class Connection : public boost::intrusive_ref_counter<Connection, boost::thread_unsafe_counter> {
   public:
-    // Takes an open socket and makes it non-blocking.
-    explicit Connection(StreamSocket socket);
+    // Takes over `descriptor`, a non-blocking stream socket, which may still be connecting; -1 is
+    // a connection that is closed.
+    Connection(Readiness& readiness, int descriptor);
+    ~Connection();
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
 
     IoResult read_some(std::span<char> into);
     // Gathers `parts` into one system call.
-    IoResult write_some(std::span<const asio::const_buffer> parts);
+    IoResult write_some(std::span<const iovec> parts);
 
-    // Wakes `sleeper` when there may be something to read (or an end, or an error). The watch goes
-    // on under a later sleeper, or none: then `readable` tells.
-    void watch_read(Wakeup* sleeper);
-    void watch_write(Wakeup* sleeper);
-    // Nobody wants to be woken any more; a watch that is under way stays under way.
-    void forget_sleepers() { read_sleeper_ = write_sleeper_ = nullptr; }
+    // False when a try has found nothing and nothing has happened since: another would be in vain.
+    // A connection that is closed is worth trying, which fails.
+    bool readable() const { return readable_; }
+    bool writable() const { return writable_; }
 
-    // False while a watch is under way that has found nothing: a read would be in vain.
-    bool readable() const { return !watching_read_; }
-    bool watching_write() const { return watching_write_; }
+    // Wakes `sleeper`, once, when that changes; null: nobody. Look first, then sleep.
+    void watch_read(Wakeup* sleeper) { read_sleeper_ = sleeper; }
+    void watch_write(Wakeup* sleeper) { write_sleeper_ = sleeper; }
 
-    bool is_open() const { return socket_.is_open(); }
+    bool is_open() const { return descriptor_ >= 0; }
+    // What became of connecting, once writable: 0, or an errno.
+    int connect_error() const;
     // Sends what the kernel holds and then the end.
     void shutdown_send();
     // Wakes nobody.
@@ -57,14 +64,17 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     // Drops what the kernel holds and resets, so that the peer sees a broken message.
     void reset();
 
-    StreamSocket& socket() { return socket_; }
-
   private:
-    StreamSocket socket_;
+    friend class Readiness;
+    void on_events(std::uint32_t events);
+
+    Readiness& readiness_;
     Wakeup* read_sleeper_ = nullptr;
     Wakeup* write_sleeper_ = nullptr;
-    bool watching_read_ = false;
-    bool watching_write_ = false;
+    int descriptor_;
+    bool readable_ = false;
+    bool writable_ = false;
+    bool hung_up_ = false;  // an end or an error is to be read, behind what else there is
 };
 
 using ConnectionPtr = boost::intrusive_ptr<Connection>;

@@ -10,11 +10,12 @@ IoStatus Outbox::flush(Connection& connection) {
         if (result.status != IoStatus::ok) return result.status;
         std::size_t left = result.bytes;
         while (left > 0) {
-            asio::const_buffer& piece = pieces_[first_];
-            const std::size_t gone = std::min(left, piece.size());
-            piece += gone;
+            iovec& piece = pieces_[first_];
+            const std::size_t gone = std::min(left, piece.iov_len);
+            piece.iov_base = static_cast<char*>(piece.iov_base) + gone;
+            piece.iov_len -= gone;
             left -= gone;
-            if (piece.size() == 0) ++first_;
+            if (piece.iov_len == 0) ++first_;
         }
     }
     clear();
@@ -28,8 +29,8 @@ Task<IoStatus> Outbox::flush_all(Connection& connection, Sleeper& sleeper,
         if (status != IoStatus::would_block) co_return status;
         sleeper.allow(patience);
         connection.watch_write(&sleeper.wakeup());
-        while (connection.watching_write() && !sleeper.expired()) co_await sleeper.sleep();
-        if (connection.watching_write()) co_return IoStatus::failed;
+        while (!connection.writable() && !sleeper.expired()) co_await sleeper.sleep();
+        if (!connection.writable()) co_return IoStatus::failed;
         sleeper.allow_forever();
     }
 }

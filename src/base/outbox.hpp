@@ -1,6 +1,8 @@
 // Pieces of bytes on their way into a connection, gathered into as few system calls as it takes.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <array>
 #include <cassert>
 #include <cstddef>
@@ -20,7 +22,7 @@ class Outbox {
     void add(std::string_view piece) {
         if (piece.empty()) return;
         assert(count_ < kPiecesMax);
-        pieces_[count_++] = asio::const_buffer(piece.data(), piece.size());
+        pieces_[count_++] = {const_cast<char*>(piece.data()), piece.size()};  // only read
     }
     bool empty() const { return first_ == count_; }
     void clear() { first_ = count_ = 0; }
@@ -34,7 +36,7 @@ class Outbox {
                              std::chrono::milliseconds patience);
 
   private:
-    std::array<asio::const_buffer, kPiecesMax> pieces_;
+    std::array<iovec, kPiecesMax> pieces_;
     std::size_t first_ = 0;
     std::size_t count_ = 0;
 };

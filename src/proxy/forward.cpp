@@ -202,11 +202,6 @@ void Forwarding::fill_upload_outbox(const BodyBatch& batch) {
 }
 
 Task<Fault> Forwarding::converse() {
-    lease_.connection->watch_read(&sleeper_.wakeup());
-    // This watch is also the one that will find the client's next request.
-    if (upload_ != Upload::running && !client_.has_read_ahead()) {
-        client_.connection().watch_read(&sleeper_.wakeup());
-    }
     for (;;) {
         const std::size_t head_bytes = scanner_.scan(x_.answer_buffer.data(), answer_bounds());
         if (scanner_.fault() != http::HeadFault::none) co_return Fault::upstream_broken;
@@ -243,7 +238,10 @@ Task<Fault> Forwarding::converse() {
 
 Forwarding::Read Forwarding::read_answer() {
     Connection& connection = *lease_.connection;
-    if (!connection.readable()) return Read::nothing;
+    if (!connection.readable()) {
+        connection.watch_read(&sleeper_.wakeup());
+        return Read::nothing;
+    }
     if (x_.answer_buffer.space().empty()) {
         x_.answer_buffer.make_room(x_.answer_buffer.size() < x_.answer_buffer.capacity()
                                        ? x_.answer_buffer.capacity()
@@ -271,15 +269,12 @@ Forwarding::Read Forwarding::read_answer() {
 // Reads only while nothing else does: the upload finds out by itself.
 bool Forwarding::client_has_left() {
     if (!client_.connection().is_open()) return true;  // the session was cut off
-    if (upload_ == Upload::running || !client_.connection().readable()) return false;
+    if (upload_ == Upload::running) return false;
+    client_.connection().watch_read(&sleeper_.wakeup());
+    if (!client_.connection().readable()) return false;
+    // What came belongs to the next request, which will look for it.
     const IoStatus status = client_.read_ahead();
-    if (status == IoStatus::end || status == IoStatus::failed) return true;
-    // What came belongs to the next request, which will look for it; a client that pipelines is
-    // not watched any further.
-    if (status == IoStatus::would_block && !client_.has_read_ahead()) {
-        client_.connection().watch_read(&sleeper_.wakeup());
-    }
-    return false;
+    return status == IoStatus::end || status == IoStatus::failed;
 }
 
 // RFC 9110 section 15.2: passed on, but never to a client of HTTP/1.0.

@@ -1,5 +1,7 @@
 #include "proxy/upstream_pool.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -30,34 +32,24 @@ SteadyTime now() {
     return std::chrono::steady_clock::now();
 }
 
-int socket_error(StreamSocket& socket) {
-    int error = 0;
-    socklen_t size = sizeof error;
-    if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
-        return errno;
-    }
-    return error;
-}
-
-// Begins to connect without waiting. 0, EINPROGRESS, or what went wrong.
-int begin_connect(StreamSocket& socket, const StreamProtocol::endpoint& endpoint) {
-    error_code ec;
-    socket.open(endpoint.protocol(), ec);
-    if (!ec) socket.non_blocking(true, ec);
-    if (ec) return ec.value();
-    if (endpoint.protocol().family() != AF_UNIX) {
-        socket.set_option(asio::ip::tcp::no_delay(true), ec);
-    }
+// Begins to connect a new `descriptor` without waiting. 0, EINPROGRESS, or what went wrong.
+int begin_connect(const StreamProtocol::endpoint& endpoint, int& descriptor) {
+    const int family = endpoint.protocol().family();
+    descriptor = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return errno;
+    const int on = 1;
+    if (family != AF_UNIX) ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     const int outcome =
-        ::connect(socket.native_handle(), endpoint.data(), static_cast<socklen_t>(endpoint.size()));
+        ::connect(descriptor, endpoint.data(), static_cast<socklen_t>(endpoint.size()));
     return outcome == 0 ? 0 : errno;
 }
 
 }  // namespace
 
-UpstreamPool::UpstreamPool(Executor executor, const config::Upstream& settings, std::size_t index,
-                           std::size_t workers, telemetry::MetricsShard& metrics)
-    : executor_(executor),
+UpstreamPool::UpstreamPool(Executor executor, Readiness& readiness,
+                           const config::Upstream& settings, std::size_t index, std::size_t workers,
+                           telemetry::MetricsShard& metrics)
+    : readiness_(readiness),
       settings_(settings),
       index_(index),
       connections_max_(std::max<std::size_t>(1, settings.max_connections / workers)),
@@ -122,20 +114,16 @@ Task<UpstreamPool::ConnectFault> UpstreamPool::connect(UpstreamServer& server, S
     }
     if (server.endpoints_.empty()) co_return ConnectFault::unreachable;
     const auto endpoint = server.endpoints_[server.next_endpoint_++ % server.endpoints_.size()];
-    StreamSocket socket(executor_);
-    int error = begin_connect(socket, endpoint);
-    ConnectionPtr connection(new Connection(std::move(socket)));
+    int descriptor = -1;
+    int error = begin_connect(endpoint, descriptor);
+    ConnectionPtr connection(new Connection(readiness_, descriptor));
     ++connections_;
     metrics_.upstream_connected();
     if (error == EINPROGRESS) {
         sleeper.allow(settings_.connect_timeout);
-        bool writable = false;
-        while (!writable && !sleeper.expired()) {
-            connection->watch_write(&sleeper.wakeup());
-            co_await sleeper.sleep();
-            writable = !connection->watching_write();
-        }
-        error = writable ? socket_error(connection->socket()) : ETIMEDOUT;
+        connection->watch_write(&sleeper.wakeup());
+        while (!connection->writable() && !sleeper.expired()) co_await sleeper.sleep();
+        error = connection->writable() ? connection->connect_error() : ETIMEDOUT;
     }
     if (error == 0) {
         server.shunned_until_ = {};

@@ -54,8 +54,8 @@ struct UpstreamLease {
 
 class UpstreamPool {
   public:
-    UpstreamPool(Executor executor, const config::Upstream& settings, std::size_t index,
-                 std::size_t workers, telemetry::MetricsShard& metrics);
+    UpstreamPool(Executor executor, Readiness& readiness, const config::Upstream& settings,
+                 std::size_t index, std::size_t workers, telemetry::MetricsShard& metrics);
 
     const config::Upstream& settings() const { return settings_; }
     std::size_t index() const { return index_; }
@@ -94,7 +94,7 @@ class UpstreamPool {
     void forget(const ConnectionPtr& connection);
     bool forget_oldest_idle();
 
-    Executor executor_;
+    Readiness& readiness_;
     const config::Upstream& settings_;
     std::size_t index_;
     std::size_t connections_max_;

@@ -19,6 +19,7 @@ namespace {
 // Two ends of a stream: one ours, one that a test reads like the peer.
 struct Wire {
     asio::io_context io{1};
+    Readiness readiness{io};
     DeadlineWheel wheel{SteadyTime{}};
     Sleeper sleeper{io.get_executor(), wheel};
     ConnectionPtr ours;
@@ -26,10 +27,10 @@ struct Wire {
 
     Wire() {
         std::array<int, 2> ends{};
-        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
+                0);
         const auto adopt = [this](int end) {
-            return ConnectionPtr(new Connection(
-                StreamSocket(io.get_executor(), asio::local::stream_protocol(), end)));
+            return ConnectionPtr(new Connection(readiness, end));
         };
         ours = adopt(ends[0]);
         peer = adopt(ends[1]);

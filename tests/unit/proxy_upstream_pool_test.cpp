@@ -27,7 +27,8 @@ struct Pooled {
         config = load("upstreams: {api: {servers: [" + servers + "]" + more +
                       "}}\nroutes: [{name: all, match: {path: \"/**\"}, upstream: api, "
                       "policies: []}]\n");
-        pool.emplace(world.io.get_executor(), config->upstreams[0], 0, 1, world.metrics.shard(0));
+        pool.emplace(world.io.get_executor(), world.readiness, config->upstreams[0], 0, 1,
+                     world.metrics.shard(0));
     }
 
     ConnectFault connect(UpstreamServer& server, UpstreamLease& lease) {

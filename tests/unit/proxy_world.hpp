@@ -54,6 +54,7 @@ struct World {
                  .exchanges = {io.get_executor(), wheel, buffers}} {}
 
     asio::io_context io{1};
+    Readiness readiness{io};
     std::shared_ptr<const config::Config> config;
     telemetry::Metrics metrics;
     store::MemoryStore memory;
@@ -69,8 +70,8 @@ struct Request {
             const std::string& peer = "203.0.113.7")
         : world(the_world),
           bytes(std::move(head)),
-          client(ConnectionPtr(new Connection(StreamSocket(world.io.get_executor()))),
-                 world.buffers, {*parse_ip(peer), trusted}, 8080),
+          client(ConnectionPtr(new Connection(world.readiness, -1)), world.buffers,
+                 {*parse_ip(peer), trusted}, 8080),
           exchange(world.io.get_executor(), world.wheel, world.buffers) {
         exchange.request_id = "made-here";
         REQUIRE(http::parse_request_head(bytes, {}, exchange.request) == http::HeadFault::none);
