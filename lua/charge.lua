@@ -316,8 +316,8 @@ while key < #KEYS do
                     frees = math.huge
                 elseif over > 1 then
                     if not opened then
-                opened, arranged, settled, frees_at, rewritten, unreadable = long_way()
-            end
+                        opened, arranged, settled, frees_at, rewritten, unreadable = long_way()
+                    end
                     local whole, whole_marks = state, marks
                     if not marks then whole, whole_marks = opened(value) end
                     if not whole then return unreadable(KEYS[i], terms, limits) end
