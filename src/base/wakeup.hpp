@@ -25,8 +25,6 @@ class Wakeup {
             [this](Handler handler) { sleeper_.emplace(std::move(handler)); }, use_task);
     }
 
-    bool has_sleeper() const { return sleeper_.has_value(); }
-
     // Not a sleep: whatever else is ready goes first. Nobody can wake it.
     Task<> step_aside() { return asio::post(executor_, use_task); }
 

@@ -371,6 +371,8 @@ Task<Fault> Forwarding::more_of_answer() {
 Task<> Forwarding::upload(Forwarding& self) {
     self.upload_fault_ = co_await self.upload_body();
     self.upload_ = self.upload_fault_ == Fault::none ? Upload::done : Upload::failed;
+    // The exchange may be gone before the client's connection is.
+    self.client_.connection().watch_read(nullptr);
     self.sleeper_.allow(self.pool_.settings().response_timeout);
     self.sleeper_.wakeup().wake_later();
 }

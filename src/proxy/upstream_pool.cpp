@@ -99,8 +99,8 @@ UpstreamLease UpstreamPool::take_idle(UpstreamServer& server) {
     while (!server.idle_.empty()) {
         ConnectionPtr connection = std::move(server.idle_.back().connection);
         server.idle_.pop_back();
-        // An idle connection is watched. One that became readable has closed, or its server speaks
-        // out of turn: what it says must never be taken for the next answer.
+        // An idle connection that became readable has closed, or its server speaks out of turn:
+        // what it says must never be taken for the next answer.
         if (!connection->readable()) return {&server, std::move(connection), true};
         forget(connection);
     }
