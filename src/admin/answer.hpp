@@ -1,9 +1,14 @@
-// What the admin listener answers. Pure: a request in, an answer out.
+// What the admin listener answers. Pure but for reloads: a request in, an answer out.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/asio.hpp"
+#include "config/config.hpp"
 
 namespace tidegate::admin {
 
@@ -14,17 +19,29 @@ struct Readiness {
     std::string body;
 };
 
+// What came of a reload.
+struct ReloadReport {
+    bool ok = false;
+    std::uint64_t generation = 0;            // that is in force now
+    std::vector<config::Diagnostic> errors;  // why it was refused
+    std::vector<config::Diagnostic> warnings;
+};
+
 // Where answers come from. Called on the admin listener's thread, for each request.
 struct AdminSources {
     std::function<std::string()> metrics;  // the Prometheus text format
     std::function<Readiness()> ready;
-    std::string token;  // empty: none, so only local peers get more than the open paths
+    // What opens more than the open paths to peers that are not local; empty: nothing does.
+    std::function<std::string_view()> token;
+    std::function<Task<ReloadReport>()> reload;
 };
 
 struct AdminRequest {
     std::string_view method;
     std::string_view target;         // as sent, query and all
     std::string_view authorization;  // the field's value; empty: none, or more than one
+    std::string_view host;           // likewise
+    bool has_origin = false;         // a browser asks, for some page
     bool local = false;              // the peer is loopback or a Unix socket
 };
 
@@ -34,11 +51,17 @@ struct AdminAnswer {
     std::string body;
     std::string_view allow;         // for 405
     std::string_view authenticate;  // for 401: WWW-Authenticate
+    bool reload = false;  // it was asked for and is permitted; the answer is answer_to_reload()
 };
 
 // `/metrics`, `/healthz` and `/readyz` answer everybody; anything else asks for the bearer token
-// unless the peer is local.
+// unless the peer is local. What changes something is POST, and not for a browser that some page
+// sends here, be it under a name of its own (DNS rebinding): no Origin, and a Host that is an
+// address or `localhost`.
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources);
+
+// 200, or 409 when it was refused; JSON either way.
+AdminAnswer answer_to_reload(const ReloadReport& report);
 
 // An answer of problem details (RFC 9457).
 AdminAnswer problem(int status);

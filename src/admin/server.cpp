@@ -26,6 +26,7 @@ namespace {
 constexpr std::size_t kConnectionsMax = 64;
 constexpr std::uint32_t kHeadBytesMax = 8 * 1024;
 constexpr auto kStepPatience = 10s;
+constexpr auto kReloadPatience = 60s;  // others may be before it
 constexpr auto kLingerPatience = 1s;
 constexpr auto kAcceptPause = 100ms;
 
@@ -204,8 +205,12 @@ Task<bool> AdminServer::Impl::serve_one(const Impl& self, Connection& connection
     if (announces_body(parser)) co_return co_await refuse(connection, 413);
 
     const auto& head = parser.get();
-    Response response =
-        response_for(self.answer(parser, is_local(socket)), head.version(), head.keep_alive());
+    AdminAnswer answer = self.answer(parser, is_local(socket));
+    if (answer.reload) {
+        connection.socket->expect_within(kReloadPatience);
+        answer = answer_to_reload(co_await self.sources.reload());
+    }
+    Response response = response_for(std::move(answer), head.version(), head.keep_alive());
     co_return co_await send(connection, response, head.method() == http::verb::head);
 }
 
@@ -215,6 +220,8 @@ AdminAnswer AdminServer::Impl::answer(const Parser& parser, bool local) const {
     request.method = head.method_string();
     request.target = head.target();
     request.local = local;
+    request.has_origin = head.count(http::field::origin) != 0;
+    if (head.count(http::field::host) == 1) request.host = head[http::field::host];
     if (head.count(http::field::authorization) == 1) {
         request.authorization = head[http::field::authorization];
     }

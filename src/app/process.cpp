@@ -8,7 +8,9 @@
 #include <random>
 #include <variant>
 
-#include "store/lua_scripts.hpp"
+#include "app/blueprint.hpp"
+#include "proxy/fault.hpp"
+#include "store/scripts.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
@@ -18,35 +20,12 @@ namespace {
 using telemetry::Level;
 using telemetry::log;
 
-telemetry::MetricNames metric_names(const config::Config& config) {
-    telemetry::MetricNames names;
-    for (const config::Route& route : config.routes) names.routes.push_back(route.name);
-    for (const config::Upstream& upstream : config.upstreams) {
-        names.upstreams.push_back(upstream.name);
-    }
-    for (const auto& policy : config.policies) {
-        auto& entry = names.policies.emplace_back();
-        entry.policy = policy->name;
-        for (const limit::Limit& limit : policy->limits) entry.limits.push_back(limit.name);
+std::vector<std::string> fault_names() {
+    std::vector<std::string> names;
+    for (std::size_t fault = 0; fault < proxy::kFaults; ++fault) {
+        names.emplace_back(proxy::traits(static_cast<proxy::Fault>(fault)).name);
     }
     return names;
-}
-
-std::unique_ptr<telemetry::AccessLog> open_access_log(const config::Log& log, std::size_t threads) {
-    if (log.access_path.empty()) return nullptr;
-    return std::make_unique<telemetry::AccessLog>(
-        telemetry::AccessLog::Options{
-            .path = log.access_path, .json = log.access_json, .sample = log.sample},
-        threads);
-}
-
-store::MemoryStore::Options memory_options(const config::Config& config) {
-    store::MemoryStore::Options options;
-    if (const auto* memory = std::get_if<config::MemoryStoreSettings>(&config.store)) {
-        options.max_keys = memory->max_keys;
-        options.on_full = memory->deny_when_full ? store::OnFull::deny : store::OnFull::evict;
-    }
-    return options;
 }
 
 std::optional<redis::ClientOptions> redis_options(const config::Config& config) {
@@ -63,7 +42,7 @@ std::optional<redis::ClientOptions> redis_options(const config::Config& config) 
     options.max_in_flight = settings->max_in_flight;
     options.breaker_failures = settings->breaker_failures;
     options.probe_every = settings->probe_every;
-    options.scripts = {&store::kchargeScript};
+    options.scripts = store::all_scripts();
     return options;
 }
 
@@ -86,15 +65,36 @@ std::optional<std::size_t> cgroup_cores() {
 
 }  // namespace
 
-Process::Process(std::shared_ptr<const config::Config> configuration, std::size_t worker_count,
-                 const std::string& version)
-    : config(std::move(configuration)),
-      workers(worker_count),
+telemetry::MetricNames metric_names(const config::Config& config) {
+    telemetry::MetricNames names;
+    for (const config::Route& route : config.routes) names.routes.push_back(route.name);
+    for (const config::Upstream& upstream : config.upstreams) {
+        names.upstreams.push_back(upstream.name);
+    }
+    for (const config::LimitList& list : config.limit_lists) {
+        auto& entry = names.policies.emplace_back();
+        entry.policy = list.policy->name;
+        entry.shadow = list.policy->shadow;
+        for (const limit::Limit& limit : list.limits()) entry.limits.push_back(limit.name);
+    }
+    return names;
+}
+
+store::MemoryStore::Options memory_options(const config::Config& config) {
+    store::MemoryStore::Options options;
+    if (const auto* memory = std::get_if<config::MemoryStoreSettings>(&config.store)) {
+        options.max_keys = memory->max_keys;
+        options.on_full = memory->deny_when_full ? store::OnFull::deny : store::OnFull::evict;
+    }
+    return options;
+}
+
+Process::Process(const config::Config& config, std::size_t worker_count, const std::string& version)
+    : workers(worker_count),
       name(random_name()),
-      metrics(metric_names(*config), workers, version),
-      access_log(open_access_log(config->log, workers)),
-      memory_store(memory_options(*config)),
-      redis(redis_options(*config)) {}
+      metrics(metric_names(config), fault_names(), workers, version),
+      memory_store(memory_options(config)),
+      redis(redis_options(config)) {}
 
 void Process::store_changed(bool up, std::string_view reason) {
     if (up) {

@@ -1,4 +1,5 @@
-// What the workers of one process share. Immutable, or safe from any thread.
+// What the workers of one process share, whatever the configuration. Immutable, or safe from any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -7,33 +8,33 @@
 #include <optional>
 #include <string>
 
+#include "app/client_seats.hpp"
 #include "config/config.hpp"
 #include "redis/client.hpp"
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"
-#include "telemetry/access_log.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::app {
 
 struct Process {
-    Process(std::shared_ptr<const config::Config> configuration, std::size_t worker_count,
-            const std::string& version);
+    // From the configuration of the start; later ones are given to the workers by the Reloader.
+    Process(const config::Config& config, std::size_t worker_count, const std::string& version);
 
-    std::shared_ptr<const config::Config> config;
     std::size_t workers;
     std::string name;  // of this process, among those that share a store
     telemetry::Metrics metrics;
-    std::unique_ptr<telemetry::AccessLog> access_log;  // null: off
     store::MemoryStore memory_store;
     std::optional<redis::ClientOptions> redis;  // none: in process
     store::Replicas replicas{0};
-    std::atomic<std::size_t> connections{0};  // of clients, held to connections.max
+    ClientSeats client_seats;
     std::atomic<int> workers_without_store{0};
 
     // A worker's store came or went; the first and the last word of it are logged.
     void store_changed(bool up, std::string_view reason);
 };
+
+store::MemoryStore::Options memory_options(const config::Config& config);
 
 // How many threads to run: the configured number, else a core each, as affinity and the cgroup's
 // quota allow.

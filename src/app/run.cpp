@@ -12,7 +12,9 @@
 
 #include "admin/server.hpp"
 #include "app/listener.hpp"
+#include "app/log_level.hpp"
 #include "app/process.hpp"
+#include "app/reloader.hpp"
 #include "app/worker.hpp"
 #include "base/version.hpp"
 #include "telemetry/log.hpp"
@@ -26,33 +28,14 @@ using telemetry::log;
 
 constexpr std::chrono::milliseconds kRedisPatience{3'000};
 
-void set_log_level(config::LogLevel level) {
-    switch (level) {
-        case config::LogLevel::debug:
-            return telemetry::set_log_level(Level::debug);
-        case config::LogLevel::info:
-            return telemetry::set_log_level(Level::info);
-        case config::LogLevel::warn:
-            return telemetry::set_log_level(Level::warn);
-        case config::LogLevel::error:
-            return telemetry::set_log_level(Level::error);
-    }
-}
-
 // What keeps us from starting, or an empty string. A Redis that refuses us will go on refusing; one
 // that is away may come.
-std::string check_redis(const Process& process) {
+std::string check_redis(const Process& process, const config::Config& config) {
     if (!process.redis) return {};
     const auto fault = redis::Client::try_once(*process.redis, kRedisPatience);
     if (!fault) return {};
     if (fault->refused) return fault->message;
-    const bool shares_needed =
-        !process.config->replicas &&
-        std::any_of(process.config->policies.begin(), process.config->policies.end(),
-                    [](const auto& policy) {
-                        return policy->on_store_failure == limit::OnStoreFailure::local;
-                    });
-    if (shares_needed) {
+    if (lacks_replicas(process, config)) {
         return fault->message +
                ". With `on_store_failure: local` each proxy takes its share of a limit while Redis "
                "is away, and nothing tells how many share it: write `replicas`, or choose `allow` "
@@ -65,9 +48,9 @@ std::string check_redis(const Process& process) {
 // The process's life: starting, ready, draining; on the main thread.
 class Life {
   public:
-    Life(std::shared_ptr<const config::Config> config)
-        : config_(std::move(config)),
-          process_(config_, worker_count(*config_), std::string(kVersion)),
+    Life(std::shared_ptr<const config::Config> config, std::string file)
+        : process_(*config, worker_count(*config), std::string(kVersion)),
+          reloader_(io_.get_executor(), process_, workers_, config, std::move(file)),
           signals_(io_, SIGINT, SIGTERM),
           other_signals_(io_, SIGHUP, SIGUSR1),
           delay_(io_) {}
@@ -80,16 +63,17 @@ class Life {
     bool open(std::string& fault);
     void await_stop();
     void await_other_signals();
+    void reload();
     void begin_drain();
     void drain_workers();
     void cut();
     admin::AdminSources sources();
 
     asio::io_context io_{1};
-    std::shared_ptr<const config::Config> config_;
     Process process_;
     std::vector<ListenerGroup> groups_;
-    std::vector<std::unique_ptr<Worker>> workers_;
+    Workers workers_;
+    Reloader reloader_;
     std::unique_ptr<admin::AdminServer> admin_;
     asio::signal_set signals_;
     asio::signal_set other_signals_;
@@ -100,9 +84,10 @@ class Life {
 };
 
 bool Life::open(std::string& fault) {
-    fault = check_redis(process_);
+    const config::Config& config = reloader_.config();
+    fault = check_redis(process_, config);
     if (!fault.empty()) return false;
-    for (const config::Listen& listen : config_->listen) {
+    for (const config::Listen& listen : config.listen) {
         auto group = open_listeners(listen, process_.workers);
         if (!group) {
             fault = group.error();
@@ -110,8 +95,8 @@ bool Life::open(std::string& fault) {
         }
         groups_.push_back(std::move(*group));
     }
-    if (!config_->admin) return true;
-    auto group = open_listeners({config_->admin->address}, 1);
+    if (!config.admin) return true;
+    auto group = open_listeners({config.admin->address}, 1);
     if (!group) {
         fault = "admin: " + group.error();
         return false;
@@ -131,7 +116,7 @@ int Life::run() {
         return 1;
     }
     for (std::size_t i = 0; i < process_.workers; ++i) {
-        workers_.push_back(std::make_unique<Worker>(process_, i, groups_));
+        workers_.push_back(std::make_unique<Worker>(process_, i, groups_, reloader_.blueprint()));
     }
     workers_left_ = workers_.size();
     for (const auto& worker : workers_) worker->start();
@@ -175,19 +160,26 @@ void Life::await_stop() {
 void Life::await_other_signals() {
     other_signals_.async_wait([this](const error_code& ec, int signal) {
         if (ec) return;
-        if (signal == SIGUSR1 && process_.access_log) process_.access_log->reopen();
-        if (signal == SIGHUP) {
-            log(Level::warn, "reload is not available yet: restart to read the configuration");
-        }
+        if (signal == SIGUSR1) reloader_.access_logs().reopen();
+        if (signal == SIGHUP) reload();
         await_other_signals();
     });
+}
+
+void Life::reload() {
+    if (phase_ == Phase::draining) {
+        log(Level::warn, "stopping: HUP is ignored");
+    } else {
+        reloader_.reload_on_signal();
+    }
 }
 
 // Readiness fails first, so that whoever routes to us stops; accepting goes on meanwhile.
 void Life::begin_drain() {
     phase_ = Phase::draining;
+    reloader_.stop();
     log(Level::info, "draining");
-    delay_.expires_after(config_->timeouts.shutdown_delay);
+    delay_.expires_after(reloader_.config().timeouts.shutdown_delay);
     delay_.async_wait([this](const error_code& ec) {
         if (!ec) drain_workers();
     });
@@ -195,7 +187,7 @@ void Life::begin_drain() {
 
 void Life::drain_workers() {
     for (const auto& worker : workers_) worker->drain();
-    delay_.expires_after(config_->timeouts.drain);
+    delay_.expires_after(reloader_.config().timeouts.drain);
     delay_.async_wait([this](const error_code& ec) {
         if (ec) return;
         log(Level::warn, "requests were still in flight after the drain time: cutting them off");
@@ -213,12 +205,15 @@ void Life::cut() {
 
 admin::AdminSources Life::sources() {
     admin::AdminSources sources;
-    sources.token = config_->admin->token;
+    // The address stays, so there is an `admin` in every configuration if there was one at first.
+    sources.token = [this] { return std::string_view(reloader_.config().admin->token); };
+    sources.reload = [this] { return reloader_.reload(); };
     sources.metrics = [this] {
-        return process_.metrics.serialize(
-            {.memory_store_keys = process_.memory_store.keys(),
-             .memory_store_evictions = process_.memory_store.evictions(),
-             .access_log_dropped = process_.access_log ? process_.access_log->dropped() : 0});
+        telemetry::Metrics::Gauges gauges;
+        gauges.memory_store_keys = process_.memory_store.keys();
+        gauges.memory_store_evictions = process_.memory_store.evictions();
+        reloader_.fill_in(gauges);
+        return process_.metrics.serialize(gauges);
     };
     sources.ready = [this] {
         const Phase phase = phase_;
@@ -236,9 +231,9 @@ admin::AdminSources Life::sources() {
 
 }  // namespace
 
-int run(std::shared_ptr<const config::Config> config) {
+int run(std::shared_ptr<const config::Config> config, std::string file) {
     set_log_level(config->log.level);
-    Life life(std::move(config));
+    Life life(std::move(config), std::move(file));
     const int code = life.run();
     telemetry::flush_log();
     return code;

@@ -22,6 +22,9 @@ using telemetry::log;
 // Connections taken from one listener before others get their turn.
 constexpr int kAcceptedAtOnce = 64;
 constexpr std::chrono::milliseconds kStarvedPause{100};
+// What the kernel may hold of an answer that a client's window has no room for. Without a bound, a
+// thousand clients that do not read take gigabytes, which all connections of the machine share.
+constexpr int kUnsentBytesMax = 262'144;
 constexpr std::chrono::seconds kSweepEvery{1};
 
 SteadyTime now() {
@@ -48,41 +51,36 @@ std::optional<IpAddress> address_of(const sockaddr_storage& from) {
     return ip;
 }
 
-std::vector<std::unique_ptr<proxy::UpstreamPool>> make_pools(const Process& process,
-                                                             Executor executor,
-                                                             Readiness& readiness,
-                                                             telemetry::MetricsShard& metrics) {
-    std::vector<std::unique_ptr<proxy::UpstreamPool>> pools;
-    for (std::size_t i = 0; i < process.config->upstreams.size(); ++i) {
-        pools.push_back(std::make_unique<proxy::UpstreamPool>(
-            executor, readiness, process.config->upstreams[i], i, process.workers, metrics));
-    }
-    return pools;
+// A worker's share of what may be remembered.
+store::DenyCache::Options denials_of(const config::Config& config, std::size_t workers) {
+    const config::DenyCache& wanted = config.deny_cache;
+    return {
+        .max_ttl = wanted.max_ttl,
+        .entries = wanted.entries == 0 ? 0 : std::max<std::size_t>(1, wanted.entries / workers)};
 }
 
 }  // namespace
 
-Worker::Worker(Process& process, std::size_t index, const std::vector<ListenerGroup>& listeners)
+Worker::Worker(Process& process, std::size_t index, const std::vector<ListenerGroup>& listeners,
+               const Blueprint& blueprint)
     : process_(process),
       index_(index),
       readiness_(io_),
       deadlines_(now()),
       redis_(make_redis()),
-      limiter_(make_limiter()),
+      limiter_(make_limiter(*blueprint.config)),
       context_{.executor = io_.get_executor(),
-               .config = process.config,
+               .generation = {},
                .thread = index,
                .metrics = process.metrics.shard(index),
-               .access_log = process.access_log.get(),
                .limiter = limiter_,
                .deadlines = deadlines_,
                .buffers = buffers_,
-               .upstreams = make_pools(process, io_.get_executor(), readiness_,
-                                       process.metrics.shard(index)),
                .request_ids = {},
-               .policy_texts = proxy::PolicyTexts(*process.config),
                .exchanges = {io_.get_executor(), deadlines_, buffers_}},
+      turned_away_(context_.request_ids, context_.metrics),
       tick_timer_(io_) {
+    context_.generation = make_generation(blueprint);
     for (const ListenerGroup& group : listeners) {
         listeners_.push_back(std::make_unique<Listener>(Listener{
             group.settings,
@@ -104,39 +102,98 @@ std::shared_ptr<redis::Client> Worker::make_redis() {
         });
 }
 
-store::Limiter Worker::make_limiter() {
+store::Limiter Worker::make_limiter(const config::Config& config) {
     telemetry::MetricsShard& metrics = process_.metrics.shard(index_);
     if (!redis_) return {process_.memory_store, metrics};
-    const auto& settings = std::get<config::RedisSettings>(process_.config->store);
+    const auto& settings = std::get<config::RedisSettings>(config.store);
     return {process_.memory_store,
-            {redis_, settings.key_prefix, settings.local_clock, &process_.replicas},
+            {redis_, settings.key_prefix, settings.local_clock, &process_.replicas,
+             denials_of(config, process_.workers)},
             metrics};
+}
+
+proxy::GenerationPtr Worker::make_generation(const Blueprint& blueprint) {
+    boost::intrusive_ptr<proxy::Generation> made(new proxy::Generation(blueprint.config));
+    made->slots = blueprint.slots;
+    made->access_log = blueprint.access_log;
+    proxy::KnownAddresses known = blueprint.addresses;
+    std::vector<std::shared_ptr<proxy::UpstreamPool>> before;
+    if (context_.generation) before = context_.generation->upstreams;
+    for (const auto& pool : before) pool->tell(known);
+    const auto& upstreams = blueprint.config->upstreams;
+    for (std::size_t i = 0; i < upstreams.size(); ++i) {
+        const auto same = std::find_if(before.begin(), before.end(), [&](const auto& pool) {
+            return pool->settings() == upstreams[i];
+        });
+        made->upstreams.push_back(
+            same != before.end() ? *same
+                                 : make_pool(upstreams[i], blueprint.slots.upstream(i), known));
+    }
+    return made;
+}
+
+std::shared_ptr<proxy::UpstreamPool> Worker::make_pool(const config::Upstream& settings,
+                                                       std::size_t metrics_slot,
+                                                       const proxy::KnownAddresses& known) {
+    auto pool = std::make_shared<proxy::UpstreamPool>(
+        context_.executor, readiness_, settings, metrics_slot, process_.workers, context_.metrics);
+    pool->learn(known);
+    return pool;
+}
+
+void Worker::start_heartbeat() {
+    const config::Config& config = *context_.generation->config;
+    const auto& settings = std::get<config::RedisSettings>(config.store);
+    heartbeat_ = std::make_shared<store::Heartbeat>(
+        context_.executor, redis_,
+        store::Heartbeat::Options{.key_prefix = settings.key_prefix,
+                                  .name = process_.name,
+                                  .local_clock = settings.local_clock,
+                                  .configured = config.replicas.value_or(0)},
+        process_.replicas);
+    asio::co_spawn(context_.executor, store::Heartbeat::run(heartbeat_), asio::detached);
 }
 
 void Worker::start() {
     const Executor executor = io_.get_executor();
     if (redis_) {
         asio::co_spawn(executor, redis::Client::run(redis_), asio::detached);
-        if (index_ == 0) {
-            const auto& settings = std::get<config::RedisSettings>(process_.config->store);
-            heartbeat_ = std::make_shared<store::Heartbeat>(
-                executor, redis_,
-                store::Heartbeat::Options{.key_prefix = settings.key_prefix,
-                                          .name = process_.name,
-                                          .local_clock = settings.local_clock,
-                                          .configured = process_.config->replicas.value_or(0)},
-                process_.replicas);
-            asio::co_spawn(executor, store::Heartbeat::run(heartbeat_), asio::detached);
-        }
+        if (index_ == 0) start_heartbeat();
     }
-    for (const auto& pool : context_.upstreams) {
-        asio::co_spawn(executor, pool->resolve_names(), asio::detached);
+    for (const auto& pool : context_.generation->upstreams) {
+        asio::co_spawn(executor, proxy::UpstreamPool::resolve_names(pool), asio::detached);
     }
     for (const auto& listener : listeners_) {
         asio::co_spawn(executor, accept(*listener), asio::detached);
     }
     asio::co_spawn(executor, tick(), asio::detached);
     thread_ = std::thread([this] { io_.run(); });
+}
+
+void Worker::reload(std::shared_ptr<const Blueprint> blueprint, std::function<void()> done) {
+    asio::post(io_, [this, blueprint = std::move(blueprint), done = std::move(done)] {
+        if (!context_.draining) adopt(*blueprint);
+        done();
+    });
+}
+
+// Between two steps of whatever is going on here: nobody sees half of it.
+void Worker::adopt(const Blueprint& blueprint) {
+    const proxy::GenerationPtr before =
+        std::exchange(context_.generation, make_generation(blueprint));
+    const auto has = [](const auto& pools, const auto& pool) {
+        return std::find(pools.begin(), pools.end(), pool) != pools.end();
+    };
+    for (const auto& pool : before->upstreams) {
+        if (!has(context_.generation->upstreams, pool)) pool->stop();
+    }
+    for (const auto& pool : context_.generation->upstreams) {
+        if (has(before->upstreams, pool)) continue;
+        asio::co_spawn(io_, proxy::UpstreamPool::resolve_names(pool), asio::detached);
+    }
+    if (heartbeat_) heartbeat_->configure(blueprint.config->replicas.value_or(0));
+    // They are of limits that may be others now.
+    limiter_.forget_denials(denials_of(*blueprint.config, process_.workers));
 }
 
 void Worker::drain() {
@@ -197,6 +254,7 @@ int Worker::accept_ready(Listener& listener) {
                     listener.settings.address.to_string(),
                     error_code(error, boost::system::system_category()).message());
             }
+            turned_away_.close_all();
             return accepted;
         }
         // Any other error: that one connection is gone.
@@ -205,27 +263,28 @@ int Worker::accept_ready(Listener& listener) {
 }
 
 void Worker::open_session(Listener& listener, int descriptor, const sockaddr_storage& from) {
-    if (process_.connections.fetch_add(1) >= process_.config->connections.max) {
-        process_.connections.fetch_sub(1);
-        context_.metrics.client_refused();
-        ::close(descriptor);
+    const config::Config& config = *context_.generation->config;
+    identity::Peer peer{address_of(from)};
+    peer.trusted =
+        peer.address ? config.client_ip.trusts(*peer.address) : listener.settings.trusted;
+    auto seat = process_.client_seats.take(seat_holder(peer, config.client_ip), config.connections);
+    if (!seat) {
+        turned_away_.add(descriptor, seat.error(), peer.address, now());
         return;
     }
-    identity::Peer peer{address_of(from)};
     if (peer.address) {
         const int on = 1;
         ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        peer.trusted = process_.config->client_ip.trusts(*peer.address);
-    } else {
-        peer.trusted = listener.settings.trusted;
+        ::setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
+                     sizeof kUnsentBytesMax);
     }
     auto session = std::make_unique<proxy::Session>(
         context_, ConnectionPtr(new Connection(readiness_, descriptor)), peer,
         listener.settings.address.port);
     sessions_.push_back(*session);
     asio::co_spawn(io_, proxy::Session::run(std::move(session)),
-                   [this](const std::exception_ptr& failed) {
-                       process_.connections.fetch_sub(1);
+                   // The seat comes back whether this is called or, with the loop, only destroyed.
+                   [this, taken = std::move(*seat)](const std::exception_ptr& failed) {
                        if (failed) log(Level::error, "a session ended with an exception");
                        finish_if_empty();
                    });
@@ -238,9 +297,11 @@ Task<> Worker::tick() {
         co_await tick_timer_.async_wait(as_values);
         const SteadyTime time = now();
         deadlines_.advance(time);
+        turned_away_.sweep(time);
         if (time - swept < kSweepEvery) continue;
         swept = time;
-        for (const auto& pool : context_.upstreams) pool->sweep(time);
+        for (const auto& pool : context_.generation->upstreams) pool->sweep(time);
+        limiter_.renew_slots(time);
     }
 }
 
@@ -252,7 +313,7 @@ void Worker::finish_if_empty() {
     tick_timer_.cancel();
     if (heartbeat_) heartbeat_->stop();
     if (redis_) redis_->stop();
-    for (const auto& pool : context_.upstreams) pool->stop();
+    for (const auto& pool : context_.generation->upstreams) pool->stop();
 }
 
 }  // namespace tidegate::app

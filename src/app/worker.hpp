@@ -11,8 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "app/blueprint.hpp"
 #include "app/listener.hpp"
 #include "app/process.hpp"
+#include "app/turned_away.hpp"
 #include "base/asio.hpp"
 #include "base/deadline.hpp"
 #include "base/readiness.hpp"
@@ -26,10 +28,14 @@ namespace tidegate::app {
 class Worker {
   public:
     // Adopts descriptor `index` of each of `listeners`. Worker 0 sends the process's heartbeat.
-    Worker(Process& process, std::size_t index, const std::vector<ListenerGroup>& listeners);
+    Worker(Process& process, std::size_t index, const std::vector<ListenerGroup>& listeners,
+           const Blueprint& blueprint);
     ~Worker();
 
     void start();
+    // Requests that begin from now on get what `blueprint` says; those in flight keep what they
+    // have. `done` is called on this worker's thread when it is so, or if it is leaving.
+    void reload(std::shared_ptr<const Blueprint> blueprint, std::function<void()> done);
     // Stops accepting, lets what is in flight finish; ends when it has, or with cut().
     void drain();
     // Breaks off whatever is left.
@@ -44,7 +50,14 @@ class Worker {
     };
 
     std::shared_ptr<redis::Client> make_redis();
-    store::Limiter make_limiter();
+    store::Limiter make_limiter(const config::Config& config);
+    void start_heartbeat();
+    // Pools of upstreams that stay as they were are those of the generation in force, if any.
+    proxy::GenerationPtr make_generation(const Blueprint& blueprint);
+    std::shared_ptr<proxy::UpstreamPool> make_pool(const config::Upstream& settings,
+                                                   std::size_t metrics_slot,
+                                                   const proxy::KnownAddresses& known);
+    void adopt(const Blueprint& blueprint);
     Task<> accept(Listener& listener);
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.
@@ -65,6 +78,7 @@ class Worker {
     proxy::WorkerContext context_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     proxy::SessionList sessions_;
+    TurnedAway turned_away_;
     Timer tick_timer_;
     bool finished_ = false;
     std::thread thread_;

@@ -49,6 +49,9 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     // A connection that is closed is worth trying, which fails.
     bool readable() const { return readable_; }
     bool writable() const { return writable_; }
+    // Readable, or the kernel has said so already and nobody has been told. For who must not take
+    // what is there for something that is still to come.
+    bool has_spoken() const { return readable_ || readiness_.has_news(*this); }
 
     // Wakes `sleeper`, once, when that changes; null: nobody. Look first, then sleep.
     void watch_read(Wakeup* sleeper) { read_sleeper_ = sleeper; }

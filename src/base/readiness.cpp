@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -11,6 +12,8 @@
 namespace tidegate {
 
 namespace {
+
+constexpr std::uint32_t kToRead = EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
 int new_epoll() {
     const int descriptor = ::epoll_create1(EPOLL_CLOEXEC);
@@ -36,6 +39,13 @@ void Readiness::remove(const Connection& connection) {
     for (std::size_t i = next_; i < count_; ++i) {
         if (events_[i].data.ptr == &connection) events_[i].data.ptr = nullptr;
     }
+}
+
+bool Readiness::has_news(const Connection& connection) const {
+    for (std::size_t i = next_; i < count_; ++i) {
+        if (events_[i].data.ptr == &connection) return (events_[i].events & kToRead) != 0;
+    }
+    return false;
 }
 
 void Readiness::stop() {

@@ -31,6 +31,10 @@ class Readiness {
     // Nothing more is told; the descriptor is about to be closed.
     void remove(const Connection& connection);
 
+    // Whether something to read was fetched for `connection` and has not been told yet: what is
+    // ready in one turn is fetched at once and told one by one.
+    bool has_news(const Connection& connection) const;
+
     // The event loop need not go on for our sake.
     void stop();
 

@@ -73,40 +73,40 @@ std::string curl_line(const config::Address& address) {
 
 struct Chosen {
     config::Loaded loaded;
+    std::string file;  // empty: the built-in quickstart
     std::string what;  // for the first line of output
-    bool quickstart = false;
 };
 
 Chosen choose_configuration(const Arguments& arguments) {
     if (!arguments.file.empty()) {
-        return {config::load_file(arguments.file), arguments.file, false};
+        return {config::load_file(arguments.file), arguments.file, arguments.file};
     }
     // What is there but cannot be looked at is reported by its reader.
     std::error_code ec;
     if (std::filesystem::exists(kDefaultFile, ec) || ec) {
-        return {config::load_file(kDefaultFile),
-                fmt::format("{} of the current folder", kDefaultFile), false};
+        return {config::load_file(kDefaultFile), kDefaultFile,
+                fmt::format("{} of the current folder", kDefaultFile)};
     }
-    return {config::quickstart(),
-            fmt::format("the built-in quickstart (no -c, and no {} here)", kDefaultFile), true};
+    return {config::quickstart(), "",
+            fmt::format("the built-in quickstart (no -c, and no {} here)", kDefaultFile)};
 }
 
 int run_proxy(const Arguments& arguments) {
-    const Chosen chosen = choose_configuration(arguments);
+    Chosen chosen = choose_configuration(arguments);
     fmt::print(stderr, "tidegate {}: {}\n{}", TIDEGATE_VERSION, chosen.what, report(chosen.loaded));
     if (!chosen.loaded.config) {
         fmt::print(stderr, "not started: {}\n", summary(chosen.loaded));
         return kExitFailure;
     }
     std::optional<EchoServer> echo;
-    if (chosen.quickstart || arguments.with_echo) {
+    if (chosen.file.empty() || arguments.with_echo) {
         echo.emplace(echo_address(kEchoAddress));
         fmt::print(stderr, "  echo upstream on {}\n", echo->address().to_string());
     }
-    if (chosen.quickstart) {
+    if (chosen.file.empty()) {
         fmt::print(stderr, "  try: {}\n", curl_line(chosen.loaded.config->listen.front().address));
     }
-    return app::run(chosen.loaded.config);
+    return app::run(std::move(chosen.loaded.config), chosen.file);
 }
 
 int check_configuration(const Arguments& arguments) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 
 #include "base/ip.hpp"
 #include "identity/client_ip.hpp"
+#include "identity/group.hpp"
 #include "identity/user.hpp"
 #include "limit/policy.hpp"
 #include "routing/router.hpp"
@@ -31,11 +33,15 @@ struct Address {
 
     bool is_unix() const { return !unix_path.empty(); }
     std::string to_string() const;  // `127.0.0.1:80`, `[::1]:80`, `unix:/run/x.sock`
+
+    bool operator==(const Address&) const = default;
 };
 
 struct Listen {
     Address address;
     bool trusted = false;  // a Unix socket whose peers may be believed about whom they speak for
+
+    bool operator==(const Listen&) const = default;
 };
 
 struct Admin {
@@ -59,6 +65,14 @@ struct RedisSettings {
     bool local_clock = false;  // clock: local
     int breaker_failures = 5;
     milliseconds probe_every{1'000};
+
+    bool operator==(const RedisSettings&) const = default;
+};
+
+// Denials that are remembered in front of Redis.
+struct DenyCache {
+    milliseconds max_ttl{5'000};
+    std::size_t entries = 100'000;  // of the process; 0: off
 };
 
 using StoreSettings = std::variant<MemoryStoreSettings, RedisSettings>;
@@ -74,6 +88,8 @@ struct UpstreamServer {
     Address address;
     int weight = 1;         // 1..1000
     std::string authority;  // for Host when it is not preserved
+
+    bool operator==(const UpstreamServer&) const = default;
 };
 
 struct Upstream {
@@ -86,14 +102,56 @@ struct Upstream {
     milliseconds response_timeout{30'000};
     milliseconds idle_timeout{60'000};
     int retries = 1;
+
+    bool operator==(const Upstream&) const = default;
+};
+
+// `at` of schedule limits: where a request says when it is meant for.
+struct MomentSource {
+    enum class In : std::uint8_t { header, query };
+    In in = In::header;
+    std::string name;  // of a field in lower case
+
+    bool operator==(const MomentSource&) const = default;
+};
+
+// A policy as it is written: what it counts, whom it leaves alone and whom it turns away.
+struct Policy : limit::Policy {
+    identity::Group exempt;
+    identity::Group deny;
+    std::optional<MomentSource> moment;  // of its schedule limits, tiers included
+};
+
+// A cost that the request names. Where it does not, or is not believed: Route::cost.
+struct HeaderCost {
+    std::string field;         // lower case
+    bool from_anyone = false;  // else from trusted peers only
+    std::int64_t min = 1;
+    std::int64_t max = limit::kQuotaMax;
 };
 
 struct Route {
     std::string name;          // unique
     std::size_t upstream = 0;  // position in Config::upstreams
     std::int64_t cost = 1;
+    std::optional<HeaderCost> header_cost;
     // default_policies, then its own; none twice. Point into Config::policies.
-    std::vector<const limit::Policy*> policies;
+    std::vector<const Policy*> policies;
+    std::vector<std::string> captures;   // names; in the order of Router::captures()
+    std::optional<MomentSource> moment;  // of all schedule limits that can be met here
+};
+
+// The limits of a policy, or those of one of its tiers.
+struct LimitList {
+    const Policy* policy = nullptr;     // never null
+    const limit::Tier* tier = nullptr;  // null: the policy's own limits
+    bool schedules = false;             // has a schedule limit
+    limit::Micros horizon{0};           // the nearest of those
+    bool settles = false;  // more has to be done once an admitted request goes on or has ended
+
+    std::span<const limit::Limit> limits() const {
+        return tier != nullptr ? tier->limits : policy->limits;
+    }
 };
 
 struct Response {
@@ -117,6 +175,7 @@ struct RequestBounds {
 
 struct Connections {
     std::size_t max = 20'000;
+    std::size_t per_ip = 0;  // 0: no bound
 };
 
 struct Timeouts {
@@ -142,12 +201,16 @@ struct Config {
     std::optional<Admin> admin;
     unsigned threads = 0;  // 0: one for each core we may use
     StoreSettings store;
+    DenyCache deny_cache;
     std::optional<int> replicas;  // how many Tidegates share the store; unset: auto
     identity::ClientIpSettings client_ip;
     std::vector<identity::UserHeader> user;
+    identity::UserTiers user_tiers;  // identity.users
     Forwarding forwarding;
     std::vector<Upstream> upstreams;
-    std::vector<std::unique_ptr<const limit::Policy>> policies;
+    std::vector<std::unique_ptr<const Policy>> policies;
+    // By Policy::index and Tier::index: policies in their order, each with its tiers behind it.
+    std::vector<LimitList> limit_lists;
     std::vector<Route> routes;
     routing::Router router;  // its positions are those of `routes`
     Response response;
@@ -177,7 +240,7 @@ struct Loaded {
 using Environment = std::optional<std::string> (*)(std::string_view name);
 std::optional<std::string> process_environment(std::string_view name);
 
-// Reads `path`. Paths inside the file are relative to its folder. Start-up only: blocks.
+// Reads `path`. Paths inside the file are relative to its folder. Blocks: for start and reload.
 Loaded load_file(const std::string& path, Environment environment = process_environment);
 // The same for text in memory; `name` stands for the file in messages.
 Loaded load_text(std::string_view text, const std::string& name,

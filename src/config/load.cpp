@@ -58,9 +58,7 @@ void read_process(Section& root, Config& config) {
             config.replicas = static_cast<int>(*number);
         }
     }
-    if (const auto deny_cache = root.find("deny_cache"); deny_cache && !deny_cache->is_off()) {
-        deny_cache->fault("not available yet; `off` is what there is");
-    }
+    if (const auto deny_cache = root.find("deny_cache")) read_deny_cache(*deny_cache, config);
 }
 
 // `upstream` and `limits`: one upstream, one policy, one route, all named `default`.
@@ -76,9 +74,16 @@ void read_short_form(const Value& upstream, const std::optional<Value>& limits, 
     Route route;
     route.name = name;
     if (limits) {
-        std::vector<limit::Limit> list = read_limits(*limits);
-        add_policy(name, {limit::Key::ip, limit::Key::user}, std::move(list),
-                   declared.on_store_failure, config);
+        Limits list = read_limits(*limits);
+        Policy policy;
+        policy.name = name;
+        policy.key = {limit::single_key(limit::KeyPart::Kind::ip),
+                      limit::single_key(limit::KeyPart::Kind::user)};
+        policy.limits = std::move(list.limits);
+        policy.moment = list.moment;
+        policy.on_store_failure = declared.on_store_failure;
+        route.moment = std::move(list.moment);
+        add_policy(std::move(policy), config);
         route.policies.push_back(config.policies.back().get());
     }
     config.routes.push_back(std::move(route));
@@ -145,7 +150,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
         declared.on_store_failure =
             read_on_store_failure(*failure).value_or(declared.on_store_failure);
     }
-    if (const auto identity = root.find("identity")) read_identity(*identity, config);
+    if (const auto identity = root.find("identity")) read_identity(*identity, config, declared);
     if (const auto forwarding = root.find("forwarding")) read_forwarding(*forwarding, config);
     read_traffic(root, config, declared);
     if (const auto response = root.find("response")) read_response(*response, config);
@@ -171,18 +176,57 @@ std::vector<Diagnostic> diagnostics(std::vector<Fault>&& faults, const std::stri
     return out;
 }
 
+// What the street asks of each list of limits, so that a request need not look through them.
+LimitList list_of(const Policy& policy, const limit::Tier* tier) {
+    LimitList list;
+    list.policy = &policy;
+    list.tier = tier;
+    list.horizon = limit::kDurationMax;
+    for (const limit::Limit& limit : list.limits()) {
+        switch (limit.algorithm) {
+            case limit::Algorithm::schedule:
+                list.schedules = true;
+                list.horizon = std::min(list.horizon, limit.horizon);
+                break;
+            case limit::Algorithm::leaky_bucket:
+            case limit::Algorithm::concurrency:
+                list.settles = true;
+                break;
+            default:
+                list.settles = list.settles || limit.count == limit::Count::by_status;
+        }
+    }
+    return list;
+}
+
+void list_limits(Config& config) {
+    for (const auto& policy : config.policies) {
+        config.limit_lists.push_back(list_of(*policy, nullptr));
+        for (const limit::Tier& tier : policy->tiers) {
+            config.limit_lists.push_back(list_of(*policy, &tier));
+        }
+    }
+}
+
 Loaded load(std::string_view text, Context context) {
     const TreeNode tree = parse_document(text, context.faults);
     const Place top = tree.kind == TreeNode::Kind::null ? Place{1, 1} : tree.place;
     auto config = std::make_shared<Config>();
     Declared declared;
     read_root(Value(context, tree, "", top), *config, declared);
-    if (context.faults.empty()) warn_about(*config, declared, context);
+    list_limits(*config);
+    const bool right = context.faults.empty() && context.other_errors.empty();
+    if (right) warn_about(*config, declared, context);
 
     Loaded loaded;
-    if (context.faults.empty()) loaded.config = std::move(config);
     loaded.errors = diagnostics(std::move(context.faults), context.file);
+    std::move(context.other_errors.begin(), context.other_errors.end(),
+              std::back_inserter(loaded.errors));
     loaded.warnings = diagnostics(std::move(context.warnings), context.file);
+    if (!right) return loaded;
+    std::vector<Diagnostic> tiers = warnings_about_tiers(*config, declared);
+    std::move(tiers.begin(), tiers.end(), std::back_inserter(loaded.warnings));
+    loaded.config = std::move(config);
     return loaded;
 }
 

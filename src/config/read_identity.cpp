@@ -131,13 +131,14 @@ void read_user(const Value& value, Config& config) {
 
 }  // namespace
 
-void read_identity(const Value& value, Config& config) {
+void read_identity(const Value& value, Config& config, Declared& declared) {
     Section section(value);
     if (const auto client_ip = section.find("client_ip")) {
         read_client_ip(*client_ip, config);
     }
     if (const auto user = section.find("user")) read_user(*user, config);
-    section.not_available({"on_invalid_credentials", "failed_credentials", "users", "forward_as"});
+    if (const auto users = section.find("users")) read_users(*users, config, declared);
+    section.not_available({"on_invalid_credentials", "failed_credentials", "forward_as"});
     section.refuse_others();
 }
 

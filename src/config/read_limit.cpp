@@ -3,6 +3,7 @@
 
 #include "base/quote.hpp"
 #include "base/units.hpp"
+#include "config/field_text.hpp"
 #include "config/sections.hpp"
 
 namespace tidegate::config {
@@ -11,11 +12,13 @@ namespace {
 
 using limit::Algorithm;
 using limit::Anchor;
+using limit::Count;
+using limit::kLimitsMax;
 using limit::LimitSpec;
 using limit::Micros;
 
 constexpr int kMicroDigits = 6;
-constexpr std::size_t kLimitsMax = 16;  // a policy; each costs every request that meets it
+constexpr Micros kDay = std::chrono::hours{24};
 constexpr std::string_view kSpellings =
     "a rate such as `10/s`, a list `[seconds, quota, precision]` or a map "
     "`{quota: 10, per: 1s}`";
@@ -80,7 +83,100 @@ std::optional<LimitSpec> read_list(const Value& value) {
     return spec;
 }
 
-std::optional<LimitSpec> read_map(const Value& value) {
+std::optional<std::uint16_t> read_status(const Value& value) {
+    const auto status = value.integer({200, 599});
+    if (!status) return std::nullopt;
+    return static_cast<std::uint16_t>(*status);
+}
+
+// `all`, `admitted` or a list of statuses.
+void read_count(const Value& value, LimitSpec& spec) {
+    if (!value.is_sequence()) {
+        const auto count =
+            value.text("`admitted`, `all` or a list of statuses such as `[401, 403]`");
+        if (!count) return;
+        if (*count == "all") {
+            spec.count = Count::all;
+        } else if (*count != "admitted") {
+            value.fault(quote(*count) +
+                        " is not `admitted`, `all` or a list of statuses such as `[401, 403]`");
+        }
+        return;
+    }
+    constexpr std::size_t kStatusesMax = 64;
+    spec.count = Count::by_status;
+    const auto items = value.items("a list of statuses");
+    if (items.size() > kStatusesMax) {
+        value.fault("more than " + std::to_string(kStatusesMax) + " statuses");
+        return;
+    }
+    for (const Value& item : items) {
+        const auto status = read_status(item);
+        if (!status) continue;
+        auto& statuses = spec.statuses;
+        if (std::find(statuses.begin(), statuses.end(), *status) != statuses.end()) {
+            item.fault(std::to_string(*status) + " is there already");
+            continue;
+        }
+        statuses.push_back(*status);
+    }
+}
+
+// `{header: X-Send-At}` or `{query: at}`.
+std::optional<MomentSource> read_moment(const Value& value) {
+    constexpr std::string_view kWanted = "`{header: x-send-at}` or `{query: at}`";
+    Section section(value, kWanted);
+    const auto header = section.find("header");
+    const auto query = section.find("query");
+    section.refuse_others();
+    if (!value.is_map()) return std::nullopt;
+    if (header.has_value() == query.has_value()) {
+        value.fault("the moment is in one place: " + std::string(kWanted));
+        return std::nullopt;
+    }
+    if (header) {
+        auto name = read_field_name(*header);
+        if (!name) return std::nullopt;
+        return MomentSource{MomentSource::In::header, std::move(*name)};
+    }
+    auto name = query->identifier();
+    if (!name) return std::nullopt;
+    return MomentSource{MomentSource::In::query, std::move(*name)};
+}
+
+// What only schedules have, and must have.
+void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource>& moment) {
+    section.choice<bool>("window", spec.utc_day, {{"sliding", false}, {"utc_day", true}});
+    if (const auto horizon = section.find("horizon")) spec.horizon = read_time(*horizon);
+    section.choice<bool>("past", spec.forward_past, {{"now", false}, {"forward", true}});
+    const auto at = section.find("at");
+    if (at) moment = read_moment(*at);
+    const bool schedules = spec.algorithm == Algorithm::schedule;
+    if (at && !schedules) at->fault("`at` is for schedule only");
+    if (!at && schedules) {
+        section.value().fault("a schedule needs to know the moment: `at: {header: x-send-at}`");
+    }
+}
+
+// All algorithms have a duration but concurrency; the day of UTC needs not be written.
+void read_duration(Section& section, LimitSpec& spec) {
+    const auto per = section.find("per");
+    if (spec.algorithm == Algorithm::concurrency) {
+        if (per) per->fault("concurrency has no `per`: it bounds what is in flight at once");
+        return;
+    }
+    if (spec.utc_day) spec.duration = kDay;
+    if (per) {
+        spec.duration = read_time(*per).value_or(Micros{0});
+        if (spec.utc_day && spec.duration != kDay) {
+            per->fault("with `window: utc_day` it is `1day`, and can be left out");
+        }
+    } else if (!spec.utc_day) {
+        section.need("per", "`per: 1s`");
+    }
+}
+
+std::optional<LimitSpec> read_map(const Value& value, std::optional<MomentSource>& moment) {
     const std::size_t faults_before = value.context().faults.size();
     LimitSpec spec;
     Section section(value);
@@ -88,33 +184,39 @@ std::optional<LimitSpec> read_map(const Value& value) {
     if (const auto quota = section.need("quota", "`quota: 10`")) {
         spec.quota = read_quota(*quota).value_or(0);
     }
-    if (const auto per = section.need("per", "`per: 1s`")) {
-        spec.duration = read_time(*per).value_or(Micros{0});
-    }
+    section.choice<Algorithm>("algorithm", spec.algorithm,
+                              {{"sliding_window", Algorithm::sliding_window},
+                               {"fixed_window", Algorithm::fixed_window},
+                               {"sliding_log", Algorithm::sliding_log},
+                               {"gcra", Algorithm::gcra},
+                               {"token_bucket", Algorithm::gcra},
+                               {"leaky_bucket", Algorithm::leaky_bucket},
+                               {"schedule", Algorithm::schedule},
+                               {"concurrency", Algorithm::concurrency}});
+    read_schedule(section, spec, moment);
+    read_duration(section, spec);
     if (const auto precision = section.find("precision")) spec.precision = read_time(*precision);
     section.toggle("strict", spec.strict);
-    section.choice<Algorithm>(
-        "algorithm", spec.algorithm,
-        {{"sliding_window", Algorithm::sliding_window}, {"fixed_window", Algorithm::fixed_window}},
-        {"sliding_log", "gcra", "token_bucket", "leaky_bucket", "schedule", "concurrency"});
     section.choice<Anchor>("anchor", spec.anchor,
                            {{"clock", Anchor::clock}, {"first_request", Anchor::first_request}});
-    section.not_available({"burst", "count", "max_delay", "at", "window", "horizon", "past"});
+    if (const auto burst = section.find("burst"))
+        spec.burst = burst->integer({1, limit::kQuotaMax});
+    if (const auto delay = section.find("max_delay")) spec.max_delay = read_time(*delay);
+    if (const auto count = section.find("count")) read_count(*count, spec);
     section.refuse_others();
     if (value.context().faults.size() != faults_before) return std::nullopt;
     return spec;
 }
 
-std::optional<LimitSpec> read_spec(const Value& value) {
-    if (value.is_map()) return read_map(value);
+std::optional<LimitSpec> read_spec(const Value& value, std::optional<MomentSource>& moment) {
+    if (value.is_map()) return read_map(value, moment);
     if (value.is_sequence()) return read_list(value);
     return read_rate(value);
 }
 
-}  // namespace
-
-std::optional<limit::Limit> read_limit(const Value& value) {
-    const std::optional<LimitSpec> spec = read_spec(value);
+// One item of `limits`: a rate, a list `[seconds, quota, precision]` or a map.
+std::optional<limit::Limit> read_limit(const Value& value, std::optional<MomentSource>& moment) {
+    const std::optional<LimitSpec> spec = read_spec(value, moment);
     if (!spec) return std::nullopt;
     auto made = limit::make_limit(*spec);
     if (!made) {
@@ -125,8 +227,28 @@ std::optional<limit::Limit> read_limit(const Value& value) {
     return std::move(*made);
 }
 
-std::vector<limit::Limit> read_limits(const Value& value) {
-    std::vector<limit::Limit> limits;
+}  // namespace
+
+bool agree_on_moment(const Value& value, const std::optional<MomentSource>& other,
+                     std::optional<MomentSource>& moment) {
+    if (!other) return true;
+    if (moment && *moment != *other) {
+        const auto written = [](const MomentSource& source) {
+            return (source.in == MomentSource::In::header ? "{header: " : "{query: ") +
+                   source.name + "}";
+        };
+        value.fault("`at: " + written(*other) + "` here, but `at: " + written(*moment) +
+                    "` before: a request is meant for one moment, so all schedules it can meet "
+                    "must name the same");
+        return false;
+    }
+    moment = other;
+    return true;
+}
+
+Limits read_limits(const Value& value) {
+    Limits out;
+    std::vector<limit::Limit>& limits = out.limits;
     const std::vector<Value> items = value.items("a list of limits: `[10/s, 120/min]`");
     if (value.is_sequence() && items.empty()) {
         value.fault(
@@ -134,11 +256,12 @@ std::vector<limit::Limit> read_limits(const Value& value) {
     }
     if (items.size() > kLimitsMax) {
         value.fault("more than " + std::to_string(kLimitsMax) + " limits");
-        return limits;
+        return out;
     }
     for (const Value& item : items) {
-        auto made = read_limit(item);
-        if (!made) continue;
+        std::optional<MomentSource> moment;
+        auto made = read_limit(item, moment);
+        if (!made || !agree_on_moment(item, moment, out.moment)) continue;
         const auto same = [&](const limit::Limit& other) {
             return other.id == made->id || other.name == made->name;
         };
@@ -149,7 +272,7 @@ std::vector<limit::Limit> read_limits(const Value& value) {
         }
         limits.push_back(std::move(*made));
     }
-    return limits;
+    return out;
 }
 
 }  // namespace tidegate::config

@@ -1,6 +1,7 @@
 // `policies` and `default_policies`.
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "base/quote.hpp"
@@ -10,71 +11,108 @@ namespace tidegate::config {
 
 namespace {
 
-using limit::Key;
-
 constexpr std::size_t kPoliciesMax = 10'000;
+constexpr std::size_t kTiersMax = 64;
+constexpr std::size_t kGroupMax = 10'000;
 
-std::vector<Key> read_key(const Value& value) {
-    std::vector<Key> keys;
-    const auto parts = value.one_or_more("a list of keys: `[ip, user]`");
-    if (value.is_sequence() && parts.empty()) value.fault("a policy needs a key: `[ip, user]`");
-    for (const Value& part : parts) {
-        const auto text = part.text("`ip` or `user`");
-        if (!text) continue;
-        const bool combined = text->find_first_of("+|") != std::string::npos;
-        const bool other = text->starts_with("header:") || text->starts_with("query:") ||
-                           text->starts_with("path:") || text->starts_with("cookie:") ||
-                           *text == "route" || *text == "method" || *text == "host";
-        if (combined || other) {
-            part.not_available();
-            continue;
-        }
-        const auto key = part.choice<Key>({{"ip", Key::ip}, {"user", Key::user}});
-        if (!key) continue;
-        if (std::find(keys.begin(), keys.end(), *key) != keys.end()) {
-            part.fault(quote(*text) + " is there already");
-            continue;
-        }
-        keys.push_back(*key);
+// Networks, and users as `user:NAME`.
+void read_group(const Value& value, identity::Group& group) {
+    constexpr std::string_view kUser = "user:";
+    constexpr std::string_view kWanted = "a network such as `10.0.0.0/8`, or `user:NAME`";
+    const auto items = value.one_or_more("a list of networks and users: `[10.0.0.0/8]`");
+    if (items.size() > kGroupMax) {
+        value.fault("more than " + std::to_string(kGroupMax) + " networks and users");
+        return;
     }
-    return keys;
+    for (const Value& item : items) {
+        const auto text = item.text(kWanted);
+        if (!text) continue;
+        if (text->size() > kUser.size() && text->starts_with(kUser)) {
+            group.users.push_back(text->substr(kUser.size()));
+        } else if (const auto network = parse_network(*text)) {
+            group.networks.push_back(*network);
+        } else {
+            item.fault(quote(*text) + " is not " + std::string(kWanted) +
+                       " (bits after the prefix are zero)");
+        }
+    }
+    std::sort(group.users.begin(), group.users.end());
+}
+
+void read_tiers(const Value& value, Policy& policy) {
+    const auto named =
+        value.named("a map of tiers and their limits: `{pro: [200/s], internal: unlimited}`");
+    if (named.size() > kTiersMax) {
+        value.fault("more than " + std::to_string(kTiersMax) + " tiers");
+        return;
+    }
+    for (const auto& [name, list] : named) {
+        limit::Tier tier;
+        tier.name = name;
+        if (!list.is("unlimited")) {
+            Limits limits = read_limits(list);
+            agree_on_moment(list, limits.moment, policy.moment);
+            tier.limits = std::move(limits.limits);
+        }
+        policy.tiers.push_back(std::move(tier));
+    }
+}
+
+std::optional<limit::OnMissing> read_on_missing(Section& section) {
+    using limit::OnMissing;
+    const auto value = section.find("on_missing");
+    if (!value) return std::nullopt;
+    return value->choice<OnMissing>(
+        {{"skip", OnMissing::skip}, {"shared", OnMissing::shared}, {"reject", OnMissing::reject}});
+}
+
+void read_who_and_what(Section& section, const Config& config, Policy& policy) {
+    const auto key = section.need("key", "`key: [ip, user]`");
+    if (const auto list = section.need("limits", "`limits: [10/s]`")) {
+        Limits limits = read_limits(*list);
+        policy.limits = std::move(limits.limits);
+        policy.moment = std::move(limits.moment);
+    }
+    if (const auto tiers = section.find("tiers")) read_tiers(*tiers, policy);
+    if (const auto exempt = section.find("exempt")) read_group(*exempt, policy.exempt);
+    const auto deny = section.find("deny");
+    if (deny) read_group(*deny, policy.deny);
+    const auto on_missing = read_on_missing(section);
+    if (key) policy.key = read_key(*key, on_missing, config);
+    section.choice<bool>("mode", policy.shadow, {{"enforce", false}, {"shadow", true}});
+    if (deny && policy.shadow) deny->warn("never: a policy in shadow refuses nobody");
 }
 
 }  // namespace
 
-void add_policy(const std::string& name, std::vector<Key> key, std::vector<limit::Limit> limits,
-                limit::OnStoreFailure on_store_failure, Config& config) {
-    auto policy = std::make_unique<limit::Policy>();
-    policy->name = name;
-    policy->key = std::move(key);
-    policy->limits = std::move(limits);
-    policy->on_store_failure = on_store_failure;
-    policy->index = static_cast<std::uint32_t>(config.policies.size());
-    config.policies.push_back(std::move(policy));
+std::size_t add_policy(Policy&& policy, Config& config) {
+    std::uint32_t next = 0;
+    if (!config.policies.empty()) {
+        const Policy& last = *config.policies.back();
+        next = last.index + static_cast<std::uint32_t>(last.tiers.size()) + 1;
+    }
+    policy.index = next++;
+    for (limit::Tier& tier : policy.tiers) tier.index = next++;
+    config.policies.push_back(std::make_unique<const Policy>(std::move(policy)));
+    return config.policies.size() - 1;
 }
 
 std::optional<std::size_t> read_policy(const Value& value, const std::string& name, Config& config,
                                        const Declared& declared) {
     const std::size_t faults_before = value.context().faults.size();
-    std::vector<Key> keys;
-    std::vector<limit::Limit> limits;
-    limit::OnStoreFailure on_store_failure = declared.on_store_failure;
+    Policy policy;
+    policy.name = name;
+    policy.on_store_failure = declared.on_store_failure;
 
     Section section(value, "a map: `{key: [ip, user], limits: [10/s]}`");
-    if (const auto key = section.need("key", "`key: [ip, user]`")) keys = read_key(*key);
-    if (const auto list = section.need("limits", "`limits: [10/s]`")) limits = read_limits(*list);
+    read_who_and_what(section, config, policy);
     if (const auto failure = section.find("on_store_failure")) {
-        on_store_failure = read_on_store_failure(*failure).value_or(on_store_failure);
+        policy.on_store_failure = read_on_store_failure(*failure).value_or(policy.on_store_failure);
     }
-    if (const auto mode = section.find("mode")) {
-        mode->choice<bool>({{"enforce", true}}, {"shadow"});
-    }
-    section.not_available({"tiers", "exempt", "deny", "on_missing"});
     section.refuse_others();
 
     if (!value.is_map() || value.context().faults.size() != faults_before) return std::nullopt;
-    add_policy(name, std::move(keys), std::move(limits), on_store_failure, config);
-    return config.policies.size() - 1;
+    return add_policy(std::move(policy), config);
 }
 
 void read_policies(const Value& value, Config& config, Declared& declared) {

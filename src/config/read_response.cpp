@@ -103,11 +103,9 @@ void read_limits_on_requests(const Value& value, Config& config) {
 void read_connections(const Value& value, Config& config) {
     Section section(value);
     section.integer("max", config.connections.max, {1, 10'000'000});
-    if (const auto per_ip = section.find("per_ip")) {
-        const auto number = per_ip->integer({0, 10'000'000});
-        if (number && *number != 0) {
-            per_ip->fault("a bound on connections by address is not available yet; 0 is none");
-        }
+    section.integer("per_ip", config.connections.per_ip, {0, 10'000'000});
+    if (config.connections.per_ip > config.connections.max) {
+        section.find("per_ip")->warn("more than connections.max: it is never reached");
     }
     section.refuse_others();
 }

@@ -8,6 +8,7 @@
 #include "config/address.hpp"
 #include "config/field_text.hpp"
 #include "config/sections.hpp"
+#include "routing/path_pattern.hpp"
 
 namespace tidegate::config {
 
@@ -108,7 +109,8 @@ void add_match(const Value& place, const routing::Match& match, Config& config) 
     }
 }
 
-void read_match(const Value& value, Config& config) {
+// What the path captures; nothing when it is broken.
+std::optional<std::vector<std::string>> read_match(const Value& value, Config& config) {
     routing::Match match;
     Section section(value, "a map: `{path: /v1/**}`");
     const auto path = section.find("path");
@@ -121,9 +123,12 @@ void read_match(const Value& value, Config& config) {
     section.refuse_others();
     if (match.path.size() > kPathBytesMax) {
         path->fault("longer than " + std::to_string(kPathBytesMax) + " bytes");
-        return;
+        return std::nullopt;
     }
     add_match(path.value_or(value), match, config);
+    const auto pattern = routing::PathPattern::parse(match.path);
+    if (!pattern) return std::nullopt;
+    return pattern->capture_names();
 }
 
 void read_route_upstream(const Value& value, Route& route, Declared& declared) {
@@ -158,7 +163,7 @@ void add_named(const Value& value, const std::string& name, const Config& config
     }
     found->second.used = true;
     if (!found->second.position) return;
-    const limit::Policy* policy = config.policies[*found->second.position].get();
+    const Policy* policy = config.policies[*found->second.position].get();
     if (std::find(route.policies.begin(), route.policies.end(), policy) != route.policies.end()) {
         value.fault("the policy " + quote(name) +
                     " is there already, perhaps by default_policies: it would count twice");
@@ -186,25 +191,31 @@ void read_route_policies(const Value& value, Config& config, Route& route, Decla
     }
 }
 
-// A static cost above a quota could never pass; a quota of 0 is meant to deny and warned about.
-void check_cost(const Value& value, const Route& route) {
-    for (const limit::Policy* policy : route.policies) {
-        for (const limit::Limit& limit : policy->limits) {
-            if (limit.quota == 0 || route.cost <= limit.quota) continue;
-            value.fault("a cost of " + std::to_string(route.cost) +
-                        " can never pass the quota of " + std::to_string(limit.quota) +
-                        " in policy " + quote(policy->name));
-            return;
+// A policy that counts by a capture needs a path that has it.
+void check_captures(const Value& value, const limit::Policy& policy, const Route& route) {
+    for (const limit::Key& key : policy.key) {
+        for (const auto& choice : key.choices) {
+            for (const limit::KeyPart& part : choice) {
+                if (part.kind != limit::KeyPart::Kind::capture) continue;
+                if (std::find(route.captures.begin(), route.captures.end(), part.name) !=
+                    route.captures.end()) {
+                    continue;
+                }
+                value.fault("the policy " + quote(policy.name) + " counts by `path:" + part.name +
+                            "`, and this route's path captures no such: write `{" + part.name +
+                            "}` for a segment of it");
+                return;
+            }
         }
     }
 }
 
-void read_cost(const Value& value, Route& route) {
-    if (value.is_map()) {
-        value.fault("a cost read from a header is not available yet");
-        return;
+// How the policies of a route must fit it and each other.
+void check_policies(const Value& value, bool path_is_known, Route& route) {
+    for (const Policy* policy : route.policies) {
+        if (path_is_known) check_captures(value, *policy, route);
+        if (!agree_on_moment(value, policy->moment, route.moment)) return;
     }
-    if (const auto cost = value.integer({0, limit::kQuotaMax})) route.cost = *cost;
 }
 
 std::string name_of(Section& section, std::size_t position, std::set<std::string>& names) {
@@ -222,8 +233,11 @@ void read_route(const Value& value, Config& config, Declared& declared,
     Section section(value, "a map: `{match: {path: /v1/**}, policies: [per-client]}`");
     Route route;
     route.name = name_of(section, config.routes.size(), names);
+    bool path_is_known = true;
     if (const auto match = section.find("match")) {
-        read_match(*match, config);
+        auto captures = read_match(*match, config);
+        path_is_known = captures.has_value();
+        if (captures) route.captures = std::move(*captures);
     } else {
         add_match(value, {}, config);
     }
@@ -233,12 +247,12 @@ void read_route(const Value& value, Config& config, Declared& declared,
     for (const std::string& name : declared.default_policies) {
         add_named(value, name, config, route, declared);
     }
-    if (const auto policies = section.need("policies", "`policies: []` is unlimited")) {
-        read_route_policies(*policies, config, route, declared);
-    }
+    const auto policies = section.need("policies", "`policies: []` is unlimited");
+    if (policies) read_route_policies(*policies, config, route, declared);
+    check_policies(policies.value_or(value), path_is_known, route);
     section.not_available({"upgrade"});
     section.refuse_others();
-    if (cost) check_cost(*cost, route);
+    check_cost(cost.value_or(value), route);
     declared.routes.push_back(value.place());
     config.routes.push_back(std::move(route));
 }

@@ -123,6 +123,17 @@ void read_store(const Value& value, Config& config) {
     }
 }
 
+void read_deny_cache(const Value& value, Config& config) {
+    if (value.is_off()) {
+        config.deny_cache.entries = 0;
+        return;
+    }
+    Section section(value, "`off`, or a map: `{max_ttl: 5s, entries: 100000}`");
+    section.duration("max_ttl", config.deny_cache.max_ttl, {milliseconds{1}, minutes{1}});
+    section.size("entries", config.deny_cache.entries, {1, 10'000'000});
+    section.refuse_others();
+}
+
 std::optional<limit::OnStoreFailure> read_on_store_failure(const Value& value) {
     using limit::OnStoreFailure;
     return value.choice<OnStoreFailure>({{"local", OnStoreFailure::local},

@@ -23,6 +23,8 @@ struct Context {
     Environment environment = process_environment;
     std::vector<Fault> faults;
     std::vector<Fault> warnings;
+    // Of files that this one names, in the order they were read.
+    std::vector<Diagnostic> other_errors;
 
     // `path` as the process must open it.
     std::string resolve(const std::string& path) const;

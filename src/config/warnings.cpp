@@ -1,4 +1,7 @@
 // What is legal but hardly meant, and names that are not there.
+#include <algorithm>
+#include <set>
+
 #include "base/quote.hpp"
 #include "config/sections.hpp"
 #include "config/suggest.hpp"
@@ -16,6 +19,54 @@ void unknown_name(const Value& value, std::string_view kind, const std::string& 
     value.fault(message);
 }
 
+namespace {
+
+// A route on which all that is counted is what clients choose does not limit who varies it.
+void warn_about_free_keys(const Config& config, const Declared& declared, Context& context) {
+    for (std::size_t i = 0; i < declared.routes.size(); ++i) {
+        const auto& policies = config.routes[i].policies;
+        const auto is_free = [](const Policy* policy) {
+            return policy->shadow || counts_only_what_clients_choose(*policy);
+        };
+        const auto free = std::find_if(policies.begin(), policies.end(), [](const Policy* policy) {
+            return counts_only_what_clients_choose(*policy);
+        });
+        if (free == policies.end() || !std::all_of(policies.begin(), policies.end(), is_free)) {
+            continue;
+        }
+        context.warnings.push_back(
+            {declared.routes[i],
+             "the route " + quote(config.routes[i].name) + " counts only what clients choose, by " +
+                 quote((*free)->name) +
+                 ": who varies it is never limited; count `ip` or `user` as well"});
+    }
+}
+
+// Tiers that nobody can have, because no users are named.
+void warn_about_tiers_of_nobody(const Config& config, const Declared& declared, Context& context) {
+    if (!config.user_tiers.empty()) return;
+    for (const auto& [name, policy] : declared.policies) {
+        if (!policy.position || config.policies[*policy.position]->tiers.empty()) continue;
+        context.warnings.push_back({policy.place, "policies." + name +
+                                                      ": nobody has a tier, for there are no "
+                                                      "identity.users"});
+    }
+}
+
+}  // namespace
+
+std::vector<Diagnostic> warnings_about_tiers(const Config& config, const Declared& declared) {
+    std::set<std::string_view> known;
+    for (const auto& policy : config.policies) {
+        for (const limit::Tier& tier : policy->tiers) known.insert(tier.name);
+    }
+    std::vector<Diagnostic> warnings;
+    for (const auto& [tier, diagnostic] : declared.user_tiers) {
+        if (!known.contains(tier)) warnings.push_back(diagnostic);
+    }
+    return warnings;
+}
+
 void warn_about(const Config& config, const Declared& declared, Context& context) {
     for (const auto& [name, policy] : declared.policies) {
         if (policy.used) continue;
@@ -27,6 +78,8 @@ void warn_about(const Config& config, const Declared& declared, Context& context
         context.warnings.push_back(
             {upstream.place, "upstreams." + name + ": no route goes to this upstream"});
     }
+    warn_about_free_keys(config, declared, context);
+    warn_about_tiers_of_nobody(config, declared, context);
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {
         const auto earlier = config.router.shadowed_by(i);
         if (!earlier) continue;

@@ -147,14 +147,17 @@ bool next_list_item(std::string_view& list, std::string_view& item) {
     return false;
 }
 
+bool list_names(std::string_view list, std::string_view name) {
+    std::string_view item;
+    while (next_list_item(list, item)) {
+        if (equal_ignoring_case(item, name)) return true;
+    }
+    return false;
+}
+
 bool connection_names(const Fields& fields, std::string_view name) {
     for (const Field& field : fields) {
-        if (field.id != FieldName::connection) continue;
-        std::string_view list = field.value;
-        std::string_view item;
-        while (next_list_item(list, item)) {
-            if (equal_ignoring_case(item, name)) return true;
-        }
+        if (field.id == FieldName::connection && list_names(field.value, name)) return true;
     }
     return false;
 }

@@ -48,6 +48,9 @@ FramingFault response_framing(const ResponseHead& head, bool to_head, Framing& f
 // passed over (RFC 9110 section 5.6.1). False at the end.
 bool next_list_item(std::string_view& list, std::string_view& item);
 
+// Whether an element of the comma-separated `list` is `name`, in any case.
+bool list_names(std::string_view list, std::string_view name);
+
 // Whether a Connection field of `fields` names `name`.
 bool connection_names(const Fields& fields, std::string_view name);
 

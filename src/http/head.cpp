@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/ip.hpp"
+
 namespace tidegate::http {
 
 namespace {
@@ -154,6 +156,24 @@ bool is_port(std::string_view text) {
            std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// RFC 3986 section 2.1: a percent sign is followed by two hexadecimal digits.
+bool has_whole_escapes(std::string_view text) {
+    const auto is_hex = [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    };
+    for (std::size_t i = text.find('%'); i != std::string_view::npos; i = text.find('%', i + 1)) {
+        if (text.size() - i < 3 || !is_hex(text[i + 1]) || !is_hex(text[i + 2])) return false;
+    }
+    return true;
+}
+
+// The bracketed form, without what follows the bracket. Of RFC 3986's two kinds the one for
+// versions to come has never been used.
+bool is_ip_literal(std::string_view inside) {
+    const auto ip = parse_ip(inside);
+    return ip && inside.find(':') != std::string_view::npos;
+}
+
 }  // namespace
 
 std::string_view describe(HeadFault fault) {
@@ -189,25 +209,32 @@ std::size_t HeadScanner::scan(std::string_view bytes, const HeadBounds& bounds) 
                                 : nullptr;
         if (found == nullptr) {
             next_ = bytes.size();
-            if (in_first_line_ && bytes.size() - line_start_ > bounds.uri_bytes + 64) {
-                fault_ = HeadFault::uri_too_long;  // the longest method and version beside it
-            } else if (bytes.size() > bounds.bytes) {
-                fault_ = HeadFault::too_large;
-            }
+            fault_ = crossed(bytes.size(), bytes.size(), bounds);
             return 0;
         }
         const auto end = static_cast<std::size_t>(static_cast<const char*>(found) - bytes.data());
         next_ = end + 1;
+        fault_ = crossed(end, next_, bounds);
+        if (fault_ != HeadFault::none) return 0;
         if (end == line_start_ || bytes[end - 1] != '\r') {
             fault_ = HeadFault::bad_line_end;
         } else if (end - 1 == line_start_) {
-            if (next_ > bounds.bytes) fault_ = HeadFault::too_large;
-            return fault_ == HeadFault::none ? next_ : 0;
+            return next_;
         }
         line_start_ = next_;
         in_first_line_ = false;
     }
     return 0;
+}
+
+HeadFault HeadScanner::crossed(std::size_t line_end, std::size_t bytes,
+                               const HeadBounds& bounds) const {
+    // The longest method and version beside the longest target.
+    const std::size_t first_line_max = bounds.uri_bytes + 64;
+    if (in_first_line_ && line_end > first_line_max && first_line_max <= bounds.bytes) {
+        return HeadFault::uri_too_long;
+    }
+    return bytes > bounds.bytes ? HeadFault::too_large : HeadFault::none;
 }
 
 HeadFault parse_request_head(std::string_view bytes, const HeadBounds& bounds, RequestHead& head) {
@@ -258,17 +285,19 @@ bool is_valid_host(std::string_view text) {
     std::string_view port;
     if (text.front() == '[') {
         const std::size_t close = text.find(']');
-        if (close == std::string_view::npos || close < 3) return false;
+        if (close == std::string_view::npos || !is_ip_literal(text.substr(1, close - 1))) {
+            return false;
+        }
         const std::string_view after = text.substr(close + 1);
         if (!after.empty() && after.front() != ':') return false;
         port = after.empty() ? after : after.substr(1);
-        return text.substr(1).find('[') == std::string_view::npos &&
-               after.find(']') == std::string_view::npos && is_port(port);
+        return is_port(port);
     }
     const std::size_t colon = std::min(text.find(':'), text.size());
     if (colon < text.size()) port = text.substr(colon + 1);
-    return colon > 0 && text.substr(0, colon).find_first_of("[]") == std::string_view::npos &&
-           is_port(port);
+    const std::string_view name = text.substr(0, colon);
+    return colon > 0 && name.find_first_of("[]") == std::string_view::npos &&
+           has_whole_escapes(name) && is_port(port);
 }
 
 }  // namespace tidegate::http

@@ -46,6 +46,10 @@ class HeadScanner {
     void reset() { *this = {}; }
 
   private:
+    // The bound that would be crossed first if the bytes came one by one: `bytes` in all, of which
+    // the line that goes on reaches to `line_end`. So the verdict does not depend on the portions.
+    HeadFault crossed(std::size_t line_end, std::size_t bytes, const HeadBounds& bounds) const;
+
     std::size_t next_ = 0;  // first byte not looked at
     std::size_t line_start_ = 0;
     bool in_first_line_ = true;

@@ -186,6 +186,10 @@ void append_problem(const Problem& problem, std::string& out) {
         append_member("retry_after", out);
         append_number(*problem.retry_after_seconds, out);
     }
+    if (!problem.earliest.empty()) {
+        append_member("earliest", out);
+        append_json_string(problem.earliest, out);
+    }
     out += '}';
 }
 

@@ -23,13 +23,14 @@ struct Problem {
     std::string_view request_id;  // empty: left out
     std::span<const std::string_view> violated_policies;  // empty: left out
     std::optional<std::int64_t> retry_after_seconds;
+    std::string_view earliest{};  // RFC 3339: a moment that would pass; empty: left out
 };
 
 // The reason phrase of RFC 9110 and its registry; `Unknown` for a status that is not in it.
 std::string_view status_title(int status);
 
 // Appends a JSON object: type, title, status, then what `problem` has of detail, request_id,
-// violated-policies and retry_after. Allocates nothing when `out` has room.
+// violated-policies, retry_after and earliest. Allocates nothing when `out` has room.
 void append_problem(const Problem& problem, std::string& out);
 
 // Appends `text` as a JSON string, quotes included. Bytes that are not UTF-8 become U+FFFD.

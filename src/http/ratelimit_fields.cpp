@@ -5,6 +5,8 @@
 namespace tidegate::http {
 namespace {
 
+using Kind = RateLimitItem::Kind;
+
 void append_parameter(std::string_view name, std::int64_t value, std::string& out) {
     out += ';';
     out += name;
@@ -39,6 +41,7 @@ void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& 
         first = false;
         append_quoted_string(item.name, out);
         append_parameter("q", item.quota, out);
+        if (item.kind == Kind::in_flight) out += R"(;qu="concurrent-requests")";
         if (item.window_seconds > 0) append_parameter("w", item.window_seconds, out);
     }
 }
@@ -46,18 +49,21 @@ void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& 
 void append_ratelimit(std::span<const RateLimitItem> items, std::string& out) {
     bool first = true;
     for (const RateLimitItem& item : items) {
+        if (item.kind == Kind::schedule) continue;
         if (!first) out += ", ";
         first = false;
         append_quoted_string(item.name, out);
         append_parameter("r", item.remaining, out);
-        append_parameter("t", item.reset_seconds, out);
+        if (item.kind == Kind::window) append_parameter("t", item.reset_seconds, out);
     }
 }
 
 const RateLimitItem* most_restrictive(std::span<const RateLimitItem> items) {
     const RateLimitItem* found = nullptr;
-    for (const RateLimitItem& item : items)
+    for (const RateLimitItem& item : items) {
+        if (item.kind == Kind::schedule) continue;
         if (found == nullptr || stricter(item, *found)) found = &item;
+    }
     return found;
 }
 

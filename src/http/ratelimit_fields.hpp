@@ -13,22 +13,32 @@ namespace tidegate::http {
 
 // One limit, as seen by the identifier that has the least left of it.
 struct RateLimitItem {
+    enum class Kind : std::uint8_t {
+        window,     // so many in a time: all there is to tell
+        in_flight,  // so many at once: has no window, and nobody can tell when one ends
+        // So many around a moment the request names. What is left there says nothing of the next
+        // request, so a client that slows down by it would be misled: only the policy is told.
+        schedule,
+    };
     std::string_view name;            // printable ASCII
     std::int64_t quota = 0;           // >= 0
-    std::int64_t window_seconds = 0;  // 0: below one second, `w` is left out
+    std::int64_t window_seconds = 0;  // 0: below one second or none; `w` is left out
     std::int64_t remaining = 0;       // >= 0
     std::int64_t reset_seconds = 0;   // until the next unit is free, rounded up
+    Kind kind = Kind::window;
 };
 
 // Appends the value of RateLimit-Policy: `"default-1s";q=10;w=1, "default-1min";q=120;w=60`.
-// Nothing for no items: the field must not be sent empty.
+// What is counted in flight says so by its unit, `qu="concurrent-requests"`. Nothing for no items:
+// the field must not be sent empty.
 void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& out);
 
-// Appends the value of RateLimit: `"default-1s";r=7;t=1, "default-1min";r=12;t=3`.
+// Appends the value of RateLimit: `"default-1s";r=7;t=1, "default-1min";r=12;t=3`. Nothing when
+// there is no item that it tells of.
 void append_ratelimit(std::span<const RateLimitItem> items, std::string& out);
 
 // The item that a client with room for only one should watch: the smallest part of its quota
-// left, then the fewest units, then the longest wait. Null for no items.
+// left, then the fewest units, then the longest wait. Never a schedule. Null for no items.
 const RateLimitItem* most_restrictive(std::span<const RateLimitItem> items);
 
 // Appends three whole lines, `X-RateLimit-Limit: 10\r\n` with -Remaining and -Reset (seconds from

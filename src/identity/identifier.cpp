@@ -26,7 +26,29 @@ void append_encoded(char c, std::string& out) {
     out += kHexUpper[byte & 0xf];
 }
 
-void append_sha256(std::string_view text, std::string& out) {
+void append_number(std::size_t number, std::string& out) {
+    std::array<char, 20> digits;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+    out.append(digits.data(), end.ptr);
+}
+
+// Appends `text` encoded; a `#` that comes to stand at `body` is, too. False once `out` grows
+// beyond `end`, at the latest by three bytes: a long text is not encoded in vain.
+bool append_encoded_value(std::string_view text, std::size_t body, std::size_t end,
+                          std::string& out) {
+    for (const char c : text) {
+        if (must_be_encoded(c) || (c == '#' && out.size() == body)) {
+            append_encoded(c, out);
+        } else {
+            out += c;
+        }
+        if (out.size() > end) return false;
+    }
+    return true;
+}
+
+void append_hash(std::string_view text, std::string& out) {
+    out += '#';
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
     unsigned size = 0;
     // SHA-256 of bytes in memory fails only for want of memory.
@@ -47,28 +69,57 @@ void append_ip_identifier(const IpAddress& ip, int ipv6_prefix, std::string& out
         return;
     }
     masked(ip, ipv6_prefix).append_to(out);
-    std::array<char, 12> digits;
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), ipv6_prefix);
     out += '/';
-    out.append(digits.data(), end.ptr);
+    append_number(static_cast<std::size_t>(ipv6_prefix), out);
 }
 
 void append_user_identifier(std::string_view user, std::string& out) {
+    append_identifier("user", user, out);
+}
+
+void append_identifier(std::string_view kind, std::string_view value, std::string& out) {
     const std::size_t start = out.size();
-    out += "user:";
-    const std::size_t name = out.size();
-    for (const char c : user) {
-        const bool leading_hash = c == '#' && out.size() == name;
-        if (must_be_encoded(c) || leading_hash)
-            append_encoded(c, out);
-        else
-            out += c;
-        if (out.size() - start <= kIdentifierBytesMax) continue;
-        out.resize(name);
-        out += '#';
-        append_sha256(user, out);
-        return;
+    out.append(kind) += ':';
+    const std::size_t body = out.size();
+    if (append_encoded_value(value, body, start + kIdentifierBytesMax, out)) return;
+    out.resize(body);
+    append_hash(value, out);
+}
+
+void append_named_identifier(std::string_view kind, std::string_view name, std::string_view value,
+                             std::string& out) {
+    const std::size_t start = out.size();
+    out.append(kind) += ':';
+    const std::size_t body = out.size();
+    const std::size_t end = start + kIdentifierBytesMax;
+    if (append_encoded_value(name, body, end, out)) {
+        out += '=';
+        if (append_encoded_value(value, body, end, out)) return;
     }
+    out.resize(body);
+    append_hash(std::string(name).append("=").append(value), out);
+}
+
+void append_secret_identifier(std::string_view kind, std::string_view name, std::string_view value,
+                              std::string& out) {
+    out.append(kind) += ':';
+    append_encoded_value(name, out.size(), out.max_size(), out);
+    out += '=';
+    append_hash(value, out);
+}
+
+void append_joined_identifier(std::span<const std::string_view> parts, std::string& out) {
+    const std::size_t start = out.size();
+    for (const std::string_view part : parts) {
+        if (out.size() != start) out += '+';
+        append_number(part.size(), out);
+        out += ':';
+        out += part;
+    }
+    if (out.size() - start <= kIdentifierBytesMax) return;
+    const std::string joined = out.substr(start);
+    out.resize(start);
+    append_hash(joined, out);
 }
 
 }  // namespace tidegate::identity

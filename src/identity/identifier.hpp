@@ -1,7 +1,18 @@
-// The names that are counted: canonical, safe in keys and logs, bounded. Pure.
+// The names that are counted: canonical, safe in keys and logs, bounded. No two different inputs
+// give one name, but for collisions of SHA-256. Pure.
+//
+//   ip:203.0.113.7              an address, or with its prefix the network it is counted by
+//   user:alice                  a kind and a value
+//   header:x-tenant=acme        a kind, whose value it is, and the value
+//   18:header:x-tenant=a+12:route:search   several as one: each with its length before it
+//
+// In values, braces, controls, DEL, bytes above 0x7e and `%` are percent-encoded. What would be
+// longer than kIdentifierBytesMax ends in `#` and its SHA-256 in hexadecimal instead (nothing else
+// has a `#` in that place: it is encoded there).
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,9 +25,22 @@ inline constexpr std::size_t kIdentifierBytesMax = 128;
 // Appends `ip:203.0.113.7` or, grouped by prefix, `ip:2001:db8::/64`.
 void append_ip_identifier(const IpAddress& ip, int ipv6_prefix, std::string& out);
 
-// Appends `user:alice`. Braces, controls, DEL, bytes above 0x7e and `%` are percent-encoded; a
-// name that would be longer than kIdentifierBytesMax becomes `user:#` and its SHA-256 in
-// hexadecimal (no plain name begins with `#`: that character is encoded first).
+// Appends `user:alice`, or `user:#` and a hash. Allocates nothing when `out` has room.
 void append_user_identifier(std::string_view user, std::string& out);
+
+// The same for any kind: `route:search`. Requires a short kind of letters.
+void append_identifier(std::string_view kind, std::string_view value, std::string& out);
+
+// Appends `header:x-tenant=acme`, or `header:#` and a hash. Requires a name without `=`.
+void append_named_identifier(std::string_view kind, std::string_view name, std::string_view value,
+                             std::string& out);
+
+// The same for a value that must be seen nowhere: `header:authorization=#` and its hash. A name is
+// used either here or above, never in both. Requires a name of at most 48 bytes.
+void append_secret_identifier(std::string_view kind, std::string_view name, std::string_view value,
+                              std::string& out);
+
+// Appends several identifiers as one. Requires at least one.
+void append_joined_identifier(std::span<const std::string_view> parts, std::string& out);
 
 }  // namespace tidegate::identity

@@ -14,6 +14,12 @@ std::optional<std::string_view> user_of(const Peer& peer, const http::Fields& fi
     return std::nullopt;
 }
 
+std::string_view tier_of(const std::optional<std::string_view>& user, const UserTiers& tiers) {
+    if (!user || tiers.empty()) return {};
+    const auto found = tiers.find(*user);
+    return found != tiers.end() ? std::string_view(found->second) : std::string_view{};
+}
+
 bool is_identity_field(std::string_view name, const std::vector<UserHeader>& methods) {
     return std::any_of(methods.begin(), methods.end(), [&](const UserHeader& method) {
         return http::equal_as_variable(name, method.name);

@@ -1,9 +1,11 @@
 // Which authenticated user a request speaks for. Pure.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "http/field.hpp"
@@ -20,6 +22,19 @@ struct UserHeader {
 // that is not trusted is not looked at. An empty value, or the field twice, is absent.
 std::optional<std::string_view> user_of(const Peer& peer, const http::Fields& fields,
                                         const std::vector<UserHeader>& methods);
+
+struct NameHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const {
+        return std::hash<std::string_view>{}(name);
+    }
+};
+
+// `identity.users`: the tier of each user who has one.
+using UserTiers = std::unordered_map<std::string, std::string, NameHash, std::equal_to<>>;
+
+// Empty: none. The view goes into `tiers`.
+std::string_view tier_of(const std::optional<std::string_view>& user, const UserTiers& tiers);
 
 // Whether a field of this name, ignoring case and with `_` and `-` alike, could pass for one that
 // names a user. The proxy removes such fields where they are not believed, from trailers too.

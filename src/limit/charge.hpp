@@ -1,6 +1,7 @@
 // What is asked of a store and what it answers.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -14,13 +15,31 @@ namespace tidegate::limit {
 struct ChargeItem {
     const Policy* policy;         // never null
     std::string_view identifier;  // canonical and safe to print: `ip:203.0.113.7`, `user:alice`
+    // Of the policy; null: its own limits hold. One without limits is not asked about.
+    const Tier* tier = nullptr;
+
+    std::span<const Limit> limits() const {
+        return tier != nullptr ? tier->limits : policy->limits;
+    }
 };
 
-// "May this request take `cost` units from every limit of every item?" All or none.
+// Names a slot that is held, in all the world: who holds it, and for which request.
+struct LeaseId {
+    std::uint64_t holder = 0;
+    std::uint64_t request = 0;
+
+    auto operator<=>(const LeaseId&) const = default;
+};
+
+// "May this request take `cost` units from every limit of every item?" All or none; those of
+// shadow policies are a group of their own, taken only if the request is admitted and the group
+// admits itself.
 // No two items name the same policy and identifier.
 struct Charge {
     std::span<const ChargeItem> items;
     std::int64_t cost = 1;  // >= 0; 0 asks without taking
+    LeaseId lease{};        // for limits of concurrency
+    Micros moment{0};       // for limits of schedule: when it is meant for, since the epoch
 };
 
 struct LimitVerdict {
@@ -31,13 +50,41 @@ struct LimitVerdict {
 
 inline constexpr Micros kNever = Micros::max();
 
+// What is needed to give units back: where they were put.
+struct Receipt {
+    Micros at{0};                              // the decision's `now`
+    std::vector<std::uint64_t> generations{};  // of the items' states, in their order
+};
+
 struct Verdict {
-    bool admitted = true;
+    bool admitted = true;         // by every limit of the policies that are enforced
+    bool shadow_admitted = true;  // by every limit of those in shadow
     // For a denial: from the decision's `now` until the same request would pass if nothing else
-    // came; kNever when it never would (its cost is above a quota).
+    // came; kNever when it never would (its cost is above a quota) and when nobody can tell
+    // (schedule). One second where only concurrency denies.
     Micros retry_after{0};
-    // One entry a limit: items in the order of the charge, limits in the order of their policy.
-    std::vector<LimitVerdict> limits;
+    Micros wait{0};  // for an admission: how long leaky_bucket has it held
+    Micros earliest{
+        0};  // for a denial by schedule: the first moment from the one asked that passes
+    // One entry a limit: items in the order of the charge, limits in their order.
+    std::vector<LimitVerdict> limits{};
+    Receipt receipt{};  // filled where something may have to be given back
+};
+
+// Units to be given back. The charge was admitted, and `receipt` came with its verdict.
+struct Refund {
+    enum class Of : std::uint8_t {
+        status,  // limits that count by status and do not keep `status`
+        place,   // the place in the line of leaky_bucket, if it is the last
+        all,     // everything: another server denied
+    };
+    Charge charge;
+    const Receipt* receipt = nullptr;
+    Of of = Of::all;
+    int status = 0;
+
+    // Whether this refund is about `limit`.
+    bool concerns(const Limit& limit) const;
 };
 
 }  // namespace tidegate::limit

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -12,37 +13,79 @@ namespace tidegate::limit {
 
 using Micros = std::chrono::microseconds;
 
-enum class Algorithm : std::uint8_t { sliding_window, fixed_window };
+enum class Algorithm : std::uint8_t {
+    sliding_window,
+    fixed_window,
+    sliding_log,
+    gcra,  // token_bucket is another name for it
+    leaky_bucket,
+    schedule,
+    concurrency,
+};
 enum class Anchor : std::uint8_t { clock, first_request };
+
+// Which requests take units.
+enum class Count : std::uint8_t {
+    admitted,
+    all,        // the denied ones too: hammering keeps out
+    by_status,  // taken at admission, given back unless the answer has one of the statuses
+};
 
 // Bounds of what may be configured; together they keep every number of a script below 2^53.
 inline constexpr std::int64_t kQuotaMax = 4'294'967'295;
 inline constexpr std::int64_t kBlocksMax = 1'000;
+inline constexpr std::int64_t kLogQuotaMax = 1'000;   // of a sliding_log: each unit is kept
+inline constexpr std::int64_t kLeasesMax = 100'000;   // quota of a concurrency limit
+inline constexpr std::int64_t kMomentsMax = 100'000;  // what a schedule may hold of an identifier
 inline constexpr Micros kDurationMin{1'000};
 inline constexpr Micros kDurationMax = std::chrono::hours{24 * 366 * 10};
+inline constexpr Micros kLease = std::chrono::seconds{10};
+inline constexpr Micros kHorizon = std::chrono::hours{24 * 31};
+inline constexpr Micros kDelayMax = std::chrono::minutes{5};  // a request held by leaky_bucket
 
 // What the configuration says of a limit.
 struct LimitSpec {
-    std::string name;  // empty: what the limit is, without its quota
+    std::string name{};  // empty: what the limit is, without its quota
     Algorithm algorithm = Algorithm::sliding_window;
     std::int64_t quota = 0;
-    Micros duration{0};
-    std::optional<Micros> precision;  // sliding_window only
-    bool strict = false;              // sliding_window only
-    Anchor anchor = Anchor::clock;    // fixed_window only
+    Micros duration{0};                   // concurrency has none
+    std::optional<Micros> precision{};    // sliding_window only
+    bool strict = false;                  // sliding_window only
+    Anchor anchor = Anchor::clock;        // fixed_window only
+    std::optional<std::int64_t> burst{};  // gcra and leaky_bucket; the quota when not given
+    std::optional<Micros> max_delay{};    // leaky_bucket
+    bool utc_day = false;                 // schedule: windows are days of UTC
+    std::optional<Micros> horizon{};      // schedule
+    bool forward_past = false;            // schedule: what is past is neither asked nor recorded
+    Count count = Count::admitted;
+    std::vector<std::uint16_t> statuses{};  // of count by_status
 };
 
 struct Limit {
     std::string name;
-    Algorithm algorithm;
-    Anchor anchor;
-    bool strict;
-    std::int64_t quota;   // 0 .. kQuotaMax
-    Micros duration;      // kDurationMin .. kDurationMax
-    Micros precision;     // width of a sub-bucket; the duration itself for fixed_window
-    std::int64_t blocks;  // sub-buckets that count: 1 .. kBlocksMax (one more when strict)
-    std::uint32_t id;     // names the record in the state; a hash of all but the quota
-    bool named = false;   // the configuration gave the name
+    Algorithm algorithm = Algorithm::sliding_window;
+    Anchor anchor = Anchor::clock;
+    bool strict = false;
+    Count count = Count::admitted;
+    std::int64_t quota = 0;  // 0 .. kQuotaMax; at least 1 for gcra and leaky_bucket
+    Micros duration{0};      // kDurationMin .. kDurationMax; of a lease for concurrency
+    // Windows and sliding_log.
+    Micros precision{0};      // width of a sub-bucket; the duration itself for fixed_window
+    std::int64_t blocks = 0;  // sub-buckets that count: 1 .. kBlocksMax (one more when strict)
+    // gcra and leaky_bucket.
+    std::int64_t burst = 0;
+    Micros max_delay{0};
+    // schedule.
+    bool utc_day = false;
+    bool forward_past = false;
+    Micros horizon{0};
+
+    std::vector<std::uint16_t> statuses{};  // in order; of count by_status
+    std::uint32_t id = 0;  // names the record in the state; a hash of all but the quota
+    bool named = false;    // the configuration gave the name
+
+    // Whether an answer of that status keeps the units that were taken at admission.
+    bool keeps(int status) const;
 };
 
 // Fills in what `spec` leaves open, or says in one sentence what is wrong and what would be right.

@@ -10,20 +10,59 @@
 
 namespace tidegate::limit {
 
-// What a policy counts by. Each key that is there makes one identifier, counted for itself.
-enum class Key : std::uint8_t { ip, user };
+// What an identifier is made of.
+struct KeyPart {
+    enum class Kind : std::uint8_t { ip, user, route, constant, header, query, capture };
+    Kind kind = Kind::ip;
+    std::string name;  // of the field (lower case), query parameter or capture; the constant itself
+    bool secret = false;  // of a field or query parameter: only a hash of its value is shown
+
+    bool operator==(const KeyPart&) const = default;
+};
+
+// What becomes of a request for which a key makes no identifier.
+enum class OnMissing : std::uint8_t {
+    skip,    // this key counts nothing
+    shared,  // all such requests are counted as one
+    reject,  // 400
+};
+
+// Makes one identifier: of all the parts of the first choice whose parts are all there.
+// `user|ip` is two choices of a part each, `header:x-tenant+route` one choice of two parts.
+struct Key {
+    std::vector<std::vector<KeyPart>> choices;  // neither it nor a choice is empty
+    OnMissing on_missing = OnMissing::skip;
+
+    bool operator==(const Key&) const = default;
+};
+
+// `ip` and the like: one choice of one part.
+inline Key single_key(KeyPart::Kind kind) {
+    return {.choices = {{{kind, {}}}}};
+}
 
 // What decides when the store does not answer.
 enum class OnStoreFailure : std::uint8_t { local, allow, deny };
 
 inline constexpr std::size_t kLimitsMax = 32;  // of one policy
 
+// Limits that hold for some users in place of the policy's own. None: those users are unlimited.
+struct Tier {
+    std::string name;
+    std::vector<Limit> limits;
+    std::uint32_t index = 0;  // among all lists of limits: see Policy::index
+};
+
 struct Policy {
     std::string name;           // unique; `<route>/<index>` for one written in a route
     std::vector<Key> key;       // not empty, no key twice
     std::vector<Limit> limits;  // one to kLimitsMax; ids differ
+    std::vector<Tier> tiers;
     OnStoreFailure on_store_failure = OnStoreFailure::local;
-    std::uint32_t index = 0;  // position in Config::policies
+    bool shadow = false;  // decides, counts and logs, but never refuses
+    // Position among all lists of limits of the configuration, those of tiers included: what a
+    // table of names or counters is looked up by.
+    std::uint32_t index = 0;
 };
 
 }  // namespace tidegate::limit

@@ -6,22 +6,34 @@
 namespace tidegate::limit {
 namespace {
 
-const Mark& mark_at(const Window& window, std::span<const Mark> ring, std::size_t position) {
-    std::size_t index = window.first + position;
-    if (index >= ring.size()) index -= ring.size();
-    return ring[index];
+template <class Label>
+std::size_t index_of(const WindowOf<Label>& window, std::size_t room, std::size_t position) {
+    const std::size_t index = window.first + position;
+    return index < room ? index : index - room;
+}
+
+template <class Label>
+const MarkOf<Label>& mark_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+                             std::size_t position) {
+    return ring[index_of(window, ring.size(), position)];
+}
+
+template <class Label>
+Label age_of(const WindowOf<Label>& window, Label label) {
+    return static_cast<Label>(window.newest - label);
 }
 
 // When a sub-bucket of that label stops counting.
-Micros end_of(const Window& window, const Limit& limit, std::uint16_t label) {
-    const auto age = static_cast<std::uint16_t>(window.newest - label);
-    return Micros{window.ends_us} - age * limit.precision;
+template <class Label>
+Micros end_of(const WindowOf<Label>& window, const Limit& limit, Label label) {
+    return Micros{window.ends_us} -
+           static_cast<std::int64_t>(age_of(window, label)) * limit.precision;
 }
 
 // The first of the marks [from, window.marks) for which `reached` holds; they are ordered by time.
-template <class Reached>
-std::size_t first_mark(const Window& window, std::span<const Mark> ring, std::size_t from,
-                       Reached reached) {
+template <class Label, class Reached>
+std::size_t first_mark(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+                       std::size_t from, Reached reached) {
     std::size_t low = from;
     std::size_t high = window.marks;
     while (low < high) {
@@ -35,37 +47,77 @@ std::size_t first_mark(const Window& window, std::span<const Mark> ring, std::si
     return low;
 }
 
+// The total when the sub-bucket at `position` began; window.marks is the newest.
+template <class Label>
+std::uint32_t total_before(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+                           std::size_t position) {
+    return position == 0 ? window.base : mark_at(window, ring, position - 1).total;
+}
+
 // Where the sub-bucket of `at` begins, were it a new one.
 Micros start_at(const Limit& limit, Micros at) {
     return limit.anchor == Anchor::first_request ? at : at - at % limit.precision;
 }
 
 // Whether units taken at `at` belong to the newest sub-bucket. Requires that it still counts.
-bool newest_is_current(const Window& window, const Limit& limit, Micros at) {
+template <class Label>
+bool newest_is_current(const WindowOf<Label>& window, const Limit& limit, Micros at) {
     return start_at(limit, at) + span_of(limit) == Micros{window.ends_us} ||
            limit.anchor == Anchor::first_request;
 }
 
-void forget(Window& window, std::span<const Mark> ring, std::uint16_t expired) {
+template <class Label>
+bool newest_has_units(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring) {
+    return window.total != total_before(window, ring, window.marks);
+}
+
+template <class Label>
+void forget(WindowOf<Label>& window, Ring<const MarkOf<Label>> ring, std::size_t expired) {
     if (expired == 0) return;
-    window.base = mark_at(window, ring, expired - 1U).total;
+    window.base = mark_at(window, ring, expired - 1).total;
     window.first = static_cast<std::uint16_t>((window.first + expired) % ring.size());
     window.marks = static_cast<std::uint16_t>(window.marks - expired);
 }
 
+template <class Label>
+void add_mark(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit) {
+    if (window.marks == marks_max(limit)) forget(window, ring, 1);
+    assert(window.marks < ring.size());
+    ring[index_of(window, ring.size(), window.marks)] = {window.total, window.newest};
+    ++window.marks;
+}
+
+// Where the units taken at `at` are: the position of a mark, window.marks for the newest, more
+// than that if nowhere.
+template <class Label>
+std::size_t position_of(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+                        const Limit& limit, Micros at) {
+    const std::size_t nowhere = window.marks + 1U;
+    const Micros ends{window.ends_us};
+    if (limit.anchor == Anchor::first_request) {
+        return at >= ends - span_of(limit) && at < ends ? window.marks : nowhere;
+    }
+    const Micros end = start_at(limit, at) + span_of(limit);
+    if (end >= ends) return end == ends ? window.marks : nowhere;
+    const std::size_t position = first_mark(window, ring, 0, [&](const MarkOf<Label>& mark) {
+        return end_of(window, limit, mark.label) >= end;
+    });
+    if (position == window.marks) return nowhere;
+    return end_of(window, limit, mark_at(window, ring, position).label) == end ? position : nowhere;
+}
+
 }  // namespace
 
-Standing standing_at(const Window& window, std::span<const Mark> ring, const Limit& limit,
-                     Micros now) {
+template <class Label>
+Standing standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+                     const Limit& limit, Micros now) {
     assert(now >= Micros{0} && now <= kNowMax);
     const Micros ends{window.ends_us};
     Standing standing;
-    standing.at = now;
-    if (window.total == window.base) return standing;
     standing.at = std::max(now, ends - span_of(limit));
-    if (ends <= now) return standing;
+    if (ends <= now || window.total == window.base) return standing;
 
-    const auto counts = [&](const Mark& mark) {
+    const auto counts = [&](const MarkOf<Label>& mark) {
         return end_of(window, limit, mark.label) > standing.at;
     };
     std::size_t expired = 0;
@@ -73,35 +125,48 @@ Standing standing_at(const Window& window, std::span<const Mark> ring, const Lim
     if (window.marks > 0 && !counts(mark_at(window, ring, 0))) {
         expired = first_mark(window, ring, 1, counts);
     }
-    const std::uint32_t base =
-        expired == 0 ? window.base : mark_at(window, ring, expired - 1).total;
-    standing.units = static_cast<std::uint32_t>(window.total - base);
+    standing.units = static_cast<std::uint32_t>(window.total - total_before(window, ring, expired));
     standing.expired = static_cast<std::uint16_t>(expired);
+    if (standing.units == 0) return standing;
     standing.next_free =
         expired < window.marks ? end_of(window, limit, mark_at(window, ring, expired).label) : ends;
     return standing;
 }
 
-Micros frees_at(const Window& window, std::span<const Mark> ring, const Limit& limit,
+template <class Label>
+Micros frees_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring, const Limit& limit,
                 const Standing& standing, std::int64_t needed) {
     assert(needed >= 1 && needed <= standing.units);
     const auto base =
         static_cast<std::uint32_t>(window.total - static_cast<std::uint32_t>(standing.units));
-    const std::size_t position = first_mark(window, ring, standing.expired, [&](const Mark& mark) {
-        return static_cast<std::uint32_t>(mark.total - base) >= needed;
-    });
+    const std::size_t position =
+        first_mark(window, ring, standing.expired, [&](const MarkOf<Label>& mark) {
+            return static_cast<std::uint32_t>(mark.total - base) >= needed;
+        });
     if (position == window.marks) return Micros{window.ends_us};
     return end_of(window, limit, mark_at(window, ring, position).label);
 }
 
-std::size_t marks_after_take(const Window& window, const Limit& limit, const Standing& standing) {
-    if (standing.units == 0) return 0;
-    const bool adds_one = !newest_is_current(window, limit, standing.at);
-    return static_cast<std::size_t>(window.marks - standing.expired) + (adds_one ? 1 : 0);
+std::size_t marks_max(const Limit& limit) {
+    const std::int64_t most = limit.blocks - 1;
+    if (limit.algorithm != Algorithm::sliding_log) return static_cast<std::size_t>(most);
+    return static_cast<std::size_t>(std::min(most, kLogQuotaMax));
 }
 
-void take(Window& window, std::span<Mark> ring, const Limit& limit, const Standing& standing,
-          std::int64_t units) {
+template <class Label>
+std::size_t marks_after_take(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+                             const Limit& limit, const Standing& standing) {
+    if (standing.units == 0) return 0;
+    const auto kept = static_cast<std::size_t>(window.marks - standing.expired);
+    if (newest_is_current(window, limit, standing.at) || !newest_has_units(window, ring)) {
+        return kept;
+    }
+    return std::min(kept + 1, marks_max(limit));
+}
+
+template <class Label>
+void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
+          const Standing& standing, std::int64_t units) {
     assert(units >= 1 && standing.units + units <= kQuotaMax);
     const Micros ends = start_at(limit, standing.at) + span_of(limit);
     if (standing.units == 0) {
@@ -112,15 +177,36 @@ void take(Window& window, std::span<Mark> ring, const Limit& limit, const Standi
     } else {
         forget(window, ring, standing.expired);
         if (!newest_is_current(window, limit, standing.at)) {
-            assert(window.marks < ring.size());
-            ring[(window.first + window.marks) % ring.size()] = Mark{window.total, window.newest};
-            ++window.marks;
+            if (newest_has_units(window, ring)) add_mark(window, ring, limit);
             const auto gap = (ends.count() - window.ends_us) / limit.precision.count();
-            window.newest = static_cast<std::uint16_t>(window.newest + gap);
+            window.newest = static_cast<Label>(window.newest + static_cast<std::uint64_t>(gap));
             window.ends_us = ends.count();
         }
     }
     window.total += static_cast<std::uint32_t>(units);
+}
+
+template <class Label>
+void give_back(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit, Micros at,
+               std::int64_t units, Micros now) {
+    const Standing standing = standing_at(window, ring, limit, now);
+    if (standing.units == 0) return;
+    const std::size_t position = position_of(window, ring, limit, at);
+    if (position < standing.expired || position > window.marks) return;
+    const bool is_newest = position == window.marks;
+    const std::uint32_t begin = total_before(window, ring, position);
+    const std::uint32_t end = is_newest ? window.total : mark_at(window, ring, position).total;
+    const auto held = static_cast<std::uint32_t>(end - begin);
+    const auto given = static_cast<std::uint32_t>(std::min<std::int64_t>(units, held));
+    window.total -= given;
+    // Every later mark has the total without them, and an empty sub-bucket none at all.
+    const std::size_t gone = !is_newest && given == held ? 1 : 0;
+    for (std::size_t i = position + gone; i < window.marks; ++i) {
+        MarkOf<Label> mark = mark_at(window, ring, i);
+        mark.total -= given;
+        ring[index_of(window, ring.size(), i - gone)] = mark;
+    }
+    window.marks = static_cast<std::uint16_t>(window.marks - gone);
 }
 
 LimitVerdict told(const Limit& limit, const Standing& standing, Micros now, std::int64_t share,
@@ -134,5 +220,21 @@ LimitVerdict told(const Limit& limit, const Standing& standing, Micros now, std:
     }
     return verdict;
 }
+
+template Standing standing_at(const Window&, Ring<const Mark>, const Limit&, Micros);
+template Micros frees_at(const Window&, Ring<const Mark>, const Limit&, const Standing&,
+                         std::int64_t);
+template std::size_t marks_after_take(const Window&, Ring<const Mark>, const Limit&,
+                                      const Standing&);
+template void take(Window&, Ring<Mark>, const Limit&, const Standing&, std::int64_t);
+template void give_back(Window&, Ring<Mark>, const Limit&, Micros, std::int64_t, Micros);
+
+template Standing standing_at(const Log&, Ring<const LogMark>, const Limit&, Micros);
+template Micros frees_at(const Log&, Ring<const LogMark>, const Limit&, const Standing&,
+                         std::int64_t);
+template std::size_t marks_after_take(const Log&, Ring<const LogMark>, const Limit&,
+                                      const Standing&);
+template void take(Log&, Ring<LogMark>, const Limit&, const Standing&, std::int64_t);
+template void give_back(Log&, Ring<LogMark>, const Limit&, Micros, std::int64_t, Micros);
 
 }  // namespace tidegate::limit

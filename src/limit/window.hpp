@@ -1,4 +1,5 @@
-// One limit's count for one identifier: what sliding_window and fixed_window are made of.
+// One limit's count for one identifier: what sliding_window, fixed_window and sliding_log are made
+// of. A log is a window whose sub-buckets are single microseconds; only its labels are wider.
 //
 // The count is kept as running totals. Each sub-bucket that was used leaves a mark: the total of
 // all units taken when it ended. What counts at a moment is then the difference of two totals,
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "limit/charge.hpp"
 #include "limit/limit.hpp"
@@ -22,22 +24,35 @@ namespace tidegate::limit {
 inline constexpr Micros kNowMax{std::int64_t{1} << 52};
 
 // A sub-bucket that ended. Totals and labels wrap: only differences are ever used, and those are
-// smaller than the type (a quota fits 32 bits, kBlocksMax + 1 sub-buckets fit 16).
-struct Mark {
+// smaller than the type (a quota fits 32 bits; kBlocksMax + 1 sub-buckets fit 16).
+template <class Label>
+struct MarkOf {
     std::uint32_t total;  // units taken up to its end
-    std::uint16_t label;  // its position among the sub-buckets of this record
+    Label label;          // its position among the sub-buckets of this record
 };
 
-// What is counted. All zero: nothing.
-struct Window {
-    std::uint32_t id = 0;      // Limit::id
-    std::uint32_t base = 0;    // the total before the oldest sub-bucket kept
-    std::uint32_t total = 0;   // the total now
-    std::uint16_t newest = 0;  // label of the newest sub-bucket, the one that has no mark yet
-    std::uint16_t first = 0;   // where the oldest mark is in the ring
-    std::uint16_t marks = 0;   // sub-buckets in use, older than the newest
-    std::int64_t ends_us = 0;  // when the newest sub-bucket stops counting
+// What is counted. All zero: nothing. A sub-bucket with no units has no mark.
+template <class Label>
+struct WindowOf {
+    std::uint32_t base = 0;   // the total before the oldest sub-bucket kept
+    std::uint32_t total = 0;  // the total now
+    Label newest = 0;         // label of the newest sub-bucket, the one that has no mark yet
+    std::uint16_t first = 0;  // where the oldest mark is in the ring
+    std::uint16_t marks = 0;  // sub-buckets in use, older than the newest
+    std::uint16_t room = 0;   // of the ring; for whoever owns it
+    // When the newest sub-bucket stops counting. It stays though its units be given back: time
+    // never runs backwards.
+    std::int64_t ends_us = 0;
 };
+
+using Mark = MarkOf<std::uint16_t>;  // of sliding_window and fixed_window
+using Window = WindowOf<std::uint16_t>;
+using LogMark = MarkOf<std::uint64_t>;  // of sliding_log
+using Log = WindowOf<std::uint64_t>;
+
+// The room of a window's marks. What it holds follows from the window: any span will do.
+template <class Mark>
+using Ring = std::type_identity_t<std::span<Mark>>;
 
 // How a window stands at a moment.
 struct Standing {
@@ -54,21 +69,37 @@ constexpr Micros span_of(const Limit& limit) {
 
 // Looks without touching. `ring` is the room of the window's marks.
 // Requires 0us <= now <= kNowMax.
-Standing standing_at(const Window& window, std::span<const Mark> ring, const Limit& limit,
-                     Micros now);
+template <class Label>
+Standing standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+                     const Limit& limit, Micros now);
 
 // When `needed` of the units that count will have stopped counting if nothing is taken.
 // Requires 1 <= needed <= standing.units.
-Micros frees_at(const Window& window, std::span<const Mark> ring, const Limit& limit,
+template <class Label>
+Micros frees_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring, const Limit& limit,
                 const Standing& standing, std::int64_t needed);
 
+// The most marks a window of that limit ever has. A sliding_log that counts the denied ones too may
+// hold more units than its quota; its oldest go when those that stay deny everything by themselves.
+std::size_t marks_max(const Limit& limit);
+
 // How many marks the ring must have room for if units are taken now.
-std::size_t marks_after_take(const Window& window, const Limit& limit, const Standing& standing);
+template <class Label>
+std::size_t marks_after_take(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
+                             const Limit& limit, const Standing& standing);
 
 // Takes `units` at standing.at and forgets what has expired. Requires units >= 1, units that keep
 // the count within kQuotaMax, room for marks_after_take(), and a standing of this very window.
-void take(Window& window, std::span<Mark> ring, const Limit& limit, const Standing& standing,
-          std::int64_t units);
+template <class Label>
+void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
+          const Standing& standing, std::int64_t units);
+
+// Gives back up to `units` of what the sub-bucket of `at` holds, if it still counts. Where time had
+// run ahead, units taken at `at` are in a later sub-bucket: then too much is counted, never too
+// little. Same requirements as standing_at().
+template <class Label>
+void give_back(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit, Micros at,
+               std::int64_t units, Micros now);
 
 // What a client is told of the limit. `share` is the quota that holds here; `taken` is 0 for a
 // request that is denied.

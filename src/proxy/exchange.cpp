@@ -5,7 +5,8 @@ namespace tidegate::proxy {
 void Exchange::reset() {
     // Strings and vectors keep their room; a head of unusual size does not stay for ever.
     constexpr std::size_t kRoomKept = 65'536;
-    for (std::string* text : {&head, &tail, &upload_head, &upload_tail, &identifiers}) {
+    for (std::string* text :
+         {&head, &tail, &upload_head, &upload_tail, &identifiers, &answer_options}) {
         text->clear();
         if (text->capacity() > kRoomKept) text->shrink_to_fit();
     }
@@ -15,7 +16,9 @@ void Exchange::reset() {
     ratelimit.clear();
     decision.items.clear();
     decision.result = store::Decision::Result::pending;
-    decision.store_failed = false;
+    decision.store_failed = decision.remembered = decision.needs_settling = false;
+    decision.moment = {};
+    spans.clear();
     outbox.clear();
     upload_outbox.clear();
     framing = {};
@@ -26,6 +29,8 @@ void Exchange::reset() {
     route = nullptr;
     client.reset();
     user.reset();
+    tier = {};
+    peer_trusted = false;
     fault = Fault::none;
     request.method = request.target = request.path = request.query = request.authority = {};
     fault_detail = upstream_address = host = {};
@@ -33,6 +38,7 @@ void Exchange::reset() {
     keep_alive = false;
     bytes_received = bytes_sent = 0;
     decision_time = upstream_time = {};
+    generation.reset();  // after all that points into it
 }
 
 }  // namespace tidegate::proxy

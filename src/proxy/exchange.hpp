@@ -19,10 +19,17 @@
 #include "http/head.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "proxy/fault.hpp"
+#include "proxy/generation.hpp"
 #include "store/limiter.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::proxy {
+
+// An identifier among the bytes of Exchange::identifiers, which may still move.
+struct IdentifierSpan {
+    std::size_t begin = 0;
+    std::size_t size = 0;
+};
 
 // Reused from request to request, so that a request allocates nothing that the one before it had
 // room for. A connection without a request has none.
@@ -32,6 +39,12 @@ struct Exchange {
 
     // Forgets the last request.
     void reset();
+
+    const config::Config& config() const { return *generation->config; }
+
+    // What it is served by to its end, whatever is reloaded meanwhile: routes, policies, limits and
+    // the upstream are this one's.
+    GenerationPtr generation;
 
     // What was asked. Views go into the client's buffer until the request has ended.
     http::RequestHead request;
@@ -45,7 +58,10 @@ struct Exchange {
     const config::Route* route = nullptr;
     std::optional<IpAddress> client;
     std::optional<std::string_view> user;
+    std::string_view tier;                       // of the user; empty: none
+    bool peer_trusted = false;                   // may say what a client may not
     std::string identifiers;                     // the bytes behind the decision's items
+    std::vector<IdentifierSpan> spans;           // where they stand, item by item
     std::vector<http::RateLimitItem> ratelimit;  // what the client is told
     store::Decision decision;
     Fault fault = Fault::none;
@@ -55,6 +71,7 @@ struct Exchange {
     http::ResponseHead answer;
     http::Framing answer_framing;
     http::BodyReader answer_body;
+    std::string answer_options;  // what its Connection names, while its trailers are to come
     Buffer answer_buffer;
     std::string_view upstream_address;
 

@@ -24,26 +24,38 @@ constexpr auto kTraits = std::to_array<FaultTraits>({
      "The request target is longer than allowed."},
     {431, Outcome::rejected, true, "client: head too large",
      "The header section is larger than allowed."},
+    {431, Outcome::rejected, true, "client: too many fields",
+     "The request has more fields than allowed."},
     {413, Outcome::rejected, true, "client: body too large", "The body is larger than allowed."},
     {400, Outcome::rejected, true, "client: bad body", "The chunked body is malformed."},
     {408, Outcome::rejected, true, "client: slow head", "The request head did not arrive in time."},
     {408, Outcome::rejected, true, "client: slow body", "The request body did not arrive in time."},
     {400, Outcome::rejected, false, "client: nobody",
      "The request names nobody whom a limit of this route could count."},
+    {400, Outcome::rejected, false, "client: ambiguous name",
+     "What a limit of this route counts by can be read in more than one way."},
+    {400, Outcome::rejected, false, "client: bad moment",
+     "The moment the request is meant for cannot be read."},
+    {403, Outcome::rejected, false, "client: denied", "Access is denied."},
     {0, Outcome::aborted, true, "client: left", ""},
+    {0, Outcome::aborted, true, "client: not reading", ""},
     {404, Outcome::rejected, false, "no route", "No route matches this request."},
     {429, Outcome::limited, false, "", "The request is over a limit."},
     {503, Outcome::unavailable, false, "store: unavailable",
      "The limits cannot be checked at the moment."},
+    {0, Outcome::aborted, true, "stopped", ""},
     {502, Outcome::failed, false, "upstream: unreachable", "The upstream cannot be reached."},
+    {504, Outcome::failed, false, "upstream: slow to connect",
+     "The upstream did not accept a connection in time."},
     {503, Outcome::failed, false, "upstream: exhausted", "No upstream connection is free."},
     {502, Outcome::failed, false, "upstream: broken answer",
      "The upstream did not give a valid answer."},
     {504, Outcome::failed, false, "upstream: slow", "The upstream did not answer in time."},
     {0, Outcome::failed, true, "upstream: answer cut off", ""},
+    {0, Outcome::failed, true, "upstream: answer stalled", ""},
 });
 
-static_assert(kTraits.size() == static_cast<std::size_t>(Fault::answer_cut_off) + 1);
+static_assert(kTraits.size() == kFaults);
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // Why a request did not get the upstream's answer, and what that means for its client.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -19,29 +20,39 @@ enum class Fault : std::uint8_t {
     unsupported_method,
     uri_too_long,
     head_too_large,
+    too_many_fields,
     body_too_large,
     bad_body,
     head_timeout,
     body_timeout,
-    nobody,       // no key of a policy names anybody
-    client_left,  // nobody is there to be answered
+    nobody,              // no key of a policy names anybody
+    ambiguous_name,      // what a policy counts by can be read in more than one way
+    bad_moment,          // a schedule is met, and the request does not say when it is meant for
+    denied,              // a policy's `deny` names the client
+    client_left,         // nobody is there to be answered
+    client_not_reading,  // somebody is, and does not take what is sent
     // ours
     no_route,
     limited,
     store_unavailable,
+    stopped,  // the time to drain was over
     // the upstream's
     upstream_unreachable,
+    connect_timeout,
     upstream_exhausted,  // every connection we may have is in use
     upstream_broken,     // its answer makes no sense, or it closed without one
     upstream_timeout,
     answer_cut_off,  // it broke off inside its answer: the client has part of it
+    answer_stalled,  // it fell silent there
 };
+
+inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::answer_stalled) + 1;
 
 struct FaultTraits {
     int status;  // 0: no answer can be given
     telemetry::Outcome outcome;
     bool close;               // the client's connection cannot go on
-    std::string_view name;    // for the log: `client: bad framing`
+    std::string_view name;    // for log and metrics: `client: bad framing`
     std::string_view detail;  // for the client, unless there is something better to say
 };
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/timestamp.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/problem.hpp"
+#include "proxy/decided_limits.hpp"
 #include "proxy/street.hpp"
 
 namespace tidegate::proxy {
@@ -30,36 +32,34 @@ void append_field(std::string_view name, std::uint64_t value, std::string& out) 
     out.append("\r\n");
 }
 
-bool could_name_a_client(const WorkerContext& worker, std::string_view name) {
-    return identity::is_identity_field(name, worker.config->user, worker.config->client_ip);
+bool could_name_a_client(const config::Config& config, std::string_view name) {
+    return identity::is_identity_field(name, config.user, config.client_ip);
 }
 
 // A field that could pass for one that says who is asking, but is not believed: anybody's but a
 // trusted peer's, and of a trusted peer's those that say it twice or in another spelling. The peer
 // may have added its own to what its client sent.
-bool is_forged(const WorkerContext& worker, const Http1Client& client, const http::Fields& fields,
-               const Field& field) {
-    if (!could_name_a_client(worker, field.name)) return false;
+bool is_forged(const Http1Client& client, const Exchange& exchange, const Field& field) {
+    const config::Config& config = exchange.config();
+    if (!could_name_a_client(config, field.name)) return false;
     if (!client.peer().trusted) return true;
-    const config::Config& config = *worker.config;
     const bool spelled_so =
         http::equal_ignoring_case(field.name, config.client_ip.single_field) ||
         std::any_of(config.user.begin(), config.user.end(), [&](const identity::UserHeader& user) {
             return http::equal_ignoring_case(field.name, user.name);
         });
-    return !spelled_so || http::single_value(fields, field.name).empty();
+    return !spelled_so || http::single_value(exchange.request.fields, field.name).empty();
 }
 
-bool goes_to_upstream(const WorkerContext& worker, const Http1Client& client,
-                      const Exchange& exchange, const Field& field) {
+bool goes_to_upstream(const Http1Client& client, const Exchange& exchange, const Field& field) {
     const http::Fields& fields = exchange.request.fields;
     if (field.id == FieldName::host || field.id == FieldName::x_request_id) return false;
-    if (field.id == FieldName::expect) return exchange.framing.expects_continue;
     if (http::is_hop_by_hop(field, fields, exchange.framing.names_fields)) return false;
+    if (field.id == FieldName::expect) return exchange.framing.expects_continue;
     if (field.id != FieldName::other) return !http::is_forwarding_field(field);
     return !http::is_forwarding_field(field) && !http::looks_like_framing(field.name) &&
            !http::equal_as_variable(field.name, "x-request-id") &&
-           !is_forged(worker, client, fields, field);
+           !is_forged(client, exchange, field);
 }
 
 bool had_content_length(const http::Fields& fields) {
@@ -75,6 +75,18 @@ void append_status_line(int status, std::string_view reason, std::string& out) {
     out.append(" ").append(reason).append("\r\n");
 }
 
+void append_ratelimit_line(const std::vector<http::RateLimitItem>& items, std::string& out) {
+    const std::size_t line = out.size();
+    out += "RateLimit: ";
+    const std::size_t value = out.size();
+    http::append_ratelimit(items, out);
+    if (out.size() == value) {
+        out.resize(line);
+    } else {
+        out += "\r\n";
+    }
+}
+
 // What the client is told about its limits.
 void append_limit_fields(const config::Response& response, const Exchange& exchange,
                          std::string& out) {
@@ -82,9 +94,8 @@ void append_limit_fields(const config::Response& response, const Exchange& excha
     if (response.ratelimit_fields) {
         out += "RateLimit-Policy: ";
         http::append_ratelimit_policy(exchange.ratelimit, out);
-        out += "\r\nRateLimit: ";
-        http::append_ratelimit(exchange.ratelimit, out);
         out += "\r\n";
+        append_ratelimit_line(exchange.ratelimit, out);
     }
     if (response.x_ratelimit_fields) http::append_x_ratelimit_fields(exchange.ratelimit, out);
 }
@@ -146,22 +157,20 @@ struct Violated {
     std::string_view policy;
 };
 
-Violated violated(const WorkerContext& worker, const store::Decision& decision) {
+Violated violated(const Exchange& exchange) {
     Violated found;
-    std::size_t position = 0;
-    for (const limit::ChargeItem& item : decision.decided()) {
-        for (std::size_t i = 0; i < item.policy->limits.size(); ++i, ++position) {
-            if (!decision.verdict.limits[position].denied) continue;
-            const std::string_view label = worker.policy_texts.of(*item.policy, i).label;
-            if (found.labels.empty()) {
-                found.limit = label;
-                found.policy = item.policy->name;
-            }
-            if (std::find(found.labels.begin(), found.labels.end(), label) == found.labels.end()) {
-                found.labels.push_back(label);
-            }
+    for_each_limit(exchange.decision, [&](const limit::ChargeItem& item, std::size_t i,
+                                          const limit::LimitVerdict& one) {
+        if (!one.denied || item.policy->shadow) return;
+        const std::string_view label = exchange.generation->policy_texts.of(item, i).label;
+        if (found.labels.empty()) {
+            found.limit = label;
+            found.policy = item.policy->name;
         }
-    }
+        if (std::find(found.labels.begin(), found.labels.end(), label) == found.labels.end()) {
+            found.labels.push_back(label);
+        }
+    });
     return found;
 }
 
@@ -189,12 +198,12 @@ FaultAnswer plain_answer(const Exchange& exchange) {
     return answer;
 }
 
-FaultAnswer limited_answer(const WorkerContext& worker, const Exchange& exchange) {
-    const config::Response& response = worker.config->response;
-    const Violated limits = violated(worker, exchange.decision);
+FaultAnswer limited_answer(const Exchange& exchange) {
+    const config::Response& response = exchange.config().response;
+    const Violated limits = violated(exchange);
     FaultAnswer answer;
     answer.status = response.status;
-    answer.retry_after = retry_after_seconds(exchange.decision.verdict);
+    answer.retry_after = retry_after_seconds(exchange.decision);
     if (!response.content_type.empty()) {
         answer.content_type = response.content_type;
         answer.body = filled_in(response.text, std::to_string(answer.retry_after), limits.limit,
@@ -208,6 +217,10 @@ FaultAnswer limited_answer(const WorkerContext& worker, const Exchange& exchange
     problem.request_id = exchange.request_id;
     problem.violated_policies = limits.labels;
     if (answer.retry_after > 0) problem.retry_after_seconds = answer.retry_after;
+    // A schedule cannot say when to come back, but for which moment to ask.
+    const limit::Micros moment = exchange.decision.verdict.earliest;
+    const std::string earliest = moment.count() > 0 ? format_timestamp(moment) : "";
+    problem.earliest = earliest;
     http::append_problem(problem, answer.body);
     answer.body += '\n';  // a terminal's prompt begins on a line of its own
     if (!response.retry_after_field) answer.retry_after = 0;
@@ -216,16 +229,16 @@ FaultAnswer limited_answer(const WorkerContext& worker, const Exchange& exchange
 
 }  // namespace
 
-void append_request_head(const WorkerContext& worker, const Http1Client& client,
-                         const Exchange& exchange, const std::string& authority, std::string& out) {
+void append_request_head(const Http1Client& client, const Exchange& exchange,
+                         const std::string& authority, std::string& out) {
     const http::RequestHead& request = exchange.request;
-    const config::Forwarding& forwarding = worker.config->forwarding;
+    const config::Forwarding& forwarding = exchange.config().forwarding;
     out.append(request.method).append(" ").append(request.path).append(request.query);
     out.append(" HTTP/1.1\r\n");
     const bool ours = !forwarding.preserve_host || exchange.host.empty();
     append_field("Host", ours ? std::string_view(authority) : exchange.host, out);
     for (const Field& field : request.fields) {
-        if (goes_to_upstream(worker, client, exchange, field)) {
+        if (goes_to_upstream(client, exchange, field)) {
             append_field(field.name, field.value, out);
         }
     }
@@ -254,10 +267,9 @@ void append_request_head(const WorkerContext& worker, const Http1Client& client,
     out += "\r\n";
 }
 
-void append_answer_head(const WorkerContext& worker, const Exchange& exchange, BodyKind body,
-                        std::string& out) {
+void append_answer_head(const Exchange& exchange, BodyKind body, std::string& out) {
     const http::ResponseHead& answer = exchange.answer;
-    const config::Response& response = worker.config->response;
+    const config::Response& response = exchange.config().response;
     append_status_line(answer.status, answer.reason, out);
     for (const Field& field : answer.fields) {
         if (http::is_hop_by_hop(field, answer.fields, exchange.answer_framing.names_fields) ||
@@ -298,10 +310,9 @@ void append_interim_head(const http::ResponseHead& head, std::string& out) {
     out += "\r\n";
 }
 
-std::size_t append_fault_answer(const WorkerContext& worker, const Exchange& exchange,
-                                std::string& out) {
-    const FaultAnswer answer = exchange.fault == Fault::limited ? limited_answer(worker, exchange)
-                                                                : plain_answer(exchange);
+std::size_t append_fault_answer(const Exchange& exchange, std::string& out) {
+    const FaultAnswer answer =
+        exchange.fault == Fault::limited ? limited_answer(exchange) : plain_answer(exchange);
     append_status_line(answer.status, http::status_title(answer.status), out);
     append_field("Content-Type", answer.content_type, out);
     append_field("Content-Length", answer.body.size(), out);
@@ -309,7 +320,7 @@ std::size_t append_fault_answer(const WorkerContext& worker, const Exchange& exc
     if (answer.retry_after > 0) {
         append_field("Retry-After", static_cast<std::uint64_t>(answer.retry_after), out);
     }
-    append_limit_fields(worker.config->response, exchange, out);
+    append_limit_fields(exchange.config().response, exchange, out);
     append_connection(exchange, out);
     out += "\r\n";
     if (exchange.request.method == "HEAD") return 0;
@@ -317,11 +328,32 @@ std::size_t append_fault_answer(const WorkerContext& worker, const Exchange& exc
     return answer.body.size();
 }
 
-void filter_request_trailers(const WorkerContext& worker, http::Fields& trailers) {
+// RFC 9110 section 7.6.1: what Connection names goes from the trailers too.
+void filter_request_trailers(const Exchange& exchange, http::Fields& trailers) {
     // Nobody is identified by a trailer, so none that says who is asking is believed.
     std::erase_if(trailers, [&](const Field& field) {
-        return http::is_forwarding_field(field) || could_name_a_client(worker, field.name) ||
-               http::equal_as_variable(field.name, "x-request-id");
+        return http::is_forwarding_field(field) ||
+               could_name_a_client(exchange.config(), field.name) ||
+               http::equal_as_variable(field.name, "x-request-id") ||
+               (exchange.framing.names_fields &&
+                http::connection_names(exchange.request.fields, field.name));
+    });
+}
+
+void remember_answer_options(Exchange& exchange) {
+    exchange.answer_options.clear();
+    const http::Framing& framing = exchange.answer_framing;
+    if (!framing.names_fields || framing.body != BodyKind::chunked) return;
+    for (const Field& field : exchange.answer.fields) {
+        if (field.id != FieldName::connection) continue;
+        exchange.answer_options.append(field.value).append(",");
+    }
+}
+
+void filter_answer_trailers(const Exchange& exchange, http::Fields& trailers) {
+    if (exchange.answer_options.empty()) return;
+    std::erase_if(trailers, [&](const Field& field) {
+        return http::list_names(exchange.answer_options, field.name);
     });
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "proxy/heads.hpp"
+
 namespace tidegate::proxy {
 
 namespace {
@@ -15,8 +17,9 @@ Fault fault_of(HeadFault fault) {
         case HeadFault::uri_too_long:
             return Fault::uri_too_long;
         case HeadFault::too_large:
-        case HeadFault::too_many_fields:
             return Fault::head_too_large;
+        case HeadFault::too_many_fields:
+            return Fault::too_many_fields;
         case HeadFault::bad_version:
             return Fault::bad_version;
         default:
@@ -37,10 +40,11 @@ Http1Client::Http1Client(ConnectionPtr connection, BufferPool& buffers, identity
 Http1Client::Head Http1Client::read_head(Exchange& exchange, const http::HeadBounds& bounds) {
     for (;;) {
         // RFC 9112 section 2.2: an empty line before the request is passed over; old clients end
-        // a body with one too many.
-        if (buffer_.data().starts_with("\r\n")) {
+        // a body with one too many. One: else they could be sent without end.
+        if (!passed_empty_line_ && buffer_.data().starts_with("\r\n")) {
             buffer_.consume(2);
             scanner_.reset();
+            passed_empty_line_ = true;
         }
         const std::size_t length = scanner_.scan(buffer_.data(), bounds);
         HeadFault fault = scanner_.fault();
@@ -83,30 +87,53 @@ void Http1Client::drop_body(const http::BodyBatch& batch) {
     }
 }
 
-IoStatus Http1Client::read_body(Exchange& exchange) {
+// False when what is there fills the largest buffer.
+bool Http1Client::make_body_room() {
     const std::size_t used = head_bytes_ + body_bytes_;
     if (used < buffer_.size()) {
         // The beginning of something that goes on: it has to be in one piece with the rest.
         const std::string_view rest = buffer_.data().substr(used);
         const std::span<char> room = body_buffer_.space(BufferPool::kLarge);
-        if (rest.size() > room.size()) return IoStatus::failed;
+        if (rest.size() > room.size()) return false;
         std::memcpy(room.data(), rest.data(), rest.size());
         body_buffer_.commit(rest.size());
         body_bytes_ += static_cast<std::uint32_t>(rest.size());
     }
     if (body_buffer_.space(BufferPool::kLarge).empty()) {
-        if (body_buffer_.size() == body_buffer_.capacity()) return IoStatus::failed;
+        if (body_buffer_.size() == body_buffer_.capacity()) return false;
         body_buffer_.make_room(body_buffer_.capacity());
     }
-    std::span<char> space = body_buffer_.space(BufferPool::kLarge);
-    if (exchange.body.left() < space.size()) {
-        space = space.first(static_cast<std::size_t>(exchange.body.left()));
-    }
-    const IoResult read = connection_->read_some(space);
-    if (read.status == IoStatus::ok) body_buffer_.commit(read.bytes);
-    return read.status;
+    return true;
 }
 
+Http1Client::Body Http1Client::read_body(Exchange& exchange, Wakeup& sleeper) {
+    if (connection_->readable()) {
+        if (!make_body_room()) return Body::too_long;
+        std::span<char> space = body_buffer_.space(BufferPool::kLarge);
+        if (exchange.body.left() < space.size()) {
+            space = space.first(static_cast<std::size_t>(exchange.body.left()));
+        }
+        const IoResult read = connection_->read_some(space);
+        if (read.status == IoStatus::ok) {
+            body_buffer_.commit(read.bytes);
+            return Body::more;
+        }
+        if (read.status != IoStatus::would_block) return Body::left;
+    }
+    connection_->watch_read(&sleeper);
+    return Body::nothing;
+}
+
+bool Http1Client::has_left(Wakeup& sleeper) {
+    connection_->watch_read(&sleeper);
+    if (!connection_->readable()) return false;
+    // What came belongs to the next request, which will look for it.
+    const IoStatus status = read_ahead();
+    return status == IoStatus::end || status == IoStatus::failed;
+}
+
+// Reads what follows while the request is being answered, only to learn whether the client is
+// still there. Would_block: it is.
 IoStatus Http1Client::read_ahead() {
     // A head that fills its buffer to the last byte leaves no room behind it.
     const bool full = buffer_.space().empty();
@@ -118,12 +145,54 @@ IoStatus Http1Client::read_ahead() {
     return read.status;
 }
 
+IoStatus Http1Client::send_interim(Exchange& exchange) {
+    if (exchange.request.minor_version == 0) return IoStatus::ok;
+    exchange.head.clear();
+    append_interim_head(exchange.answer, exchange.head);
+    exchange.outbox.clear();
+    exchange.outbox.add(exchange.head);
+    return exchange.outbox.flush(*connection_);
+}
+
+// One write for whatever there is: head, pieces and what frames them.
+IoStatus Http1Client::send_answer(Exchange& exchange, const http::BodyBatch& batch) {
+    const http::BodyKind kind = outgoing(exchange, exchange.answer_framing.body);
+    exchange.head.clear();
+    exchange.tail.clear();
+    if (exchange.status == 0) {
+        if (kind == http::BodyKind::until_close) exchange.keep_alive = false;
+        append_answer_head(exchange, kind, exchange.head);
+        exchange.status = exchange.answer.status;  // from here on the client has seen something
+    }
+    http::append_batch_prefix(kind, batch, exchange.head);
+    http::append_batch_suffix(kind, batch, exchange.answer_body.trailers(), exchange.tail);
+    exchange.outbox.clear();
+    exchange.outbox.add(exchange.head);
+    for (const std::string_view piece : batch.view()) exchange.outbox.add(piece);
+    exchange.outbox.add(exchange.tail);
+    return exchange.outbox.flush(*connection_);
+}
+
+IoStatus Http1Client::send_fault(Exchange& exchange) {
+    exchange.head.clear();
+    exchange.bytes_sent = append_fault_answer(exchange, exchange.head);
+    exchange.outbox.clear();
+    exchange.outbox.add(exchange.head);
+    return exchange.outbox.flush(*connection_);
+}
+
+Task<IoStatus> Http1Client::send_rest(Exchange& exchange, Sleeper& sleeper,
+                                      std::chrono::milliseconds patience) {
+    return exchange.outbox.flush_all(*connection_, sleeper, patience);
+}
+
 void Http1Client::finish_request() {
     buffer_.consume(head_bytes_ + body_bytes_);
     // What was read behind a streamed body comes after everything the head's buffer held.
     if (!body_buffer_.empty()) buffer_.swap(body_buffer_);
     body_buffer_.release();
     head_bytes_ = body_bytes_ = 0;
+    passed_empty_line_ = false;
     scanner_.reset();
 }
 

@@ -1,26 +1,70 @@
 // The client's side of a request in HTTP/1: its codec.
 //
-// Session and forwarding speak in heads and batches of body; how these become bytes, and whose
-// connection it is, stays here, so that a stream of another protocol can take the same street.
-// One thread.
+// The street and forwarding speak in heads and batches of body; how these become bytes, and whose
+// connection it is, stays here, so that a stream of another protocol that offers the same can take
+// the same street. Reading heads, and what becomes of the connection, is for who owns it. One
+// thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string_view>
 
 #include "base/connection.hpp"
+#include "base/sleeper.hpp"
 #include "identity/client_ip.hpp"
 #include "proxy/exchange.hpp"
 
 namespace tidegate::proxy {
+
+struct WorkerContext;
 
 class Http1Client {
   public:
     Http1Client(ConnectionPtr connection, BufferPool& buffers, identity::Peer peer,
                 std::uint16_t local_port);
 
+    // For the street: what any client is asked for.
+
     const identity::Peer& peer() const { return peer_; }
     std::uint16_t local_port() const { return local_port_; }
+
+    // What of the body has arrived. The batch stays good until it is dropped.
+    http::BodyBatch take_body(Exchange& exchange, const http::TrailerBounds& bounds);
+    void drop_body(const http::BodyBatch& batch);
+    enum class Body : std::uint8_t {
+        more,      // take_body() has more to look at
+        nothing,   // the sleeper is woken when there may be
+        too_long,  // a line of its framing fits into no buffer
+        left,      // the client has closed or reset, or the session was cut off
+    };
+    // Reads more of the body.
+    Body read_body(Exchange& exchange, Wakeup& sleeper);
+
+    // Whether nobody is there any more; else the sleeper is woken by a sign of it. Not while the
+    // body is being read, which finds out by itself.
+    bool has_left(Wakeup& sleeper);
+    // The sleeper given to either goes.
+    void wake_nobody() { connection_->watch_read(nullptr); }
+    bool is_open() const { return connection_->is_open(); }
+    // False: what was sent last is still waiting to be taken.
+    bool is_taking() const { return connection_->writable(); }
+
+    // These begin to send; would_block: send_rest() goes on. Nothing they are given, nor in the
+    // exchange, may change before everything is sent.
+
+    // An interim answer (1xx). Nothing in HTTP/1.0, which knows none (RFC 9110 section 15.2).
+    IoStatus send_interim(Exchange& exchange);
+    // A portion of the upstream's answer: with exchange.status still 0, its head first.
+    IoStatus send_answer(Exchange& exchange, const http::BodyBatch& batch);
+    // An answer made here, for exchange.fault.
+    IoStatus send_fault(Exchange& exchange);
+    // Each wait within `patience`; failed, too, when that was not enough.
+    Task<IoStatus> send_rest(Exchange& exchange, Sleeper& sleeper,
+                             std::chrono::milliseconds patience);
+
+    // For who owns the connection.
+
     Connection& connection() { return *connection_; }
 
     enum class Head : std::uint8_t {
@@ -35,22 +79,6 @@ class Http1Client {
     bool has_input() const { return !buffer_.empty(); }
     // Gives the buffer back; there is nothing in it.
     void release_buffer() { buffer_.release(); }
-
-    // What of the body has arrived. The batch stays good until it is dropped.
-    http::BodyBatch take_body(Exchange& exchange, const http::TrailerBounds& bounds);
-    void drop_body(const http::BodyBatch& batch);
-    // Reads more of the body.
-    IoStatus read_body(Exchange& exchange);
-    // A line of the body's framing does not fit into the largest buffer: no more can be read.
-    bool body_is_stuck() const { return body_buffer_.size() >= BufferPool::kLarge; }
-    // Bytes behind this request are here already.
-    bool has_read_ahead() const {
-        return buffer_.size() > head_bytes_ + body_bytes_ || !body_buffer_.empty();
-    }
-    // Reads what follows while the request is being answered, only to learn whether the client is
-    // still there. Would_block: it is.
-    IoStatus read_ahead();
-
     // The request has ended: its bytes go. Its body has been read to the end.
     void finish_request();
 
@@ -59,12 +87,19 @@ class Http1Client {
 
   private:
     std::string_view body_input() const;
+    bool make_body_room();
+    // Bytes behind this request are here already.
+    bool has_read_ahead() const {
+        return buffer_.size() > head_bytes_ + body_bytes_ || !body_buffer_.empty();
+    }
+    IoStatus read_ahead();
 
     ConnectionPtr connection_;
     Buffer buffer_;       // head, and what came with it
     Buffer body_buffer_;  // a body that goes on: read apart, so that the head stays where it is
     identity::Peer peer_;
     std::uint16_t local_port_;
+    bool passed_empty_line_ = false;  // before the head that is being read
     std::uint32_t head_bytes_ = 0;
     std::uint32_t body_bytes_ = 0;  // of buffer_, dropped
     http::HeadScanner scanner_;

@@ -6,8 +6,14 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "limit/charge.hpp"
 
 namespace tidegate::proxy {
+
+// The list of limits that holds for an item, as a position in Config::limit_lists.
+inline std::size_t list_of(const limit::ChargeItem& item) {
+    return item.tier != nullptr ? item.tier->index : item.policy->index;
+}
 
 // Immutable; as long-lived as its configuration.
 class PolicyTexts {
@@ -15,17 +21,18 @@ class PolicyTexts {
     struct LimitTexts {
         std::string label;            // the limit's name, else policy and window: `default-1s`
         std::string full_name;        // `policy/limit`, for the log
-        std::int64_t window_seconds;  // 0: below one second
+        std::int64_t window_seconds;  // 0: below one second, or there is none
     };
 
     explicit PolicyTexts(const config::Config& config);
 
-    const LimitTexts& of(const limit::Policy& policy, std::size_t limit) const {
-        return policies_[policy.index][limit];
+    // Of a limit, by its position among item.limits().
+    const LimitTexts& of(const limit::ChargeItem& item, std::size_t limit) const {
+        return lists_[list_of(item)][limit];
     }
 
   private:
-    std::vector<std::vector<LimitTexts>> policies_;
+    std::vector<std::vector<LimitTexts>> lists_;
 };
 
 }  // namespace tidegate::proxy

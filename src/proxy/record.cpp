@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 
+#include "proxy/decided_limits.hpp"
 #include "proxy/street.hpp"
 
 namespace tidegate::proxy {
@@ -12,7 +13,11 @@ using Result = store::Decision::Result;
 
 std::string_view verdict_of(const Exchange& exchange) {
     const store::Decision& decision = exchange.decision;
-    if (decision.items.empty()) return exchange.route != nullptr ? "unlimited" : "";
+    if (decision.items.empty()) {
+        // Whoever was turned away before anything could be counted got no verdict.
+        const bool rejected = traits(exchange.fault).outcome == telemetry::Outcome::rejected;
+        return exchange.route != nullptr && !rejected ? "unlimited" : "";
+    }
     switch (decision.result) {
         case Result::pending:
             return "";
@@ -29,20 +34,22 @@ std::string_view verdict_of(const Exchange& exchange) {
 
 std::string_view store_of(const store::Decision& decision) {
     if (decision.items.empty() || decision.result == Result::pending) return "";
+    if (decision.remembered) return "remembered";
     return telemetry::to_string(decision.decided_by);
 }
 
-std::string_view limited_by(const WorkerContext& worker, const store::Decision& decision) {
-    if (decision.result != Result::limited) return "";
-    std::size_t position = 0;
-    for (const limit::ChargeItem& item : decision.decided()) {
-        for (std::size_t i = 0; i < item.policy->limits.size(); ++i, ++position) {
-            if (decision.verdict.limits[position].denied) {
-                return worker.policy_texts.of(*item.policy, i).full_name;
-            }
+// The first limit that refused, of the policies that are enforced or of those in shadow.
+std::string_view limited_by(const Generation& generation, const store::Decision& decision,
+                            bool shadow) {
+    if (decision.result != Result::limited && decision.result != Result::admitted) return "";
+    std::string_view name;
+    for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
+                                 const limit::LimitVerdict& one) {
+        if (name.empty() && one.denied && item.policy->shadow == shadow) {
+            name = generation.policy_texts.of(item, i).full_name;
         }
-    }
-    return "";
+    });
+    return name;
 }
 
 // Each identifier once, though several policies may count it.
@@ -62,20 +69,25 @@ std::span<const std::string_view> identifiers_of(const store::Decision& decision
 }  // namespace
 
 void record(WorkerContext& worker, Exchange& exchange) {
+    const Generation& generation = *exchange.generation;
     const store::Decision& decision = exchange.decision;
     const FaultTraits& fault = traits(exchange.fault);
     const auto took = std::chrono::steady_clock::now() - exchange.began;
-    worker.metrics.count_request(exchange.route_index, exchange.status, fault.outcome, took);
+    worker.metrics.count_request(generation.slots.route(exchange.route_index), exchange.status,
+                                 fault.outcome, took);
+    if (exchange.fault != Fault::none) {
+        worker.metrics.count_fault(static_cast<std::size_t>(exchange.fault));
+    }
     worker.metrics.count_bytes(exchange.bytes_received, exchange.bytes_sent);
     if (!decision.items.empty() && decision.result != Result::pending) {
         worker.metrics.count_decision_time(decision.decided_by, exchange.decision_time);
     }
-    if (worker.access_log == nullptr) return;
+    if (generation.access_log == nullptr) return;
 
     std::array<std::string_view, 16> identifiers;
     std::string client;
     if (exchange.client) exchange.client->append_to(client);
-    worker.access_log->write(
+    generation.access_log->write(
         worker.thread,
         {.time = exchange.began_at,
          .request_id = exchange.request_id,
@@ -86,7 +98,8 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .route = exchange.route != nullptr ? std::string_view(exchange.route->name) : "",
          .identifiers = identifiers_of(decision, identifiers),
          .verdict = verdict_of(exchange),
-         .limited_by = limited_by(worker, decision),
+         .limited_by = limited_by(generation, decision, false),
+         .shadow_limited_by = limited_by(generation, decision, true),
          .store = store_of(decision),
          .upstream = exchange.upstream_address,
          .error = fault.name,

@@ -49,10 +49,20 @@ Task<> Session::run(std::unique_ptr<Session> self) {
             co_await self->sleeper_.step_aside();
         }
         const bool silent = !self->client_.has_input() && !self->client_.connection().readable();
+        const bool too_long = self->sleeper_.expired() && !self->worker_.draining;
+        if (silent && too_long) self->worker_.metrics.client_idled_out();
         if (self->aborted_ || silent) co_return;
         self->begin_exchange();
         next = co_await self->read_request();
-        if (next == Next::request) next = co_await self->serve_request();
+        if (next == Next::request) {
+            co_await self->serve_request();
+            next = self->what_follows();
+        }
+        if (next == Next::request && !self->exchange_->body.done() &&
+            !co_await self->discard_body()) {
+            next = Next::close;
+        }
+        if (next == Next::request) self->client_.finish_request();
         self->end_exchange();
     }
     if (next == Next::cut) {
@@ -81,7 +91,8 @@ void Session::abort() {
 Task<> Session::await_input() {
     client_.release_buffer();
     idle_ = true;
-    sleeper_.allow(worker_.draining ? kFreshPatience : worker_.config->timeouts.client_idle);
+    sleeper_.allow(worker_.draining ? kFreshPatience
+                                    : worker_.generation->config->timeouts.client_idle);
     client_.connection().watch_read(&sleeper_.wakeup());
     while (!client_.connection().readable() && !sleeper_.expired() && !aborted_ &&
            (fresh_ || !worker_.draining)) {
@@ -92,6 +103,7 @@ Task<> Session::await_input() {
 
 void Session::begin_exchange() {
     exchange_ = worker_.exchanges.take();
+    exchange_->generation = worker_.generation;
     exchange_->began_at = std::chrono::system_clock::now();
     exchange_->began = std::chrono::steady_clock::now();
     worker_.request_ids.next(exchange_->request_id);
@@ -103,8 +115,8 @@ void Session::end_exchange() {
 }
 
 Task<Session::Next> Session::read_request() {
-    const auto& bounds = worker_.config->limits_on_requests;
-    sleeper_.allow(worker_.config->timeouts.request_head);
+    const auto& bounds = exchange_->config().limits_on_requests;
+    sleeper_.allow(exchange_->config().timeouts.request_head);
     for (;;) {
         switch (client_.read_head(*exchange_,
                                   {bounds.header_bytes, bounds.headers, bounds.uri_bytes})) {
@@ -124,7 +136,10 @@ Task<Session::Next> Session::read_request() {
                 }
                 if (aborted_) co_return Next::cut;
                 if (!sleeper_.expired()) continue;
-                if (!client_.has_input()) co_return Next::close;
+                if (!client_.has_input()) {
+                    worker_.metrics.client_idled_out();
+                    co_return Next::close;
+                }
                 exchange_->fault = Fault::head_timeout;
                 break;
         }
@@ -134,25 +149,29 @@ Task<Session::Next> Session::read_request() {
     }
 }
 
-// The street of a request.
-Task<Session::Next> Session::serve_request() {
+// The street of a request. Nothing here knows how the client is spoken to.
+Task<> Session::serve_request() {
     Exchange& exchange = *exchange_;
-    check_framing(worker_, exchange);
-    if (exchange.fault == Fault::none) match_route(worker_, exchange);
-    if (exchange.fault == Fault::none) identify(worker_, client_, exchange);
+    exchange.generation = worker_.generation;  // its head may have been long on the way
+    check_framing(exchange);
+    if (exchange.fault == Fault::none) match_route(exchange);
+    if (exchange.fault == Fault::none) identify(client_, exchange);
     if (exchange.fault == Fault::none) list_charges(worker_, exchange);
     if (!exchange.decision.items.empty()) co_await charge();
     if (exchange.fault == Fault::none) co_await forward(worker_, client_, sleeper_, exchange);
     if (exchange.fault != Fault::none && exchange.status == 0) co_await reply();
+    if (exchange.decision.needs_settling)
+        worker_.limiter.settle(exchange.decision, exchange.status);
+    if (aborted_ && exchange.fault == Fault::client_left) exchange.fault = Fault::stopped;
     record(worker_, exchange);
+}
 
-    const bool broken_off =
-        exchange.fault == Fault::answer_cut_off || exchange.fault == Fault::client_left || aborted_;
-    if (broken_off) co_return Next::cut;
-    if (!exchange.keep_alive) co_return Next::close;
-    if (!exchange.body.done() && !co_await discard_body()) co_return Next::close;
-    client_.finish_request();
-    co_return Next::request;
+// What becomes of the connection.
+Session::Next Session::what_follows() const {
+    const Fault fault = exchange_->fault;
+    const bool broken_off = fault != Fault::none && traits(fault).status == 0;
+    if (broken_off || aborted_) return Next::cut;
+    return exchange_->keep_alive ? Next::request : Next::close;
 }
 
 Task<> Session::charge() {
@@ -162,6 +181,35 @@ Task<> Session::charge() {
     while (decision.result == store::Decision::Result::pending) co_await sleeper_.sleep();
     exchange_->decision_time = std::chrono::steady_clock::now() - asked;
     judge(worker_, *exchange_);
+    if (exchange_->fault == Fault::none && decision.verdict.wait > limit::Micros{0}) {
+        co_await await_turn(decision.verdict.wait);
+    }
+}
+
+// leaky_bucket has the request wait in line. A timer of its own: the wheel's turns are too coarse.
+Task<> Session::await_turn(limit::Micros wait) {
+    struct Turn {
+        explicit Turn(Executor executor) : timer(std::move(executor)) {}
+        Timer timer;
+        bool has_come = false;
+        bool is_over = false;
+    };
+    // Shared, as the timer may have fired already when the client leaves, and tells it later.
+    const auto turn = std::make_shared<Turn>(worker_.executor);
+    turn->timer.expires_after(wait);
+    turn->timer.async_wait([turn, &wakeup = sleeper_.wakeup()](const error_code& ec) {
+        if (ec || turn->is_over) return;
+        turn->has_come = true;
+        wakeup.wake_later();
+    });
+    sleeper_.allow_forever();
+    while (!turn->has_come && !client_.has_left(sleeper_.wakeup())) co_await sleeper_.sleep();
+    client_.wake_nobody();
+    if (turn->has_come) co_return;
+    turn->is_over = true;
+    turn->timer.cancel();
+    worker_.limiter.leave_line(exchange_->decision);
+    exchange_->fault = Fault::client_left;
 }
 
 // An answer of our own.
@@ -170,48 +218,38 @@ Task<> Session::reply() {
     const FaultTraits& fault = traits(exchange.fault);
     if (fault.status == 0) co_return;
     exchange.status =
-        exchange.fault == Fault::limited ? worker_.config->response.status : fault.status;
+        exchange.fault == Fault::limited ? exchange.config().response.status : fault.status;
     // Whoever waits for 100 Continue may or may not send the body now: only a new connection is
     // sure to begin with a request.
     const bool body_is_small = exchange.body.done() || (!exchange.framing.expects_continue &&
                                                         exchange.body.left() <= kDiscardedMax);
     exchange.keep_alive = exchange.keep_alive && !fault.close && body_is_small && !worker_.draining;
-    exchange.head.clear();
-    const std::size_t body_bytes = append_fault_answer(worker_, exchange, exchange.head);
-    exchange.outbox.clear();
-    exchange.outbox.add(exchange.head);
-    IoStatus status = exchange.outbox.flush(client_.connection());
+    IoStatus status = client_.send_fault(exchange);
     if (status == IoStatus::would_block) {
-        status = co_await exchange.outbox.flush_all(client_.connection(), sleeper_,
-                                                    worker_.config->timeouts.client_write);
+        status =
+            co_await client_.send_rest(exchange, sleeper_, exchange.config().timeouts.client_write);
     }
-    if (status == IoStatus::ok) {
-        exchange.bytes_sent = body_bytes;
-    } else {
+    if (status != IoStatus::ok) {
+        exchange.bytes_sent = 0;
         exchange.keep_alive = false;
     }
 }
 
 // Reads over the rest of a refused request's body. False when it does not come to its end.
 Task<bool> Session::discard_body() {
-    Connection& connection = client_.connection();
-    sleeper_.allow(worker_.config->timeouts.request_body);
+    sleeper_.allow(exchange_->config().timeouts.request_body);
     for (;;) {
-        const auto& bounds = worker_.config->limits_on_requests;
+        const auto& bounds = exchange_->config().limits_on_requests;
         const BodyBatch batch =
             client_.take_body(*exchange_, {bounds.header_bytes, bounds.headers});
         client_.drop_body(batch);
         if (batch.done) co_return true;
         if (batch.bad || aborted_) co_return false;
         if (batch.count > 0) continue;
-        const IoStatus status = client_.read_body(*exchange_);
-        if (status == IoStatus::ok) continue;
-        if (status != IoStatus::would_block) co_return false;
-        connection.watch_read(&sleeper_.wakeup());
-        while (!connection.readable() && !sleeper_.expired() && !aborted_) {
-            co_await sleeper_.sleep();
-        }
-        if (sleeper_.expired()) co_return false;
+        const Http1Client::Body body = client_.read_body(*exchange_, sleeper_.wakeup());
+        if (body == Http1Client::Body::more) continue;
+        if (body != Http1Client::Body::nothing || sleeper_.expired()) co_return false;
+        co_await sleeper_.sleep();
     }
 }
 

@@ -34,8 +34,10 @@ class Session : public boost::intrusive::list_base_hook<
 
     Task<> await_input();
     Task<Next> read_request();
-    Task<Next> serve_request();
+    Task<> serve_request();
+    Next what_follows() const;
     Task<> charge();
+    Task<> await_turn(limit::Micros wait);
     Task<> reply();
     Task<bool> discard_body();
     Task<> linger();

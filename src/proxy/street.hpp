@@ -9,20 +9,22 @@
 namespace tidegate::proxy {
 
 // Where the message ends, whose host it is for, and whether it is small enough.
-void check_framing(WorkerContext& worker, Exchange& exchange);
+void check_framing(Exchange& exchange);
 // Sets exchange.route.
-void match_route(WorkerContext& worker, Exchange& exchange);
-// Sets exchange.client, .user and .request_id.
-void identify(WorkerContext& worker, const Http1Client& client, Exchange& exchange);
-// Makes the items of exchange.decision from the route's policies and who is asking.
+void match_route(Exchange& exchange);
+// Sets exchange.client, .user, .tier and .request_id.
+void identify(const Http1Client& client, Exchange& exchange);
+// Makes the question to the store from the route's policies and who is asking: items, cost and
+// moment of exchange.decision. Without an item there is nothing to ask: the request is admitted.
+// A fault: the client is on a list of those denied, cannot be named, or does not say what it must.
 void list_charges(WorkerContext& worker, Exchange& exchange);
 // Turns the decision into what the client is told, and into a fault if it was no.
 void judge(WorkerContext& worker, Exchange& exchange);
 // Log and metrics. Runs on every way out.
 void record(WorkerContext& worker, Exchange& exchange);
 
-// Seconds for Retry-After: whole, rounded up, at least 1, never earlier than a denying limit's
-// next unit. 0: it would never pass.
-std::int64_t retry_after_seconds(const limit::Verdict& verdict);
+// Seconds for Retry-After of a denial: whole, rounded up, at least 1, never earlier than a denying
+// limit's next unit. 0: it would never pass, or nobody can tell when.
+std::int64_t retry_after_seconds(const store::Decision& decision);
 
 }  // namespace tidegate::proxy

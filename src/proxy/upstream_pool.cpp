@@ -47,11 +47,11 @@ int begin_connect(const StreamProtocol::endpoint& endpoint, int& descriptor) {
 }  // namespace
 
 UpstreamPool::UpstreamPool(Executor executor, Readiness& readiness,
-                           const config::Upstream& settings, std::size_t index, std::size_t workers,
-                           telemetry::MetricsShard& metrics)
+                           const config::Upstream& settings, std::size_t metrics_slot,
+                           std::size_t workers, telemetry::MetricsShard& metrics)
     : readiness_(readiness),
       settings_(settings),
-      index_(index),
+      metrics_slot_(metrics_slot),
       connections_max_(std::max<std::size_t>(1, settings.max_connections / workers)),
       idle_max_(settings.idle_connections == 0
                     ? 0
@@ -61,7 +61,7 @@ UpstreamPool::UpstreamPool(Executor executor, Readiness& readiness,
       resolve_timer_(executor) {
     for (std::size_t i = 0; i < servers_.size(); ++i) {
         UpstreamServer& server = servers_[i];
-        server.settings_ = &settings.servers[i];
+        server.settings_ = &settings_.servers[i];
         server.address_ = server.settings_->address.to_string();
         server.authority_ = server.settings_->authority;
         const config::Address& address = server.settings_->address;
@@ -73,6 +73,22 @@ UpstreamPool::UpstreamPool(Executor executor, Readiness& readiness,
         const auto ip = asio::ip::make_address(address.host, ec);
         server.named_ = ec.failed();
         if (!ec) server.endpoints_.push_back(asio::ip::tcp::endpoint(ip, address.port));
+    }
+}
+
+void UpstreamPool::learn(const KnownAddresses& known) {
+    for (UpstreamServer& server : servers_) {
+        if (!server.named_ || !server.endpoints_.empty()) continue;
+        const auto found = known.find(server.address_);
+        if (found != known.end()) server.endpoints_ = found->second;
+    }
+}
+
+void UpstreamPool::tell(KnownAddresses& known) const {
+    for (const UpstreamServer& server : servers_) {
+        if (server.named_ && !server.endpoints_.empty()) {
+            known.try_emplace(server.address_, server.endpoints_);
+        }
     }
 }
 
@@ -101,7 +117,7 @@ UpstreamLease UpstreamPool::take_idle(UpstreamServer& server) {
         server.idle_.pop_back();
         // An idle connection that became readable has closed, or its server speaks out of turn:
         // what it says must never be taken for the next answer.
-        if (!connection->readable()) return {&server, std::move(connection), true};
+        if (!connection->has_spoken()) return {&server, std::move(connection), true};
         forget(connection);
     }
     return {};
@@ -134,13 +150,13 @@ Task<UpstreamPool::ConnectFault> UpstreamPool::connect(UpstreamServer& server, S
         co_return ConnectFault::none;
     }
     server.shunned_until_ = now() + kShunned;
-    metrics_.count_upstream_failure(index_);
+    metrics_.count_upstream_failure(metrics_slot_);
     if (!std::exchange(server.down_, true)) {
         log(Level::warn, "upstream {}: cannot connect to {}: {}", settings_.name, server.address_,
             error_code(error, boost::system::system_category()).message());
     }
     forget(connection);
-    co_return ConnectFault::unreachable;
+    co_return error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable;
 }
 
 void UpstreamPool::give_back(UpstreamLease& lease) {
@@ -172,17 +188,17 @@ void UpstreamPool::sweep(SteadyTime time) {
     }
 }
 
-Task<> UpstreamPool::resolve_names() {
-    while (!stopped_) {
+Task<> UpstreamPool::resolve_names(std::shared_ptr<UpstreamPool> self) {
+    while (!self->stopped_) {
         bool all_known = true;
-        for (UpstreamServer& server : servers_) {
-            if (server.named_ && !stopped_) co_await resolve(server);
+        for (UpstreamServer& server : self->servers_) {
+            if (server.named_ && !self->stopped_) co_await self->resolve(server);
             all_known = all_known && !server.endpoints_.empty();
         }
-        if (stopped_) break;
-        resolve_timer_.expires_after(all_known ? settings_.resolve_every
-                                               : std::min(settings_.resolve_every, kUnresolved));
-        co_await resolve_timer_.async_wait(as_values);
+        if (self->stopped_) break;
+        const auto pause = self->settings_.resolve_every;
+        self->resolve_timer_.expires_after(all_known ? pause : std::min(pause, kUnresolved));
+        co_await self->resolve_timer_.async_wait(as_values);
     }
 }
 

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -52,13 +54,24 @@ struct UpstreamLease {
     explicit operator bool() const { return connection != nullptr; }
 };
 
+// What names were found to mean, by `host:port`.
+using KnownAddresses = std::map<std::string, std::vector<StreamProtocol::endpoint>>;
+
+// Shared by the generations of the configuration that have the same upstream; what a request has of
+// one stays usable until the request ends, though the pool was stopped meanwhile.
 class UpstreamPool {
   public:
+    // Counts as `metrics_slot`.
     UpstreamPool(Executor executor, Readiness& readiness, const config::Upstream& settings,
-                 std::size_t index, std::size_t workers, telemetry::MetricsShard& metrics);
+                 std::size_t metrics_slot, std::size_t workers, telemetry::MetricsShard& metrics);
 
     const config::Upstream& settings() const { return settings_; }
-    std::size_t index() const { return index_; }
+    std::size_t metrics_slot() const { return metrics_slot_; }
+
+    // Names that are known already need not be resolved before the first request.
+    void learn(const KnownAddresses& known);
+    // Adds what this pool knows, where nothing is known yet.
+    void tell(KnownAddresses& known) const;
 
     // The server whose turn it is; those that just failed only when there is no other. Not
     // `other_than`, if there is any other.
@@ -73,7 +86,7 @@ class UpstreamPool {
     // An idle connection that has stayed silent, or an empty lease.
     UpstreamLease take_idle(UpstreamServer& server);
 
-    enum class ConnectFault : std::uint8_t { none, unreachable, exhausted };
+    enum class ConnectFault : std::uint8_t { none, unreachable, timeout, exhausted };
     // Makes a connection within the upstream's `connect` time.
     Task<ConnectFault> connect(UpstreamServer& server, Sleeper& sleeper, UpstreamLease& lease);
 
@@ -86,7 +99,8 @@ class UpstreamPool {
 
     // Keeps the names resolved; a server whose name is not is unreachable. Spawn once; ends with
     // stop().
-    Task<> resolve_names();
+    static Task<> resolve_names(std::shared_ptr<UpstreamPool> self);
+    // Nothing is kept idle any more; leases end as they come back.
     void stop();
 
   private:
@@ -95,8 +109,8 @@ class UpstreamPool {
     bool forget_oldest_idle();
 
     Readiness& readiness_;
-    const config::Upstream& settings_;
-    std::size_t index_;
+    const config::Upstream settings_;  // its own: it outlives the configuration it came with
+    std::size_t metrics_slot_;
     std::size_t connections_max_;
     std::size_t idle_max_;
     std::size_t connections_ = 0;

@@ -181,14 +181,19 @@ std::optional<ConnectFault> Client::try_once(const ClientOptions& options, milli
 std::optional<Failure> Client::send(Request& request) {
     if (state_ == State::down || stopped_) return Failure::unavailable;
     if (pending_.size() + waiting_.size() >= options_.max_in_flight) return Failure::overloaded;
-    const Pending pending{&request, now() + options_.timeout};
-    if (state_ == State::ready) {
-        transmit(pending);
-    } else {
-        waiting_.push_back(pending);
-    }
+    waiting_.push_back({&request, now() + options_.timeout});
+    if (state_ == State::ready) link_->flush_soon();
     watch_deadlines();
     return std::nullopt;
+}
+
+// Asked for as late as can be: until then a request may still grow.
+void Client::on_flush() {
+    if (state_ == State::ready) transmit_waiting();
+}
+
+void Client::transmit_waiting() {
+    for (; !waiting_.empty(); waiting_.pop_front()) transmit(waiting_.front());
 }
 
 void Client::transmit(const Pending& pending) {
@@ -430,9 +435,7 @@ void Client::enter(State state, std::string_view reason) {
     state_ = state;
     if (state == State::ready) {
         forget_unanswered();
-        for (const Pending& pending : std::exchange(waiting_, {})) {
-            transmit(pending);
-        }
+        transmit_waiting();
     } else if (state == State::down) {
         fail_waiting(Failure::unavailable);
     }

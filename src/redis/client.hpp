@@ -43,7 +43,8 @@ enum class Failure : std::uint8_t {
 // loop, and must not resume a coroutine (Wakeup::wake_later does that).
 class Request {
   public:
-    // Appends the whole command in RESP. Asked a second time when Redis did not know `script()`.
+    // Appends the whole command in RESP. Called when it is about to leave, at the end of the loop
+    // tick; a second time when Redis did not know `script()`.
     virtual void append_command(std::string& out) = 0;
     // The script the command runs, or null.
     virtual const Script* script() const = 0;
@@ -116,10 +117,12 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     using Endpoint = asio::ip::tcp::endpoint;
 
     void transmit(const Pending& pending);
+    void transmit_waiting();
     void reload_and_resend(Pending pending, std::uint64_t ticket);
     void on_script_error(const Pending& pending, std::uint64_t ticket, std::string_view error);
 
     void on_connected() override;
+    void on_flush() override;
     void on_reply(std::uint64_t ticket, const Reply& reply) override;
     void on_closed(std::string_view reason) override;
 
@@ -155,7 +158,7 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     std::string link_reason_;         // why the link closed
     std::deque<Pending> pending_;     // in the order of sending, which is that of the replies
     std::uint64_t first_ticket_ = 1;  // of pending_.front()
-    std::deque<Pending> waiting_;     // for the connection
+    std::deque<Pending> waiting_;     // for the end of the loop tick, or for the connection
     int failures_in_a_row_ = 0;
     milliseconds last_pause_{0};
     std::map<const Script*, std::uint64_t> loads_;  // the ticket of the last loading anew

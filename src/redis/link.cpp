@@ -44,7 +44,7 @@ struct Link::Hooks {
         if (!self.connected_ || self.flushing_) {
             self.watch_write();
         } else {
-            self.post_flush();
+            self.flush_soon();
         }
     }
     // hiredis is about to close its descriptor: ours lets go of it first.
@@ -206,10 +206,11 @@ void Link::watch_write() {
                            });
 }
 
-void Link::post_flush() {
+void Link::flush_soon() {
     if (flush_posted_) return;
     flush_posted_ = true;
     asio::post(executor_, [self = shared_from_this()] {
+        if (self->listener_ != nullptr) self->listener_->on_flush();
         self->flush_posted_ = false;
         self->flush();
     });

@@ -34,6 +34,8 @@ class Link : public std::enable_shared_from_this<Link> {
     class Listener {
       public:
         virtual void on_connected() = 0;
+        // What was said until now is about to leave: the last chance to add to it in this tick.
+        virtual void on_flush() = 0;
         virtual void on_reply(std::uint64_t ticket, const Reply& reply) = 0;
         // The last call. Commands without a reply have none to come.
         virtual void on_closed(std::string_view reason) = 0;
@@ -54,6 +56,8 @@ class Link : public std::enable_shared_from_this<Link> {
 
     // `command` is whole RESP. Leaves with all others of this loop tick.
     void send(std::string_view command, std::uint64_t ticket);
+    // Something is going to be sent: on_flush() is called at the end of this loop tick.
+    void flush_soon();
 
     // The listener is not called any more.
     void close();
@@ -66,7 +70,6 @@ class Link : public std::enable_shared_from_this<Link> {
     void read();
     void watch_read();
     void watch_write();
-    void post_flush();
     void flush();
 
     Executor executor_;

@@ -186,6 +186,17 @@ std::vector<std::string> PathPattern::captures(std::string_view path) const {
     return found;
 }
 
+std::vector<std::string> PathPattern::capture_names() const {
+    std::vector<std::string> names;
+    if (kind_ == Kind::regex) {
+        for (const auto& [name, index] : regex_->NamedCapturingGroups()) names.push_back(name);
+    }
+    for (const Segment& segment : segments_) {
+        if (segment.captured) names.push_back(segment.text);
+    }
+    return names;
+}
+
 bool PathPattern::covers(const PathPattern& other) const {
     if (takes_everything()) return true;
     if (kind_ != other.kind_) return false;

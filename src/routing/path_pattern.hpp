@@ -47,8 +47,11 @@ class PathPattern {
 
     // Whether `path`, one reading of a path, matches.
     bool matches(std::string_view path) const;
-    // What each `{name}` or named group holds in `path`; nothing when it does not match.
+    // What each `{name}` or named group holds in `path`; nothing when it does not match. A group
+    // that took no part in the match holds an empty text.
     std::vector<std::string> captures(std::string_view path) const;
+    // Their names, in the same order.
+    std::vector<std::string> capture_names() const;
     // Whether every path that `other` matches is certain to match this.
     bool covers(const PathPattern& other) const;
 

@@ -200,6 +200,14 @@ Matched Router::match(const RequestLine& request) const {
     return impl_->find_in_all(path_readings(request.path, shape), request, host.view());
 }
 
+std::vector<std::string> Router::captures(std::size_t index, std::string_view path) const {
+    const PathPattern& pattern = impl_->entries[index].pattern;
+    const PathShape shape = examine_path(path);
+    // `*` has no shape and is read as it is.
+    if (shape.bad || shape.features == 0) return pattern.captures(path);
+    return pattern.captures(path_readings(path, shape).front().decoded);
+}
+
 std::optional<std::size_t> Router::shadowed_by(std::size_t index) const {
     const Entry& shadowed = impl_->entries[index];
     for (std::size_t i = 0; i < index; ++i) {

@@ -51,6 +51,10 @@ class Router {
     // `%2F`, `%5C`, `\`, `//` and `;...` read as a lenient server would; all must agree.
     Matched match(const RequestLine& request) const;
 
+    // What route `index` captures of `path`, in the order of PathPattern::capture_names(): decoded
+    // once, as in all its readings. Requires that match() has given `path` this route.
+    std::vector<std::string> captures(std::size_t index, std::string_view path) const;
+
     // For `check`: the position of an earlier route that already takes everything route `index`
     // could match, if that can be told.
     std::optional<std::size_t> shadowed_by(std::size_t index) const;

@@ -1,57 +1,30 @@
 #include "store/charge_script.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
-#include <charconv>
 #include <cstdint>
-#include <vector>
 
+#include "limit/gcra.hpp"
 #include "limit/window.hpp"
-#include "store/lua_scripts.hpp"
+#include "store/resp.hpp"
+#include "store/scripts.hpp"
 
 namespace tidegate::store {
 namespace {
 
+using limit::Algorithm;
+using limit::ChargeItem;
+using limit::ExactTime;
+using limit::Flow;
 using limit::Limit;
 using limit::Micros;
 
 // The layout of a state; a new one is a new name, so old and new proxies never read each other's.
-constexpr std::string_view kStateVersion = "1";
-constexpr std::size_t kCostBytes = 8;
-constexpr std::size_t kRunBytes = 14;
-constexpr std::size_t kLimitBytes = 24;
-constexpr std::size_t kVerdictBytes = 9;
-constexpr std::size_t kLimitVerdictBytes = 16;
-
-// Little endian, as the script packs and unpacks.
-template <class Unsigned>
-void append_packed(Unsigned number, std::string& out) {
-    for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
-        out += static_cast<char>(static_cast<unsigned char>(number >> (8 * i)));
-    }
-}
-
-std::int64_t read_packed(std::string_view bytes) {
-    std::uint64_t number = 0;
-    for (std::size_t i = 0; i < sizeof(number); ++i) {
-        number |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-    }
-    return static_cast<std::int64_t>(number);
-}
-
-void append_decimal(std::uint64_t number, std::string& out) {
-    char digits[20];
-    const auto end = std::to_chars(digits, digits + sizeof(digits), number).ptr;
-    out.append(digits, end);
-}
-
-// RESP's `$3\r\n` (a string of three bytes) or `*3\r\n` (an array of three).
-void append_length(char type, std::size_t length, std::string& out) {
-    out += type;
-    append_decimal(length, out);
-    out += "\r\n";
-}
+constexpr std::string_view kStateVersion = "2";
+constexpr std::size_t kAskedBytes = 2;
+constexpr std::size_t kRunBytes = 7;
+constexpr std::size_t kLimitBytes = 26;  // kind, three numbers, name
+constexpr std::size_t kNumbersBytes = 16;
 
 bool is_plain(char letter) {
     const auto byte = static_cast<unsigned char>(letter);
@@ -59,169 +32,248 @@ bool is_plain(char letter) {
            letter != ':';
 }
 
-std::size_t safe_size(std::string_view name) {
+std::size_t safe_size(std::string_view text) {
     std::size_t size = 0;
-    for (char letter : name) size += is_plain(letter) ? 1 : 3;
+    for (char letter : text) size += is_plain(letter) ? 1 : 3;
     return size;
 }
 
-// A policy's name as part of a key: no brace may open a hash tag of its own, and no name may look
-// like another one with an identifier after it.
-void append_safe(std::string_view name, std::string& out) {
-    static constexpr std::string_view kHexadecimal = "0123456789ABCDEF";
-    for (char letter : name) {
+// A policy's name is the operator's own, but a brace in it would be another hash tag.
+void append_safe(std::string_view text, std::string& out) {
+    constexpr std::string_view kHex = "0123456789ABCDEF";
+    for (char letter : text) {
+        const auto byte = static_cast<unsigned char>(letter);
         if (is_plain(letter)) {
             out += letter;
-            continue;
+        } else {
+            out.append(1, '%').append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
         }
-        const auto byte = static_cast<unsigned char>(letter);
-        out += {'%', kHexadecimal[byte >> 4], kHexadecimal[byte & 15]};
     }
 }
 
-// `<prefix>1:<policy>:{<identifier>}`
-void append_key(const limit::ChargeItem& item, std::string_view prefix, std::string& out) {
-    assert(!item.identifier.empty());
-    const std::string_view policy = item.policy->name;
-    append_length('$',
-                  prefix.size() + kStateVersion.size() + 1 + safe_size(policy) + 2 +
-                      item.identifier.size() + 1,
-                  out);
-    out.append(prefix).append(kStateVersion).append(1, ':');
-    append_safe(policy, out);
-    out.append(":{").append(item.identifier).append("}\r\n");
+bool is_window(const Limit& limit) {
+    return limit.algorithm == Algorithm::sliding_window ||
+           limit.algorithm == Algorithm::fixed_window || limit.algorithm == Algorithm::sliding_log;
+}
+
+bool is_bucket(const Limit& limit) {
+    return limit.algorithm == Algorithm::gcra || limit.algorithm == Algorithm::leaky_bucket;
+}
+
+bool has_set(const Limit& limit) {
+    return limit.algorithm == Algorithm::schedule || limit.algorithm == Algorithm::concurrency;
 }
 
 // How many of the items, from the first on, are of one policy: their limits are sent once.
-std::size_t run_length(std::span<const limit::ChargeItem> items) {
+std::size_t run_length(std::span<const ChargeItem> items) {
     constexpr std::size_t kMost = 255;
     std::size_t length = 1;
-    while (length < std::min(items.size(), kMost) && items[length].policy == items[0].policy) {
+    while (length < std::min(items.size(), kMost) && items[length].policy == items[0].policy &&
+           items[length].tier == items[0].tier) {
         ++length;
     }
     return length;
 }
 
-// Doubles are what Lua counts in; these are whole numbers it holds exactly.
-void append_double(Micros time, std::string& out) {
-    append_packed(std::bit_cast<std::uint64_t>(static_cast<double>(time.count())), out);
+template <class Visit>
+void for_each_run(std::span<const ChargeItem> items, Visit visit) {
+    while (!items.empty()) {
+        const std::size_t length = run_length(items);
+        visit(items.first(length));
+        items = items.subspan(length);
+    }
 }
 
-bool opens_itself(const Limit& limit) {
-    return limit.anchor == limit::Anchor::first_request;
+char kind_of(const Limit& limit) {
+    const bool all = limit.count == limit::Count::all;
+    switch (limit.algorithm) {
+        case Algorithm::sliding_window:
+        case Algorithm::fixed_window:
+            return all ? 'W' : 'w';
+        case Algorithm::sliding_log:
+            return all ? 'L' : 'l';
+        case Algorithm::gcra:
+            return all ? 'G' : 'g';
+        case Algorithm::leaky_bucket:
+            return 'k';
+        case Algorithm::schedule:
+            return limit.utc_day ? 'd' : 's';
+        case Algorithm::concurrency:
+            return 'c';
+    }
+    return 'w';
+}
+
+std::uint8_t mark_bytes(const Limit& limit) {
+    if (!is_window(limit)) return 0;
+    return limit.algorithm == Algorithm::sliding_log ? 12 : 6;
+}
+
+// How long a full bucket takes to become empty; of leaky_bucket, the longest line.
+ExactTime fullest(const Limit& limit) {
+    const ExactTime burst = limit::time_for(Flow(limit), limit.burst);
+    const bool line_is_shorter =
+        limit.algorithm == Algorithm::leaky_bucket && limit.max_delay.count() <= burst.us;
+    return line_is_shorter ? ExactTime{limit.max_delay.count(), 0} : burst;
+}
+
+void append_terms(const Limit& limit, std::string& out) {
+    append_packed(static_cast<std::uint32_t>(limit.quota), out);
+    if (is_window(limit)) {
+        const bool opens_itself = limit.anchor == limit::Anchor::first_request;
+        append_double(opens_itself ? 0 : limit.precision.count(), out);
+        append_double(limit::span_of(limit).count(), out);
+    } else if (is_bucket(limit)) {
+        const ExactTime full = fullest(limit);
+        append_double(full.us, out);
+        append_double(full.parts, out);
+    } else {
+        append_double(limit.duration.count(), out);
+        append_double(limit.forward_past ? 1 : 0, out);
+    }
 }
 
 // Names the records of a state and their order: 256 times a hash that is not zero, and how many.
-std::uint32_t layout_of(const std::vector<Limit>& limits) {
+std::uint32_t layout_of(std::span<const Limit> limits) {
     std::uint32_t hash = 0x811c9dc5;
     for (const Limit& limit : limits) hash = (hash ^ limit.id) * 0x01000193;
     hash ^= hash >> 15;
     return (hash | 1) << 8 | static_cast<std::uint32_t>(limits.size());
 }
 
-Micros narrowest(const std::vector<Limit>& limits) {
-    Micros width = Micros::max();
-    for (const Limit& limit : limits) width = std::min(width, limit.precision);
-    return width;
-}
-
-void append_limits(const std::vector<Limit>& limits, std::string& out) {
-    append_packed(layout_of(limits), out);
-    append_double(narrowest(limits), out);
-    for (const Limit& limit : limits) {
-        append_packed(static_cast<std::uint32_t>(limit.quota), out);
-        append_double(opens_itself(limit) ? Micros{0} : limit.precision, out);
-        append_double(span_of(limit), out);
-    }
-    for (const Limit& limit : limits) append_packed(limit.id, out);
-}
-
-void append_request(const limit::Charge& charge, std::string& out) {
-    std::size_t size = kCostBytes;
-    for (auto items = charge.items; !items.empty(); items = items.subspan(run_length(items))) {
-        size += kRunBytes + kLimitBytes * items[0].policy->limits.size();
-    }
+void append_asked(const limit::Charge& charge, std::size_t times, std::string& out) {
+    std::size_t size = kAskedBytes;
+    for_each_run(charge.items, [&](std::span<const ChargeItem> run) {
+        size += kRunBytes + kLimitBytes * run[0].limits().size();
+    });
     append_length('$', size, out);
-    // A cost above every quota is denied whatever it is; a huge one would not be exact in Lua.
-    append_packed(static_cast<std::uint64_t>(std::min(charge.cost, limit::kQuotaMax + 1)), out);
-    for (auto items = charge.items; !items.empty(); items = items.subspan(run_length(items))) {
-        const auto& limits = items[0].policy->limits;
+    append_packed(static_cast<std::uint8_t>(charge.items.size()), out);
+    append_packed(static_cast<std::uint8_t>(times), out);
+    for_each_run(charge.items, [&](std::span<const ChargeItem> run) {
+        const std::span<const Limit> limits = run[0].limits();
         assert(!limits.empty() && limits.size() <= limit::kLimitsMax);
-        append_packed(static_cast<std::uint8_t>(run_length(items)), out);
+        append_packed(static_cast<std::uint8_t>(run.size()), out);
+        append_packed(static_cast<std::uint8_t>(run[0].policy->shadow ? 1 : 0), out);
+        append_packed(layout_of(limits), out);
         append_packed(static_cast<std::uint8_t>(limits.size()), out);
-        append_limits(limits, out);
+        for (const Limit& limit : limits) out += kind_of(limit);
+        for (const Limit& limit : limits) append_terms(limit, out);
+        for (const Limit& limit : limits) {
+            append_packed(limit.id, out);
+            append_packed(mark_bytes(limit), out);
+        }
+    });
+    out += "\r\n";
+}
+
+// What the limit needs to know of the request besides its cost.
+void append_numbers(const Limit& limit, const limit::Charge& charge, std::string& out) {
+    if (is_bucket(limit)) {
+        // A line would take any cost, were it not told.
+        const bool too_much =
+            limit.algorithm == Algorithm::leaky_bucket && charge.cost > limit.burst;
+        const ExactTime time =
+            too_much ? ExactTime{-1, 0} : limit::time_for(Flow(limit), charge.cost);
+        append_double(time.us, out);
+        append_double(time.parts, out);
+    } else if (limit.algorithm == Algorithm::schedule) {
+        append_double(charge.moment.count(), out);
+        append_double(0, out);
+    } else {
+        append_packed(charge.lease.holder, out);
+        append_packed(charge.lease.request, out);
+    }
+}
+
+void append_requests(std::span<const limit::Charge> charges, std::string& out) {
+    std::size_t size = 0;
+    for_each_run(charges[0].items, [&](std::span<const ChargeItem> run) {
+        for (const Limit& limit : run[0].limits()) size += is_window(limit) ? 0 : kNumbersBytes;
+    });
+    append_length('$', (sizeof(double) + size) * charges.size(), out);
+    for (const limit::Charge& charge : charges) {
+        // A cost above every quota is denied whatever it is; a huge one would not be exact in Lua.
+        append_double(std::min(charge.cost, limit::kQuotaMax + 1), out);
+        for_each_run(charge.items, [&](std::span<const ChargeItem> run) {
+            for (const Limit& limit : run[0].limits()) {
+                if (!is_window(limit)) append_numbers(limit, charge, out);
+            }
+        });
     }
     out += "\r\n";
 }
 
-// One limit's part of the reply; false if it contradicts the verdict.
-bool read_limit(std::string_view bytes, const Limit& limit, const limit::Charge& charge,
-                bool admitted, limit::LimitVerdict& verdict) {
-    const std::int64_t left = read_packed(bytes);
-    const std::int64_t next_us = read_packed(bytes.substr(8));
-    if (left > limit.quota || left < -limit::kQuotaMax) return false;
-    if (next_us < 0 || next_us > limit::kNowMax.count()) return false;
-    verdict.denied = left < charge.cost;
-    if (admitted && verdict.denied) return false;
-    verdict.remaining = std::max<std::int64_t>(0, admitted ? left - charge.cost : left);
-    // The script tells when the next unit is free as if the request were admitted. When nothing is
-    // held even so, nothing is going to be free.
-    const bool nothing_held = left == limit.quota && (!admitted || charge.cost == 0);
-    verdict.next_unit = Micros{nothing_held ? 0 : next_us};
-    return true;
+std::size_t key_size(const ChargeItem& item, std::string_view prefix) {
+    return prefix.size() + kStateVersion.size() + 1 + safe_size(item.policy->name) + 2 +
+           item.identifier.size() + 1;
 }
 
-std::size_t limits_of(const limit::Charge& charge) {
-    std::size_t limits = 0;
-    for (const limit::ChargeItem& item : charge.items) limits += item.policy->limits.size();
-    return limits;
+void append_key_text(const ChargeItem& item, std::string_view prefix, std::string& out) {
+    out.append(prefix).append(kStateVersion).append(1, ':');
+    append_safe(item.policy->name, out);
+    out.append(":{").append(item.identifier).append("}");
 }
 
 }  // namespace
 
-void append_charge_command(const limit::Charge& charge, std::string_view prefix,
-                           std::optional<Micros> clock, std::string& out) {
-    assert(!charge.items.empty() && charge.cost >= 0);
-    append_length('*', 4 + charge.items.size() + (clock ? 1 : 0), out);
-    out.append("$7\r\nEVALSHA\r\n$40\r\n").append(kchargeScript.sha1).append("\r\n");
-    std::string_view number;
-    char digits[20];
-    const auto print = [&](std::uint64_t value) {
-        number = {digits, std::to_chars(digits, digits + sizeof(digits), value).ptr};
-        append_length('$', number.size(), out);
-        out.append(number).append("\r\n");
-    };
-    print(charge.items.size());
-    for (const limit::ChargeItem& item : charge.items) append_key(item, prefix, out);
-    append_request(charge, out);
-    if (clock) {
-        assert(*clock >= Micros{0} && *clock <= limit::kNowMax);
-        print(static_cast<std::uint64_t>(clock->count()));
-    }
+bool can_share_command(const limit::Charge& charge) {
+    return std::all_of(charge.items.begin(), charge.items.end(), [](const ChargeItem& item) {
+        const auto limits = item.limits();
+        return !item.policy->shadow &&
+               std::all_of(limits.begin(), limits.end(), [](const Limit& limit) {
+                   return limit.count == limit::Count::admitted &&
+                          (is_window(limit) || limit.algorithm == Algorithm::gcra);
+               });
+    });
 }
 
-bool read_charge_reply(std::string_view reply, const limit::Charge& charge,
-                       limit::Verdict& verdict) {
-    verdict.limits.clear();
-    if (reply.size() != kVerdictBytes + kLimitVerdictBytes * limits_of(charge)) return false;
-    const char admitted = reply[0];
-    const std::int64_t retry_us = read_packed(reply.substr(1));
-    if (admitted != 0 && admitted != 1) return false;
-    if (retry_us < -1 || retry_us > limit::kNowMax.count()) return false;
-    verdict.admitted = admitted == 1;
-    verdict.retry_after = retry_us < 0 ? limit::kNever : Micros{retry_us};
-    bool any_denied = false;
-    reply.remove_prefix(kVerdictBytes);
-    for (const limit::ChargeItem& item : charge.items) {
-        for (const Limit& limit : item.policy->limits) {
-            limit::LimitVerdict& told = verdict.limits.emplace_back();
-            if (!read_limit(reply, limit, charge, verdict.admitted, told)) return false;
-            any_denied = any_denied || told.denied;
-            reply.remove_prefix(kLimitVerdictBytes);
+bool may_be_given_back(const Limit& limit) {
+    return limit.count == limit::Count::by_status || limit.algorithm == Algorithm::leaky_bucket ||
+           limit.algorithm == Algorithm::concurrency;
+}
+
+void append_state_key(const ChargeItem& item, std::string_view prefix, std::string& out) {
+    append_length('$', key_size(item, prefix), out);
+    append_key_text(item, prefix, out);
+    out += "\r\n";
+}
+
+void append_set_key(const ChargeItem& item, const Limit& limit, std::string_view prefix,
+                    std::string& out) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    constexpr std::size_t kIdBytes = 9;  // a colon and eight digits
+    append_length('$', key_size(item, prefix) + kIdBytes, out);
+    append_key_text(item, prefix, out);
+    out += ':';
+    for (int shift = 28; shift >= 0; shift -= 4) out += kHex[limit.id >> shift & 15];
+    out += "\r\n";
+}
+
+void append_charge_command(std::span<const limit::Charge> charges, std::string_view prefix,
+                           std::optional<Micros> clock, std::string& out) {
+    const limit::Charge& first = charges[0];
+    assert(!first.items.empty() && first.items.size() <= 255 && charges.size() <= kBatchMax);
+    std::size_t keys = first.items.size();
+    for (const ChargeItem& item : first.items) {
+        const auto limits = item.limits();
+        keys += static_cast<std::size_t>(std::count_if(limits.begin(), limits.end(), has_set));
+    }
+    append_length('*', 5 + keys + (clock ? 1 : 0), out);
+    // The short way is for one request.
+    const auto& script = charges.size() == 1 ? charge_script(first) : charge_script({});
+    out.append("$7\r\nEVALSHA\r\n$40\r\n").append(script.sha1).append("\r\n");
+    append_number(keys, out);
+    for (const ChargeItem& item : first.items) append_state_key(item, prefix, out);
+    for (const ChargeItem& item : first.items) {
+        for (const Limit& limit : item.limits()) {
+            if (has_set(limit)) append_set_key(item, limit, prefix, out);
         }
     }
-    // Nobody is refused without a limit that refuses, nor told to wait when admitted.
-    return verdict.admitted ? retry_us == 0 : any_denied && retry_us != 0;
+    append_asked(first, charges.size(), out);
+    append_requests(charges, out);
+    if (!clock) return;
+    assert(*clock >= Micros{0} && *clock <= limit::kNowMax);
+    append_number(static_cast<std::uint64_t>(clock->count()), out);
 }
 
 }  // namespace tidegate::store

@@ -1,7 +1,8 @@
-// A charge in the words of lua/charge.lua, and the script's answer as a verdict. Pure.
+// Charges in the words of lua/charge.lua, and the script's answer as verdicts. Pure.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -9,15 +10,32 @@
 
 namespace tidegate::store {
 
-// Appends the whole command (RESP, EVALSHA of kchargeScript) to `out`. Keys are `prefix`, a
-// format version, the policy's name and `{identifier}` as hash tag. With `clock` the script counts
-// at that time instead of the server's TIME (`clock: local`, tests). Allocates only to grow `out`.
-void append_charge_command(const limit::Charge& charge, std::string_view prefix,
+// At most so many charges make one command.
+inline constexpr std::size_t kBatchMax = 64;
+
+// Whether charges like this one may be decided in one command with others of the same items: limits
+// of windows, logs and gcra alone, which count what is admitted, none in shadow.
+bool can_share_command(const limit::Charge& charge);
+
+// Whether something of an admitted charge may have to be given back.
+bool may_be_given_back(const limit::Limit& limit);
+
+// The key of a state: `prefix`, a format version, the policy's name and `{identifier}` as hash tag.
+// Appends it as RESP.
+void append_state_key(const limit::ChargeItem& item, std::string_view prefix, std::string& out);
+// The key of the sorted set of a limit of schedule or concurrency.
+void append_set_key(const limit::ChargeItem& item, const limit::Limit& limit,
+                    std::string_view prefix, std::string& out);
+
+// Appends the whole command (RESP, EVALSHA of charge_script()) to `out`. Charges have equal items,
+// in the same order; several only where they can share a command. With `clock` the script counts at
+// that time instead of the server's TIME (`clock: local`, tests). Allocates only to grow `out`.
+void append_charge_command(std::span<const limit::Charge> charges, std::string_view prefix,
                            std::optional<limit::Micros> clock, std::string& out);
 
-// Reads the script's reply (one bulk string) into `verdict`. False if it is not a reply to
-// `charge`; `verdict` is then unspecified.
-bool read_charge_reply(std::string_view reply, const limit::Charge& charge,
-                       limit::Verdict& verdict);
+// Reads the script's reply (one bulk string) into a verdict for each charge. False if it is no
+// reply to them; the verdicts are then unspecified.
+bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> charges,
+                       std::span<limit::Verdict* const> verdicts);
 
 }  // namespace tidegate::store

@@ -43,6 +43,11 @@ int ReplicaCount::hear(std::int64_t seen, redis::SteadyTime now) {
     return std::max(configured_, believed_);
 }
 
+int ReplicaCount::configure(int configured) {
+    configured_ = configured;
+    return std::max(configured_, believed_);
+}
+
 // One command and what came of it.
 class Heartbeat::Call final : public redis::Request {
   public:
@@ -124,6 +129,11 @@ Task<std::int64_t> Heartbeat::server_time() {
     time.send(*client_);
     while (!time.done()) co_await wakeup_.wait();
     co_return time.number().value_or(0);
+}
+
+void Heartbeat::configure(int replicas) {
+    const int count = count_.configure(replicas);
+    if (count > 0) replicas_ = count;  // what was known goes on being known
 }
 
 void Heartbeat::stop() {

@@ -23,6 +23,8 @@ class ReplicaCount {
 
     // Redis told of `seen`, this one included. Returns max(`configured`, what is believed).
     int hear(std::int64_t seen, redis::SteadyTime now);
+    // Returns max(`configured`, what is believed).
+    int configure(int configured);
 
   private:
     int configured_;
@@ -53,6 +55,8 @@ class Heartbeat : public std::enable_shared_from_this<Heartbeat> {
     // Beats until stop().
     static Task<> run(std::shared_ptr<Heartbeat> self);
     void stop();
+    // Another number is configured; counts at once.
+    void configure(int replicas);
 
   private:
     class Call;

@@ -1,10 +1,13 @@
 #include "store/limiter.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <random>
 #include <utility>
 
 #include "store/charge_script.hpp"
-#include "store/lua_scripts.hpp"
+#include "store/refund_script.hpp"
+#include "store/scripts.hpp"
 
 namespace tidegate::store {
 
@@ -14,6 +17,11 @@ using limit::OnStoreFailure;
 using telemetry::StoreFailure;
 using telemetry::StoreKind;
 using Result = Decision::Result;
+
+// Batches that are compared with a new question: those of the busiest keys are among the latest.
+constexpr std::size_t kComparedMax = 32;
+// Slots that were taken after nobody waited any more; what is above waits for its lease to end.
+constexpr std::size_t kLateReleasesMax = 1'000;
 
 StoreFailure failure_of(redis::Failure failure) {
     switch (failure) {
@@ -35,57 +43,193 @@ Result result_of(const limit::Verdict& verdict) {
     return verdict.admitted ? Result::admitted : Result::limited;
 }
 
-limit::Micros wall_clock() {
-    return std::chrono::duration_cast<limit::Micros>(
-        std::chrono::system_clock::now().time_since_epoch());
+bool same_items(std::span<const limit::ChargeItem> a, std::span<const limit::ChargeItem> b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const limit::ChargeItem& left, const limit::ChargeItem& right) {
+                          return left.policy == right.policy && left.tier == right.tier &&
+                                 left.identifier == right.identifier;
+                      });
+}
+
+template <class Predicate>
+bool any_limit(std::span<const limit::ChargeItem> items, Predicate predicate) {
+    return std::any_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
+        const auto limits = item.limits();
+        return std::any_of(limits.begin(), limits.end(), predicate);
+    });
+}
+
+bool is_concurrency(const limit::Limit& limit) {
+    return limit.algorithm == limit::Algorithm::concurrency;
+}
+
+SteadyTime steady_now() {
+    return std::chrono::steady_clock::now();
 }
 
 }  // namespace
 
-void Decision::append_command(std::string& out) {
-    const auto& redis = limiter_->redis_;
-    append_charge_command({items, cost}, redis.key_prefix,
-                          redis.local_clock ? std::optional(wall_clock()) : std::nullopt, out);
-}
+// Decisions about equal items that travel to Redis as one command.
+class Limiter::Batch final : public redis::Request {
+  public:
+    explicit Batch(Limiter& limiter) : limiter_(limiter) {}
 
-const redis::Script* Decision::script() const {
-    return &kchargeScript;
-}
+    void begin() {
+        sent_ = steady_now();
+        grows_ = true;
+        decisions_.clear();
+    }
+    void add(Decision& decision) { decisions_.push_back(&decision); }
+    bool takes(const Decision& decision) const {
+        return grows_ && decisions_.size() < kBatchMax &&
+               same_items(decisions_[0]->items, decision.items);
+    }
+    bool grows() const { return grows_; }
 
-void Decision::on_reply(const redis::Reply& reply) {
-    limiter_->read_reply(*this, reply);
-    sleeper_->wake_later();
-}
+    void append_command(std::string& out) override {
+        grows_ = false;
+        list_charges();
+        append_charge_command(charges_, limiter_.redis_.key_prefix, limiter_.clock(), out);
+    }
 
-void Decision::on_failure(redis::Failure failure) {
-    limiter_->fall_back(*this, failure_of(failure));
-    sleeper_->wake_later();
-}
+    const redis::Script* script() const override {
+        return &(decisions_.size() == 1 ? charge_script(decisions_[0]->charge())
+                                        : charge_script({}));
+    }
+
+    void on_reply(const redis::Reply& reply) override {
+        list_charges();
+        verdicts_.clear();
+        for (Decision* decision : decisions_) verdicts_.push_back(&decision->verdict);
+        const bool understood = reply.kind == redis::Reply::Kind::string &&
+                                read_charge_reply(reply.text, charges_, verdicts_);
+        for (Decision* decision : decisions_) {
+            if (understood) {
+                limiter_.decided_by_redis(*decision, sent_);
+            } else {
+                limiter_.fall_back(*decision, StoreFailure::protocol);
+            }
+        }
+        end();
+    }
+
+    void on_failure(redis::Failure failure) override {
+        for (Decision* decision : decisions_) {
+            limiter_.release_late(*decision);
+            limiter_.fall_back(*decision, failure_of(failure));
+        }
+        end();
+    }
+
+  private:
+    void list_charges() {
+        charges_.clear();
+        for (const Decision* decision : decisions_) charges_.push_back(decision->charge());
+    }
+
+    void end() {
+        grows_ = false;
+        for (Decision* decision : decisions_) decision->sleeper_->wake_later();
+        limiter_.idle_.push_back(this);
+    }
+
+    Limiter& limiter_;
+    SteadyTime sent_;     // not later than that
+    bool grows_ = false;  // has not left yet
+    std::vector<Decision*> decisions_;
+    std::vector<limit::Charge> charges_;  // scratch
+    std::vector<limit::Verdict*> verdicts_;
+};
+
+// A command whose answer nobody waits for. Ends itself.
+class Limiter::Errand final : public redis::Request {
+  public:
+    Errand(std::string command, const redis::Script* script)
+        : command_(std::move(command)), script_(script) {}
+
+    void append_command(std::string& out) override { out += command_; }
+    const redis::Script* script() const override { return script_; }
+    void on_reply(const redis::Reply&) override { delete this; }
+    void on_failure(redis::Failure) override { delete this; }
+
+  private:
+    std::string command_;
+    const redis::Script* script_;
+};
 
 Limiter::Limiter(MemoryStore& memory, telemetry::MetricsShard& metrics)
-    : memory_(&memory), metrics_(&metrics) {}
+    : Limiter(memory, RedisParts{}, metrics) {}
 
 Limiter::Limiter(MemoryStore& memory, RedisParts redis, telemetry::MetricsShard& metrics)
-    : memory_(&memory), redis_(std::move(redis)), metrics_(&metrics) {}
+    : memory_(&memory), redis_(std::move(redis)), metrics_(&metrics), denials_(redis_.deny_cache) {
+    std::random_device device;
+    lease_holder_ = std::uint64_t{device()} << 32 | device();
+}
+
+Limiter::~Limiter() = default;
 
 void Limiter::decide(Decision& decision, Wakeup& sleeper) {
-    decision.limiter_ = this;
     decision.sleeper_ = &sleeper;
-    decision.store_failed = false;
+    decision.store_failed = decision.remembered = false;
     decision.result = Result::pending;
+    decision.lease_ = {lease_holder_, ++last_lease_};
+    decision.is_settled_ = !decision.needs_settling;
     if (!redis_.client) {
         decision.decided_by = StoreKind::memory;
         decide_in(decision, decision.items);
         return;
     }
     decision.decided_by = StoreKind::redis;
-    if (const auto failure = redis_.client->send(decision)) {
+    if (denials_.recall(decision.charge(), steady_now(), decision.verdict)) {
+        metrics_->count_deny_cache_hit();
+        decision.remembered = true;
+        decision.result = Result::limited;
+        return;
+    }
+    ask_redis(decision);
+}
+
+void Limiter::ask_redis(Decision& decision) {
+    const bool may_share = can_share_command(decision.charge());
+    if (Batch* batch = may_share ? open_batch_for(decision) : nullptr) {
+        batch->add(decision);
+        return;
+    }
+    if (idle_.empty()) {
+        batches_.push_back(std::make_unique<Batch>(*this));
+        idle_.push_back(batches_.back().get());
+    }
+    Batch& batch = *idle_.back();
+    idle_.pop_back();
+    batch.begin();
+    batch.add(decision);
+    if (const auto failure = redis_.client->send(batch)) {
+        idle_.push_back(&batch);
         fall_back(decision, failure_of(*failure));
+    } else if (may_share) {
+        open_.push_back(&batch);
     }
 }
 
+// Batches of this tick are at the end: once one has left, so have all before it.
+Limiter::Batch* Limiter::open_batch_for(const Decision& decision) {
+    if (!open_.empty() && !open_.back()->grows()) open_.clear();
+    const std::size_t compared = std::min(open_.size(), kComparedMax);
+    for (std::size_t i = open_.size(); i > open_.size() - compared; --i) {
+        if (open_[i - 1]->takes(decision)) return open_[i - 1];
+    }
+    return nullptr;
+}
+
+std::optional<limit::Micros> Limiter::clock() const {
+    if (!redis_.local_clock) return std::nullopt;
+    return std::chrono::duration_cast<limit::Micros>(
+        std::chrono::system_clock::now().time_since_epoch());
+}
+
 void Limiter::decide_in(Decision& decision, std::span<const limit::ChargeItem> items) {
-    const auto outcome = memory_->charge({items, decision.cost}, process_now(), decision.verdict);
+    const limit::Charge charge{items, decision.cost, decision.lease_, decision.moment};
+    const auto outcome = memory_->charge(charge, process_now(), decision.verdict);
     if (outcome == MemoryStore::Outcome::full) {
         metrics_->count_store_failure(StoreFailure::full);
         decision.result = Result::unavailable;
@@ -94,12 +238,14 @@ void Limiter::decide_in(Decision& decision, std::span<const limit::ChargeItem> i
     decision.result = result_of(decision.verdict);
 }
 
-void Limiter::read_reply(Decision& decision, const redis::Reply& reply) {
-    if (reply.kind == redis::Reply::Kind::string &&
-        read_charge_reply(reply.text, {decision.items, decision.cost}, decision.verdict)) {
-        decision.result = result_of(decision.verdict);
-    } else {
-        fall_back(decision, StoreFailure::protocol);
+void Limiter::decided_by_redis(Decision& decision, SteadyTime sent) {
+    decision.result = result_of(decision.verdict);
+    if (decision.result == Result::limited) {
+        denials_.remember(decision.charge(), decision.verdict, sent);
+    } else if (decision.needs_settling && decision.cost > 0 &&
+               any_limit(decision.items, is_concurrency)) {
+        decision.renewed_ = sent;
+        holders_.push_back(decision);
     }
 }
 
@@ -127,13 +273,73 @@ void Limiter::fall_back(Decision& decision, StoreFailure failure) {
         decision.local_items_.clear();
         decision.result = Result::unavailable;
     } else if (decision.local_items_.empty()) {
-        decision.verdict.admitted = true;
-        decision.verdict.limits.clear();
+        decision.verdict = {};
         decision.result = Result::admitted;
     } else {
         memory_->set_divisor(replicas);
         decide_in(decision, decision.local_items_);
     }
+}
+
+void Limiter::settle(Decision& decision, int status) {
+    if (decision.is_linked()) decision.unlink();
+    if (decision.result != Result::admitted || std::exchange(decision.is_settled_, true)) return;
+    const limit::Charge charge = decision.charge();
+    const limit::Refund refund{charge, &decision.verdict.receipt, limit::Refund::Of::status,
+                               status};
+    if (decision.decided_by != StoreKind::redis) {
+        memory_->give_back(refund, process_now());
+        memory_->release(charge);
+        return;
+    }
+    std::string command;
+    if (append_refund_command(refund, redis_.key_prefix, clock(), command)) {
+        run_errand(std::move(command), &give_back_script());
+    }
+    for (std::string& release : release_commands(charge, redis_.key_prefix)) {
+        run_errand(std::move(release), nullptr);
+    }
+}
+
+void Limiter::leave_line(Decision& decision) {
+    if (decision.result != Result::admitted) return;
+    const limit::Refund refund{decision.charge(), &decision.verdict.receipt,
+                               limit::Refund::Of::place, 0};
+    if (decision.decided_by != StoreKind::redis) {
+        memory_->give_back(refund, process_now());
+        return;
+    }
+    std::string command;
+    if (append_refund_command(refund, redis_.key_prefix, clock(), command)) {
+        run_errand(std::move(command), &give_back_script());
+    }
+}
+
+// A charge whose answer came too late may have taken slots all the same.
+void Limiter::release_late(const Decision& decision) {
+    if (!decision.needs_settling || late_releases_.size() >= kLateReleasesMax) return;
+    for (std::string& release : release_commands(decision.charge(), redis_.key_prefix)) {
+        late_releases_.push_back(std::move(release));
+    }
+}
+
+void Limiter::renew_slots(SteadyTime now) {
+    for (std::string& release : std::exchange(late_releases_, {})) {
+        run_errand(std::move(release), nullptr);
+    }
+    for (Decision& decision : holders_) {
+        if (now - decision.renewed_ < limit::kLease / 3) continue;
+        decision.renewed_ = now;
+        std::string command;
+        append_renew_command(decision.charge(), redis_.key_prefix, clock(), command);
+        run_errand(std::move(command), &renew_script());
+    }
+}
+
+void Limiter::run_errand(std::string command, const redis::Script* script) {
+    auto errand = std::make_unique<Errand>(std::move(command), script);
+    // Not sent: units stay counted until they expire, slots until their lease ends.
+    if (!redis_.client->send(*errand)) errand.release();
 }
 
 }  // namespace tidegate::store

@@ -1,28 +1,32 @@
-// A worker's way to a verdict: the in-process store, or Redis with the failure policy behind it.
+// A worker's way to a verdict: the in-process store, or Redis with what stands in front of it and
+// the failure policy behind it.
 //
 // One Limiter a worker, one thread; what several share (the in-process store, the number of
 // replicas) is made for it.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <boost/intrusive/list.hpp>
 
 #include "base/wakeup.hpp"
 #include "limit/charge.hpp"
 #include "redis/client.hpp"
+#include "store/deny_cache.hpp"
 #include "store/memory_store.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::store {
 
-class Limiter;
-
 // One question to the limiter and its answer. Reused from request to request.
-class Decision final : private redis::Request {
-  public:
+struct Decision
+    : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
     enum class Result : std::uint8_t {
         pending,
         admitted,
@@ -30,9 +34,13 @@ class Decision final : private redis::Request {
         unavailable,  // the store did not answer and a policy says deny
     };
 
-    // Asked. Both stay as they are until the result is there.
+    // Asked. All stays as it is until the result is there and, if it is `admitted`, until settle().
     std::vector<limit::ChargeItem> items;
     std::int64_t cost = 1;
+    limit::Micros moment{0};  // for limits of schedule
+    // Whether an admission leaves something to do: units to give back by status, a place in a line,
+    // a slot to release (may_be_given_back() of any limit).
+    bool needs_settling = false;
 
     // Answered. `verdict` speaks of `decided()`: all items, or after a failure of the store those
     // that were decided without it.
@@ -40,6 +48,7 @@ class Decision final : private redis::Request {
     limit::Verdict verdict;
     telemetry::StoreKind decided_by = telemetry::StoreKind::memory;
     bool store_failed = false;  // decided by the failure policy
+    bool remembered = false;    // denied without asking: by an earlier denial
 
     std::span<const limit::ChargeItem> decided() const {
         return store_failed ? std::span<const limit::ChargeItem>(local_items_) : items;
@@ -48,13 +57,12 @@ class Decision final : private redis::Request {
   private:
     friend class Limiter;
 
-    void append_command(std::string& out) override;
-    const redis::Script* script() const override;
-    void on_reply(const redis::Reply& reply) override;
-    void on_failure(redis::Failure failure) override;
+    limit::Charge charge() const { return {decided(), cost, lease_, moment}; }
 
-    Limiter* limiter_ = nullptr;
     Wakeup* sleeper_ = nullptr;
+    limit::LeaseId lease_;  // for limits of concurrency
+    SteadyTime renewed_;    // while it holds slots in Redis
+    bool is_settled_ = true;
     std::vector<limit::ChargeItem> local_items_;
 };
 
@@ -68,27 +76,63 @@ class Limiter {
         std::string key_prefix;
         bool local_clock = false;
         const Replicas* replicas = nullptr;  // for the local share
+        DenyCache::Options deny_cache;
     };
 
     // Counts in `memory` alone.
     Limiter(MemoryStore& memory, telemetry::MetricsShard& metrics);
     // Counts in Redis; `memory` is what `local` falls back to.
     Limiter(MemoryStore& memory, RedisParts redis, telemetry::MetricsShard& metrics);
+    ~Limiter();
 
     // Decides, or begins to: then decision.result is `pending`, and `sleeper` is woken when it is
     // no longer, at the latest when Redis's deadline has passed. Both must live until then.
+    // Questions about equal items in one loop tick travel as one.
     void decide(Decision& decision, Wakeup& sleeper);
 
+    // The request has ended with an answer of `status` (0: none): what an admission holds is given
+    // up, what does not count with that status given back. Does not wait.
+    void settle(Decision& decision, int status);
+
+    // The client left while leaky_bucket had the request held: gives up its place if it is the last
+    // in line. Before settle().
+    void leave_line(Decision& decision);
+
+    // Renews what requests hold in Redis, if it is time. Call about once a second.
+    void renew_slots(SteadyTime now);
+
+    // Nothing is remembered any more: the limits have changed, or counts were reset.
+    void forget_denials() { denials_.clear(std::chrono::steady_clock::now()); }
+    void forget_denials(const DenyCache::Options& bounds) {
+        denials_.restart(bounds, std::chrono::steady_clock::now());
+    }
+
   private:
-    friend class Decision;
+    class Batch;
+    class Errand;
 
     void decide_in(Decision& decision, std::span<const limit::ChargeItem> items);
-    void read_reply(Decision& decision, const redis::Reply& reply);
+    void ask_redis(Decision& decision);
+    Batch* open_batch_for(const Decision& decision);
+    void decided_by_redis(Decision& decision, SteadyTime sent);
     void fall_back(Decision& decision, telemetry::StoreFailure failure);
+    void release_late(const Decision& decision);
+    void run_errand(std::string command, const redis::Script* script);
+    std::optional<limit::Micros> clock() const;
+
+    using Holders = boost::intrusive::list<Decision, boost::intrusive::constant_time_size<false>>;
 
     MemoryStore* memory_;
     RedisParts redis_;  // no client: in process
     telemetry::MetricsShard* metrics_;
+    DenyCache denials_;
+    std::vector<Batch*> open_;                     // of this tick, oldest first: may still grow
+    std::vector<std::unique_ptr<Batch>> batches_;  // all there are
+    std::vector<Batch*> idle_;                     // of them
+    std::vector<std::string> late_releases_;       // commands, sent by renew_slots()
+    Holders holders_;                              // of slots in Redis
+    std::uint64_t lease_holder_;
+    std::uint64_t last_lease_ = 0;
 };
 
 }  // namespace tidegate::store

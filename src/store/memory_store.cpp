@@ -7,10 +7,13 @@
 #include <cassert>
 #include <cstring>
 #include <random>
+#include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-#include "limit/window.hpp"
+#include "limit/gcra.hpp"
+#include "store/memory_store_record.hpp"
 #include "store/memory_store_shard.hpp"
 
 namespace tidegate::store {
@@ -49,21 +52,24 @@ struct Found {
     std::size_t shard = 0;
     State* state = nullptr;  // null: nothing is counted yet
     bool made = false;       // by this charge
+    bool takes = false;      // some limit of it takes units
+    bool granted = false;    // they may be given back: its group of policies admitted
 };
+
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);  // no record yet
 
 // A limit of an item: its record in the state and how it stands.
 struct Step {
-    std::size_t record = 0;  // records.size(), or 0 without a state: none yet
-    limit::Standing standing;
+    std::size_t record = kNone;
+    Standing standing;
+    bool passes = false;
+    bool takes = false;
 };
 
 // One a thread, so that a charge allocates nothing once it has been as large before.
 struct Scratch {
-    std::int64_t divisor = 1;  // read once: it may change while the charge is decided
     std::vector<Found> found;
     std::vector<Step> steps;
-
-    std::int64_t share(const Limit& limit) const { return limit.quota / divisor; }
 };
 
 Scratch& scratch() {
@@ -71,24 +77,217 @@ Scratch& scratch() {
     return instance;
 }
 
-// Reuses a record that has expired and is none of the policy's, so that reloads leave nothing
-// behind. Positions of other records stay.
-std::size_t add_record(State& state, const limit::Policy& policy, std::uint32_t id, Micros now) {
+// Calls `visit(found, limit, step)` for every limit of every item, in their order.
+template <class Visit>
+void for_each_limit(const limit::Charge& charge, Scratch& work, Visit visit) {
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < charge.items.size(); ++i) {
+        for (const Limit& limit : charge.items[i].limits()) {
+            visit(work.found[i], charge.items[i], limit, work.steps[next++]);
+        }
+    }
+}
+
+// What a limit counts that was never asked before.
+const Record& nothing_of(const Limit& limit) {
+    static const auto kNothing = [] {
+        std::vector<Record> records;
+        for (const auto algorithm :
+             {limit::Algorithm::sliding_window, limit::Algorithm::fixed_window,
+              limit::Algorithm::sliding_log, limit::Algorithm::gcra, limit::Algorithm::leaky_bucket,
+              limit::Algorithm::schedule, limit::Algorithm::concurrency}) {
+            Limit some;
+            some.algorithm = algorithm;
+            records.emplace_back(some);
+        }
+        return records;
+    }();
+    return kNothing[static_cast<std::size_t>(limit.algorithm)];
+}
+
+const Record& record_of(const Found& found, const Limit& limit, const Step& step) {
+    return step.record == kNone ? nothing_of(limit) : found.state->records[step.record];
+}
+
+template <class Kind>
+const typename Kind::Look& standing_of(const Kind&, const Step& step) {
+    return *std::get_if<typename Kind::Look>(&step.standing);
+}
+
+void look(const Found& found, const Limit& limit, const Asked& asked, Step& step) {
+    record_of(found, limit, step).with([&](const auto& kind) {
+        const auto standing = kind.look(limit, asked);
+        step.passes = kind.passes(limit, asked, standing);
+        step.standing = standing;
+    });
+}
+
+// Reuses a record that has expired and is none of the item's, so that reloads leave nothing behind.
+// Positions of other records stay.
+std::size_t add_record(State& state, std::span<const Limit> limits, const Limit& limit,
+                       Micros now) {
     const auto stale =
         std::find_if(state.records.begin(), state.records.end(), [&](const Record& record) {
-            return record.window.ends_us <= now.count() &&
-                   std::none_of(policy.limits.begin(), policy.limits.end(),
-                                [&](const Limit& limit) { return limit.id == record.window.id; });
+            return record.ends_us() <= now.count() && !record.holds_slots() &&
+                   std::none_of(limits.begin(), limits.end(),
+                                [&](const Limit& one) { return record.counts(one); });
         });
     const auto position = static_cast<std::size_t>(stale - state.records.begin());
     if (stale == state.records.end()) {
-        if (state.records.empty()) state.records.reserve(policy.limits.size());
-        state.records.emplace_back();
+        if (state.records.empty()) state.records.reserve(limits.size());
+        state.records.emplace_back(limit);
     } else {
-        state.records[position].window = limit::Window{};
+        state.records[position].reset(limit);
     }
-    state.records[position].window.id = id;
     return position;
+}
+
+// Looks at every limit of every item, changing nothing, and says in the verdict who admits.
+void weigh(const Asked& asked, std::array<Shard, kShardsMax>& shards, Scratch& work,
+           limit::Verdict& verdict) {
+    verdict.admitted = true;
+    verdict.shadow_admitted = true;
+    work.steps.clear();
+    for (std::size_t i = 0; i < asked.charge.items.size(); ++i) {
+        const limit::ChargeItem& item = asked.charge.items[i];
+        Found& found = work.found[i];
+        found.state = shards[found.shard].find(found.name);
+        const auto limits = item.limits();
+        for (std::size_t j = 0; j < limits.size(); ++j) {
+            Step& step = work.steps.emplace_back();
+            if (found.state != nullptr) {
+                const std::size_t record = found.state->find(limits[j], j);
+                if (record < found.state->records.size()) step.record = record;
+            }
+            look(found, limits[j], asked, step);
+            bool& admitted = item.policy->shadow ? verdict.shadow_admitted : verdict.admitted;
+            admitted = admitted && step.passes;
+        }
+    }
+}
+
+// Who takes: all of a group that admits, else those of its limits that count the denied ones too.
+// The shadow group takes nothing where the other denies.
+bool choose_takers(const limit::Charge& charge, const limit::Verdict& verdict, Scratch& work) {
+    for (std::size_t i = 0; i < charge.items.size(); ++i) {
+        work.found[i].granted = charge.cost > 0 && verdict.admitted &&
+                                (verdict.shadow_admitted || !charge.items[i].policy->shadow);
+    }
+    bool any = false;
+    for_each_limit(charge, work, [&](Found& found, const auto&, const Limit& limit, Step& step) {
+        step.takes = found.granted || (charge.cost > 0 && limit.count == limit::Count::all);
+        found.takes = found.takes || step.takes;
+        any = any || step.takes;
+    });
+    return any;
+}
+
+// The answer does not hang on the shadow group: without room it takes nothing.
+void leave_out_shadow(const limit::Charge& charge, Scratch& work) {
+    for_each_limit(charge, work,
+                   [&](Found& found, const limit::ChargeItem& item, const Limit&, Step& step) {
+                       if (!item.policy->shadow) return;
+                       step.takes = found.takes = found.granted = false;
+                   });
+}
+
+// Whatever allocates happens here, before the first unit is taken.
+void make_room(const Asked& asked, Scratch& work) {
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < asked.charge.items.size(); ++i) {
+        const auto limits = asked.charge.items[i].limits();
+        for (std::size_t j = 0; j < limits.size(); ++j) {
+            Step& step = work.steps[next++];
+            if (!step.takes) continue;
+            State& state = *work.found[i].state;
+            if (step.record == kNone) step.record = add_record(state, limits, limits[j], asked.now);
+            state.records[step.record].with(
+                [&](auto& kind) { kind.reserve(limits[j], asked, standing_of(kind, step)); });
+        }
+    }
+}
+
+void take(const Asked& asked, Scratch& work) {
+    for_each_limit(
+        asked.charge, work, [&](Found& found, const auto&, const Limit& limit, Step& step) {
+            if (!step.takes) return;
+            Record& record = found.state->records[step.record];
+            record.take(limit, asked, step.standing);
+            found.state->expires_us = std::max(found.state->expires_us, record.ends_us());
+            // A denial that took tells what is so now.
+            if (!found.granted) look(found, limit, asked, step);
+        });
+}
+
+// The first moment that all schedules of the policies that are enforced would accept; 0 for none.
+Micros earliest_of_all(const Asked& asked, Scratch& work) {
+    const auto for_each_schedule = [&](auto visit) {
+        for_each_limit(
+            asked.charge, work,
+            [&](Found& found, const limit::ChargeItem& item, const Limit& limit, Step& step) {
+                const auto* const standing = std::get_if<MomentStanding>(&step.standing);
+                if (standing == nullptr || !standing->concerned) return;
+                if (!item.policy->shadow) visit(found, limit, step, *standing);
+            });
+    };
+    Micros moment{0};
+    for_each_schedule([&](const auto&, const auto&, const auto&, const MomentStanding& standing) {
+        moment = std::max(moment, standing.at);
+    });
+    for (Micros before{-1}; before != moment && moment != limit::kNever;) {
+        before = moment;
+        for_each_schedule([&](const Found& found, const Limit& limit, const Step& step, auto&) {
+            if (moment == limit::kNever) return;
+            moment = record_of(found, limit, step).moments().earliest(limit, asked, moment);
+        });
+    }
+    return moment == limit::kNever ? Micros{0} : moment;
+}
+
+// When a denied request would pass: the latest of all limits that do not let it pass as they stand
+// now, be it because they deny or because they counted this very denial.
+void tell_retry(const Asked& asked, Scratch& work, limit::Verdict& verdict) {
+    bool by_schedule = false;
+    for_each_limit(
+        asked.charge, work,
+        [&](Found& found, const limit::ChargeItem& item, const Limit& limit, const Step& step) {
+            if (step.passes || item.policy->shadow) return;
+            const Micros retry = record_of(found, limit, step).with([&](const auto& kind) {
+                return kind.retry(limit, asked, standing_of(kind, step));
+            });
+            verdict.retry_after = std::max(verdict.retry_after, retry);
+            by_schedule = by_schedule || limit.algorithm == limit::Algorithm::schedule;
+        });
+    // A cost of 0 asks whether there is room, and nothing else.
+    if (by_schedule && asked.charge.cost > 0) verdict.earliest = earliest_of_all(asked, work);
+}
+
+void tell(const Asked& asked, Scratch& work, limit::Verdict& verdict) {
+    std::size_t next = 0;
+    for_each_limit(
+        asked.charge, work,
+        [&](Found& found, const limit::ChargeItem& item, const Limit& limit, const Step& step) {
+            const std::int64_t taken = found.granted ? asked.charge.cost : 0;
+            limit::LimitVerdict& told = verdict.limits[next++];
+            const bool denied = told.denied;
+            told = record_of(found, limit, step).with([&](const auto& kind) {
+                return kind.told(limit, asked, standing_of(kind, step), taken);
+            });
+            told.denied = denied;
+            if (taken > 0 && limit.algorithm == limit::Algorithm::leaky_bucket &&
+                !item.policy->shadow) {
+                const auto& backlog = std::get<limit::ExactTime>(step.standing);
+                verdict.wait = std::max(verdict.wait, limit::wait_of(backlog));
+            }
+        });
+}
+
+void write_receipt(const Asked& asked, const Scratch& work, limit::Receipt& receipt) {
+    receipt.at = asked.now;
+    receipt.generations.clear();
+    for (const Found& found : work.found) {
+        receipt.generations.push_back(found.granted && found.takes ? found.state->generation : 0);
+    }
 }
 
 }  // namespace
@@ -97,15 +296,15 @@ struct MemoryStore::Impl {
     explicit Impl(const Options& options);
 
     void locate(const limit::Charge& charge, std::vector<Found>& found) const;
-    bool weigh(const limit::Charge& charge, Micros now, Scratch& work, limit::Verdict& verdict);
     bool make_states(Micros now, std::vector<Found>& found);
-    void make_room(const limit::Charge& charge, Micros now, Scratch& work) const;
-    void take(const limit::Charge& charge, Scratch& work) const;
+    // Calls `visit(limit, record, position of the item)` for what is counted of the charge.
+    template <class Visit>
+    void for_each_known(const limit::Charge& charge, Visit visit);
 
     std::array<Shard, kShardsMax> shards;
     std::size_t shard_count;
     std::array<std::uint64_t, 2> secret{};
-    bool evict;
+    std::atomic<bool> evict;
     std::atomic<std::int64_t> divisor;
 };
 
@@ -164,56 +363,14 @@ void MemoryStore::Impl::locate(const limit::Charge& charge, std::vector<Found>& 
     }
 }
 
-// Looks at every limit of every item, changing nothing. True if all admit.
-bool MemoryStore::Impl::weigh(const limit::Charge& charge, Micros now, Scratch& work,
-                              limit::Verdict& verdict) {
-    verdict.retry_after = Micros{0};
-    verdict.limits.clear();
-    work.steps.clear();
-    static const State kNothing;
-    static const Record kEmpty;
-    bool admitted = true;
-    for (std::size_t i = 0; i < charge.items.size(); ++i) {
-        const limit::Policy& policy = *charge.items[i].policy;
-        Found& found = work.found[i];
-        found.state = shards[found.shard].find(found.name);
-        const State& state = found.state != nullptr ? *found.state : kNothing;
-        for (std::size_t j = 0; j < policy.limits.size(); ++j) {
-            const Limit& limit = policy.limits[j];
-            Step& step = work.steps.emplace_back();
-            step.record = state.find(limit.id, j);
-            const Record& record =
-                step.record < state.records.size() ? state.records[step.record] : kEmpty;
-            step.standing = standing_at(record.window, record.ring(), limit, now);
-
-            const std::int64_t share = work.share(limit);
-            limit::LimitVerdict& told =
-                verdict.limits.emplace_back(limit::told(limit, step.standing, now, share, 0));
-            const std::int64_t free = share - step.standing.units;
-            if (charge.cost <= free) continue;
-            admitted = false;
-            told.denied = true;
-            if (charge.cost > share) {
-                verdict.retry_after = limit::kNever;
-            } else if (verdict.retry_after != limit::kNever) {
-                const Micros frees = frees_at(record.window, record.ring(), limit, step.standing,
-                                              charge.cost - free);
-                verdict.retry_after = std::max(verdict.retry_after, frees - now);
-            }
-        }
-    }
-    verdict.admitted = admitted;
-    return admitted;
-}
-
-// A state for each item that has none. All of them or, if one cannot be had, none.
+// A state for each item that takes and has none. All of them or, if one cannot be had, none.
 bool MemoryStore::Impl::make_states(Micros now, std::vector<Found>& found) {
     for (Found& one : found) {
         if (one.state != nullptr) one.state->pinned = true;
     }
     bool all = true;
     for (Found& one : found) {
-        if (one.state != nullptr) continue;
+        if (one.state != nullptr || !one.takes) continue;
         one.state = shards[one.shard].insert(one.name, now.count(), evict);
         one.made = one.state != nullptr;
         all = one.made;
@@ -222,42 +379,27 @@ bool MemoryStore::Impl::make_states(Micros now, std::vector<Found>& found) {
     for (Found& one : found) {
         if (one.state == nullptr) continue;
         one.state->pinned = false;
-        if (!all && one.made) shards[one.shard].erase(one.name);
+        if (all || !one.made) continue;
+        shards[one.shard].erase(one.name);
+        one.state = nullptr;
+        one.made = false;
     }
     return all;
 }
 
-// Whatever allocates happens here, before the first unit is taken.
-void MemoryStore::Impl::make_room(const limit::Charge& charge, Micros now, Scratch& work) const {
-    std::size_t next = 0;
+template <class Visit>
+void MemoryStore::Impl::for_each_known(const limit::Charge& charge, Visit visit) {
+    Scratch& work = scratch();
+    locate(charge, work.found);
+    const ShardLocks locks(shards, work.found);
     for (std::size_t i = 0; i < charge.items.size(); ++i) {
-        const limit::Policy& policy = *charge.items[i].policy;
-        State& state = *work.found[i].state;
-        for (std::size_t j = 0; j < policy.limits.size(); ++j) {
-            const Limit& limit = policy.limits[j];
-            Step& step = work.steps[next++];
-            // Looked for anew: adding a record for one limit moves where "none" is for the next.
-            step.record = state.find(limit.id, j);
-            if (step.record == state.records.size()) {
-                step.record = add_record(state, policy, limit.id, now);
-            }
-            Record& record = state.records[step.record];
-            record.reserve(marks_after_take(record.window, limit, step.standing),
-                           static_cast<std::size_t>(limit.blocks - 1));
-        }
-    }
-}
-
-void MemoryStore::Impl::take(const limit::Charge& charge, Scratch& work) const {
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < charge.items.size(); ++i) {
-        State& state = *work.found[i].state;
-        for (const Limit& limit : charge.items[i].policy->limits) {
-            const Step& step = work.steps[next++];
-            Record& record = state.records[step.record];
-            limit::take(record.window, record.ring(), limit, step.standing, charge.cost);
-            record.share = static_cast<std::uint32_t>(work.share(limit));
-            state.expires_us = std::max(state.expires_us, record.window.ends_us);
+        State* const state = shards[work.found[i].shard].find(work.found[i].name);
+        if (state == nullptr) continue;
+        const auto limits = charge.items[i].limits();
+        for (std::size_t j = 0; j < limits.size(); ++j) {
+            const std::size_t position = state->find(limits[j], j);
+            if (position == state->records.size()) continue;
+            visit(limits[j], *state, state->records[position], i);
         }
     }
 }
@@ -269,23 +411,62 @@ MemoryStore::Outcome MemoryStore::charge(const limit::Charge& charge, Micros now
                                          limit::Verdict& verdict) {
     assert(charge.cost >= 0);
     Scratch& work = scratch();
-    work.divisor = impl_->divisor.load(std::memory_order_relaxed);
+    // The divisor is read once: it may change while the charge is decided.
+    const Asked asked{charge, now, impl_->divisor.load(std::memory_order_relaxed)};
     impl_->locate(charge, work.found);
     const ShardLocks locks(impl_->shards, work.found);
-    if (!impl_->weigh(charge, now, work, verdict) || charge.cost == 0) return Outcome::decided;
-    if (!impl_->make_states(now, work.found)) return Outcome::full;
-    impl_->make_room(charge, now, work);
-    impl_->take(charge, work);
-
-    std::size_t next = 0;
-    for (const limit::ChargeItem& item : charge.items) {
-        for (const Limit& limit : item.policy->limits) {
-            verdict.limits[next] =
-                told(limit, work.steps[next].standing, now, work.share(limit), charge.cost);
-            ++next;
-        }
+    weigh(asked, impl_->shards, work, verdict);
+    verdict.retry_after = verdict.wait = verdict.earliest = Micros{0};
+    verdict.limits.assign(work.steps.size(), {});
+    for (std::size_t i = 0; i < work.steps.size(); ++i) {
+        verdict.limits[i].denied = !work.steps[i].passes;
     }
+    if (choose_takers(charge, verdict, work)) {
+        if (!impl_->make_states(now, work.found)) {
+            leave_out_shadow(charge, work);
+            if (!impl_->make_states(now, work.found)) {
+                if (verdict.admitted) return Outcome::full;
+                // A denial stands, though what it should have counted has no room.
+                for (Step& step : work.steps) step.takes = false;
+            }
+        }
+        make_room(asked, work);
+        take(asked, work);
+    }
+    if (!verdict.admitted) tell_retry(asked, work, verdict);
+    tell(asked, work, verdict);
+    write_receipt(asked, work, verdict.receipt);
     return Outcome::decided;
+}
+
+void MemoryStore::give_back(const limit::Refund& refund, Micros now) {
+    const limit::Charge& charge = refund.charge;
+    const auto& generations = refund.receipt->generations;
+    if (charge.cost == 0 || generations.size() != charge.items.size()) return;
+    const Asked asked{charge, now, impl_->divisor.load(std::memory_order_relaxed)};
+    impl_->for_each_known(
+        charge, [&](const Limit& limit, const State& state, Record& record, std::size_t item) {
+            if (generations[item] != state.generation || !refund.concerns(limit)) return;
+            record.with([&](auto& kind) { kind.give_back(limit, asked, refund.receipt->at); });
+        });
+}
+
+void MemoryStore::release(const limit::Charge& charge) {
+    const Asked asked{charge, Micros{0}};
+    impl_->for_each_known(
+        charge, [&](const Limit& limit, const State&, Record& record, std::size_t) {
+            if (limit.algorithm != limit::Algorithm::concurrency) return;
+            record.with([&](auto& kind) { kind.give_back(limit, asked, asked.now); });
+        });
+}
+
+void MemoryStore::set_bounds(std::size_t max_keys, OnFull on_full) {
+    impl_->evict = on_full == OnFull::evict;
+    for (std::size_t i = 0; i < impl_->shard_count; ++i) {
+        Shard& shard = impl_->shards[i];
+        const std::lock_guard lock(shard.mutex());
+        shard.set_capacity(std::max<std::size_t>(1, max_keys / impl_->shard_count));
+    }
 }
 
 void MemoryStore::set_divisor(std::int64_t divisor) {

@@ -16,8 +16,10 @@ enum class OnFull : std::uint8_t { evict, deny };
 // identifiers locks its shards in order. Bounded by `max_keys`; what has expired goes first, then,
 // of some looked at, the state with the fewest units for its quotas.
 //
-// A key takes about 300 bytes with three windows (48 a window) and its name, and 8 more for each
-// sub-bucket in use: at most min(sub-buckets, quota) a window.
+// A key with three windows takes about 340 bytes, its name and place in the table included; 48 of
+// them are each window's, and as much is each gcra's and leaky_bucket's. More comes with what they
+// hold: 8 bytes for a window's sub-bucket in use (at most min(sub-buckets, quota)), 16 for a moment
+// of a sliding_log, 8 for one of a schedule, about 20 for a slot of concurrency.
 class MemoryStore {
   public:
     struct Options {
@@ -34,10 +36,22 @@ class MemoryStore {
     explicit MemoryStore(const Options& options);
     ~MemoryStore();
 
-    // Decides `charge` at `now` (microseconds since the epoch) into `verdict`, whose vector is
+    // Decides `charge` at `now` (microseconds since the epoch) into `verdict`, whose vectors are
     // reused: no allocation once the identifiers are known. Any thread.
+    // A denial by limits that count the denied ones too has taken their cost: then the verdict
+    // tells what is so after it, and retry_after holds for the same request asked once more.
     Outcome charge(const limit::Charge& charge, limit::Micros now, limit::Verdict& verdict);
 
+    // Gives back what `refund` is about, as far as it is known where that went: not if the state
+    // is another one by now, and as each algorithm allows. Send it once. Any thread.
+    void give_back(const limit::Refund& refund, limit::Micros now);
+
+    // Gives up the slots that charge.lease holds in limits of concurrency, if it holds any. Slots
+    // do not expire here: they end with the process that holds them. Any thread.
+    void release(const limit::Charge& charge);
+
+    // What is counted stays: if it is more than fits now, it shrinks as new names come. Any thread.
+    void set_bounds(std::size_t max_keys, OnFull on_full);
     void set_divisor(std::int64_t divisor);
     std::size_t keys() const;
     std::uint64_t evictions() const;

@@ -10,6 +10,7 @@ constexpr std::size_t kSlotsAtFirst = 16;
 // At capacity each new name looks at so many slots for what has expired.
 constexpr std::size_t kSweepSteps = 64;
 constexpr std::size_t kEvictionSamples = 16;
+constexpr std::size_t kSampleSteps = 64;  // from a random slot to one that may go
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
 bool is_called(const State& state, const StateName& name) {
@@ -21,32 +22,21 @@ bool is_called(const State& state, const StateName& name) {
 
 }  // namespace
 
-void Record::reserve(std::size_t needed, std::size_t most) {
-    if (needed <= room) return;
-    const std::size_t larger =
-        std::max(needed, std::min<std::size_t>(most, room == 0 ? 4 : 2 * room));
-    auto copy = std::make_unique<limit::Mark[]>(larger);
-    for (std::size_t i = 0; i < window.marks; ++i) copy[i] = marks[(window.first + i) % room];
-    marks = std::move(copy);
-    room = static_cast<std::uint16_t>(larger);
-    window.first = 0;
+std::size_t State::find(const limit::Limit& limit, std::size_t hint) const {
+    if (hint < records.size() && records[hint].counts(limit)) return hint;
+    const auto found = std::find_if(records.begin(), records.end(),
+                                    [&](const Record& record) { return record.counts(limit); });
+    return static_cast<std::size_t>(found - records.begin());
 }
 
-std::size_t State::find(std::uint32_t id, std::size_t hint) const {
-    if (hint < records.size() && records[hint].window.id == id) return hint;
-    const auto found = std::find_if(records.begin(), records.end(),
-                                    [id](const Record& record) { return record.window.id == id; });
-    return static_cast<std::size_t>(found - records.begin());
+bool State::may_go() const {
+    return !pinned && std::none_of(records.begin(), records.end(),
+                                   [](const Record& record) { return record.holds_slots(); });
 }
 
 double State::fullness(std::int64_t now_us) const {
     double fullest = 0;
-    for (const Record& record : records) {
-        if (record.window.ends_us <= now_us || record.share == 0) continue;
-        // What expired meanwhile still counts here: an estimate is enough to choose by.
-        const std::uint32_t units = record.window.total - record.window.base;
-        fullest = std::max(fullest, static_cast<double>(units) / record.share);
-    }
+    for (const Record& record : records) fullest = std::max(fullest, record.fullness(now_us));
     return fullest;
 }
 
@@ -63,12 +53,14 @@ State* Shard::find(const StateName& name) {
 
 State* Shard::insert(const StateName& name, std::int64_t now_us, bool evict) {
     if (size() >= capacity_) sweep(kSweepSteps, now_us);
+    if (size() > capacity_ && evict) evict_emptiest(now_us);  // it was lowered
     if (size() >= capacity_ && !(evict && evict_emptiest(now_us))) return nullptr;
     if ((size() + 1) * 4 > slots_.size() * 3) widen(now_us);
 
     auto state = std::make_unique<State>();
     state->name.reserve(name.policy.size() + 1 + name.identifier.size());
     state->name.append(name.policy).append(1, '\0').append(name.identifier);
+    state->generation = ++made_;
     state->pinned = true;
     State* const made = state.get();
     place(Slot{name.hash, std::move(state)});
@@ -126,7 +118,7 @@ void Shard::sweep(std::size_t steps, std::int64_t now_us) {
     for (; steps > 0; --steps) {
         hand_ &= mask;
         const State* const state = slots_[hand_].state.get();
-        if (state != nullptr && !state->pinned && state->expires_us <= now_us) {
+        if (state != nullptr && state->has_expired(now_us)) {
             erase_at(hand_);  // what moved into the gap is looked at next
         } else {
             ++hand_;
@@ -140,9 +132,11 @@ bool Shard::evict_emptiest(std::int64_t now_us) {
     double least = 0;
     for (std::size_t sample = 0; sample < kEvictionSamples; ++sample) {
         std::size_t i = random() & mask;
-        // At least one slot in three is in use at capacity, or the table is small: this ends soon.
-        for (std::size_t steps = 0; !slots_[i].state && steps <= mask; ++steps) i = (i + 1) & mask;
-        if (!slots_[i].state || slots_[i].state->pinned) continue;
+        const auto goes = [&] { return slots_[i].state && slots_[i].state->may_go(); };
+        // At least one slot in three is in use at capacity, or the table is small: this ends soon,
+        // unless nearly all must stay.
+        for (std::size_t step = 0; !goes() && step < kSampleSteps; ++step) i = (i + 1) & mask;
+        if (!goes()) continue;
         const double fullness = slots_[i].state->fullness(now_us);
         if (emptiest != kNowhere && fullness >= least) continue;
         emptiest = i;

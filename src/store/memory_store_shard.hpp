@@ -6,36 +6,29 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "limit/window.hpp"
+#include "limit/limit.hpp"
+#include "store/memory_store_record.hpp"
 
 namespace tidegate::store {
 
-// A window and the room of its marks.
-struct Record {
-    limit::Window window;
-    std::uint16_t room = 0;
-    std::uint32_t share = 0;  // the quota it was last counted against; says how full it is
-    std::unique_ptr<limit::Mark[]> marks;
-
-    std::span<limit::Mark> ring() const { return {marks.get(), room}; }
-    // Makes room for `needed` marks of a limit that never has more than `most`.
-    void reserve(std::size_t needed, std::size_t most);
-};
-
 // All that is counted for one identifier under one policy.
 struct State {
-    std::string name;             // policy, a zero byte, identifier
-    std::int64_t expires_us = 0;  // no record holds a unit from then on
-    bool pinned = false;          // part of the charge being decided: must not go
-    std::vector<Record> records;  // by limit id, in any order
+    std::string name;              // policy, a zero byte, identifier
+    std::int64_t expires_us = 0;   // no record holds anything from then on, but slots
+    std::uint64_t generation = 0;  // another each time a state of this name is made; never 0
+    std::vector<Record> records;   // by limit id, in any order
+    bool pinned = false;           // part of the charge being decided: must not go
 
-    // The record of limit `id`, looked for at `hint` first; records.size() if there is none.
-    std::size_t find(std::uint32_t id, std::size_t hint) const;
+    // The record that counts `limit`, looked for at `hint` first; records.size() if there is none.
+    std::size_t find(const limit::Limit& limit, std::size_t hint) const;
+    // Whether it may be forgotten though it has not expired. Slots are requests in flight: if they
+    // were forgotten, others would take their places.
+    bool may_go() const;
+    bool has_expired(std::int64_t now_us) const { return expires_us <= now_us && may_go(); }
     // The share of a quota that is used up, of the limit nearest to its end: 0 is nothing.
     double fullness(std::int64_t now_us) const;
 };
@@ -52,6 +45,9 @@ class alignas(64) Shard {
   public:
     // Holds at most `capacity` states. Call before anything else.
     void configure(std::size_t capacity, std::uint64_t seed);
+
+    // Above it already: each new name makes the table smaller by one, if states may be evicted.
+    void set_capacity(std::size_t capacity) { capacity_ = capacity; }
 
     std::mutex& mutex() { return mutex_; }
     State* find(const StateName& name);
@@ -83,6 +79,7 @@ class alignas(64) Shard {
     std::size_t capacity_ = 0;
     std::size_t hand_ = 0;  // where the sweep for expired states goes on
     std::uint64_t random_ = 1;
+    std::uint64_t made_ = 0;            // states, in all
     std::atomic<std::size_t> size_{0};  // written under the mutex, read by anyone
     std::atomic<std::uint64_t> evictions_{0};
 };

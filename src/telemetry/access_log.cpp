@@ -93,7 +93,7 @@ struct AccessLog::Impl {
 
     bool is_chosen(Producer& producer, const RequestRecord& record) const {
         if (record.outcome != Outcome::forwarded || !record.error.empty()) return true;
-        return producer.next_random() >> 11 < sample_below;
+        return producer.next_random() >> 11 < sample_below.load(std::memory_order_relaxed);
     }
 
     // The writer thread.
@@ -112,9 +112,9 @@ struct AccessLog::Impl {
     }
 
     LogOutput output;
-    const bool json;
+    std::atomic<bool> json;
     const std::chrono::milliseconds stop_patience;
-    const std::uint64_t sample_below;
+    std::atomic<std::uint64_t> sample_below;
     std::vector<std::unique_ptr<Producer>> producers;
     WakeUp wake_up;
     std::atomic<bool> stop{false};
@@ -153,8 +153,9 @@ void AccessLog::write(std::size_t thread, const RequestRecord& record) {
     assert(thread < impl_->producers.size());
     Producer& producer = *impl_->producers[thread];
     if (!impl_->is_chosen(producer, record)) return;
-    const std::string_view line =
-        impl_->json ? producer.formatter.json(record) : producer.formatter.text(record);
+    const std::string_view line = impl_->json.load(std::memory_order_relaxed)
+                                      ? producer.formatter.json(record)
+                                      : producer.formatter.text(record);
     ByteRing& ring = producer.ring;
     if (!ring.push(line)) {
         producer.dropped.store(producer.dropped.load(std::memory_order_relaxed) + 1,
@@ -165,6 +166,12 @@ void AccessLog::write(std::size_t thread, const RequestRecord& record) {
     // The writer comes by itself; it is called only when that would be too late.
     const std::size_t worth_a_call = ring.capacity() / 4;
     if (ring.used_at_most() > worth_a_call && ring.used() > worth_a_call) impl_->wake_up.signal();
+}
+
+void AccessLog::change_lines(bool json, double sample) {
+    if (!impl_) return;
+    impl_->json.store(json, std::memory_order_relaxed);
+    impl_->sample_below.store(sample_bound(sample), std::memory_order_relaxed);
 }
 
 void AccessLog::reopen() {

@@ -31,10 +31,11 @@ struct RequestRecord {
     std::span<const std::string_view> identifiers;
     std::string_view
         verdict;  // admitted | limited | unlimited | local | allowed | unavailable | ""
-    std::string_view limited_by;  // `policy/limit` that refused, or empty
-    std::string_view store;       // memory | redis | local | ""
-    std::string_view upstream;    // address of the server, or empty
-    std::string_view error;       // whose fault and what, or empty
+    std::string_view limited_by;         // `policy/limit` that refused, or empty
+    std::string_view shadow_limited_by;  // the same of policies in shadow, which refuse nobody
+    std::string_view store;              // memory | redis | local | ""
+    std::string_view upstream;           // address of the server, or empty
+    std::string_view error;              // whose fault and what, or empty
     Outcome outcome = Outcome::forwarded;
     int status = 0;
     std::uint64_t bytes_received = 0;  // body
@@ -67,6 +68,8 @@ class AccessLog {
     // the caller's number, below `threads`, and nobody else's; no lock, no allocation.
     void write(std::size_t thread, const RequestRecord& record);
 
+    // The form and share of lines from now on. Any thread.
+    void change_lines(bool json, double sample);
     // Opens the path anew (USR1); if that fails, the old file stays and the error log says so. Any
     // thread.
     void reopen();

@@ -22,7 +22,7 @@ constexpr std::size_t kIdentifiersMax = 16;
 // All the strings of a line at their longest, were every byte escaped; the names of the fields,
 // the numbers and the marks of what was cut.
 constexpr std::size_t kStringBytesMax = kPathBytesMax + kHostBytesMax + 2 * kMethodBytesMax +
-                                        7 * kNameBytesMax + kIdBytesMax +
+                                        8 * kNameBytesMax + kIdBytesMax +
                                         kIdentifiersMax * (kIdentifierBytesMax + 1);
 constexpr std::size_t kFixedBytesMax = 1024;
 
@@ -60,6 +60,8 @@ std::string_view LogLineFormatter::json(const RequestRecord& record) {
     put_escaped(record.verdict, kNameBytesMax);
     put(R"(","limited_by":")");
     put_escaped(record.limited_by, kNameBytesMax);
+    put(R"(","shadow_limited_by":")");
+    put_escaped(record.shadow_limited_by, kNameBytesMax);
     put(R"(","store":")");
     put_escaped(record.store, kNameBytesMax);
     put(R"(","status":)");
@@ -111,6 +113,8 @@ std::string_view LogLineFormatter::text(const RequestRecord& record) {
     put_escaped(record.verdict, kNameBytesMax);
     put(R"(" limited_by=")");
     put_escaped(record.limited_by, kNameBytesMax);
+    put(R"(" shadow_limited_by=")");
+    put_escaped(record.shadow_limited_by, kNameBytesMax);
     put(R"(" store=")");
     put_escaped(record.store, kNameBytesMax);
     put(R"(" outcome=")");

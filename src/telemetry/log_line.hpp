@@ -9,6 +9,7 @@
 //   identifiers who was counted, an array
 //   verdict     admitted | limited | unlimited | local | allowed | unavailable
 //   limited_by  the limit that refused
+//   shadow_limited_by  the limit of a policy in shadow that would have
 //   store       memory | redis | local
 //   status      0: no answer was sent
 //   outcome     as tidegate_requests_total has it

@@ -1,8 +1,9 @@
 #include "telemetry/metrics.hpp"
 
+#include <algorithm>
 #include <cassert>
-#include <limits>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include <prometheus/metric_family.h>
@@ -10,6 +11,7 @@
 
 #include "telemetry/families.hpp"
 #include "telemetry/metrics_shard.hpp"
+#include "telemetry/name_registry.hpp"
 
 namespace tidegate::telemetry {
 
@@ -63,6 +65,28 @@ std::string_view to_string(StoreFailure failure) {
     return "";
 }
 
+std::string_view to_string(CostFault fault) {
+    switch (fault) {
+        case CostFault::untrusted:
+            return "untrusted";
+        case CostFault::unreadable:
+            return "unreadable";
+        case CostFault::out_of_range:
+            return "out_of_range";
+    }
+    return "";
+}
+
+std::string_view to_string(ConnectionRefusal refusal) {
+    switch (refusal) {
+        case ConnectionRefusal::max:
+            return "max";
+        case ConnectionRefusal::per_ip:
+            return "per_ip";
+    }
+    return "";
+}
+
 struct Metrics::Impl {
     // Adds up `get(shard)` over all shards.
     template <class Get>
@@ -83,9 +107,17 @@ struct Metrics::Impl {
             return shard.store_state.load(std::memory_order_relaxed) == state ? 1U : 0U;
         });
     }
-    // `-` stands after the last one: requests that met no route.
-    std::string route_label(std::size_t route) const {
-        return route < names.routes.size() ? names.routes[route] : "-";
+    // Calls `visit(label, counts)` for every route, and for no route; `counts(shard)` are its own.
+    template <class Visit>
+    void for_each_route(Visit&& visit) const {
+        for (std::size_t slot = 0; slot < names.routes.size(); ++slot) {
+            visit(
+                names.routes[slot], [slot](const auto& shard) -> auto& {
+                    return shard.routes[slot];
+                });
+        }
+        visit(
+            std::string("-"), [](const auto& shard) -> auto& { return shard.no_route; });
     }
 
     void add_requests(Families& families) const;
@@ -95,19 +127,29 @@ struct Metrics::Impl {
     void add_connections(Families& families) const;
     void add_process(Families& families, const Gauges& gauges) const;
 
-    MetricNames names;
+    // Names are looked at and added under the mutex; counting never waits for it.
+    mutable std::mutex mutex;
+    NameRegistry names;
+    std::size_t names_max = kNamesMax;
+    std::vector<std::string> faults;
     std::string version;
     std::chrono::system_clock::time_point started = std::chrono::system_clock::now();
     std::vector<std::unique_ptr<MetricsShard>> shards;
 };
 
-Metrics::Metrics(MetricNames names, std::size_t shards, std::string version)
+Metrics::Metrics(const MetricNames& names, std::vector<std::string> faults, std::size_t shards,
+                 std::string version)
     : impl_(std::make_unique<Impl>()) {
-    impl_->names = std::move(names);
+    impl_->faults = std::move(faults);
     impl_->version = std::move(version);
+    NameRegistry first;
+    first.admit(names);
+    impl_->names_max = std::max(kNamesMax, first.size());
     for (std::size_t i = 0; i < shards; ++i) {
-        impl_->shards.push_back(std::make_unique<MetricsShard>(impl_->names));
+        impl_->shards.push_back(
+            std::make_unique<MetricsShard>(impl_->names_max, impl_->faults.size()));
     }
+    admit(names);
 }
 
 Metrics::~Metrics() = default;
@@ -117,11 +159,30 @@ MetricsShard& Metrics::shard(std::size_t index) {
     return *impl_->shards[index];
 }
 
+Result<MetricSlots, std::string> Metrics::admit(const MetricNames& names) {
+    const std::lock_guard lock(impl_->mutex);
+    NameRegistry grown = impl_->names;
+    MetricSlots slots = grown.admit(names);
+    if (grown.size() > impl_->names_max) {
+        return "routes, upstreams and limits would have " + std::to_string(grown.size()) +
+               " names since the start, and metrics are kept of " +
+               std::to_string(impl_->names_max) + " at most: restart to forget those that are gone";
+    }
+    for (const auto& shard : impl_->shards) {
+        shard->impl_->routes.grow(grown.routes.size());
+        shard->impl_->decisions.grow(grown.decisions.size());
+        shard->impl_->upstreams.grow(grown.upstreams.size());
+    }
+    impl_->names = std::move(grown);
+    return slots;
+}
+
 bool Metrics::store_is_up() const {
     return impl_->workers_that_see(StoreState::down) == 0;
 }
 
 std::string Metrics::serialize(const Gauges& gauges) const {
+    const std::lock_guard lock(impl_->mutex);
     Families families;
     impl_->add_requests(families);
     impl_->add_decisions(families);
@@ -134,11 +195,11 @@ std::string Metrics::serialize(const Gauges& gauges) const {
 
 void Metrics::Impl::add_requests(Families& families) const {
     auto total = families.counter("tidegate_requests_total", "Requests by route, status, outcome");
-    for (std::size_t route = 0; route <= names.routes.size(); ++route) {
+    for_each_route([&](const std::string& label, const auto& counts_of) {
         std::map<std::pair<int, Outcome>, std::uint64_t> counts;
         for (const auto& shard : shards) {
-            shard->impl_->routes[route].status.for_each(
-                [&](int status, Outcome outcome, std::uint64_t count) {
+            counts_of(*shard->impl_)
+                .status.for_each([&](int status, Outcome outcome, std::uint64_t count) {
                     counts[{status, outcome}] += count;
                 });
         }
@@ -147,38 +208,49 @@ void Metrics::Impl::add_requests(Families& families) const {
             std::string code = status == StatusCounts::kNoAnswer ? "-"
                                : status == StatusCounts::kOther  ? "other"
                                                                  : std::to_string(status);
-            total.add({{"route", route_label(route)},
+            total.add({{"route", label},
                        {"code", std::move(code)},
                        {"outcome", std::string(to_string(outcome))}},
                       count);
         }
+    });
+
+    auto wrong = families.counter("tidegate_request_faults_total",
+                                  "Requests that went wrong, by what the access log calls it");
+    for (std::size_t fault = 0; fault < faults.size(); ++fault) {
+        if (faults[fault].empty()) continue;
+        wrong.add({{"fault", faults[fault]}},
+                  sum([&](const auto& shard) { return shard.faults[fault].value(); }));
     }
 
     auto seconds = families.histogram("tidegate_request_seconds",
                                       "From the first byte of a request to the end of its answer");
-    for (std::size_t route = 0; route <= names.routes.size(); ++route) {
+    for_each_route([&](const std::string& label, const auto& counts_of) {
         histogram<kRequestBounds>(
-            seconds, {{"route", route_label(route)}}, [&](const auto& shard) -> auto& {
-                return shard.routes[route].seconds;
+            seconds, {{"route", label}}, [&](const auto& shard) -> auto& {
+                return counts_of(shard).seconds;
             });
-    }
+    });
 }
 
 void Metrics::Impl::add_decisions(Families& families) const {
     auto total = families.counter("tidegate_decisions_total", "What each limit answered");
-    std::size_t index = 0;
-    for (const auto& policy : names.policies) {
-        for (const auto& limit : policy.limits) {
-            const auto add = [&](const char* outcome, Counter DecisionCounts::*counter) {
-                total.add({{"policy", policy.policy}, {"limit", limit}, {"outcome", outcome}},
-                          sum([&](const auto& shard) {
-                              return (shard.decisions[index].*counter).value();
-                          }));
-            };
-            add("admitted", &DecisionCounts::admitted);
-            add("denied", &DecisionCounts::denied);
-            ++index;
-        }
+    for (std::size_t slot = 0; slot < names.decisions.size(); ++slot) {
+        const DecisionName& name = names.decisions[slot];
+        const auto add = [&](const char* outcome, Counter DecisionCounts::*counter) {
+            total.add(
+                {{"policy", name.policy}, {"limit", name.limit}, {"outcome", outcome}},
+                sum([&](const auto& shard) { return (shard.decisions[slot].*counter).value(); }));
+        };
+        add(name.shadow ? "shadow_admitted" : "admitted", &DecisionCounts::admitted);
+        add(name.shadow ? "shadow_denied" : "denied", &DecisionCounts::denied);
+    }
+
+    auto costs = families.counter("tidegate_cost_ignored_total",
+                                  "Costs that requests named and that were not taken, by reason");
+    for (std::size_t reason = 0; reason < kCostFaults; ++reason) {
+        costs.add({{"reason", std::string(to_string(static_cast<CostFault>(reason)))}},
+                  sum([&](const auto& shard) { return shard.costs_ignored[reason].value(); }));
     }
 
     auto seconds =
@@ -197,6 +269,9 @@ void Metrics::Impl::add_store(Families& families, const Gauges& gauges) const {
         failures.add({{"reason", std::string(to_string(static_cast<StoreFailure>(reason)))}},
                      sum([&](const auto& shard) { return shard.store_failures[reason].value(); }));
     }
+    families
+        .counter("tidegate_deny_cache_hits_total", "Requests denied by what Redis had said before")
+        .add({}, sum([](const auto& shard) { return shard.deny_cache_hits.value(); }));
     auto state = families.gauge("tidegate_store_state", "How many workers see the store so");
     state.add({{"state", "up"}}, workers_that_see(StoreState::up));
     state.add({{"state", "down"}}, workers_that_see(StoreState::down));
@@ -236,10 +311,16 @@ void Metrics::Impl::add_connections(Families& families) const {
     };
     add("client", "Connections from clients", &MetricsShard::Impl::clients);
     add("upstream", "Connections to upstreams", &MetricsShard::Impl::upstream_connections);
+    auto refused = families.counter("tidegate_client_connections_refused_total",
+                                    "Connections turned away because there were too many");
+    for (std::size_t reason = 0; reason < kConnectionRefusals; ++reason) {
+        refused.add({{"reason", std::string(to_string(static_cast<ConnectionRefusal>(reason)))}},
+                    sum([&](const auto& shard) { return shard.clients_refused[reason].value(); }));
+    }
     families
-        .counter("tidegate_client_connections_refused_total",
-                 "Connections closed at once because there were too many")
-        .add({}, sum([](const auto& shard) { return shard.clients_refused.value(); }));
+        .counter("tidegate_client_connections_idle_closed_total",
+                 "Connections closed because nothing came for too long")
+        .add({}, sum([](const auto& shard) { return shard.clients_idled_out.value(); }));
     families.counter("tidegate_client_received_bytes_total", "Bytes of bodies from clients")
         .add({}, sum([](const auto& shard) { return shard.bytes_received.value(); }));
     families.counter("tidegate_client_sent_bytes_total", "Bytes of bodies to clients")
@@ -251,6 +332,16 @@ void Metrics::Impl::add_process(Families& families, const Gauges& gauges) const 
         .add({}, gauges.access_log_dropped);
     families.gauge("tidegate_config_generation", "Which configuration is in force, from 1")
         .add({}, gauges.config_generation);
+    families.gauge("tidegate_configs_in_use", "Configurations: that in force and those it replaced")
+        .add({}, gauges.configs_in_use);
+    const std::chrono::duration<double> read_at = gauges.config_read_at.time_since_epoch();
+    families
+        .gauge("tidegate_config_read_timestamp_seconds",
+               "When the configuration in force was read, in Unix time")
+        .add({}, read_at.count());
+    auto reloads = families.counter("tidegate_reloads_total", "Reloads that were asked for");
+    reloads.add({{"result", "ok"}}, gauges.reloads_ok);
+    reloads.add({{"result", "refused"}}, gauges.reloads_refused);
     families.gauge("tidegate_build_info", "The program; always 1").add({{"version", version}}, 1);
     const std::chrono::duration<double> since_epoch = started.time_since_epoch();
     families.gauge("process_start_time_seconds", "When the process started, in Unix time")

@@ -1,7 +1,8 @@
 // Counters of what happens, one shard a thread, merged when scraped.
 //
 // A shard is written by its own thread only, with plain relaxed loads and stores (no locked
-// instruction on the way of a request); any thread may read it. Identifiers never become labels.
+// instruction on the way of a request); any thread may read it. Labels come from configurations,
+// one after the other; identifiers never become labels.
 #pragma once
 
 #include <chrono>
@@ -12,6 +13,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/result.hpp"
 
 namespace tidegate::telemetry {
 
@@ -24,7 +27,7 @@ enum class Outcome : std::uint8_t {
     rejected,     // the request itself was at fault: 4xx other than the limit
     failed,       // the upstream was: 502, 503, 504, or a broken answer
     unavailable,  // the store was, and the policy says deny
-    aborted,      // the client left before its answer
+    aborted,      // the client left before its answer, or we stopped
 };
 
 enum class StoreKind : std::uint8_t { memory, redis, local };
@@ -41,29 +44,74 @@ enum class StoreFailure : std::uint8_t {
 
 enum class StoreState : std::uint8_t { up, down };
 
+// Which bound a connection was over.
+enum class ConnectionRefusal : std::uint8_t {
+    max,     // connections.max: all of them
+    per_ip,  // connections.per_ip: those of its address
+};
+
+// Why a cost that a request named was not taken.
+enum class CostFault : std::uint8_t {
+    untrusted,     // from somebody who is not believed
+    unreadable,    // no whole number, or several
+    out_of_range,  // not between `min` and `max`
+};
+
 // The words of labels and log lines.
 std::string_view to_string(Outcome outcome);
 std::string_view to_string(StoreKind kind);
 std::string_view to_string(StoreFailure failure);
+std::string_view to_string(ConnectionRefusal refusal);
+std::string_view to_string(CostFault fault);
 
-// What the labels are; positions in these lists are what a shard is told.
+// What the labels are, as one configuration has them.
 struct MetricNames {
+    // A list of limits. Lists that name the same policy and limit share one figure.
     struct PolicyNames {
         std::string policy;
         std::vector<std::string> limits;
+        bool shadow = false;  // its answers are told apart: they refuse nobody
     };
     std::vector<std::string> routes;
     std::vector<PolicyNames> policies;
     std::vector<std::string> upstreams;
 };
 
-inline constexpr std::size_t kNoRoute = static_cast<std::size_t>(-1);  // label route="-"
+inline constexpr std::size_t kNoSlot = static_cast<std::size_t>(-1);
+inline constexpr std::size_t kNoRoute = kNoSlot;  // label route="-"
 
-// What one thread counts. A position that is not in the names is not counted (a route that is not:
-// as kNoRoute). Memory is taken at construction, about 1.2 KiB a route.
+// Where the names of one configuration are counted: the slots that shards are told, by the
+// positions in its MetricNames. The same name has the same slot in every configuration. Immutable.
+class MetricSlots {
+  public:
+    // kNoRoute stays so.
+    std::size_t route(std::size_t position) const {
+        return position < routes_.size() ? routes_[position] : kNoRoute;
+    }
+    std::size_t upstream(std::size_t position) const {
+        return position < upstreams_.size() ? upstreams_[position] : kNoSlot;
+    }
+    std::size_t decision(std::size_t policy, std::size_t limit) const {
+        if (policy + 1 >= decisions_begin_.size()) return kNoSlot;
+        const std::size_t at = decisions_begin_[policy] + limit;
+        return at < decisions_begin_[policy + 1] ? decisions_[at] : kNoSlot;
+    }
+
+  private:
+    friend struct NameRegistry;
+
+    std::vector<std::size_t> routes_;
+    std::vector<std::size_t> upstreams_;
+    std::vector<std::size_t> decisions_begin_;  // by policy, and one past the end
+    std::vector<std::size_t> decisions_;        // the limits of all policies in a row
+};
+
+// What one thread counts. A slot that is not there is not counted (a route's: as kNoRoute). Takes
+// about 1.2 KiB a route.
 class MetricsShard {
   public:
-    explicit MetricsShard(const MetricNames& names);
+    // Room for `names_max` names of each kind, and for `faults`.
+    MetricsShard(std::size_t names_max, std::size_t faults);
     ~MetricsShard();
     MetricsShard(const MetricsShard&) = delete;
     MetricsShard& operator=(const MetricsShard&) = delete;
@@ -71,25 +119,34 @@ class MetricsShard {
     // tidegate_requests_total{route,code,outcome}, tidegate_request_seconds{route}. `code` is "-"
     // when no answer was sent (status 0), and "other" for what is no status, or once a route has
     // seen more than 48 pairs of status and outcome.
-    void count_request(std::size_t route, int status, Outcome outcome, nanoseconds took);
-    // tidegate_decisions_total{policy,limit,outcome="admitted"|"denied"}
-    void count_decision(std::size_t policy, std::size_t limit, bool denied);
+    void count_request(std::size_t route_slot, int status, Outcome outcome, nanoseconds took);
+    // tidegate_request_faults_total{fault}
+    void count_fault(std::size_t fault);
+    // tidegate_decisions_total{policy,limit,outcome="admitted"|"denied"}, in shadow
+    // "shadow_admitted"|"shadow_denied"
+    void count_decision(std::size_t slot, bool denied);
+    // tidegate_cost_ignored_total{reason}: the route's default was taken
+    void count_cost_ignored(CostFault reason);
     // tidegate_decision_seconds{store}
     void count_decision_time(StoreKind store, nanoseconds took);
+    // tidegate_deny_cache_hits_total
+    void count_deny_cache_hit();
     // tidegate_store_failures_total{reason}
     void count_store_failure(StoreFailure reason);
     // tidegate_store_state{state="up"|"down"}: how many workers see it so. A shard
     // begins with `up`.
     void set_store_state(StoreState state);
     // tidegate_upstream_seconds{upstream}: from sending the request to the head of the answer
-    void count_upstream(std::size_t upstream, nanoseconds took);
+    void count_upstream(std::size_t slot, nanoseconds took);
     // tidegate_upstream_failures_total{upstream}
-    void count_upstream_failure(std::size_t upstream);
+    void count_upstream_failure(std::size_t slot);
     // tidegate_client_connections (gauge), tidegate_client_connections_total
     void client_connected();
     void client_disconnected();
-    // tidegate_client_connections_refused_total: over connections.max
-    void client_refused();
+    // tidegate_client_connections_refused_total{reason}
+    void client_refused(ConnectionRefusal reason);
+    // tidegate_client_connections_idle_closed_total: nothing came in timeouts.client_idle
+    void client_idled_out();
     // tidegate_upstream_connections (gauge), tidegate_upstream_connections_total
     void upstream_connected();
     void upstream_disconnected();
@@ -102,19 +159,33 @@ class MetricsShard {
     std::unique_ptr<Impl> impl_;
 };
 
-// The whole process's figures.
+// The whole process's figures. Names may be added while shards are written, and none is ever taken
+// away: a counter that vanished and came back would look like a restart to whoever scrapes it.
 class Metrics {
   public:
+    // Names of routes, upstreams and limits together, unless the first configuration has more.
+    static constexpr std::size_t kNamesMax = 10'000;
+
     // Figures that are asked for when scraped rather than counted by a shard.
     struct Gauges {
         std::uint64_t memory_store_keys = 0;
         std::uint64_t memory_store_evictions = 0;
         std::uint64_t access_log_dropped = 0;
-        std::uint64_t config_generation = 1;  // one more for each reload
+        std::uint64_t config_generation = 1;  // one more for each that was put in force
+        std::uint64_t configs_in_use = 1;     // it, and those that requests still hold
+        std::uint64_t reloads_ok = 0;
+        std::uint64_t reloads_refused = 0;
+        std::chrono::system_clock::time_point config_read_at{};  // the one in force
     };
 
-    Metrics(MetricNames names, std::size_t shards, std::string version);
+    // `names` are those of the first configuration; of `faults` an empty one is not shown.
+    Metrics(const MetricNames& names, std::vector<std::string> faults, std::size_t shards,
+            std::string version);
     ~Metrics();
+
+    // Where the names of a configuration are counted; those that are new are added to every shard.
+    // Not when there would be too many: then nothing is, and the error says so. Any thread.
+    Result<MetricSlots, std::string> admit(const MetricNames& names);
 
     // Each thread takes the one of its number. Requires index < shards.
     MetricsShard& shard(std::size_t index);

@@ -1,40 +1,31 @@
 #include "telemetry/metrics_shard.hpp"
 
-#include <algorithm>
-
 namespace tidegate::telemetry {
 
-MetricsShard::Impl::Impl(const MetricNames& names)
-    : routes(names.routes.size() + 1), upstreams(names.upstreams.size()) {
-    std::size_t limits = 0;
-    for (const auto& policy : names.policies) {
-        decision_begin.push_back(limits);
-        limits += policy.limits.size();
-    }
-    decision_begin.push_back(limits);
-    decisions = ShardVector<DecisionCounts>(limits);
-}
-
-std::size_t MetricsShard::Impl::decision_index(std::size_t policy, std::size_t limit) const {
-    if (policy >= decision_begin.size() - 1) return decisions.size();
-    const std::size_t begin = decision_begin[policy];
-    return limit < decision_begin[policy + 1] - begin ? begin + limit : decisions.size();
-}
-
-MetricsShard::MetricsShard(const MetricNames& names) : impl_(std::make_unique<Impl>(names)) {}
+MetricsShard::MetricsShard(std::size_t names_max, std::size_t faults)
+    : impl_(std::make_unique<Impl>(names_max, faults)) {}
 MetricsShard::~MetricsShard() = default;
 
-void MetricsShard::count_request(std::size_t route, int status, Outcome outcome, nanoseconds took) {
-    RouteCounts& counts = impl_->routes[std::min(route, impl_->routes.size() - 1)];
+void MetricsShard::count_request(std::size_t route_slot, int status, Outcome outcome,
+                                 nanoseconds took) {
+    RouteCounts& counts =
+        route_slot < impl_->routes.size() ? impl_->routes[route_slot] : impl_->no_route;
     counts.status.count(status, outcome);
     counts.seconds.observe(took);
 }
 
-void MetricsShard::count_decision(std::size_t policy, std::size_t limit, bool denied) {
-    const std::size_t index = impl_->decision_index(policy, limit);
-    if (index == impl_->decisions.size()) return;
-    DecisionCounts& counts = impl_->decisions[index];
+void MetricsShard::count_fault(std::size_t fault) {
+    if (fault < impl_->faults.size()) impl_->faults[fault].add();
+}
+
+void MetricsShard::count_decision(std::size_t slot, bool denied) {
+    if (slot >= impl_->decisions.size()) return;
+    DecisionCounts& counts = impl_->decisions[slot];
     (denied ? counts.denied : counts.admitted).add();
+}
+
+void MetricsShard::count_cost_ignored(CostFault reason) {
+    impl_->costs_ignored[static_cast<std::size_t>(reason)].add();
 }
 
 void MetricsShard::count_decision_time(StoreKind store, nanoseconds took) {
@@ -45,16 +36,20 @@ void MetricsShard::count_store_failure(StoreFailure reason) {
     impl_->store_failures[static_cast<std::size_t>(reason)].add();
 }
 
+void MetricsShard::count_deny_cache_hit() {
+    impl_->deny_cache_hits.add();
+}
+
 void MetricsShard::set_store_state(StoreState state) {
     impl_->store_state.store(state, std::memory_order_relaxed);
 }
 
-void MetricsShard::count_upstream(std::size_t upstream, nanoseconds took) {
-    if (upstream < impl_->upstreams.size()) impl_->upstreams[upstream].seconds.observe(took);
+void MetricsShard::count_upstream(std::size_t slot, nanoseconds took) {
+    if (slot < impl_->upstreams.size()) impl_->upstreams[slot].seconds.observe(took);
 }
 
-void MetricsShard::count_upstream_failure(std::size_t upstream) {
-    if (upstream < impl_->upstreams.size()) impl_->upstreams[upstream].failures.add();
+void MetricsShard::count_upstream_failure(std::size_t slot) {
+    if (slot < impl_->upstreams.size()) impl_->upstreams[slot].failures.add();
 }
 
 void MetricsShard::client_connected() {
@@ -63,8 +58,11 @@ void MetricsShard::client_connected() {
 void MetricsShard::client_disconnected() {
     impl_->clients.closed.add();
 }
-void MetricsShard::client_refused() {
-    impl_->clients_refused.add();
+void MetricsShard::client_refused(ConnectionRefusal reason) {
+    impl_->clients_refused[static_cast<std::size_t>(reason)].add();
+}
+void MetricsShard::client_idled_out() {
+    impl_->clients_idled_out.add();
 }
 void MetricsShard::upstream_connected() {
     impl_->upstream_connections.opened.add();

@@ -9,12 +9,16 @@
 #include <boost/align/aligned_allocator.hpp>
 
 #include "telemetry/counters.hpp"
+#include "telemetry/growing_table.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::telemetry {
 
 inline constexpr std::size_t kStoreKinds = static_cast<std::size_t>(StoreKind::local) + 1;
 inline constexpr std::size_t kStoreFailures = static_cast<std::size_t>(StoreFailure::full) + 1;
+inline constexpr std::size_t kConnectionRefusals =
+    static_cast<std::size_t>(ConnectionRefusal::per_ip) + 1;
+inline constexpr std::size_t kCostFaults = static_cast<std::size_t>(CostFault::out_of_range) + 1;
 
 struct RouteCounts {
     StatusCounts status;
@@ -36,26 +40,27 @@ struct ConnectionCounts {
     Counter closed;
 };
 
-// Shards are made one after the other by one thread, yet written by several: what one writes must
-// not share a cache line with what another does.
+// As for GrowingTable: shards of several threads are made one after the other.
 template <class T>
 using ShardVector = std::vector<T, boost::alignment::aligned_allocator<T, 64>>;
 
 struct alignas(64) MetricsShard::Impl {
-    explicit Impl(const MetricNames& names);
+    Impl(std::size_t names_max, std::size_t fault_count)
+        : routes(names_max), decisions(names_max), upstreams(names_max), faults(fault_count) {}
 
-    // The position of a limit's counts in `decisions`; decisions.size() when there is no such.
-    std::size_t decision_index(std::size_t policy, std::size_t limit) const;
-
-    ShardVector<RouteCounts> routes;          // one more than named: kNoRoute
-    std::vector<std::size_t> decision_begin;  // by policy, and one past the end
-    ShardVector<DecisionCounts> decisions;    // the limits of all policies in a row
-    ShardVector<UpstreamCounts> upstreams;
+    GrowingTable<RouteCounts> routes;
+    RouteCounts no_route;
+    GrowingTable<DecisionCounts> decisions;
+    GrowingTable<UpstreamCounts> upstreams;
+    ShardVector<Counter> faults;
     std::array<Histogram<kDecisionBounds>, kStoreKinds> decision_seconds{};
     std::array<Counter, kStoreFailures> store_failures{};
+    std::array<Counter, kCostFaults> costs_ignored{};
+    Counter deny_cache_hits;
     std::atomic<StoreState> store_state{StoreState::up};
     ConnectionCounts clients;
-    Counter clients_refused;
+    std::array<Counter, kConnectionRefusals> clients_refused{};
+    Counter clients_idled_out;
     ConnectionCounts upstream_connections;
     Counter bytes_received;
     Counter bytes_sent;

@@ -1,11 +1,14 @@
 // More connections than there is room for: some wait or are turned away, nothing breaks.
 #include <sys/resource.h>
 
+#include <atomic>
+#include <deque>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "integration/client.hpp"
 #include "integration/load.hpp"
@@ -30,7 +33,155 @@ bool served_in_the_end(const Tidegate& tidegate) {
     return false;
 }
 
+// The client is told that there is no room for it, in words that contain `detail`, and why not.
+void check_turned_away(RawClient client, const std::string& detail) {
+    client.send(get_request("/"));
+    const auto answer = client.response();
+    CHECK(answer.status() == 503);
+    CHECK(answer.field("Content-Type") == "application/problem+json");
+    CHECK(answer.field("Retry-After") == "1");
+    CHECK(answer.field("Connection") == "close");
+    const auto problem = nlohmann::json::parse(answer.body);
+    CHECK(problem.at("status") == 503);
+    CHECK(problem.at("request_id") == answer.field("X-Request-Id"));
+    CHECK(problem.at("detail").get<std::string>().find(detail) != std::string::npos);
+    CHECK(client.closed());
+    CHECK_FALSE(client.was_reset());
+}
+
+double refused(const Tidegate& tidegate, const std::string& reason) {
+    return tidegate.metric("tidegate_client_connections_refused_total{reason=\"" + reason + "\"}");
+}
+
+// Waits until no client is connected any more.
+void wait_for_none(const Tidegate& tidegate) {
+    const auto deadline = Clock::now() + kPatience;
+    while (tidegate.metric("tidegate_client_connections") > 0 && Clock::now() < deadline)
+        std::this_thread::sleep_for(milliseconds{10});
+    CHECK(tidegate.metric("tidegate_client_connections") == 0);
+}
+
+// As many are let in from one address as may be, and no more.
+void check_room_for(const Tidegate& tidegate, int count) {
+    std::vector<RawClient> clients;
+    for (int i = 0; i < count; ++i) {
+        clients.push_back(tidegate.client());
+        CHECK(clients.back().get().status() == 200);
+    }
+    CHECK(tidegate.get().status() == 503);
+}
+
 }  // namespace
+
+TEST_CASE(
+    "connections: one address has no more than its own, over all threads, others have theirs") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate("threads: 2\nconnections: {per_ip: 6}\n" + simple(upstream.url()));
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 6; ++i) {
+        clients.push_back(tidegate.client("127.0.0.2"));
+        CHECK(clients.back().get().status() == 200);
+    }
+    for (int i = 0; i < 8; ++i) {
+        check_turned_away(tidegate.client("127.0.0.2"), "from this client's address");
+        CHECK(tidegate.get("/", "", "127.0.0.3").status() == 200);
+    }
+    CHECK(refused(tidegate, "per_ip") == 8);
+    CHECK(refused(tidegate, "max") == 0);
+    for (auto& client : clients) CHECK(client.get().status() == 200);
+    CHECK(tidegate.errors().find("127.0.0.2 has connections.per_ip open") != std::string::npos);
+}
+
+TEST_CASE("connections: an address has its room back however a connection ended") {
+    const Upstream upstream([](Conversation& conversation) {
+        Message request;
+        while (conversation.read(request)) {
+            if (request.target() == "/hang") return conversation.wait_for_end();
+            if (!conversation.send(ok())) return;
+        }
+    });
+    const Tidegate tidegate(
+        "connections: {per_ip: 3}\n"
+        "timeouts: {request_head: 200ms, request_body: 200ms, client_idle: 400ms}\n" +
+        simple(upstream.url()));
+    const std::vector<void (*)(RawClient&)> endings{
+        [](RawClient&) {},                                             // never says a word
+        [](RawClient& client) { CHECK(client.closed()); },             // and waits for the end
+        [](RawClient& client) { client.reset(); },                     // before anything was sent
+        [](RawClient& client) { client.finish_sending(); },            // half closed
+        [](RawClient& client) { client.get(); },                       // between requests
+        [](RawClient& client) { client.send("GET / HT"); },            // within a head
+        [](RawClient& client) { client.ask("GET / HT"); },             // refused: 408
+        [](RawClient& client) { client.ask("BAD\r\n\r\n"); },          // refused: 400
+        [](RawClient& client) { client.send(get_request("/hang")); },  // within a request
+        [](RawClient& client) { client.get("/", "Connection: close\r\n"); }};
+    for (int round = 0; round < 2; ++round) {
+        for (const auto& end : endings) {
+            auto client = tidegate.client();
+            end(client);
+        }
+        wait_for_none(tidegate);
+        check_room_for(tidegate, 3);
+        wait_for_none(tidegate);
+    }
+}
+
+TEST_CASE("connections: proxies that are trusted carry everybody and are not counted") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(
+        "connections: {per_ip: 2}\n"
+        "identity: {client_ip: {trusted_proxies: [127.0.0.9]}}\n" +
+        simple(upstream.url()));
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 12; ++i) {
+        clients.push_back(tidegate.client("127.0.0.9"));
+        // Whoever it speaks for: the bound is on connections, and these are the proxy's.
+        CHECK(clients.back().get("/", "X-Forwarded-For: 203.0.113.7\r\n").status() == 200);
+    }
+    check_room_for(tidegate, 2);
+}
+
+TEST_CASE("connections: who is turned away learns it though the request comes late") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate("connections: {per_ip: 1}\n" + simple(upstream.url()));
+    auto first = tidegate.client();
+    CHECK(first.get().status() == 200);
+    auto second = tidegate.client();
+    std::this_thread::sleep_for(milliseconds{200});
+    CHECK(second.send(get_request("/")));
+    std::this_thread::sleep_for(milliseconds{100});
+    CHECK(second.response().status() == 503);
+    CHECK_FALSE(second.was_reset());
+}
+
+TEST_CASE("connections: a flood from one address does not keep others out") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate("threads: 1\nconnections: {max: 50, per_ip: 5}\n" +
+                            simple(upstream.url()));
+    std::atomic<bool> stopping{false};
+    std::thread flood([&] {
+        std::deque<Socket> open;
+        while (!stopping) {
+            try {
+                open.push_back(Socket::connect(tidegate.port(), "127.0.0.2"));
+            } catch (const std::exception&) {
+                // No port is left to come from: some will be free again.
+            }
+            if (open.size() > 200) open.pop_front();
+        }
+    });
+    auto client = tidegate.client("127.0.0.3");
+    const auto begin = Clock::now();
+    for (int i = 0; i < 100; ++i) {
+        CHECK(client.get().status() == 200);
+        CHECK(tidegate.get("/", "", "127.0.0.3").status() == 200);
+    }
+    CHECK(Clock::now() - begin < milliseconds{5000});
+    stopping = true;
+    flood.join();
+    CHECK(refused(tidegate, "per_ip") > 100);
+    CHECK(refused(tidegate, "max") == 0);
+}
 
 TEST_CASE("connections: those over the maximum are turned away, and there is room again later") {
     const Upstream upstream(ok());
@@ -41,19 +192,13 @@ TEST_CASE("connections: those over the maximum are turned away, and there is roo
             clients.push_back(tidegate.client());
             CHECK(clients.back().get().status() == 200);
         }
-        int served = 0;
-        for (int i = 0; i < 4; ++i) {
-            try {
-                if (tidegate.get().status() == 200) ++served;
-            } catch (const std::exception&) {
-                // Closed or reset without an answer: turned away.
-            }
-        }
-        CHECK(served == 0);
+        for (int i = 0; i < 4; ++i) check_turned_away(tidegate.client(), "open here.");
         CHECK(clients.front().get().status() == 200);
     }
     CHECK(served_in_the_end(tidegate));
-    CHECK(tidegate.metric_sum("tidegate_client_connections_refused_total") >= 1);
+    CHECK(refused(tidegate, "max") >= 4);
+    CHECK(refused(tidegate, "per_ip") == 0);
+    CHECK(tidegate.errors().find("connections.max is reached") != std::string::npos);
 }
 
 TEST_CASE("connections: running out of descriptors does not end the listening") {

@@ -85,10 +85,14 @@ void silent(Conversation& conversation) {
     if (conversation.read_head(request)) conversation.wait_for_end();
 }
 
-// Two signals, and the program is gone.
+// Two signals, and the program is gone. The second waits until the first has been noticed: signals
+// that are pending together are one.
 bool stops_at_once(Tidegate& tidegate) {
     tidegate.signal(SIGTERM);
-    pause(100);
+    const auto deadline = Clock::now() + kPatience;
+    while (tidegate.errors().find("draining") == std::string::npos && Clock::now() < deadline) {
+        pause(2);
+    }
     tidegate.signal(SIGTERM);
     return tidegate.wait(milliseconds{3000}).has_value();
 }

@@ -77,8 +77,9 @@ TEST_CASE("redis: two proxies and eight connections admit a user exactly as ofte
         hammer({first.port(), second.port()}, 8, 600, "X-User-Id: alice\r\n", "127.0.0.2");
     CHECK(statuses == Statuses{{200, 120}, {429, 480}});
     CHECK(upstream.requests() == 16 + 120);
+    // Equal questions of a moment travel as one, and what was denied is remembered.
     const long charges = calls(redis, "evalsha");
-    CHECK(charges >= 120);
+    CHECK(charges >= 1);
     CHECK(charges <= 600);
     CHECK(calls(redis, "eval") == 0);
 }

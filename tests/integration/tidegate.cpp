@@ -16,8 +16,10 @@ namespace {
 std::string settings(const std::string& yaml, std::uint16_t port, std::uint16_t admin_port,
                      const std::string& access_log) {
     std::ostringstream text;
-    text << "listen: 127.0.0.1:" << port << "\nadmin: 127.0.0.1:" << admin_port
-         << "\nlog: {access: {path: " << access_log << "}, level: info}\n";
+    text << "listen: 127.0.0.1:" << port << "\nadmin: 127.0.0.1:" << admin_port << '\n';
+    if (yaml.find("log:") == std::string::npos) {
+        text << "log: {access: {path: " << access_log << "}, level: info}\n";
+    }
     if (yaml.find("threads:") == std::string::npos) text << "threads: 2\n";
     text << yaml << '\n';
     return text.str();
@@ -41,10 +43,10 @@ std::vector<std::pair<std::string, double>> series_of(const std::string& text,
 }  // namespace
 
 Tidegate::Tidegate(const std::string& yaml) : port_(free_port()), admin_port_(free_port()) {
-    const auto file =
-        folder_.write("tidegate.yaml",
-                      settings(yaml, port_, admin_port_, (folder_.path() / "access.log").string()));
-    process_.emplace(std::vector<std::string>{program(), "run", "-c", file}, folder_.path());
+    write_configuration(yaml);
+    process_.emplace(std::vector<std::string>{program(), "run", "-c",
+                                              (folder_.path() / "tidegate.yaml").string()},
+                     folder_.path());
     const auto deadline = Clock::now() + kPatience;
     while (!ready()) {
         if (!running()) throw std::runtime_error("tidegate ended at once, and said:\n" + errors());
@@ -60,6 +62,17 @@ Tidegate::~Tidegate() {
     CHECK_MESSAGE(said.find("Sanitizer") == std::string::npos, said);
     CHECK_MESSAGE(said.find("runtime error:") == std::string::npos, said);
     CHECK_MESSAGE(said.find("Assertion") == std::string::npos, said);
+}
+
+void Tidegate::write_configuration(const std::string& yaml) const {
+    folder_.write("tidegate.yaml",
+                  settings(yaml, port_, admin_port_, (folder_.path() / "access.log").string()));
+}
+
+Message Tidegate::reload() const {
+    Socket socket = Socket::connect(admin_port_, "127.0.0.1");
+    socket.send("POST /reload HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    return MessageReader(socket).response();
 }
 
 std::optional<int> Tidegate::wait(milliseconds patience) {

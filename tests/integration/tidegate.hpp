@@ -37,6 +37,11 @@ class Tidegate {
     // The sum over all series of `name` whose labels contain `label`.
     double metric_sum(const std::string& name, const std::string& label = "") const;
 
+    // Writes the configuration anew, to which the same is added. Takes effect with a reload.
+    void write_configuration(const std::string& yaml) const;
+    // The answer to `POST /reload`.
+    Message reload() const;
+
     void signal(int number) const { process_->signal(number); }
     std::optional<int> wait(milliseconds patience = kPatience);
     // TERM, then the exit code.

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the commands a document shows and compares what they say: check.py README.md
+"""Tests what a document shows, commands and configurations: check.py README.md
 
-Blocks fenced as ```console test are run, in order, in one shell in the root of the repository:
+Blocks fenced as ```yaml test are whole configurations, in which `tidegate check` must find neither a
+fault nor anything to warn about. Blocks fenced as ```console test are run, in order, in one shell in
+the root of the repository:
 
     $ command                 a command; a line that ends with a backslash goes on in the next
     expected output           what it must print; `...` stands for anything within a line, and
@@ -21,18 +23,19 @@ import tempfile
 import time
 
 COMMAND_SECONDS = 600  # the first command may build the program
+PROGRAM = os.environ.get("TIDEGATE_PROGRAM", "build/release/tidegate")
 MARK = "--end-of-command--"
 # `[1]+  Terminated   { ... }`: it may come in the middle of any later command.
 JOB_NOTICE = re.compile(
     r"^\[\d+\][-+]? +(Done|Exit \d+|Terminated|Killed|Interrupt|Hangup)\b.*\n", re.MULTILINE)
 
 
-def blocks(text):
-    """The lines of each block to be run, with the number of its first line."""
+def blocks(text, language):
+    """The lines of each block to be tested, with the number of its first line."""
     found, current = [], None
     for number, line in enumerate(text.splitlines(), start=1):
         if current is None:
-            if re.fullmatch(r"```console\s+test\s*", line):
+            if re.fullmatch(rf"```{language}\s+test\s*", line):
                 current = (number + 1, [])
         elif line.startswith("```"):
             found.append(current)
@@ -159,14 +162,30 @@ def check(shell, command, expected):
     return None if wanted.fullmatch(said) else said
 
 
+def check_configurations(found):
+    """How many of the configurations are not accepted as they are."""
+    failures = 0
+    for number, lines in found:
+        result = subprocess.run([PROGRAM, "check", "-c", "/dev/stdin"], input="\n".join(lines),
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        good = re.fullmatch(r"ok: .*\n", result.stdout) is not None
+        print("ok  " if good else "FAIL", f"line {number}: a configuration")
+        if not good:
+            failures += 1
+            print("  but it said:", *result.stdout.splitlines(), sep="\n    ")
+    return failures
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
-        found = blocks(file.read())
-    if not found:
-        sys.exit("no block is marked ```console test")
+        document = file.read()
+    found = blocks(document, "console")
+    configurations = blocks(document, "yaml")
+    if not found and not configurations:
+        sys.exit("no block is marked ```console test or ```yaml test")
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("a command does not end"))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
-    failures = 0
+    failures = check_configurations(configurations)
     with tempfile.TemporaryDirectory() as folder:
         shell = Shell(folder)
         try:
@@ -180,7 +199,7 @@ def main():
                         print("  but it said:", *wrong.splitlines(), sep="\n    ")
         finally:
             shell.close()
-    print(f"{failures} of the commands failed" if failures else "all commands did as shown")
+    print(f"{failures} of the blocks and commands failed" if failures else "all did as shown")
     return 1 if failures else 0
 
 

@@ -4,82 +4,108 @@
 #include <set>
 #include <string>
 
+#include "store/model_counters.hpp"
+
 namespace tidegate::test {
 
-using limit::Limit;
 using limit::Micros;
 
-std::int64_t Model::freed(const Limit& limit, std::int64_t at) {
-    if (limit.anchor == limit::Anchor::first_request) return at + limit.duration.count();
-    const std::int64_t bucket = at / limit.precision.count();
-    return (bucket + limit.blocks) * limit.precision.count();
-}
-
-std::int64_t Model::units_at(const Counter& counter, const Limit& limit, std::int64_t moment) {
-    std::int64_t units = 0;
-    for (const Admitted& one : counter) {
-        if (freed(limit, one.at) > moment) units += one.units;
+std::vector<Model::Part> Model::parts_of(const limit::Charge& charge) {
+    std::vector<Part> parts;
+    for (std::size_t i = 0; i < charge.items.size(); ++i) {
+        const limit::ChargeItem& item = charge.items[i];
+        for (const limit::Limit& limit : item.limits()) {
+            auto& counter = counters_[{item.policy->name, std::string(item.identifier), limit.id}];
+            if (!counter) counter = make_counter(limit.algorithm);
+            parts.push_back({&limit, counter.get(), i, item.policy->shadow, false, false});
+        }
     }
-    return units;
+    return parts;
 }
 
-// now = max(now, newest in the state)
-std::int64_t Model::time_of(const Counter& counter, std::int64_t now) {
-    for (const Admitted& one : counter) now = std::max(now, one.at);
-    return now;
+// The first moment that every enforced schedule would accept: the one asked, or one at which
+// something stops being in the way.
+Micros Model::earliest(const std::vector<Part>& parts, const Question& question) {
+    std::vector<const Part*> schedules;
+    std::set<std::int64_t> moments;
+    std::int64_t from = 0;
+    for (const Part& part : parts) {
+        const auto* const counter = dynamic_cast<const ScheduleCounter*>(part.counter);
+        if (counter == nullptr || part.shadow ||
+            !ScheduleCounter::concerned(*part.limit, question.charge, question.now)) {
+            continue;
+        }
+        schedules.push_back(&part);
+        from = std::max(from, counter->moment_of(question));
+        constexpr std::int64_t kDay = 86'400'000'000;
+        for (const std::int64_t one : counter->moments()) {
+            moments.insert(part.limit->utc_day ? (one / kDay + 1) * kDay
+                                               : one + part.limit->duration.count());
+        }
+    }
+    moments.insert(from);
+    for (const std::int64_t moment : moments) {
+        if (moment < from) continue;
+        const bool fits = std::all_of(schedules.begin(), schedules.end(), [&](const Part* part) {
+            const auto& counter = dynamic_cast<const ScheduleCounter&>(*part->counter);
+            return counter.most_around(*part->limit, moment) + question.charge.cost <=
+                   part->limit->quota;
+        });
+        if (fits) return Micros{moment};
+    }
+    return Micros{0};
 }
 
 limit::Verdict Model::charge(const limit::Charge& charge, Micros now) {
+    const Question question{charge, now.count(), slots_expire_};
     limit::Verdict verdict;
-    std::int64_t passes_at = 0;
-    bool never = false;
-    std::vector<std::pair<Counter*, const Limit*>> parts;
-    for (const limit::ChargeItem& item : charge.items) {
-        for (const Limit& limit : item.policy->limits) {
-            Counter& counter =
-                counters_[{item.policy->name, std::string(item.identifier), limit.id}];
-            parts.emplace_back(&counter, &limit);
-            const std::int64_t units = units_at(counter, limit, time_of(counter, now.count()));
-            limit::LimitVerdict told;
-            told.denied = units + charge.cost > limit.quota;
-            told.remaining = std::max<std::int64_t>(0, limit.quota - units);
-            verdict.limits.push_back(told);
-            if (!told.denied) continue;
-            verdict.admitted = false;
-            never = never || charge.cost > limit.quota;
-            // The first moment at which something is freed and the request fits.
-            std::set<std::int64_t> moments;
-            for (const Admitted& one : counter) moments.insert(freed(limit, one.at));
-            for (std::int64_t moment : moments) {
-                if (units_at(counter, limit, moment) + charge.cost > limit.quota) continue;
-                passes_at = std::max(passes_at, moment);
-                break;
-            }
-        }
+    std::vector<Part> parts = parts_of(charge);
+    for (Part& part : parts) {
+        part.passes = part.counter->passes(*part.limit, question);
+        bool& admitted = part.shadow ? verdict.shadow_admitted : verdict.admitted;
+        admitted = admitted && part.passes;
     }
-    if (!verdict.admitted) {
-        verdict.retry_after = never ? limit::kNever : Micros{passes_at} - now;
-    }
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        auto [counter, limit] = parts[i];
-        const std::int64_t time = time_of(*counter, now.count());
-        if (verdict.admitted && charge.cost > 0) {
-            std::int64_t at = time;
-            if (limit->anchor == limit::Anchor::first_request &&
-                units_at(*counter, *limit, time) > 0) {
-                at = counter->back().at;
-            }
-            counter->push_back({at, charge.cost});
-            verdict.limits[i].remaining -= charge.cost;
+    const auto granted = [&](const Part& part) {
+        return charge.cost > 0 && verdict.admitted && (!part.shadow || verdict.shadow_admitted);
+    };
+    verdict.receipt = {now, std::vector<std::uint64_t>(charge.items.size(), 0)};
+    for (Part& part : parts) {
+        if (granted(part)) verdict.receipt.generations[part.item] = 1;
+        const bool takes =
+            granted(part) || (charge.cost > 0 && part.limit->count == limit::Count::all);
+        if (!takes) continue;
+        if (!part.shadow) {
+            const Micros wait{part.counter->wait(*part.limit, question)};
+            if (granted(part)) verdict.wait = std::max(verdict.wait, wait);
         }
-        std::int64_t next = 0;
-        for (const Admitted& one : *counter) {
-            const std::int64_t moment = freed(*limit, one.at);
-            if (moment > time && (next == 0 || moment < next)) next = moment;
-        }
-        if (next != 0) verdict.limits[i].next_unit = Micros{next} - now;
+        part.counter->take(*part.limit, question);
     }
+    bool by_schedule = false;
+    for (const Part& part : parts) {
+        verdict.limits.push_back(part.counter->told(*part.limit, question));
+        verdict.limits.back().denied = !part.passes;
+        if (verdict.admitted || part.shadow || part.counter->passes(*part.limit, question)) {
+            continue;
+        }
+        const Micros retry{part.counter->retry(*part.limit, question)};
+        verdict.retry_after = std::max(verdict.retry_after, retry);
+        by_schedule = by_schedule || part.limit->algorithm == limit::Algorithm::schedule;
+    }
+    if (by_schedule && charge.cost > 0) verdict.earliest = earliest(parts, question);
     return verdict;
+}
+
+void Model::give_back(const limit::Refund& refund, Micros now) {
+    if (refund.charge.cost == 0) return;
+    for (const Part& part : parts_of(refund.charge)) {
+        if (refund.receipt->generations[part.item] == 0 || !refund.concerns(*part.limit)) continue;
+        part.counter->give_back(*part.limit, {refund.charge, now.count()},
+                                refund.receipt->at.count());
+    }
+}
+
+void Model::release(const limit::Charge& charge) {
+    for (const Part& part : parts_of(charge)) part.counter->release(charge.lease);
 }
 
 }  // namespace tidegate::test

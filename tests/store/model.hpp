@@ -1,9 +1,10 @@
-// What limits.md says, as plainly as it can be written: a list of all that was admitted, and sums
-// over it. Slow, and sharing nothing with the limiters it judges.
+// What limits.md says, as plainly as it can be written: lists of all that was admitted, and sums
+// over them. Slow, and sharing nothing with the limiters it judges.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -12,25 +13,54 @@
 
 namespace tidegate::test {
 
+// What is asked, and when.
+struct Question {
+    const limit::Charge& charge;
+    std::int64_t now;
+    bool slots_expire = false;
+};
+
+// One limit counting one identifier. One kind for each algorithm.
+class Counter {
+  public:
+    virtual ~Counter() = default;
+    virtual bool passes(const limit::Limit& limit, const Question& question) const = 0;
+    // For a question that does not pass: microseconds until it does, or kNever's count.
+    virtual std::int64_t retry(const limit::Limit& limit, const Question& question) const = 0;
+    virtual limit::LimitVerdict told(const limit::Limit& limit, const Question& question) const = 0;
+    virtual void take(const limit::Limit& limit, const Question& question) = 0;
+    virtual void give_back(const limit::Limit& limit, const Question& question,
+                           std::int64_t at) = 0;
+
+    // How long an admission is held; of leaky_bucket, before it takes.
+    virtual std::int64_t wait(const limit::Limit&, const Question&) const { return 0; }
+    virtual void release(const limit::LeaseId&) {}
+};
+
 class Model {
   public:
+    // A store that outlives those who hold slots in it gives them up when nobody renews them.
+    explicit Model(bool slots_expire = false) : slots_expire_(slots_expire) {}
+
     limit::Verdict charge(const limit::Charge& charge, limit::Micros now);
+    void give_back(const limit::Refund& refund, limit::Micros now);
+    void release(const limit::Charge& charge);
 
   private:
-    struct Admitted {
-        std::int64_t at;  // microseconds, as the counter saw them
-        std::int64_t units;
+    struct Part {
+        const limit::Limit* limit;
+        Counter* counter;
+        std::size_t item;
+        bool shadow;
+        bool passes;
+        bool takes;
     };
-    // One limit counting one identifier; for first_request, `at` is when the window opened.
-    using Counter = std::vector<Admitted>;
+    std::vector<Part> parts_of(const limit::Charge& charge);
+    bool slots_expire_;
+    static limit::Micros earliest(const std::vector<Part>& parts, const Question& question);
 
-    // When the units taken at `at` stop counting.
-    static std::int64_t freed(const limit::Limit& limit, std::int64_t at);
-    static std::int64_t units_at(const Counter& counter, const limit::Limit& limit,
-                                 std::int64_t moment);
-    static std::int64_t time_of(const Counter& counter, std::int64_t now);
-
-    std::map<std::tuple<std::string, std::string, std::uint32_t>, Counter> counters_;
+    std::map<std::tuple<std::string, std::string, std::uint32_t>, std::unique_ptr<Counter>>
+        counters_;
 };
 
 }  // namespace tidegate::test

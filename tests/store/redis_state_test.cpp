@@ -1,68 +1,87 @@
-// What only the script in Redis can get wrong: its keys, their expiry, the server's clock, values
-// that are none of ours.
+// What is left in Redis: keys, their expiry, records that others know, values that are none of
+// ours.
 #include <chrono>
+#include <map>
+#include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <hiredis/hiredis.h>
 
-#include "store/stores.hpp"
+#include "store/redis_asking.hpp"
 
 namespace tidegate::test {
 namespace {
 
 using namespace std::chrono_literals;
-using limit::Verdict;
+using limit::Algorithm;
+using limit::Limit;
+using limit::LimitSpec;
 
-Micros server_time(RedisSubject& redis) {
-    const std::string text =
-        redis.text({"EVAL",
-                    "local t = redis.call('TIME') return string.format('%.0f', t[1] * "
-                    "1000000 + t[2])",
-                    "0"});
-    return Micros{std::stoll(text)};
+LimitSpec spec_of(Algorithm algorithm, std::int64_t quota, Micros duration) {
+    LimitSpec spec;
+    spec.algorithm = algorithm;
+    spec.quota = quota;
+    spec.duration = duration;
+    return spec;
 }
 
-std::int64_t ttl_ms(RedisSubject& redis, const std::string& key) {
-    return std::stoll(redis.text({"PTTL", key}));
+LimitSpec by_status(LimitSpec spec) {
+    spec.count = limit::Count::by_status;
+    spec.statuses = {401};
+    return spec;
+}
+
+// Limits of every algorithm that is kept in a state, and those with sorted sets.
+std::vector<Limit> packed_limits() {
+    return {sliding(50, 10s, {.precision = 1s}), made(spec_of(Algorithm::sliding_log, 50, 1min)),
+            made(by_status(spec_of(Algorithm::gcra, 50, 5min))),
+            made(spec_of(Algorithm::leaky_bucket, 50, 4min))};
+}
+std::vector<Limit> all_limits() {
+    auto limits = packed_limits();
+    limits.push_back(made(spec_of(Algorithm::schedule, 50, 1h)));
+    limits.push_back(made(spec_of(Algorithm::concurrency, 50, 0s)));
+    return limits;
+}
+
+// "" if every key lives on, each at least as long as `known` says it did; then as it does now.
+std::string shortened(RedisSubject& redis, std::map<std::string, std::int64_t>& known) {
+    const Reply keys = redis.connection().command({"KEYS", "*"});
+    for (std::size_t i = 0; i < keys->elements; ++i) {
+        const std::string key(keys->element[i]->str, keys->element[i]->len);
+        const std::int64_t ttl = ttl_ms(redis, key);
+        constexpr std::int64_t kOfThisTest = 5'000;  // what it took itself
+        if (ttl < known[key] - kOfThisTest) {
+            return key + " lives " + std::to_string(ttl) + " ms instead of " +
+                   std::to_string(known[key]);
+        }
+        known[key] = std::max(known[key], ttl);
+    }
+    return {};
+}
+
+// Charges and expects a verdict, or the one error that there is: nothing else, nothing half done.
+void check_survived(RedisSubject& redis, const limit::Charge& charge, Micros now) {
+    const std::string error = redis.error(charge, now);
+    CAPTURE(error);
+    CHECK((error.empty() || error.starts_with("TIDEGATE unreadable state in t:2:p:{user:")));
 }
 
 }  // namespace
-
-TEST_CASE("redis: by the server's clock exactly the quota is admitted") {
-    RedisSubject redis;
-    const auto some = policy("p", {fixed(120, 24h), sliding(500, 240h)});
-    const Ask ask(some, {"ip:192.0.2.1", "user:a"});
-    int admitted = 0;
-    for (int i = 0; i < 300; ++i) admitted += redis.charge_by_server_clock(ask).admitted ? 1 : 0;
-    CHECK(admitted == 120);
-}
-
-TEST_CASE("redis: by the server's clock a unit comes back when the answer says") {
-    RedisSubject redis;
-    const auto some = policy("p", {sliding(1, 200ms, {.precision = 10ms})});
-    const Ask ask(some, {"user:a"});
-    REQUIRE(redis.charge_by_server_clock(ask).admitted);
-    const Verdict denied = redis.charge_by_server_clock(ask);
-    REQUIRE_FALSE(denied.admitted);
-    CHECK(denied.retry_after <= 200ms);
-    // The server's own clock is what is tested: there is nothing to wait on but time.
-    std::this_thread::sleep_for(denied.retry_after + 1ms);
-    CHECK(redis.charge_by_server_clock(ask).admitted);
-}
 
 TEST_CASE("redis: keys carry prefix, version, policy and the identifier as hash tag") {
     RedisSubject redis;
     const auto some = policy("a route/0 {x}:%", {sliding(9, 1s)});
     REQUIRE(redis.charge(Ask(some, {"user:a"}), kStart).admitted);
-    CHECK(redis.text({"RANDOMKEY"}) == "t:1:a%20route/0%20%7Bx%7D%3A%25:{user:a}");
+    CHECK(redis.text({"RANDOMKEY"}) == "t:2:a%20route/0%20%7Bx%7D%3A%25:{user:a}");
 }
 
 TEST_CASE("redis: fault 1: every key has an expiry, and it covers what is counted") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(50, 100ms), sliding(50, 1h), fixed(9, 1s)});
-    const std::string key = "t:1:p:{user:a}";
+    const std::string key = "t:2:p:{user:a}";
     // The newest sub-bucket of the hour began with the minute.
     const std::int64_t needed = (1h - kStart % 1min) / 1ms;
     for (int i = 0; i < 8; ++i) {
@@ -77,7 +96,7 @@ TEST_CASE("redis: fault 1: a request of short limits shortens no expiry") {
     RedisSubject redis;
     const auto with_long = policy("p", {sliding(3, 1h)});
     const auto with_short = policy("p", {sliding(5, 1s)});
-    const std::string key = "t:1:p:{user:a}";
+    const std::string key = "t:2:p:{user:a}";
     REQUIRE(redis.charge(Ask(with_long, {"user:a"}), kStart).admitted);
     for (int i = 0; i < 4; ++i) {
         REQUIRE(redis.charge(Ask(with_short, {"user:a"}), kStart + i * 700ms).admitted);
@@ -92,11 +111,11 @@ TEST_CASE("redis: a denial and a cost of 0 write nothing") {
     CHECK_FALSE(redis.charge(Ask(some, {"user:b"}, 3), kStart).admitted);
     CHECK(redis.text({"DBSIZE"}) == "0");
     REQUIRE(redis.charge(Ask(some, {"user:a"}, 2), kStart).admitted);
-    const std::string before = redis.text({"GET", "t:1:p:{user:a}"});
+    const std::string before = redis.text({"GET", "t:2:p:{user:a}"});
     CHECK_FALSE(redis.charge(Ask(some, {"user:a", "user:b"}), kStart + 10ms).admitted);
     CHECK_FALSE(redis.charge(Ask(some, {"user:a"}, 4), kStart + 10s).admitted);
     CHECK(redis.charge(Ask(some, {"user:a"}, 0), kStart + 10s).admitted);
-    CHECK(redis.text({"GET", "t:1:p:{user:a}"}) == before);
+    CHECK(redis.text({"GET", "t:2:p:{user:a}"}) == before);
     CHECK(redis.text({"DBSIZE"}) == "1");
 }
 
@@ -104,7 +123,7 @@ TEST_CASE("redis: a record of limits no longer asked for goes once it has expire
     RedisSubject redis;
     const auto before = policy("p", {sliding(9, 1s)});
     const auto after = policy("p", {sliding(9, 1min)});
-    const std::string key = "t:1:p:{user:a}";
+    const std::string key = "t:2:p:{user:a}";
     REQUIRE(redis.charge(Ask(before, {"user:a"}), kStart).admitted);
     REQUIRE(redis.charge(Ask(after, {"user:a"}), kStart + 500ms).admitted);
     const std::string both = redis.text({"STRLEN", key});
@@ -120,40 +139,14 @@ TEST_CASE("redis: what changes of limits leave behind is bounded") {
         const auto some = policy("p", {sliding(9, 1h + i * 1s)});
         REQUIRE(redis.charge(Ask(some, {"user:a"}), kStart).admitted);
     }
-    CHECK(std::stoi(redis.text({"STRLEN", "t:1:p:{user:a}"})) < 33 * 40);
-}
-
-TEST_CASE("redis: a server clock put back by more than a window locks nobody out") {
-    RedisSubject redis;
-    const auto some = policy("p", {sliding(2, 10s), sliding(5, 1min)});
-    const Ask ask(some, {"user:a"});
-    // As if the server's clock had been an hour ahead when these came.
-    const Micros ahead = server_time(redis) + 1h;
-    REQUIRE(redis.charge(Ask(some, {"user:a"}, 2), ahead).admitted);
-    const Verdict denied = redis.charge_by_server_clock(ask);
-    CHECK_FALSE(denied.admitted);
-    CHECK(denied.retry_after <= 10s);  // the count stays, its labels have moved; by a denial too
-    CHECK(redis.charge(ask, server_time(redis) + 10s).admitted);
-    const std::int64_t ttl = ttl_ms(redis, "t:1:p:{user:a}");
-    CHECK(ttl > 60'000);
-    CHECK(ttl < 75'000);
-}
-
-TEST_CASE("redis: a server clock put back by less than a window waits for the old time") {
-    RedisSubject redis;
-    const auto some = policy("p", {sliding(2, 10min, {.precision = 1min})});
-    const Micros ahead = server_time(redis) + 5min;
-    REQUIRE(redis.charge(Ask(some, {"user:a"}, 2), ahead).admitted);
-    const Verdict denied = redis.charge_by_server_clock(Ask(some, {"user:a"}));
-    CHECK_FALSE(denied.admitted);
-    CHECK(denied.retry_after > 13min);
+    CHECK(std::stoi(redis.text({"STRLEN", "t:2:p:{user:a}"})) < 33 * 40);
 }
 
 TEST_CASE("redis: a value that is no state is an error that names the key, and does not last") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(2, 10s)});
     const Ask ask(some, {"user:a"});
-    const std::string key = "t:1:p:{user:a}";
+    const std::string key = "t:2:p:{user:a}";
     REQUIRE(redis.charge(ask, kStart).admitted);
     const std::string good = redis.text({"GET", key});
     std::vector<std::string> bad{
@@ -174,35 +167,143 @@ TEST_CASE("redis: a value that is no state is an error that names the key, and d
 TEST_CASE("redis: a bad value among good ones stops the charge before its first write") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(2, 10s)});
-    redis.text({"SET", "t:1:p:{user:b}", "rubbish"});
+    redis.text({"SET", "t:2:p:{user:b}", "rubbish"});
     CHECK(redis.error(Ask(some, {"user:a", "user:b"}), kStart) ==
-          "TIDEGATE unreadable state in t:1:p:{user:b}");
-    CHECK(redis.text({"EXISTS", "t:1:p:{user:a}"}) == "0");
+          "TIDEGATE unreadable state in t:2:p:{user:b}");
+    CHECK(redis.text({"EXISTS", "t:2:p:{user:a}"}) == "0");
 }
 
 TEST_CASE("redis: a key of another type is replaced by a state") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(2, 10s)});
-    redis.text({"LPUSH", "t:1:p:{user:a}", "1"});
+    redis.text({"LPUSH", "t:2:p:{user:a}", "1"});
     CHECK(redis.charge(Ask(some, {"user:a"}), kStart).limits[0].remaining == 1);
     CHECK(redis.charge(Ask(some, {"user:a"}), kStart).limits[0].remaining == 0);
-    CHECK(ttl_ms(redis, "t:1:p:{user:a}") > 9'000);
+    CHECK(ttl_ms(redis, "t:2:p:{user:a}") > 9'000);
 }
 
 TEST_CASE("redis: flipped bytes in a state never stop the script for good") {
     RedisSubject redis;
-    const auto some = policy("p", {sliding(5, 10s, {.precision = 1s}), fixed(9, 1min)});
-    const Ask ask(some, {"user:a"});
-    const std::string key = "t:1:p:{user:a}";
-    for (int i = 0; i < 4; ++i) REQUIRE(redis.charge(ask, kStart + i * 1s).admitted);
-    const std::string good = redis.text({"GET", key});
-    for (std::size_t at = 0; at < good.size(); ++at) {
-        std::string bad = good;
-        bad[at] = static_cast<char>(bad[at] ^ 0x55);
-        redis.text({"SET", key, bad, "PX", "60000"});
-        const std::string error = redis.error(Ask(some, {"user:a"}, 2), kStart + 5s);
-        CHECK((error.empty() || error.starts_with("TIDEGATE unreadable state")));
+    const std::string key = "t:2:p:{user:a}";
+    const auto windows = policy("p", {sliding(50, 10s, {.precision = 1s}), fixed(90, 1min)});
+    const auto every = policy("p", packed_limits());
+    for (const limit::Policy* some : {&windows, &every}) {
+        redis.text({"DEL", key});
+        const Ask ask(*some, {"user:a"});
+        for (int i = 0; i < 4; ++i) REQUIRE(redis.charge(ask, kStart + i * 1s).admitted);
+        const std::string good = redis.text({"GET", key});
+        for (std::size_t at = 0; at < good.size(); ++at) {
+            for (const char flip : {'\x01', '\x40', '\x55', '\x80', '\xff'}) {
+                CAPTURE(at);
+                CAPTURE(static_cast<int>(flip));
+                std::string bad = good;
+                bad[at] = static_cast<char>(bad[at] ^ flip);
+                for (Micros later : {Micros{3s}, Micros{9s}, Micros{11s}, Micros{1h}}) {
+                    redis.text({"SET", key, bad, "PX", "60000"});
+                    check_survived(redis, Ask(*some, {"user:a"}, 2), kStart + later);
+                    check_survived(redis, Ask(*some, {"user:a"}), kStart + later);
+                }
+            }
+        }
     }
+}
+
+TEST_CASE("redis: a state of every algorithm that is cut or too long is an error") {
+    RedisSubject redis;
+    const auto every = policy("p", packed_limits());
+    const std::string key = "t:2:p:{user:a}";
+    for (int i = 0; i < 4; ++i) {
+        REQUIRE(redis.charge(Ask(every, {"user:a"}), kStart + i * 1s).admitted);
+    }
+    const std::string good = redis.text({"GET", key});
+    std::vector<std::string> bad{good + '\0', good + good};
+    for (std::size_t size = 0; size < good.size(); ++size) bad.push_back(good.substr(0, size));
+    for (const std::string& value : bad) {
+        CAPTURE(value.size());
+        redis.text({"SET", key, value});
+        CHECK(redis.error(Ask(every, {"user:b", "user:a"}), kStart + 5s) ==
+              "TIDEGATE unreadable state in " + key);
+        CHECK(redis.text({"EXISTS", "t:2:p:{user:b}"}) == "0");
+        CHECK(ttl_ms(redis, key) > 9'000);
+    }
+}
+
+TEST_CASE("redis: nothing that is left behind is without an expiry, and none is shortened") {
+    RedisSubject redis;
+    const auto all = policy("p", all_limits());
+    const auto fewer = policy("p", {all.limits[2], all.limits[5], all.limits[4]});
+    const auto windows = policy("p", {all.limits[0], fixed(50, 1h)});
+    std::map<std::string, std::int64_t> known;
+    std::mt19937 random(7);
+    std::vector<limit::ChargeItem> items{{&all, "user:a"}, {&all, "user:b"}};
+    limit::Receipt last{};
+    for (int step = 0; step < 300; ++step) {
+        // All within a second: what counts as shortened is then not the time that has passed.
+        const Micros now = kStart + step * 3ms;
+        const limit::Policy* const some = step % 7 == 0 ? &fewer : step % 5 == 0 ? &windows : &all;
+        for (limit::ChargeItem& item : items) item.policy = some;
+        const limit::Charge charge{
+            items, 1, {1, random() % 20}, now + static_cast<int>(random() % 7) * 1h};
+        const limit::Verdict verdict = redis.charge(charge, now);
+        if (verdict.admitted) last = verdict.receipt;
+        if (step % 3 == 0) renew(redis, charge, now);
+        if (step % 4 == 0 && !last.generations.empty()) {
+            redis.give_back({charge, &last, limit::Refund::Of::status, 500}, now);
+        }
+        REQUIRE(shortened(redis, known) == "");
+    }
+    // Two states, a schedule and slots each.
+    CHECK(known.size() == 6);
+    for (const auto& [key, ttl] : known) {
+        CAPTURE(key);
+        CHECK(ttl > 9'000);
+    }
+    // The latest moment is hours ahead, and its window after it.
+    CHECK(known["t:2:p:{user:a}"] > 6 * 3'600'000);
+}
+
+TEST_CASE("redis: tiers and configurations of one policy keep each other's counts") {
+    RedisSubject redis;
+    const std::vector<Limit> limits = all_limits();
+    auto some = policy("p", limits);
+    const std::vector<Limit> turned(limits.rbegin(), limits.rend());
+    some.tiers = {{"turned", turned, 1},
+                  {"others", {sliding(9, 3s), made(spec_of(Algorithm::gcra, 9, 7s))}, 2}};
+    const auto ask = [&](const limit::Tier* tier, std::int64_t cost) {
+        const limit::ChargeItem item{&some, "user:a", tier};
+        return redis.charge({{&item, 1}, cost, {1, 1}, kStart + 1min}, kStart);
+    };
+    REQUIRE(ask(nullptr, 3).admitted);
+    const limit::Verdict before = ask(nullptr, 0);
+    REQUIRE(ask(&some.tiers[1], 5).admitted);
+    REQUIRE(ask(&some.tiers[1], 4).admitted);
+    CHECK_FALSE(ask(&some.tiers[1], 1).admitted);
+    CHECK(written(ask(nullptr, 0)) == written(before));
+    // The same limits in another order are the same counts.
+    const limit::Verdict other = ask(&some.tiers[0], 2);
+    REQUIRE(other.limits.size() == limits.size());
+    const limit::Verdict after = ask(nullptr, 0);
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+        CAPTURE(limits[i].name);
+        CHECK(after.limits[i].remaining == other.limits[limits.size() - 1 - i].remaining);
+        const bool is_slot = limits[i].algorithm == Algorithm::concurrency;
+        CHECK(before.limits[i].remaining - after.limits[i].remaining == (is_slot ? 0 : 2));
+    }
+    CHECK_FALSE(ask(&some.tiers[1], 1).admitted);
+}
+
+TEST_CASE("redis: strangers of every algorithm are bounded, and the newest limits count") {
+    RedisSubject redis;
+    for (int i = 0; i < 60; ++i) {
+        const auto some = policy("p", {made(spec_of(Algorithm::gcra, 9, 1h + i * 1s)),
+                                       made(spec_of(Algorithm::sliding_log, 9, 1h + i * 1s)),
+                                       made(spec_of(Algorithm::schedule, 9, 1h + i * 1s))});
+        const limit::ChargeItem item{&some, "user:a"};
+        const limit::Charge charge{{&item, 1}, 9, {}, kStart};
+        REQUIRE(redis.charge(charge, kStart + i * 1ms).admitted);
+        REQUIRE_FALSE(redis.charge(charge, kStart + i * 1ms).admitted);
+    }
+    CHECK(taken_apart(redis.text({"GET", "t:2:p:{user:a}"})).records.size() <= 35);
 }
 
 }  // namespace tidegate::test

@@ -7,7 +7,8 @@
 #include <hiredis/hiredis.h>
 
 #include "store/charge_script.hpp"
-#include "store/lua_scripts.hpp"
+#include "store/refund_script.hpp"
+#include "store/scripts.hpp"
 
 namespace tidegate::test {
 namespace {
@@ -19,19 +20,26 @@ limit::Verdict verdict_of(const Reply& reply, const limit::Charge& charge) {
         throw std::runtime_error("not a verdict: " + std::string(reply->str ? reply->str : "?"));
     }
     limit::Verdict verdict;
-    if (!store::read_charge_reply({reply->str, reply->len}, charge, verdict)) {
+    limit::Verdict* const verdicts[] = {&verdict};
+    if (!store::read_charge_reply({reply->str, reply->len}, {&charge, 1}, verdicts)) {
         throw std::runtime_error("a reply that is no verdict on the charge");
     }
     return verdict;
 }
+
+void expect_integer(const Reply& reply) {
+    if (reply->type != REDIS_REPLY_INTEGER) {
+        throw std::runtime_error("not an integer: " + std::string(reply->str ? reply->str : "?"));
+    }
+}
+
+}  // namespace
 
 limit::Limit made(const limit::LimitSpec& spec) {
     auto limit = limit::make_limit(spec);
     if (!limit) throw std::runtime_error(limit.error());
     return *limit;
 }
-
-}  // namespace
 
 limit::Verdict MemorySubject::charge(const limit::Charge& charge, Micros now) {
     limit::Verdict verdict;
@@ -41,6 +49,14 @@ limit::Verdict MemorySubject::charge(const limit::Charge& charge, Micros now) {
     return verdict;
 }
 
+void MemorySubject::give_back(const limit::Refund& refund, Micros now) {
+    store_.give_back(refund, now);
+}
+
+void MemorySubject::release(const limit::Charge& charge, Micros) {
+    store_.release(charge);
+}
+
 RedisServer& shared_server() {
     static RedisServer server;
     return server;
@@ -48,12 +64,36 @@ RedisServer& shared_server() {
 
 RedisSubject::RedisSubject() : connection_(shared_server().port()) {
     text({"FLUSHALL"});
-    const std::string sha = text({"SCRIPT", "LOAD", std::string(store::kchargeScript.text)});
-    if (sha != store::kchargeScript.sha1) throw std::runtime_error("script refused: " + sha);
+    for (const redis::Script* script : store::all_scripts()) {
+        const std::string sha = text({"SCRIPT", "LOAD", std::string(script->text)});
+        if (sha != script->sha1) throw std::runtime_error("script refused: " + sha);
+    }
 }
 
 limit::Verdict RedisSubject::charge(const limit::Charge& charge, Micros now) {
     return verdict_of(run(charge, now), charge);
+}
+
+void RedisSubject::give_back(const limit::Refund& refund, Micros now) {
+    // Slots are no units: they are given up by commands of their own.
+    if (refund.of == limit::Refund::Of::all) {
+        std::vector<limit::ChargeItem> taken;
+        for (std::size_t i = 0; i < refund.charge.items.size(); ++i) {
+            if (refund.receipt->generations[i] != 0) taken.push_back(refund.charge.items[i]);
+        }
+        release({taken, refund.charge.cost, refund.charge.lease}, now);
+    }
+    std::string command;
+    if (!store::append_refund_command(refund, kPrefix, now, command)) return;
+    connection_.send(command);
+    expect_integer(connection_.read());
+}
+
+void RedisSubject::release(const limit::Charge& charge, Micros) {
+    for (const std::string& command : store::release_commands(charge, kPrefix)) {
+        connection_.send(command);
+        expect_integer(connection_.read());
+    }
 }
 
 limit::Verdict RedisSubject::charge_by_server_clock(const limit::Charge& charge) {
@@ -68,7 +108,7 @@ std::string RedisSubject::error(const limit::Charge& charge, std::optional<Micro
 std::vector<limit::Verdict> RedisSubject::pipeline(const std::vector<Asked>& asked) {
     std::string commands;
     for (const Asked& one : asked) {
-        store::append_charge_command(one.charge, kPrefix, one.now, commands);
+        store::append_charge_command({&one.charge, 1}, kPrefix, one.now, commands);
     }
     connection_.send(commands);
     std::vector<limit::Verdict> verdicts;
@@ -84,7 +124,7 @@ std::string RedisSubject::text(const std::vector<std::string>& words) {
 
 Reply RedisSubject::run(const limit::Charge& charge, std::optional<Micros> now) {
     std::string command;
-    store::append_charge_command(charge, kPrefix, now, command);
+    store::append_charge_command({&charge, 1}, kPrefix, now, command);
     connection_.send(command);
     return connection_.read();
 }
@@ -112,7 +152,7 @@ limit::Limit fixed(std::int64_t quota, Micros duration, limit::Anchor anchor) {
 limit::Policy policy(std::string name, std::vector<limit::Limit> limits) {
     limit::Policy policy;
     policy.name = std::move(name);
-    policy.key = {limit::Key::ip};
+    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
     policy.limits = std::move(limits);
     return policy;
 }

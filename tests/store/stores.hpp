@@ -26,11 +26,15 @@ class Subject {
   public:
     virtual ~Subject() = default;
     virtual limit::Verdict charge(const limit::Charge& charge, Micros now) = 0;
+    virtual void give_back(const limit::Refund& refund, Micros now) = 0;
+    virtual void release(const limit::Charge& charge, Micros now) = 0;
 };
 
 class MemorySubject : public Subject {
   public:
     limit::Verdict charge(const limit::Charge& charge, Micros now) override;
+    void give_back(const limit::Refund& refund, Micros now) override;
+    void release(const limit::Charge& charge, Micros now) override;
 
   private:
     store::MemoryStore store_{store::MemoryStore::Options{}};
@@ -41,6 +45,8 @@ class RedisSubject : public Subject {
   public:
     RedisSubject();
     limit::Verdict charge(const limit::Charge& charge, Micros now) override;
+    void give_back(const limit::Refund& refund, Micros now) override;
+    void release(const limit::Charge& charge, Micros now) override;
 
     // At the server's own time.
     limit::Verdict charge_by_server_clock(const limit::Charge& charge);
@@ -84,6 +90,8 @@ struct WindowOptions {
 limit::Limit sliding(std::int64_t quota, Micros duration, const WindowOptions& options = {});
 limit::Limit fixed(std::int64_t quota, Micros duration,
                    limit::Anchor anchor = limit::Anchor::clock);
+// What `spec` says, which must be possible.
+limit::Limit made(const limit::LimitSpec& spec);
 limit::Policy policy(std::string name, std::vector<limit::Limit> limits);
 
 // A charge of one or several identifiers under one policy, with storage for its items.

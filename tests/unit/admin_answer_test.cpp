@@ -13,7 +13,8 @@ AdminSources some_sources() {
                 [] {
                     return Readiness{true, R"({"status":"ready"})"};
                 },
-            .token = "secret"};
+            .token = [] { return std::string_view("secret"); },
+            .reload = {}};
 }
 
 AdminRequest request_for(std::string_view target) {
@@ -88,7 +89,7 @@ TEST_CASE("admin: only the token itself, as a bearer, opens the rest") {
 
 TEST_CASE("admin: without a configured token no token opens anything") {
     AdminSources sources = some_sources();
-    sources.token.clear();
+    sources.token = [] { return std::string_view(); };
     AdminRequest request = request_for("/api");
     for (const std::string_view given : {"", "Bearer ", "Bearer x"}) {
         request.authorization = given;
@@ -96,6 +97,78 @@ TEST_CASE("admin: without a configured token no token opens anything") {
     }
     request.local = true;
     CHECK(status_of(request, sources) == 404);
+}
+
+AdminRequest reload_request() {
+    AdminRequest request;
+    request.method = "POST";
+    request.target = "/reload";
+    request.host = "127.0.0.1:9901";
+    request.local = true;
+    return request;
+}
+
+TEST_CASE("admin: a reload is permitted to local peers, and with the token to others") {
+    AdminRequest request = reload_request();
+    CHECK(answer_to(request, some_sources()).reload);
+    request.local = false;
+    CHECK(status_of(request) == 401);
+    CHECK_FALSE(answer_to(request, some_sources()).reload);
+    request.authorization = "Bearer secret";
+    CHECK(answer_to(request, some_sources()).reload);
+}
+
+TEST_CASE("admin: a reload is POST, and nothing else") {
+    AdminRequest request = reload_request();
+    for (const std::string_view method : {"GET", "HEAD", "PUT", "post"}) {
+        request.method = method;
+        const AdminAnswer answer = answer_to(request, some_sources());
+        CHECK(answer.status == 405);
+        CHECK(answer.allow == "POST");
+        CHECK_FALSE(answer.reload);
+    }
+}
+
+TEST_CASE("admin: a page in somebody's browser cannot reload, whatever name it is sent here by") {
+    AdminRequest request = reload_request();
+    request.has_origin = true;
+    CHECK(status_of(request) == 403);
+    CHECK_FALSE(answer_to(request, some_sources()).reload);
+    request.has_origin = false;
+    for (const std::string_view host :
+         {"", "evil.example", "evil.example:9901", "localhost.evil", "127.0.0.1.evil", "[::1",
+          "[::1]x", "[evil]", "127.1", "localhost evil", "127.0.0.1@evil"}) {
+        request.host = host;
+        CHECK_MESSAGE(status_of(request) == 403, host);
+        CHECK_FALSE(answer_to(request, some_sources()).reload);
+    }
+    for (const std::string_view host : {"localhost", "LOCALHOST:9901", "127.0.0.1", "10.0.0.7:1",
+                                        "[::1]", "[2001:db8::1]:9901"}) {
+        request.host = host;
+        CHECK_MESSAGE(answer_to(request, some_sources()).reload, host);
+    }
+}
+
+TEST_CASE("admin: the answer to a reload tells every fault and its place") {
+    ReloadReport report;
+    report.generation = 7;
+    report.ok = true;
+    AdminAnswer answer = answer_to_reload(report);
+    CHECK(answer.status == 200);
+    CHECK(answer.content_type == "application/json");
+    CHECK(answer.body == "{\"result\":\"ok\",\"generation\":7}\n");
+
+    report.ok = false;
+    report.errors = {{"a \"file\".yaml", 3, 9, "one\nfault"}, {"f", 0, 0, "another"}};
+    report.warnings = {{"f", 1, 1, "a warning"}};
+    answer = answer_to_reload(report);
+    CHECK(answer.status == 409);
+    CHECK(answer.body ==
+          R"({"result":"refused","generation":7,"errors":[)"
+          R"({"file":"a \"file\".yaml","line":3,"column":9,"message":"one\nfault"},)"
+          R"({"file":"f","message":"another"}],)"
+          R"("warnings":[{"file":"f","line":1,"column":1,"message":"a warning"}]})"
+          "\n");
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ class Fixture {
             io_, std::move(acceptor),
             AdminSources{.metrics = [] { return std::string(100'000, 'm'); },
                          .ready = []() -> Readiness { throw std::runtime_error("no idea"); },
-                         .token = "secret"});
+                         .token = [] { return std::string_view("secret"); },
+                         .reload = {}});
         thread_ = std::thread([this] { io_.run(); });
     }
     ~Fixture() {

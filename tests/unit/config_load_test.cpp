@@ -143,16 +143,17 @@ TEST_CASE("config: the short form is one upstream, one policy and one route") {
     REQUIRE(config->upstreams.size() == 1);
     CHECK(config->upstreams[0].name == "default");
     REQUIRE(config->policies.size() == 1);
-    const limit::Policy& policy = *config->policies[0];
+    const config::Policy& policy = *config->policies[0];
     CHECK(policy.name == "default");
-    CHECK(policy.key == std::vector<limit::Key>{limit::Key::ip, limit::Key::user});
+    CHECK(policy.key == std::vector<limit::Key>{limit::single_key(limit::KeyPart::Kind::ip),
+                                                limit::single_key(limit::KeyPart::Kind::user)});
     REQUIRE(policy.limits.size() == 3);
     CHECK(policy.limits[2].quota == 240);
     CHECK(policy.limits[2].duration == 1h);
     CHECK(policy.limits[2].precision == 1min);
     REQUIRE(config->routes.size() == 1);
     CHECK(config->routes[0].name == "default");
-    CHECK(config->routes[0].policies == std::vector<const limit::Policy*>{&policy});
+    CHECK(config->routes[0].policies == std::vector<const config::Policy*>{&policy});
     const http::Fields none;
     const auto matched = config->router.match({"DELETE", "/any/where", "h", &none});
     CHECK(matched.outcome == routing::MatchOutcome::matched);

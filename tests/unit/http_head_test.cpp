@@ -61,6 +61,34 @@ TEST_CASE("head: the end is found wherever the bytes are cut") {
     }
 }
 
+TEST_CASE("head: the bound that is crossed first decides, in whatever portions the bytes come") {
+    const HeadBounds bounds{100, 10, 20};
+    const std::string line = "GET / HTTP/1.1\r\n";
+    const std::vector<std::pair<std::string, HeadFault>> cases = {
+        // What is wrong behind the bound is not looked at.
+        {line + "A: " + std::string(90, 'a') + "\n\r\n", HeadFault::too_large},
+        {line + "A: " + std::string(80, 'a') + "\n\r\n", HeadFault::bad_line_end},
+        {"GET /" + std::string(90, 'a') + " HTTP/1.1\r\n\r\n", HeadFault::uri_too_long},
+        {"GET /" + std::string(90, 'a') + "\n", HeadFault::uri_too_long},
+        {line + "A: " + std::string(77, 'a') + "\r\n\r\n", HeadFault::none},
+        {line + "A: " + std::string(78, 'a') + "\r\n\r\n", HeadFault::too_large},
+    };
+    for (const auto& [bytes, fault] : cases) {
+        CAPTURE(bytes);
+        for (std::size_t portion = 1; portion <= bytes.size(); ++portion) {
+            CAPTURE(portion);
+            HeadScanner scanner;
+            std::size_t length = 0;
+            for (std::size_t end = portion;; end += portion) {
+                length = scanner.scan(std::string_view(bytes).substr(0, end), bounds);
+                if (length != 0 || scanner.fault() != HeadFault::none || end >= bytes.size()) break;
+            }
+            CHECK(scanner.fault() == fault);
+            CHECK(length == (fault == HeadFault::none ? bytes.size() : 0));
+        }
+    }
+}
+
 TEST_CASE("head: what breaks the grammar is refused, and as soon as its line is there") {
     struct Case {
         std::string bytes;
@@ -134,12 +162,15 @@ TEST_CASE("head: the asterisk is for OPTIONS alone") {
 }
 
 TEST_CASE("head: hosts are names, IPv4, or IPv6 in brackets, with an optional port") {
-    for (const char* good : {"a", "a.b:80", "127.0.0.1:8080", "[::1]", "[::1]:443", "a_b", "a:"}) {
+    for (const char* good : {"a", "a.b:80", "127.0.0.1:8080", "[::1]", "[::1]:443", "a_b",
+                             "a:", "a%2Db", "[::ffff:1.2.3.4]"}) {
         CAPTURE(good);
         CHECK(is_valid_host(good));
     }
-    for (const char* bad : {"", ":80", "a:b", "a:123456", "a b", "a/b", "a@b", "[::1", "::1", "[]",
-                            "[::1]x", "a,b c", "[[::1]]"}) {
+    for (const char* bad :
+         {"",       ":80", "a:b",    "a:123456", "a b",     "a/b",  "a@b",       "[::1",
+          "::1",    "[]",  "[::1]x", "a,b c",    "[[::1]]", "[zz]", "[1.2.3.4]", "[fe80::1%25eth0]",
+          "[v1.a]", "a%",  "a%2",    "a%zz"}) {
         CAPTURE(bad);
         CHECK_FALSE(is_valid_host(bad));
     }

@@ -35,6 +35,20 @@ TEST_CASE("ratelimit_fields: no window is told below one second") {
     CHECK(state({{"burst", 10, 0, 0, 0}}) == R"("burst";r=0;t=0)");
 }
 
+TEST_CASE("ratelimit_fields: slots name their unit, a schedule is told as a policy only") {
+    using Kind = RateLimitItem::Kind;
+    const Items items = {{"slots", 5, 0, 3, 0, Kind::in_flight},
+                         {"plan", 1, 0, 0, 9, Kind::schedule},
+                         {"default-1s", 10, 1, 7, 1}};
+    CHECK(policy(items) ==
+          R"("slots";q=5;qu="concurrent-requests", "plan";q=1, "default-1s";q=10;w=1)");
+    CHECK(state(items) == R"("slots";r=3, "default-1s";r=7;t=1)");
+    CHECK(most_restrictive(items)->name == "slots");
+    const Items plan = {items[1]};
+    CHECK(state(plan).empty());
+    CHECK(most_restrictive(plan) == nullptr);
+}
+
 TEST_CASE("ratelimit_fields: no items, no value") {
     CHECK(policy({}).empty());
     CHECK(state({}).empty());

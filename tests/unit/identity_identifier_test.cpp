@@ -1,6 +1,9 @@
+#include <map>
+#include <random>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -66,6 +69,93 @@ TEST_CASE("identifier: different users have different identifiers") {
         user("a\x01"), user(""),    user("a%01"), user(std::string(200, 'a')),
         user("A"),     user(" a"),  user("a "),   user(std::string(201, 'a'))};
     CHECK(identifiers.size() == 16);
+}
+
+std::string named(std::string_view name, std::string_view value) {
+    std::string out;
+    append_named_identifier("header", name, value, out);
+    return out;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+    const std::vector<std::string_view> views(parts.begin(), parts.end());
+    std::string out;
+    append_joined_identifier(views, out);
+    return out;
+}
+
+TEST_CASE("identifier: a value is kept apart from the name it stands under") {
+    CHECK(named("x-tenant", "acme") == "header:x-tenant=acme");
+    CHECK(named("x", "a=b") == "header:x=a=b");
+    CHECK(named("x", "{a}%\n") == "header:x=%7Ba%7D%25%0A");
+    CHECK(named("#x", "a") == "header:%23x=a");
+    const std::string hashed = named("x-tenant", std::string(200, 'a'));
+    CHECK(hashed.starts_with("header:#"));
+    CHECK(hashed.size() == 8 + 64);
+    CHECK(hashed != named("x-tenanu", std::string(200, 'a')));
+    CHECK(named("x", std::string(128 - 9, 'a')).size() == 128);
+    CHECK(named("x", std::string(128 - 8, 'a')).starts_with("header:#"));
+}
+
+TEST_CASE("identifier: a secret is nowhere in its identifier") {
+    std::string out;
+    append_secret_identifier("header", "authorization", "hush", out);
+    CHECK(out.starts_with("header:authorization=#"));
+    CHECK(out.size() == 22 + 64);
+    CHECK(out.find("hush") == std::string::npos);
+}
+
+TEST_CASE("identifier: joined parts carry their lengths, and are hashed when long") {
+    CHECK(joined({"ip:10.0.0.1", "route:a"}) == "11:ip:10.0.0.1+7:route:a");
+    CHECK(joined({"a:1+3:b:2"}) != joined({"a:1", "b:2"}));
+    const std::string longer = joined({std::string(100, 'a'), std::string(100, 'b')});
+    CHECK(longer.size() == 65);
+    CHECK(longer.front() == '#');
+    CHECK(longer != joined({std::string(100, 'a'), std::string(100, 'c')}));
+}
+
+TEST_CASE("identifier: no two different inputs give one identifier") {
+    std::mt19937 random(20261121);
+    const std::string letters = "ab=+:#%{0123\x01\xff,|";
+    const auto text = [&](std::size_t most) {
+        std::string out;
+        for (std::size_t left = random() % (most + 1); left > 0; --left) {
+            out += letters[random() % letters.size()];
+        }
+        return out;
+    };
+    const auto name = [&] {
+        std::string out = text(3);
+        std::erase(out, '=');
+        return out;
+    };
+    std::map<std::string, std::vector<std::string>> seen;
+    for (int i = 0; i < 20'000; ++i) {
+        const std::size_t most = i % 50 == 0 ? 300 : 4;
+        std::vector<std::string> input;
+        std::vector<std::string> parts;
+        for (std::size_t left = 1 + random() % 3; left > 0; --left) {
+            const std::string value = text(most);
+            std::string part;
+            if (random() % 2 == 0) {
+                input.insert(input.end(), {"user", value});
+                append_user_identifier(value, part);
+            } else {
+                const std::string field = name();
+                input.insert(input.end(), {"header", field, value});
+                append_named_identifier("header", field, value, part);
+            }
+            parts.push_back(part);
+        }
+        const std::string identifier = parts.size() == 1 ? parts[0] : joined(parts);
+        CHECK(identifier.size() <= kIdentifierBytesMax);
+        const auto [entry, fresh] = seen.try_emplace(identifier, input);
+        CHECK_MESSAGE(entry->second == input, identifier);
+        for (const char c : identifier) {
+            CHECK((c >= ' ' && c <= '~' && c != '{' && c != '}'));
+        }
+    }
+    CHECK(seen.size() > 5'000);
 }
 
 }  // namespace

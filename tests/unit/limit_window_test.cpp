@@ -28,7 +28,7 @@ struct Counter {
     Standing at(Micros now) const { return standing_at(window, ring, limit, now); }
     void take_at(Micros now, std::int64_t units) {
         const Standing standing = at(now);
-        REQUIRE(marks_after_take(window, limit, standing) < ring.size() + 1);
+        REQUIRE(marks_after_take(window, ring, limit, standing) < ring.size() + 1);
         take(window, ring, limit, standing, units);
     }
 
@@ -130,6 +130,53 @@ TEST_CASE("window: one opened by its first request lasts from it, whatever the c
     CHECK(counter.window.marks == 0);
     CHECK(counter.at(kBegin + 10s + 7'776us).units == 2);
     CHECK(counter.at(kBegin + 10s + 7'777us).units == 0);
+}
+
+TEST_CASE("window: what is given back leaves its sub-bucket, and an empty one no trace") {
+    Counter counter(sliding(10, 1s, 100ms));
+    counter.take_at(kBegin, 1);
+    counter.take_at(kBegin + 100ms, 3);
+    counter.take_at(kBegin + 200ms, 2);
+    const auto give = [&](Micros at, std::int64_t units, Micros now) {
+        give_back(counter.window, counter.ring, counter.limit, at, units, now);
+    };
+    give(kBegin + 150ms, 1, kBegin + 300ms);
+    CHECK(counter.at(kBegin + 300ms).units == 5);
+    give(kBegin + 50ms, 7, kBegin + 300ms);  // never below zero
+    CHECK(counter.at(kBegin + 300ms).units == 4);
+    CHECK(counter.at(kBegin + 300ms).next_free == kBegin + 1'100ms);
+    give(kBegin + 299ms, 2, kBegin + 300ms);  // the newest
+    CHECK(counter.at(kBegin + 300ms).units == 2);
+    CHECK(counter.at(kBegin).at == kBegin + 200ms);  // time stays where it was
+    counter.take_at(kBegin + 500ms, 1);
+    CHECK(counter.window.marks == 1);
+    CHECK(counter.at(kBegin + 1'100ms).units == 1);
+    give(kBegin + 300ms, 1, kBegin + 500ms);    // nothing was taken there
+    give(kBegin + 100ms, 1, kBegin + 1'100ms);  // counts no more
+    CHECK(counter.at(kBegin + 500ms).units == 3);
+}
+
+TEST_CASE("window: a log keeps each microsecond apart, and no more than deny by themselves") {
+    LimitSpec spec;
+    spec.algorithm = Algorithm::sliding_log;
+    spec.quota = 3;
+    spec.duration = 240h;
+    const Limit limit = *make_limit(spec);
+    Log log;
+    std::vector<LogMark> ring(marks_max(limit));
+    REQUIRE(ring.size() == kLogQuotaMax);
+    const auto at = [&](Micros now) { return standing_at(log, ring, limit, now); };
+    for (int i = 0; i < 1'100; ++i) {
+        const Micros now = kBegin + i * 1min;
+        take(log, ring, limit, at(now), 1);
+    }
+    CHECK(at(kBegin + 1'100min).units == kLogQuotaMax + 1);
+    const Standing later = at(kBegin + 240h + 1'096min);
+    CHECK(later.units == 3);
+    CHECK(later.next_free == kBegin + 240h + 1'097min);
+    CHECK(at(kBegin + 240h + 1'097min - 1us).units == 3);
+    CHECK(at(kBegin + 240h + 1'097min).units == 2);
+    CHECK(at(kBegin + 240h + 1'099min).units == 0);
 }
 
 TEST_CASE("window: told never shows less than nothing left") {

@@ -36,7 +36,7 @@ struct Answered {
     std::string relayed() {
         std::string out;
         append_answer_head(
-            world.worker, asked.exchange,
+            asked.exchange,
             Http1Client::outgoing(asked.exchange, asked.exchange.answer_framing.body), out);
         return out;
     }
@@ -46,12 +46,14 @@ struct Answered {
     std::string bytes;
 };
 
-std::string trailers_left(const std::string& lines, const std::string& yaml) {
-    const World world(yaml);
+std::string trailers_left(const std::string& lines, const std::string& yaml,
+                          const std::string& head_fields = "") {
+    World world(yaml);
+    const Request asked(world, get(head_fields));
     const std::string bytes = lines + "\r\n";
     http::Fields fields;
     REQUIRE(http::parse_fields(bytes, 100, fields) == http::HeadFault::none);
-    filter_request_trailers(world.worker, fields);
+    filter_request_trailers(asked.exchange, fields);
     std::string names;
     for (const auto& field : fields) names += std::string(field.name) + " ";
     return names;
@@ -169,6 +171,27 @@ TEST_CASE("heads: trailers may not say who is asking, whoever sends them") {
                         kUpstream + kTrusting) == "X-Checksum ");
 }
 
+TEST_CASE("heads: what Connection names goes from the trailers too, in both directions") {
+    CHECK(trailers_left("X-Hop: 1\r\nX-Sum: 2\r\n", kUpstream, "Connection: close, x-hop\r\n") ==
+          "X-Sum ");
+    Answered answered(
+        "HTTP/1.1 200 OK\r\nConnection: X-One\r\nTransfer-Encoding: chunked\r\n"
+        "Connection: x-two\r\n\r\n");
+    remember_answer_options(answered.asked.exchange);
+    http::Fields trailers = {{http::FieldName::other, "x-one", "1"},
+                             {http::FieldName::other, "X-TWO", "2"},
+                             {http::FieldName::other, "X-Three", "3"}};
+    filter_answer_trailers(answered.asked.exchange, trailers);
+    REQUIRE(trailers.size() == 1);
+    CHECK(trailers[0].name == "X-Three");
+}
+
+TEST_CASE("heads: an expectation that Connection names is for this hop alone") {
+    CHECK_FALSE(has(forwarded("Expect: 100-continue\r\nContent-Length: 1\r\n"
+                              "Connection: expect\r\n"),
+                    "Expect"));
+}
+
 TEST_CASE("heads: an answer goes on as it came, without what is for one hop") {
     Answered answered(
         "HTTP/1.1 201 Made It\r\nConnection: X-Hop\r\nX-Hop: h\r\nSet-Cookie: a\r\nSet-Cookie: "
@@ -239,7 +262,7 @@ TEST_CASE("heads: an answer made here has a body of the length it says, and tell
     Request request(world, get());
     request.exchange.fault = Fault::upstream_timeout;
     std::string out;
-    const std::size_t size = append_fault_answer(world.worker, request.exchange, out);
+    const std::size_t size = append_fault_answer(request.exchange, out);
     const std::size_t body = out.find("\r\n\r\n") + 4;
     CHECK(out.starts_with("HTTP/1.1 504 Gateway Timeout\r\n"));
     CHECK(has(out, "Content-Type: application/problem+json\r\n"));
@@ -254,7 +277,7 @@ TEST_CASE("heads: an answer made here to HEAD has a length but no body") {
     Request request(world, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     request.exchange.fault = Fault::no_route;
     std::string out;
-    CHECK(append_fault_answer(world.worker, request.exchange, out) == 0);
+    CHECK(append_fault_answer(request.exchange, out) == 0);
     CHECK(out.ends_with("\r\n\r\n"));
     CHECK(has(out, "Content-Length: "));
 }
@@ -269,7 +292,7 @@ TEST_CASE("heads: a refusal names the limits that refused, each once, and when t
         if (i == 0) continue;
         REQUIRE(request.exchange.fault == Fault::limited);
         std::string out;
-        append_fault_answer(world.worker, request.exchange, out);
+        append_fault_answer(request.exchange, out);
         CHECK(out.starts_with("HTTP/1.1 429 Too Many Requests\r\n"));
         CHECK(has(out, "Retry-After: "));
         CHECK(has(out, R"("violated-policies":["default-1h"])"));
@@ -290,7 +313,7 @@ TEST_CASE("heads: the operator's own text is filled in, braces that mean nothing
         request.exchange.decision.verdict.retry_after = std::chrono::seconds(7);
         request.exchange.decision.verdict.limits[0].next_unit = std::chrono::seconds(7);
         std::string out;
-        append_fault_answer(world.worker, request.exchange, out);
+        append_fault_answer(request.exchange, out);
         CHECK(out.starts_with("HTTP/1.1 503 "));
         CHECK(has(out, "Content-Type: text/plain\r\n"));
         CHECK(out.ends_with("\r\n\r\ndefault/default-1h 7 {x} {default-1h"));

@@ -13,12 +13,22 @@ using Decided = store::Decision::Result;
 
 namespace {
 
-limit::Verdict denial(Micros retry_after, Micros next_unit) {
-    limit::Verdict verdict;
-    verdict.admitted = false;
-    verdict.retry_after = retry_after;
-    verdict.limits = {{.remaining = 0, .next_unit = next_unit, .denied = true}};
-    return verdict;
+// A denial by the limits of one policy.
+std::int64_t seconds_told(Micros retry_after, const std::vector<limit::LimitVerdict>& verdicts,
+                          bool shadow = false) {
+    limit::Policy policy;
+    policy.limits.resize(verdicts.size());
+    policy.shadow = shadow;
+    store::Decision decision;
+    decision.items.push_back({&policy, "ip:203.0.113.7"});
+    decision.verdict.admitted = false;
+    decision.verdict.retry_after = retry_after;
+    decision.verdict.limits = verdicts;
+    return retry_after_seconds(decision);
+}
+
+std::int64_t seconds_told(Micros retry_after, Micros next_unit) {
+    return seconds_told(retry_after, {{.remaining = 0, .next_unit = next_unit, .denied = true}});
 }
 
 const std::string kUpstream = "upstream: http://127.0.0.1:3000\n";
@@ -29,23 +39,23 @@ const std::string kTrusting =
 }  // namespace
 
 TEST_CASE("street: Retry-After is whole seconds, rounded up, and at least 1") {
-    CHECK(retry_after_seconds(denial(0us, 0us)) == 1);
-    CHECK(retry_after_seconds(denial(1us, 0us)) == 1);
-    CHECK(retry_after_seconds(denial(1s, 0us)) == 1);
-    CHECK(retry_after_seconds(denial(1s + 1us, 0us)) == 2);
-    CHECK(retry_after_seconds(denial(1h, 0us)) == 3600);
+    CHECK(seconds_told(0us, 0us) == 1);
+    CHECK(seconds_told(1us, 0us) == 1);
+    CHECK(seconds_told(1s, 0us) == 1);
+    CHECK(seconds_told(1s + 1us, 0us) == 2);
+    CHECK(seconds_told(1h, 0us) == 3600);
 }
 
 TEST_CASE("street: Retry-After is never earlier than the next unit of a limit that refused") {
-    CHECK(retry_after_seconds(denial(1s, 5s)) == 5);
-    auto verdict = denial(1s, 2s);
-    verdict.limits.push_back({.remaining = 3, .next_unit = 9s, .denied = false});
-    CHECK(retry_after_seconds(verdict) == 2);
+    CHECK(seconds_told(1s, 5s) == 5);
+    const limit::LimitVerdict two{.remaining = 0, .next_unit = 2s, .denied = true};
+    CHECK(seconds_told(1s, {two, {.remaining = 3, .next_unit = 9s, .denied = false}}) == 2);
+    CHECK(seconds_told(1s, {two}, true) == 1);
 }
 
 TEST_CASE("street: what would never pass is given no time to come back") {
-    CHECK(retry_after_seconds(denial(limit::kNever, 1s)) == 0);
-    CHECK(retry_after_seconds(denial(3s, limit::kNever)) == 3);
+    CHECK(seconds_told(limit::kNever, 1s) == 0);
+    CHECK(seconds_told(3s, limit::kNever) == 3);
 }
 
 TEST_CASE("street: framing that could be read in two ways ends here, and the connection with it") {

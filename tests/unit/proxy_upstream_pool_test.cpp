@@ -1,3 +1,7 @@
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -140,6 +144,34 @@ TEST_CASE("upstream_pool: an idle connection on which the server spoke or closed
     }
 }
 
+TEST_CASE("upstream_pool: what the loop has fetched but not told yet is heeded as well") {
+    Pooled pooled({1});
+    UpstreamServer& server = pooled.make_idle();
+    auto far = pooled.listeners[0].accept();
+    // A client's connection, told of in the same turn and before the server's.
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    const ConnectionPtr client(new Connection(pooled.world.readiness, ends[0]));
+    pooled.settle();
+    std::string into(10, '\0');
+    CHECK(client->read_some(into).status == IoStatus::would_block);
+    client->watch_read(&pooled.sleeper.wakeup());
+    bool taken = true;
+    asio::co_spawn(
+        pooled.world.io,
+        [](Pooled& self, UpstreamServer& from, bool& outcome) -> Task<> {
+            co_await self.sleeper.sleep();
+            outcome = static_cast<bool>(self.pool->take_idle(from));
+        }(pooled, server, taken),
+        asio::detached);
+    pooled.settle();
+    REQUIRE(::send(ends[1], "x", 1, MSG_NOSIGNAL) == 1);
+    far.send(asio::buffer("HTTP/1.1 200 OK\r\n\r\n", 19));
+    pooled.settle(true);
+    CHECK_FALSE(taken);
+    ::close(ends[1]);
+}
+
 TEST_CASE("upstream_pool: no more connections than allowed, those in use included") {
     Pooled pooled({1}, ", max_connections: 1, idle_connections: 1");
     UpstreamServer& server = pooled.pool->next_server();
@@ -191,5 +223,47 @@ TEST_CASE("upstream_pool: once it is stopped nothing stays idle") {
     pooled.pool->stop();
     CHECK_FALSE(pooled.pool->take_idle(server));
     pooled.pool->give_back(lease);
+    CHECK_FALSE(pooled.pool->take_idle(server));
+}
+
+TEST_CASE("upstream_pool: what one knows of names another learns, unless it knows better") {
+    const auto with_names = [](World& world) {
+        const auto config = load(
+            "upstreams: {api: {servers: [http://a.test:81, http://b.test:82]}}\n"
+            "routes: [{name: all, upstream: api, policies: []}]\n");
+        return std::make_unique<UpstreamPool>(world.io.get_executor(), world.readiness,
+                                              config->upstreams[0], 0, 1, world.metrics.shard(0));
+    };
+    const auto at = [](const char* ip, std::uint16_t port) {
+        return std::vector<StreamProtocol::endpoint>{
+            asio::ip::tcp::endpoint(asio::ip::make_address(ip), port)};
+    };
+    World world;
+    const auto first = with_names(world);
+    first->learn({{"a.test:81", at("192.0.2.1", 81)}});
+    KnownAddresses known{{"c.test:83", at("192.0.2.3", 83)}};
+    first->tell(known);
+    CHECK(known.size() == 2);
+
+    const auto second = with_names(world);
+    second->learn({{"a.test:81", at("192.0.2.9", 81)}, {"a.test:82", at("192.0.2.9", 82)}});
+    second->learn(known);
+    KnownAddresses told;
+    second->tell(told);
+    CHECK(told.size() == 1);
+    CHECK(told.at("a.test:81") == at("192.0.2.9", 81));
+}
+
+TEST_CASE("upstream_pool: who holds one that was stopped can still connect, with no configuration") {
+    Pooled pooled({1});
+    UpstreamServer& server = pooled.pool->next_server();
+    pooled.pool->stop();
+    pooled.config.reset();
+    UpstreamLease lease;
+    REQUIRE(pooled.connect(server, lease) == ConnectFault::none);
+    CHECK(server.address().starts_with("127.0.0.1:"));
+    CHECK(pooled.pool->settings().name == "api");
+    pooled.pool->give_back(lease);
+    CHECK_FALSE(lease);
     CHECK_FALSE(pooled.pool->take_idle(server));
 }

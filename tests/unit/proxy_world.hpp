@@ -26,10 +26,11 @@ inline telemetry::MetricNames names_of(const config::Config& config) {
     telemetry::MetricNames names;
     for (const auto& route : config.routes) names.routes.push_back(route.name);
     for (const auto& upstream : config.upstreams) names.upstreams.push_back(upstream.name);
-    for (const auto& policy : config.policies) {
+    for (const auto& list : config.limit_lists) {
         auto& entry = names.policies.emplace_back();
-        entry.policy = policy->name;
-        for (const auto& limit : policy->limits) entry.limits.push_back(limit.name);
+        entry.policy = list.policy->name;
+        entry.shadow = list.policy->shadow;
+        for (const auto& limit : list.limits()) entry.limits.push_back(limit.name);
     }
     return names;
 }
@@ -37,21 +38,25 @@ inline telemetry::MetricNames names_of(const config::Config& config) {
 struct World {
     explicit World(const std::string& yaml = "upstream: http://127.0.0.1:3000\n")
         : config(load(yaml)),
-          metrics(names_of(*config), 1, "test"),
+          metrics(names_of(*config), {}, 1, "test"),
           memory(store::MemoryStore::Options{}),
           limiter(memory, metrics.shard(0)),
           worker{.executor = io.get_executor(),
-                 .config = config,
+                 .generation = generation(),
                  .thread = 0,
                  .metrics = metrics.shard(0),
-                 .access_log = nullptr,
                  .limiter = limiter,
                  .deadlines = wheel,
                  .buffers = buffers,
-                 .upstreams = {},
                  .request_ids = {},
-                 .policy_texts = PolicyTexts(*config),
                  .exchanges = {io.get_executor(), wheel, buffers}} {}
+
+    // Without upstreams: nothing is forwarded here.
+    GenerationPtr generation() {
+        boost::intrusive_ptr<Generation> made(new Generation(config));
+        made->slots = *metrics.admit(names_of(*config));
+        return made;
+    }
 
     asio::io_context io{1};
     Readiness readiness{io};
@@ -73,15 +78,16 @@ struct Request {
           client(ConnectionPtr(new Connection(world.readiness, -1)), world.buffers,
                  {*parse_ip(peer), trusted}, 8080),
           exchange(world.io.get_executor(), world.wheel, world.buffers) {
+        exchange.generation = world.worker.generation;
         exchange.request_id = "made-here";
         REQUIRE(http::parse_request_head(bytes, {}, exchange.request) == http::HeadFault::none);
-        check_framing(world.worker, exchange);
+        check_framing(exchange);
     }
 
     // Up to the question to the limiter.
     Fault walk() {
-        if (exchange.fault == Fault::none) match_route(world.worker, exchange);
-        if (exchange.fault == Fault::none) identify(world.worker, client, exchange);
+        if (exchange.fault == Fault::none) match_route(exchange);
+        if (exchange.fault == Fault::none) identify(client, exchange);
         if (exchange.fault == Fault::none) list_charges(world.worker, exchange);
         return exchange.fault;
     }
@@ -98,7 +104,7 @@ struct Request {
     std::string forwarded() {
         REQUIRE(walk() == Fault::none);
         std::string out;
-        append_request_head(world.worker, client, exchange, "127.0.0.1:3000", out);
+        append_request_head(client, exchange, "127.0.0.1:3000", out);
         return out;
     }
 

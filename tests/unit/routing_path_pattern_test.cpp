@@ -67,6 +67,10 @@ TEST_CASE("path_pattern: captures hold what stands at their place") {
     using Captured = std::vector<std::string>;
     CHECK(pattern_of("/{a}/x/{b_2}").captures("/1/x/2/") == Captured{"1", "2"});
     CHECK(pattern_of("/{a}/**").captures("/1/2/3") == Captured{"1"});
+    CHECK(pattern_of("/{b}/x/{a}").capture_names() == Captured{"b", "a"});
+    CHECK(pattern_of("regex:/(?P<b>x)(y)(?P<a>z)").capture_names() == Captured{"a", "b"});
+    CHECK(pattern_of("regex:/(?P<b>x)(y)(?P<a>z)").captures("/xyz") == Captured{"z", "x"});
+    CHECK(pattern_of("/*/**").capture_names().empty());
     CHECK(pattern_of("/{a}").captures("/1/2").empty());
     CHECK(pattern_of("/*").captures("/1").empty());
     CHECK(pattern_of("regex:/(?P<a>\\d+)/(x)").captures("/12/x") == Captured{"12"});

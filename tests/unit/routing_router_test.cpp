@@ -314,5 +314,18 @@ TEST_CASE("router: the index finds what comparing with every pattern finds") {
     }
 }
 
+TEST_CASE("router: captures are those of all readings, decoded once") {
+    const Router router =
+        paths({"/users/{id}/{part}", "/free/**", "regex:/v(?P<version>[0-9]+)(?:/(?P<rest>.*))?"});
+    using Captured = std::vector<std::string>;
+    CHECK(router.captures(0, "/users/7/x") == Captured{"7", "x"});
+    CHECK(router.captures(0, "/users/%37/x/") == Captured{"7", "x"});
+    CHECK(router.captures(0, "/users/a%20b/%25") == Captured{"a b", "%"});
+    CHECK(router.captures(1, "/free/a").empty());
+    // By name; a group that took no part is empty.
+    CHECK(router.captures(2, "/v12") == Captured{"", "12"});
+    CHECK(router.captures(2, "/v12/a") == Captured{"a", "12"});
+}
+
 }  // namespace
 }  // namespace tidegate::routing

@@ -131,4 +131,20 @@ TEST_CASE("replica_count: more is believed at once, fewer when nobody told of mo
     CHECK(count.hear(1, kStart + 30s) == 1);
 }
 
+TEST_CASE("replica_count: another number is configured while proxies come and go") {
+    ReplicaCount count(3);
+    CHECK(count.configure(5) == 5);
+    CHECK(count.hear(2, kStart) == 5);
+    CHECK(count.configure(0) == 2);
+    CHECK(count.hear(4, kStart + 1s) == 4);
+}
+
+TEST_CASE("heartbeat: a number that is no longer configured is known until Redis tells another") {
+    Rig rig(4);
+    rig.heartbeat->configure(6);
+    CHECK(rig.replicas == 6);
+    rig.heartbeat->configure(0);
+    CHECK(rig.replicas == 6);
+}
+
 }  // namespace tidegate::store

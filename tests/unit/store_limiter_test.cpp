@@ -1,3 +1,5 @@
+#include <array>
+#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -9,7 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "store/limiter.hpp"
-#include "store/lua_scripts.hpp"
+#include "store/scripts.hpp"
 #include "unit/fake_redis.hpp"
 
 namespace tidegate::store {
@@ -26,7 +28,7 @@ using Result = Decision::Result;
 limit::Policy policy(std::string name, std::int64_t quota, OnStoreFailure on_store_failure) {
     limit::Policy policy;
     policy.name = std::move(name);
-    policy.key = {limit::Key::ip};
+    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
     policy.on_store_failure = on_store_failure;
     limit::LimitSpec spec;
     spec.quota = quota;
@@ -35,22 +37,42 @@ limit::Policy policy(std::string name, std::int64_t quota, OnStoreFailure on_sto
     return policy;
 }
 
-void append_packed(std::int64_t number, std::string& out) {
-    for (int shift = 0; shift < 64; shift += 8) {
-        out += static_cast<char>(static_cast<std::uint64_t>(number) >> shift);
-    }
+void append_double(std::int64_t number, std::string& out) {
+    const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(number));
+    for (int shift = 0; shift < 64; shift += 8) out += static_cast<char>(bits >> shift);
 }
 
-// What the script says of limits with so many units left before the request.
-std::string script_reply(bool admitted, std::int64_t retry_us,
-                         const std::vector<std::int64_t>& left) {
-    std::string bytes(1, admitted ? '\1' : '\0');
-    append_packed(retry_us, bytes);
-    for (const std::int64_t units : left) {
-        append_packed(units, bytes);
-        append_packed(1'000, bytes);
+constexpr std::int64_t kServerTime = 1'700'000'000'000'000;
+
+// What the script says to requests, admitted or not, of states with a window each that counted so
+// many units before; the next one is free, and what is denied passes, after a while.
+std::string script_reply(const std::vector<bool>& admitted, std::int64_t retry_us,
+                         const std::vector<std::int64_t>& units) {
+    std::string bytes;
+    append_double(kServerTime, bytes);
+    for (const bool one : admitted) {
+        bytes += one ? '\3' : '\2';
+        append_double(one ? 0 : kServerTime + retry_us, bytes);
+    }
+    for (const std::int64_t count : units) {
+        append_double(7, bytes);  // the generation
+        append_double(count, bytes);
+        append_double(kServerTime + 1'000, bytes);
     }
     return "$" + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n";
+}
+
+std::string script_reply(bool admitted, std::int64_t retry_us,
+                         const std::vector<std::int64_t>& units) {
+    return script_reply(std::vector<bool>{admitted}, retry_us, units);
+}
+
+limit::Policy policy_of(limit::LimitSpec spec) {
+    limit::Policy policy;
+    policy.name = "p";
+    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
+    policy.limits = {*limit::make_limit(spec)};
+    return policy;
 }
 
 // A limiter on a Redis that answers charges with `server.evalsha`.
@@ -62,10 +84,15 @@ struct Rig {
         options.timeout = 60ms;
         options.probe_every = 20ms;
         options.max_in_flight = max_in_flight;
-        options.scripts = {&kchargeScript};
+        options.scripts = all_scripts();
         client =
             std::make_shared<redis::Client>(io.get_executor(), options, redis::Client::OnState{});
-        limiter.emplace(memory, Limiter::RedisParts{client, "tg:", false, &replicas},
+        limiter.emplace(memory,
+                        Limiter::RedisParts{.client = client,
+                                            .key_prefix = "tg:",
+                                            .local_clock = false,
+                                            .replicas = &replicas,
+                                            .deny_cache = {}},
                         metrics.shard(0));
     }
     ~Rig() {
@@ -102,7 +129,7 @@ struct Rig {
     FakeRedis server{io};
     Replicas replicas{0};
     MemoryStore memory{MemoryStore::Options{}};
-    telemetry::Metrics metrics{{}, 1, "test"};
+    telemetry::Metrics metrics{{}, {}, 1, "test"};
     std::shared_ptr<redis::Client> client;
     std::optional<Limiter> limiter;
     Wakeup sleeper{io.get_executor()};
@@ -111,12 +138,16 @@ struct Rig {
     bool ended = false;
 };
 
+bool metrics_have(const Rig& rig, const std::string& line) {
+    return rig.metrics.serialize({}).find("\n" + line + "\n") != std::string::npos;
+}
+
 }  // namespace
 
 TEST_CASE("limiter: without Redis the memory store decides at once") {
     asio::io_context io;
     MemoryStore memory{MemoryStore::Options{}};
-    telemetry::Metrics metrics({}, 1, "test");
+    telemetry::Metrics metrics({}, {}, 1, "test");
     Limiter limiter(memory, metrics.shard(0));
     Wakeup sleeper(io.get_executor());
     const auto one = policy("one", 1, OnStoreFailure::deny);
@@ -135,12 +166,13 @@ TEST_CASE("limiter: what the script says is the verdict, and nothing is counted 
     Rig rig;
     rig.run();
     const auto some = policy("some", 5, OnStoreFailure::local);
-    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {5}); };
+    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
     CHECK(rig.decide({&some}) == Result::admitted);
     CHECK(rig.decision.verdict.limits.at(0).remaining == 4);
-    rig.server.evalsha = [](const Words&) { return script_reply(false, 1'000, {0}); };
+    rig.server.evalsha = [](const Words&) { return script_reply(false, 1'000, {5}); };
     CHECK(rig.decide({&some}) == Result::limited);
     CHECK(rig.decision.verdict.retry_after == 1ms);
+    CHECK_FALSE(rig.decision.remembered);
     CHECK(rig.decision.decided_by == StoreKind::redis);
     CHECK_FALSE(rig.decision.store_failed);
     CHECK(rig.decision.decided().size() == 1);
@@ -191,7 +223,7 @@ TEST_CASE("limiter: too much in flight falls back at once") {
     rig.limiter->decide(waiting, rig.sleeper);
     CHECK(waiting.result == Result::pending);
     Decision too_many;
-    too_many.items = waiting.items;
+    too_many.items = {{&open, "ip:192.0.2.2"}};
     rig.limiter->decide(too_many, rig.sleeper);
     CHECK(too_many.result == Result::admitted);
     CHECK(rig.counted("overloaded", 1));
@@ -236,7 +268,7 @@ TEST_CASE("limiter: local counts outlive a Redis that comes and goes") {
     const auto some = policy("some", 2, OnStoreFailure::local);
     rig.run_without_redis();
     CHECK(rig.decide({&some}) == Result::admitted);
-    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {2}); };
+    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
     rig.server.listen();
     CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
     CHECK(rig.decide({&some}) == Result::admitted);
@@ -287,12 +319,171 @@ TEST_CASE("limiter: a decision says nothing of the one before it") {
     rig.server.evalsha = [](const Words&) { return "-OOM\r\n"; };
     CHECK(rig.decide({&shared}) == Result::admitted);
     CHECK(rig.decision.store_failed);
-    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {1, 1}); };
+    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0, 0}); };
     const auto other = policy("other", 1, OnStoreFailure::deny);
     CHECK(rig.decide({&shared, &other}) == Result::admitted);
     CHECK_FALSE(rig.decision.store_failed);
     CHECK(rig.decision.decided_by == StoreKind::redis);
     CHECK(rig.decision.decided().size() == 2);
+}
+
+TEST_CASE("limiter: a denial is remembered, for as long as it says and for the same question") {
+    Rig rig;
+    rig.run();
+    const auto some = policy("some", 5, OnStoreFailure::local);
+    auto other = policy("other", 5, OnStoreFailure::local);
+    other.index = 1;
+    rig.server.evalsha = [](const Words&) { return script_reply(false, 3'600'000'000, {5}); };
+    CHECK(rig.decide({&some}) == Result::limited);
+    for (int i = 0; i < 10; ++i) {
+        CHECK(rig.decide({&some}) == Result::limited);
+        CHECK(rig.decision.remembered);
+        CHECK(rig.decision.verdict.limits.at(0).denied);
+        CHECK(rig.decision.verdict.retry_after <= 1h);
+        CHECK(rig.decision.verdict.retry_after > 59min);
+    }
+    CHECK(rig.server.count("EVALSHA") == 1);
+    CHECK(metrics_have(rig, "tidegate_deny_cache_hits_total 10"));
+
+    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
+    CHECK(rig.decide({&other}) == Result::admitted);
+    CHECK(rig.decide({&some}) == Result::limited);
+    rig.limiter->forget_denials();
+    CHECK(rig.decide({&some}) == Result::admitted);
+    CHECK_FALSE(rig.decision.remembered);
+}
+
+TEST_CASE("limiter: equal questions of one tick travel as one, each with its own verdict") {
+    Rig rig;
+    rig.run();
+    CHECK(run_until(rig.io, [&] { return rig.server.count("SCRIPT") > 0; }));
+    const auto some = policy("some", 2, OnStoreFailure::local);
+    const auto other = policy("other", 2, OnStoreFailure::local);
+    int answered = 0;
+    rig.server.evalsha = [&](const Words& words) {
+        ++answered;
+        if (words.at(3).find("other") != std::string::npos) return script_reply(true, 0, {0});
+        return script_reply(std::vector<bool>{true, true, false}, 5'000, {0});
+    };
+    CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
+    // Connected by now, or a moment later; both ways they wait for the end of the tick.
+    Decision first;
+    Decision second;
+    Decision third;
+    Decision another;
+    for (Decision* one : {&first, &second, &third}) one->items = {{&some, "ip:192.0.2.1"}};
+    another.items = {{&other, "ip:192.0.2.1"}};
+    for (Decision* one : {&first, &another, &second, &third}) {
+        rig.limiter->decide(*one, rig.sleeper);
+        CHECK(one->result == Result::pending);
+    }
+    CHECK(run_until(rig.io, [&] {
+        return third.result != Result::pending && another.result != Result::pending;
+    }));
+    CHECK(answered == 2);
+    CHECK(first.result == Result::admitted);
+    CHECK(first.verdict.limits.at(0).remaining == 1);
+    CHECK(second.result == Result::admitted);
+    CHECK(second.verdict.limits.at(0).remaining == 0);
+    CHECK(third.result == Result::limited);
+    CHECK(third.verdict.retry_after == 5ms);
+    CHECK(another.result == Result::admitted);
+}
+
+TEST_CASE("limiter: what shares a command fails together, each by its own policy once") {
+    Rig rig;
+    rig.run();
+    const auto open = policy("open", 5, OnStoreFailure::allow);
+    rig.server.evalsha = [](const Words&) { return "-OOM no memory\r\n"; };
+    std::array<Decision, 70> decisions;
+    for (Decision& one : decisions) {
+        one.items = {{&open, "ip:192.0.2.1"}};
+        rig.limiter->decide(one, rig.sleeper);
+    }
+    CHECK(run_until(rig.io, [&] { return decisions.back().result != Result::pending; }));
+    for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
+    CHECK(rig.server.count("EVALSHA") == 2);  // 64 at most in one
+    CHECK(rig.counted("refused", 70));
+}
+
+TEST_CASE("limiter: units are given back unless the answer has a status that counts") {
+    Rig rig;
+    rig.run();
+    limit::LimitSpec spec;
+    spec.quota = 5;
+    spec.duration = 1h;
+    spec.count = limit::Count::by_status;
+    spec.statuses = {401, 403};
+    const auto login = policy_of(spec);
+    rig.server.evalsha = [](const Words& words) {
+        return words.size() > 5 ? script_reply(true, 0, {0}) : std::string(":0\r\n");
+    };
+    rig.decision.needs_settling = true;
+    CHECK(rig.decide({&login}) == Result::admitted);
+    rig.limiter->settle(rig.decision, 401);
+    CHECK(rig.decide({&login}) == Result::admitted);
+    CHECK(rig.server.count("EVALSHA") == 2);
+    rig.limiter->settle(rig.decision, 200);
+    rig.limiter->settle(rig.decision, 200);  // once
+    CHECK(run_until(rig.io, [&] { return rig.server.count("EVALSHA") == 3; }));
+    CHECK(rig.server.seen.back().at(1) == give_back_script().sha1);
+    CHECK(rig.server.seen.back().at(3) == "tg:2:p:{ip:192.0.2.1}");
+}
+
+TEST_CASE("limiter: a slot is renewed while it is held and given up at the end") {
+    Rig rig;
+    rig.run();
+    limit::LimitSpec spec;
+    spec.algorithm = limit::Algorithm::concurrency;
+    spec.quota = 5;
+    const auto few = policy_of(spec);
+    rig.server.evalsha = [](const Words& words) {
+        return words.at(2) == "2" ? script_reply(true, 0, {0}) : std::string(":0\r\n");
+    };
+    rig.server.other = [](const Words& words) {
+        return words.front() == "ZREM" ? ":1\r\n" : "+OK\r\n";
+    };
+    rig.decision.needs_settling = true;
+    CHECK(rig.decide({&few}) == Result::admitted);
+    const auto now = std::chrono::steady_clock::now();
+    rig.limiter->renew_slots(now);  // fresh
+    rig.limiter->renew_slots(now + 4s);
+    rig.limiter->renew_slots(now + 5s);
+    CHECK(run_until(rig.io, [&] { return rig.server.count("EVALSHA") == 2; }));
+    CHECK(rig.server.seen.back().at(1) == renew_script().sha1);
+    rig.limiter->settle(rig.decision, 200);
+    CHECK(run_until(rig.io, [&] { return rig.server.count("ZREM") == 1; }));
+    rig.limiter->renew_slots(now + 1h);
+    rig.limiter->settle(rig.decision, 200);
+    CHECK(rig.decide({&few}) == Result::admitted);
+    CHECK(rig.server.count("ZREM") == 1);
+    CHECK(rig.server.count("EVALSHA") == 3);
+}
+
+TEST_CASE("limiter: a slot that was perhaps taken too late is given up") {
+    Rig rig;
+    rig.replicas = 1;
+    rig.run();
+    limit::LimitSpec spec;
+    spec.algorithm = limit::Algorithm::concurrency;
+    spec.quota = 5;
+    const auto few = policy_of(spec);
+    rig.server.evalsha = [](const Words&) { return std::string(); };
+    rig.decision.needs_settling = true;
+    CHECK(rig.decide({&few}) == Result::admitted);
+    CHECK(rig.decision.decided_by == StoreKind::local);
+    rig.limiter->renew_slots(std::chrono::steady_clock::now());
+    CHECK(run_until(rig.io, [&] { return rig.server.count("ZREM") == 1; }));
+    // The one that was taken here is given up here.
+    rig.limiter->settle(rig.decision, 200);
+    for (int i = 0; i < 5; ++i) {
+        Decision one;
+        one.items = rig.decision.items;
+        one.needs_settling = true;
+        rig.client->stop();
+        rig.limiter->decide(one, rig.sleeper);
+        CHECK(one.result == Result::admitted);
+    }
 }
 
 }  // namespace tidegate::store

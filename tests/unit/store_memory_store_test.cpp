@@ -20,7 +20,7 @@ constexpr Micros kBegin{1'700'000'000'000'000};
 limit::Policy policy(std::int64_t quota, Micros duration) {
     limit::Policy policy;
     policy.name = "p";
-    policy.key = {limit::Key::ip};
+    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
     limit::LimitSpec spec;
     spec.quota = quota;
     spec.duration = duration;
@@ -204,6 +204,100 @@ TEST_CASE("memory_store: eight threads admit exactly the quota") {
     CHECK(admitted == 10'000);
 }
 
+TEST_CASE(
+    "memory_store: slots are neither evicted nor do they expire, and releasing twice is once") {
+    MemoryStore store(bounded(2));
+    auto some = policy(2, 1s);
+    limit::LimitSpec spec;
+    spec.algorithm = limit::Algorithm::concurrency;
+    spec.quota = 1;
+    some.limits.push_back(*limit::make_limit(spec));
+    const auto other = policy(9, 1h);
+    Client crowd{store, other};
+    limit::Verdict verdict;
+    const limit::ChargeItem item{&some, "held"};
+    const auto asks = [&](std::uint64_t request, Micros now) {
+        REQUIRE(store.charge({.items = {&item, 1}, .lease = {1, request}}, now, verdict) ==
+                Outcome::decided);
+        return verdict.admitted;
+    };
+    CHECK(asks(1, kBegin));
+    CHECK(asks(1, kBegin));  // the same slot
+    for (int i = 0; i < 100; ++i) {
+        REQUIRE(crowd.ask("name" + std::to_string(i), kBegin + 1h) == Outcome::decided);
+    }
+    CHECK_FALSE(asks(2, kBegin + 2h));
+    CHECK(verdict.retry_after == 1s);
+    store.release({.items = {&item, 1}, .lease = {1, 2}});  // holds none
+    CHECK_FALSE(asks(2, kBegin + 2h));
+    store.release({.items = {&item, 1}, .lease = {1, 1}});
+    store.release({.items = {&item, 1}, .lease = {1, 1}});
+    CHECK(asks(2, kBegin + 2h));
+    CHECK_FALSE(asks(1, kBegin + 2h));
+}
+
+TEST_CASE("memory_store: nothing is given back to a state that was made anew") {
+    MemoryStore store(bounded(1));
+    const auto some = policy(2, 1h);
+    Client client{store, some};
+    REQUIRE(client.passes("a", kBegin));
+    const limit::Receipt before = client.verdict.receipt;
+    REQUIRE(client.passes("b", kBegin));  // a is evicted
+    REQUIRE(client.passes("a", kBegin, 2));
+    const limit::ChargeItem item{&some, "a"};
+    store.give_back({.charge = {{&item, 1}, 1}, .receipt = &before}, kBegin);
+    CHECK_FALSE(client.passes("a", kBegin));
+    const limit::Receipt denied = client.verdict.receipt;
+    store.give_back({.charge = {{&item, 1}, 1}, .receipt = &denied}, kBegin);
+    CHECK_FALSE(client.passes("a", kBegin));
+}
+
+TEST_CASE("memory_store: without room for the shadow group the request is decided without it") {
+    MemoryStore store(bounded(1, OnFull::deny));
+    const auto some = policy(2, 1h);
+    auto shadow = policy(2, 1h);
+    shadow.name = "shadow";
+    shadow.shadow = true;
+    const std::vector<limit::ChargeItem> items{{&some, "a"}, {&shadow, "a"}};
+    limit::Verdict verdict;
+    for (const bool expected : {true, true, false}) {
+        REQUIRE(store.charge({items, 1}, kBegin, verdict) == Outcome::decided);
+        CHECK(verdict.admitted == expected);
+    }
+    CHECK(store.keys() == 1);
+}
+
+TEST_CASE("memory_store: a tier without limits counts nothing") {
+    MemoryStore store(bounded(1));
+    auto some = policy(0, 1h);
+    some.tiers.push_back({.name = "internal", .limits = {}});
+    const limit::ChargeItem item{&some, "a", &some.tiers[0]};
+    limit::Verdict verdict;
+    REQUIRE(store.charge({{&item, 1}, 1}, kBegin, verdict) == Outcome::decided);
+    CHECK(verdict.admitted);
+    CHECK(verdict.limits.empty());
+    CHECK(store.keys() == 0);
+}
+
+TEST_CASE("memory_store: who stands in for a store of several admits no schedule") {
+    MemoryStore::Options options;
+    options.divisor = 2;
+    MemoryStore store(options);
+    limit::LimitSpec spec;
+    spec.algorithm = limit::Algorithm::schedule;
+    spec.quota = 5;
+    spec.duration = 1min;
+    spec.horizon = 1h;
+    auto some = policy(9, 1h);
+    some.limits = {*limit::make_limit(spec)};
+    Client client{store, some};
+    CHECK_FALSE(client.passes("a", kBegin));
+    CHECK(client.verdict.retry_after == limit::kNever);
+    CHECK(client.verdict.earliest == 0us);
+    store.set_divisor(1);
+    CHECK(client.passes("a", kBegin));
+}
+
 TEST_CASE("process_now: is the time of day and never steps back") {
     const auto wall = std::chrono::system_clock::now().time_since_epoch();
     Micros last = process_now();
@@ -212,6 +306,31 @@ TEST_CASE("process_now: is the time of day and never steps back") {
         const Micros next = process_now();
         REQUIRE(next >= last);
         last = next;
+    }
+}
+
+TEST_CASE("memory_store: other bounds keep what is counted, and shrink it as new names come") {
+    MemoryStore store(bounded(1'000));
+    const auto some = policy(3, 1h);
+    Client client{store, some};
+    for (int i = 0; i < 600; ++i) REQUIRE(client.passes("n" + std::to_string(i), kBegin));
+    CHECK(client.passes("kept", kBegin, 3));
+
+    store.set_bounds(200, OnFull::deny);
+    CHECK(store.keys() == 601);
+    CHECK_FALSE(client.passes("kept", kBegin + 1s));
+    CHECK(client.ask("new", kBegin + 1s) == Outcome::full);
+
+    store.set_bounds(200, OnFull::evict);
+    for (int i = 0; i < 4'000; ++i) {
+        REQUIRE(client.passes("m" + std::to_string(i), kBegin + 1s));
+        REQUIRE(store.keys() <= 601);
+    }
+    CHECK(store.keys() <= 200);
+
+    store.set_bounds(100'000, OnFull::deny);
+    for (int i = 0; i < 2'000; ++i) {
+        CHECK(client.ask("o" + std::to_string(i), kBegin + 1s) == Outcome::decided);
     }
 }
 

@@ -29,6 +29,7 @@ RequestRecord some_record() {
     record.identifiers = kIdentifiers;
     record.verdict = "limited";
     record.limited_by = "per-client/burst";
+    record.shadow_limited_by = "trial/1s";
     record.store = "redis";
     record.outcome = Outcome::limited;
     record.status = 429;
@@ -55,7 +56,8 @@ TEST_CASE("log_line: JSON has all fields in the documented order") {
           R"({"time":"2024-07-22T10:00:00.042Z","id":"4f2a","client":"203.0.113.7","method":"GET",)"
           R"("host":"api.example.com","path":"/v1/search","route":"search",)"
           R"("identifiers":["ip:203.0.113.7","user:alice"],"verdict":"limited",)"
-          R"("limited_by":"per-client/burst","store":"redis","status":429,"outcome":"limited",)"
+          R"("limited_by":"per-client/burst","shadow_limited_by":"trial/1s","store":"redis",)"
+          R"("status":429,"outcome":"limited",)"
           R"("upstream":"","error":"","bytes_in":12,"bytes_out":345,"duration_us":1234,)"
           R"("decision_us":0,"upstream_us":0})"
           "\n");
@@ -64,7 +66,8 @@ TEST_CASE("log_line: JSON has all fields in the documented order") {
 TEST_CASE("log_line: JSON of a record of which nothing is known") {
     CHECK(json({}) ==
           R"({"time":"1970-01-01T00:00:00.000Z","id":"","client":"","method":"","host":"",)"
-          R"("path":"","route":"","identifiers":[],"verdict":"","limited_by":"","store":"",)"
+          R"("path":"","route":"","identifiers":[],"verdict":"","limited_by":"",)"
+          R"("shadow_limited_by":"","store":"",)"
           R"("status":0,"outcome":"forwarded","upstream":"","error":"","bytes_in":0,)"
           R"("bytes_out":0,"duration_us":0,"decision_us":0,"upstream_us":0})"
           "\n");
@@ -75,7 +78,8 @@ TEST_CASE("log_line: text is the common log format and what follows it") {
           R"(203.0.113.7 - - [22/Jul/2024:10:00:00 +0000] "GET /v1/search HTTP/1.1" 429 345 )"
           R"(id="4f2a" host="api.example.com" route="search" )"
           R"(identifiers="ip:203.0.113.7,user:alice" verdict="limited" )"
-          R"(limited_by="per-client/burst" store="redis" outcome="limited" upstream="" error="" )"
+          R"(limited_by="per-client/burst" shadow_limited_by="trial/1s" store="redis" )"
+          R"(outcome="limited" upstream="" error="" )"
           R"(bytes_in="12" duration_us="1234" decision_us="0" upstream_us="0")"
           "\n");
 }
@@ -131,9 +135,10 @@ TEST_CASE("log_line: the longest strings there can be, each byte escaped, fit") 
     const std::string bad(100'000, '\x01');
     const std::vector<std::string_view> identifiers(1'000, bad);
     RequestRecord record;
-    for (auto* field : {&record.request_id, &record.client, &record.method, &record.protocol,
-                        &record.path, &record.host, &record.route, &record.verdict,
-                        &record.limited_by, &record.store, &record.upstream, &record.error}) {
+    for (auto* field :
+         {&record.request_id, &record.client, &record.method, &record.protocol, &record.path,
+          &record.host, &record.route, &record.verdict, &record.limited_by,
+          &record.shadow_limited_by, &record.store, &record.upstream, &record.error}) {
         *field = bad;
     }
     record.identifiers = identifiers;

@@ -18,6 +18,12 @@ MetricNames some_names() {
             .upstreams = {"api"}};
 }
 
+MetricNames routes(std::vector<std::string> names) {
+    MetricNames wanted;
+    wanted.routes = std::move(names);
+    return wanted;
+}
+
 // The value of the sample written exactly so, or "absent".
 std::string sample(const std::string& text, const std::string& name_and_labels) {
     std::istringstream lines(text);
@@ -32,7 +38,7 @@ std::string requests(const std::string& text, const std::string& labels) {
 }
 
 TEST_CASE("metrics: requests are counted by route, status and outcome, over all shards") {
-    Metrics metrics(some_names(), 2, "1.2.3");
+    Metrics metrics(some_names(), {}, 2, "1.2.3");
     metrics.shard(0).count_request(0, 200, Outcome::forwarded, 3ms);
     metrics.shard(1).count_request(0, 200, Outcome::forwarded, 3ms);
     metrics.shard(1).count_request(0, 429, Outcome::limited, 1ms);
@@ -45,14 +51,14 @@ TEST_CASE("metrics: requests are counted by route, status and outcome, over all 
 }
 
 TEST_CASE("metrics: a request without a route, and one whose route is not known, count as '-'") {
-    Metrics metrics(some_names(), 1, "1");
+    Metrics metrics(some_names(), {}, 1, "1");
     metrics.shard(0).count_request(kNoRoute, 404, Outcome::rejected, 1ms);
     metrics.shard(0).count_request(99, 404, Outcome::rejected, 1ms);
     CHECK(requests(metrics.serialize({}), R"(route="-",code="404",outcome="rejected")") == "2");
 }
 
 TEST_CASE("metrics: no answer is code '-' and what is no status is code 'other'") {
-    Metrics metrics(some_names(), 1, "1");
+    Metrics metrics(some_names(), {}, 1, "1");
     for (const int status : {0, -7, 99, 600, 1'000'000}) {
         metrics.shard(0).count_request(0, status, Outcome::aborted, 1ms);
     }
@@ -62,7 +68,7 @@ TEST_CASE("metrics: no answer is code '-' and what is no status is code 'other'"
 }
 
 TEST_CASE("metrics: an upstream that answers with every status there is loses no count") {
-    Metrics metrics(some_names(), 1, "1");
+    Metrics metrics(some_names(), {}, 1, "1");
     metrics.shard(0).count_request(0, 429, Outcome::limited, 1ms);
     for (int round = 0; round < 2; ++round) {
         for (int status = 100; status < 600; ++status) {
@@ -80,7 +86,7 @@ TEST_CASE("metrics: an upstream that answers with every status there is loses no
 }
 
 TEST_CASE("metrics: a time on a bucket's bound falls into that bucket, buckets add up") {
-    Metrics metrics(some_names(), 2, "1");
+    Metrics metrics(some_names(), {}, 2, "1");
     metrics.shard(0).count_request(0, 200, Outcome::forwarded, 1ms);
     metrics.shard(1).count_request(0, 200, Outcome::forwarded, 1ms + 1ns);
     metrics.shard(0).count_request(0, 200, Outcome::forwarded, 11s);
@@ -100,16 +106,32 @@ TEST_CASE("metrics: a time on a bucket's bound falls into that bucket, buckets a
           doctest::Approx(11.002000001));
 }
 
+TEST_CASE("metrics: faults are counted by name; those without one, and strangers, are not shown") {
+    Metrics metrics(some_names(), {"", "client: slow head", "upstream: slow"}, 2, "1");
+    metrics.shard(0).count_fault(0);
+    metrics.shard(0).count_fault(1);
+    metrics.shard(1).count_fault(1);
+    metrics.shard(1).count_fault(3);
+    const std::string text = metrics.serialize({});
+    const auto faults = [&](const std::string& name) {
+        return sample(text, "tidegate_request_faults_total{fault=\"" + name + "\"}");
+    };
+    CHECK(faults("client: slow head") == "2");
+    CHECK(faults("upstream: slow") == "0");
+    CHECK(faults("") == "absent");
+}
+
 TEST_CASE("metrics: decisions are counted by policy, limit and answer; strangers are ignored") {
-    Metrics metrics(some_names(), 1, "1");
+    Metrics metrics(some_names(), {}, 1, "1");
+    const MetricSlots slots = *metrics.admit(some_names());
     MetricsShard& shard = metrics.shard(0);
-    shard.count_decision(0, 1, false);
-    shard.count_decision(0, 1, false);
-    shard.count_decision(1, 0, true);
-    shard.count_decision(0, 2, true);  // would be the first limit of the next policy
-    shard.count_decision(1, 1, true);
-    shard.count_decision(2, 0, true);
-    shard.count_decision(kNoRoute, 0, true);
+    shard.count_decision(slots.decision(0, 1), false);
+    shard.count_decision(slots.decision(0, 1), false);
+    shard.count_decision(slots.decision(1, 0), true);
+    shard.count_decision(slots.decision(0, 2), true);  // not the first limit of the next policy
+    shard.count_decision(slots.decision(1, 1), true);
+    shard.count_decision(slots.decision(2, 0), true);
+    shard.count_decision(slots.decision(kNoSlot, 0), true);
     const std::string text = metrics.serialize({});
     const auto decisions = [&](const std::string& labels) {
         return sample(text, "tidegate_decisions_total{" + labels + "}");
@@ -121,7 +143,7 @@ TEST_CASE("metrics: decisions are counted by policy, limit and answer; strangers
 }
 
 TEST_CASE("metrics: the store is up when no worker sees it down") {
-    Metrics metrics(some_names(), 3, "1");
+    Metrics metrics(some_names(), {}, 3, "1");
     CHECK(metrics.store_is_up());
     metrics.shard(1).set_store_state(StoreState::down);
     CHECK_FALSE(metrics.store_is_up());
@@ -133,7 +155,7 @@ TEST_CASE("metrics: the store is up when no worker sees it down") {
 }
 
 TEST_CASE("metrics: store failures and decision times go by their names") {
-    Metrics metrics(some_names(), 1, "1");
+    Metrics metrics(some_names(), {}, 1, "1");
     metrics.shard(0).count_store_failure(StoreFailure::timeout);
     metrics.shard(0).count_store_failure(StoreFailure::full);
     metrics.shard(0).count_decision_time(StoreKind::redis, 300us);
@@ -146,13 +168,49 @@ TEST_CASE("metrics: store failures and decision times go by their names") {
     CHECK(sample(text, R"(tidegate_decision_seconds_count{store="memory"})") == "0");
 }
 
+TEST_CASE("metrics: lists that name the same policy and limit are one series") {
+    const MetricNames names{
+        .routes = {}, .policies = {{"p", {"1s", "1min"}}, {"p", {"1min", "1h"}}}, .upstreams = {}};
+    Metrics metrics(names, {}, 2, "1");
+    const MetricSlots slots = *metrics.admit(names);
+    metrics.shard(0).count_decision(slots.decision(0, 1), false);
+    metrics.shard(1).count_decision(slots.decision(1, 0), false);
+    metrics.shard(1).count_decision(slots.decision(1, 1), true);
+    metrics.shard(1).count_decision(slots.decision(1, 2), true);
+    const std::string text = metrics.serialize({});
+    const std::string line =
+        R"(tidegate_decisions_total{policy="p",limit="1min",outcome="admitted"})";
+    CHECK(sample(text, line) == "2");
+    CHECK(text.find(line) == text.rfind(line));
+    CHECK(sample(text, R"(tidegate_decisions_total{policy="p",limit="1h",outcome="denied"})") ==
+          "1");
+}
+
+TEST_CASE("metrics: what a policy in shadow answers is told apart, costs not taken are counted") {
+    const MetricNames names{.routes = {}, .policies = {{"p", {"1s"}, true}}, .upstreams = {}};
+    Metrics metrics(names, {}, 1, "1");
+    metrics.shard(0).count_decision(metrics.admit(names)->decision(0, 0), true);
+    metrics.shard(0).count_cost_ignored(CostFault::untrusted);
+    const std::string text = metrics.serialize({});
+    CHECK(sample(text,
+                 R"(tidegate_decisions_total{policy="p",limit="1s",outcome="shadow_denied"})") ==
+          "1");
+    CHECK(sample(text, R"(tidegate_decisions_total{policy="p",limit="1s",outcome="denied"})") ==
+          "absent");
+    CHECK(sample(text, R"(tidegate_cost_ignored_total{reason="untrusted"})") == "1");
+    CHECK(sample(text, R"(tidegate_cost_ignored_total{reason="out_of_range"})") == "0");
+}
+
 TEST_CASE("metrics: connections, bytes and upstreams") {
-    Metrics metrics(some_names(), 2, "1");
+    Metrics metrics(some_names(), {}, 2, "1");
     metrics.shard(0).client_connected();
     metrics.shard(0).client_connected();
     metrics.shard(1).client_connected();
     metrics.shard(0).client_disconnected();
-    metrics.shard(1).client_refused();
+    metrics.shard(1).client_refused(ConnectionRefusal::max);
+    metrics.shard(0).client_refused(ConnectionRefusal::per_ip);
+    metrics.shard(1).client_refused(ConnectionRefusal::per_ip);
+    metrics.shard(0).client_idled_out();
     metrics.shard(1).upstream_connected();
     metrics.shard(1).upstream_disconnected();
     metrics.shard(0).count_bytes(10, 5'000'000'000);
@@ -164,7 +222,9 @@ TEST_CASE("metrics: connections, bytes and upstreams") {
     const std::string text = metrics.serialize({});
     CHECK(sample(text, "tidegate_client_connections") == "2");
     CHECK(sample(text, "tidegate_client_connections_total") == "3");
-    CHECK(sample(text, "tidegate_client_connections_refused_total") == "1");
+    CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="max"})") == "1");
+    CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="per_ip"})") == "2");
+    CHECK(sample(text, "tidegate_client_connections_idle_closed_total") == "1");
     CHECK(sample(text, "tidegate_upstream_connections") == "0");
     CHECK(sample(text, "tidegate_upstream_connections_total") == "1");
     CHECK(sample(text, "tidegate_client_received_bytes_total") == "11");
@@ -174,7 +234,7 @@ TEST_CASE("metrics: connections, bytes and upstreams") {
 }
 
 TEST_CASE("metrics: gauges and the build show what they were given") {
-    const Metrics metrics(some_names(), 1, "1.2.3");
+    const Metrics metrics(some_names(), {}, 1, "1.2.3");
     const std::string text = metrics.serialize({.memory_store_keys = 7,
                                                 .memory_store_evictions = 8,
                                                 .access_log_dropped = 9,
@@ -188,20 +248,20 @@ TEST_CASE("metrics: gauges and the build show what they were given") {
 }
 
 TEST_CASE("metrics: names from the configuration cannot break out of their label") {
-    const Metrics metrics({.routes = {"a\"} 1\nb\\"}, .policies = {}, .upstreams = {}}, 1, "1");
+    const Metrics metrics(routes({"a\"} 1\nb\\"}), {}, 1, "1");
     const std::string text = metrics.serialize({});
     CHECK(sample(text, R"(tidegate_request_seconds_count{route="a\"} 1\nb\\"})") == "0");
 }
 
 TEST_CASE("metrics: a configuration without policies and upstreams is served all the same") {
-    const Metrics metrics({}, 1, "1");
+    const Metrics metrics({}, {}, 1, "1");
     const std::string text = metrics.serialize({});
     CHECK(text.find("tidegate_decisions_total") == std::string::npos);
     CHECK(sample(text, R"(tidegate_request_seconds_count{route="-"})") == "0");
 }
 
 TEST_CASE("metrics: a scrape while others count sees counts that only grow") {
-    Metrics metrics(some_names(), 2, "1");
+    Metrics metrics(some_names(), {}, 2, "1");
     constexpr int kRounds = 20'000;
     std::vector<std::thread> workers;
     for (std::size_t worker = 0; worker < 2; ++worker) {
@@ -220,6 +280,96 @@ TEST_CASE("metrics: a scrape while others count sees counts that only grow") {
     }
     for (auto& worker : workers) worker.join();
     CHECK(last == 2 * kRounds);
+}
+
+TEST_CASE("metrics: another configuration's names are added, and those that were there count on") {
+    Metrics metrics(some_names(), {}, 2, "1");
+    const MetricSlots before = *metrics.admit(some_names());
+    metrics.shard(0).count_request(before.route(0), 200, Outcome::forwarded, 1ms);
+    metrics.shard(0).count_decision(before.decision(1, 0), true);
+    metrics.shard(0).count_upstream_failure(before.upstream(0));
+
+    MetricNames other{.routes = {"files", "search"},
+                      .policies = {{"strict", {"hour", "minute"}}},
+                      .upstreams = {"web", "api"}};
+    const MetricSlots after = *metrics.admit(other);
+    metrics.shard(1).count_request(after.route(1), 200, Outcome::forwarded, 1ms);
+    metrics.shard(1).count_request(after.route(0), 200, Outcome::forwarded, 1ms);
+    metrics.shard(1).count_decision(after.decision(0, 1), true);
+    metrics.shard(1).count_upstream_failure(after.upstream(1));
+    // A request that began before ends after.
+    metrics.shard(0).count_request(before.route(1), 200, Outcome::forwarded, 1ms);
+
+    const std::string text = metrics.serialize({});
+    CHECK(requests(text, R"(route="search",code="200",outcome="forwarded")") == "2");
+    CHECK(requests(text, R"(route="files",code="200",outcome="forwarded")") == "1");
+    CHECK(requests(text, R"(route="login",code="200",outcome="forwarded")") == "1");
+    CHECK(sample(text,
+                 R"(tidegate_decisions_total{policy="strict",limit="minute",outcome="denied"})") ==
+          "2");
+    CHECK(sample(text,
+                 R"(tidegate_decisions_total{policy="strict",limit="hour",outcome="denied"})") ==
+          "0");
+    CHECK(sample(text, R"(tidegate_upstream_failures_total{upstream="api"})") == "2");
+    CHECK(sample(text, R"(tidegate_upstream_failures_total{upstream="web"})") == "0");
+}
+
+TEST_CASE("metrics: a policy that leaves the shadow begins a series and keeps the old one") {
+    const MetricNames shadow{.routes = {}, .policies = {{"p", {"1s"}, true}}, .upstreams = {}};
+    const MetricNames enforced{.routes = {}, .policies = {{"p", {"1s"}, false}}, .upstreams = {}};
+    Metrics metrics(shadow, {}, 1, "1");
+    metrics.shard(0).count_decision(metrics.admit(shadow)->decision(0, 0), true);
+    metrics.shard(0).count_decision(metrics.admit(enforced)->decision(0, 0), true);
+    const std::string text = metrics.serialize({});
+    const std::string limit = R"(tidegate_decisions_total{policy="p",limit="1s",outcome=)";
+    CHECK(sample(text, limit + R"("shadow_denied"})") == "1");
+    CHECK(sample(text, limit + R"("denied"})") == "1");
+}
+
+TEST_CASE("metrics: names that would be too many are refused, and none of them is added") {
+    Metrics metrics(some_names(), {}, 1, "1");
+    MetricNames many;
+    for (std::size_t i = 0; i < Metrics::kNamesMax - 6; ++i) {
+        many.routes.push_back("r" + std::to_string(i));
+    }
+    REQUIRE(metrics.admit(many).has_value());  // with the six of before: all there may be
+    CHECK(metrics.admit(some_names()).has_value());
+    const auto refused = metrics.admit(routes({"search", "one more"}));
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().find("10001 names") != std::string::npos);
+    CHECK(metrics.serialize({}).find("one more") == std::string::npos);
+    metrics.shard(0).count_request(metrics.admit(many)->route(9'000), 200, Outcome::forwarded, 1ms);
+    CHECK(requests(metrics.serialize({}), R"(route="r9000",code="200",outcome="forwarded")") ==
+          "1");
+}
+
+TEST_CASE("metrics: the first configuration may have more names than others could add") {
+    MetricNames many;
+    for (std::size_t i = 0; i <= Metrics::kNamesMax; ++i) {
+        many.routes.push_back("r" + std::to_string(i));
+    }
+    Metrics metrics(many, {}, 1, "1");
+    CHECK(metrics.admit(many)->route(Metrics::kNamesMax) == Metrics::kNamesMax);
+    CHECK_FALSE(metrics.admit(routes({"other"})).has_value());
+}
+
+TEST_CASE("metrics: names are added and scraped while a thread counts") {
+    Metrics metrics(some_names(), {}, 1, "1");
+    const MetricSlots first = *metrics.admit(some_names());
+    std::thread counting([&] {
+        for (int i = 0; i < 20'000; ++i) {
+            metrics.shard(0).count_request(first.route(1), 200, Outcome::forwarded, 1ms);
+            metrics.shard(0).count_decision(first.decision(0, 0), false);
+        }
+    });
+    for (int i = 0; i < 50; ++i) {
+        const std::string name = "r" + std::to_string(i);
+        CHECK(metrics.admit(routes({name})).has_value());
+        CHECK(requests(metrics.serialize({}), R"(route="none")") == "absent");
+    }
+    counting.join();
+    CHECK(requests(metrics.serialize({}), R"(route="login",code="200",outcome="forwarded")") ==
+          "20000");
 }
 
 }  // namespace

@@ -1,0 +1,111 @@
+-- Gives units back to the states they were taken from. What has gone meanwhile stays gone: nothing
+-- is ever counted below zero, and a state that was made anew is left alone.
+--
+-- KEYS     the states, then the sorted sets of their limits of kind s
+-- ARGV[1]  states I1, then for each state: generation d, limits I1, then for each limit: id I4, its
+--          kind (a letter, as in `charge`), and four numbers d
+--            w, l  width, span, units, when they were taken
+--            g, k  quota, the time that the cost takes, its parts, when it was taken; of k the place is
+--                  given back only while it is the last in the line
+--            s     moment, units, -, -
+-- ARGV[2]  the time in microseconds; without it the server's own
+
+local now = ARGV[2] and tonumber(ARGV[2]) or server_time()
+
+-- Which sub-bucket the units taken at `at` are in: a mark, count + 1 for the newest, nothing if they do
+-- not count any more.
+local function place_of(record, count, width, span, at)
+    if record.ends <= now then return nil end
+    if width == 0 then return at >= record.ends - span and at < record.ends and count + 1 or nil end
+    local ends = at - at % width + span
+    if ends <= math.max(now, record.ends - span) then return nil end
+    if ends == record.ends then return count + 1 end
+    local first = first_mark(record, count, function(_, label)
+        return end_of(record, label, width, span) >= ends
+    end)
+    if first > count then return nil end
+    local _, label = struct.unpack(mark_format(record), record.marks, 1 + record.size * (first - 1))
+    return end_of(record, label, width, span) == ends and first or nil
+end
+
+local function refund_window(record, width, span, units, at)
+    local size, format = record.size, mark_format(record)
+    local count = #record.marks / size
+    local place = record.units > 0 and place_of(record, count, width, span, at)
+    if not place then return false end
+    local marks, before, given, oldest = '', record.base, 0, record.ends
+    for mark = 1, count do
+        local total, label = struct.unpack(format, record.marks, 1 + size * (mark - 1))
+        local held = (total - before) % 4294967296
+        if mark == place then given = math.min(units, held) end
+        before = total
+        -- Every later mark has the total without them, and an empty sub-bucket none at all.
+        if mark ~= place or given < held then
+            if marks == '' then oldest = end_of(record, label, width, span) end
+            marks = marks .. struct.pack(format, (total - given) % 4294967296, label)
+        end
+    end
+    if place > count then
+        given = math.min(units, (record.base + record.units - before) % 4294967296)
+    end
+    record.marks, record.units = marks, record.units - given
+    record.oldest = record.units > 0 and oldest or 0
+    return given > 0
+end
+
+-- Not to before it came, though the quota may have changed meanwhile.
+local function refund_bucket(record, quota, time, parts, at)
+    settle_bucket(record, quota)
+    record.ends, record.units = record.ends - time, record.units - parts
+    if record.units < 0 then record.ends, record.units = record.ends - 1, record.units + quota end
+    if record.ends < at then record.ends, record.units = at, 0 end
+    record.untouched = nil
+    return true
+end
+
+local function refund_moment(key, moment, units)
+    local there = redis.call('ZRANGEBYSCORE', key, decimal(moment), decimal(moment))[1]
+    if not there then return end
+    local left = tonumber(string.match(there, ':(%d+)$')) - units
+    redis.call('ZREM', key, there)
+    if left > 0 then redis.call('ZADD', key, decimal(moment), decimal(moment) .. ':' .. decimal(left)) end
+end
+
+local function refund(record, kind, a, b, c, at)
+    if kind == 'w' or kind == 'l' then
+        return refund_window(record, a, b, c, at)
+    elseif record.ends < now or record.ends == now and record.units == 0 then
+        return false
+    elseif kind == 'g' then
+        -- What has not leaked since, as if nothing else had been in the bucket: without it the bucket
+        -- might have been empty and have been filled again.
+        local left = b - math.max(0, now - at)
+        return left >= 0 and left + c > 0 and refund_bucket(record, a, left, c, at)
+    elseif record.oldest ~= at then
+        return false
+    end
+    record.oldest = -at
+    return refund_bucket(record, a, b, c, at)
+end
+
+local states, at = struct.unpack('<I1', ARGV[1])
+local set = states
+for i, value in ipairs(redis.call('MGET', unpack(KEYS, 1, states))) do
+    local generation, limits
+    generation, limits, at = struct.unpack('<dI1', ARGV[1], at)
+    local state, changed = value and opened(value), false
+    for _ = 1, limits do
+        local id, kind, a, b, c, taken_at
+        id, kind, a, b, c, taken_at, at = struct.unpack('<I4c1dddd', ARGV[1], at)
+        local ours = state and state.generation == generation and state or {}
+        if kind == 's' then
+            set = set + 1
+            if ours == state then refund_moment(KEYS[set], a, b) end
+        end
+        for _, record in ipairs(kind ~= 's' and ours or {}) do
+            if record.id == id then changed = refund(record, kind, a, b, c, taken_at) or changed end
+        end
+    end
+    if changed then store(KEYS[i], state, now) end
+end
+return 0

@@ -1,0 +1,18 @@
+-- Renews slots of concurrency that are still held. One that is not is left alone: its time had run out,
+-- and it may be another's.
+--
+-- KEYS     sorted sets
+-- ARGV[1]  for each a slot, 16 bytes
+-- ARGV[2]  how long a slot is held, in microseconds
+-- ARGV[3]  the time in microseconds; without it the server's own
+local lease = tonumber(ARGV[2])
+local now = ARGV[3] and tonumber(ARGV[3]) or server_time()
+for i, key in ipairs(KEYS) do
+    local slot = string.sub(ARGV[1], 16 * i - 15, 16 * i)
+    local till = redis.call('ZSCORE', key, slot)
+    if till and tonumber(till) > now then
+        redis.call('ZADD', key, decimal(now + lease), slot)
+        redis.call('PEXPIRE', key, decimal(lease / 1000 + 1000))
+    end
+end
+return 0

@@ -1,0 +1,112 @@
+-- Windows and logs; see the state. `width` is that of a sub-bucket, 0 where the first request opens
+-- it; `span` is how long a sub-bucket counts from its beginning.
+
+local function mark_format(record)
+    if record.size == 12 then return '<I4d', 9007199254740992 end
+    return '<I4I2', 65536
+end
+
+local function beginning(now, width)
+    return width > 0 and now - now % width or now
+end
+
+-- The first of `count` marks for which `reached(total, label)` holds, or count + 1. They are in the
+-- order of time.
+local function first_mark(record, count, reached)
+    local unbytes, format = struct.unpack, mark_format(record)
+    local low, high = 1, count + 1
+    while low < high do
+        local middle = (low + high - (low + high) % 2) / 2
+        local total, label = unbytes(format, record.marks, 1 + record.size * (middle - 1))
+        if reached(total, label) then high = middle else low = middle + 1 end
+    end
+    return low
+end
+
+-- When the sub-bucket of that label stops counting.
+local function end_of(record, label, width, span)
+    local _, wrap = mark_format(record)
+    return record.ends - ((record.ends - span) / width - label) % wrap * width
+end
+
+-- Forgets what has stopped counting.
+local function settle(record, now, width, span)
+    if record.units == 0 or now < record.oldest then return end
+    keep_untouched(record)
+    local total = (record.base + record.units) % 4294967296
+    if record.ends <= now then
+        record.base, record.units, record.ends, record.oldest, record.marks = total, 0, 0, 0, ''
+        return
+    end
+    local size, count = record.size, #record.marks / record.size
+    local first = first_mark(record, count, function(_, label)
+        return end_of(record, label, width, span) > now
+    end)
+    local format = mark_format(record)
+    -- The first mark counts yet only if `oldest` is not what the marks say.
+    if first > 1 then record.base = struct.unpack(format, record.marks, 1 + size * (first - 2)) end
+    record.units = (total - record.base) % 4294967296
+    record.oldest = record.units > 0 and record.ends or 0
+    if first <= count then
+        local _, label = struct.unpack(format, record.marks, 1 + size * (first - 1))
+        record.oldest = end_of(record, label, width, span)
+    end
+    record.marks = string.sub(record.marks, 1 + size * (first - 1))
+end
+
+-- Takes units at `now` from a settled record. They saturate: with `count: all` nothing else bounds
+-- them.
+local function take(record, now, width, span, cost)
+    local began = beginning(now, width)
+    record.untouched = nil
+    if record.units == 0 then
+        -- Time never runs backwards, not even where all was given back.
+        record.ends = math.max(began + span, record.ends)
+        record.oldest = record.ends
+    elseif width > 0 and began + span > record.ends then
+        -- The newest sub-bucket has ended: it leaves a mark, unless its units were given back.
+        local format, wrap = mark_format(record)
+        local total = (record.base + record.units) % 4294967296
+        local last = #record.marks - record.size + 1
+        if last < 1 or struct.unpack('<I4', record.marks, last) ~= total then
+            record.marks = record.marks ..
+                struct.pack(format, total, (record.ends - span) / width % wrap)
+        end
+        record.ends = began + span
+        if record.size == 12 and #record.marks > 1000 * 12 then
+            -- More than the largest quota of a log, so the oldest makes no difference any more.
+            local gone, _, _, label = struct.unpack('<I4dI4d', record.marks)
+            record.units = record.units - (gone - record.base) % 4294967296
+            record.base, record.oldest = gone, label + span
+            record.marks = string.sub(record.marks, 13)
+        end
+    end
+    record.units = math.min(record.units + cost, 4294967295)
+end
+
+-- When `needed` of the units that count will have stopped counting.
+local function frees_at(record, needed, width, span)
+    local count = #record.marks / record.size
+    local first = first_mark(record, count, function(total)
+        return (total - record.base) % 4294967296 >= needed
+    end)
+    if first > count then return record.ends end
+    local _, label = struct.unpack(mark_format(record), record.marks, 1 + record.size * (first - 1))
+    return end_of(record, label, width, span)
+end
+
+-- The server's clock was put back by more than a window: the labels follow, or the identifier would
+-- wait until the old time comes again. True if so.
+local function follow_clock(record, now, width, span)
+    if record.units == 0 or record.ends - span - now <= span then return false end
+    local back = record.ends - span - beginning(now, width)
+    local format, wrap = mark_format(record)
+    local moved = {}
+    for mark = 1, #record.marks / record.size do
+        local total, label = struct.unpack(format, record.marks, 1 + record.size * (mark - 1))
+        moved[mark] = struct.pack(format, total, (label - back / width) % wrap)
+    end
+    record.marks = table.concat(moved)
+    record.ends, record.oldest = record.ends - back, record.oldest - back
+    return true
+end

@@ -1,0 +1,26 @@
+// A configuration and what of it is made once for all workers. Each makes its generation of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "config/config.hpp"
+#include "proxy/upstream_pool.hpp"
+#include "telemetry/access_log.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::app {
+
+// Immutable; any thread.
+struct Blueprint {
+    std::uint64_t number = 1;  // 1 at the start, and one more each time one is put in force
+    std::shared_ptr<const config::Config> config;
+    telemetry::MetricSlots slots;
+    std::shared_ptr<telemetry::AccessLog> access_log;  // null: off
+    proxy::KnownAddresses addresses;                   // of names that are new
+};
+
+// What the labels of metrics are under `config`.
+telemetry::MetricNames metric_names(const config::Config& config);
+
+}  // namespace tidegate::app

@@ -1,0 +1,261 @@
+#include "app/reloader.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "app/log_level.hpp"
+#include "app/restart.hpp"
+#include "base/name_lookup.hpp"
+#include "telemetry/log.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+using admin::ReloadReport;
+using telemetry::Level;
+using telemetry::log;
+
+// New upstreams get so long to be resolved before requests may meet them.
+constexpr std::chrono::milliseconds kLookupPatience{3'000};
+// Workers adopt a configuration within a turn of their loops. One that has not by then is told of.
+constexpr std::chrono::milliseconds kWorkerPatience{5'000};
+constexpr std::chrono::milliseconds kPoll{2};
+constexpr std::chrono::milliseconds kSweepEvery{500};
+
+// Named by `host:port`.
+struct Lookup {
+    std::string name;
+    NameLookup result;
+};
+
+std::vector<std::unique_ptr<Lookup>> begin_lookups(const config::Config& running,
+                                                   const config::Config& next) {
+    std::vector<std::unique_ptr<Lookup>> lookups;
+    for (const config::Upstream& upstream : next.upstreams) {
+        const auto& old = running.upstreams;
+        if (std::find(old.begin(), old.end(), upstream) != old.end()) continue;
+        for (const config::UpstreamServer& server : upstream.servers) {
+            const config::Address& address = server.address;
+            error_code not_an_ip;
+            if (!address.is_unix()) asio::ip::make_address(address.host, not_an_ip);
+            if (!not_an_ip) continue;
+            lookups.push_back(std::make_unique<Lookup>(
+                Lookup{address.to_string(), NameLookup(address.host, address.port)}));
+        }
+    }
+    return lookups;
+}
+
+}  // namespace
+
+Reloader::Reloader(Executor executor, Process& process, Workers& workers,
+                   std::shared_ptr<const config::Config> config, std::string file)
+    : executor_(executor),
+      process_(process),
+      workers_(workers),
+      file_(std::move(file)),
+      access_logs_(process.workers),
+      read_at_(std::chrono::system_clock::now()),
+      turn_changed_(executor, Timer::time_point::max()) {
+    auto first = std::make_shared<Blueprint>();
+    first->access_log = access_logs_.open(config->log);
+    access_logs_.use(first->access_log, config->log);
+    first->slots = *process.metrics.admit(metric_names(*config));  // they are its first names
+    first->config = std::move(config);
+    current_ = std::move(first);
+}
+
+Task<ReloadReport> Reloader::reload() {
+    while (busy_) co_await turn_changed_.async_wait(as_values);
+    busy_ = true;
+    ReloadReport report;
+    try {
+        report = co_await reload_now();
+    } catch (const std::exception& error) {
+        report.errors.push_back({file_, 0, 0, error.what()});
+    }
+    report.generation = current_->number;
+    tell(report);
+    access_logs_.sweep();  // one may have been opened for nothing
+    busy_ = false;
+    turn_changed_.cancel();
+    co_return report;
+}
+
+void Reloader::reload_on_signal() {
+    if (std::exchange(signal_waits_, true)) return;
+    asio::co_spawn(executor_, reload(), asio::detached);
+}
+
+void Reloader::stop() {
+    stopped_ = true;
+}
+
+Task<ReloadReport> Reloader::reload_now() {
+    signal_waits_ = false;
+    ReloadReport report;
+    config::Loaded loaded = read();
+    report.errors = std::move(loaded.errors);
+    report.warnings = std::move(loaded.warnings);
+    if (!loaded.config) co_return report;
+    const auto read_at = std::chrono::system_clock::now();
+    report.errors = faults_of(*loaded.config);
+    if (!report.errors.empty()) co_return report;
+    const auto next = co_await prepare(std::move(loaded.config), report.errors);
+    if (!report.errors.empty()) co_return report;
+    co_await put_in_force(next);
+    read_at_ = read_at;
+    report.ok = true;
+    co_return report;
+}
+
+config::Loaded Reloader::read() const {
+    const auto refused = [](std::string message) {
+        config::Loaded nothing;
+        nothing.errors.push_back({"tidegate", 0, 0, std::move(message)});
+        return nothing;
+    };
+    if (stopped_) return refused("stopping: the configuration is not read again");
+    if (file_.empty()) return refused("the built-in quickstart runs: there is no file to read");
+    return config::load_file(file_);
+}
+
+Reloader::Faults Reloader::faults_of(const config::Config& next) const {
+    Faults faults;
+    for (std::string& part : needs_restart(config(), next, process_.workers, worker_count(next))) {
+        faults.push_back({file_, 0, 0, std::move(part)});
+    }
+    if (lacks_replicas(process_, next)) {
+        faults.push_back({file_, 0, 0,
+                          "`on_store_failure: local` needs to know how many proxies share Redis, "
+                          "and it has not been reached yet: write `replicas`"});
+    }
+    return faults;
+}
+
+// Everything that can fail. What it leaves behind when something does, nobody can see.
+Task<std::shared_ptr<const Blueprint>> Reloader::prepare(std::shared_ptr<const config::Config> next,
+                                                         Faults& faults) {
+    auto blueprint = std::make_shared<Blueprint>();
+    try {
+        blueprint->access_log = access_logs_.open(next->log);
+    } catch (const std::system_error& error) {
+        faults.push_back({file_, 0, 0, error.what()});
+        co_return nullptr;
+    }
+    blueprint->addresses = co_await look_up_new_names(*next);
+    if (stopped_) {
+        faults.push_back({"tidegate", 0, 0, "stopping: the configuration is not read again"});
+        co_return nullptr;
+    }
+    auto slots = process_.metrics.admit(metric_names(*next));
+    if (!slots) {
+        faults.push_back({file_, 0, 0, slots.error()});
+        co_return nullptr;
+    }
+    blueprint->slots = std::move(*slots);
+    blueprint->config = std::move(next);
+    blueprint->number = current_->number + 1;
+    co_return blueprint;
+}
+
+// A request that meets an upstream whose name is not known yet fails, and reloads lose none. A name
+// that cannot be resolved is no fault of the file, and its pool goes on trying.
+Task<proxy::KnownAddresses> Reloader::look_up_new_names(const config::Config& next) {
+    const auto lookups = begin_lookups(config(), next);
+    const auto until = std::chrono::steady_clock::now() + kLookupPatience;
+    Timer pause(executor_);
+    const auto all_done = [&] {
+        return std::all_of(lookups.begin(), lookups.end(),
+                           [](const auto& lookup) { return lookup->result.done(); });
+    };
+    while (!all_done() && !stopped_ && std::chrono::steady_clock::now() < until) {
+        pause.expires_after(kPoll);
+        co_await pause.async_wait(as_values);
+    }
+    proxy::KnownAddresses known;
+    for (const auto& lookup : lookups) {
+        if (lookup->result.done() && !lookup->result.endpoints().empty()) {
+            known.emplace(lookup->name, lookup->result.endpoints());
+        } else {
+            log(Level::warn, "reload: {} could not be resolved yet", lookup->name);
+        }
+    }
+    co_return known;
+}
+
+Task<> Reloader::put_in_force(std::shared_ptr<const Blueprint> next) {
+    const config::Config& config = *next->config;
+    set_log_level(config.log.level);
+    access_logs_.use(next->access_log, config.log);
+    const store::MemoryStore::Options bounds = memory_options(config);
+    process_.memory_store.set_bounds(bounds.max_keys, bounds.on_full);
+    former_.push_back(current_->config);
+    current_ = next;
+
+    const auto left = std::make_shared<std::atomic<std::size_t>>(workers_.size());
+    for (const auto& worker : workers_) worker->reload(next, [left] { --*left; });
+    const auto until = std::chrono::steady_clock::now() + kWorkerPatience;
+    Timer pause(executor_);
+    while (*left > 0 && !stopped_) {
+        if (std::chrono::steady_clock::now() > until) {
+            log(Level::warn, "reload: {} threads are still to take generation {}", left->load(),
+                next->number);
+            break;
+        }
+        pause.expires_after(kPoll);
+        co_await pause.async_wait(as_values);
+    }
+    if (!std::exchange(sweeping_, true)) asio::co_spawn(executor_, sweep_logs(), asio::detached);
+}
+
+Task<> Reloader::sweep_logs() {
+    Timer pause(executor_);
+    while (!stopped_ && configs_in_use() > 1) {
+        pause.expires_after(kSweepEvery);
+        co_await pause.async_wait(as_values);
+    }
+    sweeping_ = false;
+    if (!stopped_ && !busy_) access_logs_.sweep();
+}
+
+void Reloader::tell(const ReloadReport& report) {
+    ++(report.ok ? reloads_ok_ : reloads_refused_);
+    for (const auto& warning : report.warnings) log(Level::warn, "reload: {}", warning.to_string());
+    for (const auto& error : report.errors) log(Level::error, "reload: {}", error.to_string());
+    if (report.ok) {
+        log(Level::info, "reload: configuration {} is in force", report.generation);
+    } else {
+        log(Level::error, "reload refused, {} {}: configuration {} stays in force",
+            report.errors.size(), report.errors.size() == 1 ? "fault" : "faults",
+            report.generation);
+    }
+}
+
+std::uint64_t Reloader::configs_in_use() {
+    std::erase_if(former_, [](const auto& config) { return config.expired(); });
+    return former_.size() + 1;
+}
+
+void Reloader::fill_in(telemetry::Metrics::Gauges& gauges) {
+    gauges.access_log_dropped = access_logs_.dropped();
+    gauges.config_generation = current_->number;
+    gauges.configs_in_use = configs_in_use();
+    gauges.reloads_ok = reloads_ok_;
+    gauges.reloads_refused = reloads_refused_;
+    gauges.config_read_at = read_at_;
+}
+
+bool lacks_replicas(const Process& process, const config::Config& config) {
+    return process.redis && !config.replicas && process.replicas == 0 &&
+           std::any_of(config.policies.begin(), config.policies.end(), [](const auto& policy) {
+               return policy->on_store_failure == limit::OnStoreFailure::local;
+           });
+}
+
+}  // namespace tidegate::app

@@ -1,0 +1,84 @@
+// Reads the configuration again and puts it in force, whole or not at all.
+//
+// The main thread's. What takes long here delays signals and the admin listener, no request.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "admin/answer.hpp"
+#include "app/access_logs.hpp"
+#include "app/blueprint.hpp"
+#include "app/process.hpp"
+#include "app/worker.hpp"
+#include "base/asio.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::app {
+
+using Workers = std::vector<std::unique_ptr<Worker>>;
+
+class Reloader {
+  public:
+    // `config` was read from `file` just now; an empty `file`: there is none to read again. Opens
+    // the access log, throws std::system_error if it cannot. All but the values outlive this.
+    Reloader(Executor executor, Process& process, Workers& workers,
+             std::shared_ptr<const config::Config> config, std::string file);
+
+    // Reads, checks and, if there is no fault, puts in force; when this returns, every worker
+    // begins its requests with the new one. One after the other, in the order asked. Faults, and
+    // what came of it, are logged.
+    Task<admin::ReloadReport> reload();
+    // The same for a signal: one that waits its turn already will read what this one would.
+    void reload_on_signal();
+    // From now on reloads are refused: the workers are leaving.
+    void stop();
+
+    const Blueprint& blueprint() const { return *current_; }
+    const config::Config& config() const { return *current_->config; }
+    AccessLogs& access_logs() { return access_logs_; }
+
+    // What scrapes are told of configurations.
+    void fill_in(telemetry::Metrics::Gauges& gauges);
+
+  private:
+    using Faults = std::vector<config::Diagnostic>;
+
+    Task<admin::ReloadReport> reload_now();
+    config::Loaded read() const;
+    Faults faults_of(const config::Config& next) const;
+    Task<proxy::KnownAddresses> look_up_new_names(const config::Config& next);
+    Task<std::shared_ptr<const Blueprint>> prepare(std::shared_ptr<const config::Config> next,
+                                                   Faults& faults);
+    Task<> put_in_force(std::shared_ptr<const Blueprint> next);
+    // Ends former access logs as soon as the requests that write to them have ended.
+    Task<> sweep_logs();
+    void tell(const admin::ReloadReport& report);
+    std::uint64_t configs_in_use();
+
+    Executor executor_;
+    Process& process_;
+    Workers& workers_;
+    std::string file_;
+    AccessLogs access_logs_;
+    std::shared_ptr<const Blueprint> current_;
+    std::vector<std::weak_ptr<const config::Config>> former_;  // that may still be in use
+    std::chrono::system_clock::time_point read_at_;
+    std::uint64_t reloads_ok_ = 0;
+    std::uint64_t reloads_refused_ = 0;
+    Timer turn_changed_;  // never expires: cancelled when it is the next one's turn
+    bool busy_ = false;
+    bool signal_waits_ = false;
+    bool sweeping_ = false;
+    bool stopped_ = false;
+};
+
+// Whether, should Redis be away, this process would have to know how many share it and nobody has
+// told: no `replicas`, no heartbeat yet, and a policy that is decided by `local`.
+bool lacks_replicas(const Process& process, const config::Config& config);
+
+}  // namespace tidegate::app

@@ -1,0 +1,216 @@
+// `key` of a policy: what makes the identifiers that it counts.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/quote.hpp"
+#include "config/field_text.hpp"
+#include "config/sections.hpp"
+#include "http/forwarding_fields.hpp"
+#include "http/framing.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+using limit::Key;
+using limit::KeyPart;
+using limit::OnMissing;
+using Kind = KeyPart::Kind;
+
+constexpr std::size_t kKeysMax = 16;
+constexpr std::size_t kChoicesMax = 8;
+constexpr std::size_t kPartsMax = 8;
+constexpr std::size_t kNameBytesMax = 48;  // what identity::append_secret_identifier() takes
+constexpr std::string_view kParts =
+    "`ip`, `user`, `route`, `constant:NAME`, `header:NAME`, `query:NAME` or `path:NAME`, joined "
+    "by `+`, with `|` before what stands in where one is missing";
+
+std::string_view cut(std::string_view& rest, char separator) {
+    const std::size_t end = std::min(rest.find(separator), rest.size());
+    const std::string_view first = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    return first;
+}
+
+// Names that tell what must be written nowhere, logs and stores included.
+bool is_secret(std::string_view name) {
+    constexpr std::array<std::string_view, 9> kTelling{
+        "auth", "cookie", "key", "passw", "secret", "session", "sig", "token", "credential"};
+    std::string lower(name);
+    std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+    return std::any_of(kTelling.begin(), kTelling.end(),
+                       [&](std::string_view part) { return lower.find(part) != lower.npos; });
+}
+
+// Why the field cannot be counted by: the upstream does not get it as it came. Empty: it can.
+std::string fault_of_field(const std::string& name, const Config& config) {
+    const http::Field field{http::field_name(name), name, {}};
+    if (field.id == http::FieldName::host) {
+        return "Host can be spelled in many ways: give routes a `host`, and count by `route`";
+    }
+    if (http::is_forwarding_field(field) ||
+        http::equal_as_variable(name, config.client_ip.single_field)) {
+        return "the client's address is the key `ip`; identity.client_ip says whose word is taken";
+    }
+    if (identity::is_identity_field(name, config.user)) {
+        return "this field names the user, which is the key `user`";
+    }
+    if (field.id == http::FieldName::x_request_id || http::looks_like_framing(name) ||
+        http::is_hop_by_hop(field, {}, false)) {
+        return "this field does not reach the upstream as it came";
+    }
+    return {};
+}
+
+bool is_query_name(std::string_view name) {
+    return std::all_of(name.begin(), name.end(), [](char c) {
+        return c > ' ' && c <= '~' &&
+               std::string_view("\"#%&'+;<=>[]|").find(c) == std::string::npos;
+    });
+}
+
+bool is_capture_name(std::string_view name) {
+    return is_identifier(name) && name.find('.') == name.npos;
+}
+
+class KeyReader {
+  public:
+    KeyReader(const Value& value, const Config& config) : value_(value), config_(config) {}
+
+    // Nothing after a fault.
+    std::optional<Key> read(std::string_view text) {
+        Key key;
+        for (std::size_t end = 0; end != text.npos;) {
+            end = text.find('|');
+            auto choice = read_choice(cut(text, '|'));
+            if (!choice) return std::nullopt;
+            if (std::find(key.choices.begin(), key.choices.end(), *choice) != key.choices.end()) {
+                return wrong("the same stands twice between `|`");
+            }
+            key.choices.push_back(std::move(*choice));
+        }
+        if (key.choices.size() > kChoicesMax) {
+            return wrong("more than " + std::to_string(kChoicesMax) + " choices");
+        }
+        return key;
+    }
+
+  private:
+    std::optional<std::vector<KeyPart>> read_choice(std::string_view text) {
+        std::vector<KeyPart> parts;
+        for (std::size_t end = 0; end != text.npos;) {
+            end = text.find('+');
+            auto part = read_part(cut(text, '+'));
+            if (!part) return std::nullopt;
+            if (std::find(parts.begin(), parts.end(), *part) != parts.end()) {
+                return wrong("the same stands twice between `+`");
+            }
+            parts.push_back(std::move(*part));
+        }
+        if (parts.size() > kPartsMax) {
+            return wrong("more than " + std::to_string(kPartsMax) + " parts");
+        }
+        return parts;
+    }
+
+    std::optional<KeyPart> read_part(std::string_view text) {
+        const std::string whole(text);
+        if (text == "ip") return KeyPart{Kind::ip, {}};
+        if (text == "user") return KeyPart{Kind::user, {}};
+        if (text == "route") return KeyPart{Kind::route, {}};
+        const bool has_name = text.find(':') != text.npos;
+        const std::string_view kind = cut(text, ':');
+        std::string name(text);
+        if (name.size() > kNameBytesMax) {
+            return wrong("a name has at most " + std::to_string(kNameBytesMax) + " bytes");
+        }
+        if (has_name && kind == "constant" && is_identifier(name)) {
+            return KeyPart{Kind::constant, std::move(name)};
+        }
+        if (has_name && kind == "path" && is_capture_name(name)) {
+            return KeyPart{Kind::capture, std::move(name)};
+        }
+        if (has_name && kind == "query" && !name.empty() && is_query_name(name)) {
+            const bool secret = is_secret(name);
+            return KeyPart{Kind::query, std::move(name), secret};
+        }
+        if (has_name && kind == "header" && is_token(name)) return read_field(std::move(name));
+        return wrong(quote(whole) + " is not " + std::string(kParts));
+    }
+
+    std::optional<KeyPart> read_field(std::string name) {
+        std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+            return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        });
+        if (const std::string fault = fault_of_field(name, config_); !fault.empty()) {
+            return wrong("`header:" + name + "` is no key: " + fault);
+        }
+        const bool secret = is_secret(name);
+        return KeyPart{Kind::header, std::move(name), secret};
+    }
+
+    std::nullopt_t wrong(const std::string& what) const {
+        value_.fault(what);
+        return std::nullopt;
+    }
+
+    const Value& value_;
+    const Config& config_;
+};
+
+bool is_chosen_by_clients(const KeyPart& part) {
+    return part.kind == Kind::header || part.kind == Kind::query || part.kind == Kind::capture;
+}
+
+// Leaving a field out must not be a way around a limit; having no user is no such way.
+OnMissing default_on_missing(const Key& key) {
+    const bool reject = std::any_of(key.choices.begin(), key.choices.end(), [](const auto& choice) {
+        return choice.size() > 1 || std::any_of(choice.begin(), choice.end(), is_chosen_by_clients);
+    });
+    return reject ? OnMissing::reject : OnMissing::skip;
+}
+
+}  // namespace
+
+std::vector<Key> read_key(const Value& value, const std::optional<OnMissing>& on_missing,
+                          const Config& config) {
+    std::vector<Key> keys;
+    const auto items = value.one_or_more("a list of keys: `[ip, user]`");
+    if (value.is_sequence() && items.empty()) value.fault("a policy needs a key: `[ip, user]`");
+    if (items.size() > kKeysMax) {
+        value.fault("more than " + std::to_string(kKeysMax) + " keys");
+        return keys;
+    }
+    for (const Value& item : items) {
+        const auto text = item.text("a key such as `ip` or `header:x-tenant+route`");
+        if (!text) continue;
+        auto key = KeyReader(item, config).read(*text);
+        if (!key) continue;
+        const auto same = [&](const Key& other) { return other.choices == key->choices; };
+        if (std::any_of(keys.begin(), keys.end(), same)) {
+            item.fault(quote(*text) + " is there already");
+            continue;
+        }
+        key->on_missing = on_missing.value_or(default_on_missing(*key));
+        keys.push_back(std::move(*key));
+    }
+    return keys;
+}
+
+bool counts_only_what_clients_choose(const limit::Policy& policy) {
+    const auto is_free = [](const std::vector<KeyPart>& choice) {
+        const auto named = [](const KeyPart& part) {
+            return part.kind == Kind::ip || part.kind == Kind::user;
+        };
+        return std::any_of(choice.begin(), choice.end(), is_chosen_by_clients) &&
+               std::none_of(choice.begin(), choice.end(), named);
+    };
+    return std::all_of(policy.key.begin(), policy.key.end(), [&](const Key& key) {
+        return std::any_of(key.choices.begin(), key.choices.end(), is_free);
+    });
+}
+
+}  // namespace tidegate::config

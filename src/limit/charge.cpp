@@ -1,0 +1,18 @@
+#include "limit/charge.hpp"
+
+namespace tidegate::limit {
+
+bool Refund::concerns(const Limit& limit) const {
+    switch (of) {
+        case Of::status:
+            return limit.count == Count::by_status && !limit.keeps(status);
+        case Of::place:
+            return limit.algorithm == Algorithm::leaky_bucket;
+        case Of::all:
+            break;
+    }
+    // What hammering took stays taken; a schedule's moments and slots have ways of their own.
+    return limit.count != Count::all;
+}
+
+}  // namespace tidegate::limit

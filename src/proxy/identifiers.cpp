@@ -1,0 +1,191 @@
+#include "proxy/identifiers.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "http/stated.hpp"
+#include "identity/identifier.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using http::Stated;
+using Kind = limit::KeyPart::Kind;
+
+std::string_view kind_name(Kind kind) {
+    switch (kind) {
+        case Kind::ip:
+            return "ip";
+        case Kind::user:
+            return "user";
+        case Kind::route:
+            return "route";
+        case Kind::constant:
+            return "constant";
+        case Kind::header:
+            return "header";
+        case Kind::query:
+            return "query";
+        case Kind::capture:
+            return "path";
+    }
+    return {};
+}
+
+// A key as it is written in the configuration.
+std::string written(const limit::Key& key) {
+    std::string out;
+    for (const auto& choice : key.choices) {
+        if (!out.empty()) out += '|';
+        bool first = true;
+        for (const limit::KeyPart& part : choice) {
+            if (!first) out += '+';
+            first = false;
+            out += kind_name(part.kind);
+            if (!part.name.empty()) out.append(":").append(part.name);
+        }
+    }
+    return out;
+}
+
+}  // namespace
+
+IdentifierMaker::Made IdentifierMaker::make(const limit::Key& key) {
+    for (const Choice& choice : key.choices) {
+        const Made made = make_choice(choice);
+        if (made != Made::missing) return made;
+    }
+    return Made::missing;
+}
+
+void IdentifierMaker::make_shared(const limit::Key& key) {
+    keep(
+        write([&](std::string& out) { identity::append_identifier("shared", written(key), out); }));
+}
+
+IdentifierMaker::Made IdentifierMaker::make_choice(const Choice& choice) {
+    return choice.size() == 1 ? make_part(choice.front()) : make_joined(choice);
+}
+
+IdentifierMaker::Made IdentifierMaker::make_part(const Part& part) {
+    switch (part.kind) {
+        case Kind::ip:
+            return write_addresses() ? Made::some : Made::missing;
+        case Kind::user:
+            return write_user() ? Made::some : Made::missing;
+        case Kind::route:
+        case Kind::constant:
+            keep(write([&](std::string& out) {
+                identity::append_identifier(
+                    kind_name(part.kind),
+                    part.kind == Kind::route ? exchange_.route->name : part.name, out);
+            }));
+            return Made::some;
+        case Kind::header:
+        case Kind::query:
+            return make_stated(part);
+        case Kind::capture:
+            return make_capture(part);
+    }
+    return Made::missing;
+}
+
+IdentifierMaker::Made IdentifierMaker::make_stated(const Part& part) {
+    const http::RequestHead& request = exchange_.request;
+    Stated stated =
+        part.kind == Kind::header
+            ? http::stated_in_fields(request.fields, part.name, exchange_.framing.names_fields)
+            : http::stated_in_query(request.query, part.name);
+    if (stated.how == Stated::How::absent) return Made::missing;
+    if (stated.how == Stated::How::unclear) return Made::unclear;
+    // Not every server takes `+` for a space: counted as one, they cannot be two.
+    if (part.kind == Kind::query) std::replace(stated.value.begin(), stated.value.end(), '+', ' ');
+    keep(write([&](std::string& out) {
+        if (part.secret) {
+            identity::append_secret_identifier(kind_name(part.kind), part.name, stated.value, out);
+        } else {
+            identity::append_named_identifier(kind_name(part.kind), part.name, stated.value, out);
+        }
+    }));
+    return Made::some;
+}
+
+IdentifierMaker::Made IdentifierMaker::make_capture(const Part& part) {
+    if (!captures_) {
+        captures_ =
+            exchange_.config().router.captures(exchange_.route_index, exchange_.request.path);
+    }
+    const auto& names = exchange_.route->captures;
+    const auto name = std::find(names.begin(), names.end(), part.name);
+    const auto position = static_cast<std::size_t>(name - names.begin());
+    if (position >= captures_->size() || (*captures_)[position].empty()) return Made::missing;
+    keep(write([&](std::string& out) {
+        identity::append_named_identifier("path", part.name, (*captures_)[position], out);
+    }));
+    return Made::some;
+}
+
+// Only an address can make several identifiers; then there is one whole for each of them.
+IdentifierMaker::Made IdentifierMaker::make_joined(const Choice& choice) {
+    struct Piece {
+        std::array<IdentifierSpan, kMadeMax> spans;
+        std::size_t count;
+    };
+    std::vector<Piece> pieces;
+    std::size_t count = 1;
+    for (const Part& part : choice) {
+        const Made made = make_part(part);
+        if (made != Made::some) return made;
+        pieces.push_back({made_, made_count_});
+        count = std::max(count, made_count_);
+    }
+    std::vector<std::string_view> parts(pieces.size());
+    std::string joined;
+    for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t k = 0; k < pieces.size(); ++k) {
+            const IdentifierSpan span = pieces[k].spans[std::min(i, pieces[k].count - 1)];
+            parts[k] = std::string_view(text_).substr(span.begin, span.size);
+        }
+        joined.clear();
+        identity::append_joined_identifier(parts, joined);
+        made_[i] = write([&](std::string& out) { out += joined; });
+    }
+    made_count_ = count;
+    return Made::some;
+}
+
+// Prefixes that say the same of this address make one identifier.
+bool IdentifierMaker::write_addresses() {
+    if (!exchange_.client) return false;
+    if (address_count_ == 0) {
+        for (const int prefix : exchange_.config().client_ip.ipv6_prefixes) {
+            if (address_count_ == kMadeMax || (exchange_.client->v4 && address_count_ == 1)) break;
+            addresses_[address_count_++] = write([&](std::string& out) {
+                identity::append_ip_identifier(*exchange_.client, prefix, out);
+            });
+        }
+    }
+    made_ = addresses_;
+    made_count_ = address_count_;
+    return true;
+}
+
+bool IdentifierMaker::write_user() {
+    if (!exchange_.user) return false;
+    if (!user_) {
+        user_ = write(
+            [&](std::string& out) { identity::append_user_identifier(*exchange_.user, out); });
+    }
+    keep(*user_);
+    return true;
+}
+
+template <class Append>
+IdentifierSpan IdentifierMaker::write(Append append) {
+    const std::size_t begin = text_.size();
+    append(text_);
+    return {begin, text_.size() - begin};
+}
+
+}  // namespace tidegate::proxy

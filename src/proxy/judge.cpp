@@ -1,0 +1,89 @@
+// What a decision means for the request and its client.
+#include <algorithm>
+
+#include "proxy/decided_limits.hpp"
+#include "proxy/street.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using http::RateLimitItem;
+using limit::Algorithm;
+
+std::int64_t seconds_up(limit::Micros time) {
+    constexpr std::int64_t kSecond = 1'000'000;
+    return time.count() / kSecond + (time.count() % kSecond != 0 ? 1 : 0);
+}
+
+RateLimitItem::Kind kind_of(const limit::Limit& limit) {
+    if (limit.algorithm == Algorithm::concurrency) return RateLimitItem::Kind::in_flight;
+    if (limit.algorithm == Algorithm::schedule) return RateLimitItem::Kind::schedule;
+    return RateLimitItem::Kind::window;
+}
+
+RateLimitItem told(const Generation& generation, const limit::ChargeItem& item,
+                   std::size_t position, const limit::LimitVerdict& verdict) {
+    const limit::Limit& limit = item.limits()[position];
+    const auto& texts = generation.policy_texts.of(item, position);
+    // A burst may be more than what a window gives back; the client is told in terms of the window.
+    return {.name = texts.label,
+            .quota = limit.quota,
+            .window_seconds = texts.window_seconds,
+            .remaining = std::min(verdict.remaining, limit.quota),
+            .reset_seconds = verdict.next_unit == limit::kNever ? 0 : seconds_up(verdict.next_unit),
+            .kind = kind_of(limit)};
+}
+
+bool is_tighter(const RateLimitItem& a, const RateLimitItem& b) {
+    if (a.remaining != b.remaining) return a.remaining < b.remaining;
+    return a.reset_seconds > b.reset_seconds;
+}
+
+}  // namespace
+
+std::int64_t retry_after_seconds(const store::Decision& decision) {
+    const limit::Micros retry_after = decision.verdict.retry_after;
+    if (retry_after == limit::kNever) return 0;
+    std::int64_t seconds = std::max<std::int64_t>(1, seconds_up(retry_after));
+    for_each_limit(decision,
+                   [&](const limit::ChargeItem& item, std::size_t, const limit::LimitVerdict& one) {
+                       if (one.denied && !item.policy->shadow && one.next_unit != limit::kNever) {
+                           seconds = std::max(seconds, seconds_up(one.next_unit));
+                       }
+                   });
+    return seconds;
+}
+
+void judge(WorkerContext& worker, Exchange& exchange) {
+    const Generation& generation = *exchange.generation;
+    const store::Decision& decision = exchange.decision;
+    if (decision.result == store::Decision::Result::unavailable) {
+        exchange.fault = Fault::store_unavailable;
+        return;
+    }
+    if (decision.result == store::Decision::Result::limited) exchange.fault = Fault::limited;
+    // One entry a limit, of the identifier with the least left: items of one policy stand
+    // together, so its entries are those that were begun last.
+    const limit::Policy* policy = nullptr;
+    const limit::ChargeItem* begun = nullptr;
+    std::size_t first = 0;
+    for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
+                                 const limit::LimitVerdict& one) {
+        worker.metrics.count_decision(generation.slots.decision(list_of(item), i), one.denied);
+        if (item.policy->shadow) return;
+        if (item.policy != policy) {
+            policy = item.policy;
+            begun = &item;
+            first = exchange.ratelimit.size();
+        }
+        const RateLimitItem entry = told(generation, item, i, one);
+        if (begun == &item) {
+            exchange.ratelimit.push_back(entry);
+        } else if (is_tighter(entry, exchange.ratelimit[first + i])) {
+            exchange.ratelimit[first + i] = entry;
+        }
+    });
+}
+
+}  // namespace tidegate::proxy

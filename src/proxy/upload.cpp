@@ -1,0 +1,126 @@
+#include "proxy/upload.hpp"
+
+#include "proxy/heads.hpp"
+
+namespace tidegate::proxy {
+
+using http::BodyBatch;
+using http::BodyKind;
+
+// Head and what is there of the body leave in one write; the rest follows beside the answer.
+Fault Upload::begin(UpstreamLease& lease) {
+    upstream_ = lease.connection.get();
+    Fault fault = Fault::none;
+    BodyBatch batch;
+    if (x_.framing.body != BodyKind::none) batch = take_body(fault);
+    if (fault != Fault::none) return fault;
+    x_.upload_head.clear();
+    append_request_head(client_, x_, lease.server->authority(), x_.upload_head);
+    x_.upload_outbox.clear();
+    fill_outbox(batch);
+    const IoStatus status = x_.upload_outbox.flush(*upstream_);
+    if (status != IoStatus::would_block) {
+        // Sent or lost: the client's next request begins behind it.
+        client_.drop_body(batch);
+        batch = {};
+        if (status != IoStatus::ok) return Fault::upstream_broken;
+        if (x_.body.done()) {
+            answer_sleeper_.allow(settings_.response_timeout);
+            return Fault::none;
+        }
+    }
+    // The coroutine ends what this write began, then goes on.
+    batch_ = batch;
+    answer_sleeper_.allow_forever();
+    state_ = State::running;
+    asio::co_spawn(worker_.executor, run(*this), asio::detached);
+    return Fault::none;
+}
+
+Task<> Upload::end() {
+    cancelled_ = true;
+    upstream_->close();
+    x_.upload_sleeper.wakeup().wake_later();
+    while (state_ == State::running) co_await answer_sleeper_.sleep();
+}
+
+// What of the body is there, held to its bound.
+BodyBatch Upload::take_body(Fault& fault) {
+    const auto& bounds = x_.config().limits_on_requests;
+    BodyBatch batch = client_.take_body(x_, {bounds.header_bytes, bounds.headers});
+    x_.bytes_received += batch.content_bytes;
+    // What is announced counts, so that it need not arrive first.
+    if (x_.bytes_received > bounds.body_bytes ||
+        x_.body.announced() > bounds.body_bytes - x_.bytes_received) {
+        fault = Fault::body_too_large;
+    } else if (batch.bad) {
+        fault = Fault::bad_body;
+    }
+    if (batch.done) filter_request_trailers(x_, x_.body.trailers());
+    return batch;
+}
+
+// `upload_head` goes before the batch: the request's head, or nothing.
+void Upload::fill_outbox(const BodyBatch& batch) {
+    x_.upload_tail.clear();
+    http::append_batch_prefix(x_.framing.body, batch, x_.upload_head);
+    http::append_batch_suffix(x_.framing.body, batch, x_.body.trailers(), x_.upload_tail);
+    x_.upload_outbox.add(x_.upload_head);
+    for (const std::string_view piece : batch.view()) x_.upload_outbox.add(piece);
+    x_.upload_outbox.add(x_.upload_tail);
+}
+
+Task<> Upload::run(Upload& self) {
+    self.fault_ = co_await self.send_body();
+    self.state_ = self.fault_ == Fault::none ? State::idle : State::failed;
+    // The exchange may be gone before the client's connection is.
+    self.client_.wake_nobody();
+    self.answer_sleeper_.allow(self.settings_.response_timeout);
+    self.answer_sleeper_.wakeup().wake_later();
+}
+
+Task<Fault> Upload::send_body() {
+    BodyBatch batch = batch_;
+    for (unsigned portions = 1;; ++portions) {
+        const IoStatus status = co_await x_.upload_outbox.flush_all(*upstream_, x_.upload_sleeper,
+                                                                    settings_.response_timeout);
+        // Sent or lost: the client's next request begins behind it.
+        client_.drop_body(batch);
+        // It may have answered all the same, and then it is the answer that counts.
+        if (status != IoStatus::ok) co_return Fault::upstream_broken;
+        if (x_.body.done()) co_return Fault::none;
+        if (portions % kPortionsATurn == 0) co_await x_.upload_sleeper.step_aside();
+        for (;;) {
+            Fault fault = Fault::none;
+            batch = take_body(fault);
+            if (fault != Fault::none) co_return fault;
+            if (batch.count > 0 || batch.done) break;
+            client_.drop_body(batch);
+            fault = co_await more_of_body();
+            if (fault != Fault::none) co_return fault;
+        }
+        x_.upload_head.clear();
+        fill_outbox(batch);
+    }
+}
+
+Task<Fault> Upload::more_of_body() {
+    x_.upload_sleeper.allow(x_.config().timeouts.request_body);
+    for (;;) {
+        if (cancelled_) co_return Fault::client_left;
+        switch (client_.read_body(x_, x_.upload_sleeper.wakeup())) {
+            case Http1Client::Body::more:
+                co_return Fault::none;
+            case Http1Client::Body::too_long:
+                co_return Fault::bad_body;
+            case Http1Client::Body::left:
+                co_return Fault::client_left;
+            case Http1Client::Body::nothing:
+                break;
+        }
+        if (x_.upload_sleeper.expired()) co_return Fault::body_timeout;
+        co_await x_.upload_sleeper.sleep();
+    }
+}
+
+}  // namespace tidegate::proxy

@@ -1,0 +1,66 @@
+// A request on its way to the upstream: its head and what has come of its body in one write, the
+// rest beside the answer, in a coroutine of its own.
+//
+// Part of a forwarding, which sees to it that nothing is running when it ends. One thread.
+#pragma once
+
+#include <cstdint>
+
+#include "proxy/exchange.hpp"
+#include "proxy/http1_client.hpp"
+#include "proxy/upstream_pool.hpp"
+#include "proxy/worker_context.hpp"
+
+namespace tidegate::proxy {
+
+// A stream that never has to wait lets others have their turn after so many portions.
+inline constexpr unsigned kPortionsATurn = 16;
+
+class Upload {
+  public:
+    // `answer_sleeper` is who waits for the answer.
+    Upload(WorkerContext& worker, Http1Client& client, Sleeper& answer_sleeper, Exchange& exchange,
+           const config::Upstream& settings)
+        : worker_(worker),
+          client_(client),
+          answer_sleeper_(answer_sleeper),
+          x_(exchange),
+          settings_(settings) {}
+
+    // Sends what there is to `lease`, which stays until nothing is running. Again, with another,
+    // only while there is no body. The answer may take its time from when everything is sent: from
+    // then on it is limited, and the sleeper woken.
+    Fault begin(UpstreamLease& lease);
+
+    bool is_running() const { return state_ == State::running; }
+    // Everything has been sent.
+    bool is_complete() const { return state_ == State::idle && x_.body.done(); }
+    // Why it ended early. With upstream_broken, an answer may be there all the same.
+    Fault fault() const { return fault_; }
+
+    // The answer is there, or never will be: nobody needs the rest of the body. Closes the
+    // connection; nothing is running when it returns.
+    Task<> end();
+
+  private:
+    enum class State : std::uint8_t { idle, running, failed };
+
+    http::BodyBatch take_body(Fault& fault);
+    void fill_outbox(const http::BodyBatch& batch);
+    static Task<> run(Upload& self);
+    Task<Fault> send_body();
+    Task<Fault> more_of_body();
+
+    WorkerContext& worker_;
+    Http1Client& client_;
+    Sleeper& answer_sleeper_;
+    Exchange& x_;
+    const config::Upstream& settings_;
+    Connection* upstream_ = nullptr;
+    http::BodyBatch batch_;  // what begin() could not send whole
+    State state_ = State::idle;
+    Fault fault_ = Fault::none;
+    bool cancelled_ = false;
+};
+
+}  // namespace tidegate::proxy

@@ -1,0 +1,70 @@
+// Remembered denials: until the time a denial names, whoever asks the same again is denied without
+// asking Redis. So an attacker costs it nothing.
+//
+// One a worker, one thread. Pure: time is an argument.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <boost/unordered/unordered_flat_map.hpp>
+
+#include "limit/charge.hpp"
+
+namespace tidegate::store {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+class DenyCache {
+  public:
+    struct Options {
+        // Other proxies' resets, and a store that was emptied, are noticed within this.
+        std::chrono::microseconds max_ttl{5'000'000};
+        std::size_t entries = 100'000;  // 0: off. The oldest goes first
+    };
+
+    explicit DenyCache(const Options& options);
+
+    // Remembers that `charge` was denied when it was sent at `sent`: for as long as nothing but
+    // time can change that. What other requests may give back, or what a denial takes, is not
+    // remembered (concurrency, leaky_bucket, schedule, `count`, shadow).
+    void remember(const limit::Charge& charge, const limit::Verdict& verdict, SteadyTime sent);
+
+    // True, and the denial in `verdict`, if a charge of the same items and limits and of no higher
+    // cost was denied and that still holds.
+    bool recall(const limit::Charge& charge, SteadyTime now, limit::Verdict& verdict);
+
+    // After a reload or a reset. What was sent before `now` is not remembered any more either: it
+    // was asked under the limits of then.
+    void clear(SteadyTime now);
+    // The same, and other bounds hold.
+    void restart(const Options& options, SteadyTime now);
+
+    std::size_t size() const { return positions_.size(); }
+
+  private:
+    struct Denial {
+        std::string name;  // the items: lists of limits and identifiers
+        std::uint64_t hash = 0;
+        std::int64_t cost = 0;
+        SteadyTime sent;
+        SteadyTime until;
+        limit::Verdict verdict;
+    };
+
+    std::uint64_t name_of(const limit::Charge& charge);
+    Denial& slot_for(std::uint64_t hash);
+
+    Options options_;
+    SteadyTime cleared_;
+    std::uint64_t secret_;  // identifiers come from clients
+    std::string name_;      // scratch: of the charge that is looked at
+    std::vector<Denial> ring_;
+    std::size_t next_ = 0;  // of the ring: the oldest once it is full
+    boost::unordered_flat_map<std::uint64_t, std::uint32_t> positions_;  // in the ring, by hash
+};
+
+}  // namespace tidegate::store

@@ -1,0 +1,18 @@
+// The files of lua/, built into the program.
+#pragma once
+
+#include <string_view>
+
+namespace tidegate::store::lua {
+
+extern const std::string_view state;
+extern const std::string_view window;
+extern const std::string_view bucket;
+extern const std::string_view schedule;
+extern const std::string_view slots;
+extern const std::string_view short_way;
+extern const std::string_view charge;
+extern const std::string_view give_back;
+extern const std::string_view renew;
+
+}  // namespace tidegate::store::lua

@@ -1,0 +1,290 @@
+#include "store/memory_store_record.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "limit/schedule.hpp"
+
+namespace tidegate::store {
+
+using limit::kNever;
+using limit::kQuotaMax;
+using limit::Limit;
+using limit::LimitVerdict;
+using limit::Micros;
+
+template <class Label>
+limit::Standing WindowCount<Label>::look(const Limit& limit, const Asked& asked) const {
+    return limit::standing_at(window_, ring(), limit, asked.now);
+}
+
+template <class Label>
+bool WindowCount<Label>::passes(const Limit& limit, const Asked& asked, const Look& standing) {
+    return asked.charge.cost <= asked.share(limit) - standing.units;
+}
+
+template <class Label>
+Micros WindowCount<Label>::retry(const Limit& limit, const Asked& asked,
+                                 const Look& standing) const {
+    const std::int64_t share = asked.share(limit);
+    if (asked.charge.cost > share) return kNever;
+    const std::int64_t over = asked.charge.cost - (share - standing.units);
+    return limit::frees_at(window_, ring(), limit, standing, over) - asked.now;
+}
+
+template <class Label>
+LimitVerdict WindowCount<Label>::told(const Limit& limit, const Asked& asked, const Look& standing,
+                                      std::int64_t taken) {
+    return limit::told(limit, standing, asked.now, asked.share(limit), taken);
+}
+
+template <class Label>
+void WindowCount<Label>::reserve(const Limit& limit, const Asked&, const Look& standing) {
+    const std::size_t needed = limit::marks_after_take(window_, ring(), limit, standing);
+    const std::size_t room = window_.room;
+    if (needed <= room) return;
+    const std::size_t larger =
+        std::max(needed, std::min(limit::marks_max(limit), room == 0 ? 4 : 2 * room));
+    auto copy = std::make_unique<limit::MarkOf<Label>[]>(larger);
+    for (std::size_t i = 0; i < window_.marks; ++i) copy[i] = marks_[(window_.first + i) % room];
+    marks_ = std::move(copy);
+    window_.room = static_cast<std::uint16_t>(larger);
+    window_.first = 0;
+}
+
+template <class Label>
+void WindowCount<Label>::take(const Limit& limit, const Asked& asked, const Look& standing) {
+    const std::int64_t units = std::min(asked.charge.cost, kQuotaMax - standing.units);
+    if (units > 0) limit::take(window_, ring(), limit, standing, units);
+}
+
+template <class Label>
+void WindowCount<Label>::give_back(const Limit& limit, const Asked& asked, Micros at) {
+    limit::give_back(window_, ring(), limit, at, asked.charge.cost, asked.now);
+}
+
+template <class Label>
+double WindowCount<Label>::filled_by(const Limit& limit, const Asked& asked) {
+    return static_cast<double>(asked.share(limit));
+}
+
+// What expired meanwhile still counts here: an estimate is enough to choose by.
+template <class Label>
+double WindowCount<Label>::fullness(std::int64_t now_us) const {
+    if (window_.ends_us <= now_us) return 0;
+    return static_cast<std::uint32_t>(window_.total - window_.base);
+}
+
+template class WindowCount<std::uint16_t>;
+template class WindowCount<std::uint64_t>;
+
+limit::ExactTime BucketCount::look(const Limit& limit, const Asked& asked) const {
+    return limit::backlog_at(bucket_, {limit, asked.divisor}, asked.now);
+}
+
+bool BucketCount::passes(const Limit& limit, const Asked& asked, const Look& backlog) {
+    return limit::passes({limit, asked.divisor}, backlog, asked.charge.cost);
+}
+
+Micros BucketCount::retry(const Limit& limit, const Asked& asked, const Look& backlog) {
+    return limit::retry_after({limit, asked.divisor}, backlog, asked.charge.cost);
+}
+
+LimitVerdict BucketCount::told(const Limit& limit, const Asked& asked, const Look& backlog,
+                               std::int64_t taken) {
+    return limit::told({limit, asked.divisor}, backlog, taken);
+}
+
+void BucketCount::take(const Limit& limit, const Asked& asked, const Look&) {
+    const limit::Flow flow{limit, asked.divisor};
+    // A share of nothing has no rate to count by; it denies everything as it is.
+    if (flow.quota > 0) limit::take(bucket_, flow, asked.now, asked.charge.cost);
+}
+
+void BucketCount::give_back(const Limit& limit, const Asked& asked, Micros at) {
+    limit::give_back(bucket_, {limit, asked.divisor}, at, asked.charge.cost, asked.now);
+}
+
+// In microseconds of backlog.
+double BucketCount::filled_by(const Limit& limit, const Asked& asked) {
+    const limit::Flow flow{limit, asked.divisor};
+    if (flow.quota == 0) return 0;
+    return static_cast<double>(limit::time_for(flow, flow.burst).us + 1);
+}
+
+double BucketCount::fullness(std::int64_t now_us) const {
+    return static_cast<double>(std::max<std::int64_t>(0, bucket_.tat_us - now_us));
+}
+
+MomentStanding MomentsCount::look(const Limit& limit, const Asked& asked) const {
+    MomentStanding standing;
+    standing.concerned = limit::concerns_moment(limit, asked.charge.moment, asked.now);
+    if (!standing.concerned) return standing;
+    standing.at = std::max({asked.charge.moment, asked.now, Micros{newest_us_}});
+    standing.busiest = limit::busiest(moments_, limit, standing.at);
+    return standing;
+}
+
+namespace {
+
+// Whoever stands in for the store does not know the moments it holds: it cannot admit any.
+std::int64_t schedule_share(const Limit& limit, const Asked& asked) {
+    return asked.divisor == 1 ? limit.quota : 0;
+}
+
+}  // namespace
+
+bool MomentsCount::passes(const Limit& limit, const Asked& asked, const Look& standing) const {
+    if (!standing.concerned) return true;
+    const std::int64_t cost = asked.charge.cost;
+    if (cost == 0) return standing.busiest <= schedule_share(limit, asked);
+    return cost <= schedule_share(limit, asked) - standing.busiest &&
+           cost <= limit::kMomentsMax - static_cast<std::int64_t>(moments_.size());
+}
+
+LimitVerdict MomentsCount::told(const Limit& limit, const Asked& asked, const Look& standing,
+                                std::int64_t taken) {
+    return limit::told_of_schedule(standing.busiest, schedule_share(limit, asked),
+                                   standing.concerned ? taken : 0);
+}
+
+void MomentsCount::reserve(const Limit&, const Asked& asked, const Look& standing) {
+    if (!standing.concerned) return;
+    const std::size_t needed = moments_.size() + static_cast<std::size_t>(asked.charge.cost);
+    if (needed > moments_.capacity()) moments_.reserve(std::max(needed, 2 * moments_.size()));
+}
+
+void MomentsCount::take(const Limit& limit, const Asked& asked, const Look& standing) {
+    if (!standing.concerned) return;
+    newest_us_ = std::max(newest_us_, asked.now.count());
+    const std::size_t past = limit::past(moments_, limit, Micros{newest_us_});
+    moments_.erase(moments_.begin(), moments_.begin() + static_cast<std::ptrdiff_t>(past));
+    const auto place = std::upper_bound(moments_.begin(), moments_.end(), standing.at.count());
+    moments_.insert(place, static_cast<std::size_t>(asked.charge.cost), standing.at.count());
+    ends_us_ = limit::end_of_moment(limit, Micros{moments_.back()}).count();
+}
+
+void MomentsCount::give_back(const Limit& limit, const Asked& asked, Micros at) {
+    if (!limit::concerns_moment(limit, asked.charge.moment, at)) return;
+    const std::int64_t moment = std::max(asked.charge.moment, at).count();
+    const auto [first, last] = std::equal_range(moments_.begin(), moments_.end(), moment);
+    moments_.erase(first, first + std::min<std::ptrdiff_t>(last - first, asked.charge.cost));
+}
+
+double MomentsCount::filled_by(const Limit& limit, const Asked& asked) {
+    return static_cast<double>(schedule_share(limit, asked));
+}
+
+Micros MomentsCount::earliest(const Limit& limit, const Asked& asked, Micros from) const {
+    return limit::earliest_fit(moments_, limit, schedule_share(limit, asked), from,
+                               asked.charge.cost);
+}
+
+limit::Slots SlotsCount::look(const Limit&, const Asked& asked) const {
+    return {static_cast<std::int64_t>(held_.size()), held_.contains(asked.charge.lease)};
+}
+
+bool SlotsCount::passes(const Limit& limit, const Asked& asked, const Look& slots) {
+    return limit::passes(slots, asked.share(limit), asked.charge.cost);
+}
+
+Micros SlotsCount::retry(const Limit& limit, const Asked& asked, const Look&) {
+    return limit::retry_of_slot(asked.share(limit), asked.charge.cost);
+}
+
+LimitVerdict SlotsCount::told(const Limit& limit, const Asked& asked, const Look& slots,
+                              std::int64_t taken) {
+    return limit::told(slots, asked.share(limit), taken > 0);
+}
+
+void SlotsCount::reserve(const Limit&, const Asked&, const Look&) {
+    if (held_.size() >= held_.max_load()) held_.reserve(2 * held_.size() + 1);
+}
+
+void SlotsCount::take(const Limit&, const Asked& asked, const Look&) {
+    held_.insert(asked.charge.lease);
+}
+
+void SlotsCount::give_back(const Limit&, const Asked& asked, Micros) {
+    held_.erase(asked.charge.lease);
+}
+
+double SlotsCount::filled_by(const Limit& limit, const Asked& asked) {
+    return static_cast<double>(asked.share(limit));
+}
+
+namespace {
+
+// Position of the kind among the alternatives of a record.
+enum class KindOf : std::uint8_t { windows, bucket, log, moments, slots };
+
+KindOf kind_of(limit::Algorithm algorithm) {
+    switch (algorithm) {
+        case limit::Algorithm::sliding_window:
+        case limit::Algorithm::fixed_window:
+            break;
+        case limit::Algorithm::sliding_log:
+            return KindOf::log;
+        case limit::Algorithm::gcra:
+        case limit::Algorithm::leaky_bucket:
+            return KindOf::bucket;
+        case limit::Algorithm::schedule:
+            return KindOf::moments;
+        case limit::Algorithm::concurrency:
+            return KindOf::slots;
+    }
+    return KindOf::windows;
+}
+
+}  // namespace
+
+void Record::reset(const Limit& limit) {
+    id_ = limit.id;
+    filled_by_ = 0;
+    switch (kind_of(limit.algorithm)) {
+        case KindOf::windows:
+            kind_.emplace<Windows>();
+            break;
+        case KindOf::bucket:
+            kind_.emplace<BucketCount>();
+            break;
+        case KindOf::log:
+            kind_ = std::make_unique<Log>();
+            break;
+        case KindOf::moments:
+            kind_ = std::make_unique<MomentsCount>();
+            break;
+        case KindOf::slots:
+            kind_ = std::make_unique<SlotsCount>();
+            break;
+    }
+}
+
+// Ids are hashes: two limits that differ in kind might share one.
+bool Record::counts(const Limit& limit) const {
+    return id_ == limit.id && kind_.index() == static_cast<std::size_t>(kind_of(limit.algorithm));
+}
+
+std::int64_t Record::ends_us() const {
+    return with([](const auto& kind) { return kind.ends_us(); });
+}
+
+bool Record::holds_slots() const {
+    const auto* const slots = std::get_if<std::unique_ptr<SlotsCount>>(&kind_);
+    return slots != nullptr && !(*slots)->empty();
+}
+
+double Record::fullness(std::int64_t now_us) const {
+    if (filled_by_ <= 0) return 0;
+    return with([&](const auto& kind) { return kind.fullness(now_us); }) / filled_by_;
+}
+
+void Record::take(const Limit& limit, const Asked& asked, const Standing& standing) {
+    filled_by_ = static_cast<float>(with([&](auto& kind) {
+        using Look = typename std::remove_reference_t<decltype(kind)>::Look;
+        kind.take(limit, asked, *std::get_if<Look>(&standing));
+        return kind.filled_by(limit, asked);
+    }));
+}
+
+}  // namespace tidegate::store

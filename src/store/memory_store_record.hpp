@@ -1,0 +1,212 @@
+// What the in-process store keeps of one limit for one identifier: one kind for each way of
+// counting, all of the same shape. What they decide is said in limit/.
+//
+// Not thread-safe: the caller holds the mutex of the shard.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <boost/unordered/unordered_flat_set.hpp>
+
+#include "limit/charge.hpp"
+#include "limit/gcra.hpp"
+#include "limit/leases.hpp"
+#include "limit/window.hpp"
+
+namespace tidegate::store {
+
+// A charge, when it was made, and among how many processes the quotas are divided.
+struct Asked {
+    const limit::Charge& charge;
+    limit::Micros now;
+    std::int64_t divisor = 1;
+
+    std::int64_t share(const limit::Limit& limit) const {
+        return divisor == 1 ? limit.quota : limit.quota / divisor;
+    }
+};
+
+// How a schedule stands around the moment of a request.
+struct MomentStanding {
+    bool concerned = true;  // false: the moment is past, and past moments are not counted
+    limit::Micros at{0};
+    std::int64_t busiest = 0;
+};
+
+// How a record stands for a request, before anything is taken.
+using Standing = std::variant<limit::Standing, limit::ExactTime, MomentStanding, limit::Slots>;
+
+// Each kind has these members; `standing` is always one of this very record.
+//   look       how the limit stands for what is asked; touches nothing
+//   passes     whether it admits
+//   retry      for how long it does not, exactly; kNever. Requires that it does not
+//   told       what a client is told, once `taken` units are taken
+//   reserve    allocates whatever take() needs
+//   take       takes the cost; counts that would not fit saturate
+//   give_back  returns what the charge took at `at`, if that can be told from what came later
+//   ends_us    nothing is held from then on
+//   fullness   a measure of how much is held, and filled_by(), which makes it 1 at the quota
+template <class Label>
+class WindowCount {
+  public:
+    using Look = limit::Standing;
+
+    Look look(const limit::Limit& limit, const Asked& asked) const;
+    static bool passes(const limit::Limit& limit, const Asked& asked, const Look& standing);
+    limit::Micros retry(const limit::Limit& limit, const Asked& asked, const Look& standing) const;
+    static limit::LimitVerdict told(const limit::Limit& limit, const Asked& asked,
+                                    const Look& standing, std::int64_t taken);
+    void reserve(const limit::Limit& limit, const Asked& asked, const Look& standing);
+    void take(const limit::Limit& limit, const Asked& asked, const Look& standing);
+    void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
+    std::int64_t ends_us() const { return window_.ends_us; }
+    static double filled_by(const limit::Limit& limit, const Asked& asked);
+    double fullness(std::int64_t now_us) const;
+
+  private:
+    std::span<limit::MarkOf<Label>> ring() const { return {marks_.get(), window_.room}; }
+
+    limit::WindowOf<Label> window_;
+    std::unique_ptr<limit::MarkOf<Label>[]> marks_;
+};
+
+class BucketCount {
+  public:
+    using Look = limit::ExactTime;
+
+    Look look(const limit::Limit& limit, const Asked& asked) const;
+    static bool passes(const limit::Limit& limit, const Asked& asked, const Look& backlog);
+    static limit::Micros retry(const limit::Limit& limit, const Asked& asked, const Look& backlog);
+    static limit::LimitVerdict told(const limit::Limit& limit, const Asked& asked,
+                                    const Look& backlog, std::int64_t taken);
+    static void reserve(const limit::Limit&, const Asked&, const Look&) {}
+    void take(const limit::Limit& limit, const Asked& asked, const Look& backlog);
+    void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
+    std::int64_t ends_us() const { return bucket_.tat_us + (bucket_.parts > 0 ? 1 : 0); }
+    static double filled_by(const limit::Limit& limit, const Asked& asked);
+    double fullness(std::int64_t now_us) const;
+
+  private:
+    limit::Bucket bucket_;
+};
+
+class MomentsCount {
+  public:
+    using Look = MomentStanding;
+
+    Look look(const limit::Limit& limit, const Asked& asked) const;
+    bool passes(const limit::Limit& limit, const Asked& asked, const Look& standing) const;
+    static limit::Micros retry(const limit::Limit&, const Asked&, const Look&) {
+        return limit::kNever;
+    }
+    static limit::LimitVerdict told(const limit::Limit& limit, const Asked& asked,
+                                    const Look& standing, std::int64_t taken);
+    void reserve(const limit::Limit& limit, const Asked& asked, const Look& standing);
+    void take(const limit::Limit& limit, const Asked& asked, const Look& standing);
+    void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
+    std::int64_t ends_us() const { return ends_us_; }
+    static double filled_by(const limit::Limit& limit, const Asked& asked);
+    double fullness(std::int64_t) const { return static_cast<double>(moments_.size()); }
+
+    // The first moment from `from` on that passes; kNever.
+    limit::Micros earliest(const limit::Limit& limit, const Asked& asked, limit::Micros from) const;
+
+  private:
+    std::vector<std::int64_t> moments_;  // in order
+    std::int64_t newest_us_ = 0;         // when the newest was asked for
+    std::int64_t ends_us_ = 0;
+};
+
+class SlotsCount {
+  public:
+    using Look = limit::Slots;
+
+    Look look(const limit::Limit& limit, const Asked& asked) const;
+    static bool passes(const limit::Limit& limit, const Asked& asked, const Look& slots);
+    static limit::Micros retry(const limit::Limit& limit, const Asked& asked, const Look& slots);
+    static limit::LimitVerdict told(const limit::Limit& limit, const Asked& asked,
+                                    const Look& slots, std::int64_t taken);
+    void reserve(const limit::Limit& limit, const Asked& asked, const Look& slots);
+    void take(const limit::Limit& limit, const Asked& asked, const Look& slots);
+    void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
+    static std::int64_t ends_us() { return 0; }  // see holds_slots()
+    static double filled_by(const limit::Limit& limit, const Asked& asked);
+    double fullness(std::int64_t) const { return static_cast<double>(held_.size()); }
+
+    bool empty() const { return held_.empty(); }
+
+  private:
+    // They are made by proxies, not by clients: mixing is enough.
+    struct Hash {
+        std::size_t operator()(const limit::LeaseId& id) const {
+            return (id.holder * 0x9e3779b97f4a7c15ULL) ^ id.request;
+        }
+    };
+
+    boost::unordered_flat_set<limit::LeaseId, Hash> held_;
+};
+
+// Windows and buckets are small and common; the others are kept apart, so that they do not make
+// every record as large as theirs.
+class Record {
+  public:
+    // Counts nothing yet.
+    explicit Record(const limit::Limit& limit) { reset(limit); }
+    void reset(const limit::Limit& limit);
+
+    bool counts(const limit::Limit& limit) const;
+    std::uint32_t id() const { return id_; }
+    std::int64_t ends_us() const;
+    bool holds_slots() const;
+    // The share of a quota that is used up: 0 is nothing. An estimate.
+    double fullness(std::int64_t now_us) const;
+    // Takes the cost. `standing` is how it stood.
+    void take(const limit::Limit& limit, const Asked& asked, const Standing& standing);
+
+    // Calls `use` with the kind that this record is.
+    template <class Use>
+    decltype(auto) with(Use use) const {
+        return with_kind_of(*this, use);
+    }
+    template <class Use>
+    decltype(auto) with(Use use) {
+        return with_kind_of(*this, use);
+    }
+    // Requires a limit of schedule.
+    const MomentsCount& moments() const { return *std::get<std::unique_ptr<MomentsCount>>(kind_); }
+
+  private:
+    // A switch, for std::visit would go through a table of pointers, several times a charge.
+    template <class Self, class Use>
+    static decltype(auto) with_kind_of(Self& self, Use& use) {
+        switch (self.kind_.index()) {
+            case 0:
+                break;
+            case 1:
+                return use(*std::get_if<1>(&self.kind_));
+            case 2:
+                return use(**std::get_if<2>(&self.kind_));
+            case 3:
+                return use(**std::get_if<3>(&self.kind_));
+            default:
+                return use(**std::get_if<4>(&self.kind_));
+        }
+        return use(*std::get_if<0>(&self.kind_));
+    }
+
+    using Windows = WindowCount<std::uint16_t>;
+    using Log = WindowCount<std::uint64_t>;
+    std::variant<Windows, BucketCount, std::unique_ptr<Log>, std::unique_ptr<MomentsCount>,
+                 std::unique_ptr<SlotsCount>>
+        kind_;
+    std::uint32_t id_ = 0;
+    float filled_by_ = 0;
+};
+
+}  // namespace tidegate::store

@@ -1,0 +1,151 @@
+#include "store/refund_script.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+
+#include "limit/gcra.hpp"
+#include "limit/window.hpp"
+#include "store/charge_script.hpp"
+#include "store/resp.hpp"
+#include "store/scripts.hpp"
+
+namespace tidegate::store {
+namespace {
+
+using limit::Algorithm;
+using limit::ChargeItem;
+using limit::Limit;
+using limit::Micros;
+
+// Whether `limit` is part of the refund. Slots are released, which is another command.
+bool is_refunded(const limit::Refund& refund, const Limit& limit) {
+    return refund.concerns(limit) && limit.algorithm != Algorithm::concurrency;
+}
+
+bool concerns(const limit::Refund& refund, std::size_t item) {
+    if (refund.receipt->generations[item] == 0) return false;  // nothing was taken there
+    for (const Limit& limit : refund.charge.items[item].limits()) {
+        if (is_refunded(refund, limit)) return true;
+    }
+    return false;
+}
+
+void append_limit(const Limit& limit, const limit::Refund& refund, std::string& out) {
+    const std::int64_t cost = refund.charge.cost;
+    append_packed(limit.id, out);
+    if (limit.algorithm == Algorithm::gcra || limit.algorithm == Algorithm::leaky_bucket) {
+        const limit::ExactTime time = limit::time_for(limit::Flow(limit), cost);
+        out += limit.algorithm == Algorithm::gcra ? 'g' : 'k';
+        append_double(limit.quota, out);
+        append_double(time.us, out);
+        append_double(time.parts, out);
+    } else if (limit.algorithm == Algorithm::schedule) {
+        out += 's';
+        append_double(std::max(refund.charge.moment, refund.receipt->at).count(), out);
+        append_double(cost, out);
+        append_double(0, out);
+    } else {
+        const bool opens_itself = limit.anchor == limit::Anchor::first_request;
+        out += limit.algorithm == Algorithm::sliding_log ? 'l' : 'w';
+        append_double(opens_itself ? 0 : limit.precision.count(), out);
+        append_double(limit::span_of(limit).count(), out);
+        append_double(cost, out);
+    }
+    append_double(refund.receipt->at.count(), out);
+}
+
+void append_clock(std::optional<Micros> clock, std::string& out) {
+    if (clock) append_number(static_cast<std::uint64_t>(clock->count()), out);
+}
+
+template <class Visit>
+void for_each_slot(const limit::Charge& charge, Visit visit) {
+    for (const ChargeItem& item : charge.items) {
+        for (const Limit& limit : item.limits()) {
+            if (limit.algorithm == Algorithm::concurrency) visit(item, limit);
+        }
+    }
+}
+
+void append_slot(const limit::LeaseId& lease, std::string& out) {
+    append_packed(lease.holder, out);
+    append_packed(lease.request, out);
+}
+
+constexpr std::size_t kSlotBytes = 16;
+
+}  // namespace
+
+bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
+                           std::optional<Micros> clock, std::string& out) {
+    assert(refund.receipt->generations.size() == refund.charge.items.size());
+    std::string packed(1, '\0');
+    std::string sets;
+    std::size_t keys = 0;
+    std::size_t set_count = 0;
+    for (std::size_t i = 0; i < refund.charge.items.size(); ++i) {
+        if (!concerns(refund, i)) continue;
+        ++keys;
+        append_double(static_cast<std::int64_t>(refund.receipt->generations[i]), packed);
+        const std::size_t count_at = packed.size();
+        packed += '\0';
+        for (const Limit& limit : refund.charge.items[i].limits()) {
+            if (!is_refunded(refund, limit)) continue;
+            append_limit(limit, refund, packed);
+            ++packed[count_at];
+            if (limit.algorithm != Algorithm::schedule) continue;
+            append_set_key(refund.charge.items[i], limit, prefix, sets);
+            ++set_count;
+        }
+    }
+    if (keys == 0 || refund.charge.cost == 0) return false;
+    packed[0] = static_cast<char>(keys);
+    append_length('*', 4 + keys + set_count + (clock ? 1 : 0), out);
+    append_string("EVALSHA", out);
+    append_string(give_back_script().sha1, out);
+    append_number(keys + set_count, out);
+    for (std::size_t i = 0; i < refund.charge.items.size(); ++i) {
+        if (concerns(refund, i)) append_state_key(refund.charge.items[i], prefix, out);
+    }
+    out += sets;
+    append_string(packed, out);
+    append_clock(clock, out);
+    return true;
+}
+
+std::vector<std::string> release_commands(const limit::Charge& charge, std::string_view prefix) {
+    std::vector<std::string> commands;
+    for_each_slot(charge, [&](const ChargeItem& item, const Limit& limit) {
+        std::string& out = commands.emplace_back();
+        append_length('*', 3, out);
+        append_string("ZREM", out);
+        append_set_key(item, limit, prefix, out);
+        append_length('$', kSlotBytes, out);
+        append_slot(charge.lease, out);
+        out += "\r\n";
+    });
+    return commands;
+}
+
+bool append_renew_command(const limit::Charge& charge, std::string_view prefix,
+                          std::optional<Micros> clock, std::string& out) {
+    std::size_t slots = 0;
+    for_each_slot(charge, [&](const ChargeItem&, const Limit&) { ++slots; });
+    if (slots == 0) return false;
+    append_length('*', 5 + slots + (clock ? 1 : 0), out);
+    append_string("EVALSHA", out);
+    append_string(renew_script().sha1, out);
+    append_number(slots, out);
+    for_each_slot(charge, [&](const ChargeItem& item, const Limit& limit) {
+        append_set_key(item, limit, prefix, out);
+    });
+    append_length('$', kSlotBytes * slots, out);
+    for (std::size_t i = 0; i < slots; ++i) append_slot(charge.lease, out);
+    out += "\r\n";
+    append_number(static_cast<std::uint64_t>(limit::kLease.count()), out);
+    append_clock(clock, out);
+    return true;
+}
+
+}  // namespace tidegate::store

@@ -1,0 +1,27 @@
+// Giving back what a charge took, and keeping what it holds, in the words of lua/give_back.lua,
+// lua/renew.lua and ZREM. Pure.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "limit/charge.hpp"
+
+namespace tidegate::store {
+
+// Appends the whole command that gives back what `refund` is about. False, with nothing appended,
+// if that is nothing. `clock` as in append_charge_command().
+bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
+                           std::optional<limit::Micros> clock, std::string& out);
+
+// A command for each slot that `charge` may hold. Idempotent, so they may be sent again.
+std::vector<std::string> release_commands(const limit::Charge& charge, std::string_view prefix);
+
+// Appends the whole command that renews the slots of `charge`. False if it has none. Idempotent.
+bool append_renew_command(const limit::Charge& charge, std::string_view prefix,
+                          std::optional<limit::Micros> clock, std::string& out);
+
+}  // namespace tidegate::store

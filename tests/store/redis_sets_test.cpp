@@ -1,0 +1,224 @@
+// What is kept in sorted sets: slots of concurrency and moments of a schedule.
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "store/redis_asking.hpp"
+
+namespace tidegate::test {
+namespace {
+
+using namespace std::chrono_literals;
+using limit::Algorithm;
+using limit::Limit;
+using limit::LimitSpec;
+using limit::Verdict;
+
+constexpr Micros kLease = limit::kLease;
+// Three hours before midnight, UTC.
+constexpr Micros kEvening = 1'700'000'000s - 1'700'000'000s % 24h + 21h;
+
+Limit slots(std::int64_t quota) {
+    LimitSpec spec;
+    spec.algorithm = Algorithm::concurrency;
+    spec.quota = quota;
+    return made(spec);
+}
+
+Limit schedule(std::int64_t quota, Micros duration, bool utc_day = false) {
+    LimitSpec spec;
+    spec.algorithm = Algorithm::schedule;
+    spec.quota = quota;
+    spec.duration = duration;
+    spec.utc_day = utc_day;
+    spec.horizon = 24h;
+    return made(spec);
+}
+
+// One identifier under one policy.
+struct Asker {
+    explicit Asker(std::vector<Limit> limits) : some(policy("p", std::move(limits))) {}
+    Asker(const Asker&) = delete;
+    Asker& operator=(const Asker&) = delete;
+
+    limit::Charge holding(std::uint64_t request) const {
+        return {.items = {&item, 1}, .cost = 1, .lease = {1, request}};
+    }
+    limit::Charge meant_for(Micros moment, std::int64_t cost = 1) const {
+        return {.items = {&item, 1}, .cost = cost, .lease = {}, .moment = moment};
+    }
+
+    limit::Policy some;
+    limit::ChargeItem item{&some, "user:a"};
+};
+
+std::string only_set(RedisSubject& redis) {
+    return redis.text({"EVAL",
+                       "for _, key in ipairs(redis.call('KEYS', '*')) do "
+                       "if redis.call('TYPE', key).ok == 'zset' then return key end end "
+                       "return 'none'",
+                       "0"});
+}
+
+// The longest that the server took for a command since the last `SLOWLOG RESET`, in microseconds.
+std::int64_t slowest_us(RedisSubject& redis) {
+    return std::stoll(redis.text({"EVAL",
+                                  "local most = 0 "
+                                  "for _, entry in ipairs(redis.call('SLOWLOG', 'GET', '1000')) do "
+                                  "most = math.max(most, entry[3]) end "
+                                  "return string.format('%.0f', most)",
+                                  "0"}));
+}
+
+}  // namespace
+
+TEST_CASE("redis: a slot that nobody renews is given up with its lease") {
+    RedisSubject redis;
+    const Asker asker({slots(2)});
+    REQUIRE(redis.charge(asker.holding(1), kStart).admitted);
+    REQUIRE(redis.charge(asker.holding(2), kStart + 3s).admitted);
+    CHECK_FALSE(redis.charge(asker.holding(3), kStart + kLease - 1us).admitted);
+    CHECK(redis.charge(asker.holding(3), kStart + kLease).admitted);
+    CHECK_FALSE(redis.charge(asker.holding(4), kStart + kLease).admitted);
+}
+
+TEST_CASE("redis: a slot that is renewed is kept for another lease") {
+    RedisSubject redis;
+    const Asker asker({slots(1)});
+    REQUIRE(redis.charge(asker.holding(1), kStart).admitted);
+    renew(redis, asker.holding(1), kStart + 9s);
+    CHECK_FALSE(redis.charge(asker.holding(2), kStart + 9s + kLease - 1us).admitted);
+    CHECK(redis.charge(asker.holding(2), kStart + 9s + kLease).admitted);
+}
+
+TEST_CASE("redis: only what is still held is renewed") {
+    RedisSubject redis;
+    const Asker asker({slots(1)});
+    REQUIRE(redis.charge(asker.holding(1), kStart).admitted);
+    // Too late: it may be another's by now.
+    renew(redis, asker.holding(1), kStart + kLease);
+    REQUIRE(redis.charge(asker.holding(2), kStart + kLease).admitted);
+    renew(redis, asker.holding(1), kStart + kLease + 1s);
+    redis.release(asker.holding(2), kStart + kLease + 1s);
+    CHECK(redis.charge(asker.holding(3), kStart + kLease + 1s).admitted);
+    // Nor is a slot made that was released, or never taken.
+    redis.release(asker.holding(3), kStart + kLease + 2s);
+    renew(redis, asker.holding(3), kStart + kLease + 2s);
+    renew(redis, asker.holding(99), kStart + kLease + 2s);
+    CHECK(only_set(redis) == "none");
+}
+
+TEST_CASE("redis: taking and releasing a slot again changes nothing") {
+    RedisSubject redis;
+    const Asker asker({slots(2)});
+    for (int i = 0; i < 5; ++i) CHECK(redis.charge(asker.holding(1), kStart).admitted);
+    CHECK(redis.charge(asker.holding(2), kStart).admitted);
+    CHECK_FALSE(redis.charge(asker.holding(3), kStart).admitted);
+    for (int i = 0; i < 3; ++i) redis.release(asker.holding(1), kStart);
+    CHECK(redis.charge(asker.holding(3), kStart).admitted);
+    CHECK_FALSE(redis.charge(asker.holding(4), kStart).admitted);
+}
+
+TEST_CASE("redis: a slot is not taken where another limit denies") {
+    RedisSubject redis;
+    const Asker asker({slots(2), sliding(1, 1min)});
+    REQUIRE(redis.charge(asker.holding(1), kStart).admitted);
+    CHECK_FALSE(redis.charge(asker.holding(2), kStart).admitted);
+    CHECK(redis.text({"ZCARD", only_set(redis)}) == "1");
+}
+
+TEST_CASE("redis: slots expire with the last lease") {
+    RedisSubject redis;
+    const Asker asker({slots(2)});
+    REQUIRE(redis.charge(asker.holding(1), kStart).admitted);
+    const std::string set = only_set(redis);
+    CHECK(ttl_ms(redis, set) > kLease / 1ms - 1'000);
+    CHECK(ttl_ms(redis, set) <= kLease / 1ms + 1'000);
+    redis.text({"PEXPIRE", set, "5000"});
+    renew(redis, asker.holding(1), kStart + 5s);
+    CHECK(ttl_ms(redis, set) > kLease / 1ms - 1'000);
+}
+
+TEST_CASE("redis: two moments of one second, and of one microsecond, are two") {
+    RedisSubject redis;
+    const Asker asker({schedule(3, 1min)});
+    CHECK(redis.charge(asker.meant_for(kEvening), kEvening).admitted);
+    CHECK(redis.charge(asker.meant_for(kEvening + 1us), kEvening).admitted);
+    CHECK(redis.charge(asker.meant_for(kEvening), kEvening).admitted);
+    const Verdict denied = redis.charge(asker.meant_for(kEvening), kEvening);
+    CHECK_FALSE(denied.admitted);
+    CHECK(denied.earliest == kEvening + 1min);
+    CHECK(redis.text({"ZCARD", only_set(redis)}) == "2");
+}
+
+TEST_CASE("redis: midnight is no boundary of a schedule, unless its windows are days") {
+    const Micros midnight = kEvening + 3h;
+    RedisSubject redis;
+    const Asker rolling({schedule(2, 24h)});
+    REQUIRE(redis.charge(rolling.meant_for(midnight - 1us, 2), kEvening).admitted);
+    CHECK_FALSE(redis.charge(rolling.meant_for(midnight), kEvening).admitted);
+    CHECK(redis.charge(rolling.meant_for(midnight + 24h - 1us), kEvening).admitted);
+    RedisSubject other;
+    const Asker daily({schedule(2, 24h, true)});
+    REQUIRE(other.charge(daily.meant_for(midnight - 1us, 2), kEvening).admitted);
+    CHECK(other.charge(daily.meant_for(midnight, 2), kEvening).admitted);
+    CHECK_FALSE(other.charge(daily.meant_for(midnight - 3h), kEvening).admitted);
+    CHECK_FALSE(other.charge(daily.meant_for(midnight + 23h), kEvening).admitted);
+}
+
+TEST_CASE("redis: both sides of a moment count, in whatever order they were asked") {
+    RedisSubject redis;
+    const Asker asker({schedule(2, 1h)});
+    REQUIRE(redis.charge(asker.meant_for(kEvening + 2h), kEvening).admitted);
+    REQUIRE(redis.charge(asker.meant_for(kEvening + 100min), kEvening).admitted);
+    CHECK_FALSE(redis.charge(asker.meant_for(kEvening + 90min), kEvening).admitted);
+    CHECK_FALSE(redis.charge(asker.meant_for(kEvening + 110min), kEvening).admitted);
+    // With the window that begins an hour before the later one there is room.
+    CHECK(redis.charge(asker.meant_for(kEvening + 60min), kEvening).admitted);
+    CHECK(redis.charge(asker.meant_for(kEvening + 160min), kEvening).admitted);
+}
+
+TEST_CASE("redis: a schedule with a quota of 0 denies, records nothing and names no moment") {
+    RedisSubject redis;
+    const Asker asker({schedule(0, 1h)});
+    const Verdict denied = redis.charge(asker.meant_for(kEvening + 1h), kEvening);
+    CHECK_FALSE(denied.admitted);
+    CHECK(denied.earliest == 0us);
+    CHECK(denied.retry_after == limit::kNever);
+    CHECK(redis.charge(asker.meant_for(kEvening, 0), kEvening).admitted);
+    CHECK(redis.text({"DBSIZE"}) == "0");
+}
+
+TEST_CASE("redis: moments that cannot matter any more are forgotten") {
+    RedisSubject redis;
+    const Asker asker({schedule(50, 1h)});
+    for (int i = 0; i < 20; ++i) {
+        REQUIRE(redis.charge(asker.meant_for(kEvening), kEvening + i * 10min).admitted);
+    }
+    CHECK(std::stoi(redis.text({"ZCARD", only_set(redis)})) <= 7);
+}
+
+TEST_CASE("redis: a schedule as full as may be told is asked in bounded time") {
+    RedisSubject redis;
+    redis.text({"CONFIG", "SET", "slowlog-log-slower-than", "0"});
+    constexpr int kMoments = 4'000;
+    const Asker asker({schedule(kMoments, 24h)});
+    std::vector<RedisSubject::Asked> asked;
+    for (int i = 0; i < kMoments; ++i) {
+        asked.push_back({asker.meant_for(kEvening + i * 1s), kEvening});
+    }
+    for (const Verdict& verdict : redis.pipeline(asked)) REQUIRE(verdict.admitted);
+    redis.text({"SLOWLOG", "RESET"});
+    for (int i = 0; i < 10; ++i) {
+        const Verdict denied = redis.charge(asker.meant_for(kEvening + i * 400s), kEvening);
+        REQUIRE_FALSE(denied.admitted);
+    }
+    const std::int64_t slowest = slowest_us(redis);
+    MESSAGE("4,000 moments: " << slowest << " us in the server");
+    CHECK(slowest < 50'000);
+    redis.text({"CONFIG", "SET", "slowlog-log-slower-than", "10000"});
+}
+
+}  // namespace tidegate::test

@@ -1,0 +1,296 @@
+// The script has a short way for plain windows, and takes several requests in one command. Neither
+// may make a difference. TIDEGATE_SEED says which sequences, TIDEGATE_TRACES how many.
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "store/redis_asking.hpp"
+#include "store/scripts.hpp"
+
+namespace tidegate::test {
+namespace {
+
+using namespace std::chrono_literals;
+using limit::Algorithm;
+using limit::Limit;
+using limit::LimitSpec;
+using limit::Verdict;
+
+std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+    const char* const text = std::getenv(name);
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// The script without a short way.
+const redis::Script& long_way() {
+    return store::charge_script({});
+}
+
+// Random requests on few identifiers, at times where something happens.
+class Sequence {
+  public:
+    enum class Limits : std::uint8_t { plain_windows, all_that_share };
+
+    Sequence(std::uint64_t seed, Limits limits) : random_(seed) {
+        const std::int64_t count = between(1, 4);
+        std::vector<Limit> list;
+        while (static_cast<std::int64_t>(list.size()) < count) {
+            const Limit limit =
+                made(limits == Limits::plain_windows || one_in(3) ? plain() : other());
+            bool is_new = true;
+            for (const Limit& one : list) is_new = is_new && one.id != limit.id;
+            if (is_new) list.push_back(limit);
+        }
+        policy_ = policy("p" + std::to_string(seed), std::move(list));
+    }
+    Sequence(const Sequence&) = delete;
+    Sequence& operator=(const Sequence&) = delete;
+
+    limit::Charge next_charge() {
+        items_.clear();
+        const std::int64_t first = between(0, 2);
+        const std::int64_t count = one_in(3) ? 2 : 1;
+        for (std::int64_t i = 0; i < count; ++i) {
+            items_.push_back({&policy_, kNames[(first + i) % kNames.size()]});
+        }
+        return {items_, next_cost()};
+    }
+
+    std::int64_t next_cost() {
+        if (one_in(12)) return 0;
+        if (!one_in(4)) return 1;
+        return between(1, std::min<std::int64_t>(some_limit().quota + 2, 1'000));
+    }
+
+    // After that answer.
+    Micros next_time(const Verdict& verdict) {
+        const Limit& limit = some_limit();
+        const Micros width = limit.precision.count() > 0 ? limit.precision : limit.duration;
+        switch (between(0, 9)) {
+            case 0:
+                now_ += Micros{between(0, 3)};
+                break;
+            case 1:
+                now_ += width - Micros{now_ % width};
+                break;  // where a sub-bucket begins
+            case 2:
+                now_ += width - Micros{now_ % width} - 1us;
+                break;
+            case 3:
+                now_ += limit.duration * between(1, 3);
+                break;
+            case 4:
+                now_ -= std::min(Micros{between(0, 2 * limit.duration.count())}, Micros{now_} / 2);
+                break;
+            case 5:
+            case 6:
+                if (verdict.retry_after < limit::kNever / 4) now_ += verdict.retry_after;
+                break;
+            case 7:
+                if (!verdict.limits.empty()) now_ += verdict.limits[0].next_unit;
+                break;
+            default:
+                now_ += Micros{between(0, limit.duration.count() / 7)};
+                break;
+        }
+        return now_;
+    }
+
+    Micros now() const { return now_; }
+    bool one_in(std::int64_t n) { return between(1, n) == 1; }
+    std::int64_t between(std::int64_t low, std::int64_t high) {
+        return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+    }
+    const limit::Policy& counted() const { return policy_; }
+
+    static constexpr std::array<std::string_view, 3> kNames{"ip:192.0.2.1", "user:a", "user:b"};
+
+  private:
+    const Limit& some_limit() {
+        return policy_.limits[between(0, static_cast<std::int64_t>(policy_.limits.size()) - 1)];
+    }
+
+    Micros duration() {
+        constexpr std::array<Micros, 8> kCommon{1ms, 10ms, 100ms, 1s, 10s, 1min, 1h, 24h};
+        return kCommon[between(0, kCommon.size() - 1)];
+    }
+
+    LimitSpec plain() {
+        LimitSpec spec;
+        spec.duration = duration();
+        spec.quota = one_in(10) ? between(0, 1) * limit::kQuotaMax : between(1, 12);
+        if (one_in(4)) {
+            spec.algorithm = Algorithm::fixed_window;
+            return spec;
+        }
+        spec.strict = one_in(4);
+        if (one_in(2)) spec.precision = spec.duration / between(1, 20);
+        if (one_in(4)) spec.precision = spec.duration * 10 / between(11, 77);
+        return spec;
+    }
+
+    LimitSpec other() {
+        LimitSpec spec;
+        spec.duration = duration();
+        spec.quota = between(1, 12);
+        switch (between(0, 2)) {
+            case 0:
+                spec.algorithm = Algorithm::gcra;
+                break;
+            case 1:
+                spec.algorithm = Algorithm::sliding_log;
+                break;
+            default:
+                spec.algorithm = Algorithm::fixed_window;
+                spec.anchor = limit::Anchor::first_request;
+        }
+        return spec;
+    }
+
+    std::mt19937_64 random_;
+    limit::Policy policy_;
+    std::vector<limit::ChargeItem> items_;
+    Micros now_ = kStart;
+};
+
+std::string key_of(std::string_view prefix, const Sequence& sequence, std::string_view name) {
+    return std::string(prefix) + "2:" + sequence.counted().name + ":{" + std::string(name) + "}";
+}
+
+// "" if the states under both prefixes are the same to whoever reads them. How long the keys were
+// to live depends on when they were written, unless both were written `in_step`.
+std::string difference(RedisSubject& redis, const Sequence& sequence, bool in_step) {
+    for (std::string_view name : Sequence::kNames) {
+        const std::string one = redis.text({"GET", key_of("t:", sequence, name)});
+        const std::string other = redis.text({"GET", key_of("l:", sequence, name)});
+        if (one.empty() && other.empty()) continue;
+        State first = taken_apart(one);
+        const State second = taken_apart(other);
+        if (!in_step) first.expiry = second.expiry;
+        if (!(first == second)) return written(first) + "\nbut\n" + written(second);
+    }
+    return {};
+}
+
+// The same requests by both ways; some of what is admitted is given back. With `mixed`, the first
+// prefix is asked by one way or the other. "" if no difference was seen.
+std::string difference_of_ways(RedisSubject& redis, std::uint64_t seed, bool mixed) {
+    Sequence sequence(seed, Sequence::Limits::plain_windows);
+    Verdict verdict;
+    Micros now = sequence.now();
+    for (int step = 0; step < 60; ++step) {
+        const limit::Charge charge = sequence.next_charge();
+        const bool is_long = mixed && sequence.one_in(2);
+        verdict = charge_as(redis, charge, "t:", now, is_long ? &long_way() : nullptr);
+        const Verdict expected = charge_as(redis, charge, "l:", now, &long_way());
+        std::string fault;
+        if (written(verdict) != written(expected)) {
+            fault = written(verdict) + "\nbut\n" + written(expected);
+        }
+        if (fault.empty() && verdict.admitted && sequence.one_in(5)) {
+            const Micros later = now + Micros{sequence.between(0, 2'000)};
+            give_back_as(redis, {charge, &verdict.receipt, limit::Refund::Of::all, 0}, "t:", later);
+            give_back_as(redis, {charge, &expected.receipt, limit::Refund::Of::all, 0},
+                         "l:", later);
+        }
+        if (fault.empty()) fault = difference(redis, sequence, true);
+        if (!fault.empty()) return "at step " + std::to_string(step) + ":\n" + fault;
+        now = sequence.next_time(verdict);
+    }
+    return {};
+}
+
+void check_ways(bool mixed) {
+    const std::uint64_t seed = setting("TIDEGATE_SEED", std::random_device{}());
+    const std::uint64_t sequences = setting("TIDEGATE_TRACES", 10'000) / 25 + 1;
+    RedisSubject redis;
+    for (std::uint64_t i = 0; i < sequences; ++i) {
+        const std::string fault = difference_of_ways(redis, seed + i, mixed);
+        if (!fault.empty()) FAIL("TIDEGATE_SEED=" << seed + i << " TIDEGATE_TRACES=1 " << fault);
+        if (i % 100 == 0) redis.text({"FLUSHALL"});
+    }
+}
+
+// A script with another word for KEEPTTL, which SET refuses as a Redis before 6 refuses KEEPTTL.
+class OldRedis {
+  public:
+    OldRedis(RedisSubject& redis, const redis::Script& script) : text_(script.text) {
+        for (std::size_t at = text_.find("KEEPTTL"); at != std::string::npos;
+             at = text_.find("KEEPTTL", at)) {
+            text_.replace(at, 7, "UNHEARD");
+        }
+        sha1_ = redis.text({"SCRIPT", "LOAD", text_});
+        script_ = {"charge", sha1_, text_};
+    }
+    OldRedis(const OldRedis&) = delete;
+    OldRedis& operator=(const OldRedis&) = delete;
+
+    const redis::Script* script() const { return &script_; }
+
+  private:
+    std::string text_;
+    std::string sha1_;
+    redis::Script script_{};
+};
+
+}  // namespace
+
+TEST_CASE("redis: the short way and the long way are the same thing") {
+    check_ways(false);
+}
+
+TEST_CASE("redis: each way understands what the other has left") {
+    check_ways(true);
+}
+
+TEST_CASE("redis: charges in one command get what they get one by one at the same time") {
+    const std::uint64_t seed = setting("TIDEGATE_SEED", std::random_device{}());
+    const std::uint64_t sequences = setting("TIDEGATE_TRACES", 10'000) / 25 + 1;
+    RedisSubject redis;
+    for (std::uint64_t i = 0; i < sequences; ++i) {
+        CAPTURE(seed + i);
+        Sequence sequence(seed + i, Sequence::Limits::all_that_share);
+        Micros now = sequence.now();
+        for (int step = 0; step < 12; ++step) {
+            const limit::Charge first = sequence.next_charge();
+            std::vector<limit::Charge> charges(sequence.between(1, sequence.one_in(9) ? 64 : 6),
+                                               first);
+            for (limit::Charge& charge : charges) charge.cost = sequence.next_cost();
+            const auto verdicts = charge_together(redis, charges, "t:", now, &long_way());
+            for (std::size_t k = 0; k < charges.size(); ++k) {
+                REQUIRE(written(verdicts[k]) ==
+                        written(charge_as(redis, charges[k], "l:", now, &long_way())));
+            }
+            REQUIRE(difference(redis, sequence, false) == "");
+            now = sequence.next_time(verdicts.back());
+        }
+        if (i % 100 == 0) redis.text({"FLUSHALL"});
+    }
+}
+
+TEST_CASE("redis: a Redis without KEEPTTL counts the same, and shortens no expiry") {
+    RedisSubject redis;
+    // More windows than the short way knows; and those that go the short way.
+    for (const std::size_t limits : {std::size_t{2}, std::size_t{9}}) {
+        std::vector<Limit> list{sliding(50, 1s), fixed(50, 240h)};
+        while (list.size() < limits) list.push_back(fixed(1'000, 1h * list.size()));
+        const auto some = policy("p" + std::to_string(limits), list);
+        const Ask ask(some, {"user:a", "user:b"});
+        const OldRedis old(redis, store::charge_script(ask));
+        const std::string key = "t:2:" + some.name + ":{user:a}";
+        const std::int64_t needed = (240h - kStart % 240h) / 1ms;
+        for (int i = 0; i < 60; ++i) {
+            const Micros now = kStart + i * 30ms;
+            const Verdict verdict = charge_as(redis, ask, "t:", now, old.script());
+            REQUIRE(written(verdict) == written(charge_as(redis, ask, "n:", now)));
+            CHECK(ttl_ms(redis, key) > needed - 10'000);
+            CHECK(ttl_ms(redis, key) < needed + 5'000);
+        }
+        CHECK(redis.text({"GET", key}) == redis.text({"GET", "n" + key.substr(1)}));
+    }
+}
+
+}  // namespace tidegate::test

@@ -1,0 +1,206 @@
+#include "store/safety.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace tidegate::test {
+namespace {
+
+using limit::Algorithm;
+using limit::Limit;
+
+// Units that passed a limit; none if they were given back.
+struct Admission {
+    std::size_t step;
+    std::int64_t at;
+    std::int64_t moment;  // of a schedule
+    std::int64_t units;
+    const Limit* limit;  // with the quota that admitted them
+};
+
+using Admissions = std::vector<Admission>;
+
+// The runs of sub-buckets of which each ends with an admission.
+bool windows_are_safe(const Admissions& all) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const Limit& limit = *all[i].limit;
+        const std::int64_t newest = all[i].at / limit.precision.count();
+        std::int64_t units = 0;
+        for (std::size_t j = 0; j <= i; ++j) {
+            if (all[j].at / limit.precision.count() > newest - limit.blocks) units += all[j].units;
+        }
+        if (units > limit.quota) return false;
+    }
+    return true;
+}
+
+// A window opened by its first request: no two overlap. Where units were given back, these times do
+// not say when it opened.
+bool opened_windows_are_safe(const Admissions& all) {
+    if (std::any_of(all.begin(), all.end(), [](const Admission& one) { return one.units == 0; })) {
+        return true;
+    }
+    std::int64_t opened = 0;
+    std::int64_t units = 0;
+    for (const Admission& one : all) {
+        if (units == 0 || one.at >= opened + one.limit->duration.count()) {
+            opened = one.at;
+            units = 0;
+        }
+        units += one.units;
+        if (units > one.limit->quota) return false;
+    }
+    return true;
+}
+
+// burst + w * quota / duration in any interval of length w. For leaky_bucket these are arrivals:
+// what came before the last one of an interval keeps within that, and the last waits for it.
+bool bucket_is_safe(const Admissions& all) {
+    __extension__ using Wide = __int128;
+    const Limit& limit = *all.front().limit;
+    const bool leaky = limit.algorithm == Algorithm::leaky_bucket;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        Wide units = 0;
+        for (std::size_t j = i; j < all.size(); ++j) {
+            units += all[j].units;
+            const Wide over = units - (leaky ? all[j].units : 0) - limit.burst;
+            const Wide length = all[j].at - all[i].at;
+            if (over * limit.duration.count() > length * limit.quota) return false;
+        }
+    }
+    return true;
+}
+
+bool schedule_is_safe(const Admissions& all) {
+    const Limit& limit = *all.front().limit;
+    constexpr std::int64_t kDay = 86'400'000'000;
+    const std::int64_t width = limit.utc_day ? kDay : limit.duration.count();
+    for (const Admission& first : all) {
+        const std::int64_t begin = limit.utc_day ? first.moment / kDay * kDay : first.moment;
+        std::int64_t units = 0;
+        for (const Admission& one : all) {
+            if (one.moment >= begin && one.moment - begin < width) units += one.units;
+        }
+        if (units > limit.quota) return false;
+    }
+    return true;
+}
+
+bool has_one_quota(const Admissions& all) {
+    return std::all_of(all.begin(), all.end(), [&](const Admission& one) {
+        return one.limit->quota == all.front().limit->quota &&
+               one.limit->burst == all.front().limit->burst;
+    });
+}
+
+bool are_safe(const Admissions& all) {
+    const Limit& limit = *all.front().limit;
+    switch (limit.algorithm) {
+        case Algorithm::sliding_window:
+        case Algorithm::sliding_log:
+            return windows_are_safe(all);
+        case Algorithm::fixed_window:
+            return limit.anchor == limit::Anchor::clock ? windows_are_safe(all)
+                                                        : opened_windows_are_safe(all);
+        case Algorithm::gcra:
+        case Algorithm::leaky_bucket:
+            return !has_one_quota(all) || bucket_is_safe(all);
+        case Algorithm::schedule:
+            return !has_one_quota(all) || schedule_is_safe(all);
+        case Algorithm::concurrency:
+            break;  // see slots_are_safe()
+    }
+    return true;
+}
+
+using Name = std::tuple<std::string, std::string, std::uint32_t>;
+
+template <class Visit>
+void for_each_limit(const Step& step, Visit visit) {
+    for (const limit::ChargeItem& item : step.items) {
+        for (const Limit& limit : item.limits()) {
+            visit(Name{item.policy->name, std::string(item.identifier), limit.id}, limit,
+                  item.policy->shadow);
+        }
+    }
+}
+
+bool concerned(const Limit& limit, const Step& step) {
+    return limit.algorithm != Algorithm::schedule || !limit.forward_past || step.moment >= step.now;
+}
+
+std::map<Name, Admissions> admissions_of(const Trace& trace,
+                                         const std::vector<limit::Verdict>& verdicts) {
+    std::map<Name, Admissions> admissions;
+    for (std::size_t i = 0; i < trace.steps().size(); ++i) {
+        const Step& step = trace.steps()[i];
+        if (step.kind == Step::Kind::refund && verdicts[step.of_step].admitted) {
+            const Step& given = trace.steps()[step.of_step];
+            const limit::Refund refund{given.charge(), nullptr, step.of, step.status};
+            for_each_limit(given, [&](const Name& name, const Limit& limit, bool) {
+                if (!refund.concerns(limit)) return;
+                for (Admission& one : admissions[name]) {
+                    if (one.step == step.of_step) one.units = 0;
+                }
+            });
+        }
+        if (step.kind != Step::Kind::charge || !verdicts[i].admitted || step.cost == 0) continue;
+        for_each_limit(step, [&](const Name& name, const Limit& limit, bool shadow) {
+            if ((shadow && !verdicts[i].shadow_admitted) || !concerned(limit, step)) return;
+            admissions[name].push_back(
+                {i, step.now.count(), std::max(step.moment, step.now).count(), step.cost, &limit});
+        });
+    }
+    return admissions;
+}
+
+// Requests in flight, as they are released and given back, or the store gives them up.
+bool slots_are_safe(const Trace& trace, const std::vector<limit::Verdict>& verdicts,
+                    bool slots_expire) {
+    std::map<Name, std::map<limit::LeaseId, limit::Micros>> held;  // since when
+    for (std::size_t i = 0; i < trace.steps().size(); ++i) {
+        const Step& step = trace.steps()[i];
+        bool safe = true;
+        if (step.kind != Step::Kind::charge) {
+            const bool ends =
+                step.kind == Step::Kind::release ||
+                (step.of == limit::Refund::Of::all && verdicts[step.of_step].admitted);
+            const Step& of = trace.steps()[step.of_step];
+            for_each_limit(of, [&](const Name& name, const Limit&, bool) {
+                if (ends) held[name].erase(of.lease);
+            });
+        } else if (verdicts[i].admitted && step.cost > 0) {
+            for_each_limit(step, [&](const Name& name, const Limit& limit, bool shadow) {
+                if (limit.algorithm != Algorithm::concurrency) return;
+                if (shadow && !verdicts[i].shadow_admitted) return;
+                std::erase_if(held[name], [&](const auto& one) {
+                    return slots_expire && one.second + limit::kLease <= step.now;
+                });
+                const bool taken = held[name].insert_or_assign(step.lease, step.now).second;
+                safe =
+                    safe && (!taken || static_cast<std::int64_t>(held[name].size()) <= limit.quota);
+            });
+        }
+        if (!safe) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+std::string unsafe(const Trace& trace, const std::vector<limit::Verdict>& verdicts,
+                   bool slots_expire) {
+    if (!slots_are_safe(trace, verdicts, slots_expire)) return "more slots are held than there are";
+    if (trace.clock() != Clock::steady) return "";
+    for (const auto& [name, admissions] : admissions_of(trace, verdicts)) {
+        if (admissions.empty() || are_safe(admissions)) continue;
+        return "too much is admitted by " + admissions.front().limit->name + " for " +
+               std::get<1>(name);
+    }
+    return "";
+}
+
+}  // namespace tidegate::test

@@ -1,0 +1,76 @@
+// A random trace: policies of every kind, and what is asked of them in which order at what time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "limit/charge.hpp"
+#include "store/stores.hpp"
+
+namespace tidegate::test {
+
+struct Step {
+    enum class Kind : std::uint8_t { charge, refund, release };
+    Kind kind = Kind::charge;
+    Micros now{0};
+    // A charge.
+    std::vector<limit::ChargeItem> items{};
+    std::int64_t cost = 1;
+    limit::LeaseId lease{};
+    Micros moment{0};
+    // A refund or a release: of which step, and of what.
+    std::size_t of_step = 0;
+    limit::Refund::Of of = limit::Refund::Of::all;
+    int status = 0;
+
+    limit::Charge charge() const { return {items, cost, lease, moment}; }
+};
+
+enum class Clock : std::uint8_t { steady, stepping };
+enum class Limits : std::uint8_t { all, windows };
+
+class Trace {
+  public:
+    // The same for the same seed. The clock steps back in every second one.
+    explicit Trace(std::uint64_t seed, Limits limits = Limits::all);
+
+    const std::vector<Step>& steps() const { return steps_; }
+    Clock clock() const { return clock_; }
+
+  private:
+    std::int64_t between(std::int64_t low, std::int64_t high);
+    bool one_in(std::int64_t n) { return between(1, n) == 1; }
+    Micros duration();
+    std::int64_t quota();
+    limit::Limit limit();
+    limit::LimitSpec window();
+    limit::LimitSpec bucket();
+    limit::LimitSpec schedule();
+    std::vector<limit::Limit> list_of_limits();
+    void add_policy(std::int64_t index);
+    void add_tier(limit::Policy& policy);
+    void pass_time();
+    Micros next_time(const limit::Limit& near);
+    void add_charge();
+    void add_refund_or_release();
+    const limit::Limit& some_limit();
+
+    std::mt19937_64 random_;
+    std::string tag_;
+    Limits limits_;
+    Clock clock_;
+    std::uint32_t lists_ = 0;  // of limits, so far
+    std::vector<std::unique_ptr<limit::Policy>> policies_;
+    std::vector<std::string> identifiers_;
+    std::vector<Step> steps_;
+    std::vector<std::size_t> charges_;  // steps that may still be refunded
+    Micros now_{0};
+};
+
+// Asks all of it. A verdict for each step; those of refunds and releases are empty.
+std::vector<limit::Verdict> play(const Trace& trace, Subject& subject);
+
+}  // namespace tidegate::test

@@ -1,0 +1,31 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+
+using namespace tidegate;
+
+namespace {
+
+config::Loaded load(const std::string& connections) {
+    return config::load_text("upstream: http://127.0.0.1:1\nconnections: {" + connections + "}\n",
+                             "c.yaml");
+}
+
+}  // namespace
+
+TEST_CASE("config: an address has no bound on its connections unless one is written") {
+    CHECK(load("max: 5").config->connections.per_ip == 0);
+    CHECK(load("per_ip: 0").config->connections.per_ip == 0);
+    CHECK(load("max: 5, per_ip: 5").config->connections.per_ip == 5);
+    CHECK(load("max: 5, per_ip: 5").warnings.empty());
+}
+
+TEST_CASE("config: a bound for one address that all of them reach first is warned about") {
+    const auto loaded = load("max: 5, per_ip: 6");
+    REQUIRE(loaded.config);
+    REQUIRE(loaded.warnings.size() == 1);
+    CHECK(loaded.warnings[0].to_string() ==
+          "c.yaml:2:31: connections.per_ip: more than connections.max: it is never reached");
+}

@@ -1,0 +1,292 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+
+using namespace tidegate;
+using namespace std::chrono_literals;
+using config::Loaded;
+using limit::Algorithm;
+using limit::OnMissing;
+using Kind = limit::KeyPart::Kind;
+
+namespace {
+
+const std::string kBegin = "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n";
+
+std::shared_ptr<const config::Config> read(const std::string& text) {
+    const Loaded loaded = config::load_text(text, "test.yaml");
+    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+    REQUIRE(loaded.config != nullptr);
+    return loaded.config;
+}
+
+std::vector<std::string> warnings(const Loaded& loaded) {
+    std::vector<std::string> out;
+    for (const auto& warning : loaded.warnings) out.push_back(warning.to_string());
+    return out;
+}
+
+std::shared_ptr<const config::Config> with_policy(const std::string& policy) {
+    return read(kBegin + "policies:\n  p: {" + policy +
+                "}\nroutes: [{match: {path: \"/{id}\"}, policies: [p]}]\n");
+}
+
+limit::Limit the_limit(const std::string& limit) {
+    return with_policy("key: [ip], limits: [" + limit + "]")->policies[0]->limits.at(0);
+}
+
+// A configuration and a users' file beside it, in a folder of their own.
+struct Beside {
+    std::string path;
+
+    Beside(const std::string& config, const std::string& users) {
+        std::string name = std::filesystem::temp_directory_path() / "tidegate-users-XXXXXX";
+        REQUIRE(mkdtemp(name.data()) != nullptr);
+        path = name;
+        std::ofstream(path + "/tidegate.yaml", std::ios::binary) << config;
+        std::ofstream(path + "/users.yaml", std::ios::binary) << users;
+    }
+    ~Beside() { std::filesystem::remove_all(path); }
+    Beside(const Beside&) = delete;
+    Beside& operator=(const Beside&) = delete;
+
+    Loaded load() const { return config::load_file(path + "/tidegate.yaml"); }
+};
+
+const std::string kWithUsers = kBegin +
+                               "identity: {users: users.yaml}\n"
+                               "policies: {p: {key: [user, ip], limits: [10/s], "
+                               "tiers: {pro: [99/s, 1000/min], staff: unlimited}}}\n"
+                               "routes: [{policies: [p]}]\n";
+
+}  // namespace
+
+TEST_CASE("config: every algorithm has its name and its settings") {
+    CHECK(the_limit("{quota: 1, per: 1s, algorithm: sliding_log}").algorithm ==
+          Algorithm::sliding_log);
+    const limit::Limit bucket = the_limit("{quota: 5, per: 1s, algorithm: token_bucket, burst: 9}");
+    CHECK(bucket.algorithm == Algorithm::gcra);
+    CHECK(bucket.burst == 9);
+    const limit::Limit leaky =
+        the_limit("{quota: 5, per: 1s, algorithm: leaky_bucket, max_delay: 1500ms}");
+    CHECK(leaky.algorithm == Algorithm::leaky_bucket);
+    CHECK(leaky.burst == 5);
+    CHECK(leaky.max_delay == 1500ms);
+    const limit::Limit slots = the_limit("{quota: 5, algorithm: concurrency}");
+    CHECK(slots.algorithm == Algorithm::concurrency);
+    CHECK(slots.duration == limit::kLease);
+}
+
+TEST_CASE("config: what a limit counts is all, what is admitted, or by status") {
+    CHECK(the_limit("{quota: 1, per: 1s}").count == limit::Count::admitted);
+    CHECK(the_limit("{quota: 1, per: 1s, count: admitted}").count == limit::Count::admitted);
+    CHECK(the_limit("{quota: 1, per: 1s, count: all}").count == limit::Count::all);
+    const limit::Limit by_status = the_limit("{quota: 1, per: 1s, count: [403, 401]}");
+    CHECK(by_status.count == limit::Count::by_status);
+    CHECK(by_status.keeps(401));
+    CHECK_FALSE(by_status.keeps(402));
+}
+
+TEST_CASE("config: a schedule knows where its moment is, how far ahead, and what is past") {
+    const auto config = with_policy(
+        "key: [\"query:to\", ip], limits: ["
+        "{quota: 1, per: 1min, algorithm: schedule, at: {header: X-Send-At}, horizon: 7day},"
+        "{quota: 10, algorithm: schedule, at: {header: x-send-at}, window: utc_day, past: "
+        "forward}]");
+    const config::MomentSource source{config::MomentSource::In::header, "x-send-at"};
+    CHECK(config->policies[0]->moment == source);
+    CHECK(config->routes[0].moment == source);
+    const auto& limits = config->policies[0]->limits;
+    CHECK(limits[0].horizon == 7 * 24h);
+    CHECK_FALSE(limits[0].forward_past);
+    CHECK(limits[1].utc_day);
+    CHECK(limits[1].duration == 24h);
+    CHECK(limits[1].forward_past);
+    REQUIRE(config->limit_lists.size() == 1);
+    CHECK(config->limit_lists[0].schedules);
+    CHECK(config->limit_lists[0].horizon == 7 * 24h);
+    CHECK_FALSE(config->limit_lists[0].settles);
+}
+
+TEST_CASE("config: plus binds tighter than bar, and fields are in lower case") {
+    const auto config = with_policy(
+        "key: [\"user|ip\", \"header:X-Tenant+route|query:t+path:id+constant:all\"], limits: "
+        "[1/s]");
+    const auto& keys = config->policies[0]->key;
+    REQUIRE(keys.size() == 2);
+    CHECK(keys[0].choices == decltype(keys[0].choices){{{Kind::user, {}}}, {{Kind::ip, {}}}});
+    CHECK(keys[1].choices ==
+          decltype(keys[1].choices){
+              {{Kind::header, "x-tenant"}, {Kind::route, {}}},
+              {{Kind::query, "t"}, {Kind::capture, "id"}, {Kind::constant, "all"}}});
+    CHECK(config->routes[0].captures == std::vector<std::string>{"id"});
+}
+
+TEST_CASE("config: what clients write must be there, who has no user is passed over") {
+    const auto on_missing = [](const std::string& key, const std::string& more = "") {
+        return with_policy("key: [\"" + key + "\"], limits: [1/s]" + more)
+            ->policies[0]
+            ->key[0]
+            .on_missing;
+    };
+    for (const char* key : {"ip", "user", "user|ip", "route", "constant:all"}) {
+        CHECK(on_missing(key) == OnMissing::skip);
+    }
+    for (const char* key : {"header:a", "query:a", "path:id", "ip+user", "user|header:a"}) {
+        CHECK(on_missing(key) == OnMissing::reject);
+    }
+    CHECK(on_missing("header:a", ", on_missing: skip") == OnMissing::skip);
+    CHECK(on_missing("ip", ", on_missing: reject") == OnMissing::reject);
+    CHECK(on_missing("user", ", on_missing: shared") == OnMissing::shared);
+}
+
+TEST_CASE("config: fields and parameters that hold secrets are known by their names") {
+    const auto secret = [](const std::string& key) {
+        return with_policy("key: [\"" + key + "\"], limits: [1/s]")
+            ->policies[0]
+            ->key[0]
+            .choices[0][0]
+            .secret;
+    };
+    for (const char* key : {"header:Authorization", "header:cookie", "header:X-Api-Key",
+                            "query:access_Token", "query:sig"}) {
+        CHECK_MESSAGE(secret(key), key);
+    }
+    for (const char* key : {"header:x-tenant", "query:q", "path:id", "constant:token"}) {
+        CHECK_MESSAGE(!secret(key), key);
+    }
+}
+
+TEST_CASE("config: policies and tiers number their lists of limits one by one") {
+    const auto config =
+        read(kBegin +
+             "policies:\n"
+             "  a: {key: [ip], limits: [1/s], tiers: {x: [2/s], y: unlimited}}\n"
+             "  b: {key: [ip], limits: [{quota: 1, algorithm: concurrency}]}\n"
+             "routes: [{policies: [a, b, {key: [ip], limits: [1/s], tiers: {x: [3/s]}}]}]\n");
+    REQUIRE(config->limit_lists.size() == 6);
+    for (std::size_t i = 0; i < config->limit_lists.size(); ++i) {
+        const auto& list = config->limit_lists[i];
+        CHECK((list.tier != nullptr ? list.tier->index : list.policy->index) == i);
+    }
+    CHECK(config->limit_lists[1].limits()[0].quota == 2);
+    CHECK(config->limit_lists[2].limits().empty());
+    CHECK(config->limit_lists[3].settles);
+    CHECK(config->policies[2]->name == "route-0/2");
+    CHECK(config->limit_lists[5].limits()[0].quota == 3);
+}
+
+TEST_CASE("config: exempt and deny name networks and users") {
+    const auto config = with_policy(
+        "key: [ip], limits: [1/s], exempt: [10.0.0.0/8, \"user:b\", \"user:a\"], deny: 192.0.2.1");
+    const config::Policy& policy = *config->policies[0];
+    const auto in = [](const identity::Group& group, const char* ip, const char* user) {
+        return group.includes(*ip != 0 ? parse_ip(ip) : std::nullopt,
+                              *user != 0 ? std::optional<std::string_view>(user) : std::nullopt);
+    };
+    CHECK(in(policy.exempt, "10.255.0.1", ""));
+    CHECK(in(policy.exempt, "11.0.0.1", "a"));
+    CHECK(in(policy.exempt, "", "b"));
+    CHECK_FALSE(in(policy.exempt, "11.0.0.1", "c"));
+    CHECK_FALSE(in(policy.exempt, "", ""));
+    CHECK(in(policy.deny, "192.0.2.1", "a"));
+    CHECK_FALSE(in(policy.deny, "192.0.2.2", "a"));
+}
+
+TEST_CASE("config: a cost from a field has its bounds, and is believed of trusted proxies") {
+    const auto config =
+        read(kBegin +
+             "routes:\n"
+             "  - {cost: {header: X-Cost}, policies: []}\n"
+             "  - {cost: {header: x-c, from: anyone, default: 0, min: 2, max: 9}, policies: []}\n");
+    REQUIRE(config->routes[0].header_cost);
+    CHECK(config->routes[0].cost == 1);
+    CHECK(config->routes[0].header_cost->field == "x-cost");
+    CHECK_FALSE(config->routes[0].header_cost->from_anyone);
+    CHECK(config->routes[0].header_cost->min == 1);
+    CHECK(config->routes[1].cost == 0);
+    CHECK(config->routes[1].header_cost->from_anyone);
+    CHECK(config->routes[1].header_cost->min == 2);
+    CHECK(config->routes[1].header_cost->max == 9);
+}
+
+TEST_CASE("config: users have tiers, from a file beside the configuration") {
+    const Beside files(kWithUsers, "alice: {tier: pro}\n\"b o b\": {tier: staff}\n");
+    const Loaded loaded = files.load();
+    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+    CHECK(warnings(loaded).empty());
+    REQUIRE(loaded.config != nullptr);
+    const auto& tiers = loaded.config->user_tiers;
+    CHECK(identity::tier_of("alice", tiers) == "pro");
+    CHECK(identity::tier_of("b o b", tiers) == "staff");
+    CHECK(identity::tier_of("Alice", tiers).empty());
+    CHECK(identity::tier_of(std::nullopt, tiers).empty());
+}
+
+TEST_CASE("config: mistakes in the users' file are named with their place there") {
+    const Beside files(kWithUsers,
+                       "alice: pro\nbob: {}\ncarol: {tier: pro, name: c}\nalice: {tier: pro}\n"
+                       "dave: {tier: \"a b\"}\n");
+    const Loaded loaded = files.load();
+    CHECK(loaded.config == nullptr);
+    std::vector<std::string> errors;
+    for (const auto& error : loaded.errors) errors.push_back(error.to_string());
+    const std::string file = files.path + "/users.yaml";
+    REQUIRE(errors.size() == 5);
+    CHECK(errors[0].starts_with(file + ":4:1: "));
+    CHECK(errors[1].starts_with(file + ":1:8: alice: this is a single value, not a map"));
+    CHECK(errors[2].starts_with(file + ":2:6: bob: the key `tier` is missing: `tier: pro`"));
+    CHECK(errors[3].starts_with(file + ":3:20: unknown key `name` in carol"));
+    CHECK(errors[4].starts_with(file + ":5:14: dave.tier: `a b` is not a name"));
+}
+
+TEST_CASE("config: an empty users' file names nobody, a list is refused") {
+    CHECK(Beside(kWithUsers, "").load().config != nullptr);
+    const Loaded list = Beside(kWithUsers, "- alice\n").load();
+    REQUIRE(list.errors.size() == 1);
+    CHECK(list.errors[0].message == "this is a list, not a map of users: `alice: {tier: pro}`");
+}
+
+TEST_CASE("config: tiers that nothing uses, or nobody has, are warned about") {
+    const Beside files(kWithUsers, "alice: {tier: gold}\nbob: {tier: gold}\n");
+    const Loaded loaded = files.load();
+    CHECK(warnings(loaded) ==
+          std::vector<std::string>{files.path +
+                                   "/users.yaml:1:15: alice.tier: no policy has a tier `gold`"});
+    const Loaded nobody =
+        config::load_text(kBegin +
+                              "policies: {p: {key: [ip], limits: [1/s], tiers: {x: [2/s]}}}\n"
+                              "routes: [{policies: [p]}]\n",
+                          "w");
+    REQUIRE(nobody.warnings.size() == 1);
+    CHECK(nobody.warnings[0].message ==
+          "policies.p: nobody has a tier, for there are no identity.users");
+}
+
+TEST_CASE("config: a route that counts only what clients choose is warned about") {
+    const auto warned = [](const std::string& key, const std::string& more = "") {
+        const Loaded loaded =
+            config::load_text(kBegin + "routes: [{match: {path: \"/{id}\"}, policies: [{key: [" +
+                                  key + "], limits: [1/s]}" + more + "]}]\n",
+                              "w");
+        return loaded.config != nullptr && !loaded.warnings.empty() &&
+               loaded.warnings[0].message.starts_with(
+                   "the route `route-0` counts only what clients choose, by `route-0/0`");
+    };
+    for (const char* key :
+         {"\"header:a\"", "\"query:a+route\"", "\"path:id\"", "\"user|header:a\""}) {
+        CHECK_MESSAGE(warned(key), key);
+    }
+    for (const char* key : {"ip", "route", "\"header:a+ip\"", "\"header:a\", ip"}) {
+        CHECK_MESSAGE(!warned(key), key);
+    }
+    CHECK_FALSE(warned("\"header:a\"", ", {key: [ip], limits: [9/s]}"));
+    CHECK(warned("\"header:a\"", ", {key: [ip], limits: [9/s], mode: shadow}"));
+}

@@ -1,0 +1,174 @@
+#include <chrono>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "store/deny_cache.hpp"
+
+namespace tidegate::store {
+namespace {
+
+using namespace std::chrono_literals;
+using limit::Micros;
+
+const SteadyTime kNow{std::chrono::hours{1'000}};
+
+limit::Policy policy_with(limit::LimitSpec spec, std::uint32_t index = 0) {
+    spec.quota = 5;
+    if (spec.algorithm != limit::Algorithm::concurrency) spec.duration = 1h;
+    limit::Policy policy;
+    policy.name = "p";
+    policy.limits = {*limit::make_limit(spec)};
+    policy.index = index;
+    return policy;
+}
+
+// A denial of one identifier by one limit.
+struct Denied {
+    explicit Denied(const limit::Policy& policy, std::string_view identifier = "user:a",
+                    std::int64_t cost = 1)
+        : item{&policy, identifier}, charge{{&item, 1}, cost} {
+        verdict.admitted = false;
+        verdict.retry_after = 2s;
+        verdict.limits = {{.remaining = 0, .next_unit = 1s, .denied = true}};
+    }
+    limit::ChargeItem item;
+    limit::Charge charge;
+    limit::Verdict verdict;
+};
+
+}  // namespace
+
+TEST_CASE("deny_cache: a denial holds until the moment it names, and not a microsecond longer") {
+    DenyCache cache{{}};
+    const auto policy = policy_with({});
+    const Denied denied(policy);
+    cache.remember(denied.charge, denied.verdict, kNow);
+    limit::Verdict verdict;
+    REQUIRE(cache.recall(denied.charge, kNow + 500ms, verdict));
+    CHECK_FALSE(verdict.admitted);
+    CHECK(verdict.retry_after == 1'500ms);
+    CHECK(verdict.limits.at(0).denied);
+    CHECK(verdict.limits.at(0).next_unit == 500ms);
+    CHECK(cache.recall(denied.charge, kNow + 2s - 1us, verdict));
+    CHECK(verdict.retry_after == 1us);
+    CHECK(verdict.limits.at(0).next_unit == 0us);
+    CHECK_FALSE(cache.recall(denied.charge, kNow + 2s, verdict));
+}
+
+TEST_CASE("deny_cache: no denial holds longer than max_ttl, not even one for ever") {
+    DenyCache cache{{.max_ttl = 1s}};
+    const auto policy = policy_with({});
+    Denied denied(policy);
+    denied.verdict.retry_after = limit::kNever;
+    cache.remember(denied.charge, denied.verdict, kNow);
+    limit::Verdict verdict;
+    REQUIRE(cache.recall(denied.charge, kNow + 999ms, verdict));
+    CHECK(verdict.retry_after == limit::kNever);
+    CHECK_FALSE(cache.recall(denied.charge, kNow + 1s, verdict));
+}
+
+TEST_CASE("deny_cache: a lower cost may pass where a higher one was denied") {
+    DenyCache cache{{}};
+    const auto policy = policy_with({});
+    const Denied three(policy, "user:a", 3);
+    cache.remember(three.charge, three.verdict, kNow);
+    limit::Verdict verdict;
+    CHECK(cache.recall(Denied(policy, "user:a", 3).charge, kNow, verdict));
+    CHECK(cache.recall(Denied(policy, "user:a", 4).charge, kNow, verdict));
+    CHECK_FALSE(cache.recall(Denied(policy, "user:a", 2).charge, kNow, verdict));
+    CHECK_FALSE(cache.recall(Denied(policy, "user:a", 0).charge, kNow, verdict));
+}
+
+TEST_CASE("deny_cache: another identifier, list of limits or set of items is another question") {
+    DenyCache cache{{}};
+    const auto policy = policy_with({}, 1);
+    const auto other = policy_with({}, 2);
+    const Denied denied(policy);
+    cache.remember(denied.charge, denied.verdict, kNow);
+    limit::Verdict verdict;
+    CHECK_FALSE(cache.recall(Denied(policy, "user:b").charge, kNow, verdict));
+    CHECK_FALSE(cache.recall(Denied(other).charge, kNow, verdict));
+    const limit::Tier tier{.name = "pro", .limits = policy.limits, .index = 3};
+    const limit::ChargeItem as_pro[] = {{&policy, "user:a", &tier}};
+    CHECK_FALSE(cache.recall({as_pro, 1}, kNow, verdict));
+    const limit::ChargeItem both[] = {{&policy, "user:a"}, {&policy, "user:b"}};
+    CHECK_FALSE(cache.recall({both, 1}, kNow, verdict));
+    CHECK(cache.recall(denied.charge, kNow, verdict));
+}
+
+TEST_CASE("deny_cache: what something else than time may change is not remembered") {
+    DenyCache cache{{}};
+    const auto remembers = [&](const limit::Policy& policy) {
+        cache.clear(kNow - 1s);
+        const Denied denied(policy);
+        cache.remember(denied.charge, denied.verdict, kNow);
+        limit::Verdict verdict;
+        return cache.recall(denied.charge, kNow, verdict);
+    };
+    limit::LimitSpec spec;
+    for (const auto algorithm : {limit::Algorithm::sliding_window, limit::Algorithm::fixed_window,
+                                 limit::Algorithm::sliding_log, limit::Algorithm::gcra}) {
+        spec.algorithm = algorithm;
+        CHECK(remembers(policy_with(spec)));
+    }
+    for (const auto algorithm : {limit::Algorithm::leaky_bucket, limit::Algorithm::schedule,
+                                 limit::Algorithm::concurrency}) {
+        spec.algorithm = algorithm;
+        CHECK_FALSE(remembers(policy_with(spec)));
+    }
+    limit::LimitSpec hammered;
+    hammered.count = limit::Count::all;
+    CHECK_FALSE(remembers(policy_with(hammered)));
+    limit::LimitSpec login;
+    login.count = limit::Count::by_status;
+    login.statuses = {401};
+    CHECK_FALSE(remembers(policy_with(login)));
+    auto shadow = policy_with({});
+    shadow.shadow = true;
+    CHECK_FALSE(remembers(shadow));
+}
+
+TEST_CASE("deny_cache: it is bounded, the oldest goes first, and it can be off or emptied") {
+    DenyCache cache{{.max_ttl = 1h, .entries = 3}};
+    const auto policy = policy_with({});
+    limit::Verdict verdict;
+    const auto remembers = [&](std::string_view name) {
+        return cache.recall(Denied(policy, name).charge, kNow, verdict);
+    };
+    for (const std::string_view name : {"user:a", "user:b", "user:a", "user:c", "user:d"}) {
+        const Denied denied(policy, name);
+        cache.remember(denied.charge, denied.verdict, kNow);
+        CHECK(cache.size() <= 3);
+    }
+    CHECK_FALSE(remembers("user:a"));
+    CHECK(remembers("user:b"));
+    CHECK(remembers("user:d"));
+    cache.clear(kNow - 1s);
+    CHECK(cache.size() == 0);
+    CHECK_FALSE(remembers("user:d"));
+
+    DenyCache off{{.max_ttl = 1h, .entries = 0}};
+    const Denied denied(policy);
+    off.remember(denied.charge, denied.verdict, kNow);
+    CHECK_FALSE(off.recall(denied.charge, kNow, verdict));
+}
+
+TEST_CASE("deny_cache: what was asked before a reload and answered after it is not remembered") {
+    DenyCache cache{{}};
+    const limit::Policy policy = policy_with({});
+    const Denied denied(policy);
+    limit::Verdict verdict;
+    cache.clear(kNow);
+    cache.remember(denied.charge, denied.verdict, kNow - 1us);
+    CHECK_FALSE(cache.recall(denied.charge, kNow, verdict));
+    cache.remember(denied.charge, denied.verdict, kNow + 1us);
+    CHECK(cache.recall(denied.charge, kNow + 1us, verdict));
+
+    cache.restart({.max_ttl = 1h, .entries = 0}, kNow + 2us);
+    CHECK(cache.size() == 0);
+    cache.remember(denied.charge, denied.verdict, kNow + 3us);
+    CHECK_FALSE(cache.recall(denied.charge, kNow + 3us, verdict));
+}
+
+}  // namespace tidegate::store
