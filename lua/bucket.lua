@@ -3,16 +3,24 @@
 -- the last in line of leaky_bucket came, for giving back; negative where that is not known any more.
 
 -- Makes the record one that counts in 1 / quota. A server clock that was put back far must not lock
--- anybody out, a full bucket is enough: true if so. `full` is when a bucket that fills now is empty.
-local function settle_bucket(record, quota, now, full, full_parts, server_clock)
+-- anybody out: true if so. Then a full bucket is enough; but a line stands as when its last came, for
+-- its turns may be much longer than anybody is let wait (max_delay). `full` is when a bucket that fills
+-- now is empty.
+local function settle_bucket(record, quota, now, full, full_parts, server_clock, leaky)
     if record.base ~= quota then
         keep_untouched(record)
         -- The parts of another quota: up, never down.
         if record.units > 0 then record.units, record.ends = 0, record.ends + 1 end
         record.base = quota
     end
-    if not server_clock or record.ends - now <= 3 * full + 3 then return false end
-    record.units, record.ends, record.oldest, record.untouched = full_parts, now + full, 0, nil
+    if not server_clock then return false end
+    local newest = leaky and math.abs(record.oldest) or record.ends - full
+    if newest - now <= 2 * full + 3 then return false end
+    if leaky then
+        record.ends, record.oldest, record.untouched = now + record.ends - newest, -now, nil
+    else
+        record.units, record.ends, record.untouched = full_parts, now + full, nil
+    end
     return true
 end
 

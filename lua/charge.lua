@@ -87,7 +87,8 @@ while #runs == 0 or runs[#runs].last < states do
                 moved = server_clock and follow_clock(state[k], now, limit.second, limit.third)
                 settle(state[k], now, limit.second, limit.third)
             elseif kind == 'g' or kind == 'k' then
-                moved = settle_bucket(state[k], limit.quota, now, limit.second, limit.third, server_clock)
+                moved = settle_bucket(
+                    state[k], limit.quota, now, limit.second, limit.third, server_clock, kind == 'k')
             else
                 set = set + 1
                 limit.sets[i] = KEYS[set]

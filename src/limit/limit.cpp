@@ -151,6 +151,7 @@ std::string fault_of_quota(const LimitSpec& spec) {
     std::int64_t most = kQuotaMax;
     if (is_bucket(spec.algorithm)) least = 1;
     if (spec.algorithm == Algorithm::sliding_log) most = kLogQuotaMax;
+    if (spec.algorithm == Algorithm::schedule) most = kScheduleQuotaMax;
     if (spec.algorithm == Algorithm::concurrency) most = kLeasesMax;
     if (spec.quota >= least && spec.quota <= most) return {};
     return out_of_range("a quota", spec.quota, least, most);
@@ -237,7 +238,7 @@ void count_in_blocks(const LimitSpec& spec, Limit& limit) {
 }  // namespace
 
 bool Limit::keeps(int status) const {
-    return std::binary_search(statuses.begin(), statuses.end(), status);
+    return status == 0 || std::binary_search(statuses.begin(), statuses.end(), status);
 }
 
 Result<Limit, std::string> make_limit(const LimitSpec& spec) {

@@ -34,8 +34,10 @@ enum class Count : std::uint8_t {
 // Bounds of what may be configured; together they keep every number of a script below 2^53.
 inline constexpr std::int64_t kQuotaMax = 4'294'967'295;
 inline constexpr std::int64_t kBlocksMax = 1'000;
-inline constexpr std::int64_t kLogQuotaMax = 1'000;   // of a sliding_log: each unit is kept
-inline constexpr std::int64_t kLeasesMax = 100'000;   // quota of a concurrency limit
+inline constexpr std::int64_t kLogQuotaMax = 1'000;  // of a sliding_log: each unit is kept
+inline constexpr std::int64_t kLeasesMax = 100'000;  // quota of a concurrency limit
+// A look at a schedule in Redis reads the moments of two windows.
+inline constexpr std::int64_t kScheduleQuotaMax = 2'000;
 inline constexpr std::int64_t kMomentsMax = 100'000;  // what a schedule may hold of an identifier
 inline constexpr Micros kDurationMin{1'000};
 inline constexpr Micros kDurationMax = std::chrono::hours{24 * 366 * 10};
@@ -84,7 +86,8 @@ struct Limit {
     std::uint32_t id = 0;  // names the record in the state; a hash of all but the quota
     bool named = false;    // the configuration gave the name
 
-    // Whether an answer of that status keeps the units that were taken at admission.
+    // Whether an answer of that status keeps the units that were taken at admission. So does none
+    // at all (0): a guess was made, also by who does not stay for the answer.
     bool keeps(int status) const;
 };
 

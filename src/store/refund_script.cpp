@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "limit/gcra.hpp"
+#include "limit/schedule.hpp"
 #include "limit/window.hpp"
 #include "store/charge_script.hpp"
 #include "store/resp.hpp"
@@ -18,9 +19,12 @@ using limit::ChargeItem;
 using limit::Limit;
 using limit::Micros;
 
-// Whether `limit` is part of the refund. Slots are released, which is another command.
+// Whether `limit` is part of the refund. Slots are released, which is another command; a moment
+// that was past has been recorded nowhere.
 bool is_refunded(const limit::Refund& refund, const Limit& limit) {
-    return refund.concerns(limit) && limit.algorithm != Algorithm::concurrency;
+    if (!refund.concerns(limit) || limit.algorithm == Algorithm::concurrency) return false;
+    return limit.algorithm != Algorithm::schedule ||
+           limit::concerns_moment(limit, refund.charge.moment, refund.receipt->at);
 }
 
 bool concerns(const limit::Refund& refund, std::size_t item) {

@@ -148,6 +148,24 @@ TEST_CASE("redis: only the last in a line gives its place back") {
     CHECK(redis.charge(ask, kRound + 20ms).wait == 980ms);
 }
 
+TEST_CASE("redis: a moment is given back once, and a state that was made anew keeps its own") {
+    LimitSpec spec = spec_of(Algorithm::schedule, 2, 1h);
+    const auto some = policy("p", {made(spec)});
+    const limit::ChargeItem item{&some, "user:a"};
+    const limit::Charge charge{{&item, 1}, 1, {}, kRound + 5min};
+    RedisSubject redis;
+    const Verdict first = redis.charge(charge, kRound);
+    REQUIRE(redis.charge(charge, kRound).admitted);
+    REQUIRE_FALSE(redis.charge(charge, kRound).admitted);
+    redis.give_back({charge, &first.receipt, Refund::Of::all, 0}, kRound);
+    CHECK(redis.charge(charge, kRound).admitted);
+    CHECK_FALSE(redis.charge(charge, kRound).admitted);
+    redis.text({"DEL", "t:2:p:{user:a}"});
+    REQUIRE(redis.charge({{&item, 1}, 1, {}, kRound + 3h}, kRound + 1us).admitted);
+    redis.give_back({charge, &first.receipt, Refund::Of::all, 0}, kRound + 1us);
+    CHECK_FALSE(redis.charge(charge, kRound + 1us).admitted);
+}
+
 TEST_CASE("redis: giving back shortens no expiry, and leaves none without one") {
     for (const Limit& limit : refunded()) {
         CAPTURE(limit.name);

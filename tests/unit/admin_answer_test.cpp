@@ -163,12 +163,11 @@ TEST_CASE("admin: the answer to a reload tells every fault and its place") {
     report.warnings = {{"f", 1, 1, "a warning"}};
     answer = answer_to_reload(report);
     CHECK(answer.status == 409);
-    CHECK(answer.body ==
-          R"({"result":"refused","generation":7,"errors":[)"
-          R"({"file":"a \"file\".yaml","line":3,"column":9,"message":"one\nfault"},)"
-          R"({"file":"f","message":"another"}],)"
-          R"("warnings":[{"file":"f","line":1,"column":1,"message":"a warning"}]})"
-          "\n");
+    CHECK(answer.body == R"({"result":"refused","generation":7,"errors":[)"
+                         R"({"file":"a \"file\".yaml","line":3,"column":9,"message":"one\nfault"},)"
+                         R"({"file":"f","message":"another"}],)"
+                         R"("warnings":[{"file":"f","line":1,"column":1,"message":"a warning"}]})"
+                         "\n");
 }
 
 }  // namespace

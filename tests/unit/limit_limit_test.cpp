@@ -59,6 +59,19 @@ TEST_CASE("make_limit: a fixed window is one sub-bucket as wide as the duration"
     CHECK(limit->precision == 90s);
 }
 
+TEST_CASE("make_limit: what a script would have to read whole has a largest quota") {
+    LimitSpec log = spec(1'000, std::chrono::hours{1});
+    log.algorithm = Algorithm::sliding_log;
+    CHECK(make_limit(log).has_value());
+    log.quota = 1'001;
+    CHECK(make_limit(log).error() == "a quota of 1001 is out of range: 0 to 1000");
+    LimitSpec schedule = spec(2'000, std::chrono::hours{24});
+    schedule.algorithm = Algorithm::schedule;
+    CHECK(make_limit(schedule).has_value());
+    schedule.quota = 2'001;
+    CHECK(make_limit(schedule).error() == "a quota of 2001 is out of range: 0 to 2000");
+}
+
 TEST_CASE("make_limit: the id is the same for another quota, and for nothing else") {
     std::set<std::uint32_t> ids;
     const auto add = [&](const LimitSpec& one) { return ids.insert(make_limit(one)->id).second; };
@@ -135,6 +148,18 @@ TEST_CASE("make_limit: what cannot be counted is refused with what would be righ
     fixed.strict = false;
     fixed.precision = 1s;
     CHECK_FALSE(fault(fixed).empty());
+}
+
+TEST_CASE("limit: units stay taken for the statuses that count, and where no answer is known") {
+    auto some = spec(5, 1s);
+    some.count = Count::by_status;
+    some.statuses = {403, 401};
+    const auto limit = *make_limit(some);
+    CHECK(limit.keeps(401));
+    CHECK(limit.keeps(403));
+    CHECK_FALSE(limit.keeps(200));
+    CHECK_FALSE(limit.keeps(402));
+    CHECK(limit.keeps(0));
 }
 
 }  // namespace tidegate::limit

@@ -254,7 +254,8 @@ TEST_CASE("upstream_pool: what one knows of names another learns, unless it know
     CHECK(told.at("a.test:81") == at("192.0.2.9", 81));
 }
 
-TEST_CASE("upstream_pool: who holds one that was stopped can still connect, with no configuration") {
+TEST_CASE(
+    "upstream_pool: who holds one that was stopped can still connect, with no configuration") {
     Pooled pooled({1});
     UpstreamServer& server = pooled.pool->next_server();
     pooled.pool->stop();

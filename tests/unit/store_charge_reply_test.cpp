@@ -190,12 +190,12 @@ TEST_CASE("charge_reply: a denial by schedule names the first moment that passes
 }
 
 TEST_CASE("charge_reply: a schedule that could not tell all names no moment") {
-    LimitSpec spec = spec_of(Algorithm::schedule, 5'000, 1h);
+    LimitSpec spec = spec_of(Algorithm::schedule, 2'000, 1h);
     spec.horizon = 1h;
     Asked asked({made(spec)});
     std::vector<std::string> members;
     for (int i = 0; i < 4'000; ++i) members.push_back(std::to_string(kNow + i) + ":2");
-    const std::string full = decided(kDenied) + doubles(77) + doubles(5'000, 0);
+    const std::string full = decided(kDenied) + doubles(77) + doubles(2'000, 0);
     REQUIRE(asked.reads(full + moments(kNow, members)));
     CHECK(asked.verdict.earliest == 0us);
     members.pop_back();

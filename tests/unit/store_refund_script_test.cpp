@@ -131,6 +131,18 @@ TEST_CASE("refund_script: moments are given back in the sorted sets of their sch
     CHECK(refund_words({charge, &receipt, Refund::Of::place, 0}).empty());
 }
 
+TEST_CASE("refund_script: a past moment that was forwarded uncounted is not given back") {
+    LimitSpec spec = spec_of(Algorithm::schedule, 5, 1h);
+    spec.forward_past = true;
+    const auto some = policy("p", {made(spec)});
+    const ChargeItem item{&some, "a"};
+    const limit::Receipt receipt{9s, {5}};
+    limit::Charge charge{.items = {&item, 1}, .cost = 1, .lease = {}, .moment = 9s - 1us};
+    CHECK(refund_words({charge, &receipt, Refund::Of::all, 0}).empty());
+    charge.moment = 9s;
+    CHECK(refund_words({charge, &receipt, Refund::Of::all, 0}).size() == 6);
+}
+
 TEST_CASE("refund_script: slots, and what counts all, are not given back by it") {
     LimitSpec counts_all = spec_of(Algorithm::sliding_window, 5, 1s);
     counts_all.count = limit::Count::all;

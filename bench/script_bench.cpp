@@ -1,0 +1,325 @@
+// What a decision costs Redis, and what it keeps: the script of lua/ beside the usual one that
+// keeps a hash for each identifier (hash_limiter.lua). CPU time of the server, read from the
+// system; rounds of all contenders take turns, and the median round counts.
+//
+//   bench_script [rounds]
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <hiredis/hiredis.h>
+
+#include "redis_server.hpp"
+#include "store/charge_script.hpp"
+#include "store/resp.hpp"
+#include "store/scripts.hpp"
+
+namespace tidegate {
+namespace {
+
+using namespace std::chrono_literals;
+using limit::Algorithm;
+using limit::Limit;
+using limit::LimitSpec;
+using limit::Micros;
+
+constexpr Micros kBegin{1'700'000'000'000'000};
+constexpr std::size_t kPipelined = 20;
+constexpr std::int64_t kPlenty = 4'000'000'000;
+
+LimitSpec spec_of(Algorithm algorithm, std::int64_t quota, Micros duration) {
+    LimitSpec spec;
+    spec.algorithm = algorithm;
+    spec.quota = quota;
+    spec.duration = duration;
+    return spec;
+}
+
+Limit made(const LimitSpec& spec) {
+    auto limit = limit::make_limit(spec);
+    if (!limit) throw std::invalid_argument(limit.error());
+    return *limit;
+}
+
+limit::Policy policy_of(std::vector<Limit> limits) {
+    limit::Policy policy;
+    policy.name = "default";
+    policy.key = {limit::single_key(limit::KeyPart::Kind::ip),
+                  limit::single_key(limit::KeyPart::Kind::user)};
+    policy.limits = std::move(limits);
+    return policy;
+}
+
+limit::Policy three_windows(std::int64_t quota) {
+    std::vector<Limit> limits;
+    for (Micros duration : {Micros{1s}, Micros{1min}, Micros{1h}}) {
+        limits.push_back(made(spec_of(Algorithm::sliding_window, quota, duration)));
+    }
+    return policy_of(std::move(limits));
+}
+
+// ---- what is measured
+
+struct Case {
+    const char* name;
+    std::size_t users;
+    std::int64_t quota;
+    std::size_t warm_up;
+    std::size_t calls;
+    bool admitted;  // what every answer must be once warm
+};
+
+constexpr std::array<Case, 3> kCases{{
+    {"10,000 users, admitted", 10'000, kPlenty, 60'000, 40'000, true},
+    {"one busy user, admitted", 1, kPlenty, 5'000, 40'000, true},
+    {"10,000 users, denied", 10'000, 3, 60'000, 40'000, false},
+}};
+
+// A limiter that can be asked for two identifiers at a simulated time.
+struct Contender {
+    const char* name;
+    // Appends the command of the `call`-th request of a case.
+    std::function<void(const Case&, std::size_t call, std::string&)> append;
+    std::function<bool(const redisReply&)> is_admission;
+};
+
+struct Names {
+    std::string address;
+    std::string user;
+};
+
+// Users come in no order that a cache would like, 20 us after one another.
+Names names_of(const Case& some, std::size_t call) {
+    const std::size_t user = call * 7'919 % some.users;
+    return {"ip:10.0." + std::to_string(user >> 8) + "." + std::to_string(user & 255),
+            "user:u" + std::to_string(user)};
+}
+
+Micros time_of(std::size_t call) {
+    return kBegin + static_cast<std::int64_t>(call) * 20us;
+}
+
+// Our script; `digest` empty: the one that a proxy would call.
+Contender ours(const char* name, std::string digest) {
+    const auto append = [digest](const Case& some, std::size_t call, std::string& out) {
+        static const limit::Policy plenty = three_windows(kPlenty);
+        static const limit::Policy few = three_windows(3);
+        const limit::Policy& policy = some.admitted ? plenty : few;
+        const Names names = names_of(some, call);
+        const limit::ChargeItem items[] = {{&policy, names.address}, {&policy, names.user}};
+        const limit::Charge charge{items, 1};
+        const std::size_t begin = out.size();
+        store::append_charge_command({&charge, 1}, "tg:", time_of(call), out);
+        if (!digest.empty()) out.replace(out.find("$40\r\n", begin) + 5, 40, digest);
+    };
+    const auto is_admission = [](const redisReply& reply) {
+        return reply.type == REDIS_REPLY_STRING && reply.len > 8 && (reply.str[8] & 1) != 0;
+    };
+    return {name, append, is_admission};
+}
+
+Contender hash_of_fields(std::string digest) {
+    const auto append = [digest](const Case& some, std::size_t call, std::string& out) {
+        const std::string quota = std::to_string(some.quota);
+        const std::string limits = "[[1000000,20000," + quota + "],[60000000,1000000," + quota +
+                                   "],[3600000000,60000000," + quota + "]]";
+        const Names names = names_of(some, call);
+        store::append_length('*', 8, out);
+        for (const std::string& word :
+             {std::string("EVALSHA"), digest, std::string("2"), "tg:{" + names.address + "}",
+              "tg:{" + names.user + "}", limits, std::to_string(time_of(call).count()),
+              std::string("1")}) {
+            store::append_string(word, out);
+        }
+    };
+    return {"hash of fields", append, [](const redisReply& reply) { return reply.integer == 1; }};
+}
+
+// ---- measuring
+
+// CPU time the server has had, in nanoseconds.
+std::int64_t cpu_ns(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/schedstat");
+    std::int64_t ns = 0;
+    if (!(file >> ns)) throw std::runtime_error("the system does not tell CPU times");
+    return ns;
+}
+
+void call_all(test::RedisConnection& redis, const Contender& contender, const Case& some,
+              std::size_t from, std::size_t to, bool check) {
+    std::string commands;
+    while (from < to) {
+        const std::size_t end = std::min(to, from + kPipelined);
+        commands.clear();
+        for (std::size_t call = from; call < end; ++call) contender.append(some, call, commands);
+        redis.send(commands);
+        for (std::size_t call = from; call < end; ++call) {
+            const test::Reply reply = redis.read();
+            const bool wrong = check && contender.is_admission(*reply) != some.admitted;
+            if (reply->type == REDIS_REPLY_ERROR || wrong) {
+                throw std::runtime_error(std::string(contender.name) + " answers wrongly");
+            }
+        }
+        from = end;
+    }
+}
+
+// Microseconds of the server's CPU time a call.
+double measured(test::RedisServer& server, const Contender& contender, const Case& some) {
+    test::RedisConnection redis(server.port());
+    redis.command({"FLUSHALL"});
+    call_all(redis, contender, some, 0, some.warm_up, false);
+    const std::int64_t before = cpu_ns(server.pid());
+    call_all(redis, contender, some, some.warm_up, some.warm_up + some.calls, true);
+    const auto spent = static_cast<double>(cpu_ns(server.pid()) - before);
+    return spent / 1'000 / static_cast<double>(some.calls);
+}
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+std::string hash_limiter() {
+    std::ifstream file(TIDEGATE_SOURCE_DIR "/bench/hash_limiter.lua");
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void compare(test::RedisServer& server, int rounds) {
+    const std::vector<Contender> contenders{
+        hash_of_fields(server.text({"SCRIPT", "LOAD", hash_limiter()})),
+        ours("tidegate", {}),
+        ours("tidegate, the long way", std::string(store::charge_script({}).sha1)),
+    };
+    std::printf("Redis CPU, microseconds a decision (2 identifiers, 3 windows; medians of %d)\n\n",
+                rounds);
+    std::printf("%-26s %-24s %8s %8s\n", "", "", "us", "of hash");
+    for (const Case& some : kCases) {
+        std::vector<std::vector<double>> results(contenders.size());
+        for (int round = 0; round < rounds; ++round) {
+            for (std::size_t i = 0; i < contenders.size(); ++i) {
+                results[i].push_back(measured(server, contenders[i], some));
+            }
+        }
+        const double usual = median(results[0]);
+        for (std::size_t i = 0; i < contenders.size(); ++i) {
+            const double us = median(results[i]);
+            std::printf("%-26s %-24s %8.2f %8.3f\n", some.name, contenders[i].name, us, us / usual);
+        }
+    }
+}
+
+// ---- memory
+
+struct Kept {
+    std::int64_t value = 0;   // bytes of the state
+    std::int64_t memory = 0;  // of all keys, as MEMORY USAGE says
+};
+
+// What is kept of one identifier, `ip:203.0.113.7`.
+Kept kept(test::RedisConnection& redis) {
+    const auto number = [&](const std::vector<std::string>& words) {
+        return static_cast<std::int64_t>(redis.command(words)->integer);
+    };
+    Kept sum;
+    const test::Reply keys = redis.command({"KEYS", "*"});
+    for (std::size_t i = 0; i < keys->elements; ++i) {
+        const std::string key(keys->element[i]->str, keys->element[i]->len);
+        sum.memory += number({"MEMORY", "USAGE", key, "SAMPLES", "0"});
+        const test::Reply type = redis.command({"TYPE", key});
+        if (std::string(type->str) == "string") sum.value += number({"STRLEN", key});
+    }
+    return sum;
+}
+
+void take(test::RedisConnection& redis, const limit::Policy& policy, Micros now,
+          std::uint64_t request) {
+    const limit::ChargeItem item{&policy, "ip:203.0.113.7"};
+    // A schedule is asked for moments a minute apart.
+    const Micros moment = kBegin + static_cast<std::int64_t>(request) * 1min;
+    const limit::Charge charge{{&item, 1}, 1, {1, request}, moment};
+    std::string command;
+    store::append_charge_command({&charge, 1}, "tg:", now, command);
+    redis.send(command);
+    if (redis.read()->type != REDIS_REPLY_STRING) throw std::runtime_error("no verdict");
+}
+
+// Takes until no more is kept: of each limit, the widest sub-buckets first, a unit in every
+// sub-bucket; of what has none, all of the quota.
+void fill(test::RedisConnection& redis, const limit::Policy& policy) {
+    Micros now = kBegin;
+    std::uint64_t request = 1;
+    for (auto limit = policy.limits.rbegin(); limit != policy.limits.rend(); ++limit) {
+        const bool has_blocks = limit->algorithm == Algorithm::sliding_window;
+        const std::int64_t units =
+            has_blocks ? std::min(limit->blocks, limit->quota) : limit->quota;
+        for (std::int64_t i = 0; i < units; ++i) {
+            now += has_blocks ? limit->precision : 1us;
+            take(redis, policy, now, ++request);
+        }
+    }
+}
+
+void tell_memory(test::RedisServer& server) {
+    LimitSpec first_request = spec_of(Algorithm::fixed_window, 120, 1min);
+    first_request.anchor = limit::Anchor::first_request;
+    const Limit second = made(spec_of(Algorithm::sliding_window, 10, 1s));
+    const Limit minute = made(spec_of(Algorithm::sliding_window, 120, 1min));
+    const Limit hour = made(spec_of(Algorithm::sliding_window, 240, 1h));
+    const std::pair<const char*, limit::Policy> rows[] = {
+        {"sliding_window 10/s", policy_of({second})},
+        {"sliding_window 120/min", policy_of({minute})},
+        {"10/s, 120/min, 240/h", policy_of({second, minute, hour})},
+        {"fixed_window 120/min", policy_of({made(spec_of(Algorithm::fixed_window, 120, 1min))})},
+        {"  of the first request", policy_of({made(first_request)})},
+        {"sliding_log 120/min", policy_of({made(spec_of(Algorithm::sliding_log, 120, 1min))})},
+        {"gcra 120/min", policy_of({made(spec_of(Algorithm::gcra, 120, 1min))})},
+        {"leaky_bucket 120/min", policy_of({made(spec_of(Algorithm::leaky_bucket, 120, 1min))})},
+        {"schedule 5/h, 5 moments", policy_of({made(spec_of(Algorithm::schedule, 5, 1h))})},
+        {"schedule 120/h, 120", policy_of({made(spec_of(Algorithm::schedule, 120, 1h))})},
+        {"concurrency 10", policy_of({made(spec_of(Algorithm::concurrency, 10, 0s))})},
+    };
+    std::printf("\nBytes an identifier in Redis: the state, and all by MEMORY USAGE\n\n");
+    std::printf("%-26s %10s %10s %10s %10s\n", "", "one unit", "all", "full", "all");
+    test::RedisConnection redis(server.port());
+    for (const auto& [name, policy] : rows) {
+        redis.command({"FLUSHALL"});
+        take(redis, policy, kBegin, 1);
+        const Kept one = kept(redis);
+        redis.command({"FLUSHALL"});
+        fill(redis, policy);
+        const Kept full = kept(redis);
+        std::printf("%-26s %10ld %10ld %10ld %10ld\n", name, one.value, one.memory, full.value,
+                    full.memory);
+    }
+}
+
+int run(int rounds) {
+    test::RedisServer server;
+    for (const redis::Script* script : store::all_scripts()) {
+        server.command({"SCRIPT", "LOAD", std::string(script->text)});
+    }
+    compare(server, rounds);
+    tell_memory(server);
+    return 0;
+}
+
+}  // namespace
+}  // namespace tidegate
+
+int main(int count, char** words) {
+    try {
+        return tidegate::run(count > 1 ? std::max(1, std::atoi(words[1])) : 5);
+    } catch (const std::exception& fault) {
+        std::fprintf(stderr, "bench_script: %s\n", fault.what());
+        return 1;
+    }
+}
