@@ -6,7 +6,6 @@
 
 #include "proxy/exchange.hpp"
 #include "proxy/http1_client.hpp"
-#include "proxy/worker_context.hpp"
 
 namespace tidegate::proxy {
 

@@ -92,9 +92,9 @@ class MetricSlots {
         return position < upstreams_.size() ? upstreams_[position] : kNoSlot;
     }
     std::size_t decision(std::size_t policy, std::size_t limit) const {
-        if (policy + 1 >= decisions_begin_.size()) return kNoSlot;
-        const std::size_t at = decisions_begin_[policy] + limit;
-        return at < decisions_begin_[policy + 1] ? decisions_[at] : kNoSlot;
+        if (decisions_begin_.empty() || policy >= decisions_begin_.size() - 1) return kNoSlot;
+        const std::size_t begin = decisions_begin_[policy];
+        return limit < decisions_begin_[policy + 1] - begin ? decisions_[begin + limit] : kNoSlot;
     }
 
   private:

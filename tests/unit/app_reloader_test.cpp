@@ -1,0 +1,192 @@
+// The main thread's part of a reload: there are no workers here, so no socket is opened.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "app/reloader.hpp"
+
+namespace tidegate::app {
+namespace {
+
+std::string yaml(const std::string& more = "") {
+    return "upstream: http://127.0.0.1:1\nlog: {access: off}\n" + more;
+}
+
+struct Rig {
+    explicit Rig(const std::string& text = yaml(), bool built_in = false) {
+        std::string name = (std::filesystem::temp_directory_path() / "reload-XXXXXX").string();
+        REQUIRE(::mkdtemp(name.data()) != nullptr);
+        folder = name;
+        file = (folder / "t.yaml").string();
+        write(text);
+        auto loaded = config::load_file(file);
+        for (const auto& error : loaded.errors) FAIL(error.to_string());
+        first = loaded.config;
+        process.emplace(*loaded.config, 2, "test");
+        reloader.emplace(io.get_executor(), *process, workers, std::move(loaded.config),
+                         built_in ? "" : file);
+    }
+    ~Rig() { std::filesystem::remove_all(folder); }
+
+    void write(const std::string& text) const { std::ofstream(file) << text; }
+
+    admin::ReloadReport reload() {
+        std::optional<admin::ReloadReport> report;
+        asio::co_spawn(io, reloader->reload(),
+                       [&](const std::exception_ptr& failed, admin::ReloadReport result) {
+                           CHECK_FALSE(failed);
+                           report = std::move(result);
+                       });
+        io.restart();
+        // Not to the end of all work: former configurations are watched for as long as they live.
+        while (!report) io.run_one();
+        return *report;
+    }
+    telemetry::Metrics::Gauges gauges() {
+        telemetry::Metrics::Gauges filled;
+        reloader->fill_in(filled);
+        return filled;
+    }
+
+    std::filesystem::path folder;
+    std::string file;
+    asio::io_context io{1};
+    std::weak_ptr<const config::Config> first;
+    std::optional<Process> process;
+    Workers workers;
+    std::optional<Reloader> reloader;
+};
+
+std::string only_error(const admin::ReloadReport& report) {
+    CHECK_FALSE(report.ok);
+    REQUIRE(report.errors.size() == 1);
+    return report.errors[0].message;
+}
+
+TEST_CASE("reloader: a good file is the next generation, and the one before is let go") {
+    Rig rig;
+    rig.write(yaml("limits: [5/min]\n"));
+    const auto report = rig.reload();
+    CHECK(report.ok);
+    CHECK(report.generation == 2);
+    CHECK(rig.reloader->config().policies.size() == 1);
+    CHECK(rig.first.expired());
+    CHECK(rig.gauges().config_generation == 2);
+    CHECK(rig.gauges().configs_in_use == 1);
+    CHECK(rig.gauges().reloads_ok == 1);
+    CHECK(rig.gauges().config_read_at > std::chrono::system_clock::time_point{});
+}
+
+TEST_CASE("reloader: one that somebody still uses is counted until he has done") {
+    Rig rig;
+    auto used = rig.first.lock();
+    REQUIRE(rig.reload().ok);
+    REQUIRE(rig.reload().ok);
+    CHECK(rig.gauges().configs_in_use == 2);
+    used.reset();
+    CHECK(rig.gauges().configs_in_use == 1);
+}
+
+TEST_CASE("reloader: a file with faults, or none at all, changes nothing") {
+    Rig rig;
+    rig.write(yaml("limts: [5/min]\nthreads: x\n"));
+    const auto report = rig.reload();
+    CHECK_FALSE(report.ok);
+    CHECK(report.generation == 1);
+    REQUIRE(report.errors.size() == 2);
+    CHECK(report.errors[0].line == 3);
+    CHECK(report.errors[1].line == 4);
+    std::filesystem::remove(rig.file);
+    CHECK_FALSE(rig.reload().ok);
+    CHECK(rig.gauges().config_generation == 1);
+    CHECK(rig.gauges().reloads_refused == 2);
+    CHECK_FALSE(rig.first.expired());
+    rig.write(yaml());
+    CHECK(rig.reload().generation == 2);
+}
+
+TEST_CASE("reloader: what only a restart can change is refused with all that came with it") {
+    Rig rig;
+    rig.write(yaml("listen: 127.0.0.1:7\nlimits: [5/min]\n"));
+    CHECK(only_error(rig.reload()) == "`listen` cannot change while Tidegate runs: restart it");
+    CHECK(rig.reloader->config().policies.empty());
+}
+
+TEST_CASE("reloader: a configuration that is built in, and one of a program that stops") {
+    Rig built_in(yaml(), true);
+    CHECK(only_error(built_in.reload()).find("no file to read") != std::string::npos);
+    Rig stopping;
+    stopping.reloader->stop();
+    CHECK(only_error(stopping.reload()).starts_with("stopping"));
+}
+
+TEST_CASE("reloader: bounds of the store in process change") {
+    Rig rig(yaml("store: {memory: {max_keys: 1000}}\nlimits: [5/min]\n"));
+    const auto full = [&] {
+        const auto& policy = *rig.reloader->config().policies[0];
+        limit::Verdict verdict;
+        for (int i = 0; i < 2'000; ++i) {
+            const std::string name = "ip:" + std::to_string(i);
+            const limit::ChargeItem item{&policy, name};
+            if (rig.process->memory_store.charge({{&item, 1}, 1}, limit::Micros{1}, verdict) ==
+                store::MemoryStore::Outcome::full) {
+                return true;
+            }
+        }
+        return false;
+    };
+    CHECK_FALSE(full());
+    rig.write(yaml("store: {memory: {max_keys: 1000, on_full: deny}}\nlimits: [5/min]\n"));
+    REQUIRE(rig.reload().ok);
+    CHECK(full());
+    rig.write(yaml("store: {memory: {max_keys: 100000, on_full: deny}}\nlimits: [5/min]\n"));
+    REQUIRE(rig.reload().ok);
+    CHECK_FALSE(full());
+}
+
+TEST_CASE("reloader: a share of limits that nobody could work out is refused") {
+    const std::string redis = "store: {redis: {url: \"redis://127.0.0.1:1\"}}\n";
+    Rig rig(yaml(redis));
+    rig.write(yaml(redis + "limits: [5/min]\n"));
+    CHECK(only_error(rig.reload()).find("write `replicas`") != std::string::npos);
+    rig.write(yaml(redis + "replicas: 2\nlimits: [5/min]\n"));
+    CHECK(rig.reload().ok);
+}
+
+TEST_CASE("reloader: an upstream whose name means nothing is no fault") {
+    Rig rig;
+    rig.write("upstream: http://no-such-host.invalid:1\nlog: {access: off}\n");
+    CHECK(rig.reload().ok);
+    CHECK(rig.reloader->blueprint().addresses.empty());
+    rig.write("upstream: http://localhost:7\nlog: {access: off}\n");
+    CHECK(rig.reload().ok);
+    CHECK(rig.reloader->blueprint().addresses.count("localhost:7") == 1);
+}
+
+TEST_CASE("reloader: more names than metrics are kept of are refused") {
+    Rig rig;
+    const auto with_routes = [](const std::string& begin) {
+        std::string text =
+            "upstreams: {api: {servers: [http://127.0.0.1:1]}}\nlog: {access: off}\nroutes:\n";
+        for (int i = 0; i < 5'001; ++i) {
+            const std::string name = begin + std::to_string(i);
+            text += "  - {name: " + name + ", match: {path: /" + name + "}, policies: []}\n";
+        }
+        return text;
+    };
+    rig.write(with_routes("a"));
+    REQUIRE(rig.reload().ok);
+    rig.write(with_routes("b"));
+    CHECK(only_error(rig.reload()).find("10000 at most") != std::string::npos);
+    CHECK(rig.reloader->config().routes[0].name == "a0");
+}
+
+}  // namespace
+}  // namespace tidegate::app
