@@ -50,7 +50,7 @@ class Life {
   public:
     Life(std::shared_ptr<const config::Config> config, std::string file)
         : process_(*config, worker_count(*config), std::string(kVersion)),
-          reloader_(io_.get_executor(), process_, workers_, config, std::move(file)),
+          reloader_(io_.get_executor(), process_, workers_, std::move(config), std::move(file)),
           signals_(io_, SIGINT, SIGTERM),
           other_signals_(io_, SIGHUP, SIGUSR1),
           delay_(io_) {}

@@ -189,7 +189,7 @@ Task<> Session::charge() {
 // leaky_bucket has the request wait in line. A timer of its own: the wheel's turns are too coarse.
 Task<> Session::await_turn(limit::Micros wait) {
     struct Turn {
-        explicit Turn(Executor executor) : timer(std::move(executor)) {}
+        explicit Turn(const Executor& executor) : timer(executor) {}
         Timer timer;
         bool has_come = false;
         bool is_over = false;

@@ -338,8 +338,9 @@ void Limiter::renew_slots(SteadyTime now) {
 
 void Limiter::run_errand(std::string command, const redis::Script* script) {
     auto errand = std::make_unique<Errand>(std::move(command), script);
-    // Not sent: units stay counted until they expire, slots until their lease ends.
-    if (!redis_.client->send(*errand)) errand.release();
+    // Sent, it ends itself. Else units stay counted until they expire, slots until their lease
+    // ends.
+    if (!redis_.client->send(*errand)) static_cast<void>(errand.release());
 }
 
 }  // namespace tidegate::store

@@ -34,6 +34,7 @@ struct DecisionName {
     std::string limit;
     bool shadow = false;
 
+    // NOLINTNEXTLINE(modernize-use-nullptr): what the compiler makes of it, not what is written
     auto operator<=>(const DecisionName&) const = default;
 };
 
