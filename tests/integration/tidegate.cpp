@@ -43,6 +43,8 @@ std::vector<std::pair<std::string, double>> series_of(const std::string& text,
 }  // namespace
 
 Tidegate::Tidegate(const std::string& yaml) : port_(free_port()), admin_port_(free_port()) {
+    // The kernel may well name the same one twice, as the first is free again.
+    while (admin_port_ == port_) admin_port_ = free_port();
     write_configuration(yaml);
     process_.emplace(std::vector<std::string>{program(), "run", "-c",
                                               (folder_.path() / "tidegate.yaml").string()},

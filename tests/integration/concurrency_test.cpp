@@ -1,0 +1,217 @@
+// Slots in flight: taken by whoever is served, given back however that ends.
+#include <signal.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "integration/limiter_world.hpp"
+
+using namespace tidegate::test;
+
+namespace {
+
+// How long a slot may be held by a proxy that is gone.
+constexpr milliseconds kLease{10'000};
+
+std::string slots(const Upstream& upstream, int quota) {
+    return one_policy(upstream, "{key: [ip], limits: [{name: slots, quota: " +
+                                    std::to_string(quota) + ", algorithm: concurrency}]}");
+}
+
+// Asks for `path` and waits until the upstream has the request.
+RawClient in_flight(const Tidegate& tidegate, const GatedUpstream& upstream,
+                    const std::string& path = "/held") {
+    RawClient client = tidegate.client();
+    const int before = upstream.come();
+    client.send(get_request(path));
+    await(path + " to arrive", [&] { return upstream.come() == before + 1; });
+    return client;
+}
+
+// Asks until it is not refused; the answer to that may still be to come.
+RawClient admitted(const Tidegate& tidegate, const GatedUpstream& upstream,
+                   milliseconds patience = kPatience) {
+    std::optional<RawClient> in;
+    await(
+        "a slot",
+        [&] {
+            RawClient client = tidegate.client();
+            const double denied = decisions(tidegate, "denied");
+            const int come = upstream.come();
+            client.send(get_request("/next"));
+            await("a verdict",
+                  [&] { return upstream.come() > come || decisions(tidegate, "denied") > denied; });
+            if (upstream.come() == come) return false;
+            in.emplace(std::move(client));
+            return true;
+        },
+        patience);
+    return std::move(*in);
+}
+
+void check_refused(const Tidegate& tidegate, const std::string& store) {
+    const auto refusal = tidegate.get("/refused");
+    CHECK(refusal.status() == 429);
+    CHECK(refusal.field("Retry-After") == "1");
+    CHECK(refusal.field("RateLimit").starts_with("\"slots\";r=0"));
+    CHECK(refusal.field("RateLimit-Policy").find("qu=\"concurrent-requests\"") !=
+          std::string::npos);
+    const auto line = logged(tidegate, "/refused");
+    CHECK(line.at("verdict") == "limited");
+    CHECK(line.at("limited_by") == "p/slots");
+    CHECK(line.at("store") == store);
+}
+
+}  // namespace
+
+TEST_CASE("concurrency: so many are in flight, not one more; an answer that is over frees a slot") {
+    const CountedIn counted = either_store();
+    GatedUpstream upstream;
+    const Tidegate tidegate(counted.yaml() + slots(upstream.upstream(), 3));
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 3; ++i) clients.push_back(in_flight(tidegate, upstream));
+    for (int i = 0; i < 5; ++i) check_refused(tidegate, counted.name());
+    upstream.let_go();
+    CHECK(clients[0].response().status() == 200);
+    RawClient next = admitted(tidegate, upstream);
+    check_refused(tidegate, counted.name());
+    upstream.open();
+    CHECK(next.response().status() == 200);
+    for (int i = 1; i < 3; ++i)
+        CHECK(clients[static_cast<std::size_t>(i)].response().status() == 200);
+    // All are free again: one after the other, far more than there are slots.
+    for (int i = 0; i < 20; ++i) {
+        await("a slot", [&] { return tidegate.get().status() == 200; });
+    }
+}
+
+TEST_CASE("concurrency: two proxies on one Redis share the slots, and each may take them all") {
+    const CountedIn counted = counted_in_redis();
+    GatedUpstream upstream;
+    const std::string yaml = counted.yaml() + slots(upstream.upstream(), 4);
+    const Tidegate first(yaml);
+    const Tidegate second(yaml);
+    std::vector<RawClient> clients;
+    for (const Tidegate* proxy : {&first, &second, &first, &first})
+        clients.push_back(in_flight(*proxy, upstream));
+    check_refused(first, "redis");
+    check_refused(second, "redis");
+    clients[1].reset();
+    RawClient next = admitted(first, upstream);
+    check_refused(second, "redis");
+    CHECK(upstream.upstream().requests() == 5);
+    upstream.open();
+    CHECK(next.response().status() == 200);
+}
+
+TEST_CASE("concurrency: a client that leaves gives its slot back at once") {
+    const CountedIn counted = either_store();
+    GatedUpstream upstream;
+    const Tidegate tidegate(counted.yaml() + slots(upstream.upstream(), 1));
+    for (int i = 0; i < 10; ++i) {
+        RawClient client = admitted(tidegate, upstream, milliseconds{1000} + slack());
+        client.reset();
+    }
+    CHECK(upstream.upstream().requests() == 10);
+}
+
+TEST_CASE("concurrency: an upstream that dies, refuses or is silent gives the slot back") {
+    const CountedIn counted = either_store();
+    const Upstream upstream([](Conversation& conversation) {
+        Message request;
+        if (!conversation.read(request)) return;
+        if (request.target() == "/reset") conversation.reset();
+        if (request.target() == "/half")
+            conversation.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+        if (request.target() == "/silent") conversation.wait_for_end();
+    });
+    const Tidegate tidegate(
+        counted.yaml() + "upstreams: {api: {servers: [" + upstream.url() +
+        "], timeouts: {response: 200ms}}, gone: {servers: [http://127.0.0.1:" +
+        std::to_string(free_port()) +
+        "]}}\npolicies: {p: {key: [ip], limits: [{quota: 1, algorithm: concurrency}]}}\n"
+        "routes:\n  - {name: gone, match: {path: /gone}, upstream: gone, policies: [p]}\n"
+        "  - {name: all, upstream: api, policies: [p]}\n");
+    for (int round = 0; round < 3; ++round) {
+        for (const std::string path : {"/reset", "/half", "/silent", "/gone"}) {
+            CAPTURE(path);
+            await("a slot for " + path, [&] {
+                const auto answer = tidegate.get(path);
+                if (answer.status() == 429) return false;
+                CHECK(answer.status() == (path == "/half" ? 200 : path == "/silent" ? 504 : 502));
+                CHECK(answer.broken == (path == "/half"));
+                return true;
+            });
+        }
+    }
+}
+
+TEST_CASE("concurrency: a proxy that is killed gives its slots back when their lease is over") {
+    const CountedIn counted = counted_in_redis();
+    GatedUpstream upstream;
+    const std::string yaml = counted.yaml() + slots(upstream.upstream(), 2);
+    Tidegate first(yaml);
+    const Tidegate second(yaml);
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 2; ++i) clients.push_back(in_flight(first, upstream));
+    check_refused(second, "redis");
+    first.signal(SIGKILL);
+    CHECK(first.wait() == 128 + SIGKILL);
+    const auto killed = Clock::now();
+    check_refused(second, "redis");  // nobody gave them back yet
+    const RawClient next = admitted(second, upstream, kLease + milliseconds{1000} + slack());
+    const RawClient other = admitted(second, upstream, milliseconds{1000} + slack());
+    CHECK(Clock::now() - killed < kLease + milliseconds{1000} + slack());
+    check_refused(second, "redis");
+}
+
+TEST_CASE("concurrency: the slot of an answer that streams longer than a lease is renewed") {
+    const CountedIn counted = counted_in_redis();
+    const Upstream upstream([](Conversation& conversation) {
+        Message request;
+        while (conversation.read(request)) {
+            if (request.target() == "/short") {
+                conversation.send(ok());
+                continue;
+            }
+            conversation.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+            const auto end = Clock::now() + kLease + milliseconds{2000};
+            while (Clock::now() < end && conversation.send(chunk("tick")))
+                std::this_thread::sleep_for(milliseconds{100});
+            conversation.send("0\r\n\r\n");
+        }
+    });
+    const Tidegate tidegate(counted.yaml() + slots(upstream, 1));
+    RawClient client = tidegate.client();
+    client.send(get_request("/stream"));
+    await("the request", [&] { return upstream.requests() == 1; });
+    const auto begun = Clock::now();
+    std::string answer;
+    while (Clock::now() < begun + kLease + milliseconds{1800}) {
+        answer += client.some();
+        CHECK(tidegate.get().status() == 429);
+    }
+    while (!answer.ends_with("0\r\n\r\n")) answer += client.some();
+    await("the slot", [&] { return tidegate.get("/short").status() == 200; });
+}
+
+TEST_CASE("concurrency: a request that costs nothing holds no slot") {
+    const CountedIn counted = either_store();
+    GatedUpstream upstream;
+    const Tidegate tidegate(
+        counted.yaml() +
+        api(upstream.upstream(),
+            "policies: {p: {key: [ip], limits: [{quota: 1, algorithm: concurrency}]}}\n"
+            "routes:\n  - {name: free, match: {path: /free}, cost: 0, upstream: api, policies: "
+            "[p]}\n  - {name: all, upstream: api, policies: [p]}\n"));
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 3; ++i) clients.push_back(in_flight(tidegate, upstream, "/free"));
+    clients.push_back(in_flight(tidegate, upstream));
+    CHECK(tidegate.get().status() == 429);
+    upstream.open();
+    for (auto& client : clients) CHECK(client.response().status() == 200);
+}
