@@ -191,6 +191,16 @@ void read_route_policies(const Value& value, Config& config, Route& route, Decla
     }
 }
 
+// Each key may make an identifier for each prefix of an address, and one command asks for all.
+void check_keys(const Value& value, const Route& route) {
+    constexpr std::size_t kKeysMax = 31;
+    std::size_t keys = 0;
+    for (const Policy* policy : route.policies) keys += policy->key.size();
+    if (keys <= kKeysMax) return;
+    value.fault(std::to_string(keys) + " keys in the policies of a route; at most " +
+                std::to_string(kKeysMax) + " are counted at once");
+}
+
 // A policy that counts by a capture needs a path that has it.
 void check_captures(const Value& value, const limit::Policy& policy, const Route& route) {
     for (const limit::Key& key : policy.key) {
@@ -249,6 +259,7 @@ void read_route(const Value& value, Config& config, Declared& declared,
     }
     const auto policies = section.need("policies", "`policies: []` is unlimited");
     if (policies) read_route_policies(*policies, config, route, declared);
+    check_keys(policies.value_or(value), route);
     check_policies(policies.value_or(value), path_is_known, route);
     section.not_available({"upgrade"});
     section.refuse_others();

@@ -155,6 +155,11 @@ Task<> Client::run(std::shared_ptr<Client> self) {
 }
 
 void Client::stop() {
+    // What the last requests gave back, or gave up, is still to leave.
+    if (state_ == State::ready && link_) {
+        transmit_waiting();
+        link_->flush();
+    }
     stopped_ = true;
     pause_timer_.cancel();
     drop_link(Failure::unavailable);

@@ -58,6 +58,8 @@ class Link : public std::enable_shared_from_this<Link> {
     void send(std::string_view command, std::uint64_t ticket);
     // Something is going to be sent: on_flush() is called at the end of this loop tick.
     void flush_soon();
+    // Sends what there is, as far as the socket takes it.
+    void flush();
 
     // The listener is not called any more.
     void close();
@@ -70,7 +72,6 @@ class Link : public std::enable_shared_from_this<Link> {
     void read();
     void watch_read();
     void watch_write();
-    void flush();
 
     Executor executor_;
     Listener* listener_;

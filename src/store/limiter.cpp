@@ -84,10 +84,12 @@ class Limiter::Batch final : public redis::Request {
         return grows_ && decisions_.size() < kBatchMax &&
                same_items(decisions_[0]->items, decision.items);
     }
-    bool grows() const { return grows_; }
+    // Redis does not take it: nobody may join.
+    void refuse() { grows_ = false; }
 
     void append_command(std::string& out) override {
         grows_ = false;
+        limiter_.open_.clear();  // all of this tick are leaving
         list_charges();
         append_charge_command(charges_, limiter_.redis_.key_prefix, limiter_.clock(), out);
     }
@@ -107,6 +109,7 @@ class Limiter::Batch final : public redis::Request {
             if (understood) {
                 limiter_.decided_by_redis(*decision, sent_);
             } else {
+                limiter_.release_late(*decision);
                 limiter_.fall_back(*decision, StoreFailure::protocol);
             }
         }
@@ -128,7 +131,7 @@ class Limiter::Batch final : public redis::Request {
     }
 
     void end() {
-        grows_ = false;
+        if (std::exchange(grows_, false)) std::erase(limiter_.open_, this);
         for (Decision* decision : decisions_) decision->sleeper_->wake_later();
         limiter_.idle_.push_back(this);
     }
@@ -204,6 +207,7 @@ void Limiter::ask_redis(Decision& decision) {
     batch.begin();
     batch.add(decision);
     if (const auto failure = redis_.client->send(batch)) {
+        batch.refuse();
         idle_.push_back(&batch);
         fall_back(decision, failure_of(*failure));
     } else if (may_share) {
@@ -211,9 +215,7 @@ void Limiter::ask_redis(Decision& decision) {
     }
 }
 
-// Batches of this tick are at the end: once one has left, so have all before it.
 Limiter::Batch* Limiter::open_batch_for(const Decision& decision) {
-    if (!open_.empty() && !open_.back()->grows()) open_.clear();
     const std::size_t compared = std::min(open_.size(), kComparedMax);
     for (std::size_t i = open_.size(); i > open_.size() - compared; --i) {
         if (open_[i - 1]->takes(decision)) return open_[i - 1];

@@ -126,7 +126,7 @@ class Limiter {
     RedisParts redis_;  // no client: in process
     telemetry::MetricsShard* metrics_;
     DenyCache denials_;
-    std::vector<Batch*> open_;                     // of this tick, oldest first: may still grow
+    std::vector<Batch*> open_;                     // of this tick, oldest first: have not left
     std::vector<std::unique_ptr<Batch>> batches_;  // all there are
     std::vector<Batch*> idle_;                     // of them
     std::vector<std::string> late_releases_;       // commands, sent by renew_slots()

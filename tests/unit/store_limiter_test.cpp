@@ -486,4 +486,30 @@ TEST_CASE("limiter: a slot that was perhaps taken too late is given up") {
     }
 }
 
+TEST_CASE("limiter: nobody joins a question that Redis did not take") {
+    Rig rig;
+    rig.replicas = 1;
+    rig.run();
+    const auto window = policy("window", 100, OnStoreFailure::local);
+    limit::LimitSpec spec;
+    spec.algorithm = limit::Algorithm::concurrency;
+    spec.quota = 100;
+    auto slots = policy_of(spec);
+    slots.index = 1;
+    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
+    CHECK(rig.decide({&window}) == Result::admitted);
+    CHECK(rig.decision.decided_by == StoreKind::redis);
+    rig.server.refuse();
+    CHECK(run_until(rig.io, [&] { return !rig.client->is_up(); }));
+    // The one cannot share a command, the other can; both use what the first has left behind.
+    for (int i = 0; i < 4; ++i) {
+        for (const limit::Policy* one : {static_cast<const limit::Policy*>(&slots), &window}) {
+            rig.decision.items = {{one, "ip:192.0.2.1"}};
+            rig.limiter->decide(rig.decision, rig.sleeper);
+            REQUIRE(rig.decision.result == Result::admitted);
+            CHECK(rig.decision.decided_by == StoreKind::local);
+        }
+    }
+}
+
 }  // namespace tidegate::store
