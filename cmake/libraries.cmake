@@ -11,6 +11,8 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
+pkg_check_modules(cjose REQUIRED IMPORTED_TARGET cjose)
+pkg_check_modules(crypt REQUIRED IMPORTED_TARGET libcrypt)
 pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 
 if(TIDEGATE_TESTS)

@@ -1,0 +1,36 @@
+// Why a credential was not believed. For logs, metrics and `explain`; a client is told much less.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace tidegate::identity {
+
+enum class CredentialFault : std::uint8_t {
+    none,
+    // of any
+    malformed,      // not of the form its scheme has, or longer than allowed
+    unsafe_user,    // names a user that is empty, too long, not UTF-8 or has control characters
+    foreign_space,  // names a user that begins with the namespace of another method
+    // of a token
+    not_json,            // head or claims are no JSON object, or name something twice
+    critical_extension,  // `crit` asks for what nobody here understands
+    algorithm,           // not one of those configured
+    unknown_key,         // no key has its `kid`, or none could have signed it
+    signature,
+    expired,
+    not_yet_valid,  // `nbf` or `iat` lie ahead
+    time_claim,     // `exp`, `nbf` or `iat` is no number, or there is no `exp`
+    issuer,
+    audience,
+    user_claim,  // the claim that names the user is missing or no string
+    tier_claim,  // the claim that names the tier is no string
+    // of a key or a password
+    unknown_secret,
+    wrong_password,
+};
+
+// `token: expired`. For people; never holds anything of the credential.
+std::string_view to_string(CredentialFault fault);
+
+}  // namespace tidegate::identity
