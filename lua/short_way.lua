@@ -16,16 +16,20 @@ local layout = unbytes('<I4', asked, 5)
 local {{q$, w$, s$}} = unbytes('<{{I4dd}}', asked, 10 + LIMITS)
 local understood, denied, retry_at = cost > 0, false, 0
 -- Tables grow step by step, and each step costs as much as a limit: these are made at size.
-local new, ttls, answered = {0, 0, 0, 0}, {0, 0, 0, 0}, 0
+local new, answered = {0, 0, 0, 0}, 0
+-- How each is written: a TTL, KEEPTTL, or the offset from which on it is overwritten.
+local ttls = {0, 0, 0, 0}
 local answer = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 for i = 1, #KEYS do
     -- Of each limit: units, ends, oldest, base, marks (count), gone, as in the state.
-    local shape, generation, expiry, {{u$, e$, o$, b$, c$, g$}}
-    local value, tail = values[i], nil  -- names and marks, once they are needed
+    local shape, generation, {{u$}}, expiry, {{e$, o$, b$, c$, g$}}
+    local value = values[i]
+    local tail         -- names and marks, once they are needed
+    local same = true  -- but for units
     if value then
         if #value < HEAD then understood = false break end
-        shape, generation, expiry, {{u$, e$, o$, b$, c$, g$}} = unbytes('<I4I4d{{I4ddI4I2I2}}', value)
+        shape, generation, {{u$}}, expiry, {{e$, o$, b$, c$, g$}} = unbytes('<I4I4{{I4}}d{{ddI4I2I2}}', value)
         local size = HEAD + 5 * LIMITS
         --each limit
         size = size + 6 * c$
@@ -40,6 +44,7 @@ for i = 1, #KEYS do
     local from = 1 + 5 * LIMITS
     --each limit, the last one first
     if u$ > 0 and now >= o$ then
+        same = false
         if g$ > c$ then understood = false break end
         tail = tail or sub(value, 1 + HEAD)
         local total = b$ + u$
@@ -74,9 +79,11 @@ for i = 1, #KEYS do
         if o$ > retry_at then retry_at = o$ end
     elseif not denied then
         if u$ == 0 then
+            same = false
             e$ = now - now % w$ + s$
             o$ = e$
         elseif now >= e$ - s$ + w$ then
+            same = false
             -- The newest sub-bucket has ended: it leaves a mark, unless its units were given back.
             tail = tail or sub(value, 1 + HEAD)
             local total, after = (b$ + u$) % 4294967296, from + 6 * c$
@@ -95,14 +102,19 @@ for i = 1, #KEYS do
     if not understood then break end
     answer[answered + 1] = generation
     answered = answered + 1 + 2 * LIMITS
-    if not denied then
-        local last = math.max({{e$}}) + 1
-        local ttl = tail and 'KEEPTTL'
-        if last > expiry then
-            expiry, tail = last + 1000000, tail or sub(value, 1 + HEAD)
-            ttl = decimal((expiry - now) / 1000 + 1)
+    if not denied and same and value then
+        new[i], ttls[i] = bytes_of('<{{I4}}', {{u$}}), '8'
+    elseif not denied then
+        local last = e1
+        --each limit
+        if e$ > last then last = e$ end
+        --end
+        local ttl = tail and 'KEEPTTL' or '0'
+        if last >= expiry then
+            expiry, tail = last + 1000001, tail or sub(value, 1 + HEAD)
+            ttl = string.format('%.0f', (expiry - now) / 1000 + 1)
         end
-        local head = bytes_of('<I4I4d{{I4ddI4I2I2}}', layout, generation, expiry, {{u$, e$, o$, b$, c$, g$}})
+        local head = bytes_of('<I4I4{{I4}}d{{ddI4I2I2}}', layout, generation, {{u$}}, expiry, {{e$, o$, b$, c$, g$}})
         new[i], ttls[i] = tail and head .. tail or head, ttl
     end
 end
@@ -110,14 +122,14 @@ end
 if understood then
     for i = 1, denied and 0 or #KEYS do
         local ttl = ttls[i]
-        if not ttl then
-            call('SETRANGE', KEYS[i], '0', new[i])
+        if ttl == '0' or ttl == '8' then
+            call('SETRANGE', KEYS[i], ttl, new[i])
         elseif ttl ~= 'KEEPTTL' then
             call('SET', KEYS[i], new[i], 'PX', ttl)
         elseif not redis.pcall('SET', KEYS[i], new[i], ttl).ok then
             -- Redis 5 has no KEEPTTL and refuses.
             local left = call('PTTL', KEYS[i])
-            call('SET', KEYS[i], new[i], 'PX', left > 0 and decimal(left) or '86400000')
+            call('SET', KEYS[i], new[i], 'PX', left > 0 and string.format('%.0f', left) or '86400000')
         end
     end
     return bytes_of(answered == 14 and '<dI1ddddddddddddddd' or '<dI1d' .. string.rep('d', answered),

@@ -1,9 +1,11 @@
--- What is kept for one identifier under one policy: a packed string. In front of every script.
+-- What is kept for one identifier under one policy: a packed string. In every script, behind
+-- the short way.
 --
 --   head     layout I4 (which records, in which order: 256 * hash + how many), generation I4 (drawn
---            when the state is made: units are given back only to the state they came from), expiry
---            d (what the key's TTL covers)
---   records  of each: units I4, ends d, oldest d, base I4, marks I2, gone I2
+--            when the state is made: units are given back only to the state they came from)
+--   units    of each record: I4. Side by side, as most requests change nothing else
+--   expiry   d: what the key's TTL covers
+--   records  of each: ends d, oldest d, base I4, marks I2, gone I2
 --   names    of each: id I4, bytes of a mark I1
 --   marks    of the last record, then of the one before, ...; oldest first: total I4 and label (I2,
 --            or d in a log)
@@ -28,13 +30,16 @@ end
 local function opened(value)
     local unbytes, sub = struct.unpack, string.sub
     if #value < 16 then return nil end
-    local layout, generation, expiry = unbytes('<I4I4d', value)
+    local layout, generation = unbytes('<I4I4', value)
     local n = layout % 256
     local from = 17 + 33 * n
-    if #value < from - 1 or not (expiry >= 0 and expiry < 9007199254740992) then return nil end
+    if #value < from - 1 then return nil end
+    local expiry = unbytes('<d', value, 9 + 4 * n)
+    if not (expiry >= 0 and expiry < 9007199254740992) then return nil end
     local state = {layout = layout, generation = generation, expiry = expiry}
     for k = n, 1, -1 do
-        local units, ends, oldest, base, count, gone = unbytes('<I4ddI4I2I2', value, 28 * k - 11)
+        local units = unbytes('<I4', value, 5 + 4 * k)
+        local ends, oldest, base, count, gone = unbytes('<ddI4I2I2', value, 4 * n + 24 * k - 7)
         local id, size = unbytes('<I4I1', value, 12 + 28 * n + 5 * k)
         local till = from + size * count
         if not (ends >= 0 and ends < 9007199254740992 and math.abs(oldest) < 9007199254740992) or
@@ -55,22 +60,22 @@ end
 -- than needed, so that it need not be set with each sub-bucket.
 local function store(key, state, now)
     local bytes_of = struct.pack
-    local records, names, marks, last = '', '', '', 0
+    local units, records, names, marks, last = '', '', '', '', 0
     for k = 1, #state do
         -- What was only looked at stays as it was: what has expired may count again should the clock
         -- be put back, as it does for who never wrote.
         local record = state[k].untouched or state[k]
         local count = record.size > 0 and #record.marks / record.size or 0
-        records = records .. bytes_of('<I4ddI4I2I2', record.units, record.ends, record.oldest,
-            record.base, count, 0)
+        units = units .. bytes_of('<I4', record.units)
+        records = records .. bytes_of('<ddI4I2I2', record.ends, record.oldest, record.base, count, 0)
         names = names .. bytes_of('<I4I1', record.id, record.size)
         marks = record.marks .. marks
         if record.ends >= last then last = record.ends + 1 end
     end
     local keep = last <= state.expiry and not state.moved
     if not keep then state.expiry = last + 1000000 end
-    local value = bytes_of('<I4I4d', state.layout, state.generation, state.expiry) ..
-        records .. names .. marks
+    local value = bytes_of('<I4I4', state.layout, state.generation) .. units ..
+        bytes_of('<d', state.expiry) .. records .. names .. marks
     -- Redis 5 has no KEEPTTL and refuses; there the TTL is set each time.
     if keep and redis.pcall('SET', key, value, 'KEEPTTL').ok then return end
     local left = state.expiry > now and state.expiry - now or 0

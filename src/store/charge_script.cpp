@@ -20,7 +20,7 @@ using limit::Limit;
 using limit::Micros;
 
 // The layout of a state; a new one is a new name, so old and new proxies never read each other's.
-constexpr std::string_view kStateVersion = "2";
+constexpr std::string_view kStateVersion = "3";
 constexpr std::size_t kAskedBytes = 2;
 constexpr std::size_t kRunBytes = 7;
 constexpr std::size_t kLimitBytes = 26;  // kind, three numbers, name

@@ -58,7 +58,7 @@ class OwnedScript {
 // With the short way for so many limits; for none without.
 OwnedScript make_charge_script(std::size_t limits) {
     return {"charge",
-            {lua::state, limits == 0 ? "" : unroll(lua::short_way, limits), lua::window,
+            {limits == 0 ? "" : unroll(lua::short_way, limits), lua::state, lua::window,
              lua::bucket, lua::schedule, lua::slots, lua::charge}};
 }
 

@@ -110,11 +110,11 @@ State taken_apart(std::string_view value) {
     State state;
     state.layout = bytes.next<std::uint32_t>();
     state.generation = bytes.next<std::uint32_t>();
-    state.expiry = bytes.next<double>();
     state.records.resize(state.layout & 0xff);
+    for (StateRecord& record : state.records) record.units = bytes.next<std::uint32_t>();
+    state.expiry = bytes.next<double>();
     std::vector<std::pair<std::uint16_t, std::uint16_t>> counts;  // marks, and how many are gone
     for (StateRecord& record : state.records) {
-        record.units = bytes.next<std::uint32_t>();
         record.ends = bytes.next<double>();
         record.oldest = bytes.next<double>();
         record.base = bytes.next<std::uint32_t>();

@@ -66,7 +66,7 @@ std::string shortened(RedisSubject& redis, std::map<std::string, std::int64_t>& 
 void check_survived(RedisSubject& redis, const limit::Charge& charge, Micros now) {
     const std::string error = redis.error(charge, now);
     CAPTURE(error);
-    CHECK((error.empty() || error.starts_with("TIDEGATE unreadable state in t:2:p:{user:")));
+    CHECK((error.empty() || error.starts_with("TIDEGATE unreadable state in t:3:p:{user:")));
 }
 
 }  // namespace
@@ -75,13 +75,13 @@ TEST_CASE("redis: keys carry prefix, version, policy and the identifier as hash 
     RedisSubject redis;
     const auto some = policy("a route/0 {x}:%", {sliding(9, 1s)});
     REQUIRE(redis.charge(Ask(some, {"user:a"}), kStart).admitted);
-    CHECK(redis.text({"RANDOMKEY"}) == "t:2:a%20route/0%20%7Bx%7D%3A%25:{user:a}");
+    CHECK(redis.text({"RANDOMKEY"}) == "t:3:a%20route/0%20%7Bx%7D%3A%25:{user:a}");
 }
 
 TEST_CASE("redis: fault 1: every key has an expiry, and it covers what is counted") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(50, 100ms), sliding(50, 1h), fixed(9, 1s)});
-    const std::string key = "t:2:p:{user:a}";
+    const std::string key = "t:3:p:{user:a}";
     // The newest sub-bucket of the hour began with the minute.
     const std::int64_t needed = (1h - kStart % 1min) / 1ms;
     for (int i = 0; i < 8; ++i) {
@@ -96,7 +96,7 @@ TEST_CASE("redis: fault 1: a request of short limits shortens no expiry") {
     RedisSubject redis;
     const auto with_long = policy("p", {sliding(3, 1h)});
     const auto with_short = policy("p", {sliding(5, 1s)});
-    const std::string key = "t:2:p:{user:a}";
+    const std::string key = "t:3:p:{user:a}";
     REQUIRE(redis.charge(Ask(with_long, {"user:a"}), kStart).admitted);
     for (int i = 0; i < 4; ++i) {
         REQUIRE(redis.charge(Ask(with_short, {"user:a"}), kStart + i * 700ms).admitted);
@@ -111,11 +111,11 @@ TEST_CASE("redis: a denial and a cost of 0 write nothing") {
     CHECK_FALSE(redis.charge(Ask(some, {"user:b"}, 3), kStart).admitted);
     CHECK(redis.text({"DBSIZE"}) == "0");
     REQUIRE(redis.charge(Ask(some, {"user:a"}, 2), kStart).admitted);
-    const std::string before = redis.text({"GET", "t:2:p:{user:a}"});
+    const std::string before = redis.text({"GET", "t:3:p:{user:a}"});
     CHECK_FALSE(redis.charge(Ask(some, {"user:a", "user:b"}), kStart + 10ms).admitted);
     CHECK_FALSE(redis.charge(Ask(some, {"user:a"}, 4), kStart + 10s).admitted);
     CHECK(redis.charge(Ask(some, {"user:a"}, 0), kStart + 10s).admitted);
-    CHECK(redis.text({"GET", "t:2:p:{user:a}"}) == before);
+    CHECK(redis.text({"GET", "t:3:p:{user:a}"}) == before);
     CHECK(redis.text({"DBSIZE"}) == "1");
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("redis: a record of limits no longer asked for goes once it has expire
     RedisSubject redis;
     const auto before = policy("p", {sliding(9, 1s)});
     const auto after = policy("p", {sliding(9, 1min)});
-    const std::string key = "t:2:p:{user:a}";
+    const std::string key = "t:3:p:{user:a}";
     REQUIRE(redis.charge(Ask(before, {"user:a"}), kStart).admitted);
     REQUIRE(redis.charge(Ask(after, {"user:a"}), kStart + 500ms).admitted);
     const std::string both = redis.text({"STRLEN", key});
@@ -139,14 +139,14 @@ TEST_CASE("redis: what changes of limits leave behind is bounded") {
         const auto some = policy("p", {sliding(9, 1h + i * 1s)});
         REQUIRE(redis.charge(Ask(some, {"user:a"}), kStart).admitted);
     }
-    CHECK(std::stoi(redis.text({"STRLEN", "t:2:p:{user:a}"})) < 33 * 40);
+    CHECK(std::stoi(redis.text({"STRLEN", "t:3:p:{user:a}"})) < 33 * 40);
 }
 
 TEST_CASE("redis: a value that is no state is an error that names the key, and does not last") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(2, 10s)});
     const Ask ask(some, {"user:a"});
-    const std::string key = "t:2:p:{user:a}";
+    const std::string key = "t:3:p:{user:a}";
     REQUIRE(redis.charge(ask, kStart).admitted);
     const std::string good = redis.text({"GET", key});
     std::vector<std::string> bad{
@@ -167,24 +167,24 @@ TEST_CASE("redis: a value that is no state is an error that names the key, and d
 TEST_CASE("redis: a bad value among good ones stops the charge before its first write") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(2, 10s)});
-    redis.text({"SET", "t:2:p:{user:b}", "rubbish"});
+    redis.text({"SET", "t:3:p:{user:b}", "rubbish"});
     CHECK(redis.error(Ask(some, {"user:a", "user:b"}), kStart) ==
-          "TIDEGATE unreadable state in t:2:p:{user:b}");
-    CHECK(redis.text({"EXISTS", "t:2:p:{user:a}"}) == "0");
+          "TIDEGATE unreadable state in t:3:p:{user:b}");
+    CHECK(redis.text({"EXISTS", "t:3:p:{user:a}"}) == "0");
 }
 
 TEST_CASE("redis: a key of another type is replaced by a state") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(2, 10s)});
-    redis.text({"LPUSH", "t:2:p:{user:a}", "1"});
+    redis.text({"LPUSH", "t:3:p:{user:a}", "1"});
     CHECK(redis.charge(Ask(some, {"user:a"}), kStart).limits[0].remaining == 1);
     CHECK(redis.charge(Ask(some, {"user:a"}), kStart).limits[0].remaining == 0);
-    CHECK(ttl_ms(redis, "t:2:p:{user:a}") > 9'000);
+    CHECK(ttl_ms(redis, "t:3:p:{user:a}") > 9'000);
 }
 
 TEST_CASE("redis: flipped bytes in a state never stop the script for good") {
     RedisSubject redis;
-    const std::string key = "t:2:p:{user:a}";
+    const std::string key = "t:3:p:{user:a}";
     const auto windows = policy("p", {sliding(50, 10s, {.precision = 1s}), fixed(90, 1min)});
     const auto every = policy("p", packed_limits());
     for (const limit::Policy* some : {&windows, &every}) {
@@ -211,7 +211,7 @@ TEST_CASE("redis: flipped bytes in a state never stop the script for good") {
 TEST_CASE("redis: a state of every algorithm that is cut or too long is an error") {
     RedisSubject redis;
     const auto every = policy("p", packed_limits());
-    const std::string key = "t:2:p:{user:a}";
+    const std::string key = "t:3:p:{user:a}";
     for (int i = 0; i < 4; ++i) {
         REQUIRE(redis.charge(Ask(every, {"user:a"}), kStart + i * 1s).admitted);
     }
@@ -223,7 +223,7 @@ TEST_CASE("redis: a state of every algorithm that is cut or too long is an error
         redis.text({"SET", key, value});
         CHECK(redis.error(Ask(every, {"user:b", "user:a"}), kStart + 5s) ==
               "TIDEGATE unreadable state in " + key);
-        CHECK(redis.text({"EXISTS", "t:2:p:{user:b}"}) == "0");
+        CHECK(redis.text({"EXISTS", "t:3:p:{user:b}"}) == "0");
         CHECK(ttl_ms(redis, key) > 9'000);
     }
 }
@@ -259,7 +259,7 @@ TEST_CASE("redis: nothing that is left behind is without an expiry, and none is 
         CHECK(ttl > 9'000);
     }
     // The latest moment is hours ahead, and its window after it.
-    CHECK(known["t:2:p:{user:a}"] > 6 * 3'600'000);
+    CHECK(known["t:3:p:{user:a}"] > 6 * 3'600'000);
 }
 
 TEST_CASE("redis: tiers and configurations of one policy keep each other's counts") {
@@ -303,7 +303,7 @@ TEST_CASE("redis: strangers of every algorithm are bounded, and the newest limit
         REQUIRE(redis.charge(charge, kStart + i * 1ms).admitted);
         REQUIRE_FALSE(redis.charge(charge, kStart + i * 1ms).admitted);
     }
-    CHECK(taken_apart(redis.text({"GET", "t:2:p:{user:a}"})).records.size() <= 35);
+    CHECK(taken_apart(redis.text({"GET", "t:3:p:{user:a}"})).records.size() <= 35);
 }
 
 }  // namespace tidegate::test

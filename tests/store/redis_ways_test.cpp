@@ -280,7 +280,7 @@ TEST_CASE("redis: a Redis without KEEPTTL counts the same, and shortens no expir
         const auto some = policy("p" + std::to_string(limits), list);
         const Ask ask(some, {"user:a", "user:b"});
         const OldRedis old(redis, store::charge_script(ask));
-        const std::string key = "t:2:" + some.name + ":{user:a}";
+        const std::string key = "t:3:" + some.name + ":{user:a}";
         const std::int64_t needed = (240h - kStart % 240h) / 1ms;
         for (int i = 0; i < 60; ++i) {
             const Micros now = kStart + i * 30ms;

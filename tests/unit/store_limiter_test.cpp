@@ -427,7 +427,7 @@ TEST_CASE("limiter: units are given back unless the answer has a status that cou
     rig.limiter->settle(rig.decision, 200);  // once
     CHECK(run_until(rig.io, [&] { return rig.server.count("EVALSHA") == 3; }));
     CHECK(rig.server.seen.back().at(1) == give_back_script().sha1);
-    CHECK(rig.server.seen.back().at(3) == "tg:2:p:{ip:192.0.2.1}");
+    CHECK(rig.server.seen.back().at(3) == "tg:3:p:{ip:192.0.2.1}");
 }
 
 TEST_CASE("limiter: a slot is renewed while it is held and given up at the end") {

@@ -136,7 +136,7 @@ TEST_CASE("scripts: each is known by its own digest, and stays where it is") {
 
 TEST_CASE("scripts: whichever way, the long way is behind the short one") {
     for (const redis::Script* script : all_scripts()) {
-        CHECK(script->text.starts_with(lua::state));
+        CHECK(script->text.find(lua::state) != std::string_view::npos);
         if (script->name == "charge") CHECK(script->text.ends_with(lua::charge));
     }
 }
