@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -102,7 +103,8 @@ Reply RedisConnection::read() {
     return Reply(static_cast<redisReply*>(reply));
 }
 
-RedisServer::RedisServer(std::vector<std::string> arguments) : arguments_(std::move(arguments)) {
+RedisServer::RedisServer(std::vector<std::string> arguments, bool is_sentinel)
+    : arguments_(std::move(arguments)), is_sentinel_(is_sentinel) {
     std::string name = (std::filesystem::temp_directory_path() / "redis-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw failed("mkdtemp");
     folder_ = name;
@@ -117,11 +119,12 @@ RedisServer::~RedisServer() {
 }
 
 void RedisServer::start() {
-    std::vector<std::string> words{
-        "redis-server",  "--port", std::to_string(port_), "--bind", "127.0.0.1",
-        "--save",        "",       "--appendonly",        "no",     "--dir",
-        folder_.string()};
+    std::vector<std::string> words{"redis-server"};
+    if (is_sentinel_) words.push_back(sentinel_file());
+    words.insert(words.end(), {"--port", std::to_string(port_), "--bind", "127.0.0.1", "--save", "",
+                               "--appendonly", "no", "--dir", folder_.string()});
     words.insert(words.end(), arguments_.begin(), arguments_.end());
+    if (is_sentinel_) words.emplace_back("--sentinel");
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
@@ -166,6 +169,13 @@ std::string RedisServer::text(const std::vector<std::string>& words) const {
     if (reply->type == REDIS_REPLY_INTEGER) return std::to_string(reply->integer);
     if (reply->str == nullptr) return {};
     return {reply->str, reply->len};
+}
+
+// A sentinel writes what it learns into it, so it has to be there.
+std::string RedisServer::sentinel_file() const {
+    const std::filesystem::path file = folder_ / "sentinel.conf";
+    std::ofstream(file, std::ios::app);
+    return file.string();
 }
 
 bool RedisServer::answers() const {

@@ -42,8 +42,9 @@ class RedisConnection {
 class RedisServer {
   public:
     // Starts `redis-server` with `arguments` added and waits until it answers PING, or, when it
-    // wants a password, refuses to. Throws std::runtime_error after 10 s.
-    explicit RedisServer(std::vector<std::string> arguments = {});
+    // wants a password, refuses to. Throws std::runtime_error after 10 s. A sentinel watches nobody
+    // at first.
+    explicit RedisServer(std::vector<std::string> arguments = {}, bool is_sentinel = false);
     ~RedisServer();
     RedisServer(const RedisServer&) = delete;
     RedisServer& operator=(const RedisServer&) = delete;
@@ -64,8 +65,10 @@ class RedisServer {
 
   private:
     bool answers() const;
+    std::string sentinel_file() const;
 
     std::vector<std::string> arguments_;
+    bool is_sentinel_;
     std::filesystem::path folder_;
     std::uint16_t port_ = 0;
     pid_t pid_ = -1;

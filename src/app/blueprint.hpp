@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/tls_client.hpp"
 #include "config/config.hpp"
 #include "proxy/upstream_pool.hpp"
 #include "telemetry/access_log.hpp"
@@ -18,6 +19,8 @@ struct Blueprint {
     telemetry::MetricSlots slots;
     std::shared_ptr<telemetry::AccessLog> access_log;  // null: off
     proxy::KnownAddresses addresses;                   // of names that are new
+    std::shared_ptr<const TlsClient> redis_tls;        // null: as it was
+    std::shared_ptr<const TlsClient> sentinel_tls;     // likewise
 };
 
 // What the labels of metrics are under `config`.

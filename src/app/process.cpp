@@ -6,10 +6,13 @@
 #include <cmath>
 #include <fstream>
 #include <random>
+#include <stdexcept>
+#include <utility>
 #include <variant>
 
 #include "app/blueprint.hpp"
 #include "proxy/fault.hpp"
+#include "store/access_rights.hpp"
 #include "store/scripts.hpp"
 #include "telemetry/log.hpp"
 
@@ -28,13 +31,32 @@ std::vector<std::string> fault_names() {
     return names;
 }
 
-std::optional<redis::ClientOptions> redis_options(const config::Config& config) {
+std::shared_ptr<redis::MasterWatch> make_master_watch(const config::RedisSettings& redis,
+                                                      std::shared_ptr<const TlsClient> tls) {
+    if (!redis.sentinel) return nullptr;
+    const config::SentinelSettings& settings = *redis.sentinel;
+    redis::SentinelOptions options;
+    options.master = settings.master;
+    for (const config::Address& node : settings.nodes) {
+        options.nodes.push_back({node.host, node.port});
+    }
+    options.username = settings.username;
+    options.password = settings.password;
+    options.tls = std::move(tls);
+    return std::make_shared<redis::MasterWatch>(std::move(options));
+}
+
+std::optional<redis::ClientOptions> redis_options(const config::Config& config,
+                                                  std::shared_ptr<const TlsClient> tls,
+                                                  std::shared_ptr<const TlsClient> sentinel_tls) {
     const auto* settings = std::get_if<config::RedisSettings>(&config.store);
     if (settings == nullptr) return std::nullopt;
     redis::ClientOptions options;
     options.host = settings->address.host;
     options.port = settings->address.port;
     options.unix_path = settings->address.unix_path;
+    options.master_watch = make_master_watch(*settings, std::move(sentinel_tls));
+    options.tls = std::move(tls);
     options.username = settings->username;
     options.password = settings->password;
     options.database = settings->database;
@@ -43,6 +65,19 @@ std::optional<redis::ClientOptions> redis_options(const config::Config& config) 
     options.breaker_failures = settings->breaker_failures;
     options.probe_every = settings->probe_every;
     options.scripts = store::all_scripts();
+    options.rights = store::access_rights(settings->key_prefix);
+    return options;
+}
+
+std::optional<redis::ClusterOptions> cluster_options(
+    const config::Config& config, const std::optional<redis::ClientOptions>& node) {
+    const auto* settings = std::get_if<config::RedisSettings>(&config.store);
+    if (settings == nullptr || settings->cluster.empty()) return std::nullopt;
+    redis::ClusterOptions options;
+    for (const config::Address& seed : settings->cluster) {
+        options.seeds.push_back({seed.host, seed.port});
+    }
+    options.node = *node;
     return options;
 }
 
@@ -80,6 +115,22 @@ telemetry::MetricNames metric_names(const config::Config& config) {
     return names;
 }
 
+std::shared_ptr<TlsClient> make_redis_tls(const config::Config& config) {
+    const auto* settings = std::get_if<config::RedisSettings>(&config.store);
+    if (settings == nullptr || !settings->tls) return nullptr;
+    auto made = TlsClient::make(*settings->tls);
+    if (!made) throw std::runtime_error("store.redis.tls: " + made.error());
+    return std::move(*made);
+}
+
+std::shared_ptr<TlsClient> make_sentinel_tls(const config::Config& config) {
+    const auto* settings = std::get_if<config::RedisSettings>(&config.store);
+    if (settings == nullptr || !settings->sentinel || !settings->sentinel->tls) return nullptr;
+    auto made = TlsClient::make(*settings->sentinel->tls);
+    if (!made) throw std::runtime_error("store.redis.sentinel.tls: " + made.error());
+    return std::move(*made);
+}
+
 store::MemoryStore::Options memory_options(const config::Config& config) {
     store::MemoryStore::Options options;
     if (const auto* memory = std::get_if<config::MemoryStoreSettings>(&config.store)) {
@@ -94,12 +145,15 @@ Process::Process(const config::Config& config, std::size_t worker_count, const s
       name(random_name()),
       metrics(metric_names(config), fault_names(), workers, version),
       memory_store(memory_options(config)),
-      redis(redis_options(config)) {}
+      redis_tls(make_redis_tls(config)),
+      sentinel_tls(make_sentinel_tls(config)),
+      redis(redis_options(config, redis_tls, sentinel_tls)),
+      redis_cluster(cluster_options(config, redis)) {}
 
 void Process::store_changed(bool up, std::string_view reason) {
     if (up) {
         if (workers_without_store.fetch_sub(1) == 1) {
-            log(Level::info, "Redis is back: {}", redis->address());
+            log(Level::info, "Redis is back: {}", reason);
         }
     } else if (workers_without_store.fetch_add(1) == 0) {
         log(Level::error, "Redis is down, the failure policy decides: {}", reason);

@@ -9,8 +9,11 @@
 #include <string>
 
 #include "app/client_seats.hpp"
+#include "base/tls_client.hpp"
 #include "config/config.hpp"
+#include "proxy/password_pool.hpp"
 #include "redis/client.hpp"
+#include "redis/cluster.hpp"
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"
 #include "telemetry/metrics.hpp"
@@ -25,14 +28,26 @@ struct Process {
     std::string name;  // of this process, among those that share a store
     telemetry::Metrics metrics;
     store::MemoryStore memory_store;
+    std::shared_ptr<TlsClient> redis_tls;       // null: not encrypted
+    std::shared_ptr<TlsClient> sentinel_tls;    // likewise
     std::optional<redis::ClientOptions> redis;  // none: in process
+    // Of which `redis` says how its nodes are spoken to; none: it is no cluster.
+    std::optional<redis::ClusterOptions> redis_cluster;
     store::Replicas replicas{0};
     ClientSeats client_seats;
+    proxy::PasswordPool passwords{{}};
     std::atomic<int> workers_without_store{0};
 
     // A worker's store came or went; the first and the last word of it are logged.
     void store_changed(bool up, std::string_view reason);
 };
+
+// What connections to Redis are made with; null when they are not encrypted. Throws
+// std::runtime_error when the machine has no memory, or OpenSSL takes against what was good when
+// the configuration was read.
+std::shared_ptr<TlsClient> make_redis_tls(const config::Config& config);
+// The same, to its sentinels.
+std::shared_ptr<TlsClient> make_sentinel_tls(const config::Config& config);
 
 store::MemoryStore::Options memory_options(const config::Config& config);
 

@@ -60,12 +60,14 @@ Reloader::Reloader(Executor executor, Process& process, Workers& workers,
       workers_(workers),
       file_(std::move(file)),
       access_logs_(process.workers),
+      key_fetcher_(executor),
       read_at_(std::chrono::system_clock::now()),
       turn_changed_(executor, Timer::time_point::max()) {
     auto first = std::make_shared<Blueprint>();
     first->access_log = access_logs_.open(config->log);
     access_logs_.use(first->access_log, config->log);
     first->slots = *process.metrics.admit(metric_names(*config));  // they are its first names
+    key_fetcher_.use(key_sources(*config));
     first->config = std::move(config);
     current_ = std::move(first);
 }
@@ -82,6 +84,7 @@ Task<ReloadReport> Reloader::reload() {
     report.generation = current_->number;
     tell(report);
     access_logs_.sweep();  // one may have been opened for nothing
+    if (!report.ok) key_fetcher_.use(key_sources(config()));  // and fetched from elsewhere
     busy_ = false;
     turn_changed_.cancel();
     co_return report;
@@ -90,6 +93,10 @@ Task<ReloadReport> Reloader::reload() {
 void Reloader::reload_on_signal() {
     if (std::exchange(signal_waits_, true)) return;
     asio::co_spawn(executor_, reload(), asio::detached);
+}
+
+Task<> Reloader::first_keys() {
+    return key_fetcher_.prepare(key_sources(config()));
 }
 
 void Reloader::stop() {
@@ -149,6 +156,9 @@ Task<std::shared_ptr<const Blueprint>> Reloader::prepare(std::shared_ptr<const c
         co_return nullptr;
     }
     blueprint->addresses = co_await look_up_new_names(*next);
+    // Nor shall requests meet a method that has no keys yet. None to be had is no fault of the
+    // file.
+    co_await key_fetcher_.prepare(key_sources(*next));
     if (stopped_) {
         faults.push_back({"tidegate", 0, 0, "stopping: the configuration is not read again"});
         co_return nullptr;
@@ -159,6 +169,10 @@ Task<std::shared_ptr<const Blueprint>> Reloader::prepare(std::shared_ptr<const c
         co_return nullptr;
     }
     blueprint->slots = std::move(*slots);
+    if (next->store != config().store) {
+        blueprint->redis_tls = make_redis_tls(*next);
+        blueprint->sentinel_tls = make_sentinel_tls(*next);
+    }
     blueprint->config = std::move(next);
     blueprint->number = current_->number + 1;
     co_return blueprint;
@@ -195,6 +209,9 @@ Task<> Reloader::put_in_force(std::shared_ptr<const Blueprint> next) {
     access_logs_.use(next->access_log, config.log);
     const store::MemoryStore::Options bounds = memory_options(config);
     process_.memory_store.set_bounds(bounds.max_keys, bounds.on_full);
+    key_fetcher_.use(key_sources(config));
+    if (next->redis_tls) process_.redis_tls->become(*next->redis_tls);
+    if (next->sentinel_tls) process_.sentinel_tls->become(*next->sentinel_tls);
     former_.push_back(current_->config);
     current_ = next;
 
@@ -249,6 +266,7 @@ void Reloader::fill_in(telemetry::Metrics::Gauges& gauges) {
     gauges.reloads_ok = reloads_ok_;
     gauges.reloads_refused = reloads_refused_;
     gauges.config_read_at = read_at_;
+    key_fetcher_.fill_in(gauges);
 }
 
 bool lacks_replicas(const Process& process, const config::Config& config) {

@@ -13,6 +13,7 @@
 #include "admin/answer.hpp"
 #include "app/access_logs.hpp"
 #include "app/blueprint.hpp"
+#include "app/key_fetcher.hpp"
 #include "app/process.hpp"
 #include "app/worker.hpp"
 #include "base/asio.hpp"
@@ -25,7 +26,8 @@ using Workers = std::vector<std::unique_ptr<Worker>>;
 class Reloader {
   public:
     // `config` was read from `file` just now; an empty `file`: there is none to read again. Opens
-    // the access log, throws std::system_error if it cannot. All but the values outlive this.
+    // the access log, throws std::system_error if it cannot; begins to fetch keys. All but the
+    // values outlive this.
     Reloader(Executor executor, Process& process, Workers& workers,
              std::shared_ptr<const config::Config> config, std::string file);
 
@@ -35,6 +37,8 @@ class Reloader {
     Task<admin::ReloadReport> reload();
     // The same for a signal: one that waits its turn already will read what this one would.
     void reload_on_signal();
+    // Until every place that keys of tokens are fetched from has been tried once.
+    Task<> first_keys();
     // From now on reloads are refused: the workers are leaving.
     void stop();
 
@@ -65,6 +69,7 @@ class Reloader {
     Workers& workers_;
     std::string file_;
     AccessLogs access_logs_;
+    KeyFetcher key_fetcher_;
     std::shared_ptr<const Blueprint> current_;
     std::vector<std::weak_ptr<const config::Config>> former_;  // that may still be in use
     std::chrono::system_clock::time_point read_at_;

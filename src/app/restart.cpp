@@ -18,11 +18,18 @@ std::optional<config::Address> admin_address(const Config& config) {
     return config.admin ? std::optional(config.admin->address) : std::nullopt;
 }
 
-// Which of Redis and memory counts, and for Redis everything: its connections are made of it.
+// Which of Redis and memory counts, and for Redis everything: its connections are made of it. But
+// certificates run out; new ones are for connections made from then on.
 bool stores_alike(const Config& a, const Config& b) {
     if (a.store.index() != b.store.index()) return false;
-    const auto* redis = std::get_if<config::RedisSettings>(&a.store);
-    return redis == nullptr || *redis == std::get<config::RedisSettings>(b.store);
+    if (!std::holds_alternative<config::RedisSettings>(a.store)) return true;
+    auto redis = std::get<config::RedisSettings>(a.store);
+    const auto& other = std::get<config::RedisSettings>(b.store);
+    if (redis.tls && other.tls) redis.tls = other.tls;
+    if (redis.sentinel && other.sentinel && redis.sentinel->tls && other.sentinel->tls) {
+        redis.sentinel->tls = other.sentinel->tls;
+    }
+    return redis == other;
 }
 
 }  // namespace

@@ -32,7 +32,9 @@ constexpr std::chrono::milliseconds kRedisPatience{3'000};
 // that is away may come.
 std::string check_redis(const Process& process, const config::Config& config) {
     if (!process.redis) return {};
-    const auto fault = redis::Client::try_once(*process.redis, kRedisPatience);
+    const auto fault = process.redis_cluster
+                           ? redis::Cluster::try_once(*process.redis_cluster, kRedisPatience)
+                           : redis::Client::try_once(*process.redis, kRedisPatience);
     if (!fault) return {};
     if (fault->refused) return fault->message;
     if (lacks_replicas(process, config)) {
@@ -61,6 +63,7 @@ class Life {
     enum class Phase : std::uint8_t { starting, ready, draining };
 
     bool open(std::string& fault);
+    Task<> become_ready();
     void await_stop();
     void await_other_signals();
     void reload();
@@ -124,7 +127,7 @@ int Life::run() {
         log(Level::info, "listening on {}, {} thread{}", group.settings.address.to_string(),
             process_.workers, process_.workers == 1 ? "" : "s");
     }
-    phase_ = Phase::ready;
+    asio::co_spawn(io_, become_ready(), asio::detached);
     await_stop();
     await_other_signals();
     // The main loop ends when the last worker has.
@@ -142,6 +145,13 @@ int Life::run() {
     }
     log(Level::info, "stopped");
     return 0;
+}
+
+// Who asks with a token before there are keys is turned away, so nobody should be sent here yet;
+// but a server of keys that is away must not keep us away as well.
+Task<> Life::become_ready() {
+    co_await reloader_.first_keys();
+    if (phase_ == Phase::starting) phase_ = Phase::ready;
 }
 
 void Life::await_stop() {

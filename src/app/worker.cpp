@@ -1,13 +1,16 @@
 #include "app/worker.hpp"
 
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "telemetry/log.hpp"
@@ -31,6 +34,13 @@ SteadyTime now() {
     return std::chrono::steady_clock::now();
 }
 
+// By name, as other programs of this machine write it; a link without a usable one by its number.
+void set_zone(std::uint32_t link, IpAddress& ip) {
+    std::array<char, IF_NAMESIZE> name{};
+    if (::if_indextoname(link, name.data()) != nullptr && ip.set_zone(name.data())) return;
+    ip.set_zone(std::to_string(link));
+}
+
 std::optional<IpAddress> address_of(const sockaddr_storage& from) {
     IpAddress ip;
     if (from.ss_family == AF_INET) {
@@ -47,6 +57,7 @@ std::optional<IpAddress> address_of(const sockaddr_storage& from) {
     } else {
         ip.v4 = false;
         std::memcpy(ip.bytes.data(), in.sin6_addr.s6_addr, 16);
+        if (in.sin6_scope_id != 0 && ip.is_link_local()) set_zone(in.sin6_scope_id, ip);
     }
     return ip;
 }
@@ -74,6 +85,7 @@ Worker::Worker(Process& process, std::size_t index, const std::vector<ListenerGr
                .thread = index,
                .metrics = process.metrics.shard(index),
                .limiter = limiter_,
+               .passwords = process.passwords,
                .deadlines = deadlines_,
                .buffers = buffers_,
                .request_ids = {},
@@ -92,14 +104,18 @@ Worker::~Worker() {
     join();
 }
 
-std::shared_ptr<redis::Client> Worker::make_redis() {
-    if (!process_.redis) return nullptr;
-    return std::make_shared<redis::Client>(
-        io_.get_executor(), *process_.redis, [this](bool up, std::string_view reason) {
-            process_.metrics.shard(index_).set_store_state(up ? telemetry::StoreState::up
-                                                              : telemetry::StoreState::down);
-            process_.store_changed(up, reason);
-        });
+redis::Servers Worker::make_redis() {
+    if (!process_.redis) return {};
+    const auto on_state = [this](bool up, std::string_view reason) {
+        process_.metrics.shard(index_).set_store_state(up ? telemetry::StoreState::up
+                                                          : telemetry::StoreState::down);
+        process_.store_changed(up, reason);
+    };
+    const Executor executor = io_.get_executor();
+    if (process_.redis_cluster) {
+        return std::make_shared<redis::Cluster>(executor, *process_.redis_cluster, on_state);
+    }
+    return std::make_shared<redis::Client>(executor, *process_.redis, on_state);
 }
 
 store::Limiter Worker::make_limiter(const config::Config& config) {
@@ -157,7 +173,7 @@ void Worker::start_heartbeat() {
 void Worker::start() {
     const Executor executor = io_.get_executor();
     if (redis_) {
-        asio::co_spawn(executor, redis::Client::run(redis_), asio::detached);
+        redis_.start(executor);
         if (index_ == 0) start_heartbeat();
     }
     for (const auto& pool : context_.generation->upstreams) {
@@ -312,7 +328,7 @@ void Worker::finish_if_empty() {
     readiness_.stop();
     tick_timer_.cancel();
     if (heartbeat_) heartbeat_->stop();
-    if (redis_) redis_->stop();
+    redis_.stop();
     for (const auto& pool : context_.generation->upstreams) pool->stop();
 }
 

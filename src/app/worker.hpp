@@ -49,7 +49,7 @@ class Worker {
         bool starved = false;  // no descriptor was left for the last connection
     };
 
-    std::shared_ptr<redis::Client> make_redis();
+    redis::Servers make_redis();
     store::Limiter make_limiter(const config::Config& config);
     void start_heartbeat();
     // Pools of upstreams that stay as they were are those of the generation in force, if any.
@@ -72,7 +72,7 @@ class Worker {
     Readiness readiness_;
     DeadlineWheel deadlines_;
     BufferPool buffers_;
-    std::shared_ptr<redis::Client> redis_;
+    redis::Servers redis_;
     std::shared_ptr<store::Heartbeat> heartbeat_;
     store::Limiter limiter_;
     proxy::WorkerContext context_;

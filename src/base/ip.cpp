@@ -146,10 +146,33 @@ char* write_v6(const std::array<std::uint8_t, 16>& bytes, char* out, char* end) 
     return out;
 }
 
+bool is_zone_char(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+           c == '_' || c == '-';
+}
+
 }  // namespace
 
 bool IpAddress::is_unspecified() const {
     return std::all_of(bytes.begin(), bytes.end(), [](auto b) { return b == 0; });
+}
+
+bool IpAddress::is_link_local() const {
+    return !v4 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+}
+
+std::string_view IpAddress::zone_text() const {
+    const auto end = std::find(zone.begin(), zone.end(), '\0');
+    return {zone.data(), static_cast<std::size_t>(end - zone.begin())};
+}
+
+bool IpAddress::set_zone(std::string_view text) {
+    if (!is_link_local() || text.empty() || text.size() > zone.size() ||
+        !std::all_of(text.begin(), text.end(), is_zone_char))
+        return false;
+    zone.fill('\0');
+    std::copy(text.begin(), text.end(), zone.begin());
+    return true;
 }
 
 void IpAddress::append_to(std::string& out) const {
@@ -158,6 +181,7 @@ void IpAddress::append_to(std::string& out) const {
     char* const last =
         v4 ? write_v4(bytes.data(), text.data(), end) : write_v6(bytes, text.data(), end);
     out.append(text.data(), last);
+    if (zone.front() != '\0') (out += '%').append(zone_text());
 }
 
 std::string IpAddress::to_string() const {
@@ -178,6 +202,13 @@ std::optional<IpAddress> parse_ip(std::string_view text) {
         std::copy_n(ip.bytes.begin() + 12, 4, ip.bytes.begin());
         std::fill(ip.bytes.begin() + 4, ip.bytes.end(), std::uint8_t{0});
     }
+    return ip;
+}
+
+std::optional<IpAddress> parse_scoped_ip(std::string_view text) {
+    const auto percent = text.find('%');
+    auto ip = parse_ip(text.substr(0, percent));
+    if (ip && percent != text.npos && !ip->set_zone(text.substr(percent + 1))) return std::nullopt;
     return ip;
 }
 

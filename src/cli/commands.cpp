@@ -11,6 +11,7 @@
 
 #include "app/run.hpp"
 #include "cli/echo.hpp"
+#include "cli/explain_command.hpp"
 #include "cli/report.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
@@ -30,6 +31,8 @@ constexpr const char* kExamples = R"(Examples:
                                       a low limit, in front of an echo upstream
   tidegate check -c tidegate.yaml     is this configuration right?
   tidegate run -c tidegate.yaml       run it
+  tidegate explain -c tidegate.yaml --path /login --from 203.0.113.7
+                                      what would become of this request, and why
   curl -i http://127.0.0.1:8080/      see RateLimit fields, and soon a 429
 
 `tidegate COMMAND --help` says more about a command.)";
@@ -53,6 +56,7 @@ struct Arguments {
     std::string file;  // empty: none given
     bool with_echo = false;
     std::string echo_listen = kEchoAddress;
+    ExplainArguments explain;
 };
 
 // Made from text that was checked: the default, or what the parser's check let pass.
@@ -126,6 +130,7 @@ std::string objection_to_address(const std::string& text) {
 struct Commands {
     CLI::App* run;
     CLI::App* check;
+    CLI::App* explain;
     CLI::App* echo;
 };
 
@@ -150,13 +155,15 @@ Commands describe(CLI::App& app, Arguments& arguments) {
         ->option_text("FILE");
     check->footer(kCheckFooter);
 
+    CLI::App* explain = describe_explain(app, kDefaultFile, arguments.explain);
+
     CLI::App* echo = app.add_subcommand("echo", "Run a small upstream to try things with");
     echo->add_option("--listen", arguments.echo_listen,
                      fmt::format("Where to listen (else {})", kEchoAddress))
         ->option_text("ADDRESS")
         ->check(objection_to_address);
     echo->footer(kEchoFooter);
-    return {run, check, echo};
+    return {run, check, explain, echo};
 }
 
 }  // namespace
@@ -173,6 +180,7 @@ int run_command_line(int argc, const char* const* argv) {
     }
     if (commands.run->parsed()) return run_proxy(arguments);
     if (commands.check->parsed()) return check_configuration(arguments);
+    if (commands.explain->parsed()) return run_explain(arguments.explain);
     if (commands.echo->parsed()) return run_echo(echo_address(arguments.echo_listen));
     fmt::print(stderr, "{}", app.help());
     return kExitUsage;

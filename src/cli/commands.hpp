@@ -1,4 +1,4 @@
-// The command line: `tidegate run`, `check`, `echo`.
+// The command line: `tidegate run`, `check`, `explain`, `echo`.
 #pragma once
 
 namespace tidegate::cli {

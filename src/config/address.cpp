@@ -19,7 +19,7 @@ namespace {
 namespace urls = boost::urls;
 
 constexpr std::uint16_t kHttpPort = 80;
-constexpr std::uint16_t kRedisPort = 6379;
+constexpr std::uint16_t kHttpsPort = 443;
 constexpr std::int64_t kPortMax = 65'535;
 constexpr std::int64_t kDatabaseMax = 65'535;
 constexpr std::size_t kHostBytesMax = 253;
@@ -94,6 +94,13 @@ Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_
         address.port = *port;
     }
     return address;
+}
+
+// The authority as Host wants it, made of the parts: percent-encoding has no place in it.
+std::string authority_of(const urls::url_view& url, const Address& address) {
+    std::string authority = address.to_string();
+    if (!url.has_port()) authority.resize(authority.rfind(':'));
+    return authority;
 }
 
 Result<int, std::string> database_of(std::string_view path) {
@@ -181,13 +188,44 @@ Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
     }
     auto address = url_address(url, kHttpPort);
     if (!address) return Wrong{address.error()};
-    // From the parts: percent-encoding has no place in a Host field.
-    std::string authority = address->to_string();
-    if (!url.has_port()) authority.resize(authority.rfind(':'));
+    std::string authority = authority_of(url, *address);
     return ServerUrl{std::move(*address), std::move(authority)};
 }
 
-Result<RedisUrl, std::string> parse_redis_url(std::string_view text) {
+std::string HttpsUrl::shown() const {
+    return "https://" + authority + target.substr(0, target.find('?'));
+}
+
+Result<HttpsUrl, std::string> parse_https_url(std::string_view text) {
+    // The text may hold a secret: messages do not repeat it.
+    const auto parsed = urls::parse_uri({text.data(), text.size()});
+    if (!parsed) return Wrong{"this is not a URL such as `https://idp.example/keys`"};
+    const urls::url_view& url = *parsed;
+    if (url.scheme_id() == urls::scheme::http) {
+        return Wrong{
+            "what comes over `http://` anybody on the way can replace: write "
+            "`https://`"};
+    }
+    if (url.scheme_id() != urls::scheme::https || !url.has_authority()) {
+        return Wrong{"what is fetched is `https://host/path`"};
+    }
+    if (url.has_userinfo()) {
+        return Wrong{"user information in this URL is never sent: leave it out"};
+    }
+    if (url.has_fragment()) return Wrong{"a fragment in this URL is never sent: leave it out"};
+    auto address = url_address(url, kHttpsPort);
+    if (!address) return Wrong{address.error()};
+    HttpsUrl https;
+    https.authority = authority_of(url, *address);
+    https.address = std::move(*address);
+    const auto target = url.encoded_target();
+    https.target.assign(target.data(), target.size());
+    if (!https.target.starts_with('/')) https.target.insert(0, "/");
+    return https;
+}
+
+Result<RedisUrl, std::string> parse_redis_url(std::string_view text,
+                                              std::uint16_t default_port) {
     RedisUrl redis;
     if (text.starts_with(kUnix)) {
         auto address = unix_address(text.substr(kUnix.size()));
@@ -204,18 +242,18 @@ Result<RedisUrl, std::string> parse_redis_url(std::string_view text) {
             "written as `%40`, `%3A`, `%2F`, `%25`)"};
     }
     const urls::url_view& url = *parsed;
-    if (url.scheme() == "rediss") {
-        return Wrong{"TLS to Redis (`rediss://`) is not available yet"};
-    }
-    if (url.scheme() != "redis" || !url.has_authority()) {
-        return Wrong{"a Redis URL is `redis://host:6379/0` or `unix:///run/redis.sock`"};
+    redis.tls = url.scheme() == "rediss";
+    if ((url.scheme() != "redis" && !redis.tls) || !url.has_authority()) {
+        return Wrong{
+            "a Redis URL is `redis://host:6379/0`, `rediss://host:6379/0` (TLS) or "
+            "`unix:///run/redis.sock`"};
     }
     if (url.has_query() || url.has_fragment()) {
         return Wrong{
             "a Redis URL ends with the number of its database: "
             "`redis://host:6379/0`"};
     }
-    auto address = url_address(url, kRedisPort);
+    auto address = url_address(url, default_port);
     if (!address) return Wrong{address.error()};
     redis.address = std::move(*address);
     redis.username = url.user();

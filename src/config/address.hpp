@@ -33,10 +33,25 @@ struct RedisUrl {
     std::string username;
     std::string password;
     int database = 0;
+    bool tls = false;
 };
 
-// `redis://user:password@host:6379/0`, `unix:///path`.
-Result<RedisUrl, std::string> parse_redis_url(std::string_view text);
+// `redis://user:password@host:6379/0`, `rediss://...` for TLS, `unix:///path`.
+Result<RedisUrl, std::string> parse_redis_url(std::string_view text,
+                                              std::uint16_t default_port = 6379);
+
+// Something to be fetched over TLS.
+struct HttpsUrl {
+    Address address;
+    std::string authority;  // for Host
+    std::string target;     // for the request line: path and query, percent-encoded
+
+    // For logs and metrics: without the query, which may hold a secret.
+    std::string shown() const;
+};
+
+// `https://host/path`, `https://host:port/path?query`.
+Result<HttpsUrl, std::string> parse_https_url(std::string_view text);
 
 // An IP address or a name that may stand in DNS (RFC 1123; `_` is let through, as compose files
 // have it), at most 253 bytes.

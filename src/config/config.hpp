@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "base/ip.hpp"
+#include "base/tls_settings.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/group.hpp"
-#include "identity/user.hpp"
+#include "identity/tiers.hpp"
+#include "identity/user_methods.hpp"
 #include "limit/policy.hpp"
 #include "routing/router.hpp"
 
@@ -52,13 +54,29 @@ struct Admin {
 struct MemoryStoreSettings {
     std::size_t max_keys = 1'000'000;
     bool deny_when_full = false;  // on_full: deny
+
+    bool operator==(const MemoryStoreSettings&) const = default;
+};
+
+// Sentinels, and which of the masters they watch is meant.
+struct SentinelSettings {
+    std::string master;
+    std::vector<Address> nodes;  // at least one; none a Unix socket
+    std::string username;
+    std::string password;
+    std::optional<TlsSettings> tls;  // unset: not encrypted
+
+    bool operator==(const SentinelSettings&) const = default;
 };
 
 struct RedisSettings {
+    std::optional<SentinelSettings> sentinel;  // set: they say where Redis is, not `address`
+    std::vector<Address> cluster;              // not empty: nodes of a cluster; no `address`
     Address address;
     std::string username;
     std::string password;
     int database = 0;
+    std::optional<TlsSettings> tls;      // unset: not encrypted
     milliseconds timeout{100};           // one decision, connecting included
     std::size_t max_in_flight = 10'000;  // a worker
     std::string key_prefix = "tg:";
@@ -76,6 +94,17 @@ struct DenyCache {
 };
 
 using StoreSettings = std::variant<MemoryStoreSettings, RedisSettings>;
+
+// `forward_as` of `identity`: the fields in which the upstream is told who is asking. In lower
+// case; empty: it is not told. No two the same.
+struct ForwardAs {
+    std::string user;
+    std::string tier;
+    std::string client_ip;  // may be x-real-ip, which `forwarding` may set, too
+};
+
+// What the policy of `identity.failed_credentials` is named. No other may be.
+inline constexpr std::string_view kFailedCredentials = "failed_credentials";
 
 struct Forwarding {
     bool x_forwarded = true;
@@ -204,8 +233,11 @@ struct Config {
     DenyCache deny_cache;
     std::optional<int> replicas;  // how many Tidegates share the store; unset: auto
     identity::ClientIpSettings client_ip;
-    std::vector<identity::UserHeader> user;
-    identity::UserTiers user_tiers;  // identity.users
+    std::vector<identity::UserMethod> user_methods;  // in the order they are tried
+    bool anonymous_on_invalid = false;               // on_invalid_credentials: anonymous
+    const Policy* failed_credentials = nullptr;      // one of `policies`; null: no limit
+    identity::UserTiers user_tiers;                  // identity.users
+    ForwardAs forward_as;
     Forwarding forwarding;
     std::vector<Upstream> upstreams;
     std::vector<std::unique_ptr<const Policy>> policies;

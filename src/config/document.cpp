@@ -10,7 +10,7 @@
 #include <yaml-cpp/parser.h>
 
 #include "base/quote.hpp"
-#include "config/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::config {
 
@@ -27,7 +27,7 @@ struct Abandoned {};
 // aliases, and the places of what is missing.
 class TreeBuilder : public YAML::EventHandler {
   public:
-    explicit TreeBuilder(std::vector<Fault>& faults) : faults_(faults) {}
+    TreeBuilder(std::vector<Fault>& faults, MapKeys keys) : faults_(faults), keys_(keys) {}
 
     TreeNode take() { return std::move(root_); }
 
@@ -143,7 +143,8 @@ class TreeBuilder : public YAML::EventHandler {
         }
         const auto [seen, added] = map.lines.emplace(text, place_of(mark).line);
         if (!added) {
-            fault(mark, "duplicate key " + quote(text) + ": it is already on line " +
+            const std::string shown = keys_ == MapKeys::shown ? " " + quote(text) : "";
+            fault(mark, "duplicate key" + shown + ": it is already on line " +
                             std::to_string(seen->second));
             return;
         }
@@ -169,6 +170,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
 
     std::vector<Fault>& faults_;
+    const MapKeys keys_;
     std::vector<Frame> stack_;
     TreeNode root_;
 };
@@ -247,16 +249,19 @@ void refuse_second_document(YAML::Parser& parser, std::vector<Fault>& faults) {
 
 }  // namespace
 
-TreeNode parse_document(std::string_view text, std::vector<Fault>& faults) {
-    if (text.size() > kFileBytesMax) {
-        faults.push_back({{}, "the file is larger than 1 MiB"});
+TreeNode parse_document(std::string_view text, std::vector<Fault>& faults,
+                        const DocumentSettings& settings) {
+    if (text.size() > settings.bytes_max) {
+        faults.push_back({{},
+                          "the file is larger than " +
+                              std::to_string(settings.bytes_max / kFileBytesMax) + " MiB"});
         return broken();
     }
     if (std::optional<Fault> fault = check_characters(text)) {
         faults.push_back(std::move(*fault));
         return broken();
     }
-    TreeBuilder builder(faults);
+    TreeBuilder builder(faults, settings.keys);
     try {
         std::istringstream stream{std::string(text)};
         YAML::Parser parser(stream);

@@ -47,8 +47,17 @@ struct Entry {
     TreeNode value;
 };
 
+// Whether messages may show the keys of maps.
+enum class MapKeys : bool { shown, secret };
+
+struct DocumentSettings {
+    MapKeys keys = MapKeys::shown;
+    std::size_t bytes_max = kFileBytesMax;  // whole MiB
+};
+
 // Reads one document; an empty text is a null node. Appends what is wrong to `faults`; the rest of
 // the tree is still there, so that all faults are found in one go.
-TreeNode parse_document(std::string_view text, std::vector<Fault>& faults);
+TreeNode parse_document(std::string_view text, std::vector<Fault>& faults,
+                        const DocumentSettings& settings = {});
 
 }  // namespace tidegate::config

@@ -1,5 +1,7 @@
 // `identity` and `forwarding`.
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/quote.hpp"
 #include "config/field_text.hpp"
@@ -70,12 +72,6 @@ void read_prefixes(const Value& value, ClientIpSettings& client_ip) {
     if (!prefixes.empty()) client_ip.ipv6_prefixes = std::move(prefixes);
 }
 
-bool trusts_anybody(const Config& config) {
-    return !config.client_ip.trusted_proxies.empty() ||
-           std::any_of(config.listen.begin(), config.listen.end(),
-                       [](const Listen& listen) { return listen.trusted; });
-}
-
 void read_client_ip(const Value& value, Config& config) {
     ClientIpSettings& client_ip = config.client_ip;
     Section section(value);
@@ -90,56 +86,138 @@ void read_client_ip(const Value& value, Config& config) {
     section.refuse_others();
 }
 
-void read_user_header(const Value& value, Config& config) {
-    Section section(value, "a map: `header: {name: x-user-id, from: trusted_proxies}`");
-    std::optional<std::string> field;
-    if (const auto name = section.need("name", "`name: x-user-id`")) field = read_field_name(*name);
-    if (const auto from = section.find("from")) {
-        from->choice<bool>({{"trusted_proxies", true}});
-    }
-    section.refuse_others();
-    if (!field) return;
-    const auto same = [&](const identity::UserHeader& other) { return other.name == *field; };
-    if (std::any_of(config.user.begin(), config.user.end(), same)) {
-        section.value().fault(quote(*field) + " is tried already");
-        return;
-    }
-    config.user.push_back({std::move(*field)});
+void read_failed_credentials(const Value& value, Config& config) {
+    const std::size_t faults_before = value.context().faults.size();
+    Policy policy;
+    policy.name = kFailedCredentials;
+    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
+    policy.limits = read_failure_limits(value);
+    policy.on_store_failure = limit::OnStoreFailure::local;
+    if (policy.limits.empty() || value.context().faults.size() != faults_before) return;
+    config.failed_credentials = config.policies[add_policy(std::move(policy), config)].get();
 }
 
-void read_user(const Value& value, Config& config) {
-    constexpr std::size_t kMethodsMax = 16;
-    const auto methods =
-        value.items("a list: `- header: {name: x-user-id, from: trusted_proxies}`");
-    if (methods.size() > kMethodsMax) {
-        value.fault("more than " + std::to_string(kMethodsMax) + " ways to name a user");
-        return;
+// Why the upstream cannot be told anything in that field. Empty: it can.
+std::string fault_of_told_field(const std::string& name, bool is_address, const Config& config) {
+    // Of HTTP itself, or of browsers: whoever reads them means what the client said.
+    constexpr std::array<std::string_view, 13> kTaken{
+        "authorization", "cache-control", "cookie",    "from",     "max-forwards",
+        "origin",        "pragma",        "prefer",    "priority", "range",
+        "referer",       "set-cookie",    "user-agent"};
+    constexpr std::array<std::string_view, 6> kTakenFamilies{
+        "accept", "access-control-", "content-", "if-", "sec-", "x-forwarded-"};
+    std::string dashed = name;
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    if (is_address && name == "x-real-ip") return {};
+    const bool taken =
+        http::field_name(dashed) != http::FieldName::other ||
+        std::find(kTaken.begin(), kTaken.end(), dashed) != kTaken.end() ||
+        std::any_of(kTakenFamilies.begin(), kTakenFamilies.end(),
+                    [&](std::string_view family) { return dashed.starts_with(family); });
+    if (taken) return "it has a meaning of its own: choose one such as `x-auth-user`";
+    for (const identity::UserMethod& method : config.user_methods) {
+        const auto* jwt = std::get_if<identity::JwtMethod>(&method.how);
+        const auto* key = std::get_if<identity::ApiKeyMethod>(&method.how);
+        if ((jwt != nullptr && jwt->cookie.empty() &&
+             http::equal_as_variable(dashed, jwt->field)) ||
+            (key != nullptr && http::equal_as_variable(dashed, key->field))) {
+            return "clients send a credential in it: choose one such as `x-auth-user`";
+        }
     }
-    for (const Value& item : methods) {
-        Section method(item, "a map: `header: {name: x-user-id, from: trusted_proxies}`");
-        const auto header = method.find("header");
-        method.not_available({"jwt", "api_key", "basic", "client_certificate", "cookie"});
-        method.refuse_others();
-        if (header) read_user_header(*header, config);
+    return {};
+}
+
+void read_forward_as(const Value& value, Config& config) {
+    ForwardAs& told = config.forward_as;
+    Section section(value, "a map: `{user: x-auth-user, tier: x-auth-tier}`");
+    std::vector<std::string> names;
+    const auto read = [&](std::string_view key, std::string& out) {
+        const auto field = section.find(key);
+        if (!field) return;
+        auto name = read_field_name(*field);
+        if (!name) return;
+        if (const std::string fault = fault_of_told_field(*name, &out == &told.client_ip, config);
+            !fault.empty()) {
+            field->fault(quote(*name) + " is no field for telling the upstream: " + fault);
+            return;
+        }
+        if (std::any_of(names.begin(), names.end(), [&](const std::string& other) {
+                return http::equal_as_variable(other, *name);
+            })) {
+            field->fault(quote(*name) + " is there already");
+            return;
+        }
+        names.push_back(*name);
+        out = std::move(*name);
+    };
+    read("user", told.user);
+    read("tier", told.tier);
+    read("client_ip", told.client_ip);
+    section.refuse_others();
+}
+
+// Methods whose credentials can be wrong.
+bool checks_credentials(const Config& config) {
+    return std::any_of(config.user_methods.begin(), config.user_methods.end(),
+                       [](const auto& method) {
+                           return std::holds_alternative<identity::JwtMethod>(method.how) ||
+                                  std::holds_alternative<identity::ApiKeyMethod>(method.how) ||
+                                  std::holds_alternative<identity::BasicMethod>(method.how);
+                       });
+}
+
+void read_what_becomes_of_the_invalid(Section& section, Config& config) {
+    section.choice<bool>("on_invalid_credentials", config.anonymous_on_invalid,
+                         {{"reject", false}, {"anonymous", true}});
+    if (const auto failed = section.find("failed_credentials")) {
+        read_failed_credentials(*failed, config);
+        const auto& prefixes = config.client_ip.ipv6_prefixes;
+        if (*std::min_element(prefixes.begin(), prefixes.end()) > 64) {
+            failed->warn(
+                "with an ipv6_prefix longer than 64, whoever has a /64 can guess from each of its "
+                "addresses");
+        }
     }
-    if (!config.user.empty() && !trusts_anybody(config)) {
-        value.warn(
-            "never believed: nobody is trusted to name a user, see "
-            "identity.client_ip.trusted_proxies");
+}
+
+// Settings that have nothing to act upon.
+void warn_about_idle_settings(Section& section, const Config& config, const Declared& declared) {
+    const Context& context = section.value().context();
+    if (!context.faults.empty() || !context.other_errors.empty()) return;
+    if (!checks_credentials(config)) {
+        for (const std::string_view key : {"on_invalid_credentials", "failed_credentials"}) {
+            const auto value = section.find(key);
+            if (value) value->warn("never: no method of identity.user checks credentials");
+        }
     }
+    const auto told = section.find("forward_as");
+    if (!told) return;
+    Section fields(*told);
+    const auto user = fields.find("user");
+    if (user && config.user_methods.empty()) user->warn("never: there is no identity.user");
+    const auto tier = fields.find("tier");
+    if (tier && !gives_tiers(config, declared)) tier->warn("never: nobody has a tier");
 }
 
 }  // namespace
+
+bool trusts_anybody(const Config& config) {
+    return !config.client_ip.trusted_proxies.empty() ||
+           std::any_of(config.listen.begin(), config.listen.end(),
+                       [](const Listen& listen) { return listen.trusted; });
+}
 
 void read_identity(const Value& value, Config& config, Declared& declared) {
     Section section(value);
     if (const auto client_ip = section.find("client_ip")) {
         read_client_ip(*client_ip, config);
     }
-    if (const auto user = section.find("user")) read_user(*user, config);
+    if (const auto user = section.find("user")) read_user_methods(*user, config, declared);
     if (const auto users = section.find("users")) read_users(*users, config, declared);
-    section.not_available({"on_invalid_credentials", "failed_credentials", "forward_as"});
+    read_what_becomes_of_the_invalid(section, config);
+    if (const auto told = section.find("forward_as")) read_forward_as(*told, config);
     section.refuse_others();
+    warn_about_idle_settings(section, config, declared);
 }
 
 void read_forwarding(const Value& value, Config& config) {

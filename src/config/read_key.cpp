@@ -45,6 +45,21 @@ bool is_secret(std::string_view name) {
                        [&](std::string_view part) { return lower.find(part) != lower.npos; });
 }
 
+// Fields in which the user is named to us, or by us to the upstream.
+bool names_user(std::string_view name, const Config& config) {
+    const auto same = [&](const std::string& other) {
+        return http::equal_as_variable(name, other);
+    };
+    const ForwardAs& told = config.forward_as;
+    return same(told.user) || same(told.tier) || same(told.client_ip) ||
+           std::any_of(config.user_methods.begin(), config.user_methods.end(),
+                       [&](const identity::UserMethod& method) {
+                           const auto* header = std::get_if<identity::HeaderMethod>(&method.how);
+                           return header != nullptr &&
+                                  (same(header->field) || same(header->tier_field));
+                       });
+}
+
 // Why the field cannot be counted by: the upstream does not get it as it came. Empty: it can.
 std::string fault_of_field(const std::string& name, const Config& config) {
     const http::Field field{http::field_name(name), name, {}};
@@ -55,7 +70,7 @@ std::string fault_of_field(const std::string& name, const Config& config) {
         http::equal_as_variable(name, config.client_ip.single_field)) {
         return "the client's address is the key `ip`; identity.client_ip says whose word is taken";
     }
-    if (identity::is_identity_field(name, config.user)) {
+    if (names_user(name, config)) {
         return "this field names the user, which is the key `user`";
     }
     if (field.id == http::FieldName::x_request_id || http::looks_like_framing(name) ||
@@ -200,12 +215,23 @@ std::vector<Key> read_key(const Value& value, const std::optional<OnMissing>& on
     return keys;
 }
 
-bool counts_only_what_clients_choose(const limit::Policy& policy) {
-    const auto is_free = [](const std::vector<KeyPart>& choice) {
-        const auto named = [](const KeyPart& part) {
-            return part.kind == Kind::ip || part.kind == Kind::user;
+bool clients_choose_users(const Config& config) {
+    return std::any_of(config.user_methods.begin(), config.user_methods.end(),
+                       [](const auto& method) {
+                           return std::holds_alternative<identity::CookieMethod>(method.how);
+                       });
+}
+
+bool counts_only_what_clients_choose(const limit::Policy& policy, const Config& config) {
+    const bool free_users = clients_choose_users(config);
+    const auto is_chosen = [&](const KeyPart& part) {
+        return is_chosen_by_clients(part) || (part.kind == Kind::user && free_users);
+    };
+    const auto is_free = [&](const std::vector<KeyPart>& choice) {
+        const auto named = [&](const KeyPart& part) {
+            return part.kind == Kind::ip || (part.kind == Kind::user && !free_users);
         };
-        return std::any_of(choice.begin(), choice.end(), is_chosen_by_clients) &&
+        return std::any_of(choice.begin(), choice.end(), is_chosen) &&
                std::none_of(choice.begin(), choice.end(), named);
     };
     return std::all_of(policy.key.begin(), policy.key.end(), [&](const Key& key) {

@@ -214,17 +214,57 @@ std::optional<LimitSpec> read_spec(const Value& value, std::optional<MomentSourc
     return read_rate(value);
 }
 
-// One item of `limits`: a rate, a list `[seconds, quota, precision]` or a map.
-std::optional<limit::Limit> read_limit(const Value& value, std::optional<MomentSource>& moment) {
-    const std::optional<LimitSpec> spec = read_spec(value, moment);
-    if (!spec) return std::nullopt;
-    auto made = limit::make_limit(*spec);
+std::optional<limit::Limit> made_of(const Value& value, const LimitSpec& spec) {
+    auto made = limit::make_limit(spec);
     if (!made) {
         value.fault(made.error());
         return std::nullopt;
     }
-    if (made->quota == 0) value.warn("a quota of 0 denies every request");
     return std::move(*made);
+}
+
+// One item of `limits`: a rate, a list `[seconds, quota, precision]` or a map.
+std::optional<limit::Limit> read_limit(const Value& value, std::optional<MomentSource>& moment) {
+    const std::optional<LimitSpec> spec = read_spec(value, moment);
+    if (!spec) return std::nullopt;
+    std::optional<limit::Limit> made = made_of(value, *spec);
+    if (made && made->quota == 0) value.warn("a quota of 0 denies every request");
+    return made;
+}
+
+// The same where only failures count.
+std::optional<limit::Limit> read_failure_limit(const Value& value) {
+    constexpr std::uint16_t kUnauthorized = 401;
+    std::optional<MomentSource> moment;
+    std::optional<LimitSpec> spec = read_spec(value, moment);
+    if (!spec) return std::nullopt;
+    if (spec->algorithm == Algorithm::leaky_bucket || spec->algorithm == Algorithm::schedule ||
+        spec->algorithm == Algorithm::concurrency) {
+        value.fault("failures are counted by sliding_window, fixed_window, sliding_log or gcra");
+        return std::nullopt;
+    }
+    if (spec->count != Count::admitted) {
+        value.fault("what counts here are failures: leave `count` out");
+        return std::nullopt;
+    }
+    if (spec->quota == 0) {
+        value.fault("a quota of 0 would refuse every credential, right ones, too");
+        return std::nullopt;
+    }
+    spec->count = Count::by_status;
+    spec->statuses = {kUnauthorized};
+    return made_of(value, *spec);
+}
+
+void add_limit(const Value& value, limit::Limit&& made, std::vector<limit::Limit>& limits) {
+    const auto same = [&](const limit::Limit& other) {
+        return other.id == made.id || other.name == made.name;
+    };
+    if (std::any_of(limits.begin(), limits.end(), same)) {
+        value.fault("the same limit twice: another duration, or a `name`, would tell them apart");
+        return;
+    }
+    limits.push_back(std::move(made));
 }
 
 }  // namespace
@@ -248,7 +288,6 @@ bool agree_on_moment(const Value& value, const std::optional<MomentSource>& othe
 
 Limits read_limits(const Value& value) {
     Limits out;
-    std::vector<limit::Limit>& limits = out.limits;
     const std::vector<Value> items = value.items("a list of limits: `[10/s, 120/min]`");
     if (value.is_sequence() && items.empty()) {
         value.fault(
@@ -262,17 +301,26 @@ Limits read_limits(const Value& value) {
         std::optional<MomentSource> moment;
         auto made = read_limit(item, moment);
         if (!made || !agree_on_moment(item, moment, out.moment)) continue;
-        const auto same = [&](const limit::Limit& other) {
-            return other.id == made->id || other.name == made->name;
-        };
-        if (std::any_of(limits.begin(), limits.end(), same)) {
-            item.fault(
-                "the same limit twice: another duration, or a `name`, would tell them apart");
-            continue;
-        }
-        limits.push_back(std::move(*made));
+        add_limit(item, std::move(*made), out.limits);
     }
     return out;
+}
+
+std::vector<limit::Limit> read_failure_limits(const Value& value) {
+    std::vector<limit::Limit> limits;
+    const std::vector<Value> items =
+        value.one_or_more("a rate such as `20/min`, or a list of limits");
+    if (value.is_sequence() && items.empty()) {
+        value.fault("an empty list limits nothing: leave it out, or write `20/min`");
+    }
+    if (items.size() > kLimitsMax) {
+        value.fault("more than " + std::to_string(kLimitsMax) + " limits");
+        return limits;
+    }
+    for (const Value& item : items) {
+        if (auto made = read_failure_limit(item)) add_limit(item, std::move(*made), limits);
+    }
+    return limits;
 }
 
 }  // namespace tidegate::config

@@ -124,6 +124,10 @@ void read_policies(const Value& value, Config& config, Declared& declared) {
     for (const auto& [name, policy] : named) {
         Declared::Named& entry = declared.policies[name];
         entry.place = policy.place();
+        if (name == kFailedCredentials) {
+            policy.fault("this name is taken: it is that of identity.failed_credentials");
+            continue;
+        }
         entry.position = read_policy(policy, name, config, declared);
     }
 }

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/quote.hpp"
+#include "base/tls_client.hpp"
 #include "config/address.hpp"
 #include "config/sections.hpp"
 
@@ -33,6 +34,23 @@ void read_url(const Value& value, RedisSettings& redis) {
     redis.username = std::move(url->username);
     redis.password = std::move(url->password);
     redis.database = url->database;
+    if (url->tls) redis.tls.emplace();
+}
+
+void read_tls(const Value& value, RedisSettings& redis) {
+    const std::size_t faults = value.context().faults.size();
+    TlsSettings tls = read_client_tls(value);
+    if (value.context().faults.size() == faults) {
+        // OpenSSL has an opinion of its own, on the length of keys for one.
+        if (const auto made = TlsClient::make(tls); !made) value.fault(made.error());
+    }
+    if (redis.tls || redis.sentinel) {
+        redis.tls = std::move(tls);
+    } else if (redis.address.is_unix()) {
+        value.fault("a Unix socket is not encrypted: leave `tls` out");
+    } else if (!redis.address.host.empty() || !redis.cluster.empty()) {
+        value.fault("`redis://` is not encrypted: write `rediss://`, or leave `tls` out");
+    }
 }
 
 void read_credential(Section& section, std::string_view key, bool is_secret, std::string& out) {
@@ -71,24 +89,50 @@ void read_breaker(const Value& value, RedisSettings& redis) {
     section.refuse_others();
 }
 
+// What a URL says otherwise stands beside `sentinel`.
+void read_with_sentinels(const Value& sentinel, Section& section, RedisSettings& redis) {
+    redis.sentinel = read_sentinel(sentinel);
+    if (const auto cluster = section.find("cluster")) {
+        cluster->fault("both `sentinel` and `cluster`: a cluster has no sentinels");
+    }
+    if (const auto url = section.find("url")) {
+        url->fault(
+            "sentinels say where Redis is: leave `url` out, and write `username`, `password`, "
+            "`database` and `tls` beside `sentinel`");
+    }
+    section.integer("database", redis.database, {0, 65'535});
+}
+
+void read_with_cluster(const Value& cluster, Section& section, RedisSettings& redis) {
+    read_cluster(cluster, redis);
+    if (const auto url = section.find("url")) {
+        url->fault("both `cluster` and `url`: its nodes are listed in `cluster`");
+    }
+}
+
 void read_redis(const Value& value, RedisSettings& redis) {
     Section section(value, "a map: `redis: {url: redis://127.0.0.1:6379/0}`");
-    if (const auto url = section.need("url", "`url: redis://127.0.0.1:6379/0`")) {
+    if (const auto sentinel = section.find("sentinel")) {
+        read_with_sentinels(*sentinel, section, redis);
+    } else if (const auto cluster = section.find("cluster")) {
+        read_with_cluster(*cluster, section, redis);
+    } else if (const auto url = section.need("url", "`url: redis://127.0.0.1:6379/0`")) {
         read_url(*url, redis);
     }
     read_credential(section, "username", false, redis.username);
     read_credential(section, "password", true, redis.password);
     if (!redis.username.empty() && redis.password.empty()) {
-        if (const auto username = section.find("username")) {
-            username->fault("a username without a password");
-        }
+        // Wherever it is written.
+        const auto username = section.find("username");
+        const auto place = username ? username : section.find("url");
+        if (place) place->fault("a username without a password");
     }
     section.duration("timeout", redis.timeout, {milliseconds{1}, minutes{1}});
     section.integer("max_in_flight", redis.max_in_flight, {1, 1'000'000});
     if (const auto prefix = section.find("key_prefix")) read_key_prefix(*prefix, redis.key_prefix);
     section.choice<bool>("clock", redis.local_clock, {{"redis", false}, {"local", true}});
     if (const auto breaker = section.find("breaker")) read_breaker(*breaker, redis);
-    section.not_available({"cluster", "sentinel", "tls"});
+    if (const auto tls = section.find("tls")) read_tls(*tls, redis);
     section.refuse_others();
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,8 +27,17 @@ struct Declared {
     std::map<std::string, Named, std::less<>> upstreams;
     std::vector<std::string> default_policies;
     std::vector<Place> routes;  // as Config::routes
-    // A user of each tier of the users' file: where that stands.
+    // What has each tier in a file of users or of keys: where that stands.
     std::map<std::string, Diagnostic, std::less<>> user_tiers;
+    struct Method {
+        Place place;
+        std::string name;  // `identity.user[0].jwt`
+    };
+    std::vector<Method> user_methods;  // as Config::user_methods
+    // Files and URLs that several methods name are read once, and known to be the same. By path.
+    std::map<std::string, std::shared_ptr<identity::KeySource>> key_sources;
+    std::map<std::string, std::shared_ptr<const identity::ApiKeys>> api_keys;
+    std::map<std::string, std::shared_ptr<const identity::Htpasswd>> htpasswds;
     limit::OnStoreFailure on_store_failure = limit::OnStoreFailure::local;
 };
 
@@ -42,6 +53,12 @@ void read_listen(const Value& value, Config& config);
 void read_admin(const Value& value, Config& config);
 void read_store(const Value& value, Config& config);
 void read_deny_cache(const Value& value, Config& config);
+// `tls` of something that is connected to: whom to believe, who to be. Files are read and checked.
+TlsSettings read_client_tls(const Value& value);
+// `sentinel` of Redis.
+SentinelSettings read_sentinel(const Value& value);
+// `cluster` of `store.redis`: its nodes, and what their URLs say of all.
+void read_cluster(const Value& value, RedisSettings& redis);
 // Requires that `listen` has been read.
 void read_identity(const Value& value, Config& config, Declared& declared);
 void read_forwarding(const Value& value, Config& config);
@@ -63,13 +80,18 @@ Limits read_limits(const Value& value);
 // Takes `other` for `moment`, or reports that they differ.
 bool agree_on_moment(const Value& value, const std::optional<MomentSource>& other,
                      std::optional<MomentSource>& moment);
+// `failed_credentials`: a limit or a list of them, which count answers of 401.
+std::vector<limit::Limit> read_failure_limits(const Value& value);
 
 // Requires that `identity` has been read. `on_missing`: of every key; else each has its default.
 std::vector<limit::Key> read_key(const Value& value,
                                  const std::optional<limit::OnMissing>& on_missing,
                                  const Config& config);
-// For a warning: whoever varies a field, a parameter or a path is not limited by it.
-bool counts_only_what_clients_choose(const limit::Policy& policy);
+// Whether clients can make themselves a user at will, by a cookie that nobody checks.
+bool clients_choose_users(const Config& config);
+// For a warning: whoever varies a field, a parameter or a path is not limited by it; nor by the
+// user, where that is chosen.
+bool counts_only_what_clients_choose(const limit::Policy& policy, const Config& config);
 
 void read_policies(const Value& value, Config& config, Declared& declared);
 // The policy's position in the Config; nothing when it is broken.
@@ -91,10 +113,25 @@ void check_cost(const Value& value, const Route& route);
 
 // `users` of `identity`: the file with each user's tier.
 void read_users(const Value& value, Config& config, Declared& declared);
+// `user` of `identity`: the ways to know a user.
+void read_user_methods(const Value& value, Config& config, Declared& declared);
+// What these ways compare credentials with: a file, of keys of tokens also a URL. Null when that is
+// broken.
+std::shared_ptr<identity::KeySource> read_jwks(const Value& value,
+                                               std::span<const identity::JwsAlgorithm> algorithms,
+                                               Declared& declared);
+std::shared_ptr<const identity::ApiKeys> read_api_keys(const Value& value, Declared& declared);
+std::shared_ptr<const identity::Htpasswd> read_htpasswd(const Value& value, Declared& declared);
+// Whether anybody is believed about whom they speak for.
+bool trusts_anybody(const Config& config);
 
 // What is legal but hardly meant.
 void warn_about(const Config& config, const Declared& declared, Context& context);
-// Tiers of users that no policy knows, with their places in the users' file.
+// The same, of who is asking.
+void warn_about_identity(const Config& config, const Declared& declared, Context& context);
+// Whether anything gives users a tier.
+bool gives_tiers(const Config& config, const Declared& declared);
+// Tiers of users that no policy knows, with their places in the files of users and of keys.
 std::vector<Diagnostic> warnings_about_tiers(const Config& config, const Declared& declared);
 
 }  // namespace tidegate::config

@@ -25,11 +25,11 @@ namespace {
 void warn_about_free_keys(const Config& config, const Declared& declared, Context& context) {
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {
         const auto& policies = config.routes[i].policies;
-        const auto is_free = [](const Policy* policy) {
-            return policy->shadow || counts_only_what_clients_choose(*policy);
+        const auto is_free = [&](const Policy* policy) {
+            return policy->shadow || counts_only_what_clients_choose(*policy, config);
         };
-        const auto free = std::find_if(policies.begin(), policies.end(), [](const Policy* policy) {
-            return counts_only_what_clients_choose(*policy);
+        const auto free = std::find_if(policies.begin(), policies.end(), [&](const Policy* policy) {
+            return counts_only_what_clients_choose(*policy, config);
         });
         if (free == policies.end() || !std::all_of(policies.begin(), policies.end(), is_free)) {
             continue;
@@ -37,19 +37,21 @@ void warn_about_free_keys(const Config& config, const Declared& declared, Contex
         context.warnings.push_back(
             {declared.routes[i],
              "the route " + quote(config.routes[i].name) + " counts only what clients choose, by " +
-                 quote((*free)->name) +
-                 ": who varies it is never limited; count `ip` or `user` as well"});
+                 quote((*free)->name) + ": who varies it is never limited; count " +
+                 (clients_choose_users(config) ? "`ip` as well, as a cookie makes anybody a user"
+                                               : "`ip` or `user` as well")});
     }
 }
 
-// Tiers that nobody can have, because no users are named.
+// Tiers that nobody can have.
 void warn_about_tiers_of_nobody(const Config& config, const Declared& declared, Context& context) {
-    if (!config.user_tiers.empty()) return;
+    if (gives_tiers(config, declared)) return;
     for (const auto& [name, policy] : declared.policies) {
         if (!policy.position || config.policies[*policy.position]->tiers.empty()) continue;
         context.warnings.push_back({policy.place, "policies." + name +
-                                                      ": nobody has a tier, for there are no "
-                                                      "identity.users"});
+                                                      ": nobody has a tier: neither "
+                                                      "identity.users nor a method of "
+                                                      "identity.user gives one"});
     }
 }
 
@@ -78,6 +80,7 @@ void warn_about(const Config& config, const Declared& declared, Context& context
         context.warnings.push_back(
             {upstream.place, "upstreams." + name + ": no route goes to this upstream"});
     }
+    warn_about_identity(config, declared, context);
     warn_about_free_keys(config, declared, context);
     warn_about_tiers_of_nobody(config, declared, context);
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {

@@ -69,7 +69,11 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 
 bool equal_as_variable(std::string_view a, std::string_view b) {
     if (a.size() != b.size()) return false;
-    const auto folded = [](char c) { return c == '_' ? '-' : lower(c); };
+    const auto folded = [](char c) {
+        const bool is_plain =
+            (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        return is_plain ? lower(c) : '-';
+    };
     for (std::size_t i = 0; i < a.size(); ++i)
         if (folded(a[i]) != folded(b[i])) return false;
     return true;

@@ -55,8 +55,8 @@ using Fields = std::vector<Field>;
 // ASCII only, as field names are compared (RFC 9110 section 5.1).
 bool equal_ignoring_case(std::string_view a, std::string_view b);
 
-// As equal_ignoring_case, and `_` equals `-`: servers that turn fields into variables (CGI, WSGI,
-// PHP) cannot tell these apart.
+// As equal_ignoring_case, and `_`, `.` and whatever else is no letter or digit equals `-`: servers
+// that turn fields into variables (CGI, WSGI, PHP) cannot tell these apart.
 bool equal_as_variable(std::string_view a, std::string_view b);
 
 // Which of the names we know this is, ignoring case. Allocates nothing.

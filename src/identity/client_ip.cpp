@@ -14,21 +14,30 @@ using http::FieldName;
 // Walks a chain from the right, one hop at a time, from the peer towards the client.
 class Walk {
   public:
-    Walk(const std::optional<IpAddress>& peer, const ClientIpSettings& settings)
-        : settings_(settings), client_(peer) {}
+    Walk(const std::optional<IpAddress>& peer, const ClientIpSettings& settings,
+         std::vector<Hop>* hops)
+        : settings_(settings), client_(peer), hops_(hops) {}
 
-    // Takes the next hop to the left. False when the walk ends there.
-    bool step(const std::optional<IpAddress>& hop) {
-        if (!hop || hop->is_unspecified()) return false;
-        client_ = hop;
-        return settings_.trusts(*hop);
+    // Takes the next hop to the left, which `text` was read as. False when the walk ends there.
+    bool step(std::string_view text, const std::optional<IpAddress>& hop) {
+        const Hop::Kind kind = kind_of(hop);
+        if (hops_ != nullptr) hops_->push_back({text, hop, kind});
+        if (kind == Hop::Kind::trusted || kind == Hop::Kind::client) client_ = hop;
+        return kind == Hop::Kind::trusted;
     }
 
     const std::optional<IpAddress>& client() const { return client_; }
 
   private:
+    Hop::Kind kind_of(const std::optional<IpAddress>& hop) const {
+        if (!hop) return Hop::Kind::unreadable;
+        if (hop->is_unspecified()) return Hop::Kind::nobody;
+        return settings_.trusts(*hop) ? Hop::Kind::trusted : Hop::Kind::client;
+    }
+
     const ClientIpSettings& settings_;
     std::optional<IpAddress> client_;
+    std::vector<Hop>* hops_;
 };
 
 // Several fields are one list in their order (RFC 9110 section 5.3), so the last comes first.
@@ -42,14 +51,20 @@ void walk_chain(const http::Fields& fields, FieldName name, TakeLast take_last, 
         bool more = true;
         while (more) {
             const std::string_view item = take_last(rest, more);
-            if (!walk.step(read(item))) return;
+            if (!walk.step(item, read(item))) return;
         }
     }
 }
 
+// Read as the empty text, which is no address, when it is missing or there twice.
+void walk_single(const http::Fields& fields, std::string_view name, Walk& walk) {
+    const std::string_view item = http::single_value(fields, name);
+    walk.step(item, read_address(item));
+}
+
 std::optional<IpAddress> named_client(const Peer& peer, const http::Fields& fields,
-                                      const ClientIpSettings& settings) {
-    Walk walk(peer.address, settings);
+                                      const ClientIpSettings& settings, std::vector<Hop>* hops) {
+    Walk walk(peer.address, settings, hops);
     switch (settings.source) {
         case ClientIpSettings::Source::x_forwarded_for:
             walk_chain(fields, FieldName::x_forwarded_for, take_last_address, read_address, walk);
@@ -59,7 +74,7 @@ std::optional<IpAddress> named_client(const Peer& peer, const http::Fields& fiel
                        walk);
             break;
         case ClientIpSettings::Source::single:
-            walk.step(read_address(http::single_value(fields, settings.single_field)));
+            walk_single(fields, settings.single_field, walk);
             break;
     }
     return walk.client();
@@ -73,8 +88,8 @@ bool ClientIpSettings::trusts(const IpAddress& peer) const {
 }
 
 std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fields,
-                                        const ClientIpSettings& settings) {
-    const auto client = peer.trusted ? named_client(peer, fields, settings) : peer.address;
+                                        const ClientIpSettings& settings, std::vector<Hop>* hops) {
+    const auto client = peer.trusted ? named_client(peer, fields, settings, hops) : peer.address;
     if (client && client->is_unspecified()) return std::nullopt;
     return client;
 }

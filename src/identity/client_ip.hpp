@@ -1,8 +1,10 @@
 // Who is at the other end: the peer, or whom trusted proxies say they speak for. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ip.hpp"
@@ -28,10 +30,25 @@ struct Peer {
     bool trusted = false;  // may be believed about whom it forwards for
 };
 
+// A step of the walk below, for those who ask why it ended where it did.
+struct Hop {
+    enum class Kind : std::uint8_t {
+        trusted,     // the walk goes on to its left
+        client,      // not trusted: nothing to its left is believed
+        unreadable,  // no address: the hop before it counts
+        nobody,      // 0.0.0.0 or ::, and the same
+    };
+    std::string_view text;  // as it stands in the field
+    std::optional<IpAddress> address;
+    Kind kind = Kind::unreadable;
+};
+
 // The client's address: the peer's own unless the peer is trusted; then the chain is walked from
 // the right, stopping at the first hop that is not trusted or cannot be read (then the last good
 // one). Nothing when nobody can be named (an untrusted Unix peer, 0.0.0.0, ::).
+// Allocates nothing, unless `hops` is given: each step is appended to it, from right to left.
 std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fields,
-                                        const ClientIpSettings& settings);
+                                        const ClientIpSettings& settings,
+                                        std::vector<Hop>* hops = nullptr);
 
 }  // namespace tidegate::identity

@@ -10,12 +10,16 @@ std::string_view to_string(CredentialFault fault) {
             return "credential: malformed";
         case CredentialFault::unsafe_user:
             return "credential: unusable user name";
+        case CredentialFault::unclear_cookie:
+            return "cookie: unclear";
         case CredentialFault::foreign_space:
             return "credential: user of another method's namespace";
         case CredentialFault::not_json:
             return "token: not strict JSON";
         case CredentialFault::critical_extension:
             return "token: critical extension";
+        case CredentialFault::token_type:
+            return "token: of another type";
         case CredentialFault::algorithm:
             return "token: algorithm not allowed";
         case CredentialFault::unknown_key:
@@ -42,6 +46,22 @@ std::string_view to_string(CredentialFault fault) {
             return "password: wrong";
     }
     return "";
+}
+
+bool is_guess(CredentialFault fault) {
+    switch (fault) {
+        case CredentialFault::malformed:
+        case CredentialFault::not_json:
+        case CredentialFault::critical_extension:
+        case CredentialFault::algorithm:
+        case CredentialFault::token_type:
+        case CredentialFault::signature:
+        case CredentialFault::unknown_secret:
+        case CredentialFault::wrong_password:
+            return true;
+        default:
+            return false;
+    }
 }
 
 }  // namespace tidegate::identity

@@ -9,12 +9,14 @@ namespace tidegate::identity {
 enum class CredentialFault : std::uint8_t {
     none,
     // of any
-    malformed,      // not of the form its scheme has, or longer than allowed
-    unsafe_user,    // names a user that is empty, too long, not UTF-8 or has control characters
-    foreign_space,  // names a user that begins with the namespace of another method
+    malformed,       // not of the form its scheme has, or longer than allowed
+    unsafe_user,     // names a user that is empty, too long, not UTF-8 or has control characters
+    unclear_cookie,  // there twice with different values, or of characters that no cookie has
+    foreign_space,   // names a user that begins with the namespace of another method
     // of a token
     not_json,            // head or claims are no JSON object, or name something twice
     critical_extension,  // `crit` asks for what nobody here understands
+    token_type,          // `typ` says that it was made for another purpose
     algorithm,           // not one of those configured
     unknown_key,         // no key has its `kid`, or none could have signed it
     signature,
@@ -32,5 +34,9 @@ enum class CredentialFault : std::uint8_t {
 
 // `token: expired`. For people; never holds anything of the credential.
 std::string_view to_string(CredentialFault fault);
+
+// Whether it is of somebody who may be trying secrets. Whoever has a token that one of our keys
+// signed, and that has expired, guesses nothing; nor does who names a key that is not there.
+bool is_guess(CredentialFault fault);
 
 }  // namespace tidegate::identity

@@ -11,7 +11,7 @@
 namespace tidegate::identity {
 namespace {
 
-// The longest node is a bracketed IPv6 address with IPv4 at its end and an obfuscated port.
+// The longest node is a bracketed IPv6 address with its zone and an obfuscated port.
 constexpr std::size_t kNodeBytesMax = 128;
 
 constexpr std::string_view kWhiteSpace = " \t";
@@ -59,7 +59,7 @@ std::optional<IpAddress> read_bracketed(std::string_view text, bool (*port_ok)(s
     if (!after.empty() && (after.front() != ':' || !port_ok(after.substr(1)))) return std::nullopt;
     const std::string_view inside = text.substr(1, close - 1);
     if (inside.find(':') == inside.npos) return std::nullopt;
-    return parse_ip(inside);
+    return parse_scoped_ip(inside);
 }
 
 // An IPv4 address, perhaps with a port.
@@ -188,7 +188,7 @@ std::string_view take_last_element(std::string_view& list, bool& more) {
 std::optional<IpAddress> read_address(std::string_view item) {
     if (item.starts_with('[')) return read_bracketed(item, is_port);
     // More than one colon: IPv6 without brackets, which leaves no room for a port.
-    if (std::count(item.begin(), item.end(), ':') > 1) return parse_ip(item);
+    if (std::count(item.begin(), item.end(), ':') > 1) return parse_scoped_ip(item);
     return read_v4(item, is_port);
 }
 

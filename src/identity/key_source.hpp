@@ -16,7 +16,8 @@ namespace tidegate::identity {
 class KeySource {
   public:
     // Keys of a file.
-    explicit KeySource(std::shared_ptr<const JwkSet> keys) : keys_(std::move(keys)), version_(1) {}
+    explicit KeySource(std::shared_ptr<const JwkSet> keys)
+        : keys_(std::move(keys)), version_(next_version()) {}
     // Keys that somebody fetches from there; none until put().
     explicit KeySource(std::string url) : url_(std::move(url)) {}
 
@@ -24,7 +25,9 @@ class KeySource {
     const std::string& url() const { return url_; }
 
     // Grows with every put() of other keys than before, so that what was learnt with the old ones
-    // is known to be stale. 0: there are none yet. Costs a load.
+    // is known to be stale. 0: there are none yet. Else no two sources have the same, unless one
+    // adopted the other's keys. Ask for it before keys(): they may be newer than it, never older.
+    // Costs a load.
     std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
     // Null until there are any.
     std::shared_ptr<const JwkSet> keys() const {
@@ -33,19 +36,26 @@ class KeySource {
     }
     // Replaces the keys. Nothing changes if they are the same.
     void put(std::shared_ptr<const JwkSet> keys);
+    // Takes the keys of another source of the same place with their version, so that what was
+    // learnt with them stays known.
+    void adopt(const KeySource& other);
 
-    // A token names a key that is not there. True when somebody will look whether there is one by
-    // now, or does already; false when they were looked for not long ago, so there is none.
+    // A token names a key that is not there. True when somebody will look at once whether there is
+    // one by now, or does already; false when they were looked for not long ago, so they will be
+    // only when that has been long enough.
     bool want_other_keys() {
-        if (url_.empty() || !may_ask_.load(std::memory_order_acquire)) return false;
+        if (url_.empty()) return false;
         wanted_.store(true, std::memory_order_release);
-        return true;
+        return may_ask_.load(std::memory_order_acquire);
     }
     // For the fetcher: whether a fetch was wanted since it last asked, and whether one may be.
     bool take_wanted() { return wanted_.exchange(false, std::memory_order_acq_rel); }
     void allow_wanting(bool allowed) { may_ask_.store(allowed, std::memory_order_release); }
 
   private:
+    // Of the process: 1, 2, and so on.
+    static std::uint64_t next_version();
+
     const std::string url_;
     mutable std::mutex mutex_;
     std::shared_ptr<const JwkSet> keys_;

@@ -1,9 +1,11 @@
 // What a request is charged: for whom, which limits, how much, and for which moment.
 #include <algorithm>
+#include <optional>
 
 #include "base/timestamp.hpp"
 #include "base/units.hpp"
 #include "http/stated.hpp"
+#include "proxy/charge_notes.hpp"
 #include "proxy/identifiers.hpp"
 #include "proxy/street.hpp"
 
@@ -16,12 +18,15 @@ using limit::Micros;
 using Made = IdentifierMaker::Made;
 using telemetry::CostFault;
 
-bool is_denied(const Exchange& exchange) {
+// The policy whose `deny` names the client; null: none does.
+const config::Policy* denying_policy(const Exchange& exchange) {
     const auto& policies = exchange.route->policies;
-    return std::any_of(policies.begin(), policies.end(), [&](const config::Policy* policy) {
-        return !policy->shadow && !policy->deny.empty() &&
-               policy->deny.includes(exchange.client, exchange.user);
-    });
+    const auto found =
+        std::find_if(policies.begin(), policies.end(), [&](const config::Policy* policy) {
+            return !policy->shadow && !policy->deny.empty() &&
+                   policy->deny.includes(exchange.client, exchange.user);
+        });
+    return found != policies.end() ? *found : nullptr;
 }
 
 // Null: the policy's own limits hold.
@@ -53,26 +58,73 @@ void add_items(const limit::Policy& policy, const limit::Tier* tier, std::size_t
     }
 }
 
-// What `policy` counts, or why the request goes no further.
-Fault list_policy(const config::Policy& policy, IdentifierMaker& maker, Exchange& exchange) {
-    if (!policy.exempt.empty() && policy.exempt.includes(exchange.client, exchange.user)) {
-        return Fault::none;
+using Outcome = ChargeNotes::Outcome;
+using KeyOutcome = ChargeNotes::KeyOutcome;
+
+// What becomes of a key that made an identifier, or could not.
+KeyOutcome outcome_of(const limit::Key& key, Made made) {
+    if (made == Made::some) return KeyOutcome::counted;
+    if (made == Made::unclear) return KeyOutcome::unclear;
+    switch (key.on_missing) {
+        case limit::OnMissing::skip:
+            return KeyOutcome::skipped;
+        case limit::OnMissing::shared:
+            return KeyOutcome::shared;
+        case limit::OnMissing::reject:
+            break;
     }
-    const limit::Tier* const tier = tier_of(policy, exchange.tier);
-    if (tier != nullptr && tier->limits.empty()) return Fault::none;
+    return KeyOutcome::rejected;
+}
+
+// Finds whom `policy` counts, with the limits of `tier` if there is one.
+Outcome list_keys(const config::Policy& policy, const limit::Tier* tier, IdentifierMaker& maker,
+                  Exchange& exchange, ChargeNotes::Policy* note) {
     const std::size_t first = exchange.spans.size();
     for (const limit::Key& key : policy.key) {
-        const Made made = maker.make(key);
-        if (made == Made::unclear) return Fault::ambiguous_name;
-        if (made == Made::missing) {
-            if (key.on_missing == limit::OnMissing::reject) return Fault::nobody;
-            if (key.on_missing == limit::OnMissing::skip) continue;
-            maker.make_shared(key);
-        }
-        add_items(policy, tier, first, maker.made(), exchange);
+        const KeyOutcome outcome = outcome_of(key, maker.make(key));
+        if (note != nullptr) note->keys.push_back({&key, outcome});
+        if (outcome == KeyOutcome::unclear) return Outcome::unclear;
+        if (outcome == KeyOutcome::rejected) return Outcome::nobody;
+        if (outcome == KeyOutcome::skipped) continue;
+        if (outcome == KeyOutcome::shared) maker.make_shared(key);
+        const auto made = maker.made();
+        if (note != nullptr) note->keys.back().spans.assign(made.begin(), made.end());
+        add_items(policy, tier, first, made, exchange);
     }
     // Leaving out every key must not be a way around the policy.
-    return exchange.spans.size() == first ? Fault::nobody : Fault::none;
+    return exchange.spans.size() == first ? Outcome::nobody : Outcome::counted;
+}
+
+Outcome list_policy(const config::Policy& policy, IdentifierMaker& maker, Exchange& exchange,
+                    ChargeNotes::Policy* note) {
+    if (!policy.exempt.empty() && policy.exempt.includes(exchange.client, exchange.user)) {
+        return Outcome::exempt;
+    }
+    const limit::Tier* const tier = tier_of(policy, exchange.tier);
+    if (note != nullptr) note->tier = tier;
+    if (tier != nullptr && tier->limits.empty()) return Outcome::unlimited;
+    return list_keys(policy, tier, maker, exchange, note);
+}
+
+// Why the request goes no further, if it does not.
+Fault fault_of(Outcome outcome) {
+    switch (outcome) {
+        case Outcome::counted:
+        case Outcome::exempt:
+        case Outcome::unlimited:
+            return Fault::none;
+        case Outcome::denied:
+            return Fault::denied;
+        case Outcome::nobody:
+            return Fault::nobody;
+        case Outcome::unclear:
+            break;
+    }
+    return Fault::ambiguous_name;
+}
+
+ChargeNotes::Policy* begin_note(ChargeNotes* notes, const config::Policy& policy) {
+    return notes != nullptr ? &notes->policies.emplace_back(ChargeNotes::Policy{&policy}) : nullptr;
 }
 
 void drop_items(Exchange& exchange, std::size_t from) {
@@ -80,27 +132,39 @@ void drop_items(Exchange& exchange, std::size_t from) {
     exchange.spans.resize(from);
 }
 
-std::int64_t cost_of(WorkerContext& worker, const Exchange& exchange) {
+struct Cost {
+    std::int64_t units;
+    bool stated = false;
+    std::optional<CostFault> ignored{};
+};
+
+Cost cost_of(const Exchange& exchange) {
     const config::Route& route = *exchange.route;
-    if (!route.header_cost) return route.cost;
+    if (!route.header_cost) return {route.cost};
     const config::HeaderCost& source = *route.header_cost;
     const Stated stated = http::stated_in_fields(exchange.request.fields, source.field,
                                                  exchange.framing.names_fields);
-    if (stated.how == Stated::How::absent) return route.cost;
+    if (stated.how == Stated::How::absent) return {route.cost};
     if (!source.from_anyone && !exchange.peer_trusted) {
-        worker.metrics.count_cost_ignored(CostFault::untrusted);
-        return route.cost;
+        return {route.cost, true, CostFault::untrusted};
     }
     const auto cost = parse_decimal(stated.value);
     if (stated.how == Stated::How::unclear || !cost) {
-        worker.metrics.count_cost_ignored(CostFault::unreadable);
-        return route.cost;
+        return {route.cost, true, CostFault::unreadable};
     }
     if (*cost < source.min || *cost > source.max) {
-        worker.metrics.count_cost_ignored(CostFault::out_of_range);
-        return route.cost;
+        return {route.cost, true, CostFault::out_of_range};
     }
-    return *cost;
+    return {*cost, true};
+}
+
+void apply_cost(WorkerContext& worker, Exchange& exchange, ChargeNotes* notes) {
+    const Cost cost = cost_of(exchange);
+    exchange.decision.cost = cost.units;
+    if (cost.ignored) worker.metrics.count_cost_ignored(*cost.ignored);
+    if (notes == nullptr) return;
+    notes->cost_stated = cost.stated;
+    notes->cost_ignored = cost.ignored;
 }
 
 // The moment the request is meant for, or why there is none.
@@ -154,21 +218,67 @@ void apply_moment(Exchange& exchange) {
     decision.moment = moment.at.value_or(Micros{0});
 }
 
+// Only now do the identifiers no longer move.
+void name_items(Exchange& exchange) {
+    for (std::size_t i = 0; i < exchange.decision.items.size(); ++i) {
+        exchange.decision.items[i].identifier = text_of(exchange, exchange.spans[i]);
+    }
+}
+
+bool needs_settling(const Exchange& exchange) {
+    const auto& items = exchange.decision.items;
+    const auto& lists = exchange.config().limit_lists;
+    return std::any_of(items.begin(), items.end(),
+                       [&](const limit::ChargeItem& item) { return lists[list_of(item)].settles; });
+}
+
 }  // namespace
 
-void list_charges(WorkerContext& worker, Exchange& exchange) {
+bool is_turned_away(Exchange& exchange) {
+    if (denying_policy(exchange) == nullptr) return false;
+    exchange.fault = Fault::denied;
+    return true;
+}
+
+bool list_guess(Exchange& exchange) {
+    const config::Policy* const policy = exchange.config().failed_credentials;
+    if (policy == nullptr) return false;
+    exchange.identifiers.clear();
+    IdentifierMaker maker(exchange);
+    // A client without an address cannot be told from others, whom it must not lock out.
+    if (list_policy(*policy, maker, exchange, nullptr) != Outcome::counted) drop_items(exchange, 0);
+    if (exchange.decision.items.empty()) return false;
+    name_items(exchange);
+    exchange.decision.cost = 1;
+    exchange.decision.needs_settling = needs_settling(exchange);
+    return true;
+}
+
+void forget_guess(Exchange& exchange) {
+    drop_items(exchange, 0);
+    exchange.decision.result = store::Decision::Result::pending;
+    exchange.decision.store_failed = exchange.decision.remembered = false;
+    exchange.decision.needs_settling = false;
+    exchange.ratelimit.clear();
+}
+
+void list_charges(WorkerContext& worker, Exchange& exchange, ChargeNotes* notes) {
     store::Decision& decision = exchange.decision;
     drop_items(exchange, 0);
     exchange.identifiers.clear();
     decision.cost = exchange.route->cost;
-    if (is_denied(exchange)) {
-        exchange.fault = Fault::denied;
+    if (const config::Policy* const denying = denying_policy(exchange)) {
+        if (auto* const note = begin_note(notes, *denying)) note->outcome = Outcome::denied;
+        exchange.fault = fault_of(Outcome::denied);
         return;
     }
     IdentifierMaker maker(exchange);
     for (const config::Policy* policy : exchange.route->policies) {
         const std::size_t before = decision.items.size();
-        const Fault fault = list_policy(*policy, maker, exchange);
+        auto* const note = begin_note(notes, *policy);
+        const Outcome outcome = list_policy(*policy, maker, exchange, note);
+        if (note != nullptr) note->outcome = outcome;
+        const Fault fault = fault_of(outcome);
         if (fault == Fault::none) continue;
         // A policy in shadow refuses nobody, not even those it cannot count.
         drop_items(exchange, policy->shadow ? before : 0);
@@ -177,15 +287,10 @@ void list_charges(WorkerContext& worker, Exchange& exchange) {
         return;
     }
     if (decision.items.empty()) return;
-    for (std::size_t i = 0; i < decision.items.size(); ++i) {
-        decision.items[i].identifier = text_of(exchange, exchange.spans[i]);
-    }
-    decision.cost = cost_of(worker, exchange);
+    name_items(exchange);
+    apply_cost(worker, exchange, notes);
     if (exchange.route->moment) apply_moment(exchange);
-    const auto& lists = exchange.config().limit_lists;
-    decision.needs_settling =
-        std::any_of(decision.items.begin(), decision.items.end(),
-                    [&](const limit::ChargeItem& item) { return lists[list_of(item)].settles; });
+    decision.needs_settling = needs_settling(exchange);
 }
 
 }  // namespace tidegate::proxy

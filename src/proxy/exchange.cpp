@@ -28,6 +28,7 @@ void Exchange::reset() {
     route_index = telemetry::kNoRoute;
     route = nullptr;
     client.reset();
+    who.reset();
     user.reset();
     tier = {};
     peer_trusted = false;

@@ -18,6 +18,7 @@
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "http/ratelimit_fields.hpp"
+#include "identity/authenticator.hpp"
 #include "proxy/fault.hpp"
 #include "proxy/generation.hpp"
 #include "store/limiter.hpp"
@@ -57,7 +58,8 @@ struct Exchange {
     std::size_t route_index = telemetry::kNoRoute;
     const config::Route* route = nullptr;
     std::optional<IpAddress> client;
-    std::optional<std::string_view> user;
+    identity::Finding who;                       // what the credentials came to
+    std::optional<std::string_view> user;        // whose request it is
     std::string_view tier;                       // of the user; empty: none
     bool peer_trusted = false;                   // may say what a client may not
     std::string identifiers;                     // the bytes behind the decision's items

@@ -25,12 +25,15 @@ enum class Fault : std::uint8_t {
     bad_body,
     head_timeout,
     body_timeout,
-    nobody,              // no key of a policy names anybody
-    ambiguous_name,      // what a policy counts by can be read in more than one way
-    bad_moment,          // a schedule is met, and the request does not say when it is meant for
-    denied,              // a policy's `deny` names the client
-    client_left,         // nobody is there to be answered
-    client_not_reading,  // somebody is, and does not take what is sent
+    nobody,                 // no key of a policy names anybody
+    ambiguous_name,         // what a policy counts by can be read in more than one way
+    bad_credentials,        // who is asking says so with a credential that is not valid
+    ambiguous_credentials,  // with two where there can be one
+    credentials_unchecked,  // with one that cannot be checked at the moment
+    bad_moment,             // a schedule is met, and the request does not say when it is meant for
+    denied,                 // a policy's `deny` names the client
+    client_left,            // nobody is there to be answered
+    client_not_reading,     // somebody is, and does not take what is sent
     // ours
     no_route,
     limited,

@@ -9,6 +9,8 @@
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
 #include "config/config.hpp"
+#include "identity/authenticator.hpp"
+#include "proxy/identity_fields.hpp"
 #include "proxy/policy_texts.hpp"
 #include "proxy/upstream_pool.hpp"
 #include "telemetry/access_log.hpp"
@@ -22,10 +24,16 @@ namespace tidegate::proxy {
 struct Generation
     : boost::intrusive_ref_counter<Generation, boost::sp_adl_block::thread_unsafe_counter> {
     explicit Generation(std::shared_ptr<const config::Config> of)
-        : config(std::move(of)), policy_texts(*config) {}
+        : config(std::move(of)),
+          policy_texts(*config),
+          identity_fields(*config),
+          authenticator(std::make_unique<identity::Authenticator>(config->user_methods)) {}
 
     std::shared_ptr<const config::Config> config;
     PolicyTexts policy_texts;
+    IdentityFields identity_fields;
+    // Remembers what it has checked, so not immutable either.
+    std::unique_ptr<identity::Authenticator> authenticator;
     telemetry::MetricSlots slots;
     std::shared_ptr<telemetry::AccessLog> access_log;      // null: off
     std::vector<std::shared_ptr<UpstreamPool>> upstreams;  // in the order of the configuration

@@ -8,6 +8,7 @@
 #include "http/problem.hpp"
 #include "proxy/decided_limits.hpp"
 #include "proxy/street.hpp"
+#include "proxy/unauthorized.hpp"
 
 namespace tidegate::proxy {
 
@@ -32,23 +33,14 @@ void append_field(std::string_view name, std::uint64_t value, std::string& out) 
     out.append("\r\n");
 }
 
-bool could_name_a_client(const config::Config& config, std::string_view name) {
-    return identity::is_identity_field(name, config.user, config.client_ip);
-}
-
 // A field that could pass for one that says who is asking, but is not believed: anybody's but a
 // trusted peer's, and of a trusted peer's those that say it twice or in another spelling. The peer
 // may have added its own to what its client sent.
 bool is_forged(const Http1Client& client, const Exchange& exchange, const Field& field) {
-    const config::Config& config = exchange.config();
-    if (!could_name_a_client(config, field.name)) return false;
-    if (!client.peer().trusted) return true;
-    const bool spelled_so =
-        http::equal_ignoring_case(field.name, config.client_ip.single_field) ||
-        std::any_of(config.user.begin(), config.user.end(), [&](const identity::UserHeader& user) {
-            return http::equal_ignoring_case(field.name, user.name);
-        });
-    return !spelled_so || http::single_value(exchange.request.fields, field.name).empty();
+    const IdentityFields& fields = exchange.generation->identity_fields;
+    if (!fields.include(field.name)) return false;
+    return !client.peer().trusted || !fields.are_believed_as(field.name) ||
+           http::single_value(exchange.request.fields, field.name).empty();
 }
 
 bool goes_to_upstream(const Http1Client& client, const Exchange& exchange, const Field& field) {
@@ -116,6 +108,19 @@ bool is_replaced(const config::Response& response, const Exchange& exchange, con
         default:
             return false;
     }
+}
+
+// Who is asking, as `identity.forward_as` wants the upstream to be told.
+void append_identity(const Exchange& exchange, std::string& out) {
+    const config::Config& config = exchange.config();
+    const config::ForwardAs& names = config.forward_as;
+    if (!names.user.empty() && exchange.user) append_field(names.user, *exchange.user, out);
+    if (!names.tier.empty() && !exchange.tier.empty()) append_field(names.tier, exchange.tier, out);
+    const bool is_there = config.forwarding.x_forwarded && names.client_ip == "x-real-ip";
+    if (names.client_ip.empty() || is_there || !exchange.client) return;
+    out.append(names.client_ip).append(": ");
+    exchange.client->append_to(out);
+    out += "\r\n";
 }
 
 void append_connection(const Exchange& exchange, std::string& out) {
@@ -189,7 +194,8 @@ FaultAnswer plain_answer(const Exchange& exchange) {
     problem.status = fault.status;
     problem.detail = exchange.fault_detail.empty() ? fault.detail : exchange.fault_detail;
     problem.request_id = exchange.request_id;
-    if (exchange.fault == Fault::store_unavailable) {
+    if (exchange.fault == Fault::store_unavailable ||
+        exchange.fault == Fault::credentials_unchecked) {
         answer.retry_after = 1;
         problem.retry_after_seconds = 1;
     }
@@ -254,6 +260,7 @@ void append_request_head(const Http1Client& client, const Exchange& exchange,
          .settings = {forwarding.x_forwarded, forwarding.forwarded, forwarding.via}},
         out);
     append_field("X-Request-Id", exchange.request_id, out);
+    append_identity(exchange, out);
     switch (exchange.framing.body) {
         case BodyKind::length:
             append_field("Content-Length", exchange.framing.length, out);
@@ -320,6 +327,9 @@ std::size_t append_fault_answer(const Exchange& exchange, std::string& out) {
     if (answer.retry_after > 0) {
         append_field("Retry-After", static_cast<std::uint64_t>(answer.retry_after), out);
     }
+    if (exchange.fault == Fault::bad_credentials) {
+        append_challenges(exchange.config().user_methods, exchange.who, out);
+    }
     append_limit_fields(exchange.config().response, exchange, out);
     append_connection(exchange, out);
     out += "\r\n";
@@ -331,9 +341,10 @@ std::size_t append_fault_answer(const Exchange& exchange, std::string& out) {
 // RFC 9110 section 7.6.1: what Connection names goes from the trailers too.
 void filter_request_trailers(const Exchange& exchange, http::Fields& trailers) {
     // Nobody is identified by a trailer, so none that says who is asking is believed.
+    const IdentityFields& names = exchange.generation->identity_fields;
     std::erase_if(trailers, [&](const Field& field) {
-        return http::is_forwarding_field(field) ||
-               could_name_a_client(exchange.config(), field.name) ||
+        return http::is_forwarding_field(field) || names.include(field.name) ||
+               names.hold_credentials_in(field.name) ||
                http::equal_as_variable(field.name, "x-request-id") ||
                (exchange.framing.names_fields &&
                 http::connection_names(exchange.request.fields, field.name));

@@ -8,8 +8,6 @@
 
 namespace tidegate::proxy {
 
-namespace {
-
 using http::HeadFault;
 
 Fault fault_of(HeadFault fault) {
@@ -26,8 +24,6 @@ Fault fault_of(HeadFault fault) {
             return Fault::bad_head;
     }
 }
-
-}  // namespace
 
 Http1Client::Http1Client(ConnectionPtr connection, BufferPool& buffers, identity::Peer peer,
                          std::uint16_t local_port)

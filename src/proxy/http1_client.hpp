@@ -19,6 +19,9 @@ namespace tidegate::proxy {
 
 struct WorkerContext;
 
+// What a head that cannot be read is answered with. Requires a fault.
+Fault fault_of(http::HeadFault fault);
+
 class Http1Client {
   public:
     Http1Client(ConnectionPtr connection, BufferPool& buffers, identity::Peer peer,

@@ -33,8 +33,9 @@ std::string_view kind_name(Kind kind) {
     return {};
 }
 
-// A key as it is written in the configuration.
-std::string written(const limit::Key& key) {
+}  // namespace
+
+std::string key_text(const limit::Key& key) {
     std::string out;
     for (const auto& choice : key.choices) {
         if (!out.empty()) out += '|';
@@ -49,8 +50,6 @@ std::string written(const limit::Key& key) {
     return out;
 }
 
-}  // namespace
-
 IdentifierMaker::Made IdentifierMaker::make(const limit::Key& key) {
     for (const Choice& choice : key.choices) {
         const Made made = make_choice(choice);
@@ -60,8 +59,8 @@ IdentifierMaker::Made IdentifierMaker::make(const limit::Key& key) {
 }
 
 void IdentifierMaker::make_shared(const limit::Key& key) {
-    keep(
-        write([&](std::string& out) { identity::append_identifier("shared", written(key), out); }));
+    keep(write(
+        [&](std::string& out) { identity::append_identifier("shared", key_text(key), out); }));
 }
 
 IdentifierMaker::Made IdentifierMaker::make_choice(const Choice& choice) {

@@ -1,5 +1,4 @@
-// Makes the identifiers of a request: what its policies count. Lives as long as one request is
-// being listed, on its thread.
+// The identifiers of a request: what its policies count.
 #pragma once
 
 #include <array>
@@ -14,6 +13,10 @@
 
 namespace tidegate::proxy {
 
+// A key as it is written in the configuration: `user|ip`, `header:x-tenant+route`.
+std::string key_text(const limit::Key& key);
+
+// Makes them. Lives as long as one request is being listed, on its thread.
 class IdentifierMaker {
   public:
     // Writes into exchange.identifiers.

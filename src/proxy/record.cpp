@@ -83,6 +83,7 @@ void record(WorkerContext& worker, Exchange& exchange) {
         worker.metrics.count_decision_time(decision.decided_by, exchange.decision_time);
     }
     if (generation.access_log == nullptr) return;
+    const bool is_refused = exchange.fault == Fault::bad_credentials;
 
     std::array<std::string_view, 16> identifiers;
     std::string client;
@@ -102,7 +103,7 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .shadow_limited_by = limited_by(generation, decision, true),
          .store = store_of(decision),
          .upstream = exchange.upstream_address,
-         .error = fault.name,
+         .error = is_refused ? identity::to_string(exchange.who.fault) : fault.name,
          .outcome = fault.outcome,
          .status = exchange.status,
          .bytes_received = exchange.bytes_received,

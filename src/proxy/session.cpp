@@ -1,7 +1,10 @@
 #include "proxy/session.hpp"
 
+#include <functional>
+#include <string_view>
 #include <utility>
 
+#include "identity/credentials.hpp"
 #include "proxy/forward.hpp"
 #include "proxy/heads.hpp"
 #include "proxy/street.hpp"
@@ -11,7 +14,9 @@ namespace tidegate::proxy {
 namespace {
 
 using http::BodyBatch;
+using identity::Finding;
 using std::chrono::milliseconds;
+using std::chrono::system_clock;
 
 // A refused request's body up to this size is read over, so that the connection can go on.
 constexpr std::uint64_t kDiscardedMax = 65'536;
@@ -22,6 +27,19 @@ constexpr std::size_t kLingerBytesMax = 1'048'576;
 constexpr int kRequestsATurn = 32;
 // While we drain, what was accepted last has its request on the way; anything else is just idle.
 constexpr milliseconds kFreshPatience{500};
+// The status that a guess counts with, and one that it does not.
+constexpr int kUnauthorized = 401;
+constexpr int kRight = 200;
+
+// By whom the places in the queue for password checks are shared: by networks, as the holder of one
+// has all its addresses; or, where there is no address, by connections.
+std::uint64_t share_of(const std::optional<IpAddress>& client, const Session* connection) {
+    constexpr int kOneNetwork = 48;
+    if (!client) return reinterpret_cast<std::uintptr_t>(connection);
+    const IpAddress network = masked(*client, kOneNetwork);
+    const auto* const bytes = reinterpret_cast<const char*>(network.bytes.data());
+    return std::hash<std::string_view>{}({bytes, network.bytes.size()});
+}
 
 }  // namespace
 
@@ -156,8 +174,9 @@ Task<> Session::serve_request() {
     check_framing(exchange);
     if (exchange.fault == Fault::none) match_route(exchange);
     if (exchange.fault == Fault::none) identify(client_, exchange);
+    if (exchange.fault == Fault::none && is_unproved(exchange)) co_await authenticate();
     if (exchange.fault == Fault::none) list_charges(worker_, exchange);
-    if (!exchange.decision.items.empty()) co_await charge();
+    if (exchange.fault == Fault::none && !exchange.decision.items.empty()) co_await charge();
     if (exchange.fault == Fault::none) co_await forward(worker_, client_, sleeper_, exchange);
     if (exchange.fault != Fault::none && exchange.status == 0) co_await reply();
     if (exchange.decision.needs_settling)
@@ -172,6 +191,86 @@ Session::Next Session::what_follows() const {
     const bool broken_off = fault != Fault::none && traits(fault).status == 0;
     if (broken_off || aborted_) return Next::cut;
     return exchange_->keep_alive ? Next::request : Next::close;
+}
+
+// A credential that is not known to be valid. Of several that are the same, one is checked.
+Task<> Session::authenticate() {
+    Exchange& exchange = *exchange_;
+    if (is_turned_away(exchange)) co_return;
+    if (exchange.who.result == Finding::Result::refused) {
+        if (is_guess(exchange.who.fault)) co_await prove();
+    } else {
+        const CheckLine::Place place(worker_.checks, exchange.who.key, sleeper_.wakeup());
+        sleeper_.allow_forever();
+        while (!place.is_first() && !has_gone()) co_await sleeper_.sleep();
+        client_.wake_nobody();
+        if (exchange.fault != Fault::none) co_return;
+        identity::Authenticator& authenticator = *exchange.generation->authenticator;
+        if (!authenticator.recall(exchange.who, system_clock::now())) co_await prove();
+    }
+    if (exchange.fault == Fault::none) conclude_identity(exchange);
+}
+
+// Whoever tries too many that are wrong is told so before any effort is made: the attempt is taken
+// first, and given back when it was right, so that many at once are no way around. Nor is hanging
+// up.
+Task<> Session::prove() {
+    Exchange& exchange = *exchange_;
+    const bool is_counted = list_guess(exchange);
+    if (is_counted) co_await charge();
+    if (exchange.fault != Fault::none) co_return;
+    identity::Authenticator& authenticator = *exchange.generation->authenticator;
+    if (exchange.who.result == Finding::Result::unchecked) {
+        if (authenticator.is_token(exchange.who)) {
+            authenticator.check_token(exchange.who, system_clock::now());
+        } else {
+            co_await check_password();
+        }
+    }
+    if (!is_counted) co_return;
+    const bool was_refused = exchange.who.result == Finding::Result::refused;
+    const bool was_guess =
+        exchange.fault != Fault::none || (was_refused && is_guess(exchange.who.fault));
+    if (exchange.decision.needs_settling) {
+        worker_.limiter.settle(exchange.decision, was_guess ? kUnauthorized : kRight);
+    }
+    forget_guess(exchange);
+}
+
+Task<> Session::check_password() {
+    using Check = PasswordPool::Check;
+    identity::Finding& who = exchange_->who;
+    identity::BasicLogin login;
+    who.fault = login.read(who.credential);
+    if (who.fault != identity::CredentialFault::none) {
+        who.result = Finding::Result::refused;
+        co_return;
+    }
+    identity::Authenticator& authenticator = *exchange_->generation->authenticator;
+    Check check(worker_.executor, sleeper_.wakeup());
+    const auto submitted =
+        worker_.passwords.submit(check, authenticator.password_method(who).users, login.user(),
+                                 login.password(), share_of(exchange_->client, this));
+    if (submitted == PasswordPool::Submitted::yes) {
+        sleeper_.allow_forever();
+        while (check.state() == Check::State::waiting && !has_gone()) co_await sleeper_.sleep();
+        client_.wake_nobody();
+        if (exchange_->fault != Fault::none) co_return;
+    }
+    if (check.state() == Check::State::right || check.state() == Check::State::wrong) {
+        authenticator.conclude_password(who, login.user(), check.state() == Check::State::right,
+                                        system_clock::now());
+    } else {
+        who.result = Finding::Result::unavailable;
+    }
+}
+
+// Whether nobody waits for the answer any more: then the fault says so. Else the sleeper is woken
+// by a sign of it.
+bool Session::has_gone() {
+    if (!aborted_ && !client_.has_left(sleeper_.wakeup())) return false;
+    exchange_->fault = Fault::client_left;
+    return true;
 }
 
 Task<> Session::charge() {

@@ -36,6 +36,10 @@ class Session : public boost::intrusive::list_base_hook<
     Task<Next> read_request();
     Task<> serve_request();
     Next what_follows() const;
+    Task<> authenticate();
+    Task<> prove();
+    Task<> check_password();
+    bool has_gone();
     Task<> charge();
     Task<> await_turn(limit::Micros wait);
     Task<> reply();

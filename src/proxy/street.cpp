@@ -1,7 +1,8 @@
 #include "proxy/street.hpp"
 
 #include "http/head.hpp"
-#include "identity/user.hpp"
+#include "identity/tiers.hpp"
+#include "proxy/unauthorized.hpp"
 
 namespace tidegate::proxy {
 
@@ -9,6 +10,7 @@ namespace {
 
 using http::FieldName;
 using http::FramingFault;
+using identity::Finding;
 
 constexpr std::size_t kRequestIdBytesMax = 128;
 
@@ -73,12 +75,48 @@ void identify(const Http1Client& client, Exchange& exchange) {
     const config::Config& config = exchange.config();
     const http::Fields& fields = exchange.request.fields;
     exchange.client = identity::client_address(client.peer(), fields, config.client_ip);
-    exchange.user = identity::user_of(client.peer(), fields, config.user);
-    exchange.tier = identity::tier_of(exchange.user, config.user_tiers);
+    if (!config.user_methods.empty()) {
+        // Not when it began: its head may have been on the way for longer than a token lasts.
+        exchange.generation->authenticator->look(client.peer(), fields,
+                                                 std::chrono::system_clock::now(), exchange.who);
+    }
+    if (!is_unproved(exchange)) conclude_identity(exchange);
     exchange.peer_trusted = client.peer().trusted;
     if (client.peer().trusted) {
         const std::string_view id = http::single_value(fields, "x-request-id");
         if (is_usable_request_id(id)) exchange.request_id = id;
+    }
+}
+
+bool is_unproved(const Exchange& exchange) {
+    return exchange.who.result == Finding::Result::unchecked ||
+           exchange.who.result == Finding::Result::refused;
+}
+
+void conclude_identity(Exchange& exchange) {
+    const config::Config& config = exchange.config();
+    const Finding& who = exchange.who;
+    switch (who.result) {
+        case Finding::Result::nobody:
+            break;
+        case Finding::Result::user:
+            exchange.user = who.user;
+            // What the operator wrote down here counts more than what a credential says.
+            exchange.tier = identity::tier_of(exchange.user, config.user_tiers);
+            if (exchange.tier.empty()) exchange.tier = who.tier;
+            break;
+        case Finding::Result::refused:
+            if (config.anonymous_on_invalid) break;
+            exchange.fault = Fault::bad_credentials;
+            exchange.fault_detail = told_about(who.fault);
+            break;
+        case Finding::Result::ambiguous:
+            exchange.fault = Fault::ambiguous_credentials;
+            break;
+        case Finding::Result::unchecked:
+        case Finding::Result::unavailable:
+            exchange.fault = Fault::credentials_unchecked;
+            break;
     }
 }
 

@@ -8,16 +8,32 @@
 
 namespace tidegate::proxy {
 
+struct ChargeNotes;
+
 // Where the message ends, whose host it is for, and whether it is small enough.
 void check_framing(Exchange& exchange);
 // Sets exchange.route.
 void match_route(Exchange& exchange);
-// Sets exchange.client, .user, .tier and .request_id.
+// Sets exchange.client, .who and .request_id; and .user and .tier, unless is_unproved().
 void identify(const Http1Client& client, Exchange& exchange);
+// Whether there is a credential that was not found valid at sight: it counts as a guess until it is
+// proved, and one that is refused already was one.
+bool is_unproved(const Exchange& exchange);
+// Whether a policy's `deny` names the client by what is known of it so far: then exchange.fault
+// says so.
+bool is_turned_away(Exchange& exchange);
+// Makes exchange.decision the question whether the client may guess once more
+// (`identity.failed_credentials`). False when nobody counts.
+bool list_guess(Exchange& exchange);
+// The decision about the guess is settled: the exchange is ready for that about the request.
+void forget_guess(Exchange& exchange);
+// What became of the credential: sets exchange.user and .tier, or a fault.
+void conclude_identity(Exchange& exchange);
 // Makes the question to the store from the route's policies and who is asking: items, cost and
 // moment of exchange.decision. Without an item there is nothing to ask: the request is admitted.
 // A fault: the client is on a list of those denied, cannot be named, or does not say what it must.
-void list_charges(WorkerContext& worker, Exchange& exchange);
+// With `notes` it tells how it came to that; they are empty before.
+void list_charges(WorkerContext& worker, Exchange& exchange, ChargeNotes* notes = nullptr);
 // Turns the decision into what the client is told, and into a fault if it was no.
 void judge(WorkerContext& worker, Exchange& exchange);
 // Log and metrics. Runs on every way out.

@@ -10,8 +10,10 @@
 #include "base/asio.hpp"
 #include "base/buffer.hpp"
 #include "base/deadline.hpp"
+#include "proxy/check_line.hpp"
 #include "proxy/exchange_pool.hpp"
 #include "proxy/generation.hpp"
+#include "proxy/password_pool.hpp"
 #include "proxy/request_id.hpp"
 #include "store/limiter.hpp"
 #include "telemetry/metrics.hpp"
@@ -24,10 +26,12 @@ struct WorkerContext {
     std::size_t thread;
     telemetry::MetricsShard& metrics;
     store::Limiter& limiter;
+    PasswordPool& passwords;
     DeadlineWheel& deadlines;
     BufferPool& buffers;
     RequestIds request_ids;
     ExchangePool exchanges;
+    CheckLine checks{};
     bool draining = false;  // answers say `Connection: close`
 };
 

@@ -208,6 +208,37 @@ std::vector<std::string> Router::captures(std::size_t index, std::string_view pa
     return pattern.captures(path_readings(path, shape).front().decoded);
 }
 
+Mismatch Router::mismatch(std::size_t index, const RequestLine& request) const {
+    const Entry& entry = impl_->entries[index];
+    const HostName host(request.host);
+    const PathShape shape = examine_path(request.path);
+    const bool plain =
+        request.path == "*" || shape.bad || shape.features == 0 || has_too_many_readings(shape);
+    const PathReading sent = plain
+                                 ? PathReading{std::string(request.path), std::string(request.path)}
+                                 : path_readings(request.path, shape).front();
+    const bool regex = entry.pattern.kind() == PathPattern::Kind::regex;
+    if (!entry.pattern.matches(regex ? sent.decoded : sent.text)) return Mismatch::path;
+    if (!impl_->host_fits(static_cast<std::uint32_t>(index), host.view())) return Mismatch::host;
+    if (!method_fits(entry, request.method)) return Mismatch::method;
+    return headers_fit(entry, request.fields) ? Mismatch::none : Mismatch::headers;
+}
+
+std::vector<ReadPath> Router::readings(const RequestLine& request) const {
+    const HostName host(request.host);
+    const PathShape shape = examine_path(request.path);
+    std::vector<ReadPath> all;
+    if (request.path == "*" || shape.bad || has_too_many_readings(shape)) return all;
+    for (const PathReading& reading : path_readings(request.path, shape)) {
+        ReadPath& read = all.emplace_back(ReadPath{reading.text, std::nullopt, {}});
+        const auto route = impl_->find(reading.text, reading.decoded, request, host.view());
+        if (route == kNone) continue;
+        read.route = route;
+        read.captures = impl_->entries[route].pattern.captures(reading.decoded);
+    }
+    return all;
+}
+
 std::optional<std::size_t> Router::shadowed_by(std::size_t index) const {
     const Entry& shadowed = impl_->entries[index];
     for (std::size_t i = 0; i < index; ++i) {

@@ -34,6 +34,16 @@ struct Matched {
     std::size_t route = 0;  // position in the order written
 };
 
+// The first condition of a route that a request does not meet, in this order.
+enum class Mismatch : std::uint8_t { none, path, host, method, headers };
+
+// One of the readings of a path, and the first route for it.
+struct ReadPath {
+    std::string text;
+    std::optional<std::size_t> route;
+    std::vector<std::string> captures;
+};
+
 // Immutable after construction: any thread. Cost does not grow with the number of routes beyond
 // the candidates that share a first segment.
 class Router {
@@ -54,6 +64,13 @@ class Router {
     // What route `index` captures of `path`, in the order of PathPattern::capture_names(): decoded
     // once, as in all its readings. Requires that match() has given `path` this route.
     std::vector<std::string> captures(std::size_t index, std::string_view path) const;
+
+    // For `explain`: why route `index` does not take the request as it was sent.
+    Mismatch mismatch(std::size_t index, const RequestLine& request) const;
+
+    // For `explain`: what match() compares, the path as it was sent first. Nothing when the path is
+    // bad or mixes more than is read.
+    std::vector<ReadPath> readings(const RequestLine& request) const;
 
     // For `check`: the position of an earlier route that already takes everything route `index`
     // could match, if that can be told.

@@ -125,6 +125,7 @@ struct Metrics::Impl {
     void add_store(Families& families, const Gauges& gauges) const;
     void add_upstreams(Families& families) const;
     void add_connections(Families& families) const;
+    static void add_keys(Families& families, const Gauges& gauges);
     void add_process(Families& families, const Gauges& gauges) const;
 
     // Names are looked at and added under the mutex; counting never waits for it.
@@ -189,6 +190,7 @@ std::string Metrics::serialize(const Gauges& gauges) const {
     impl_->add_store(families, gauges);
     impl_->add_upstreams(families);
     impl_->add_connections(families);
+    Impl::add_keys(families, gauges);
     impl_->add_process(families, gauges);
     return prometheus::TextSerializer().Serialize(families.take());
 }
@@ -272,6 +274,11 @@ void Metrics::Impl::add_store(Families& families, const Gauges& gauges) const {
     families
         .counter("tidegate_deny_cache_hits_total", "Requests denied by what Redis had said before")
         .add({}, sum([](const auto& shard) { return shard.deny_cache_hits.value(); }));
+    families
+        .counter("tidegate_store_given_back_total",
+                 "Requests over several slots of Redis Cluster of which one took what it had to be "
+                 "given back, as another did not admit")
+        .add({}, sum([](const auto& shard) { return shard.given_back.value(); }));
     auto state = families.gauge("tidegate_store_state", "How many workers see the store so");
     state.add({{"state", "up"}}, workers_that_see(StoreState::up));
     state.add({{"state", "down"}}, workers_that_see(StoreState::down));
@@ -325,6 +332,18 @@ void Metrics::Impl::add_connections(Families& families) const {
         .add({}, sum([](const auto& shard) { return shard.bytes_received.value(); }));
     families.counter("tidegate_client_sent_bytes_total", "Bytes of bodies to clients")
         .add({}, sum([](const auto& shard) { return shard.bytes_sent.value(); }));
+}
+
+void Metrics::Impl::add_keys(Families& families, const Gauges& gauges) {
+    auto fetches = families.counter("tidegate_jwks_fetches_total", "Fetches of keys of tokens");
+    fetches.add({{"result", "ok"}}, gauges.jwks_fetches_ok);
+    fetches.add({{"result", "failed"}}, gauges.jwks_fetches_failed);
+    auto keys = families.gauge("tidegate_jwks_keys", "Keys that tokens are checked with, fetched");
+    auto age = families.gauge("tidegate_jwks_age_seconds", "Since these keys were last fetched");
+    for (const Gauges::KeyPlace& place : gauges.jwks) {
+        keys.add({{"url", place.url}}, static_cast<std::uint64_t>(place.keys));
+        if (place.age) age.add({{"url", place.url}}, static_cast<double>(place.age->count()));
+    }
 }
 
 void Metrics::Impl::add_process(Families& families, const Gauges& gauges) const {

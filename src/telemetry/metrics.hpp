@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -131,6 +132,8 @@ class MetricsShard {
     void count_decision_time(StoreKind store, nanoseconds took);
     // tidegate_deny_cache_hits_total
     void count_deny_cache_hit();
+    // tidegate_store_given_back_total: of a request that spanned slots of Redis Cluster
+    void count_given_back();
     // tidegate_store_failures_total{reason}
     void count_store_failure(StoreFailure reason);
     // tidegate_store_state{state="up"|"down"}: how many workers see it so. A shard
@@ -168,6 +171,12 @@ class Metrics {
 
     // Figures that are asked for when scraped rather than counted by a shard.
     struct Gauges {
+        // A place that keys of tokens are fetched from.
+        struct KeyPlace {
+            std::string url;                          // label; no two alike
+            std::size_t keys = 0;                     // of use
+            std::optional<std::chrono::seconds> age;  // of what was fetched; unset: nothing yet
+        };
         std::uint64_t memory_store_keys = 0;
         std::uint64_t memory_store_evictions = 0;
         std::uint64_t access_log_dropped = 0;
@@ -176,6 +185,9 @@ class Metrics {
         std::uint64_t reloads_ok = 0;
         std::uint64_t reloads_refused = 0;
         std::chrono::system_clock::time_point config_read_at{};  // the one in force
+        std::uint64_t jwks_fetches_ok = 0;
+        std::uint64_t jwks_fetches_failed = 0;
+        std::vector<KeyPlace> jwks{};
     };
 
     // `names` are those of the first configuration; of `faults` an empty one is not shown.

@@ -40,6 +40,10 @@ void MetricsShard::count_deny_cache_hit() {
     impl_->deny_cache_hits.add();
 }
 
+void MetricsShard::count_given_back() {
+    impl_->given_back.add();
+}
+
 void MetricsShard::set_store_state(StoreState state) {
     impl_->store_state.store(state, std::memory_order_relaxed);
 }

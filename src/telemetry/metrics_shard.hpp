@@ -57,6 +57,7 @@ struct alignas(64) MetricsShard::Impl {
     std::array<Counter, kStoreFailures> store_failures{};
     std::array<Counter, kCostFaults> costs_ignored{};
     Counter deny_cache_hits;
+    Counter given_back;
     std::atomic<StoreState> store_state{StoreState::up};
     ConnectionCounts clients;
     std::array<Counter, kConnectionRefusals> clients_refused{};

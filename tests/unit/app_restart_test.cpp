@@ -71,6 +71,19 @@ TEST_CASE("restart: another store, and anything of Redis, need one") {
     }
 }
 
+TEST_CASE("restart: other sentinels need one, other certificates of theirs do not") {
+    const auto store = [](const std::string& sentinel) {
+        return "store: {redis: {sentinel: {master: m, " + sentinel + "}}}\n";
+    };
+    const std::string plain = store("nodes: [redis://s1]");
+    const std::string encrypted = store("nodes: [rediss://s1]");
+    const std::string named = store("nodes: [rediss://s1], tls: {server_name: s}");
+    CHECK(between(plain, plain).empty());
+    CHECK(only(between(plain, store("nodes: [redis://s2]"))).starts_with("`store.redis`"));
+    CHECK(only(between(plain, encrypted)).starts_with("`store.redis`"));
+    CHECK(between(encrypted, named).empty());
+}
+
 TEST_CASE("restart: every part is named, not only the first") {
     CHECK(between("", "listen: 127.0.0.1:1\nthreads: 3\nadmin: off\n", 2, 3).size() == 3);
 }

@@ -23,6 +23,12 @@ std::string redis(std::string_view text) {
            std::to_string(url->database);
 }
 
+std::string https(std::string_view text) {
+    const auto url = parse_https_url(text);
+    if (!url) return "refused";
+    return url->address.to_string() + " " + url->authority + " " + url->target;
+}
+
 }  // namespace
 
 TEST_CASE("address: where to listen is a port, an address with a port, or a Unix socket") {
@@ -111,6 +117,31 @@ TEST_CASE("address: an upstream that is not only a place is refused") {
     CHECK(server("http://" + std::string(64, 'a')) == "refused");
 }
 
+TEST_CASE("address: what is fetched over TLS is a host, a Host field and a target") {
+    CHECK(https("https://a") == "a:443 a /");
+    CHECK(https("https://a.example/keys") == "a.example:443 a.example /keys");
+    CHECK(https("HTTPS://a:8443/b/%2f?x=1&y=%20") == "a:8443 a:8443 /b/%2f?x=1&y=%20");
+    CHECK(https("https://a?x") == "a:443 a /?x");
+    CHECK(https("https://[::1]:9/k") == "[::1]:9 [::1]:9 /k");
+    CHECK(https("https://[::1]/k") == "[::1]:443 [::1] /k");
+    CHECK(https("https://a:443/k") == "a:443 a:443 /k");
+    CHECK(parse_https_url("https://a:1/k?key=hunter2")->shown() == "https://a:1/k");
+    CHECK(parse_https_url("https://a?key=hunter2")->shown() == "https://a/");
+}
+
+TEST_CASE("address: a URL to fetch that is wrong is refused without showing what is in it") {
+    for (const char* text :
+         {"http://a/hunter2", "https://hunter2@a/", "https://u:hunter2@a/", "https://a/#hunter2",
+          "https:///hunter2", "https://a:0/hunter2", "https://a:65536/hunter2", "https:hunter2",
+          "https://a b/hunter2", "ftp://a/hunter2", "hunter2", "//a/hunter2",
+          "https://a/hunter2\r\nx", "https://1.2.3/hunter2", ""}) {
+        CAPTURE(text);
+        const auto url = parse_https_url(text);
+        REQUIRE_FALSE(url.has_value());
+        CHECK(url.error().find("hunter2") == std::string::npos);
+    }
+}
+
 TEST_CASE("address: a Redis URL says where, who and which database") {
     CHECK(redis("redis://h") == "h:6379   0");
     CHECK(redis("redis://127.0.0.1:7000/3") == "127.0.0.1:7000   3");
@@ -118,12 +149,16 @@ TEST_CASE("address: a Redis URL says where, who and which database") {
     CHECK(redis("redis://user:p%40ss%3A%2F@h/") == "h:6379 user p@ss:/ 0");
     CHECK(redis("redis://[::1]:6379") == "[::1]:6379   0");
     CHECK(redis("unix:///run/redis.sock") == "unix:/run/redis.sock   0");
+    CHECK(redis("rediss://user:p@h/2") == "h:6379 user p 2");
+    CHECK(parse_redis_url("rediss://h")->tls);
+    CHECK_FALSE(parse_redis_url("redis://h")->tls);
 }
 
 TEST_CASE("address: a Redis URL that is wrong is refused without showing its password") {
     for (const char* text :
          {"redis://u:hunter2@h/x", "redis://u:hunter2@h:99999", "redis://u:hunter2@h/1/2",
-          "redis://u:hunter2@h?db=1", "rediss://u:hunter2@h", "redis://u:hunter2@",
+          "redis://u:hunter2@h?db=1", "redisss://u:hunter2@h", "rediss://u:hunter2@",
+          "rediss:u:hunter2@h", "rediss://u:hunter2@h:0", "redis://u:hunter2@",
           "redis://u:hunter2 x@h", "redis://u:hunter2@h/01", "http://u:hunter2@h", "redis:hunter2",
           "redis://u:hunter2@h/70000", "hunter2"}) {
         CAPTURE(text);

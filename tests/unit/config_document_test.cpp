@@ -2,10 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include "base/utf8.hpp"
 #include "config/document.hpp"
-#include "config/utf8.hpp"
 
 using namespace tidegate::config;
+using tidegate::utf8_length;
 
 namespace {
 

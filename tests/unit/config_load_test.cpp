@@ -262,6 +262,64 @@ replicas: 3
     CHECK(config->replicas == 3);
 }
 
+TEST_CASE("config: a cluster is a list of nodes with one user") {
+    const auto config = read(R"(upstream: http://127.0.0.1:3000
+store:
+  redis:
+    cluster: ["rediss://u:p@a", "rediss://u:p@[::1]:7000"]
+    tls: {server_name: redis.internal}
+)");
+    const auto& redis = std::get<config::RedisSettings>(config->store);
+    REQUIRE(redis.cluster.size() == 2);
+    CHECK(redis.cluster[0].to_string() == "a:6379");
+    CHECK(redis.cluster[1].to_string() == "[::1]:7000");
+    CHECK(redis.username == "u");
+    CHECK(redis.password == "p");
+    CHECK(redis.tls);
+    CHECK_FALSE(redis.sentinel);
+}
+
+TEST_CASE("config: sentinels say where Redis is, with a password and a port of their own") {
+    const auto config = read(R"(upstream: http://127.0.0.1:3000
+store:
+  redis:
+    username: u
+    password: p
+    database: 3
+    sentinel:
+      master: main-1
+      nodes: [redis://s1, "redis://[::1]:7000"]
+      username: su
+      password: sp
+)");
+    const auto& redis = std::get<config::RedisSettings>(config->store);
+    REQUIRE(redis.sentinel);
+    CHECK(redis.sentinel->master == "main-1");
+    REQUIRE(redis.sentinel->nodes.size() == 2);
+    CHECK(redis.sentinel->nodes[0].to_string() == "s1:26379");
+    CHECK(redis.sentinel->nodes[1].to_string() == "[::1]:7000");
+    CHECK(redis.sentinel->username == "su");
+    CHECK(redis.sentinel->password == "sp");
+    CHECK_FALSE(redis.sentinel->tls);
+    CHECK(redis.username == "u");
+    CHECK(redis.password == "p");
+    CHECK(redis.database == 3);
+}
+
+TEST_CASE("config: sentinels are encrypted where their URLs say so; Redis where `tls` says so") {
+    const auto config = read(R"(upstream: http://127.0.0.1:3000
+store:
+  redis:
+    sentinel: {master: m, nodes: [rediss://s1]}
+    tls: {server_name: redis.internal}
+)");
+    const auto& redis = std::get<config::RedisSettings>(config->store);
+    REQUIRE(redis.sentinel);
+    CHECK(redis.sentinel->tls);
+    REQUIRE(redis.tls);
+    CHECK(redis.tls->server_name == "redis.internal");
+}
+
 TEST_CASE("config: the store in memory has its settings") {
     const auto config =
         read(std::string(kUpstream) + "store: {memory: {max_keys: 5000, on_full: deny}}\n");
@@ -300,7 +358,7 @@ log: {access: off, level: error}
     CHECK(config->client_ip.source == identity::ClientIpSettings::Source::single);
     CHECK(config->client_ip.single_field == "cf-connecting-ip");
     CHECK(config->client_ip.ipv6_prefixes == std::vector<int>{48, 64});
-    CHECK(config->user.at(0).name == "x-user");
+    CHECK(std::get<identity::HeaderMethod>(config->user_methods.at(0).how).field == "x-user");
     CHECK(config->response.status == 503);
     CHECK_FALSE(config->response.ratelimit_fields);
     CHECK_FALSE(config->response.retry_after_field);
@@ -412,7 +470,7 @@ TEST_CASE("config: what is hardly meant is warned about") {
                         "routes:\n  - policies: []\n  - {match: {path: /a}, policies: []}\n") ==
           "w:4:5: the route `route-1` is never reached: `route-0` takes everything it could match");
     CHECK(first_warning(std::string(kUpstream) + "identity: {user: [{header: {name: x-user}}]}\n")
-              .starts_with("w:2:18: identity.user: never believed"));
+              .starts_with("w:2:28: identity.user[0].header: never believed"));
     CHECK(first_warning(std::string(kUpstream) +
                         "identity: {client_ip: {trusted_proxies: [0.0.0.0/0]}}\n")
               .starts_with("w:2:42: identity.client_ip.trusted_proxies[0]: everybody is trusted"));

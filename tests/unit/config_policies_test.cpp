@@ -266,8 +266,10 @@ TEST_CASE("config: tiers that nothing uses, or nobody has, are warned about") {
                               "routes: [{policies: [p]}]\n",
                           "w");
     REQUIRE(nobody.warnings.size() == 1);
-    CHECK(nobody.warnings[0].message ==
-          "policies.p: nobody has a tier, for there are no identity.users");
+    CHECK(
+        nobody.warnings[0].message ==
+        "policies.p: nobody has a tier: neither identity.users nor a method of identity.user gives "
+        "one");
 }
 
 TEST_CASE("config: a route that counts only what clients choose is warned about") {

@@ -20,7 +20,7 @@ std::string user(std::string_view name) {
 
 std::string ip(std::string_view text, int prefix) {
     std::string out;
-    append_ip_identifier(parse_ip(text).value(), prefix, out);
+    append_ip_identifier(parse_scoped_ip(text).value(), prefix, out);
     return out;
 }
 
@@ -31,6 +31,15 @@ TEST_CASE("identifier: IPv4 is counted by itself, IPv6 by its network") {
     CHECK(ip("2001:db8:1:2ff:3:4:5:6", 56) == "ip:2001:db8:1:200::/56");
     CHECK(ip("2001:db8::7", 128) == "ip:2001:db8::7");
     CHECK(ip("2001:db8::7", 64) == ip("2001:DB8:0:0:ffff::", 64));
+}
+
+TEST_CASE("identifier: the same address on two links is two clients") {
+    CHECK(ip("fe80::1%eth0", 64) == "ip:fe80::%25eth0/64");
+    CHECK(ip("fe80::1%eth0", 128) == "ip:fe80::1%25eth0");
+    CHECK(ip("fe80::1%eth0", 64) != ip("fe80::1%eth1", 64));
+    CHECK(ip("fe80::1%eth0", 64) != ip("fe80::1", 64));
+    CHECK(ip("fe80:2222:3333:4444:5555:6666:7777:8888%123456789012345", 127).size() <=
+          kIdentifierBytesMax);
 }
 
 TEST_CASE("identifier: a plain user is itself") {

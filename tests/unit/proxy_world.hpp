@@ -46,6 +46,7 @@ struct World {
                  .thread = 0,
                  .metrics = metrics.shard(0),
                  .limiter = limiter,
+                 .passwords = passwords,
                  .deadlines = wheel,
                  .buffers = buffers,
                  .request_ids = {},
@@ -64,6 +65,7 @@ struct World {
     telemetry::Metrics metrics;
     store::MemoryStore memory;
     store::Limiter limiter;
+    PasswordPool passwords{{}};
     DeadlineWheel wheel{SteadyTime{}};
     BufferPool buffers;
     WorkerContext worker;
@@ -88,6 +90,8 @@ struct Request {
     Fault walk() {
         if (exchange.fault == Fault::none) match_route(exchange);
         if (exchange.fault == Fault::none) identify(client, exchange);
+        // What has to be proved is proved by a session.
+        if (exchange.fault == Fault::none && is_unproved(exchange)) conclude_identity(exchange);
         if (exchange.fault == Fault::none) list_charges(world.worker, exchange);
         return exchange.fault;
     }

@@ -327,5 +327,48 @@ TEST_CASE("router: captures are those of all readings, decoded once") {
     CHECK(router.captures(2, "/v12/a") == Captured{"a", "12"});
 }
 
+TEST_CASE("router: a route that does not take a request says what it lacks first") {
+    Match match = path("/v1/{id}");
+    match.host = "a.example";
+    match.methods = {"POST"};
+    match.headers = {{"x-beta", "1"}};
+    const Router router = router_of({match, path("regex:/v1/[a-z ]+"), path("*")});
+    const http::Fields beta = {{http::FieldName::other, "X-Beta", "1"}};
+    const auto lacks =
+        [&](std::size_t index, std::string_view target, std::string_view method = "POST",
+            std::string_view host = "A.example.:80", const http::Fields& fields = {}) {
+            return router.mismatch(index, {method, target, host, &fields});
+        };
+    CHECK(lacks(0, "/v2/7") == Mismatch::path);
+    CHECK(lacks(0, "/v1/7", "POST", "b.example") == Mismatch::host);
+    CHECK(lacks(0, "/v1/7", "GET") == Mismatch::method);
+    CHECK(lacks(0, "/v1/7") == Mismatch::headers);
+    CHECK(lacks(0, "/v1/7", "POST", "a.example", beta) == Mismatch::none);
+    CHECK(lacks(1, "/v1/a%20b") == Mismatch::none);
+    CHECK(lacks(1, "/v1/7") == Mismatch::path);
+    CHECK(lacks(2, "*") == Mismatch::none);
+    CHECK(lacks(2, "/") == Mismatch::path);
+    CHECK(lacks(0, "/v1/%zz") == Mismatch::headers);  // as it was sent, though it is refused
+}
+
+TEST_CASE("router: every reading of a path is told with its route and captures") {
+    const Router router = paths({"/a/{id}", "/b"});
+    const http::Fields none;
+    const auto readings = router.readings({"GET", "/a/%2e%2e/b", "h", &none});
+    REQUIRE(readings.size() >= 2);
+    CHECK(readings.front().text == "/a/%2E%2E/b");  // one spelling of an escape
+    CHECK_FALSE(readings.front().route);
+    bool found = false;
+    for (const ReadPath& reading : readings) found = found || (reading.text == "/b");
+    CHECK(found);
+    const auto plain = router.readings({"GET", "/a/7", "h", &none});
+    REQUIRE(plain.size() == 1);
+    CHECK(plain.front().route == 0);
+    CHECK(plain.front().captures == std::vector<std::string>{"7"});
+    CHECK(router.readings({"GET", "/%zz", "h", &none}).empty());
+    CHECK(router.readings({"OPTIONS", "*", "h", &none}).empty());
+    CHECK(router.readings({"GET", "/..;//%5c/", "h", &none}).empty());  // mixes too much
+}
+
 }  // namespace
 }  // namespace tidegate::routing

@@ -372,5 +372,20 @@ TEST_CASE("metrics: names are added and scraped while a thread counts") {
           "20000");
 }
 
+TEST_CASE("metrics: keys that are fetched are told by their place, their age once there is one") {
+    const Metrics metrics(some_names(), {}, 1, "1");
+    Metrics::Gauges gauges;
+    gauges.jwks_fetches_ok = 3;
+    gauges.jwks_fetches_failed = 2;
+    gauges.jwks = {{"https://a/keys", 2, 90s}, {"https://b/", 0, std::nullopt}};
+    const std::string text = metrics.serialize(gauges);
+    CHECK(sample(text, R"(tidegate_jwks_fetches_total{result="ok"})") == "3");
+    CHECK(sample(text, R"(tidegate_jwks_fetches_total{result="failed"})") == "2");
+    CHECK(sample(text, R"(tidegate_jwks_keys{url="https://a/keys"})") == "2");
+    CHECK(sample(text, R"(tidegate_jwks_keys{url="https://b/"})") == "0");
+    CHECK(sample(text, R"(tidegate_jwks_age_seconds{url="https://a/keys"})") == "90");
+    CHECK(sample(text, R"(tidegate_jwks_age_seconds{url="https://b/"})") == "absent");
+}
+
 }  // namespace
 }  // namespace tidegate::telemetry

@@ -1,0 +1,38 @@
+#include "app/fetch_schedule.hpp"
+
+#include <algorithm>
+
+namespace tidegate::app {
+
+namespace {
+
+// `whole` less up to `part` of it.
+SteadyTime::duration shortened(std::chrono::milliseconds whole, double part, double luck) {
+    return std::chrono::duration_cast<SteadyTime::duration>(whole * (1 - part * luck));
+}
+
+}  // namespace
+
+bool FetchSchedule::is_due(SteadyTime now, bool wanted) const {
+    return now >= due_ || (wanted && now >= wanted_from_);
+}
+
+bool FetchSchedule::may_be_wanted(SteadyTime now) const {
+    return retry_.count() != 0 || now >= wanted_from_;
+}
+
+void FetchSchedule::begin(SteadyTime now) {
+    wanted_from_ = now + timing_.wanted_every;
+}
+
+void FetchSchedule::succeeded(SteadyTime now, double luck) {
+    retry_ = {};
+    due_ = now + shortened(timing_.every, 0.1, luck);
+}
+
+void FetchSchedule::failed(SteadyTime now, double luck) {
+    retry_ = retry_.count() == 0 ? timing_.retry : std::min(retry_ * 2, timing_.retry_max);
+    due_ = now + shortened(retry_, 0.5, luck);
+}
+
+}  // namespace tidegate::app

@@ -1,0 +1,162 @@
+#include "app/https_get.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <fmt/format.h>
+
+#include "admin/timed_socket.hpp"
+#include "base/deadline.hpp"
+#include "base/name_lookup.hpp"
+#include "base/tls_client.hpp"
+#include "base/units.hpp"
+#include "base/version.hpp"
+#include "config/wrong.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+namespace ssl = asio::ssl;
+namespace beast = boost::beast;
+namespace http = beast::http;
+
+using config::Wrong;
+using Endpoints = std::vector<StreamProtocol::endpoint>;
+// The socket is closed when its time is over, whatever is being waited for then.
+using Socket = admin::TimedSocket;
+using TlsStream = ssl::stream<StreamSocket&>;
+using Parser = http::response_parser<http::string_body>;
+
+// How often a look-up that is under way is asked whether it is done.
+constexpr std::chrono::milliseconds kLookupPause{10};
+constexpr std::uint32_t kHeadBytesMax = 16 * 1024;
+constexpr std::size_t kBufferBytesMax = std::size_t{64} * 1024;
+
+SteadyTime now() {
+    return std::chrono::steady_clock::now();
+}
+
+Task<Result<Endpoints, std::string>> look_up(Executor executor, config::Address address,
+                                             SteadyTime until) {
+    const NameLookup lookup(address.host, address.port);
+    Timer pause(executor);
+    while (!lookup.done()) {
+        if (now() >= until) co_return Wrong{"its name could not be looked up in time"};
+        pause.expires_after(kLookupPause);
+        co_await pause.async_wait(as_values);
+    }
+    if (lookup.endpoints().empty()) {
+        co_return Wrong{"its name could not be looked up: " + lookup.error()};
+    }
+    co_return lookup.endpoints();
+}
+
+// Connects to the first that lets us; each gets an equal part of the time that is left, so that
+// one which is silent does not use up all of it. Returns what was wrong with the last.
+Task<error_code> connect(std::shared_ptr<Socket> socket, Endpoints endpoints, SteadyTime until) {
+    error_code ec = asio::error::host_unreachable;
+    for (std::size_t tried = 0; tried < endpoints.size(); ++tried) {
+        const auto left = std::max(until - now(), SteadyTime::duration::zero());
+        socket->expect_within(left / static_cast<int>(endpoints.size() - tried));
+        std::tie(ec) = co_await socket->socket().async_connect(endpoints[tried], as_values);
+        // Its time may have ended in the same turn of the loop, and the socket with it.
+        if (!ec && !socket->socket().is_open()) ec = asio::error::timed_out;
+        if (!ec) break;
+        socket->close();
+    }
+    co_return ec;
+}
+
+// Empty: the server is who it should be.
+Task<std::string> shake_hands(TlsStream& stream) {
+    const auto [ec] = co_await stream.async_handshake(ssl::stream_base::client, as_values);
+    if (ec) co_return tls_fault(stream.native_handle(), ec).message;
+    co_return std::string();
+}
+
+std::string fault_of_status(unsigned status) {
+    const bool redirect = status >= 300 && status <= 399 && status != 304;
+    return fmt::format("it answered {}{}", status,
+                       redirect ? ", a redirect, and these are not followed" : "");
+}
+
+std::string fault_of_reading(error_code ec, const HttpsBounds& bounds) {
+    if (ec == http::error::body_limit) {
+        return fmt::format("its answer is longer than {} bytes", bounds.body_bytes_max);
+    }
+    return "its answer cannot be read: " + ec.message();
+}
+
+Task<Result<HttpsBody, std::string>> exchange(TlsStream& stream, const config::HttpsUrl& url,
+                                              const HttpsBounds& bounds,
+                                              const std::string& accept) {
+    http::request<http::empty_body> request(http::verb::get, url.target, 11);
+    request.set(http::field::host, url.authority);
+    request.set(http::field::user_agent, "tidegate/" + std::string(kVersion));
+    request.set(http::field::accept, accept);
+    request.set(http::field::accept_encoding, "identity");
+    request.set(http::field::connection, "close");
+    if (const auto [ec, bytes] = co_await http::async_write(stream, request, as_values); ec) {
+        co_return Wrong{"it cannot be asked: " + ec.message()};
+    }
+    beast::flat_buffer buffer(kBufferBytesMax);
+    Parser parser;
+    parser.header_limit(kHeadBytesMax);
+    parser.body_limit(bounds.body_bytes_max);
+    auto [ec, bytes] = co_await http::async_read_header(stream, buffer, parser, as_values);
+    if (ec) co_return Wrong{fault_of_reading(ec, bounds)};
+    if (parser.get().result() != http::status::ok) {
+        co_return Wrong{fault_of_status(parser.get().result_int())};
+    }
+    std::tie(ec, bytes) = co_await http::async_read(stream, buffer, parser, as_values);
+    if (ec) co_return Wrong{fault_of_reading(ec, bounds)};
+    co_return HttpsBody{std::move(parser.get().body())};
+}
+
+// All that comes after connecting.
+Task<Result<HttpsBody, std::string>> ask(StreamSocket& socket, const config::HttpsUrl& url,
+                                         const HttpsBounds& bounds, const std::string& accept) {
+    const auto client = TlsClient::make({});
+    if (!client) co_return Wrong{client.error()};
+    TlsPtr tls = (*client)->connection_to(url.address.host);
+    if (tls == nullptr) co_return Wrong{"its name cannot be asked for in TLS"};
+    TlsStream stream(socket, tls.release());
+    std::string fault = co_await shake_hands(stream);
+    if (!fault.empty()) co_return Wrong{std::move(fault)};
+    co_return co_await exchange(stream, url, bounds, accept);
+}
+
+}  // namespace
+
+Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsUrl url,
+                                               HttpsBounds bounds, std::string accept) {
+    const SteadyTime until = now() + bounds.patience;
+    const auto endpoints = co_await look_up(executor, url.address, until);
+    if (!endpoints) co_return Wrong{endpoints.error()};
+
+    const auto socket = std::make_shared<Socket>(StreamSocket(executor));
+    const auto too_late = [&] {
+        return Wrong{"it was not done within " + format_duration(bounds.patience)};
+    };
+    if (const error_code ec = co_await connect(socket, *endpoints, until)) {
+        if (now() >= until) co_return too_late();
+        co_return Wrong{"it cannot be connected to: " + ec.message()};
+    }
+    socket->expect_within(until - now());
+    auto answer = co_await ask(socket->socket(), url, bounds, accept);
+    // What it was doing when the socket was closed under it would only mislead.
+    const bool late = !socket->socket().is_open();
+    socket->close();
+    if (!answer && late) co_return too_late();
+    co_return answer;
+}
+
+}  // namespace tidegate::app

@@ -1,0 +1,60 @@
+// Fetches the keys that tokens are checked with from their URLs, again and again, while requests
+// run. Whatever goes wrong, keys that were fetched once stay.
+//
+// The main thread's; threads that check tokens see its work through their KeySource alone.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "app/fetch_schedule.hpp"
+#include "app/https_get.hpp"
+#include "base/asio.hpp"
+#include "config/config.hpp"
+#include "identity/key_source.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::app {
+
+class KeyFetcher {
+  public:
+    using Sources = std::vector<std::shared_ptr<identity::KeySource>>;
+
+    struct Options {
+        FetchTiming timing{};
+        HttpsBounds bounds{};
+        // How often sources are asked whether somebody wants other keys.
+        std::chrono::milliseconds look_every{100};
+    };
+
+    explicit KeyFetcher(Executor executor) : KeyFetcher(executor, Options{}) {}
+    KeyFetcher(Executor executor, const Options& options);
+    // What is under way ends by itself, unheeded; or with the event loop, if that stands still.
+    ~KeyFetcher();
+    KeyFetcher(const KeyFetcher&) = delete;
+    KeyFetcher& operator=(const KeyFetcher&) = delete;
+
+    // Begins to fetch from URLs of `sources` that are new, and returns when all have been tried
+    // once: at the latest when a transfer's time is over. The sources themselves are given nothing
+    // before use(); places that use() does not name then are forgotten. Fixed sources have none.
+    Task<> prepare(Sources sources);
+
+    // `sources` are those in force from now on, and all that are. Each has at once what is known of
+    // its place, and from then on what is fetched; more than one may have the same place.
+    void use(const Sources& sources);
+
+    // What scrapes are told.
+    void fill_in(telemetry::Metrics::Gauges& gauges) const;
+
+  private:
+    struct Impl;
+
+    std::shared_ptr<Impl> impl_;
+};
+
+// Where the `jwt` methods of a configuration have their keys from.
+KeyFetcher::Sources key_sources(const config::Config& config);
+
+}  // namespace tidegate::app

@@ -1,0 +1,39 @@
+// Certificates and private keys as PEM (RFC 7468), which is how files name them. Pure.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <openssl/types.h>
+
+#include "base/result.hpp"
+
+namespace tidegate {
+
+struct FreeCertificate {
+    void operator()(X509* certificate) const;
+};
+struct FreePrivateKey {
+    void operator()(EVP_PKEY* key) const;
+};
+using CertificatePtr = std::unique_ptr<X509, FreeCertificate>;
+using PrivateKeyPtr = std::unique_ptr<EVP_PKEY, FreePrivateKey>;
+
+// All certificates of `pem`, at least one, in their order; what else stands there is passed over.
+// Or why not: a clause that goes on from the name of a file.
+Result<std::vector<CertificatePtr>, std::string> parse_certificates(std::string_view pem);
+
+// The first private key of `pem`. One that is locked by a password is refused: nobody could be
+// asked for it.
+Result<PrivateKeyPtr, std::string> parse_private_key(std::string_view pem);
+
+// Whether `key` is that of the public key in `certificate`.
+bool belong_together(const X509& certificate, const EVP_PKEY& key);
+
+std::chrono::system_clock::time_point valid_from(const X509& certificate);
+std::chrono::system_clock::time_point valid_until(const X509& certificate);
+
+}  // namespace tidegate

@@ -1,0 +1,142 @@
+// What a request is taken for and what follows: who asks and why it is believed, which route, which
+// policies, limits and identifiers, at what cost.
+//
+// The request takes the street of the proxy (proxy/street.hpp), with the notes that its houses make
+// for who asks, up to the question to the store. That is not asked, so nothing is taken. One
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ip.hpp"
+#include "config/config.hpp"
+#include "identity/client_ip.hpp"
+#include "identity/key_source.hpp"
+#include "limit/limit.hpp"
+#include "proxy/charge_notes.hpp"
+#include "routing/router.hpp"
+
+namespace tidegate::cli {
+
+// Nothing in it holds a line end. Else it may be as wrong as a client's request can be.
+struct Question {
+    std::string method = "GET";
+    std::string target = "/";
+    std::optional<std::string> host{};  // else what `fields` say, else `localhost`
+    std::vector<std::string> fields{};  // `Name: value`
+    std::optional<IpAddress> from{};    // the peer; none: a Unix socket whose peers are trusted
+};
+
+// Texts of the request stand here as they came, but for secrets, which do not: who prints them
+// makes them fit.
+struct Explanation {
+    struct Hop {
+        std::string text;
+        std::string address;  // empty: it is none
+        identity::Hop::Kind kind;
+    };
+    // A way to say who the user is, and what it came to.
+    struct Method {
+        enum class Outcome : std::uint8_t {
+            absent,       // the request does not use it
+            disbelieved,  // only trusted peers may
+            valid,
+            refused,
+            ambiguous,    // said twice
+            unavailable,  // its keys could not be fetched
+            not_tried,    // an earlier one decided
+        };
+        std::string text;  // `jwt in authorization`
+        Outcome outcome = Outcome::absent;
+        std::string_view fault{};  // of one that is refused: `token: expired`
+    };
+    struct User {
+        std::string name;
+        std::string tier{};        // empty: none
+        bool tier_listed = false;  // by identity.users; else by the credential
+    };
+    struct PassedRoute {
+        std::string name;
+        routing::Mismatch because;
+    };
+    struct Reading {
+        std::string path;
+        std::string route;  // empty: none
+        std::vector<std::string> captures;
+    };
+    struct Key {
+        std::string text;  // as configured
+        proxy::ChargeNotes::KeyOutcome outcome;
+        std::vector<std::string> identifiers;
+    };
+    struct Limit {
+        std::string label;  // as the client is told
+        limit::Limit limit;
+    };
+    struct Policy {
+        std::string name;
+        proxy::ChargeNotes::Outcome outcome;
+        bool shadow = false;
+        bool left_out = false;  // in shadow, and the moment of the request will not do for it
+        std::string tier{};     // whose limits hold; empty: its own do
+        std::vector<Key> keys{};
+        std::vector<Limit> limits{};
+    };
+    struct Cost {
+        std::int64_t units = 1;
+        std::string_view why;
+    };
+
+    std::string method;  // empty: the head could not be read
+    std::string path;    // without the query, which may hold secrets
+    std::string host;
+
+    std::string peer;  // empty: a Unix socket
+    bool trusted = false;
+    std::string trusted_network;  // the one that the peer is in
+
+    // The rest as far as the request came. Identity is looked at also when there is no route.
+    bool is_identified = false;
+    std::string chain_field;  // where a trusted peer names the client
+    std::vector<Hop> hops;
+    std::optional<std::string> client;
+    std::vector<Method> methods;     // in the order they are tried
+    std::vector<std::string> guess;  // whom the credential counts for until it is found valid
+    bool goes_on_anonymous = false;  // with a credential that was refused
+    std::optional<User> user;
+
+    std::optional<std::string> route;
+    std::string upstream;
+    std::vector<PassedRoute> passed;  // of those before it, or of all: their path is that
+    std::size_t other_paths = 0;      // and those whose path is another
+    std::vector<Reading> readings;    // of a path that is refused because they differ
+
+    std::vector<Policy> policies;
+    std::optional<Cost> cost;
+    std::size_t identifiers = 0;  // that limits are asked about
+    std::size_t limits = 0;       // for all of them
+
+    int refusal = 0;             // the status; 0: it is forwarded if the limits admit it
+    std::string refusal_reason;  // as the client is told
+};
+
+// Fetches keys from the source's URL, or not. Asked only for a token that needs them.
+using FetchKeys = std::function<void(const std::shared_ptr<identity::KeySource>& source)>;
+
+// Blocks for as long as a password's hash takes, and for `fetch_keys`.
+Explanation explain(std::shared_ptr<const config::Config> config, const Question& question,
+                    const FetchKeys& fetch_keys);
+
+// For people: a fact a line, with its reason.
+std::string explanation_text(const Explanation& told);
+// For programs: one object.
+std::string explanation_json(const Explanation& told);
+
+}  // namespace tidegate::cli

@@ -1,0 +1,129 @@
+// An explanation for programs. Members may be added to it, and none is taken away or renamed.
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/explain.hpp"
+#include "cli/explain_words.hpp"
+
+namespace tidegate::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Null for what is not there.
+Json optional_text(std::string_view text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json client_json(const Explanation& told) {
+    Json hops = Json::array();
+    for (const Explanation::Hop& hop : told.hops) {
+        hops.push_back({{"text", hop.text},
+                        {"address", optional_text(hop.address)},
+                        {"kind", words_of(hop.kind).name}});
+    }
+    return {{"address", optional_text(told.client.value_or(""))},
+            {"field", told.chain_field},
+            {"hops", hops}};
+}
+
+Json methods_json(const Explanation& told) {
+    Json methods = Json::array();
+    for (const Explanation::Method& method : told.methods) {
+        methods.push_back({{"method", method.text},
+                           {"outcome", words_of(method.outcome).name},
+                           {"fault", optional_text(method.fault)}});
+    }
+    return methods;
+}
+
+Json user_json(const Explanation& told) {
+    if (!told.user) return nullptr;
+    return {{"name", told.user->name}, {"tier", optional_text(told.user->tier)}};
+}
+
+Json route_json(const Explanation& told) {
+    Json passed = Json::array();
+    for (const Explanation::PassedRoute& route : told.passed) {
+        passed.push_back({{"name", route.name}, {"because", words_of(route.because).name}});
+    }
+    Json readings = Json::array();
+    for (const Explanation::Reading& reading : told.readings) {
+        readings.push_back({{"path", reading.path},
+                            {"route", optional_text(reading.route)},
+                            {"captures", reading.captures}});
+    }
+    return {{"name", optional_text(told.route.value_or(""))},
+            {"upstream", optional_text(told.upstream)},
+            {"passed", passed},
+            {"readings", readings}};
+}
+
+Json limit_json(const Explanation::Limit& each) {
+    const limit::Limit& limit = each.limit;
+    Json json = {{"name", each.label}, {"algorithm", name_of(limit.algorithm)}};
+    json["quota"] = limit.quota;
+    if (limit.algorithm != limit::Algorithm::concurrency) {
+        json["duration_us"] = limit.duration.count();
+    }
+    if (limit.burst != 0) json["burst"] = limit.burst;
+    return json;
+}
+
+Json policy_json(const Explanation::Policy& policy) {
+    Json keys = Json::array();
+    for (const Explanation::Key& key : policy.keys) {
+        keys.push_back({{"key", key.text},
+                        {"outcome", words_of(key.outcome).name},
+                        {"identifiers", key.identifiers}});
+    }
+    Json limits = Json::array();
+    for (const Explanation::Limit& limit : policy.limits) limits.push_back(limit_json(limit));
+    return {{"name", policy.name},
+            {"outcome", policy.left_out ? "left_out" : words_of(policy.outcome).name},
+            {"mode", policy.shadow ? "shadow" : "enforce"},
+            {"tier", optional_text(policy.tier)},
+            {"keys", keys},
+            {"limits", limits}};
+}
+
+Json result_json(const Explanation& told) {
+    if (told.refusal != 0) {
+        return {{"outcome", "refused"}, {"status", told.refusal}, {"reason", told.refusal_reason}};
+    }
+    return {{"outcome", told.cost ? "limited" : "unlimited"},
+            {"identifiers", told.identifiers},
+            {"limits", told.limits}};
+}
+
+}  // namespace
+
+std::string explanation_json(const Explanation& told) {
+    Json json;
+    json["request"] = {{"method", optional_text(told.method)},
+                       {"path", optional_text(told.path)},
+                       {"host", optional_text(told.host)}};
+    json["peer"] = {{"address", optional_text(told.peer)},
+                    {"trusted", told.trusted},
+                    {"network", optional_text(told.trusted_network)}};
+    if (told.is_identified) {
+        json["client"] = client_json(told);
+        json["methods"] = methods_json(told);
+        json["guess"] = told.guess;
+        json["user"] = user_json(told);
+        json["route"] = route_json(told);
+        json["policies"] = Json::array();
+        for (const Explanation::Policy& policy : told.policies) {
+            json["policies"].push_back(policy_json(policy));
+        }
+    }
+    if (told.cost) json["cost"] = {{"units", told.cost->units}, {"why", told.cost->why}};
+    json["result"] = result_json(told);
+    // What is no UTF-8 becomes U+FFFD.
+    return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tidegate::cli

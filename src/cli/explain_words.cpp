@@ -1,0 +1,138 @@
+#include "cli/explain_words.hpp"
+
+#include <fmt/format.h>
+
+#include "base/units.hpp"
+
+namespace tidegate::cli {
+
+using proxy::ChargeNotes;
+
+Words words_of(identity::Hop::Kind kind) {
+    using Kind = identity::Hop::Kind;
+    switch (kind) {
+        case Kind::trusted:
+            return {"trusted", "trusted: what stands before it is believed"};
+        case Kind::client:
+            return {"client", "not trusted: what stands before it is not believed"};
+        case Kind::unreadable:
+            return {"unreadable", "no address: the walk ends behind it"};
+        case Kind::nobody:
+            return {"nobody", "the address of nobody: the walk ends behind it"};
+    }
+    return {};
+}
+
+Words words_of(Explanation::Method::Outcome outcome) {
+    using Outcome = Explanation::Method::Outcome;
+    switch (outcome) {
+        case Outcome::absent:
+            return {"absent", "absent"};
+        case Outcome::disbelieved:
+            return {"disbelieved", "not looked at: the peer is not trusted"};
+        case Outcome::valid:
+            return {"valid", "valid"};
+        case Outcome::refused:
+            return {"refused", "refused"};
+        case Outcome::ambiguous:
+            return {"ambiguous", "refused: more than one, where there can be one"};
+        case Outcome::unavailable:
+            return {"unavailable", "cannot be checked: there are no keys"};
+        case Outcome::not_tried:
+            return {"not_tried", "not tried: another decided before it"};
+    }
+    return {};
+}
+
+Words words_of(routing::Mismatch mismatch) {
+    using routing::Mismatch;
+    switch (mismatch) {
+        case Mismatch::none:
+            return {"none", "takes it"};
+        case Mismatch::path:
+            return {"path", "its path is another"};
+        case Mismatch::host:
+            return {"host", "its path fits, its host is another"};
+        case Mismatch::method:
+            return {"method", "its path fits, its methods are others"};
+        case Mismatch::headers:
+            return {"headers", "its path fits, the request has not its headers"};
+    }
+    return {};
+}
+
+Words words_of(ChargeNotes::Outcome outcome) {
+    using Outcome = ChargeNotes::Outcome;
+    switch (outcome) {
+        case Outcome::counted:
+            return {"counted", "counts it"};
+        case Outcome::exempt:
+            return {"exempt", "does not count it: `exempt` names the client"};
+        case Outcome::unlimited:
+            return {"unlimited", "does not count it: the tier is unlimited"};
+        case Outcome::denied:
+            return {"denied", "turns it away: `deny` names the client"};
+        case Outcome::nobody:
+            return {"nobody", "cannot count it: nobody is named"};
+        case Outcome::unclear:
+            return {"unclear", "cannot count it: who is named can be read in more than one way"};
+    }
+    return {};
+}
+
+Words words_of(ChargeNotes::KeyOutcome outcome) {
+    using Outcome = ChargeNotes::KeyOutcome;
+    switch (outcome) {
+        case Outcome::counted:
+            return {"counted", "found"};
+        case Outcome::skipped:
+            return {"skipped", "missing: skipped"};
+        case Outcome::shared:
+            return {"shared", "missing: counted with all who lack it"};
+        case Outcome::rejected:
+            return {"rejected", "missing, and required"};
+        case Outcome::unclear:
+            return {"unclear", "there in more than one way"};
+    }
+    return {};
+}
+
+std::string_view name_of(limit::Algorithm algorithm) {
+    using limit::Algorithm;
+    switch (algorithm) {
+        case Algorithm::sliding_window:
+            return "sliding_window";
+        case Algorithm::fixed_window:
+            return "fixed_window";
+        case Algorithm::sliding_log:
+            return "sliding_log";
+        case Algorithm::gcra:
+            return "gcra";
+        case Algorithm::leaky_bucket:
+            return "leaky_bucket";
+        case Algorithm::schedule:
+            return "schedule";
+        case Algorithm::concurrency:
+            return "concurrency";
+    }
+    return {};
+}
+
+std::string described(const limit::Limit& limit) {
+    using limit::Algorithm;
+    std::string text = limit.algorithm == Algorithm::concurrency
+                           ? fmt::format("{} at once", limit.quota)
+                           : fmt::format("{} in {}", limit.quota, format_duration(limit.duration));
+    text += fmt::format(", {}", name_of(limit.algorithm));
+    if (limit.algorithm == Algorithm::gcra || limit.algorithm == Algorithm::leaky_bucket) {
+        text += fmt::format(", burst {}", limit.burst);
+    }
+    if (limit.strict) text += ", strict";
+    if (limit.count == limit::Count::all) text += ", counts refused requests too";
+    if (limit.count == limit::Count::by_status) {
+        text += fmt::format(", counts answers with {}", fmt::join(limit.statuses, ", "));
+    }
+    return text;
+}
+
+}  // namespace tidegate::cli

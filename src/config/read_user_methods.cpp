@@ -1,0 +1,179 @@
+// `user` of `identity`: the ways to know who is asking, in the order they are tried.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "config/sections.hpp"
+#include "config/user_method.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+constexpr std::string_view kWanted =
+    "a map of one method: `header: {name: x-user-id, from: trusted_proxies}`";
+
+FoundMethod read_api_key(Section& section, Declared& declared) {
+    identity::ApiKeyMethod method;
+    FoundMethod found;
+    found.place = place_of_secret(method.field);
+    if (const auto header = section.find("header")) {
+        auto field = read_credential_field(*header, true);
+        found.place.reset();
+        if (field) found.place = place_of_secret(*field);
+        if (field) method.field = std::move(*field);
+    }
+    if (const auto keys = section.need("keys", "`keys: api-keys.yaml`")) {
+        method.keys = read_api_keys(*keys, declared);
+    }
+    found.complete = method.keys != nullptr;
+    found.how = std::move(method);
+    return found;
+}
+
+FoundMethod read_basic(Section& section, Declared& declared) {
+    identity::BasicMethod method;
+    FoundMethod found;
+    found.place = CredentialPlace{CredentialPlace::In::basic};
+    if (const auto file = section.need("htpasswd", "`htpasswd: users.htpasswd`")) {
+        method.users = read_htpasswd(*file, declared);
+    }
+    found.complete = method.users != nullptr;
+    found.how = std::move(method);
+    return found;
+}
+
+FoundMethod read_cookie(Section& section, Declared&) {
+    FoundMethod found;
+    const auto value = section.need("name", "`name: session`");
+    if (!value) return found;
+    auto name = read_cookie_name(*value);
+    if (!name) return found;
+    found.place = CredentialPlace{CredentialPlace::In::cookie, *name};
+    found.complete = true;
+    found.how = identity::CookieMethod{std::move(*name)};
+    return found;
+}
+
+FoundMethod read_header(Section& section, Declared&) {
+    identity::HeaderMethod method;
+    FoundMethod found;
+    if (const auto name = section.need("name", "`name: x-user-id`")) {
+        if (auto field = read_credential_field(*name, false)) method.field = std::move(*field);
+    }
+    if (const auto from = section.find("from")) from->choice<bool>({{"trusted_proxies", true}});
+    if (const auto tier = section.find("tier_header")) {
+        method.tier_field = read_credential_field(*tier, false).value_or("");
+        if (!method.tier_field.empty()) found.tier_header = tier;
+    }
+    if (method.field.empty()) return found;
+    found.place = CredentialPlace{CredentialPlace::In::field, method.field};
+    found.complete = true;
+    found.how = std::move(method);
+    return found;
+}
+
+// Takes the methods one by one, and knows what those before look at.
+class MethodsReader {
+  public:
+    MethodsReader(Config& config, Declared& declared) : config_(config), declared_(declared) {}
+
+    void read(const Value& item) {
+        constexpr std::array<std::pair<std::string_view, Reading>, 5> kMethods{
+            {{"jwt", read_jwt},
+             {"api_key", read_api_key},
+             {"basic", read_basic},
+             {"cookie", read_cookie},
+             {"header", read_header}}};
+        Section one(item, kWanted);
+        std::size_t count = 0;
+        for (const auto& [key, reading] : kMethods) {
+            const auto method = one.find(key);
+            if (!method) continue;
+            ++count;
+            read_method(*method, reading);
+        }
+        if (count > 1) item.fault("more than one method: each is an item of its own in the list");
+        one.not_available({"client_certificate"});
+        one.refuse_others();
+        if (item.is_map() && item.is_empty()) {
+            item.fault("this is empty, not " + std::string(kWanted));
+        }
+    }
+
+  private:
+    using Reading = FoundMethod (*)(Section&, Declared&);
+
+    struct Seen {
+        CredentialPlace place;
+        bool is_tier = false;  // names no user, so several methods may read it
+        std::string method{};
+    };
+
+    void read_method(const Value& value, Reading reading) {
+        Section section(value, "a map of the method's settings");
+        FoundMethod found = reading(section, declared_);
+        std::string space;
+        if (const auto name = section.find("namespace")) {
+            space = name->identifier().value_or("");
+        }
+        section.refuse_others();
+        if (!found.place || !claim_place(value, *found.place)) return;
+        if (found.tier_header) {
+            claim_tier(*found.tier_header, value.name(),
+                       std::get<identity::HeaderMethod>(found.how).tier_field);
+        }
+        if (!found.complete) return;
+        config_.user_methods.push_back({std::move(space), std::move(found.how)});
+        declared_.user_methods.push_back({value.place(), value.name()});
+    }
+
+    const Seen* reader_of(const CredentialPlace& place, bool is_tier) const {
+        const auto found = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& other) {
+            return other.place == place && !(other.is_tier && is_tier);
+        });
+        return found != seen_.end() ? &*found : nullptr;
+    }
+
+    // Two methods that look at the same: what the first refuses, the second is never asked about.
+    bool claim_place(const Value& method, const CredentialPlace& place) {
+        if (const Seen* other = reader_of(place, false)) {
+            method.fault(place.to_string() + " is read by " + other->method +
+                         " already, and a credential that one method refuses is not tried by "
+                         "another: read this one from elsewhere");
+            return false;
+        }
+        seen_.push_back({place, false, method.name()});
+        return true;
+    }
+
+    void claim_tier(const Value& value, const std::string& method, const std::string& field) {
+        const CredentialPlace place{CredentialPlace::In::field, field};
+        if (const Seen* other = reader_of(place, true)) {
+            value.fault(place.to_string() + " is read by " + other->method +
+                        " already: it cannot hold a tier, too");
+            return;
+        }
+        seen_.push_back({place, true, method});
+    }
+
+    Config& config_;
+    Declared& declared_;
+    std::vector<Seen> seen_;
+};
+
+}  // namespace
+
+void read_user_methods(const Value& value, Config& config, Declared& declared) {
+    constexpr std::size_t kMethodsMax = 16;
+    const auto methods =
+        value.items("a list: `- header: {name: x-user-id, from: trusted_proxies}`");
+    if (methods.size() > kMethodsMax) {
+        value.fault("more than " + std::to_string(kMethodsMax) + " ways to name a user");
+        return;
+    }
+    MethodsReader reader(config, declared);
+    for (const Value& item : methods) reader.read(item);
+}
+
+}  // namespace tidegate::config

@@ -1,0 +1,109 @@
+// What is legal in `identity` but hardly meant.
+#include <algorithm>
+
+#include "base/quote.hpp"
+#include "config/sections.hpp"
+#include "identity/jws_algorithm.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+using identity::JwtMethod;
+using identity::UserMethod;
+
+void warn_at(const Declared::Method& method, const std::string& what, Context& context) {
+    context.warnings.push_back({method.place, method.name + ": " + what});
+}
+
+void warn_about_token(const JwtMethod& jwt, const Declared::Method& method, Context& context) {
+    const auto is_secret = [](identity::JwsAlgorithm algorithm) {
+        return identity::key_kind_of(algorithm) == identity::KeyKind::secret;
+    };
+    const auto secrets = std::count_if(jwt.algorithms.begin(), jwt.algorithms.end(), is_secret);
+    if (secrets != 0 && secrets != std::ssize(jwt.algorithms)) {
+        warn_at(method,
+                "shared secrets (HS) beside public keys: whoever checks tokens of the former can "
+                "make them; two methods would keep them apart",
+                context);
+    }
+    if (jwt.issuer.empty()) {
+        warn_at(method, "without `issuer`, tokens of any issuer that these keys signed are taken",
+                context);
+    }
+    if (jwt.audience.empty()) {
+        warn_at(method, "without `audience`, tokens that were meant for other services are taken",
+                context);
+    }
+}
+
+// Whether a user that both name is the same one by intention: the same keys or passwords say so.
+bool is_same_authority(const UserMethod& a, const UserMethod& b) {
+    if (a.how.index() != b.how.index()) return false;
+    if (const auto* jwt = std::get_if<JwtMethod>(&a.how)) {
+        const auto& other = std::get<JwtMethod>(b.how);
+        return jwt->keys == other.keys && jwt->issuer == other.issuer && jwt->claim == other.claim;
+    }
+    if (const auto* key = std::get_if<identity::ApiKeyMethod>(&a.how)) {
+        return key->keys == std::get<identity::ApiKeyMethod>(b.how).keys;
+    }
+    // Trusted peers say in every field whom they speak for.
+    return std::holds_alternative<identity::HeaderMethod>(a.how);
+}
+
+void warn_about_names(const Config& config, const Declared& declared, Context& context) {
+    const auto& methods = config.user_methods;
+    for (std::size_t i = 1; i < methods.size(); ++i) {
+        for (std::size_t earlier = 0; earlier < i; ++earlier) {
+            if (methods[i].space != methods[earlier].space ||
+                is_same_authority(methods[i], methods[earlier])) {
+                continue;
+            }
+            warn_at(declared.user_methods[i],
+                    "could name a user that " + declared.user_methods[earlier].name +
+                        " names, too, and would be taken for that one: a `namespace` tells them "
+                        "apart",
+                    context);
+            break;
+        }
+    }
+}
+
+bool gives_tier(const UserMethod& method) {
+    if (const auto* jwt = std::get_if<JwtMethod>(&method.how)) return !jwt->tier_claim.empty();
+    const auto* header = std::get_if<identity::HeaderMethod>(&method.how);
+    return header != nullptr && !header->tier_field.empty();
+}
+
+}  // namespace
+
+bool gives_tiers(const Config& config, const Declared& declared) {
+    return !declared.user_tiers.empty() ||
+           std::any_of(config.user_methods.begin(), config.user_methods.end(), gives_tier);
+}
+
+void warn_about_identity(const Config& config, const Declared& declared, Context& context) {
+    for (std::size_t i = 0; i < config.user_methods.size(); ++i) {
+        const auto& how = config.user_methods[i].how;
+        const Declared::Method& method = declared.user_methods[i];
+        if (std::holds_alternative<identity::HeaderMethod>(how) && !trusts_anybody(config)) {
+            warn_at(method,
+                    "never believed: nobody is trusted to name a user, see "
+                    "identity.client_ip.trusted_proxies",
+                    context);
+        }
+        if (std::holds_alternative<identity::BasicMethod>(how) &&
+            config.failed_credentials == nullptr) {
+            warn_at(method,
+                    "passwords can be guessed without end: bound it by "
+                    "`failed_credentials: 20/min`",
+                    context);
+        }
+        if (const auto* jwt = std::get_if<JwtMethod>(&how)) {
+            warn_about_token(*jwt, method, context);
+        }
+    }
+    warn_about_names(config, declared, context);
+}
+
+}  // namespace tidegate::config

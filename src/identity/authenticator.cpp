@@ -1,0 +1,254 @@
+#include "identity/authenticator.hpp"
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <type_traits>
+
+#include <openssl/evp.h>
+
+#include "identity/api_keys.hpp"
+#include "identity/credentials.hpp"
+#include "identity/jwt.hpp"
+#include "identity/key_source.hpp"
+#include "identity/names.hpp"
+
+namespace tidegate::identity {
+namespace {
+
+using Result = Finding::Result;
+
+// A password that was right is right for so long without being hashed again.
+constexpr std::chrono::seconds kPasswordRemembered{60};
+// Keys of a password file never change under a configuration.
+constexpr std::uint64_t kFixedVersion = 1;
+
+bool reads_authorization(const UserMethod& method) {
+    constexpr std::string_view kAuthorization = "authorization";
+    if (const auto* jwt = std::get_if<JwtMethod>(&method.how)) {
+        return jwt->cookie.empty() && jwt->field == kAuthorization;
+    }
+    if (const auto* key = std::get_if<ApiKeyMethod>(&method.how)) {
+        return key->field == kAuthorization;
+    }
+    return std::holds_alternative<BasicMethod>(method.how);
+}
+
+void refuse(CredentialFault fault, Finding& finding) {
+    finding.result = Result::refused;
+    finding.fault = fault;
+}
+
+bool has_two_authorizations(const http::Fields& fields) {
+    return std::count_if(fields.begin(), fields.end(), [](const http::Field& field) {
+               return http::equal_ignoring_case(field.name, "authorization");
+           }) > 1;
+}
+
+// False when there is nothing to go on with: absent, or the finding says why.
+bool is_present(const Credential& credential, Finding& finding) {
+    switch (credential.state) {
+        case Credential::State::absent:
+            return false;
+        case Credential::State::present:
+            return true;
+        case Credential::State::malformed:
+            refuse(CredentialFault::malformed, finding);
+            return false;
+        case Credential::State::twice:
+            finding.result = Result::ambiguous;
+            return false;
+    }
+    return false;
+}
+
+// What stands for a value that nobody may see. The same in every process, so that all proxies in
+// front of one store count it as one.
+std::array<char, 64> sha256_hex(std::string_view text) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    std::array<unsigned char, 32> digest;
+    unsigned size = 0;
+    // SHA-256 of bytes in memory fails only for want of memory.
+    if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
+        throw std::bad_alloc();
+    }
+    std::array<char, 64> hex;
+    for (std::size_t i = 0; i < digest.size(); ++i) {
+        hex[2 * i] = kHex[digest[i] >> 4];
+        hex[2 * i + 1] = kHex[digest[i] & 0xf];
+    }
+    return hex;
+}
+
+}  // namespace
+
+void Finding::reset() {
+    result = Result::nobody;
+    fault = CredentialFault::none;
+    method = 0;
+    user.clear();
+    tier.clear();
+    credential = {};
+}
+
+Authenticator::Authenticator(const std::vector<UserMethod>& methods,
+                             const Remembered::Options& remembered)
+    : methods_(&methods),
+      reads_authorization_(std::any_of(methods.begin(), methods.end(), reads_authorization)),
+      remembered_(remembered) {}
+
+void Authenticator::look(const Peer& peer, const http::Fields& fields, Time now, Finding& finding) {
+    finding.reset();
+    // Whichever of two the upstream would believe: not even a method that reads neither decides.
+    if (reads_authorization_ && has_two_authorizations(fields)) {
+        finding.result = Result::ambiguous;
+        return;
+    }
+    for (const UserMethod& method : *methods_) {
+        std::visit(
+            [&](const auto& how) {
+                if constexpr (std::is_same_v<std::decay_t<decltype(how)>, HeaderMethod>) {
+                    look_with(how, peer, fields, finding);
+                } else {
+                    look_with(how, fields, now, finding);
+                }
+            },
+            method.how);
+        if (finding.result != Result::nobody) return;
+        ++finding.method;
+    }
+}
+
+bool Authenticator::recall(Finding& finding, Time now) {
+    const auto known = remembered_.find(finding.key, now, version_of(finding));
+    if (!known) return false;
+    finding.result = Result::user;
+    finding.user = known->name;
+    finding.tier = known->tier;
+    return true;
+}
+
+void Authenticator::look_with(const JwtMethod& method, const http::Fields& fields, Time now,
+                              Finding& finding) {
+    const Credential token = method.cookie.empty() ? find_secret(fields, method.field)
+                                                   : find_cookie(fields, method.cookie);
+    if (!is_present(token, finding)) return;
+    remembered_or_unchecked(token.text, now, finding);
+}
+
+void Authenticator::look_with(const ApiKeyMethod& method, const http::Fields& fields, Time,
+                              Finding& finding) {
+    const Credential key = find_secret(fields, method.field);
+    if (!is_present(key, finding)) return;
+    const auto owner = method.keys->find(key.text);
+    if (owner) {
+        name(owner->user, owner->tier, finding);
+    } else {
+        refuse(CredentialFault::unknown_secret, finding);
+    }
+}
+
+void Authenticator::look_with(const BasicMethod&, const http::Fields& fields, Time now,
+                              Finding& finding) {
+    const Credential login = find_basic(fields);
+    if (is_present(login, finding)) remembered_or_unchecked(login.text, now, finding);
+}
+
+void Authenticator::look_with(const CookieMethod& method, const http::Fields& fields, Time,
+                              Finding& finding) {
+    const Credential cookie = find_cookie(fields, method.name);
+    if (cookie.state == Credential::State::malformed) {
+        refuse(CredentialFault::unclear_cookie, finding);
+    }
+    if (cookie.state != Credential::State::present) return;
+    const auto hex = sha256_hex(cookie.text);
+    name({hex.data(), hex.size()}, {}, finding);
+}
+
+// A field from a peer that is not trusted is not looked at; one that is there twice names nobody.
+void Authenticator::look_with(const HeaderMethod& method, const Peer& peer,
+                              const http::Fields& fields, Finding& finding) const {
+    if (!peer.trusted) return;
+    const std::string_view user = http::single_value(fields, method.field);
+    if (user.empty()) return;
+    const std::string_view tier = method.tier_field.empty()
+                                      ? std::string_view{}
+                                      : http::single_value(fields, method.tier_field);
+    if (!is_safe_user(user)) {
+        refuse(CredentialFault::unsafe_user, finding);
+    } else {
+        name(user, is_tier_name(tier) ? tier : std::string_view{}, finding);
+    }
+}
+
+void Authenticator::remembered_or_unchecked(std::string_view credential, Time now,
+                                            Finding& finding) {
+    finding.credential = credential;
+    finding.key = remembered_.key_of(finding.method, credential);
+    if (!recall(finding, now)) finding.result = Result::unchecked;
+}
+
+std::uint64_t Authenticator::version_of(const Finding& finding) const {
+    const auto* jwt = std::get_if<JwtMethod>(&(*methods_)[finding.method].how);
+    return jwt != nullptr ? jwt->keys->version() : kFixedVersion;
+}
+
+bool Authenticator::is_token(const Finding& finding) const {
+    return std::holds_alternative<JwtMethod>((*methods_)[finding.method].how);
+}
+
+void Authenticator::check_token(Finding& finding, Time now) {
+    const auto& method = std::get<JwtMethod>((*methods_)[finding.method].how);
+    // The version before the keys: keys that come in between are newer than what is remembered.
+    const std::uint64_t version = method.keys->version();
+    const auto keys = method.keys->keys();
+    const TokenVerdict verdict = verify_token(finding.credential, method, keys.get(), now);
+    if (verdict.keys_missing && (keys == nullptr || method.keys->want_other_keys())) {
+        finding.result = Result::unavailable;
+        return;
+    }
+    if (verdict.fault != CredentialFault::none) {
+        refuse(verdict.fault, finding);
+        return;
+    }
+    name(verdict.claims.user, verdict.claims.tier, finding);
+    if (finding.result != Result::user) return;
+    remembered_.insert(finding.key, {finding.user, finding.tier}, verdict.claims.expires, version);
+}
+
+const BasicMethod& Authenticator::password_method(const Finding& finding) const {
+    return std::get<BasicMethod>((*methods_)[finding.method].how);
+}
+
+void Authenticator::conclude_password(Finding& finding, std::string_view user, bool is_right,
+                                      Time now) {
+    if (!is_right) {
+        refuse(CredentialFault::wrong_password, finding);
+        return;
+    }
+    name(user, {}, finding);
+    if (finding.result != Result::user) return;
+    remembered_.insert(finding.key, {finding.user, finding.tier}, now + kPasswordRemembered,
+                       kFixedVersion);
+}
+
+// Whoever could name a user `key:bob` could pass for the `bob` of the method whose namespace is
+// `key`; so without a namespace of its own no method names one that looks like that.
+void Authenticator::name(std::string_view user, std::string_view tier, Finding& finding) const {
+    const std::string& space = (*methods_)[finding.method].space;
+    const auto belongs_to = [&](const UserMethod& other) {
+        return !other.space.empty() && user.size() > other.space.size() &&
+               user[other.space.size()] == ':' && user.starts_with(other.space);
+    };
+    if (space.empty() && std::any_of(methods_->begin(), methods_->end(), belongs_to)) {
+        refuse(CredentialFault::foreign_space, finding);
+        return;
+    }
+    finding.result = Result::user;
+    finding.user.clear();
+    if (!space.empty()) finding.user.append(space) += ':';
+    finding.user += user;
+    finding.tier = tier;
+}
+
+}  // namespace tidegate::identity

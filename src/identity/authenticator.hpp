@@ -1,0 +1,93 @@
+// Finds out whose request it is: tries the configured methods in their order, knows the credentials
+// it has checked before, and checks those it has not seen. Pure: the caller supplies time, and runs
+// what takes long (password hashes) elsewhere.
+//
+// One a worker and configuration; one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/field.hpp"
+#include "identity/client_ip.hpp"
+#include "identity/credential_fault.hpp"
+#include "identity/remembered.hpp"
+#include "identity/user_methods.hpp"
+
+namespace tidegate::identity {
+
+// What a request's credentials came to. Reused from request to request: strings keep their room.
+struct Finding {
+    enum class Result : std::uint8_t {
+        nobody,       // no method found anything: anonymous
+        user,         // somebody: `user`, and perhaps a `tier`
+        unchecked,    // a credential that takes effort: see token() and password()
+        refused,      // a credential that is not valid: `fault`
+        ambiguous,    // a field twice where there can be only one: nobody can tell who is meant
+        unavailable,  // it cannot be checked yet: keys are missing
+    };
+
+    Result result = Result::nobody;
+    CredentialFault fault = CredentialFault::none;
+    std::uint32_t method = 0;  // which one found it; meant unless nobody
+    std::string user;          // its namespace included
+    std::string tier;          // as the credential has it; empty: none
+
+    // Of one that is unchecked.
+    std::string_view credential;  // goes into the request's fields
+    Remembered::Key key{};        // what it is remembered by
+
+    void reset();
+};
+
+class Authenticator {
+  public:
+    using Time = std::chrono::system_clock::time_point;
+
+    // `methods` outlives it.
+    explicit Authenticator(const std::vector<UserMethod>& methods,
+                           const Remembered::Options& remembered = {});
+
+    // The first method that finds a credential decides. Allocates nothing when nothing is found,
+    // or a credential that is remembered, and the finding has had room for it.
+    void look(const Peer& peer, const http::Fields& fields, Time now, Finding& finding);
+
+    // Looks once more whether an unchecked credential is known by now. If so it is no longer
+    // unchecked.
+    bool recall(Finding& finding, Time now);
+    // Whether an unchecked credential is a token; else it is a password.
+    bool is_token(const Finding& finding) const;
+    // Checks it here and now: a signature takes up to some hundred microseconds. Afterwards it is
+    // no longer unchecked.
+    void check_token(Finding& finding, Time now);
+    // Whom to ask about an unchecked password.
+    const BasicMethod& password_method(const Finding& finding) const;
+    // What Htpasswd::verify() said of `user`. Afterwards the finding is no longer unchecked.
+    void conclude_password(Finding& finding, std::string_view user, bool is_right, Time now);
+
+    const std::vector<UserMethod>& methods() const { return *methods_; }
+
+  private:
+    void look_with(const JwtMethod& method, const http::Fields& fields, Time now, Finding& finding);
+    void look_with(const ApiKeyMethod& method, const http::Fields& fields, Time now,
+                   Finding& finding);
+    void look_with(const BasicMethod& method, const http::Fields& fields, Time now,
+                   Finding& finding);
+    void look_with(const CookieMethod& method, const http::Fields& fields, Time now,
+                   Finding& finding);
+    void remembered_or_unchecked(std::string_view credential, Time now, Finding& finding);
+    std::uint64_t version_of(const Finding& finding) const;
+    void look_with(const HeaderMethod& method, const Peer& peer, const http::Fields& fields,
+                   Finding& finding) const;
+    void name(std::string_view user, std::string_view tier, Finding& finding) const;
+
+    const std::vector<UserMethod>* methods_;
+    bool reads_authorization_;
+    Remembered remembered_;
+};
+
+}  // namespace tidegate::identity

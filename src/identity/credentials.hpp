@@ -1,0 +1,73 @@
+// What a request carries that may say who its user is, before anybody has checked it. Pure;
+// allocates nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "http/field.hpp"
+#include "identity/credential_fault.hpp"
+#include "identity/names.hpp"
+
+namespace tidegate::identity {
+
+// Of a token, a key or a cookie.
+inline constexpr std::size_t kSecretBytesMax = 8'192;
+inline constexpr std::size_t kPasswordBytesMax = 1'024;
+
+struct Credential {
+    enum class State : std::uint8_t {
+        absent,  // or of another scheme
+        present,
+        malformed,
+        // More than one field where there can be only one: whom the upstream believes is anybody's
+        // guess, so the request is refused (400), whatever is done with bad credentials.
+        twice,
+    };
+
+    State state = State::absent;
+    std::string_view text;  // of one that is present; goes into the fields
+};
+
+// A token or a key: in `authorization` what follows `Bearer` (RFC 6750 section 2.1), in any other
+// field the whole value. `field` in lower case. An empty field is absent.
+Credential find_secret(const http::Fields& fields, std::string_view field);
+
+// What follows `Basic` in Authorization (RFC 7617 section 2): base64, not looked at yet.
+Credential find_basic(const http::Fields& fields);
+
+// The value of the cookie of that name, over all Cookie fields (RFC 6265 sections 4.1.1 and 5.4).
+// Empty is absent. Malformed: two values of one name, and characters that no cookie-octet is: some
+// servers end a value there and some do not, so that one session could be called by many names.
+// For the same reason quotes around the value do not count.
+Credential find_cookie(const http::Fields& fields, std::string_view name);
+
+// User and password of Basic credentials. Wiped when it goes.
+class BasicLogin {
+  public:
+    BasicLogin() = default;
+    ~BasicLogin();
+    BasicLogin(const BasicLogin&) = delete;
+    BasicLogin& operator=(const BasicLogin&) = delete;
+
+    // Reads the text that find_basic() found. `none`, or `malformed`: not the one way to write it
+    // in base64 (RFC 4648 sections 3.5 and 4), no colon, a control character in the password, too
+    // long; or `unsafe_user`. A password need not be UTF-8: a hash tells.
+    CredentialFault read(std::string_view base64);
+
+    // After a read() without fault.
+    std::string_view user() const { return {bytes_.data(), user_bytes_}; }
+    std::string_view password() const { return {bytes_.data() + user_bytes_ + 1, password_bytes_}; }
+
+  private:
+    static constexpr std::size_t kBytesMax = kUserBytesMax + 1 + kPasswordBytesMax;
+
+    // base64 comes in groups of three bytes.
+    std::array<char, (kBytesMax + 2) / 3 * 3> bytes_;
+    std::size_t user_bytes_ = 0;
+    std::size_t password_bytes_ = 0;
+};
+
+}  // namespace tidegate::identity

@@ -1,0 +1,320 @@
+#include "identity/jwk.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <new>
+#include <utility>
+#include <variant>
+
+#include <openssl/bn.h>
+#include <openssl/crypto.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+
+#include "base/quote.hpp"
+#include "identity/base64url.hpp"
+
+namespace tidegate::identity {
+namespace {
+
+// RFC 7518 section 3.3 asks for 2,048; what is above the other would be an attack on our time.
+constexpr std::size_t kRsaBitsMin = 2048;
+constexpr std::size_t kRsaBitsMax = 8192;
+// The largest in use is 65537.
+constexpr std::size_t kRsaExponentBytesMax = 8;
+constexpr std::size_t kSecretBytesMax = 1024;
+
+struct Curve {
+    std::string_view name;
+    KeyKind kind;
+    cjose_jwk_ec_curve id;
+    std::size_t bytes;  // of a coordinate
+};
+constexpr std::array<Curve, 3> kCurves{{
+    {"P-256", KeyKind::p256, CJOSE_JWK_EC_P_256, 32},
+    {"P-384", KeyKind::p384, CJOSE_JWK_EC_P_384, 48},
+    {"P-521", KeyKind::p521, CJOSE_JWK_EC_P_521, 66},
+}};
+
+// Why a key is none. Not a word of it is of the key's secret parts.
+struct NotForUs {
+    std::string why;
+};
+struct Malformed {
+    std::string why;
+};
+using KeyOrFault = std::variant<Jwk, NotForUs, Malformed>;
+
+// Bytes that are gone from memory with this.
+class Wiped {
+  public:
+    explicit Wiped(std::string bytes) : bytes_(std::move(bytes)) {}
+    Wiped(const Wiped&) = delete;
+    Wiped& operator=(const Wiped&) = delete;
+    ~Wiped() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+
+    const std::string& bytes() const { return bytes_; }
+
+  private:
+    std::string bytes_;
+};
+
+const std::uint8_t* bytes_of(std::string_view text) {
+    return reinterpret_cast<const std::uint8_t*>(text.data());
+}
+
+// cjose's structures lack the const that its functions keep to.
+std::uint8_t* unchanged(std::string& text) {
+    return reinterpret_cast<std::uint8_t*>(text.data());
+}
+
+// SHA-256 of the parts, each with its length before it.
+std::string digest_of(std::initializer_list<std::string_view> parts) {
+    const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                          &EVP_MD_CTX_free);
+    std::string digest(EVP_MAX_MD_SIZE, '\0');
+    unsigned size = 0;
+    bool good = context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1;
+    for (const std::string_view part : parts) {
+        const std::string length = std::to_string(part.size()) + ':';
+        good = good && EVP_DigestUpdate(context.get(), length.data(), length.size()) == 1 &&
+               EVP_DigestUpdate(context.get(), part.data(), part.size()) == 1;
+    }
+    good = good && EVP_DigestFinal_ex(context.get(), unchanged(digest), &size) == 1;
+    // A digest of bytes in memory fails only for want of memory.
+    if (!good) throw std::bad_alloc();
+    digest.resize(size);
+    return digest;
+}
+
+// n of the curve, big-endian in `bytes`.
+std::string order_of(const Curve& curve) {
+    const std::unique_ptr<EC_GROUP, decltype(&EC_GROUP_free)> group(
+        EC_GROUP_new_by_curve_name(curve.id), &EC_GROUP_free);
+    std::string order(curve.bytes, '\0');
+    if (!group || BN_bn2binpad(EC_GROUP_get0_order(group.get()), unchanged(order),
+                               static_cast<int>(order.size())) < 0)
+        throw std::bad_alloc();
+    return order;
+}
+
+// The member as bytes; nothing if it is missing, empty, or no base64url.
+std::optional<std::string> bytes_member(const JsonObject& object, std::string_view name) {
+    const auto text = string_member(object, name);
+    if (!text || text->empty()) return std::nullopt;
+    return decode_base64url(*text);
+}
+
+KeyOrFault read_secret(const JsonObject& object) {
+    auto decoded = bytes_member(object, "k");
+    if (!decoded) return Malformed{"`k` is not base64url"};
+    const Wiped secret(*std::move(decoded));
+    const std::string_view bytes = secret.bytes();
+    if (bytes.size() > kSecretBytesMax) {
+        return Malformed{"`k` has more than " + std::to_string(kSecretBytesMax) + " bytes"};
+    }
+    Jwk key;
+    key.kind = KeyKind::secret;
+    key.bytes = bytes.size();
+    key.handle.reset(cjose_jwk_create_oct_spec(bytes_of(bytes), bytes.size(), nullptr));
+    if (!key.handle) throw std::bad_alloc();
+    key.digest = digest_of({"oct", bytes});
+    return key;
+}
+
+// The number without zeros before it; some issuers write one (RFC 7518 section 6.3.1.1 warns).
+std::string_view without_leading_zeros(std::string_view number) {
+    const auto first = number.find_first_not_of('\0');
+    return first == number.npos ? std::string_view{} : number.substr(first);
+}
+
+std::size_t bits_of(std::string_view number) {
+    if (number.empty()) return 0;
+    std::size_t bits = number.size() * 8;
+    for (unsigned first = bytes_of(number)[0]; (first & 0x80U) == 0; first <<= 1) --bits;
+    return bits;
+}
+
+bool is_odd(std::string_view number) {
+    return !number.empty() && (number.back() & 1) != 0;
+}
+
+// Why the public numbers are no RSA key; empty if they are.
+std::string fault_of_rsa(std::string_view modulus, std::string_view exponent) {
+    const std::size_t bits = bits_of(modulus);
+    if (bits < kRsaBitsMin) {
+        return "an RSA key of " + std::to_string(bits) + " bits; at least " +
+               std::to_string(kRsaBitsMin) + " are safe";
+    }
+    if (bits > kRsaBitsMax) {
+        return "an RSA key of " + std::to_string(bits) + " bits; at most " +
+               std::to_string(kRsaBitsMax) + " are taken";
+    }
+    if (!is_odd(modulus)) return "`n` is even";
+    // With 1 every message is its own signature.
+    if (!is_odd(exponent) || exponent.size() > kRsaExponentBytesMax || exponent == "\x01")
+        return "`e` is no odd number from 3 to 2^64 - 1";
+    return {};
+}
+
+KeyOrFault read_rsa(const JsonObject& object) {
+    const auto n = bytes_member(object, "n");
+    if (!n) return Malformed{"`n` is not base64url"};
+    const auto e = bytes_member(object, "e");
+    if (!e) return Malformed{"`e` is not base64url"};
+    std::string modulus(without_leading_zeros(*n));
+    std::string exponent(without_leading_zeros(*e));
+    if (std::string fault = fault_of_rsa(modulus, exponent); !fault.empty())
+        return Malformed{std::move(fault)};
+
+    cjose_jwk_rsa_keyspec spec{};
+    spec.n = unchanged(modulus);
+    spec.nlen = modulus.size();
+    spec.e = unchanged(exponent);
+    spec.elen = exponent.size();
+    Jwk key;
+    key.kind = KeyKind::rsa;
+    key.bytes = modulus.size();
+    key.handle.reset(cjose_jwk_create_RSA_spec(&spec, nullptr));
+    if (!key.handle) throw std::bad_alloc();
+    key.digest = digest_of({"RSA", modulus, exponent});
+    return key;
+}
+
+KeyOrFault read_curve(const JsonObject& object) {
+    const auto name = string_member(object, "crv");
+    if (!name) return Malformed{"`crv` is missing or no string"};
+    const auto* curve = std::find_if(kCurves.begin(), kCurves.end(),
+                                     [&](const Curve& known) { return known.name == *name; });
+    if (curve == kCurves.end()) return NotForUs{"the curve " + quote(*name) + " is not known"};
+    auto x = bytes_member(object, "x");
+    auto y = bytes_member(object, "y");
+    // RFC 7518 section 6.2.1.2: the full size, zeros in front included.
+    if (!x || !y || x->size() != curve->bytes || y->size() != curve->bytes) {
+        return Malformed{"`x` and `y` are not base64url of " + std::to_string(curve->bytes) +
+                         " bytes each"};
+    }
+
+    cjose_jwk_ec_keyspec spec{};
+    spec.crv = curve->id;
+    spec.x = unchanged(*x);
+    spec.xlen = x->size();
+    spec.y = unchanged(*y);
+    spec.ylen = y->size();
+    Jwk key;
+    key.kind = curve->kind;
+    key.bytes = curve->bytes;
+    key.order = order_of(*curve);
+    key.handle.reset(cjose_jwk_create_EC_spec(&spec, nullptr));
+    if (!key.handle) return Malformed{"`x` and `y` are not a point of " + std::string(*name)};
+    key.digest = digest_of({*name, *x, *y});
+    return key;
+}
+
+// Why a key is not for checking what others signed (RFC 7517 sections 4.2 and 4.3).
+std::variant<std::monostate, NotForUs, Malformed> check_use(const JsonObject& object) {
+    if (const JsonValue* use = object.if_contains("use")) {
+        if (!use->is_string()) return Malformed{"`use` is no string"};
+        if (text_of(*use) != "sig") return NotForUs{"its `use` is " + quote(text_of(*use))};
+    }
+    const JsonValue* operations = object.if_contains("key_ops");
+    if (operations == nullptr) return {};
+    if (!operations->is_array()) return Malformed{"`key_ops` is no list"};
+    bool verifies = false;
+    for (const JsonValue& operation : operations->get_array()) {
+        if (!operation.is_string()) return Malformed{"`key_ops` holds what is no string"};
+        verifies = verifies || text_of(operation) == "verify";
+    }
+    if (!verifies) return NotForUs{"its `key_ops` do not have `verify`"};
+    return {};
+}
+
+// The parameters by their kind, without what names and restricts the key.
+KeyOrFault read_parameters(const JsonObject& object) {
+    const auto kind = string_member(object, "kty");
+    if (!kind) return Malformed{"`kty` is missing or no string"};
+    if (*kind == "oct") return read_secret(object);
+    if (*kind == "RSA") return read_rsa(object);
+    if (*kind == "EC") return read_curve(object);
+    return NotForUs{"the `kty` " + quote(*kind) + " is not known"};
+}
+
+// What `kid` and `alg` add. Nothing if both are good.
+std::variant<std::monostate, NotForUs, Malformed> read_restrictions(const JsonObject& object,
+                                                                    Jwk& key) {
+    if (object.contains("kid")) {
+        const auto kid = string_member(object, "kid");
+        if (!kid || kid->size() > kKeyIdBytesMax) {
+            return Malformed{"`kid` is no string of at most " + std::to_string(kKeyIdBytesMax) +
+                             " bytes"};
+        }
+        key.kid = std::string(*kid);
+    }
+    const JsonValue* algorithm = object.if_contains("alg");
+    if (algorithm == nullptr) return {};
+    if (!algorithm->is_string()) return Malformed{"`alg` is no string"};
+    key.algorithm = parse_jws_algorithm(text_of(*algorithm));
+    if (!key.algorithm)
+        return NotForUs{"its `alg` " + quote(text_of(*algorithm)) + " signs no token"};
+    if (!key.fits(*key.algorithm))
+        return Malformed{"it cannot be used with its `alg` " + quote(text_of(*algorithm))};
+    return {};
+}
+
+bool has_private_part(const JsonObject& object) {
+    constexpr std::array<std::string_view, 7> kPrivate{"d", "p", "q", "dp", "dq", "qi", "oth"};
+    return std::any_of(kPrivate.begin(), kPrivate.end(),
+                       [&](std::string_view name) { return object.contains(name); });
+}
+
+// A reading without a key, if the variant holds a fault.
+template <class Variant>
+std::optional<JwkReading> fault_in(const Variant& outcome) {
+    if (const auto* other = std::get_if<NotForUs>(&outcome))
+        return JwkReading{std::nullopt, false, other->why};
+    if (const auto* wrong = std::get_if<Malformed>(&outcome))
+        return JwkReading{std::nullopt, true, wrong->why};
+    return std::nullopt;
+}
+
+}  // namespace
+
+void JwkRelease::operator()(cjose_jwk_t* key) const {
+    cjose_jwk_release(key);
+}
+
+bool Jwk::fits(JwsAlgorithm wanted) const {
+    if (kind != key_kind_of(wanted) || (algorithm && *algorithm != wanted)) return false;
+    return kind != KeyKind::secret || bytes >= hash_bytes_of(wanted);
+}
+
+bool Jwk::may_have_signed(std::string_view signature, JwsAlgorithm wanted) const {
+    if (kind == KeyKind::secret) return signature.size() == hash_bytes_of(wanted);
+    if (kind == KeyKind::rsa) return signature.size() == bytes;
+    if (signature.size() != 2 * bytes) return false;
+    const auto in_range = [this](std::string_view number) {
+        return number.find_first_not_of('\0') != number.npos && number < order;
+    };
+    return in_range(signature.substr(0, bytes)) && in_range(signature.substr(bytes));
+}
+
+JwkReading read_jwk(const JsonValue& value) {
+    if (!value.is_object()) return {std::nullopt, true, "it is no object"};
+    const JsonObject& object = value.get_object();
+    if (auto fault = fault_in(check_use(object))) return *std::move(fault);
+    KeyOrFault outcome = read_parameters(object);
+    if (auto fault = fault_in(outcome)) return *std::move(fault);
+    Jwk key = std::get<Jwk>(std::move(outcome));
+    if (auto fault = fault_in(read_restrictions(object, key))) return *std::move(fault);
+
+    key.digest = digest_of({key.digest, key.kid ? "kid" : "", key.kid.value_or(""),
+                            key.algorithm ? to_string(*key.algorithm) : ""});
+    JwkReading reading{std::move(key), false, {}};
+    if (reading.key->kind != KeyKind::secret && has_private_part(object))
+        reading.remark = "it holds private parts, which nobody but the issuer should have";
+    return reading;
+}
+
+}  // namespace tidegate::identity

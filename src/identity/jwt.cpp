@@ -1,0 +1,138 @@
+#include "identity/jwt.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "identity/jws.hpp"
+#include "identity/names.hpp"
+#include "identity/strict_json.hpp"
+
+namespace tidegate::identity {
+namespace {
+
+// The clock's own type ends in 2262; tokens that are to last for ever name later years.
+using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+using std::chrono::system_clock;
+
+// The last second of 9999. It finds milliseconds, too, which would never expire.
+constexpr double kSecondsMax = 253'402'300'799.0;
+
+// RFC 7519 section 2: NumericDate, perhaps with a fraction.
+std::optional<WallTime> read_time(const JsonValue& value) {
+    if (!value.is_number()) return std::nullopt;
+    const auto seconds = value.to_number<double>();
+    if (!std::isfinite(seconds) || seconds < 0 || seconds > kSecondsMax) return std::nullopt;
+    // Whole seconds and fraction apart: together they are more than a double holds.
+    const double whole = std::floor(seconds);
+    const auto fraction = static_cast<std::int64_t>(std::floor((seconds - whole) * 1e6));
+    return WallTime(std::chrono::seconds(static_cast<std::int64_t>(whole)) +
+                    std::chrono::microseconds(fraction));
+}
+
+// With room to the end of the clock's type, for whoever adds something.
+system_clock::time_point clock_time(WallTime time) {
+    constexpr WallTime kLast = std::chrono::sys_days(std::chrono::year(2200) / 1 / 1);
+    return std::min(time, kLast);
+}
+
+CredentialFault check_times(const JsonObject& claims, std::chrono::seconds leeway, WallTime now,
+                            system_clock::time_point& expires) {
+    const JsonValue* end = claims.if_contains("exp");
+    const auto exp = end != nullptr ? read_time(*end) : std::nullopt;
+    if (!exp) return CredentialFault::time_claim;
+    bool ahead = false;
+    for (const char* name : {"nbf", "iat"}) {
+        const JsonValue* claim = claims.if_contains(name);
+        if (claim == nullptr) continue;
+        const auto from = read_time(*claim);
+        if (!from) return CredentialFault::time_claim;
+        ahead = ahead || *from - leeway > now;
+    }
+    if (*exp + leeway <= now) return CredentialFault::expired;
+    if (ahead) return CredentialFault::not_yet_valid;
+    expires = clock_time(*exp);
+    return CredentialFault::none;
+}
+
+bool is_issued_by(const JsonObject& claims, const std::string& issuer) {
+    return issuer.empty() || string_member(claims, "iss") == issuer;
+}
+
+// RFC 7519 section 4.1.3: one audience, or a list of them. A list that holds anything but strings
+// is none.
+bool is_meant_for(const JsonObject& claims, const std::vector<std::string>& wanted) {
+    if (wanted.empty()) return true;
+    const auto is_wanted = [&](const JsonValue& audience) {
+        return std::find(wanted.begin(), wanted.end(), text_of(audience)) != wanted.end();
+    };
+    const JsonValue* claim = claims.if_contains("aud");
+    if (claim == nullptr) return false;
+    if (claim->is_string()) return is_wanted(*claim);
+    if (!claim->is_array()) return false;
+    bool found = false;
+    for (const JsonValue& audience : claim->get_array()) {
+        if (!audience.is_string()) return false;
+        found = found || is_wanted(audience);
+    }
+    return found;
+}
+
+CredentialFault read_names(const JsonObject& object, const JwtMethod& method, TokenClaims& claims) {
+    const auto user = string_member(object, method.claim);
+    if (!user) return CredentialFault::user_claim;
+    if (!is_safe_user(*user)) return CredentialFault::unsafe_user;
+    claims.user = *user;
+    if (method.tier_claim.empty()) return CredentialFault::none;
+    const JsonValue* tier = object.if_contains(method.tier_claim);
+    if (tier == nullptr) return CredentialFault::none;
+    if (!tier->is_string() || !is_tier_name(text_of(*tier))) return CredentialFault::tier_claim;
+    claims.tier = text_of(*tier);
+    return CredentialFault::none;
+}
+
+// Requires a payload that one of our keys signed.
+CredentialFault read_claims(const std::string& payload, const JwtMethod& method, WallTime now,
+                            TokenClaims& claims) {
+    const auto object = parse_json_object(payload);
+    if (!object) return CredentialFault::not_json;
+    const CredentialFault fault = check_times(*object, method.leeway, now, claims.expires);
+    if (fault != CredentialFault::none) return fault;
+    if (!is_issued_by(*object, method.issuer)) return CredentialFault::issuer;
+    if (!is_meant_for(*object, method.audience)) return CredentialFault::audience;
+    return read_names(*object, method, claims);
+}
+
+TokenVerdict refused(CredentialFault fault, bool keys_missing = false) {
+    return {fault, keys_missing, {}};
+}
+
+}  // namespace
+
+TokenVerdict verify_token(std::string_view token, const JwtMethod& method, const JwkSet* keys,
+                          system_clock::time_point now) {
+    Jws jws;
+    const CredentialFault fault = read_jws(token, jws);
+    if (fault != CredentialFault::none) return refused(fault);
+    const auto& allowed = method.algorithms;
+    if (std::find(allowed.begin(), allowed.end(), jws.algorithm) == allowed.end())
+        return refused(CredentialFault::algorithm);
+    if (keys == nullptr) return refused(CredentialFault::unknown_key, true);
+    const JwkSet::Candidates candidates = keys->candidates(jws.kid, jws.algorithm);
+    if (candidates.keys().empty()) {
+        // The key is there, and for another algorithm: the token may not choose.
+        if (candidates.kid_is_known()) return refused(CredentialFault::algorithm);
+        return refused(CredentialFault::unknown_key, true);
+    }
+    if (!is_signed_by(jws, candidates.keys())) return refused(CredentialFault::signature);
+
+    TokenVerdict verdict;
+    verdict.fault = read_claims(jws.payload, method,
+                                std::chrono::floor<std::chrono::microseconds>(now), verdict.claims);
+    if (verdict.fault != CredentialFault::none) verdict.claims = {};
+    return verdict;
+}
+
+}  // namespace tidegate::identity

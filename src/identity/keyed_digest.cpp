@@ -1,0 +1,60 @@
+#include "identity/keyed_digest.hpp"
+
+#include <memory>
+#include <stdexcept>
+
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+
+namespace tidegate::identity {
+namespace {
+
+struct Release {
+    void operator()(EVP_MAC* mac) const { EVP_MAC_free(mac); }
+    void operator()(EVP_MAC_CTX* context) const { EVP_MAC_CTX_free(context); }
+};
+using Context = std::unique_ptr<EVP_MAC_CTX, Release>;
+
+Context make_context() {
+    const std::unique_ptr<EVP_MAC, Release> mac(EVP_MAC_fetch(nullptr, "SIPHASH", nullptr));
+    Context context(mac ? EVP_MAC_CTX_new(mac.get()) : nullptr);
+    std::size_t size = KeyedDigest::Value{}.size();
+    const OSSL_PARAM wanted[] = {OSSL_PARAM_construct_size_t(OSSL_MAC_PARAM_SIZE, &size),
+                                 OSSL_PARAM_construct_end()};
+    if (!context || EVP_MAC_CTX_set_params(context.get(), wanted) != 1)
+        throw std::runtime_error("this OpenSSL has no SipHash");
+    return context;
+}
+
+// To make one costs allocations, to begin anew with one does not.
+EVP_MAC_CTX* context_of_thread() {
+    thread_local const Context context = make_context();
+    return context.get();
+}
+
+}  // namespace
+
+KeyedDigest::KeyedDigest() {
+    context_of_thread();  // fails now or never
+    if (RAND_bytes(key_.data(), static_cast<int>(key_.size())) != 1)
+        throw std::runtime_error("no random numbers");
+}
+
+KeyedDigest::Value KeyedDigest::of(std::initializer_list<std::string_view> parts) const {
+    EVP_MAC_CTX* const context = context_of_thread();
+    bool done = EVP_MAC_init(context, key_.data(), key_.size(), nullptr) == 1;
+    for (const std::string_view part : parts) {
+        const auto* const bytes = reinterpret_cast<const unsigned char*>(part.data());
+        done = done && EVP_MAC_update(context, bytes, part.size()) == 1;
+    }
+    Value value{};
+    std::size_t size = 0;
+    done = done && EVP_MAC_final(context, value.data(), &size, value.size()) == 1;
+    // A name that is not of its text would be somebody else's.
+    if (!done || size != value.size()) throw std::runtime_error("SipHash failed");
+    return value;
+}
+
+}  // namespace tidegate::identity

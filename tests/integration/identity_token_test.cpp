@@ -1,0 +1,209 @@
+// JSON Web Tokens through the built program: where they are found, what they are signed with, how
+// long they are believed, and the attacks on them.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "integration/limiter_world.hpp"
+#include "integration/tokens.hpp"
+
+using namespace tidegate::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string keys_of_all_kinds() {
+    return key_set({curve_key().jwk(R"("kid":"curve",)"), rsa_key().jwk(R"("kid":"rsa",)"),
+                    secret_key().jwk(R"("kid":"secret",)")});
+}
+
+struct World {
+    TemporaryFolder folder;
+    std::string jwks = folder.write("keys.json", keys_of_all_kinds());
+    Upstream upstream{ok()};
+
+    std::string with(const std::string& method, const std::string& more = "") const {
+        return identified(upstream,
+                          "user: [{jwt: {jwks: \"" + jwks + "\", " + method + "}}]" + more);
+    }
+};
+
+const std::string kAnyAlgorithm = "algorithms: [ES256, RS256, PS256, HS256]";
+
+std::string with_head(const SigningKey& key, const std::string& algorithm,
+                      const std::string& more) {
+    return token_of(key, algorithm, R"({"alg":")" + algorithm + "\"" + more + "}",
+                    claims("mallory"));
+}
+
+}  // namespace
+
+TEST_CASE("tokens: of each kind of key and signature") {
+    const World world;
+    const Tidegate tidegate(world.with(kAnyAlgorithm));
+    const auto user_of = [&](const std::string& text) {
+        const int status = tidegate.get("/", bearer(text)).status();
+        return status == 200 ? last_user(world.upstream) : std::to_string(status);
+    };
+    CHECK(user_of(token(curve_key(), "ES256", claims("curve"))) == "curve");
+    CHECK(user_of(token(rsa_key(), "RS256", claims("rsa"))) == "rsa");
+    CHECK(user_of(token(rsa_key(), "PS256", claims("pss"))) == "pss");
+    CHECK(user_of(token(secret_key(), "HS256", claims("secret"))) == "secret");
+    CHECK(user_of(token(rsa_key(), "RS512", claims("not configured"))) == "401");
+    CHECK(user_of(token(other_key(), "ES256", claims("not ours"))) == "401");
+    CHECK(world.upstream.requests() == 4);
+}
+
+TEST_CASE("tokens: in a field of their own they stand alone") {
+    const World world;
+    const Tidegate tidegate(world.with("algorithms: [ES256], header: X-Token"));
+    CHECK(tidegate.get("/", line("x-token", token_for("alice"))).status() == 200);
+    CHECK(last_user(world.upstream) == "alice");
+    CHECK(tidegate.get("/", line("X-Token", "Bearer " + token_for("alice"))).status() == 401);
+    CHECK(tidegate.get("/", bearer(token_for("alice"))).status() == 200);
+    CHECK(last_user(world.upstream) == "nobody");
+}
+
+TEST_CASE("tokens: in a cookie among others") {
+    const World world;
+    const Tidegate tidegate(world.with("algorithms: [ES256], cookie: id"));
+    const std::string alice = token_for("alice");
+    CHECK(tidegate.get("/", line("Cookie", "theme=dark; id=" + alice)).status() == 200);
+    CHECK(last_user(world.upstream) == "alice");
+    CHECK(tidegate.get("/", line("Cookie", "id=" + alice + "x")).status() == 401);
+    CHECK(tidegate.get("/", line("Cookie", "id=" + alice + "; id=" + token_for("bob"))).status() ==
+          401);
+    CHECK(tidegate.get("/", line("Cookie", "ID=" + alice)).status() == 200);
+    CHECK(last_user(world.upstream) == "nobody");
+    CHECK(tidegate.get("/", bearer(alice)).status() == 200);
+    CHECK(last_user(world.upstream) == "nobody");
+}
+
+TEST_CASE("tokens: issuer, audience and a claim of the operator's choice") {
+    const World world;
+    const Tidegate tidegate(world.with(
+        "algorithms: [ES256], issuer: https://idp.example, audience: [api, web], claim: email"));
+    const auto status_of = [&](const std::string& more) {
+        return tidegate.get("/", bearer(token_for("x", more))).status();
+    };
+    const std::string good = R"(,"iss":"https://idp.example","email":"alice@example.com")";
+    CHECK(status_of(good + R"(,"aud":"api")") == 200);
+    CHECK(last_user(world.upstream) == "alice@example.com");
+    CHECK(status_of(good + R"(,"aud":["other","web"])") == 200);
+    CHECK(status_of(good + R"(,"aud":["other"])") == 401);
+    CHECK(status_of(good) == 401);
+    CHECK(status_of(R"(,"aud":"api","iss":"https://idp.example/","email":"a")") == 401);
+    CHECK(status_of(R"(,"aud":"api","iss":"https://idp.example")") == 401);
+    CHECK(status_of(R"(,"aud":"api","iss":"https://idp.example","email":["a"])") == 401);
+    CHECK(world.upstream.requests() == 2);
+}
+
+TEST_CASE("tokens: the known attacks do not pass") {
+    const World world;
+    const Tidegate tidegate(world.with(kAnyAlgorithm));
+    const std::string good = token_for("alice");
+    const auto dot = good.rfind('.');
+    const std::string unsigned_part = good.substr(0, dot);
+    const SigningKey public_as_secret = SigningKey::secret(rsa_key().public_pem());
+    const std::string none = base64url(R"({"alg":"none"})") + "." + base64url(claims("mallory"));
+    const std::string mine = other_key().jwk();
+    const std::vector<std::string> attacks{
+        none + ".",
+        none + "." + good.substr(dot + 1),
+        base64url(R"({"alg":"nOnE"})") + "." + base64url(claims("mallory")) + ".",
+        token(public_as_secret, "HS256", claims("mallory")),
+        with_head(public_as_secret, "HS256", R"(,"kid":"rsa")"),
+        with_head(secret_key(), "HS256", R"(,"kid":"curve")"),
+        with_head(secret_key(), "HS256", R"(,"kid":"../../../../dev/null")"),
+        with_head(other_key(), "ES256", R"(,"jwk":)" + mine),
+        with_head(other_key(), "ES256", R"(,"jku":"http://127.0.0.1:1/keys")"),
+        with_head(curve_key(), "ES256", R"(,"crit":["exp"])"),
+        with_head(curve_key(), "ES256", R"(,"alg":"ES256")"),
+        unsigned_part + "." + base64url(std::string(64, '\0')),
+        unsigned_part + "." + good.substr(dot + 1).substr(0, 84),
+        unsigned_part + "." + good.substr(dot + 1) + "AA",
+        good + "=",
+        unsigned_part + ".",
+        unsigned_part,
+        good + "." + good,
+        token(curve_key(), "ES256", R"({"sub":"alice"})"),
+        token(curve_key(), "ES256", R"({"sub":"alice","sub":"mallory","exp":4000000000})"),
+        token(curve_key(), "ES256", R"({"sub":["alice"],"exp":4000000000})"),
+        token(curve_key(), "ES256", R"({"sub":"alice","exp":"4000000000"})"),
+        token(curve_key(), "ES256", claims("alice") + "{}"),
+    };
+    for (const auto& attack : attacks) {
+        CHECK_MESSAGE(tidegate.get("/", bearer(attack)).status() == 401, attack);
+    }
+    CHECK(world.upstream.requests() == 0);
+    CHECK(tidegate.get("/", bearer(good)).status() == 200);
+}
+
+TEST_CASE("tokens: one that is remembered is believed to its end and no longer") {
+    const World world;
+    const Tidegate tidegate(world.with("algorithms: [ES256], leeway: 0s"));
+    auto client = tidegate.client();
+    const std::int64_t end = unix_seconds(2s);
+    const std::string ends_soon =
+        bearer(token(curve_key(), "ES256", R"({"sub":"alice","exp":)" + std::to_string(end) + "}"));
+    int passed = 0;
+    await("the end of the token", [&] {
+        const auto before = unix_seconds();
+        const int status = client.get("/", ends_soon).status();
+        // What is sent before the end is decided before or after it.
+        if (unix_seconds() < end) CHECK(status == 200);
+        if (before >= end) CHECK(status == 401);
+        passed += status == 200 ? 1 : 0;
+        return status == 401 && before >= end;
+    });
+    CHECK(passed > 1);
+    CHECK(client.get("/", ends_soon).status() == 401);
+}
+
+TEST_CASE("tokens: leeway lets clocks differ, at either end") {
+    const World world;
+    const Tidegate tidegate(world.with("algorithms: [ES256], leeway: 60s"));
+    const auto status_of = [&](const std::string& more, std::chrono::seconds lifetime) {
+        return tidegate.get("/", bearer(token_for("alice", more, lifetime))).status();
+    };
+    const auto at = [](const std::string& name, std::chrono::seconds when) {
+        return ",\"" + name + "\":" + std::to_string(unix_seconds(when));
+    };
+    CHECK(status_of("", -30s) == 200);
+    CHECK(status_of("", -90s) == 401);
+    CHECK(status_of(at("nbf", 30s), 600s) == 200);
+    CHECK(status_of(at("nbf", 90s), 600s) == 401);
+    CHECK(status_of(at("iat", 90s), 600s) == 401);
+}
+
+TEST_CASE("tokens: without keys nobody is refused, and nobody let through") {
+    const World world;
+    const Tidegate tidegate(identified(
+        world.upstream, "user: [{jwt: {jwks: \"https://127.0.0.1:1/\", algorithms: [ES256]}}]"));
+    for (int i = 0; i < 3; ++i) {
+        const Message answer = tidegate.get("/asked", bearer(token_for("alice")));
+        CHECK(answer.status() == 503);
+        CHECK(std::stoi(answer.field("Retry-After")) >= 1);
+        CHECK(answer.field("Content-Type") == "application/problem+json");
+        CHECK(!answer.has("WWW-Authenticate"));
+    }
+    CHECK(logged(tidegate, "/asked").at("error") == "identity: unavailable");
+    CHECK(world.upstream.requests() == 0);
+    // What no key could make good is refused, and who has no token has nothing to do with it.
+    CHECK(tidegate.get("/", bearer("not-a-token")).status() == 401);
+    CHECK(tidegate.get("/").status() == 200);
+    CHECK(last_user(world.upstream) == "nobody");
+}
+
+TEST_CASE("tokens: without keys nobody passes as anonymous, and nothing counts as a guess") {
+    const World world;
+    const Tidegate tidegate(
+        identified(world.upstream,
+                   "on_invalid_credentials: anonymous, failed_credentials: 1/h, "
+                   "user: [{jwt: {jwks: \"https://127.0.0.1:1/\", algorithms: [ES256]}}]"));
+    for (int i = 0; i < 3; ++i)
+        CHECK(tidegate.get("/", bearer(token_for("alice"))).status() == 503);
+    CHECK(world.upstream.requests() == 0);
+}

@@ -1,0 +1,238 @@
+// A real TLS server for each thing that may be wrong with one.
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "app/https_get.hpp"
+#include "unit/app_tls_world.hpp"
+
+namespace tidegate::app {
+namespace {
+
+using namespace std::chrono_literals;
+using test::tls_answer;
+using test::TlsServer;
+
+// What came of it: the body, or `! ` and why there is none.
+std::string fetch(const std::string& url, HttpsBounds bounds = {}) {
+    const auto parsed = config::parse_https_url(url);
+    REQUIRE(parsed.has_value());
+    asio::io_context io{1};
+    std::optional<std::string> outcome;
+    asio::co_spawn(io, https_get(io.get_executor(), *parsed, bounds, "application/json"),
+                   [&](const std::exception_ptr& failed, Result<HttpsBody, std::string> answer) {
+                       CHECK_FALSE(failed);
+                       outcome = answer ? answer->text : "! " + answer.error();
+                   });
+    run_until(io, [&] { return outcome.has_value(); });
+    return *outcome;
+}
+
+bool mentions(const std::string& text, const std::string& part) {
+    return text.starts_with("! ") && text.find(part) != std::string::npos;
+}
+
+struct World {
+    TrustedAuthority trusted;
+    std::optional<TlsServer> server;
+
+    // One that answers so.
+    TlsServer& serve(const std::string& answer) {
+        return server.emplace(trusted.authority.issue(), answer);
+    }
+    TlsServer& serve(TlsServer::Handler handler) {
+        return server.emplace(trusted.authority.issue(), std::move(handler));
+    }
+    // One with that certificate.
+    TlsServer& prove(test::Certificate certificate) {
+        return server.emplace(std::move(certificate), tls_answer("secret"));
+    }
+};
+
+TEST_CASE("https_get: the body of a 200, asked for as HTTP wants it") {
+    World world;
+    auto& server = world.serve(tls_answer("{}"));
+    CHECK(fetch(server.url("/a/keys?x=%20y")) == "{}");
+    REQUIRE(server.seen().size() == 1);
+    const std::string head = server.seen()[0];
+    CHECK(head.starts_with("GET /a/keys?x=%20y HTTP/1.1\r\n"));
+    CHECK(head.find("Host: localhost:" + std::to_string(server.port()) + "\r\n") !=
+          std::string::npos);
+    CHECK(head.find("Accept: application/json\r\n") != std::string::npos);
+    CHECK(head.find("Connection: close\r\n") != std::string::npos);
+    CHECK(server.names_asked_for() == std::vector<std::string>{"localhost"});
+}
+
+TEST_CASE(
+    "https_get: an address is held to the address in the certificate, and not asked by name") {
+    World world;
+    auto& server = world.serve(tls_answer("{}"));
+    CHECK(fetch(server.url("/", "127.0.0.1")) == "{}");
+    CHECK(server.names_asked_for() == std::vector<std::string>{""});
+    auto& other = world.prove(world.trusted.authority.issue("DNS:localhost,DNS:127.0.0.1"));
+    CHECK(mentions(fetch(other.url("/", "127.0.0.1")), "certificate is not accepted"));
+}
+
+TEST_CASE("https_get: a certificate for another name is refused before anything is asked") {
+    World world;
+    for (const std::string names : {"DNS:other", "DNS:*.localhost", "DNS:l*", "IP:127.0.0.2", ""}) {
+        CAPTURE(names);
+        auto& server = world.prove(world.trusted.authority.issue(names));
+        CHECK(mentions(fetch(server.url()), "certificate is not accepted: hostname mismatch"));
+        CHECK(server.seen().empty());
+    }
+}
+
+TEST_CASE("https_get: a certificate that is over, or has not begun, is refused") {
+    World world;
+    auto& over = world.prove(world.trusted.authority.issue("DNS:localhost", {-3'600, -1}));
+    CHECK(mentions(fetch(over.url()), "certificate has expired"));
+    auto& early = world.prove(world.trusted.authority.issue("DNS:localhost", {3'600, 7'200}));
+    CHECK(mentions(fetch(early.url()), "certificate is not yet valid"));
+}
+
+TEST_CASE("https_get: an authority that the system does not know vouches for nobody") {
+    World world;
+    const test::Authority stranger;
+    auto& server = world.prove(stranger.issue());
+    CHECK(mentions(fetch(server.url()), "certificate is not accepted"));
+    CHECK(server.seen().empty());
+}
+
+TEST_CASE("https_get: TLS older than 1.2 is refused") {
+    World world;
+    auto& server = world.server.emplace(
+        world.trusted.authority.issue(), [](TlsServer::Conversation&) {}, TLS1_1_VERSION);
+    CHECK(mentions(fetch(server.url()), "TLS"));
+    CHECK(server.names_asked_for().empty());
+}
+
+TEST_CASE("https_get: only a 200 counts, and redirects are not followed") {
+    World world;
+    auto& target = world.serve(tls_answer("{}"));
+    TlsServer redirecting(world.trusted.authority.issue(),
+                          tls_answer("{}", "302 Found", "Location: " + target.url() + "\r\n"));
+    const std::string outcome = fetch(redirecting.url());
+    CHECK(mentions(outcome, "it answered 302, a redirect"));
+    CHECK(outcome.find(target.url()) == std::string::npos);
+    CHECK(target.connections() == 0);
+    for (const std::string status : {"500 Oops", "404 Not Found", "206 Partial Content",
+                                     "204 No Content", "304 Not Modified", "100 Continue"}) {
+        CAPTURE(status);
+        auto& server = world.serve(tls_answer("{}", status));
+        CHECK(fetch(server.url()) == "! it answered " + status.substr(0, 3));
+    }
+}
+
+TEST_CASE("https_get: a body of just the bound is taken, one byte more is not") {
+    World world;
+    constexpr std::size_t kMax = HttpsBounds{}.body_bytes_max;
+    const auto chunked = [](std::size_t size) {
+        return fmt::format(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n{:x}\r\n{}\r\n"
+            "0\r\n\r\n",
+            size - 1, std::string(size - 1, 'x'));
+    };
+    const auto until_end = [](std::size_t size) {
+        return "HTTP/1.1 200 OK\r\n\r\n" + std::string(size, 'x');
+    };
+    CHECK(fetch(world.serve(tls_answer(std::string(kMax, 'x'))).url()).size() == kMax);
+    CHECK(fetch(world.serve(chunked(kMax)).url()).size() == kMax);
+    CHECK(fetch(world.serve(until_end(kMax)).url()).size() == kMax);
+    const std::string longer = "! its answer is longer than 1048576 bytes";
+    CHECK(fetch(world.serve(tls_answer(std::string(kMax + 1, 'x'))).url()) == longer);
+    CHECK(fetch(world.serve(chunked(kMax + 1)).url()) == longer);
+    CHECK(fetch(world.serve(until_end(kMax + 1)).url()) == longer);
+}
+
+TEST_CASE("https_get: an answer that is cut off is none") {
+    World world;
+    const auto cut = [](std::string bytes) {
+        return [bytes = std::move(bytes)](TlsServer::Conversation& client) {
+            client.read_head();
+            client.send(bytes);
+        };
+    };
+    // Without TLS's own end, anybody on the way may have made the end of this one.
+    CHECK(mentions(fetch(world.serve(cut("HTTP/1.1 200 OK\r\n\r\n{}")).url()), "cannot be read"));
+    CHECK(mentions(fetch(world.serve(cut("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}")).url()),
+                   "cannot be read"));
+    CHECK(mentions(fetch(world.serve(cut("HTTP/1.1 200")).url()), "cannot be read"));
+    CHECK(mentions(fetch(world.serve(cut("")).url()), "cannot be read"));
+}
+
+TEST_CASE("https_get: what is no HTTP, or has a head without end, is none") {
+    World world;
+    CHECK(mentions(fetch(world.serve(std::string("hello\r\n\r\n")).url()), "cannot be read"));
+    CHECK(mentions(
+        fetch(
+            world.serve("HTTP/1.1 200 OK\r\nX: " + std::string(100'000, 'x') + "\r\n\r\n{}").url()),
+        "cannot be read"));
+}
+
+TEST_CASE("https_get: whatever is slow, everything is over in time") {
+    World world;
+    const HttpsBounds bounds{.patience = 300ms};
+    const auto begin = std::chrono::steady_clock::now();
+    SUBCASE("a body that trickles") {
+        auto& server = world.serve([](TlsServer::Conversation& client) {
+            client.read_head();
+            client.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{");
+            client.wait_for_end();
+        });
+        CHECK(fetch(server.url(), bounds) == "! it was not done within 300ms");
+    }
+    SUBCASE("an answer that does not come") {
+        auto& server = world.serve([](TlsServer::Conversation& client) { client.wait_for_end(); });
+        CHECK(fetch(server.url(), bounds) == "! it was not done within 300ms");
+    }
+    SUBCASE("a handshake that does not come") {
+        asio::io_context silent;
+        asio::ip::tcp::acceptor acceptor(silent, {asio::ip::address_v4::loopback(), 0});
+        const auto port = std::to_string(acceptor.local_endpoint().port());
+        CHECK(fetch("https://127.0.0.1:" + port, bounds) == "! it was not done within 300ms");
+    }
+    CHECK(std::chrono::steady_clock::now() - begin >= 300ms);
+}
+
+TEST_CASE("https_get: nobody there, and no such name") {
+    World world;
+    CHECK(fetch("https://127.0.0.1:1/") == "! it cannot be connected to: Connection refused");
+    CHECK(mentions(fetch("https://no-such-host.invalid/"), "name could not be looked up"));
+}
+
+TEST_CASE("https_get: a server that speaks no TLS") {
+    World world;
+    asio::io_context io;
+    asio::ip::tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
+    const auto port = std::to_string(acceptor.local_endpoint().port());
+    std::thread plain([&] {
+        auto client = acceptor.accept();
+        client.send(asio::buffer("HTTP/1.1 400 Bad Request\r\n\r\n", 28));
+    });
+    CHECK(mentions(fetch("https://127.0.0.1:" + port), "TLS"));
+    plain.join();
+}
+
+TEST_CASE("https_get: a loop that ends in the middle takes everything with it") {
+    World world;
+    auto& server = world.serve([](TlsServer::Conversation& client) {
+        client.read_head();
+        client.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{");
+        client.wait_for_end();
+    });
+    asio::io_context io{1};
+    asio::co_spawn(io,
+                   https_get(io.get_executor(), *config::parse_https_url(server.url()), {}, "*/*"),
+                   asio::detached);
+    run_until(io, [&] { return server.seen().size() == 1; });
+}
+
+}  // namespace
+}  // namespace tidegate::app

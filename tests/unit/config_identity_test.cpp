@@ -1,0 +1,519 @@
+// `identity`: who is asking, and what those files hold that say so.
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+#include "identity/api_keys.hpp"
+#include "identity/htpasswd.hpp"
+#include "identity/jwk_set.hpp"
+#include "identity/key_source.hpp"
+
+using namespace tidegate;
+using namespace std::chrono_literals;
+using config::Loaded;
+using identity::JwsAlgorithm;
+
+namespace {
+
+const std::string kUpstream = "upstream: http://127.0.0.1:3000\n";
+// printf %s alice-key | sha256sum
+const std::string kAlicesDigest =
+    "72ee9d4355ccb9d3a4c9dbf37382e38e75c1b1a225b5bd1f729ee91bbda30c20";
+const std::string kOtherDigest(64, 'a');
+const std::string kSha256Crypt = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
+
+// RFC 7515 appendix A.3.1, the public part.
+const std::string kPublicKeys = R"({"keys":[{"kty":"EC","crv":"P-256","kid":"e",)"
+                                R"("x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",)"
+                                R"("y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]})";
+// RFC 7515 appendix A.1.1.
+const std::string kSecretKey =
+    R"({"kty":"oct","kid":"s","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75)"
+    R"(aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"})";
+
+// A configuration with files beside it, in a folder of their own.
+class Beside {
+  public:
+    explicit Beside(const std::string& config) {
+        std::string name = std::filesystem::temp_directory_path() / "tidegate-identity-XXXXXX";
+        REQUIRE(mkdtemp(name.data()) != nullptr);
+        path_ = name;
+        with("tidegate.yaml", config);
+    }
+    ~Beside() { std::filesystem::remove_all(path_); }
+    Beside(const Beside&) = delete;
+    Beside& operator=(const Beside&) = delete;
+
+    Beside& with(const std::string& name, const std::string& text) {
+        std::ofstream(path(name), std::ios::binary) << text;
+        return *this;
+    }
+    std::string path(const std::string& name) const { return path_ + "/" + name; }
+    Loaded load() const { return config::load_file(path("tidegate.yaml")); }
+
+  private:
+    std::string path_;
+};
+
+std::string identity_of(const std::string& settings) {
+    return kUpstream + "identity: {" + settings + "}\n";
+}
+
+std::string user_of(const std::string& methods, const std::string& more = "") {
+    return identity_of("user: [" + methods + "]" + more);
+}
+
+std::vector<std::string> texts(const std::vector<config::Diagnostic>& diagnostics) {
+    std::vector<std::string> out;
+    for (const auto& diagnostic : diagnostics) out.push_back(diagnostic.to_string());
+    return out;
+}
+
+// Each file a method could name is there.
+std::shared_ptr<const config::Config> loaded(const std::string& text) {
+    Beside files(text);
+    files.with("p.jwks", kPublicKeys).with("k.keys", kAlicesDigest + ": {user: alice}\n");
+    files.with("h.htpasswd", "carol:" + kSha256Crypt + "\n");
+    Loaded result = files.load();
+    CAPTURE(texts(result.errors));
+    REQUIRE(result.config != nullptr);
+    return result.config;
+}
+
+// The messages of what is warned about, without their places.
+std::vector<std::string> warnings_of(const std::string& text) {
+    Beside files(text);
+    files.with("p.jwks", kPublicKeys).with("k.keys", kAlicesDigest + ": {user: alice}\n");
+    files.with("both.jwks", "{\"keys\":[" + kSecretKey + "," + kPublicKeys.substr(9));
+    files.with("h.htpasswd", "carol:" + kSha256Crypt + "\n");
+    const Loaded result = files.load();
+    CAPTURE(texts(result.errors));
+    REQUIRE(result.config != nullptr);
+    std::vector<std::string> out;
+    for (const auto& warning : result.warnings) out.push_back(warning.message);
+    return out;
+}
+
+bool one_begins(const std::vector<std::string>& list, std::string_view beginning) {
+    return list.size() == 1 && list[0].starts_with(beginning);
+}
+
+template <class Method>
+const Method& method_of(const config::Config& config, std::size_t position = 0) {
+    return std::get<Method>(config.user_methods.at(position).how);
+}
+
+const std::string kJwt =
+    "{jwt: {jwks: p.jwks, algorithms: [ES256], issuer: i, audience: a, namespace: j}}";
+
+}  // namespace
+
+TEST_CASE("config: a token's method has all its settings") {
+    const auto config = loaded(user_of(
+        "{jwt: {header: X-Token, jwks: p.jwks, algorithms: [ES256], issuer: 'https://idp.example',"
+        " audience: [api, web], claim: email, tier_claim: plan, leeway: 1min, namespace: idp}}"));
+    CHECK(config->user_methods.at(0).space == "idp");
+    const auto& jwt = method_of<identity::JwtMethod>(*config);
+    CHECK(jwt.field == "x-token");
+    CHECK(jwt.cookie.empty());
+    CHECK(jwt.algorithms == std::vector{JwsAlgorithm::es256});
+    CHECK(jwt.issuer == "https://idp.example");
+    CHECK(jwt.audience == std::vector<std::string>{"api", "web"});
+    CHECK(jwt.claim == "email");
+    CHECK(jwt.tier_claim == "plan");
+    CHECK(jwt.leeway == 60s);
+    CHECK(jwt.keys->url().empty());
+    CHECK(jwt.keys->keys()->size() == 1);
+}
+
+TEST_CASE("config: what a token's method does not say has its default") {
+    const auto config = loaded(user_of("{jwt: {jwks: p.jwks, algorithms: ES256}}"));
+    const auto& jwt = method_of<identity::JwtMethod>(*config);
+    CHECK(config->user_methods[0].space.empty());
+    CHECK(jwt.field == "authorization");
+    CHECK(jwt.claim == "sub");
+    CHECK(jwt.issuer.empty());
+    CHECK(jwt.audience.empty());
+    CHECK(jwt.tier_claim.empty());
+    CHECK(jwt.leeway == 30s);
+    const auto none = loaded(user_of("{jwt: {jwks: p.jwks, algorithms: ES256, leeway: 0s}}"));
+    CHECK(method_of<identity::JwtMethod>(*none).leeway == 0s);
+    const auto most = loaded(user_of("{jwt: {jwks: p.jwks, algorithms: ES256, leeway: 5min}}"));
+    CHECK(method_of<identity::JwtMethod>(*most).leeway == 5min);
+}
+
+TEST_CASE("config: all algorithms of RFC 7518 section 3.1 but `none` have their names") {
+    const auto config = loaded(user_of(
+        "{jwt: {jwks: 'https://idp.example/keys', algorithms: [RS256, RS384, RS512, PS256, PS384, "
+        "PS512, ES256, ES384, ES512]}}"));
+    CHECK(method_of<identity::JwtMethod>(*config).algorithms ==
+          std::vector{JwsAlgorithm::rs256, JwsAlgorithm::rs384, JwsAlgorithm::rs512,
+                      JwsAlgorithm::ps256, JwsAlgorithm::ps384, JwsAlgorithm::ps512,
+                      JwsAlgorithm::es256, JwsAlgorithm::es384, JwsAlgorithm::es512});
+}
+
+TEST_CASE("config: keys behind a URL are not there yet, and are fetched once for all methods") {
+    const auto config = loaded(
+        user_of("{jwt: {jwks: 'https://idp.example/keys?v=1', algorithms: [ES256]}},"
+                "{jwt: {cookie: token, jwks: 'https://idp.example/keys?v=1', algorithms: [RS256]}},"
+                "{jwt: {header: x-t, jwks: 'https://idp.example/other', algorithms: [RS256]}}"));
+    const auto& first = method_of<identity::JwtMethod>(*config, 0);
+    const auto& second = method_of<identity::JwtMethod>(*config, 1);
+    CHECK(first.keys->url() == "https://idp.example/keys?v=1");
+    CHECK(first.keys->version() == 0);
+    CHECK(first.keys->keys() == nullptr);
+    CHECK(second.cookie == "token");
+    CHECK(second.keys == first.keys);
+    CHECK(method_of<identity::JwtMethod>(*config, 2).keys != first.keys);
+}
+
+TEST_CASE("config: methods stay in the order they are written") {
+    const auto config = loaded(user_of(
+        "{cookie: {name: __Host-Session, namespace: c}}, {header: {name: X-User, tier_header: "
+        "X-Plan}}, {api_key: {keys: k.keys, namespace: key}}, {basic: {htpasswd: h.htpasswd}}, "
+        "{api_key: {header: Authorization, keys: k.keys}}"));
+    REQUIRE(config->user_methods.size() == 5);
+    CHECK(method_of<identity::CookieMethod>(*config, 0).name == "__Host-Session");
+    CHECK(config->user_methods[0].space == "c");
+    CHECK(method_of<identity::HeaderMethod>(*config, 1).field == "x-user");
+    CHECK(method_of<identity::HeaderMethod>(*config, 1).tier_field == "x-plan");
+    const auto& keys = method_of<identity::ApiKeyMethod>(*config, 2);
+    CHECK(keys.field == "x-api-key");
+    REQUIRE(keys.keys->size() == 1);
+    CHECK(method_of<identity::BasicMethod>(*config, 3).users->size() == 1);
+    CHECK(method_of<identity::ApiKeyMethod>(*config, 4).field == "authorization");
+    CHECK(method_of<identity::ApiKeyMethod>(*config, 4).keys == keys.keys);
+}
+
+TEST_CASE("config: several trusted fields may share one that names the tier") {
+    const auto config = loaded(user_of(
+        "{header: {name: x-user, tier_header: x-plan}}, {header: {name: x-service, tier_header: "
+        "x-plan}}"));
+    CHECK(method_of<identity::HeaderMethod>(*config, 1).tier_field == "x-plan");
+}
+
+TEST_CASE("config: cookies differ by case, header fields do not") {
+    CHECK(loaded(user_of("{cookie: {name: a}}, {cookie: {name: A}}"))->user_methods.size() == 2);
+    CHECK(
+        config::load_text(user_of("{header: {name: a}}, {header: {name: A}}"), "f").errors.size() ==
+        1);
+}
+
+TEST_CASE("config: failed credentials are limited by a policy of their own") {
+    const auto config = loaded(identity_of("failed_credentials: 20/min"));
+    REQUIRE(config->failed_credentials != nullptr);
+    const config::Policy& policy = *config->failed_credentials;
+    CHECK(policy.name == "failed_credentials");
+    CHECK(policy.key == std::vector{limit::single_key(limit::KeyPart::Kind::ip)});
+    CHECK(policy.on_store_failure == limit::OnStoreFailure::local);
+    CHECK_FALSE(policy.shadow);
+    REQUIRE(policy.limits.size() == 1);
+    CHECK(policy.limits[0].quota == 20);
+    CHECK(policy.limits[0].duration == 1min);
+    CHECK(policy.limits[0].count == limit::Count::by_status);
+    CHECK(policy.limits[0].keeps(401));
+    CHECK_FALSE(policy.limits[0].keeps(200));
+    CHECK_FALSE(policy.limits[0].keeps(403));
+    REQUIRE(config->policies.size() == 1);
+    CHECK(config->policies[0].get() == &policy);
+    CHECK(config->limit_lists.at(policy.index).policy == &policy);
+    CHECK(config->limit_lists[policy.index].settles);
+}
+
+TEST_CASE("config: failed credentials may have several limits, whatever the store's failure does") {
+    const auto config = loaded("on_store_failure: deny\n" +
+                               identity_of("failed_credentials: [{quota: 5, per: 1min, algorithm: "
+                                           "gcra}, 100/day]") +
+                               "limits: [10/s]\n");
+    REQUIRE(config->policies.size() == 2);
+    const config::Policy& policy = *config->failed_credentials;
+    CHECK(policy.on_store_failure == limit::OnStoreFailure::local);
+    REQUIRE(policy.limits.size() == 2);
+    CHECK(policy.limits[0].algorithm == limit::Algorithm::gcra);
+    CHECK(policy.limits[0].count == limit::Count::by_status);
+    CHECK(policy.limits[1].count == limit::Count::by_status);
+    // It is met by no route, and leaves the others their places.
+    REQUIRE(config->routes.at(0).policies.size() == 1);
+    CHECK(config->routes[0].policies[0]->name == "default");
+    CHECK(config->limit_lists.at(config->routes[0].policies[0]->index).policy ==
+          config->routes[0].policies[0]);
+}
+
+TEST_CASE(
+    "config: without a word, invalid credentials are rejected, unlimited, and nobody is told") {
+    const auto config = loaded(kUpstream);
+    CHECK(config->user_methods.empty());
+    CHECK_FALSE(config->anonymous_on_invalid);
+    CHECK(config->failed_credentials == nullptr);
+    CHECK(config->policies.empty());
+    CHECK(config->forward_as.user.empty());
+    CHECK(config->forward_as.tier.empty());
+    CHECK(config->forward_as.client_ip.empty());
+}
+
+TEST_CASE("config: invalid credentials may make anonymous") {
+    CHECK(loaded(identity_of("on_invalid_credentials: anonymous"))->anonymous_on_invalid);
+    CHECK_FALSE(loaded(identity_of("on_invalid_credentials: reject"))->anonymous_on_invalid);
+}
+
+TEST_CASE("config: the upstream is told in fields of any name that means nothing else") {
+    const auto config =
+        loaded(identity_of("forward_as: {user: X-Auth-User, tier: plan, client_ip: X-Real-IP}"));
+    CHECK(config->forward_as.user == "x-auth-user");
+    CHECK(config->forward_as.tier == "plan");
+    CHECK(config->forward_as.client_ip == "x-real-ip");
+    for (const char* name : {"Cookie", "set-cookie", "connection", "content_length", "via",
+                             "forwarded", "accept", "x-forwarded-user", "x_real_ip", "if-match",
+                             "te", "X_Request_Id", "proxy-authorization"}) {
+        CAPTURE(name);
+        const Loaded refused =
+            config::load_text(identity_of("forward_as: {user: " + std::string(name) + "}"), "f");
+        CHECK(one_begins(texts(refused.errors), "f:2:31: identity.forward_as.user: `"));
+    }
+}
+
+TEST_CASE("config: a trusted field may be told under its own name") {
+    const auto config = loaded(user_of("{header: {name: x-user}}", ", forward_as: {user: x-user}"));
+    CHECK(config->forward_as.user == "x-user");
+}
+
+TEST_CASE("config: mistakes among API keys have their places, and show no key") {
+    Beside files(user_of("{api_key: {keys: k.keys}}"));
+    files.with("k.keys", "hunter2: {user: alice}\n" +                           // 1: the key itself
+                             kAlicesDigest + ": alice\n" +                      // 2
+                             kOtherDigest + ": {tier: pro}\n" +                 // 3
+                             std::string(64, 'b') + ": {user: ''}\n" +          // 4
+                             std::string(64, 'c') + ": {user: a, name: b}\n" +  // 5
+                             std::string(64, 'd') + ": {user: a, tier: a b}\n" +  // 6
+                             std::string(64, 'e') + ": {user: \"a\\tb\"}\n" +     // 7
+                             std::string(64, 'f') + ": {user: a}\n" + std::string(64, 'F') +
+                             ": {user: a}\n" +                         // 9
+                             std::string(64, 'f') + ": {user: b}\n" +  // 10
+                             "hunter3:\n");                            // 11
+    const Loaded refused = files.load();
+    CHECK(refused.config == nullptr);
+    const auto errors = texts(refused.errors);
+    const std::string file = files.path("k.keys");
+    const std::vector<std::string> places{":10:1: ", ":1:1: ",  ":2:67: ", ":3:67: ", ":4:74: ",
+                                          ":5:77: ", ":6:83: ", ":7:1: ",  ":9:1: ",  ":11:1: "};
+    REQUIRE(errors.size() == places.size());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        CAPTURE(errors[i]);
+        CHECK(errors[i].starts_with(file + places[i]));
+        CHECK(errors[i].find("hunter") == std::string::npos);
+        CHECK(errors[i].find(kAlicesDigest) == std::string::npos);
+        CHECK(errors[i].find("ffff") == std::string::npos);
+    }
+}
+
+TEST_CASE("config: a file of keys is a map") {
+    Beside files(user_of("{api_key: {keys: k.keys}}"));
+    files.with("k.keys", "- " + kAlicesDigest + "\n");
+    const Loaded refused = files.load();
+    REQUIRE(refused.errors.size() == 1);
+    CHECK(refused.errors[0].message.starts_with("this is a list, not a map of keys: "));
+    CHECK(refused.errors[0].file == files.path("k.keys"));
+}
+
+TEST_CASE("config: files without keys or users are warned about") {
+    Beside files(user_of("{api_key: {keys: k.keys}}, {basic: {htpasswd: h.htpasswd, namespace: b}}",
+                         ", failed_credentials: 1/s"));
+    files.with("k.keys", "# none yet\n").with("h.htpasswd", "\n");
+    const Loaded empty = files.load();
+    REQUIRE(empty.config != nullptr);
+    REQUIRE(empty.warnings.size() == 2);
+    CHECK(empty.warnings[0].message ==
+          "identity.user[0].api_key.keys: the file has no keys: every key is refused");
+    CHECK(empty.warnings[1].message ==
+          "identity.user[1].basic.htpasswd: the file has no users: every password is refused");
+}
+
+TEST_CASE("config: mistakes in a password file have their line") {
+    Beside files(user_of("{basic: {htpasswd: h.htpasswd}}"));
+    files.with("h.htpasswd", "# people\ncarol:" + kSha256Crypt + "\ndave:hunter2\n");
+    const auto errors = texts(files.load().errors);
+    REQUIRE(errors.size() == 1);
+    CHECK(errors[0].starts_with(files.path("h.htpasswd") + ":3:1: "));
+    CHECK(errors[0].find("hunter2") == std::string::npos);
+}
+
+TEST_CASE("config: what is wrong with a set of keys is said once, of its file") {
+    Beside files(
+        user_of("{jwt: {jwks: p.jwks, algorithms: [ES256]}}, "
+                "{jwt: {cookie: t, jwks: p.jwks, algorithms: [ES256]}}"));
+    for (const char* text : {"", "{}", "[]", "{\"keys\": []}", "{\"keys\": [{\"kty\": \"EC\"}]}"}) {
+        CAPTURE(text);
+        files.with("p.jwks", text);
+        const Loaded refused = files.load();
+        CHECK(refused.config == nullptr);
+        CHECK(one_begins(texts(refused.errors), files.path("p.jwks") + ": "));
+    }
+}
+
+TEST_CASE("config: a file of keys that is no ordinary file, or too large, is refused") {
+    Beside files(user_of("{api_key: {keys: k.keys}}"));
+    std::filesystem::create_directory(files.path("k.keys"));
+    CHECK(one_begins(texts(files.load().errors),
+                     files.path("tidegate.yaml") +
+                         ":2:36: identity.user[0].api_key.keys: the file `k.keys` cannot be read"));
+    std::filesystem::remove(files.path("k.keys"));
+    // Nobody ever writes to it: reading it would never end.
+    REQUIRE(mkfifo(files.path("k.keys").c_str(), 0600) == 0);
+    CHECK(files.load().errors.size() == 1);
+    std::filesystem::remove(files.path("k.keys"));
+    files.with("k.keys", std::string((std::size_t{16} << 20U) + 1, '#'));
+    CHECK(texts(files.load().errors).at(0).ends_with("the file `k.keys` is larger than 16 MiB"));
+    files.with("k.keys", std::string(std::size_t{16} << 20U, '#'));
+    CHECK(files.load().errors.empty());
+
+    Beside tokens(user_of("{jwt: {jwks: p.jwks, algorithms: [ES256]}}"));
+    tokens.with("p.jwks", std::string((std::size_t{1} << 20U) + 1, ' '));
+    CHECK(texts(tokens.load().errors).at(0).ends_with("the file `p.jwks` is larger than 1 MiB"));
+}
+
+TEST_CASE("config: a file of keys that everybody may change is warned about") {
+    Beside files(user_of("{api_key: {keys: k.keys}}"));
+    files.with("k.keys", kAlicesDigest + ": {user: alice}\n");
+    REQUIRE(chmod(files.path("k.keys").c_str(), 0664) == 0);
+    CHECK(files.load().warnings.empty());
+    REQUIRE(chmod(files.path("k.keys").c_str(), 0666) == 0);
+    CHECK(one_begins(texts(files.load().warnings),
+                     files.path("tidegate.yaml") +
+                         ":2:36: identity.user[0].api_key.keys: everybody on this machine may "));
+}
+
+TEST_CASE("config: a token taken from anybody, or for anybody, is warned about") {
+    CHECK(warnings_of(user_of(kJwt)).empty());
+    CHECK(
+        one_begins(warnings_of(user_of("{jwt: {jwks: p.jwks, algorithms: [ES256], audience: a}}")),
+                   "identity.user[0].jwt: without `issuer`"));
+    CHECK(one_begins(warnings_of(user_of("{jwt: {jwks: p.jwks, algorithms: [ES256], issuer: i}}")),
+                     "identity.user[0].jwt: without `audience`"));
+    CHECK(one_begins(warnings_of(user_of("{jwt: {jwks: both.jwks, algorithms: [HS256, ES256], "
+                                         "issuer: i, audience: a}}")),
+                     "identity.user[0].jwt: shared secrets (HS) beside public keys"));
+    CHECK(
+        warnings_of(
+            user_of("{jwt: {jwks: both.jwks, algorithms: [HS256, HS512], issuer: i, audience: a}}"))
+            .empty());
+    CHECK(one_begins(warnings_of(user_of("{jwt: {jwks: p.jwks, algorithms: [ES256, RS256], issuer: "
+                                         "i, audience: a}}")),
+                     "identity.user[0].jwt.jwks: the file has no key for RS256"));
+}
+
+TEST_CASE("config: methods that could name the same user are warned about") {
+    const std::string warning =
+        "identity.user[1].api_key: could name a user that identity.user[0].jwt names";
+    const auto with = [](const std::string& second) { return user_of(kJwt + ", " + second); };
+    CHECK(warnings_of(with("{api_key: {keys: k.keys}}")).empty());
+    CHECK(one_begins(warnings_of(with("{api_key: {keys: k.keys, namespace: j}}")), warning));
+    // The same keys mean the same people, wherever they are sent.
+    CHECK(warnings_of(with("{jwt: {cookie: t, jwks: p.jwks, algorithms: [ES256], issuer: i, "
+                           "audience: b, namespace: j}}"))
+              .empty());
+    CHECK(warnings_of(with("{jwt: {cookie: t, jwks: p.jwks, algorithms: [ES256], issuer: other, "
+                           "audience: a, namespace: j}}"))
+              .size() == 1);
+    CHECK(warnings_of(user_of("{api_key: {keys: k.keys}}, {api_key: {header: x-k, keys: k.keys}}"))
+              .empty());
+    // Once a method is enough.
+    CHECK(warnings_of(user_of("{cookie: {name: a}}, {cookie: {name: b}}, {cookie: {name: c}}"))
+              .size() == 2);
+}
+
+TEST_CASE("config: passwords that may be guessed without end are warned about") {
+    const std::string basic = "{basic: {htpasswd: h.htpasswd}}";
+    CHECK(one_begins(warnings_of(user_of(basic)), "identity.user[0].basic: passwords can be"));
+    CHECK(warnings_of(user_of(basic, ", failed_credentials: 20/min")).empty());
+    CHECK(one_begins(warnings_of(user_of(
+                         basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: 128}")),
+                     "identity.failed_credentials: with an ipv6_prefix longer than 64"));
+    CHECK(warnings_of(user_of(
+                          basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: [64, 128]}"))
+              .empty());
+}
+
+TEST_CASE("config: settings that have nothing to act upon are warned about") {
+    CHECK(one_begins(warnings_of(identity_of("failed_credentials: 1/s")),
+                     "identity.failed_credentials: never"));
+    CHECK(
+        one_begins(warnings_of(user_of("{cookie: {name: a}}", ", on_invalid_credentials: reject")),
+                   "identity.on_invalid_credentials: never"));
+    CHECK(one_begins(warnings_of(identity_of("forward_as: {user: x-u, client_ip: x-i}")),
+                     "identity.forward_as.user: never"));
+    CHECK(one_begins(warnings_of(user_of(kJwt, ", forward_as: {user: x-u, tier: x-t}")),
+                     "identity.forward_as.tier: never"));
+    CHECK(warnings_of(user_of(kJwt,
+                              ", on_invalid_credentials: reject, failed_credentials: 1/s, "
+                              "forward_as: {user: x-u}"))
+              .empty());
+}
+
+TEST_CASE("config: tiers come from a claim, a trusted field or a file of keys") {
+    const std::string traffic =
+        "upstreams: {a: {servers: [http://a]}}\n"
+        "policies: {p: {key: [user, ip], limits: [1/s], tiers: {pro: [2/s]}}}\n"
+        "routes: [{policies: [p]}]\n";
+    const auto warned = [&](const std::string& methods, const std::string& keys) {
+        Beside files(traffic + "identity: {client_ip: {trusted_proxies: 10.0.0.0/8}, user: [" +
+                     methods + "]}\n");
+        files.with("p.jwks", kPublicKeys).with("k.keys", keys);
+        return texts(files.load().warnings);
+    };
+    const std::string nobody = "nobody has a tier";
+    const std::string jwt = "{jwt: {jwks: p.jwks, algorithms: [ES256], issuer: i, audience: a";
+    CHECK(warned(jwt + "}}", "").at(0).find(nobody) != std::string::npos);
+    CHECK(warned(jwt + ", tier_claim: plan}}", "").empty());
+    CHECK(warned("{header: {name: x}}", "").at(0).find(nobody) != std::string::npos);
+    CHECK(warned("{header: {name: x, tier_header: y}}", "").empty());
+    const std::string keys = "{api_key: {keys: k.keys}}";
+    CHECK(warned(keys, kAlicesDigest + ": {user: a}\n").at(0).find(nobody) != std::string::npos);
+    CHECK(warned(keys, kAlicesDigest + ": {user: a, tier: pro}\n").empty());
+    const auto unknown = warned(keys, kAlicesDigest + ": {user: a, tier: gold}\n");
+    REQUIRE(unknown.size() == 1);
+    CHECK(unknown[0].ends_with("k.keys:1:83: key.tier: no policy has a tier `gold`"));
+}
+
+TEST_CASE("config: where a cookie makes the user, counting users alone bounds nobody") {
+    const auto warned = [](const std::string& key, const std::string& methods) {
+        Beside files("upstreams: {a: {servers: [http://a]}}\nidentity: {user: [" + methods +
+                     "]}\nroutes: [{policies: [{key: [" + key + "], limits: [1/s]}]}]\n");
+        files.with("p.jwks", kPublicKeys);
+        const Loaded result = files.load();
+        REQUIRE(result.config != nullptr);
+        const auto warnings = texts(result.warnings);
+        return !warnings.empty() &&
+               warnings[0].find("counts only what clients choose") != std::string::npos;
+    };
+    const std::string cookie = "{cookie: {name: s}}";
+    CHECK(warned("user", cookie));
+    CHECK(warned("\"user|ip\"", cookie));
+    CHECK(warned("\"user+route\"", cookie));
+    CHECK_FALSE(warned("user, ip", cookie));
+    CHECK_FALSE(warned("\"user+ip\"", cookie));
+    CHECK_FALSE(warned("user", kJwt));
+    // Whoever has a token can leave it out and send cookies instead.
+    CHECK(warned("user", kJwt + ", " + cookie));
+}
+
+TEST_CASE("config: config/identity.yaml has nothing to warn about") {
+    const Loaded example = config::load_file(TIDEGATE_SOURCE_DIR "/config/identity.yaml");
+    CHECK(texts(example.errors).empty());
+    CHECK(texts(example.warnings).empty());
+    REQUIRE(example.config != nullptr);
+    const auto& keys = method_of<identity::ApiKeyMethod>(*example.config, 1);
+    REQUIRE(keys.keys->find("example-key-of-alice"));
+    CHECK(keys.keys->find("example-key-of-alice")->tier == "pro");
+    CHECK(keys.keys->find("example-key-of-bob")->user == "bob");
+    const auto& people = method_of<identity::BasicMethod>(*example.config, 2);
+    CHECK(people.users->verify("carol", "correct horse"));
+    CHECK(people.users->verify("dave", "battery staple"));
+}

@@ -1,0 +1,283 @@
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <openssl/evp.h>
+
+#include "identity/api_keys.hpp"
+#include "identity/authenticator.hpp"
+#include "identity/htpasswd.hpp"
+#include "identity/key_source.hpp"
+#include "identity_tokens.hpp"
+
+namespace tidegate::identity {
+namespace {
+
+using namespace std::chrono_literals;
+using Result = Finding::Result;
+
+std::string sha256_of(std::string_view text) {
+    std::array<unsigned char, 32> digest{};
+    unsigned size = 0;
+    REQUIRE(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1);
+    std::string hex;
+    for (const unsigned char byte : digest) {
+        hex += "0123456789abcdef"[byte >> 4];
+        hex += "0123456789abcdef"[byte & 0xf];
+    }
+    return hex;
+}
+
+UserMethod tokens(std::shared_ptr<KeySource> keys, std::string space = {}) {
+    JwtMethod jwt = any_algorithm();
+    jwt.keys = std::move(keys);
+    jwt.tier_claim = "plan";
+    return {std::move(space), std::move(jwt)};
+}
+
+UserMethod tokens(std::string space = {}) {
+    return tokens(std::make_shared<KeySource>(
+                      set_of({secret().jwk(R"("kid":"s",)"), p256().jwk(R"("kid":"e",)")})),
+                  std::move(space));
+}
+
+UserMethod api_keys(std::string space = {}) {
+    auto keys = std::make_shared<ApiKeys>();
+    REQUIRE(keys->add(sha256_of("key-of-alice"), "alice", "pro").empty());
+    REQUIRE(keys->add(sha256_of("key-of-nobody"), "key:bob", "").empty());
+    return {std::move(space), ApiKeyMethod{"x-api-key", std::move(keys)}};
+}
+
+UserMethod passwords(std::string space = {}) {
+    return {std::move(space), BasicMethod{std::make_shared<Htpasswd>(*Htpasswd::parse(""))}};
+}
+
+UserMethod cookies() {
+    return {"", CookieMethod{"session"}};
+}
+
+UserMethod headers(std::string space = {}) {
+    return {std::move(space), HeaderMethod{"x-user-id", "x-user-tier"}};
+}
+
+http::Fields fields(std::initializer_list<std::pair<std::string_view, std::string_view>> pairs) {
+    http::Fields all;
+    for (const auto& [name, value] : pairs) all.push_back({http::field_name(name), name, value});
+    return all;
+}
+
+// An authenticator of its methods, and what it found last.
+struct Door {
+    explicit Door(std::vector<UserMethod> of) : methods(std::move(of)), authenticator(methods) {}
+
+    Result look(const http::Fields& of, bool trusted = false, Time now = kNow) {
+        authenticator.look({parse_ip("10.0.0.1"), trusted}, of, now, found);
+        return found.result;
+    }
+    Result look_and_check(const http::Fields& of, Time now = kNow) {
+        if (look(of, false, now) == Result::unchecked) authenticator.check_token(found, now);
+        return found.result;
+    }
+
+    std::vector<UserMethod> methods;
+    Authenticator authenticator;
+    Finding found;
+};
+
+http::Fields bearer(std::string_view line) {
+    return fields({{"Authorization", line}});
+}
+
+TEST_CASE("authenticator: without a credential, or with one of another scheme, nobody is found") {
+    Door door({tokens(), api_keys(), cookies(), headers()});
+    CHECK(door.look({}) == Result::nobody);
+    CHECK(door.look(bearer("Basic YTpi")) == Result::nobody);
+    CHECK(door.look(fields({{"X-Api-Key", ""}, {"Cookie", "other=1"}})) == Result::nobody);
+    Door none({});
+    CHECK(none.look(bearer("Bearer x.y.z")) == Result::nobody);
+}
+
+TEST_CASE("authenticator: a token is checked once and then known, until it expires") {
+    Door door({tokens()});
+    const std::string line =
+        "Bearer " +
+        signed_with(JwsAlgorithm::es256, R"({"sub":"alice","plan":"pro","exp":1700000060})");
+    CHECK(door.look(bearer(line)) == Result::unchecked);
+    CHECK(door.authenticator.is_token(door.found));
+    CHECK(door.look(bearer(line)) == Result::unchecked);  // nothing is known before it is proved
+    door.authenticator.check_token(door.found, kNow);
+    REQUIRE(door.found.result == Result::user);
+    CHECK(door.found.user == "alice");
+    CHECK(door.found.tier == "pro");
+    door.found.reset();
+    CHECK(door.look(bearer(line)) == Result::user);
+    CHECK(door.found.user == "alice");
+    CHECK(door.found.tier == "pro");
+    CHECK(door.look(bearer(line), false, kNow + 59'999'999us) == Result::user);
+    CHECK(door.look(bearer(line), false, kNow + 60s) == Result::unchecked);
+    door.authenticator.check_token(door.found, kNow + 60s);
+    CHECK(door.found.result == Result::user);  // of the leeway
+    CHECK(door.look(bearer(line), false, kNow + 61s) == Result::unchecked);
+    door.authenticator.check_token(door.found, kNow + 90s);
+    CHECK(door.found.result == Result::refused);
+    CHECK(door.found.fault == CredentialFault::expired);
+}
+
+TEST_CASE("authenticator: a token that was found bad is not remembered, for good or ill") {
+    Door door({tokens()});
+    const std::string line = "Bearer " + signed_with(JwsAlgorithm::hs256) + "x";
+    for (int i = 0; i < 2; ++i) {
+        CHECK(door.look_and_check(bearer(line)) == Result::refused);
+        CHECK(door.found.user.empty());
+    }
+}
+
+TEST_CASE("authenticator: other keys in force make every remembered token unknown") {
+    const auto source = std::make_shared<KeySource>("https://idp.example/keys");
+    source->put(set_of({secret().jwk()}));
+    Door door({tokens(source)});
+    const std::string text = "Bearer " + signed_with(JwsAlgorithm::hs256);
+    REQUIRE(door.look_and_check(bearer(text)) == Result::user);
+    source->put(set_of({secret().jwk()}));
+    CHECK(door.look(bearer(text)) == Result::user);  // they are the same
+    source->put(set_of({p256().jwk()}));
+    CHECK(door.look(bearer(text)) == Result::unchecked);
+    source->allow_wanting(false);
+    CHECK(door.look_and_check(bearer(text)) == Result::refused);
+}
+
+TEST_CASE("authenticator: what cannot be checked yet is neither believed nor refused") {
+    const auto source = std::make_shared<KeySource>("https://idp.example/keys");
+    Door door({tokens(source)});
+    const std::string text = "Bearer " + signed_with(JwsAlgorithm::hs256, kGood, R"("kid":"s",)");
+    CHECK(door.look_and_check(bearer(text)) == Result::unavailable);
+    source->put(set_of({p256().jwk(R"("kid":"e",)")}));
+    // An unknown key is looked for, and only who was not found is refused.
+    CHECK(door.look_and_check(bearer(text)) == Result::unavailable);
+    CHECK(source->take_wanted());
+    source->allow_wanting(false);
+    CHECK(door.look_and_check(bearer(text)) == Result::refused);
+    CHECK(door.found.fault == CredentialFault::unknown_key);
+    CHECK_FALSE(is_guess(door.found.fault));
+    CHECK(source->take_wanted());  // it will be looked for when it may be
+}
+
+TEST_CASE("authenticator: an API key is known by its digest, others are refused") {
+    Door door({api_keys("key")});
+    CHECK(door.look(fields({{"x-api-key", "key-of-alice"}})) == Result::user);
+    CHECK(door.found.user == "key:alice");
+    CHECK(door.found.tier == "pro");
+    CHECK(door.look(fields({{"x-api-key", "key-of-alicf"}})) == Result::refused);
+    CHECK(door.found.fault == CredentialFault::unknown_secret);
+    CHECK(door.look(fields({{"x-api-key", "key-of-alice"}, {"X-Api-Key", "key-of-alice"}})) ==
+          Result::ambiguous);
+}
+
+TEST_CASE("authenticator: a password is somebody else's to check, and a right one is remembered") {
+    Door door({passwords("staff")});
+    const auto login = bearer("Basic Y2Fyb2w6c2VjcmV0");
+    REQUIRE(door.look(login) == Result::unchecked);
+    CHECK_FALSE(door.authenticator.is_token(door.found));
+    door.authenticator.conclude_password(door.found, "carol", false, kNow);
+    CHECK(door.found.result == Result::refused);
+    CHECK(door.found.fault == CredentialFault::wrong_password);
+    REQUIRE(door.look(login) == Result::unchecked);
+    door.authenticator.conclude_password(door.found, "carol", true, kNow);
+    CHECK(door.found.result == Result::user);
+    CHECK(door.found.user == "staff:carol");
+    CHECK(door.look(login, false, kNow + 59s) == Result::user);
+    CHECK(door.found.user == "staff:carol");
+    CHECK(door.look(bearer("Basic Y2Fyb2w6c2VjcmVU")) == Result::unchecked);
+    CHECK(door.look(login, false, kNow + 60s) == Result::unchecked);
+}
+
+TEST_CASE("authenticator: a cookie is counted by its hash, which is the same everywhere") {
+    Door door({cookies()});
+    REQUIRE(door.look(fields({{"Cookie", "a=1; session=s3cr3t"}})) == Result::user);
+    CHECK(door.found.user == sha256_of("s3cr3t"));
+    REQUIRE(door.look(fields({{"Cookie", "session=other"}})) == Result::user);
+    CHECK(door.found.user == sha256_of("other"));
+    CHECK(door.look(fields({{"Cookie", "session=a"}, {"Cookie", "session=b"}})) == Result::refused);
+    CHECK_FALSE(is_guess(door.found.fault));
+}
+
+TEST_CASE("authenticator: a field names a user only if a trusted peer sends it, once") {
+    Door door({headers()});
+    CHECK(door.look(fields({{"X-User-Id", "alice"}})) == Result::nobody);
+    CHECK(door.look(fields({{"X-User-Id", "alice"}, {"X-User-Tier", "pro"}}), true) ==
+          Result::user);
+    CHECK(door.found.user == "alice");
+    CHECK(door.found.tier == "pro");
+    CHECK(door.look(fields({{"X-User-Id", "alice"}, {"X-User-Tier", "a tier"}}), true) ==
+          Result::user);
+    CHECK(door.found.tier.empty());
+    CHECK(door.look(fields({{"X-User-Id", "alice"}, {"X-User-Id", "bob"}}), true) ==
+          Result::nobody);
+    CHECK(door.look(fields({{"X-User-Id", "alice"}, {"x-user-id", ""}}), true) == Result::nobody);
+    CHECK(door.look(fields({{"X_User_Id", "mallory"}}), true) == Result::nobody);
+    CHECK(door.look(fields({{"X-User-Id", ""}}), true) == Result::nobody);
+    CHECK(door.look(fields({{"X-User-Id", "al\xffice"}}), true) == Result::refused);
+    CHECK(door.found.fault == CredentialFault::unsafe_user);
+}
+
+TEST_CASE("authenticator: two Authorization fields are refused though another method comes first") {
+    Door door({api_keys("key"), tokens("idp")});
+    CHECK(door.look(fields({{"X-Api-Key", "key-of-alice"},
+                            {"Authorization", "Digest a"},
+                            {"authorization", "Digest b"}})) == Result::ambiguous);
+    Door keys({api_keys("key")});  // nobody here reads it
+    CHECK(keys.look(fields({{"X-Api-Key", "key-of-alice"},
+                            {"Authorization", "Digest a"},
+                            {"authorization", "Digest b"}})) == Result::user);
+}
+
+TEST_CASE("authenticator: what another request has had checked meanwhile is known") {
+    Door door({tokens()});
+    const std::string line = "Bearer " + signed_with(JwsAlgorithm::hs256);
+    REQUIRE(door.look(bearer(line)) == Result::unchecked);
+    Finding waiting = door.found;
+    CHECK_FALSE(door.authenticator.recall(waiting, kNow));
+    CHECK(waiting.result == Result::unchecked);
+    door.authenticator.check_token(door.found, kNow);
+    CHECK(door.authenticator.recall(waiting, kNow));
+    CHECK(waiting.result == Result::user);
+    CHECK(waiting.user == "alice");
+}
+
+TEST_CASE("authenticator: the first method that finds a credential decides, right or wrong") {
+    Door door({api_keys("key"), tokens("idp"), headers("gate")});
+    const std::string token = "Bearer " + signed_with(JwsAlgorithm::hs256);
+    CHECK(door.look(fields({{"Authorization", token}, {"X-Api-Key", "key-of-alice"}})) ==
+          Result::user);
+    CHECK(door.found.method == 0);
+    CHECK(door.look(fields({{"Authorization", token}, {"X-Api-Key", "wrong"}})) == Result::refused);
+    CHECK(door.found.method == 0);
+    CHECK(door.look(fields({{"Authorization", token}, {"X-User-Id", "bob"}}), true) ==
+          Result::unchecked);
+    CHECK(door.found.method == 1);
+    CHECK(door.look(fields({{"X-User-Id", "bob"}}), true) == Result::user);
+    CHECK(door.found.user == "gate:bob");
+}
+
+TEST_CASE("authenticator: without a namespace nobody can pass for a user of another method's") {
+    // The key of `key:bob` is one of a method without a namespace.
+    Door open({api_keys(), tokens("key")});
+    CHECK(open.look(fields({{"x-api-key", "key-of-nobody"}})) == Result::refused);
+    CHECK(open.found.fault == CredentialFault::foreign_space);
+    CHECK(open.look(fields({{"x-api-key", "key-of-alice"}})) == Result::user);
+    // A token is not remembered either then.
+    Door other({tokens(), api_keys("alice")});
+    const std::string line =
+        "Bearer " + signed_with(JwsAlgorithm::hs256, R"({"sub":"alice:x","exp":1700000060})");
+    for (int i = 0; i < 2; ++i) CHECK(other.look_and_check(bearer(line)) == Result::refused);
+    // With a namespace of its own it is another name.
+    Door spaced({api_keys("a"), tokens("key")});
+    CHECK(spaced.look(fields({{"x-api-key", "key-of-nobody"}})) == Result::user);
+    CHECK(spaced.found.user == "a:key:bob");
+}
+
+}  // namespace
+}  // namespace tidegate::identity

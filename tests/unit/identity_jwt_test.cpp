@@ -1,0 +1,325 @@
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "identity_tokens.hpp"
+
+namespace tidegate::identity {
+namespace {
+
+using namespace std::chrono_literals;
+
+// ---- what is believed
+
+TEST_CASE("JWT: a signed token names its user, with every algorithm") {
+    for (const JwsAlgorithm algorithm : kAll) {
+        CAPTURE(to_string(algorithm));
+        const auto verdict = verdict_of(signed_with(algorithm), method_of({algorithm}));
+        CHECK(verdict.fault == CredentialFault::none);
+        CHECK(!verdict.keys_missing);
+        CHECK(verdict.claims.user == "alice");
+        CHECK(verdict.claims.tier.empty());
+        CHECK(verdict.claims.expires == kNow + 60s);
+    }
+}
+
+TEST_CASE("JWT: a kid chooses among keys, and without one those that fit are tried") {
+    for (const std::string_view more : {R"("kid":"r",)", R"("kid":"\u0072",)", ""})
+        CHECK(fault_of(signed_with(JwsAlgorithm::ps512, kGood, more)) == CredentialFault::none);
+    const auto several = set_of({other_rsa().jwk(), p256().jwk(), rsa().jwk()});
+    CHECK(fault_of(signed_with(JwsAlgorithm::rs256), any_algorithm(), *several) ==
+          CredentialFault::none);
+    const auto same_kid = set_of({other_rsa().jwk(R"("kid":"a",)"), rsa().jwk(R"("kid":"a",)")});
+    CHECK(fault_of(signed_with(JwsAlgorithm::rs256, kGood, R"("kid":"a",)"), any_algorithm(),
+                   *same_kid) == CredentialFault::none);
+}
+
+TEST_CASE("JWT: a fifth key without a kid is not tried") {
+    std::vector<std::string> keys;
+    for (char c = 'a'; c < 'd'; ++c) keys.push_back(SigningKey::secret(std::string(64, c)).jwk());
+    keys.push_back(secret().jwk());
+    CHECK(fault_of(signed_with(JwsAlgorithm::hs256), any_algorithm(), *set_of(keys)) ==
+          CredentialFault::none);
+    keys.insert(keys.begin(), SigningKey::secret(std::string(64, 'd')).jwk());
+    CHECK(fault_of(signed_with(JwsAlgorithm::hs256), any_algorithm(), *set_of(keys)) ==
+          CredentialFault::signature);
+}
+
+TEST_CASE("JWT: one set serves several threads at once") {
+    std::vector<std::string> tokens;
+    for (const JwsAlgorithm algorithm : kAll) tokens.push_back(signed_with(algorithm));
+    const auto several =
+        set_of({secret().jwk(), rsa().jwk(), p256().jwk(), p384().jwk(), p521().jwk()});
+    std::vector<int> good(4);
+    std::vector<std::thread> threads;
+    for (int& count : good) {
+        threads.emplace_back([&] {
+            for (int round = 0; round < 4; ++round)
+                for (const std::string& token : tokens)
+                    if (fault_of(token, any_algorithm(), *several) == CredentialFault::none)
+                        ++count;
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const int count : good) CHECK(count == 4 * 12);
+}
+
+// ---- what is missing
+
+TEST_CASE("JWT: without keys, or without its key, nothing can be said of a token") {
+    const std::string token = signed_with(JwsAlgorithm::es256, kGood, R"("kid":"new",)");
+    const auto none = verify_token(token, any_algorithm(), nullptr, kNow);
+    CHECK(none.fault == CredentialFault::unknown_key);
+    CHECK(none.keys_missing);
+    const auto other = verdict_of(token);
+    CHECK(other.fault == CredentialFault::unknown_key);
+    CHECK(other.keys_missing);
+    const auto no_kid =
+        verdict_of(signed_with(JwsAlgorithm::es256), any_algorithm(), *set_of({rsa().jwk()}));
+    CHECK(no_kid.fault == CredentialFault::unknown_key);
+    CHECK(no_kid.keys_missing);
+    const auto empty = verdict_of(token, any_algorithm(), *set_of({}));
+    CHECK(empty.keys_missing);
+}
+
+TEST_CASE("JWT: a token that is wrong with any key asks for none") {
+    for (const std::string& token :
+         {std::string("a.b.c"), signed_with(JwsAlgorithm::es256, kGood, R"("crit":[],)"),
+          signed_with(JwsAlgorithm::es256, kGood, R"("kid":7,"typ":"x",)"),
+          signed_with(JwsAlgorithm::es256, kGood, R"("kid":"r",)")}) {
+        CHECK(verdict_of(token).fault != CredentialFault::none);
+        CHECK(!verdict_of(token).keys_missing);
+    }
+    const auto not_allowed = verify_token(signed_with(JwsAlgorithm::es256),
+                                          method_of({JwsAlgorithm::rs256}), nullptr, kNow);
+    CHECK(not_allowed.fault == CredentialFault::algorithm);
+    CHECK(!not_allowed.keys_missing);
+}
+
+TEST_CASE("JWT: claims are looked at only when the signature is right") {
+    const Parts wrong = parts_of(signed_with(JwsAlgorithm::es256, "not JSON"));
+    CHECK(fault_of(wrong.input + "." + wrong.signature) == CredentialFault::not_json);
+    const Parts other = parts_of(signed_with(JwsAlgorithm::es256, R"({"sub":"alice","exp":1})"));
+    CHECK(fault_of(other.input + "." + wrong.signature) == CredentialFault::signature);
+    CHECK(fault_of(wrong.input + "." + other.signature) == CredentialFault::signature);
+}
+
+TEST_CASE("JWT: claims are a strict JSON object") {
+    for (const std::string_view payload :
+         {R"([])", R"("alice")", R"({"sub":"alice","exp":1700000060}})",
+          R"({"sub":"alice","exp":1700000060} {})",
+          R"({"sub":"alice","sub":"root","exp":1700000060})",
+          R"({"sub":"alice","exp":1,"exp":1700000060})",
+          R"({"sub":"alice","exp":1700000060,"\u0073ub":"root"})",
+          R"({"sub":"alice","exp":1700000060,"x":{"a":[{"b":1,"b":2}]}})",
+          R"({"sub":"alice","exp":1700000060,"x":"\ud800"})",
+          "{\"sub\":\"al\xff\",\"exp\":1700000060}",
+          "\xef\xbb\xbf{\"sub\":\"a\",\"exp\":1700000060}", R"({"sub":"alice","exp":017})",
+          R"({"sub":"alice","exp":+1})"}) {
+        CAPTURE(payload);
+        CHECK(fault_of_claims(payload) == CredentialFault::not_json);
+    }
+    CHECK(fault_of_claims(R"({"sub":"alice","exp":1700000060,"x":)" + std::string(16, '[') +
+                          std::string(16, ']') + "}") == CredentialFault::not_json);
+    CHECK(fault_of_claims(R"( {"sub":"alice","exp":1700000060,"x":[[[{"y":null}]]]} )") ==
+          CredentialFault::none);
+}
+
+// ---- time
+
+std::string with_times(std::string_view times) {
+    return "{\"sub\":\"alice\"," + std::string(times) + "}";
+}
+
+TEST_CASE("JWT: exp is needed, a number, and within the years that there are") {
+    CHECK(fault_of_claims(R"({"sub":"alice"})") == CredentialFault::time_claim);
+    for (const std::string_view exp :
+         {R"("1700000060")", "null", "true", "[1700000060]", R"({"a":1})", "-1", "-1e300", "1e300",
+          "1.7976931348623157e308", "1e999", "-1e999", "253402300800", "1700000060000",
+          "9223372036854775807", "9223372036854775808", "123456789012345678901234567890",
+          R"("")"}) {
+        CAPTURE(exp);
+        CHECK(fault_of_claims(with_times("\"exp\":" + std::string(exp))) ==
+              CredentialFault::time_claim);
+    }
+    for (const std::string_view exp : {"0", "-0", "0.5", "1", "1699999970", "1.69999997e9"}) {
+        CAPTURE(exp);
+        CHECK(fault_of_claims(with_times("\"exp\":" + std::string(exp))) ==
+              CredentialFault::expired);
+    }
+    for (const std::string_view exp :
+         {"1700000060", "1700000060.75", "1.70000006e9", "9999999999", "253402300799"}) {
+        CAPTURE(exp);
+        CHECK(fault_of_claims(with_times("\"exp\":" + std::string(exp))) == CredentialFault::none);
+    }
+}
+
+TEST_CASE("JWT: a token is good until exp and the leeway beyond, and not at its end") {
+    JwtMethod method = method_of({JwsAlgorithm::hs256});
+    const std::string token = signed_with(JwsAlgorithm::hs256);
+    for (const auto leeway : {0s, 30s, 300s}) {
+        method.leeway = leeway;
+        const Time end = kNow + 60s + leeway;
+        CHECK(fault_of(token, method, all_keys(), end - 1us) == CredentialFault::none);
+        CHECK(fault_of(token, method, all_keys(), end) == CredentialFault::expired);
+        CHECK(fault_of(token, method, all_keys(), end + 24h) == CredentialFault::expired);
+    }
+    // What is remembered goes by exp itself, without the leeway.
+    CHECK(verdict_of(token, method, all_keys(), kNow + 61s).claims.expires == kNow + 60s);
+}
+
+TEST_CASE("JWT: fractions of seconds count") {
+    const auto verdict =
+        verdict_of(signed_with(JwsAlgorithm::hs256, R"({"sub":"alice","exp":1700000060.25})"));
+    CHECK(verdict.claims.expires == kNow + 60s + 250ms);
+}
+
+TEST_CASE("JWT: a token for ever ends before our clock, which can still be added to") {
+    for (const std::string_view exp : {"9800000000", "253402300799"}) {
+        const auto verdict =
+            verdict_of(signed_with(JwsAlgorithm::hs256, with_times("\"exp\":" + std::string(exp))));
+        CHECK(verdict.fault == CredentialFault::none);
+        CHECK(verdict.claims.expires > kNow + 24h * 365 * 100);
+        CHECK(verdict.claims.expires < Time::max() - 24h * 365);
+    }
+}
+
+TEST_CASE("JWT: nbf and iat may not lie ahead by more than the leeway") {
+    for (const std::string_view name : {"nbf", "iat"}) {
+        CAPTURE(name);
+        const auto fault = [&](std::string_view value, Time now = kNow) {
+            return fault_of_claims(with_times("\"exp\":1800000000,\"" + std::string(name) +
+                                              "\":" + std::string(value)),
+                                   any_algorithm(), now);
+        };
+        CHECK(fault("0") == CredentialFault::none);
+        CHECK(fault("1700000000") == CredentialFault::none);
+        CHECK(fault("1700000030") == CredentialFault::none);
+        CHECK(fault("1700000030", kNow - 1us) == CredentialFault::not_yet_valid);
+        CHECK(fault("1700000031") == CredentialFault::not_yet_valid);
+        CHECK(fault("1900000000") == CredentialFault::not_yet_valid);
+        for (const std::string_view value :
+             {R"("1700000000")", "null", "-1", "[]", "1e300", "1700000000000"})
+            CHECK(fault(value) == CredentialFault::time_claim);
+    }
+    // One of them good does not excuse the other.
+    CHECK(fault_of_claims(with_times(R"("exp":1800000000,"nbf":1900000000,"iat":1)")) ==
+          CredentialFault::not_yet_valid);
+    CHECK(fault_of_claims(with_times(R"("exp":1800000000,"nbf":1,"iat":1900000000)")) ==
+          CredentialFault::not_yet_valid);
+}
+
+// ---- issuer and audience
+
+TEST_CASE("JWT: iss is exactly the configured one") {
+    JwtMethod method = any_algorithm();
+    const auto fault = [&](std::string_view iss) {
+        return fault_of_claims(R"({"sub":"alice","exp":1700000060)" + std::string(iss) + "}",
+                               method);
+    };
+    CHECK(fault(R"(,"iss":"https://other.example")") == CredentialFault::none);
+    CHECK(fault(R"(,"iss":7)") == CredentialFault::none);
+    method.issuer = "https://idp.example";
+    CHECK(fault(R"(,"iss":"https://idp.example")") == CredentialFault::none);
+    CHECK(fault("") == CredentialFault::issuer);
+    for (const std::string_view iss :
+         {R"("https://idp.example/")", R"("HTTPS://idp.example")", R"("https://idp.example.evil")",
+          R"("idp.example")", R"("")", "null", "7", R"(["https://idp.example"])"}) {
+        CAPTURE(iss);
+        CHECK(fault(",\"iss\":" + std::string(iss)) == CredentialFault::issuer);
+    }
+}
+
+TEST_CASE("JWT: aud is one of the configured ones, alone or in a list of strings") {
+    JwtMethod method = any_algorithm();
+    const auto fault = [&](std::string_view aud) {
+        return fault_of_claims(R"({"sub":"alice","exp":1700000060)" + std::string(aud) + "}",
+                               method);
+    };
+    CHECK(fault(R"(,"aud":"other")") == CredentialFault::none);
+    method.audience = {"api", "https://api.example"};
+    CHECK(fault(R"(,"aud":"api")") == CredentialFault::none);
+    CHECK(fault(R"(,"aud":["other","https://api.example"])") == CredentialFault::none);
+    CHECK(fault("") == CredentialFault::audience);
+    for (const std::string_view aud :
+         {R"("API")", R"("api ")", R"("other")", R"([])", R"(["other"])", R"([["api"]])",
+          R"(["api",7])", R"({"api":1})", "null", R"("")", R"("api,other")", R"("api other")"}) {
+        CAPTURE(aud);
+        CHECK(fault(",\"aud\":" + std::string(aud)) == CredentialFault::audience);
+    }
+}
+
+// ---- names
+
+TEST_CASE("JWT: the user is a string that can be named safely") {
+    const auto with_user = [](std::string_view user) {
+        return fault_of_claims("{\"exp\":1700000060,\"sub\":" + std::string(user) + "}");
+    };
+    CHECK(fault_of_claims(R"({"exp":1700000060})") == CredentialFault::user_claim);
+    for (const std::string_view user : {"7", "0", "null", "true", R"({"name":"a"})", R"(["a"])"}) {
+        CAPTURE(user);
+        CHECK(with_user(user) == CredentialFault::user_claim);
+    }
+    for (const std::string_view user :
+         {R"("")", R"("a\nb")", R"("a\u0000b")", R"("\r\nx-admin: 1")", R"("a\tb")",
+          R"("\u001b[31m")", R"("\u007f")", R"("\u0085")"}) {
+        CAPTURE(user);
+        CHECK(with_user(user) == CredentialFault::unsafe_user);
+    }
+    CHECK(with_user("\"" + std::string(256, 'a') + "\"") == CredentialFault::none);
+    CHECK(with_user("\"" + std::string(257, 'a') + "\"") == CredentialFault::unsafe_user);
+    CHECK(with_user(R"("alice@example.com")") == CredentialFault::none);
+}
+
+TEST_CASE("JWT: the claims that name user and tier are configured; a name is not a path") {
+    JwtMethod method = any_algorithm();
+    method.claim = "https://example.com/user.id";
+    method.tier_claim = "plan";
+    const auto verdict = verdict_of(
+        signed_with(
+            JwsAlgorithm::hs256,
+            R"({"exp":1700000060,"sub":"x","https://example.com/user.id":"bob","plan":"pro"})"),
+        method);
+    CHECK(verdict.fault == CredentialFault::none);
+    CHECK(verdict.claims.user == "bob");
+    CHECK(verdict.claims.tier == "pro");
+    method.claim = "user.id";
+    CHECK(fault_of_claims(R"({"exp":1700000060,"user":{"id":"bob"}})", method) ==
+          CredentialFault::user_claim);
+}
+
+TEST_CASE("JWT: a tier may be missing, else it is a name") {
+    JwtMethod method = any_algorithm();
+    method.tier_claim = "plan";
+    const auto fault = [&](std::string_view tier) {
+        return fault_of_claims(
+            R"({"sub":"alice","exp":1700000060,"plan":)" + std::string(tier) + "}", method);
+    };
+    CHECK(fault_of_claims(kGood, method) == CredentialFault::none);
+    CHECK(fault(R"("pro-2.x_y")") == CredentialFault::none);
+    for (const std::string_view tier : {"null", "7", "true", R"(["pro"])", R"("")", R"("a b")",
+                                        R"("a\n")", R"("é")", R"("a/b")"}) {
+        CAPTURE(tier);
+        CHECK(fault(tier) == CredentialFault::tier_claim);
+    }
+    CHECK(fault("\"" + std::string(65, 'a') + "\"") == CredentialFault::tier_claim);
+    // Not configured, not looked at.
+    CHECK(fault_of_claims(R"({"sub":"alice","exp":1700000060,"plan":7})") == CredentialFault::none);
+}
+
+TEST_CASE("JWT: a refused token names nobody") {
+    JwtMethod method = any_algorithm();
+    method.tier_claim = "plan";
+    const auto verdict = verdict_of(
+        signed_with(JwsAlgorithm::hs256, R"({"sub":"alice","exp":1700000060,"plan":7})"), method);
+    CHECK(verdict.fault == CredentialFault::tier_claim);
+    CHECK(verdict.claims.user.empty());
+    CHECK(verdict.claims.expires == Time{});
+}
+
+}  // namespace
+}  // namespace tidegate::identity
