@@ -67,8 +67,9 @@ local function refund_moment(key, moment, units)
     local there = redis.call('ZRANGEBYSCORE', key, decimal(moment), decimal(moment))[1]
     if not there then return end
     local left = tonumber(string.match(there, ':(%d+)$')) - units
-    redis.call('ZREM', key, there)
+    -- Never without a member in between: see slots.lua.
     if left > 0 then redis.call('ZADD', key, decimal(moment), decimal(moment) .. ':' .. decimal(left)) end
+    redis.call('ZREM', key, there)
 end
 
 local function refund(record, kind, a, b, c, at)

@@ -43,11 +43,10 @@ end
 -- Gives when the last moment goes.
 local function take_schedule(key, duration, now, moment, cost)
     local there = redis.call('ZRANGEBYSCORE', key, decimal(moment), decimal(moment))[1]
-    if there then
-        cost = cost + tonumber(string.match(there, ':(%d+)$'))
-        redis.call('ZREM', key, there)
-    end
+    if there then cost = cost + tonumber(string.match(there, ':(%d+)$')) end
+    -- Never without a member in between: see slots.lua.
     redis.call('ZADD', key, decimal(moment), decimal(moment) .. ':' .. decimal(cost))
+    if there then redis.call('ZREM', key, there) end
     redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. decimal(now - duration))
     local last = tonumber(redis.call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])
     redis.call('PEXPIRE', key, decimal((last + duration - now) / 1000 + 1000))

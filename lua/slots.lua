@@ -14,7 +14,8 @@ local function slots_held(key, slot, now, lease, server_clock)
 end
 
 local function take_slot(key, slot, now, lease)
-    redis.call('ZREMRANGEBYSCORE', key, '-inf', decimal(now))
+    -- In this order: while its slot of Redis Cluster moves away, a key that is gone is not made anew.
     redis.call('ZADD', key, decimal(now + lease), slot)
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', decimal(now))
     redis.call('PEXPIRE', key, decimal(lease / 1000 + 1000))
 end

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/name_lookup.hpp"
+#include "base/quote.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::redis {
@@ -55,6 +56,12 @@ std::string_view shown(std::string_view error) {
     return error.substr(0, std::min(error.find(", with args"), kShownMax));
 }
 
+// That the user lacks a right; of a command that a script calls Redis 7.0 says so in other words.
+bool is_denied(std::string_view error) {
+    return error.starts_with("NOPERM") || error.find("executing the script can't") != error.npos ||
+           error.find("ACL failure in script") != error.npos;
+}
+
 // What goes wrong for every request is told once in a while; the metrics have the number.
 bool may_complain(SteadyTime& quiet_until) {
     const SteadyTime time = now();
@@ -78,6 +85,7 @@ void append_resp(std::initializer_list<std::string_view> arguments, std::string&
 }
 
 std::string ClientOptions::address() const {
+    if (master_watch) return "the master " + quote(master_watch->master_name());
     if (!unix_path.empty()) return "unix:" + unix_path;
     const bool v6 = host.find(':') != std::string::npos;
     return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
@@ -93,6 +101,7 @@ class Client::Call final : public Request {
     void on_reply(const Reply& reply) override {
         done_ = answered_ = true;
         if (reply.kind == Reply::Kind::error) error_ = reply.text;
+        if (reply.kind == Reply::Kind::array) first_ = reply.text;
         wakeup_.wake_later();
     }
     void on_failure(Failure failure) override {
@@ -104,6 +113,7 @@ class Client::Call final : public Request {
     bool done() const { return done_; }
     bool answered() const { return answered_; }
     std::string take_error() { return std::move(error_); }
+    std::string take_first() { return std::move(first_); }
 
   private:
     std::string command_;
@@ -111,40 +121,48 @@ class Client::Call final : public Request {
     bool done_ = false;
     bool answered_ = false;
     std::string error_;
+    std::string first_;  // of an array
 };
 
-Client::Client(Executor executor, ClientOptions options, OnState on_state)
+Client::Client(Executor executor, ClientOptions options, OnState on_state, OnError on_error)
     : executor_(executor),
       options_(std::move(options)),
       on_state_(std::move(on_state)),
+      on_error_(std::move(on_error)),
+      master_timer_(executor),
       wakeup_(executor),
       pause_timer_(executor),
       sweep_timer_(executor),
       random_(std::random_device{}()) {}
 
-Client::~Client() = default;
+Client::~Client() {
+    leave_watch();
+}
 
 Task<> Client::run(std::shared_ptr<Client> self) {
     Client& client = *self;
     while (!client.stopped_) {
         const auto fault = co_await client.connect();
         if (client.stopped_) break;
+        // The master is elsewhere by now: that was no failure of the one that is.
+        if (fault && client.moved_to_) continue;
         if (fault) {
             client.drop_link(Failure::unavailable);
             client.enter(State::down, fault->message);
-            co_await client.pause(client.next_pause());
+            co_await client.pause_until_moved();
             continue;
         }
         const SteadyTime since = now();
-        client.enter(State::ready, "connected");
+        client.enter(State::ready, client.place());
         while (client.link_connected_ && !client.stopped_) co_await client.wakeup_.wait();
+        if (client.moved_to_) continue;
         // A server that lets us in and throws us out again is not hammered either.
         if (now() - since < kHandshakePatience && !client.stopped_) {
             const milliseconds time = client.next_pause();
             // Longer than anybody can wait for the next connection.
             if (time >= client.options_.timeout) {
                 client.enter(State::down,
-                             "Redis at " + client.options_.address() + ": " + client.link_reason_);
+                             "Redis at " + client.place() + ": " + client.link_reason_);
             }
             co_await client.pause(time);
         } else {
@@ -161,6 +179,7 @@ void Client::stop() {
         link_->flush();
     }
     stopped_ = true;
+    leave_watch();
     pause_timer_.cancel();
     drop_link(Failure::unavailable);
     fail_waiting(Failure::unavailable);
@@ -180,13 +199,18 @@ std::optional<ConnectFault> Client::try_once(const ClientOptions& options, milli
                        context.stop();
                    });
     context.run_for(patience);
+    client->leave_watch();
     return fault;
 }
 
 std::optional<Failure> Client::send(Request& request) {
+    return forward({&request, now() + options_.timeout});
+}
+
+std::optional<Failure> Client::forward(const Pending& pending) {
     if (state_ == State::down || stopped_) return Failure::unavailable;
     if (pending_.size() + waiting_.size() >= options_.max_in_flight) return Failure::overloaded;
-    waiting_.push_back({&request, now() + options_.timeout});
+    waiting_.push_back(pending);
     if (state_ == State::ready) link_->flush_soon();
     watch_deadlines();
     return std::nullopt;
@@ -202,6 +226,10 @@ void Client::transmit_waiting() {
 }
 
 void Client::transmit(const Pending& pending) {
+    if (pending.asking) {
+        link_->send("*1\r\n$6\r\nASKING\r\n", first_ticket_ + pending_.size());
+        pending_.push_back({nullptr, pending.deadline});
+    }
     scratch_.clear();
     pending.request->append_command(scratch_);
     link_->send(scratch_, first_ticket_ + pending_.size());
@@ -214,8 +242,8 @@ void Client::reload_and_resend(Pending pending, std::uint64_t ticket) {
     const Script& script = *pending.request->script();
     if (std::uint64_t& loaded = loads_[&script]; loaded < ticket) {
         if (may_complain(quiet_about_loads_until_)) {
-            log(Level::warn, "Redis at {} does not know the script {}: loading it again",
-                options_.address(), script.name);
+            log(Level::warn, "Redis at {} does not know the script {}: loading it again", place(),
+                script.name);
         }
         loaded = first_ticket_ + pending_.size();
         scratch_.clear();
@@ -241,11 +269,21 @@ void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
     // What comes too late does not show that Redis is well.
     if (pending.request == nullptr) return;
     forget_unanswered();
-    if (reply.kind == Reply::Kind::error && pending.request->script() != nullptr) {
-        on_script_error(pending, ticket, reply.text);
-    } else {
-        pending.request->on_reply(reply);
+    if (reply.kind == Reply::Kind::error) {
+        if (on_error_ && on_error_(pending, reply.text)) return;
+        if (options_.master_watch && is_replica_error(reply.text)) leave_replica(reply.text);
+        if (pending.request->script() != nullptr) {
+            on_script_error(pending, ticket, reply.text);
+            return;
+        }
+        // Who asks for more than a script may live without an answer: the lack would not be seen.
+        if (state_ == State::ready && is_denied(reply.text) &&
+            may_complain(quiet_about_rights_until_)) {
+            log(Level::error, "Redis at {} refused a command: {}{}", place(), shown(reply.text),
+                advice(reply.text));
+        }
     }
+    pending.request->on_reply(reply);
 }
 
 void Client::on_script_error(const Pending& pending, std::uint64_t ticket, std::string_view error) {
@@ -254,10 +292,15 @@ void Client::on_script_error(const Pending& pending, std::uint64_t ticket, std::
         return;
     }
     if (may_complain(quiet_about_errors_until_)) {
-        log(Level::error, "Redis at {} refused the script {}: {}", options_.address(),
-            pending.request->script()->name, shown(error));
+        log(Level::error, "Redis at {} refused the script {}: {}{}", place(),
+            pending.request->script()->name, shown(error), advice(error));
     }
     pending.request->on_failure(Failure::refused);
+}
+
+std::string Client::advice(std::string_view error) const {
+    if (options_.rights.empty() || !is_denied(error)) return {};
+    return "; what its user must be allowed: " + options_.rights;
 }
 
 void Client::on_closed(std::string_view reason) {
@@ -269,45 +312,60 @@ void Client::on_closed(std::string_view reason) {
 }
 
 Task<std::optional<ConnectFault>> Client::connect() {
-    auto fault = co_await open_link();
+    auto fault = co_await find_master();
+    if (fault) co_return fault;
+    fault = co_await open_link();
     if (!fault) fault = co_await handshake();
     if (!fault && state_ == State::down) fault = co_await probe();
     // The last answer and the end may come together.
     if (!fault && !link_connected_) fault = ConnectFault{false, link_reason_};
-    if (fault) fault->message = "Redis at " + options_.address() + ": " + fault->message;
+    if (fault && link_ && link_->tls_was_refused()) fault->refused = true;
+    if (fault) fault->message = "Redis at " + place() + ": " + fault->message;
     co_return fault;
 }
 
 Task<std::optional<ConnectFault>> Client::open_link() {
-    if (!options_.unix_path.empty()) {
+    if (!options_.unix_path.empty() && !options_.master_watch) {
         renew_link();
         co_return co_await await_link(link_->connect_unix(options_.unix_path, link_reason_));
     }
     ConnectFault fault;
     // A name may have addresses where nobody listens: `localhost` is ::1 before 127.0.0.1.
     for (const Endpoint& endpoint : co_await resolve(fault.message)) {
-        if (stopped_) break;
+        if (stopped_ || moved_to_) break;
         renew_link();
-        auto failed = co_await await_link(
-            link_->connect_tcp(endpoint.address().to_string(), endpoint.port(), link_reason_));
+        auto failed = co_await await_link(begin_link(endpoint));
         if (!failed) co_return std::nullopt;
         fault = std::move(*failed);
     }
     co_return fault;
 }
 
+bool Client::begin_link(const Endpoint& endpoint) {
+    const std::string address = endpoint.address().to_string();
+    if (!options_.tls) return link_->connect_tcp(address, endpoint.port(), link_reason_);
+    TlsPtr tls = options_.tls->connection_to(options_.master_watch ? master_.host : options_.host);
+    if (tls != nullptr) {
+        return link_->connect_tls(address, endpoint.port(), std::move(tls), link_reason_);
+    }
+    link_reason_ = "its name cannot be asked for in TLS";
+    return false;
+}
+
 // The addresses of the host; none, with `reason`, when it has none. The look-up may take as long as
 // the system's resolver likes: a stop does not wait for it.
 Task<std::vector<Client::Endpoint>> Client::resolve(std::string& reason) {
-    const auto port = static_cast<std::uint16_t>(options_.port);
+    const std::string& host = options_.master_watch ? master_.host : options_.host;
+    const auto port =
+        static_cast<std::uint16_t>(options_.master_watch ? master_.port : options_.port);
     std::vector<Endpoint> endpoints;
     error_code not_numeric;
-    const auto address = asio::ip::make_address(options_.host, not_numeric);
+    const auto address = asio::ip::make_address(host, not_numeric);
     if (!not_numeric) {
         endpoints.emplace_back(address, port);
         co_return endpoints;
     }
-    const NameLookup lookup(options_.host, port);
+    const NameLookup lookup(host, port);
     while (!lookup.done() && !stopped_) co_await pause(kLookupPause);
     if (stopped_) co_return endpoints;
     for (const auto& found : lookup.endpoints()) {
@@ -332,13 +390,17 @@ Task<std::optional<ConnectFault>> Client::await_link(bool begun) {
     }
     pause_timer_.cancel();
     if (link_connected_) co_return std::nullopt;
-    co_return ConnectFault{false, link_reason_.empty() ? "no answer" : link_reason_};
+    if (!link_reason_.empty()) co_return ConnectFault{false, link_reason_};
+    co_return ConnectFault{false, link_ && link_->awaits_tls()
+                                      ? "no answer in TLS: does it speak TLS on this port?"
+                                      : "no answer"};
 }
 
 Task<std::optional<ConnectFault>> Client::handshake() {
     struct Step {
         std::string what;
         std::string command;
+        bool tells_role = false;
     };
     std::vector<Step> steps;
     if (!options_.password.empty()) {
@@ -351,6 +413,10 @@ Task<std::optional<ConnectFault>> Client::handshake() {
         const std::string database = std::to_string(options_.database);
         steps.push_back({"database " + database, resp({"SELECT", database})});
     }
+    if (options_.master_watch) steps.push_back({"ROLE", resp({"ROLE"}), true});
+    if (options_.in_cluster) {
+        steps.push_back({"CLUSTER NODES", resp({"CLUSTER", "NODES"})});
+    }
     for (const Script* script : options_.scripts) {
         steps.push_back(
             {"the script " + std::string(script->name), resp({"SCRIPT", "LOAD", script->text})});
@@ -358,16 +424,23 @@ Task<std::optional<ConnectFault>> Client::handshake() {
     const milliseconds patience = std::max(options_.timeout, kHandshakePatience);
     for (Step& step : steps) {
         bool answered = false;
-        const std::string error = co_await command(std::move(step.command), patience, answered);
+        std::string first;
+        const std::string error =
+            co_await command(std::move(step.command), patience, answered, &first);
         if (answered && wants_password(error)) {
             co_return ConnectFault{
                 true, "a password is wanted, and none is configured: " + std::string(shown(error))};
         }
         if (answered && !error.empty()) {
-            co_return ConnectFault{!is_passing(error),
-                                   step.what + " was refused: " + std::string(shown(error))};
+            co_return ConnectFault{
+                !is_passing(error),
+                step.what + " was refused: " + std::string(shown(error)) + advice(error)};
         }
         if (!answered) co_return ConnectFault{false, error};
+        if (step.tells_role && first != kMasterRole) {
+            co_return ConnectFault{false, "it is no master, its role is " + quote(first)};
+        }
+        is_master_ = is_master_ || step.tells_role;
     }
     co_return std::nullopt;
 }
@@ -383,7 +456,8 @@ Task<std::optional<ConnectFault>> Client::probe() {
 }
 
 // Returns the error, or nothing.
-Task<std::string> Client::command(std::string resp, milliseconds patience, bool& answered) {
+Task<std::string> Client::command(std::string resp, milliseconds patience, bool& answered,
+                                  std::string* first) {
     Call call(std::move(resp), wakeup_);
     if (!link_connected_) co_return link_reason_;
     transmit({&call, now() + patience});
@@ -392,6 +466,7 @@ Task<std::string> Client::command(std::string resp, milliseconds patience, bool&
     answered = call.answered();
     // Why the connection is lost says more than that it is.
     if (!answered && !link_reason_.empty()) co_return link_reason_;
+    if (first != nullptr) *first = call.take_first();
     co_return call.take_error();
 }
 
@@ -474,20 +549,26 @@ void Client::watch_deadlines() {
 void Client::sweep_deadlines() {
     sweeping_ = false;
     const SteadyTime time = now();
+    std::vector<Request*> late;
     for (auto* queue : {&pending_, &waiting_}) {
         for (Pending& pending : *queue) {
             if (pending.request == nullptr || pending.deadline > time) continue;
             count_unanswered();
-            std::exchange(pending.request, nullptr)->on_failure(Failure::timeout);
+            late.push_back(std::exchange(pending.request, nullptr));
         }
     }
     std::erase_if(waiting_, [](const Pending& one) { return one.request == nullptr; });
+    // Only now: who is told may have something else to send.
+    for (Request* request : late) request->on_failure(Failure::timeout);
     const int in_a_row = std::max(failures_in_a_row_, options_.unanswered->load());
     if (state_ != State::down && in_a_row >= options_.breaker_failures && failures_in_a_row_ > 0) {
         // An attempt to connect that is under way goes on.
-        if (state_ == State::ready) drop_link(Failure::disconnected);
-        enter(State::down, "Redis at " + options_.address() + " does not answer: " +
-                               std::to_string(in_a_row) + " commands in a row");
+        if (state_ == State::ready) {
+            enter(State::connecting, {});  // who is told may send something else
+            drop_link(Failure::disconnected);
+        }
+        enter(State::down, "Redis at " + place() + " does not answer: " + std::to_string(in_a_row) +
+                               " commands in a row");
         wakeup_.wake_later();
     }
     if (!pending_.empty() || !waiting_.empty()) watch_deadlines();

@@ -4,8 +4,10 @@
 // lost is made again at once and commands wait for it, within their deadlines. When that fails, or
 // so many commands in a row go unanswered, Redis is down: commands are refused without waiting
 // while the connection is tried again behind, with growing, jittered pauses. The handshake is the
-// probe that ends it: it succeeds, and a last PING is answered as fast as a decision has to be. One
-// thread.
+// probe that ends it: it succeeds, and a last PING is answered as fast as a decision has to be.
+//
+// With sentinels, each attempt goes to where they say the master is, and counts only if the server
+// itself says that it is one; so it is asked once a second while connected, too. One thread.
 #pragma once
 
 #include <atomic>
@@ -22,8 +24,10 @@
 #include <vector>
 
 #include "base/asio.hpp"
+#include "base/tls_client.hpp"
 #include "base/wakeup.hpp"
 #include "redis/link.hpp"
+#include "redis/master_watch.hpp"
 #include "redis/script.hpp"
 
 namespace tidegate::redis {
@@ -59,6 +63,9 @@ struct ClientOptions {
     std::string host;
     int port = 6379;
     std::string unix_path;  // set: host and port are not used
+    // Set: none of these is used, it says where the master is.
+    std::shared_ptr<MasterWatch> master_watch;
+    std::shared_ptr<const TlsClient> tls;  // null: not encrypted; a Unix socket never is
     std::string username;
     std::string password;
     int database = 0;
@@ -70,6 +77,8 @@ struct ClientOptions {
     std::shared_ptr<std::atomic<int>> unanswered = std::make_shared<std::atomic<int>>(0);
     milliseconds probe_every{1'000};     // the longest pause between attempts
     std::vector<const Script*> scripts;  // loaded whenever a connection is made
+    std::string rights;                  // for messages: what its user must be allowed
+    bool in_cluster = false;             // a node of one; see Cluster
 
     std::string address() const;  // for messages; holds no secret
 };
@@ -81,10 +90,23 @@ struct ConnectFault {
 
 class Client final : public std::enable_shared_from_this<Client>, private Link::Listener {
   public:
-    // Told of each change between up and down, with the reason. From the event loop.
+    // Told of each change between up and down, with the reason; for up, which server it is. From
+    // the event loop.
     using OnState = std::function<void(bool up, std::string_view reason)>;
 
-    Client(Executor executor, ClientOptions options, OnState on_state);
+    // A command on its way.
+    struct Pending {
+        Request* request;  // null: nobody waits any more, but its reply has a place in the queue
+        SteadyTime deadline;
+        bool again = false;             // its script was not known, so this is the second time
+        std::uint8_t redirections = 0;  // how often other nodes have said whose it is
+        bool asking = false;            // its slot is on its way there: ASKING goes before it
+    };
+    // Told of an error before who asked is: true if the command is another node's and on its way
+    // there. From inside a reply: must not stop this client.
+    using OnError = std::function<bool(const Pending& pending, std::string_view error)>;
+
+    Client(Executor executor, ClientOptions options, OnState on_state, OnError on_error = {});
     ~Client();
 
     // Connects and stays connected until stop(). Spawn it once; it keeps `self` alive.
@@ -94,6 +116,8 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
 
     // Sends `request` or says why not. `request` must live until it has been told.
     std::optional<Failure> send(Request& request);
+    // The same for what another node has not carried out, within the deadline it has.
+    std::optional<Failure> forward(const Pending& pending);
 
     // Tries once to connect, authenticate and load the scripts; for start-up. Blocks for at most
     // `patience`. Nothing when all went well.
@@ -108,12 +132,8 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
         ready,
         down,  // commands are refused
     };
-    struct Pending {
-        Request* request;  // null: nobody waits any more, but its reply has a place in the queue
-        SteadyTime deadline;
-        bool again = false;  // its script was not known, so this is the second time
-    };
     class Call;
+    class RoleCheck;
     using Endpoint = asio::ip::tcp::endpoint;
 
     void transmit(const Pending& pending);
@@ -126,13 +146,28 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     void on_reply(std::uint64_t ticket, const Reply& reply) override;
     void on_closed(std::string_view reason) override;
 
+    // All that is about sentinels: client_master.cpp.
+    Task<std::optional<ConnectFault>> find_master();
+    Task<> pause_until_moved();
+    void look_again_later();
+    void on_news(const MasterWatch::News& news);
+    void leave_replica(std::string_view reason);
+    void leave_link(std::string_view reason);
+    void leave_watch();
+    // What to do about `error`, for messages: something, if it says that a right is missing.
+    std::string advice(std::string_view error) const;
+    // Which server this is about, for messages.
+    std::string place() const;
+
     Task<std::optional<ConnectFault>> connect();
     Task<std::optional<ConnectFault>> open_link();
+    bool begin_link(const Endpoint& endpoint);
     Task<std::vector<Endpoint>> resolve(std::string& reason);
     Task<std::optional<ConnectFault>> await_link(bool begun);
     Task<std::optional<ConnectFault>> handshake();
     Task<std::optional<ConnectFault>> probe();
-    Task<std::string> command(std::string resp, milliseconds patience, bool& answered);
+    Task<std::string> command(std::string resp, milliseconds patience, bool& answered,
+                              std::string* first = nullptr);
     Task<> pause(milliseconds time);
     milliseconds next_pause();
 
@@ -149,6 +184,7 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     Executor executor_;
     ClientOptions options_;
     OnState on_state_;
+    OnError on_error_;
     State state_ = State::connecting;
     bool told_down_ = false;
     bool stopped_ = false;
@@ -164,6 +200,15 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     std::map<const Script*, std::uint64_t> loads_;  // the ticket of the last loading anew
     SteadyTime quiet_about_loads_until_;
     SteadyTime quiet_about_errors_until_;
+    SteadyTime quiet_about_rights_until_;
+
+    int follower_ = 0;                       // our number at the watch, if there is one
+    MasterAddress master_;                   // where we are, or try to be
+    std::optional<MasterWatch::News> news_;  // the answer to what we asked the watch
+    std::optional<MasterAddress> moved_to_;  // a switch that is still to be followed
+    std::shared_ptr<RoleCheck> role_check_;
+    Timer master_timer_;
+    bool is_master_ = false;  // the server has said so
 
     Wakeup wakeup_;  // run() sleeps here
     Timer pause_timer_;

@@ -6,6 +6,8 @@
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
 
+#include "redis/tls_pipe.hpp"
+
 namespace tidegate::redis {
 
 namespace {
@@ -52,6 +54,7 @@ struct Link::Hooks {
         Link& self = *static_cast<Link*>(data);
         self.context_ = nullptr;
         self.descriptor_.release();
+        if (self.pipe_) self.pipe_->finish();
     }
     static void on_connect(const redisAsyncContext* context, int status) {
         Link& self = link(context);
@@ -63,9 +66,14 @@ struct Link::Hooks {
         }
     }
     static void on_disconnect(const redisAsyncContext* context, int) {
-        if (Listener* listener = std::exchange(link(context).listener_, nullptr)) {
-            listener->on_closed(*context->c.errstr != '\0' ? context->c.errstr
-                                                           : "connection closed");
+        Link& self = link(context);
+        if (Listener* listener = std::exchange(self.listener_, nullptr)) {
+            const std::string_view error = context->c.errstr;
+            // All that hiredis sees of an encrypted connection is its end.
+            const std::string_view cause = self.pipe_ ? self.pipe_->fault().message : error;
+            listener->on_closed(!cause.empty()   ? cause
+                                : !error.empty() ? error
+                                                 : "connection closed");
         }
     }
     static void on_reply(redisAsyncContext* context, void* reply, void* ticket) {
@@ -131,6 +139,32 @@ bool Link::connect_unix(const std::string& path, std::string& reason) {
     return adopt(redisAsyncConnectUnix(path.c_str()), reason);
 }
 
+bool Link::connect_tls(const std::string& host, int port, TlsPtr tls, std::string& reason) {
+    redisAsyncContext* const context = redisAsyncConnect(host.c_str(), port);
+    if (context != nullptr && context->err == 0) {
+        pipe_ = TlsPipe::splice(executor_, context->c.fd, std::move(tls), reason);
+        if (pipe_ == nullptr) {
+            redisAsyncFree(context);
+            return false;
+        }
+        // Else later versions would look whether the near end has connected, and fail.
+        context->c.flags |= REDIS_CONNECTED;
+    }
+    if (!adopt(context, reason)) return false;
+    pipe_->start([weak = weak_from_this()](bool good) {
+        if (const auto self = weak.lock()) self->encrypted(good);
+    });
+    return true;
+}
+
+bool Link::tls_was_refused() const {
+    return pipe_ && pipe_->fault().refused;
+}
+
+bool Link::awaits_tls() const {
+    return pipe_ && pipe_->is_shaking_hands();
+}
+
 bool Link::adopt(redisAsyncContext* context, std::string& reason) {
     if (context == nullptr || context->err != 0) {
         reason = context != nullptr ? context->errstr : "out of memory";
@@ -155,9 +189,20 @@ bool Link::adopt(redisAsyncContext* context, std::string& reason) {
         close();
         return false;
     }
-    redisAsyncSetConnectCallback(context_, Hooks::on_connect);
+    if (!pipe_) redisAsyncSetConnectCallback(context_, Hooks::on_connect);
     redisAsyncSetDisconnectCallback(context_, Hooks::on_disconnect);
     return true;
+}
+
+void Link::encrypted(bool good) {
+    if (good) {
+        connected_ = true;
+        if (listener_ != nullptr) listener_->on_connected();
+        return;
+    }
+    Listener* const listener = std::exchange(listener_, nullptr);
+    close();
+    if (listener != nullptr) listener->on_closed(pipe_->fault().message);
 }
 
 void Link::send(std::string_view command, std::uint64_t ticket) {

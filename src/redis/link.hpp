@@ -13,11 +13,14 @@
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 
 #include "base/asio.hpp"
+#include "base/tls_client.hpp"
 
 struct redisAsyncContext;
 struct redisReply;
 
 namespace tidegate::redis {
+
+class TlsPipe;
 
 // A reply as plain values; views live through the call.
 struct Reply {
@@ -53,6 +56,15 @@ class Link : public std::enable_shared_from_this<Link> {
     // once.
     bool connect_tcp(const std::string& host, int port, std::string& reason);
     bool connect_unix(const std::string& path, std::string& reason);
+    // The same as connect_tcp(), encrypted by `tls`, which is not null. Connected means that the
+    // server is who it should be.
+    bool connect_tls(const std::string& host, int port, TlsPtr tls, std::string& reason);
+
+    // After on_closed(): whether the connection ended because one side does not accept the other's
+    // TLS.
+    bool tls_was_refused() const;
+    // Not connected yet, and what is missing is the server's word in TLS.
+    bool awaits_tls() const;
 
     // `command` is whole RESP. Leaves with all others of this loop tick.
     void send(std::string_view command, std::uint64_t ticket);
@@ -68,6 +80,7 @@ class Link : public std::enable_shared_from_this<Link> {
     struct Hooks;  // hiredis's C callbacks
 
     bool adopt(redisAsyncContext* context, std::string& reason);
+    void encrypted(bool good);
     void keep_text(std::string_view text);
     void read();
     void watch_read();
@@ -76,6 +89,7 @@ class Link : public std::enable_shared_from_this<Link> {
     Executor executor_;
     Listener* listener_;
     redisAsyncContext* context_ = nullptr;
+    std::shared_ptr<TlsPipe> pipe_;  // none: not encrypted
     asio::posix::basic_stream_descriptor<Executor> descriptor_;
     // The reply that is being read: one object for all, instead of allocations for each.
     std::unique_ptr<redisReply> reply_;

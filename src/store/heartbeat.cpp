@@ -10,10 +10,13 @@
 #include <system_error>
 #include <utility>
 
+#include "redis/slot.hpp"
+
 namespace tidegate::store {
 
 namespace {
 
+constexpr std::string_view kTag = "replicas";
 constexpr std::chrono::milliseconds kEvery{2'000};
 constexpr std::chrono::milliseconds kUntilCounted{100};  // nothing can be shared out before that
 // A proxy that has not been heard of for this long is gone.
@@ -55,7 +58,10 @@ class Heartbeat::Call final : public redis::Request {
         redis::append_resp(arguments, command_);
     }
 
-    void send(redis::Client& client) { done_ = client.send(*this).has_value(); }
+    // All keys are in the slot of kTag.
+    void send(const redis::Servers& servers) {
+        done_ = servers.send(*this, redis::slot_of_tag(kTag)).has_value();
+    }
     bool done() const { return done_; }
     std::optional<std::int64_t> number() const { return number_; }
 
@@ -82,9 +88,8 @@ class Heartbeat::Call final : public redis::Request {
     std::optional<std::int64_t> number_;  // what an integer says, or an array's first element
 };
 
-Heartbeat::Heartbeat(Executor executor, std::shared_ptr<redis::Client> client, Options options,
-                     Replicas& replicas)
-    : client_(std::move(client)),
+Heartbeat::Heartbeat(Executor executor, redis::Servers servers, Options options, Replicas& replicas)
+    : servers_(std::move(servers)),
       options_(std::move(options)),
       count_(options_.configured),
       replicas_(replicas),
@@ -107,7 +112,7 @@ Task<> Heartbeat::run(std::shared_ptr<Heartbeat> self) {
 Task<> Heartbeat::beat() {
     const std::int64_t now = options_.local_clock ? wall_clock() : co_await server_time();
     if (now == 0 || stopped_) co_return;
-    const std::string key = options_.key_prefix + "{replicas}";
+    const std::string key = options_.key_prefix + "{" + std::string(kTag) + "}";
     const std::string spoken = std::to_string(now);
     const std::string silent = "(" + std::to_string(now - kGoodFor.count());
     // They leave together and are answered in order.
@@ -115,7 +120,7 @@ Task<> Heartbeat::beat() {
     Call forget(wakeup_, {"ZREMRANGEBYSCORE", key, "-inf", silent});
     Call expire(wakeup_, {"EXPIRE", key, std::to_string(kGoodFor.count())});
     Call count(wakeup_, {"ZCARD", key});
-    for (Call* call : {&speak, &forget, &expire, &count}) call->send(*client_);
+    for (Call* call : {&speak, &forget, &expire, &count}) call->send(servers_);
     while (!(speak.done() && forget.done() && expire.done() && count.done())) {
         co_await wakeup_.wait();
     }
@@ -126,7 +131,7 @@ Task<> Heartbeat::beat() {
 
 Task<std::int64_t> Heartbeat::server_time() {
     Call time(wakeup_, {"TIME"});
-    time.send(*client_);
+    time.send(servers_);
     while (!time.done()) co_await wakeup_.wait();
     co_return time.number().value_or(0);
 }

@@ -7,7 +7,7 @@
 
 #include "base/asio.hpp"
 #include "base/wakeup.hpp"
-#include "redis/client.hpp"
+#include "redis/servers.hpp"
 #include "store/limiter.hpp"
 
 namespace tidegate::store {
@@ -32,7 +32,7 @@ class ReplicaCount {
     redis::SteadyTime believed_since_;
 };
 
-// One a process, on the loop of the worker whose `client` it uses.
+// One a process, on the loop of the worker whose `servers` it uses.
 //
 // A sorted set holds when each proxy last spoke, in the server's seconds; whoever has been silent
 // for too long is taken out by the next that speaks. Plain commands, no script: the server's
@@ -48,8 +48,7 @@ class Heartbeat : public std::enable_shared_from_this<Heartbeat> {
 
     // `replicas` becomes max(`configured`, how many were last seen alive); see ReplicaCount. It
     // outlives the heartbeat.
-    Heartbeat(Executor executor, std::shared_ptr<redis::Client> client, Options options,
-              Replicas& replicas);
+    Heartbeat(Executor executor, redis::Servers servers, Options options, Replicas& replicas);
     ~Heartbeat();
 
     // Beats until stop().
@@ -65,7 +64,7 @@ class Heartbeat : public std::enable_shared_from_this<Heartbeat> {
     // The server's time in seconds, or 0.
     Task<std::int64_t> server_time();
 
-    std::shared_ptr<redis::Client> client_;
+    redis::Servers servers_;
     Options options_;
     ReplicaCount count_;
     Replicas& replicas_;

@@ -8,6 +8,7 @@
 #include "store/charge_script.hpp"
 #include "store/refund_script.hpp"
 #include "store/scripts.hpp"
+#include "store/spread.hpp"
 
 namespace tidegate::store {
 
@@ -22,22 +23,6 @@ using Result = Decision::Result;
 constexpr std::size_t kComparedMax = 32;
 // Slots that were taken after nobody waited any more; what is above waits for its lease to end.
 constexpr std::size_t kLateReleasesMax = 1'000;
-
-StoreFailure failure_of(redis::Failure failure) {
-    switch (failure) {
-        case redis::Failure::timeout:
-            return StoreFailure::timeout;
-        case redis::Failure::disconnected:
-            return StoreFailure::disconnected;
-        case redis::Failure::unavailable:
-            return StoreFailure::unavailable;
-        case redis::Failure::overloaded:
-            return StoreFailure::overloaded;
-        case redis::Failure::refused:
-            return StoreFailure::refused;
-    }
-    return StoreFailure::protocol;
-}
 
 Result result_of(const limit::Verdict& verdict) {
     return verdict.admitted ? Result::admitted : Result::limited;
@@ -68,6 +53,22 @@ SteadyTime steady_now() {
 }
 
 }  // namespace
+
+StoreFailure failure_of(redis::Failure failure) {
+    switch (failure) {
+        case redis::Failure::timeout:
+            return StoreFailure::timeout;
+        case redis::Failure::disconnected:
+            return StoreFailure::disconnected;
+        case redis::Failure::unavailable:
+            return StoreFailure::unavailable;
+        case redis::Failure::overloaded:
+            return StoreFailure::overloaded;
+        case redis::Failure::refused:
+            return StoreFailure::refused;
+    }
+    return StoreFailure::protocol;
+}
 
 // Decisions about equal items that travel to Redis as one command.
 class Limiter::Batch final : public redis::Request {
@@ -160,6 +161,9 @@ class Limiter::Errand final : public redis::Request {
     const redis::Script* script_;
 };
 
+Decision::Decision() = default;
+Decision::~Decision() = default;
+
 Limiter::Limiter(MemoryStore& memory, telemetry::MetricsShard& metrics)
     : Limiter(memory, RedisParts{}, metrics) {}
 
@@ -177,7 +181,8 @@ void Limiter::decide(Decision& decision, Wakeup& sleeper) {
     decision.result = Result::pending;
     decision.lease_ = {lease_holder_, ++last_lease_};
     decision.is_settled_ = !decision.needs_settling;
-    if (!redis_.client) {
+    decision.is_spread_ = false;
+    if (!redis_.servers) {
         decision.decided_by = StoreKind::memory;
         decide_in(decision, decision.items);
         return;
@@ -189,7 +194,11 @@ void Limiter::decide(Decision& decision, Wakeup& sleeper) {
         decision.result = Result::limited;
         return;
     }
-    ask_redis(decision);
+    if (redis_.servers.is_cluster() && !lie_in_one_slot(decision.items)) {
+        ask_slots(decision);
+    } else {
+        ask_redis(decision);
+    }
 }
 
 void Limiter::ask_redis(Decision& decision) {
@@ -206,7 +215,7 @@ void Limiter::ask_redis(Decision& decision) {
     idle_.pop_back();
     batch.begin();
     batch.add(decision);
-    if (const auto failure = redis_.client->send(batch)) {
+    if (const auto failure = redis_.servers.send(batch, slot_of(decision.items))) {
         batch.refuse();
         idle_.push_back(&batch);
         fall_back(decision, failure_of(*failure));
@@ -251,98 +260,130 @@ void Limiter::decided_by_redis(Decision& decision, SteadyTime sent) {
     }
 }
 
-// Policies that say deny are looked at first: then nothing is taken anywhere.
+// Policies that say deny are looked at first: then nothing is taken anywhere. Those in shadow
+// refuse nobody.
 void Limiter::fall_back(Decision& decision, StoreFailure failure) {
     metrics_->count_store_failure(failure);
     decision.store_failed = true;
     decision.decided_by = StoreKind::local;
-    decision.local_items_.clear();
+    decision.decided_items_.clear();
+    const int sharing = replicas();
     bool denied = false;
     for (const limit::ChargeItem& item : decision.items) {
         switch (item.policy->on_store_failure) {
             case OnStoreFailure::deny:
-                denied = true;
+                denied = denied || !item.policy->shadow;
                 break;
             case OnStoreFailure::local:
-                decision.local_items_.push_back(item);
+                denied = denied || (sharing == 0 && !item.policy->shadow);
+                if (sharing > 0) decision.decided_items_.push_back(item);
                 break;
             case OnStoreFailure::allow:
                 break;
         }
     }
-    const int replicas = redis_.replicas != nullptr ? redis_.replicas->load() : 0;
-    if (denied || (!decision.local_items_.empty() && replicas == 0)) {
-        decision.local_items_.clear();
+    if (denied) {
+        decision.decided_items_.clear();
         decision.result = Result::unavailable;
-    } else if (decision.local_items_.empty()) {
+    } else if (decision.decided_items_.empty()) {
         decision.verdict = {};
         decision.result = Result::admitted;
     } else {
-        memory_->set_divisor(replicas);
-        decide_in(decision, decision.local_items_);
+        memory_->set_divisor(sharing);
+        decide_in(decision, decision.decided_items_);
     }
+}
+
+template <class Visit>
+void Limiter::for_each_admission(const Decision& decision, Visit visit) {
+    if (!decision.is_spread_) {
+        visit({decision.charge(), decision.verdict.receipt, decision.decided_by == StoreKind::redis,
+               slot_of(decision.items)});
+        return;
+    }
+    const Joint& joint = decision.spread_->joint;
+    const auto visit_part = [&](const Joint::Part& part, bool in_redis) {
+        if (part.answer != Joint::Answer::admitted) return;
+        visit({decision.charge_of(part), part.verdict.receipt, in_redis, part.slot});
+    };
+    for (const Joint::Part& part : joint.parts()) visit_part(part, true);
+    visit_part(joint.local(), false);
 }
 
 void Limiter::settle(Decision& decision, int status) {
     if (decision.is_linked()) decision.unlink();
     if (decision.result != Result::admitted || std::exchange(decision.is_settled_, true)) return;
-    const limit::Charge charge = decision.charge();
-    const limit::Refund refund{charge, &decision.verdict.receipt, limit::Refund::Of::status,
-                               status};
-    if (decision.decided_by != StoreKind::redis) {
-        memory_->give_back(refund, process_now());
-        memory_->release(charge);
-        return;
-    }
-    std::string command;
-    if (append_refund_command(refund, redis_.key_prefix, clock(), command)) {
-        run_errand(std::move(command), &give_back_script());
-    }
-    for (std::string& release : release_commands(charge, redis_.key_prefix)) {
-        run_errand(std::move(release), nullptr);
-    }
+    for_each_admission(decision, [&](const Admission& admission) {
+        const limit::Refund refund{admission.charge, &admission.receipt, limit::Refund::Of::status,
+                                   status};
+        if (!admission.in_redis) {
+            memory_->give_back(refund, process_now());
+            memory_->release(admission.charge);
+            return;
+        }
+        give_back_in_redis(refund, admission.slot);
+        for (std::string& release : release_commands(admission.charge, redis_.key_prefix)) {
+            run_errand(std::move(release), nullptr, admission.slot);
+        }
+    });
 }
 
 void Limiter::leave_line(Decision& decision) {
     if (decision.result != Result::admitted) return;
-    const limit::Refund refund{decision.charge(), &decision.verdict.receipt,
-                               limit::Refund::Of::place, 0};
-    if (decision.decided_by != StoreKind::redis) {
-        memory_->give_back(refund, process_now());
-        return;
-    }
+    for_each_admission(decision, [&](const Admission& admission) {
+        const limit::Refund refund{admission.charge, &admission.receipt, limit::Refund::Of::place,
+                                   0};
+        if (admission.in_redis) {
+            give_back_in_redis(refund, admission.slot);
+        } else {
+            memory_->give_back(refund, process_now());
+        }
+    });
+}
+
+void Limiter::give_back_in_redis(const limit::Refund& refund, std::uint16_t slot) {
     std::string command;
     if (append_refund_command(refund, redis_.key_prefix, clock(), command)) {
-        run_errand(std::move(command), &give_back_script());
+        run_errand(std::move(command), &give_back_script(), slot);
     }
 }
 
 // A charge whose answer came too late may have taken slots all the same.
 void Limiter::release_late(const Decision& decision) {
-    if (!decision.needs_settling || late_releases_.size() >= kLateReleasesMax) return;
-    for (std::string& release : release_commands(decision.charge(), redis_.key_prefix)) {
-        late_releases_.push_back(std::move(release));
+    if (!decision.needs_settling) return;
+    release_late(decision.charge(), slot_of(decision.items));
+}
+
+void Limiter::release_late(const limit::Charge& charge, std::uint16_t slot) {
+    if (late_releases_.size() >= kLateReleasesMax) return;
+    for (std::string& release : release_commands(charge, redis_.key_prefix)) {
+        late_releases_.push_back({slot, std::move(release)});
     }
 }
 
 void Limiter::renew_slots(SteadyTime now) {
-    for (std::string& release : std::exchange(late_releases_, {})) {
-        run_errand(std::move(release), nullptr);
+    for (LateRelease& release : std::exchange(late_releases_, {})) {
+        run_errand(std::move(release.command), nullptr, release.slot);
     }
     for (Decision& decision : holders_) {
         if (now - decision.renewed_ < limit::kLease / 3) continue;
         decision.renewed_ = now;
-        std::string command;
-        append_renew_command(decision.charge(), redis_.key_prefix, clock(), command);
-        run_errand(std::move(command), &renew_script());
+        for_each_admission(decision, [&](const Admission& admission) {
+            std::string command;
+            if (!admission.in_redis ||
+                !append_renew_command(admission.charge, redis_.key_prefix, clock(), command)) {
+                return;
+            }
+            run_errand(std::move(command), &renew_script(), admission.slot);
+        });
     }
 }
 
-void Limiter::run_errand(std::string command, const redis::Script* script) {
+void Limiter::run_errand(std::string command, const redis::Script* script, std::uint16_t slot) {
     auto errand = std::make_unique<Errand>(std::move(command), script);
     // Sent, it ends itself. Else units stay counted until they expire, slots until their lease
     // ends.
-    if (!redis_.client->send(*errand)) static_cast<void>(errand.release());
+    if (!redis_.servers.send(*errand, slot)) static_cast<void>(errand.release());
 }
 
 }  // namespace tidegate::store

@@ -1,6 +1,9 @@
 // A worker's way to a verdict: the in-process store, or Redis with what stands in front of it and
 // the failure policy behind it.
 //
+// In a cluster a request whose items lie in several slots asks each of them, all at once; where one
+// does not admit, the others are given back what they took (see Joint).
+//
 // One Limiter a worker, one thread; what several share (the in-process store, the number of
 // replicas) is made for it.
 #pragma once
@@ -17,12 +20,17 @@
 
 #include "base/wakeup.hpp"
 #include "limit/charge.hpp"
-#include "redis/client.hpp"
+#include "redis/servers.hpp"
 #include "store/deny_cache.hpp"
+#include "store/joint.hpp"
 #include "store/memory_store.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::store {
+
+using redis::SteadyTime;
+
+class Spread;
 
 // One question to the limiter and its answer. Reused from request to request.
 struct Decision
@@ -33,6 +41,11 @@ struct Decision
         limited,
         unavailable,  // the store did not answer and a policy says deny
     };
+
+    Decision();
+    ~Decision();
+    Decision(const Decision&) = delete;
+    Decision& operator=(const Decision&) = delete;
 
     // Asked. All stays as it is until the result is there and, if it is `admitted`, until settle().
     std::vector<limit::ChargeItem> items;
@@ -51,19 +64,25 @@ struct Decision
     bool remembered = false;    // denied without asking: by an earlier denial
 
     std::span<const limit::ChargeItem> decided() const {
-        return store_failed ? std::span<const limit::ChargeItem>(local_items_) : items;
+        return store_failed ? std::span<const limit::ChargeItem>(decided_items_) : items;
     }
 
   private:
     friend class Limiter;
+    friend class Spread;
 
     limit::Charge charge() const { return {decided(), cost, lease_, moment}; }
+    limit::Charge charge_of(const Joint::Part& part) const {
+        return {part.items, cost, lease_, moment};
+    }
 
     Wakeup* sleeper_ = nullptr;
     limit::LeaseId lease_;  // for limits of concurrency
     SteadyTime renewed_;    // while it holds slots in Redis
     bool is_settled_ = true;
-    std::vector<limit::ChargeItem> local_items_;
+    std::vector<limit::ChargeItem> decided_items_;  // if the store failed
+    bool is_spread_ = false;                        // over several slots of a cluster
+    std::unique_ptr<Spread> spread_;                // once it was; kept for the next one
 };
 
 // How many proxies share the store; 0: not known. Written by the heartbeat.
@@ -72,7 +91,7 @@ using Replicas = std::atomic<int>;
 class Limiter {
   public:
     struct RedisParts {
-        std::shared_ptr<redis::Client> client;
+        redis::Servers servers;
         std::string key_prefix;
         bool local_clock = false;
         const Replicas* replicas = nullptr;  // for the local share
@@ -108,8 +127,21 @@ class Limiter {
     }
 
   private:
+    friend class Spread;
     class Batch;
     class Errand;
+    // Where something was taken for a request that was admitted.
+    struct Admission {
+        limit::Charge charge;
+        const limit::Receipt& receipt;
+        bool in_redis;
+        std::uint16_t slot;
+    };
+    // A command that waits for renew_slots().
+    struct LateRelease {
+        std::uint16_t slot;
+        std::string command;
+    };
 
     void decide_in(Decision& decision, std::span<const limit::ChargeItem> items);
     void ask_redis(Decision& decision);
@@ -117,20 +149,34 @@ class Limiter {
     void decided_by_redis(Decision& decision, SteadyTime sent);
     void fall_back(Decision& decision, telemetry::StoreFailure failure);
     void release_late(const Decision& decision);
-    void run_errand(std::string command, const redis::Script* script);
+    void release_late(const limit::Charge& charge, std::uint16_t slot);
+    void run_errand(std::string command, const redis::Script* script, std::uint16_t slot);
+    void give_back_in_redis(const limit::Refund& refund, std::uint16_t slot);
+    template <class Visit>
+    void for_each_admission(const Decision& decision, Visit visit);
+    int replicas() const { return redis_.replicas != nullptr ? redis_.replicas->load() : 0; }
+
+    // Of Redis Cluster; limiter_cluster.cpp.
+    std::uint16_t slot_of(std::span<const limit::ChargeItem> items) const;
+    void ask_slots(Decision& decision);
+    void on_slot(Decision& decision);
+    void end_spread(Decision& decision);
+    void decide_part_here(const Decision& decision, Joint::Part& part);
+    void give_back_parts(Decision& decision);
+    void give_back(const Decision& decision, Joint::Part& part, Joint::Back back);
     std::optional<limit::Micros> clock() const;
 
     using Holders = boost::intrusive::list<Decision, boost::intrusive::constant_time_size<false>>;
 
     MemoryStore* memory_;
-    RedisParts redis_;  // no client: in process
+    RedisParts redis_;  // no servers: in process
     telemetry::MetricsShard* metrics_;
     DenyCache denials_;
     std::vector<Batch*> open_;                     // of this tick, oldest first: have not left
     std::vector<std::unique_ptr<Batch>> batches_;  // all there are
     std::vector<Batch*> idle_;                     // of them
-    std::vector<std::string> late_releases_;       // commands, sent by renew_slots()
-    Holders holders_;                              // of slots in Redis
+    std::vector<LateRelease> late_releases_;
+    Holders holders_;  // of slots in Redis
     std::uint64_t lease_holder_;
     std::uint64_t last_lease_ = 0;
 };

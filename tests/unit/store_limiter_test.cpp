@@ -1,5 +1,4 @@
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -13,6 +12,7 @@
 #include "store/limiter.hpp"
 #include "store/scripts.hpp"
 #include "unit/fake_redis.hpp"
+#include "unit/script_reply.hpp"
 
 namespace tidegate::store {
 namespace {
@@ -22,6 +22,7 @@ using limit::OnStoreFailure;
 using telemetry::StoreKind;
 using test::FakeRedis;
 using test::run_until;
+using test::script_reply;
 using test::Words;
 using Result = Decision::Result;
 
@@ -35,36 +36,6 @@ limit::Policy policy(std::string name, std::int64_t quota, OnStoreFailure on_sto
     spec.duration = 1h;
     policy.limits = {*limit::make_limit(spec)};
     return policy;
-}
-
-void append_double(std::int64_t number, std::string& out) {
-    const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(number));
-    for (int shift = 0; shift < 64; shift += 8) out += static_cast<char>(bits >> shift);
-}
-
-constexpr std::int64_t kServerTime = 1'700'000'000'000'000;
-
-// What the script says to requests, admitted or not, of states with a window each that counted so
-// many units before; the next one is free, and what is denied passes, after a while.
-std::string script_reply(const std::vector<bool>& admitted, std::int64_t retry_us,
-                         const std::vector<std::int64_t>& units) {
-    std::string bytes;
-    append_double(kServerTime, bytes);
-    for (const bool one : admitted) {
-        bytes += one ? '\3' : '\2';
-        append_double(one ? 0 : kServerTime + retry_us, bytes);
-    }
-    for (const std::int64_t count : units) {
-        append_double(7, bytes);  // the generation
-        append_double(count, bytes);
-        append_double(kServerTime + 1'000, bytes);
-    }
-    return "$" + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n";
-}
-
-std::string script_reply(bool admitted, std::int64_t retry_us,
-                         const std::vector<std::int64_t>& units) {
-    return script_reply(std::vector<bool>{admitted}, retry_us, units);
 }
 
 limit::Policy policy_of(limit::LimitSpec spec) {
@@ -88,7 +59,7 @@ struct Rig {
         client =
             std::make_shared<redis::Client>(io.get_executor(), options, redis::Client::OnState{});
         limiter.emplace(memory,
-                        Limiter::RedisParts{.client = client,
+                        Limiter::RedisParts{.servers = client,
                                             .key_prefix = "tg:",
                                             .local_clock = false,
                                             .replicas = &replicas,
@@ -309,6 +280,19 @@ TEST_CASE("limiter: deny comes before local before allow") {
     CHECK(rig.decision.verdict.limits.size() == 1);
     CHECK(rig.decide({&open, &shared}) == Result::limited);
     CHECK(rig.decide({&open}) == Result::admitted);
+}
+
+TEST_CASE("limiter: a policy in shadow refuses nobody, whatever it says of failures") {
+    Rig rig;
+    rig.run_without_redis();
+    auto closed = policy("closed", 5, OnStoreFailure::deny);
+    closed.shadow = true;
+    auto shared = policy("shared", 5, OnStoreFailure::local);
+    shared.shadow = true;
+    const auto open = policy("open", 5, OnStoreFailure::allow);
+    CHECK(rig.decide({&closed}) == Result::admitted);
+    CHECK(rig.decide({&open, &closed, &shared}) == Result::admitted);
+    CHECK(rig.decision.decided().empty());
 }
 
 TEST_CASE("limiter: a decision says nothing of the one before it") {

@@ -1,0 +1,111 @@
+// `tls` of something that is connected to. A file that could not be used is found when the
+// configuration is read, not when the first connection is made.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "base/certificate.hpp"
+#include "base/quote.hpp"
+#include "base/timestamp.hpp"
+#include "config/address.hpp"
+#include "config/named_file.hpp"
+#include "config/sections.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::system_clock;
+
+std::string shown(system_clock::time_point day) {
+    const auto moment = std::max(day.time_since_epoch(), system_clock::duration::zero());
+    return format_timestamp(std::chrono::duration_cast<std::chrono::seconds>(moment));
+}
+
+// A clock may be wrong, and an authority that has run out may not be the one that is needed.
+void warn_about_time(const Value& value, const NamedFile& file, const X509& certificate) {
+    const auto now = system_clock::now();
+    const std::string which = "a certificate in " + quote(file.path);
+    if (valid_until(certificate) < now) {
+        value.warn(which + " has expired, on " + shown(valid_until(certificate)));
+    } else if (valid_from(certificate) > now) {
+        value.warn(which + " is not valid before " + shown(valid_from(certificate)));
+    }
+}
+
+// The certificates that `value` names; none when they were reported to be broken.
+std::vector<CertificatePtr> read_certificates(const Value& value, std::string_view example,
+                                              std::string& pem) {
+    auto file = read_named_file(value, example);
+    if (!file) return {};
+    auto certificates = parse_certificates(file->text);
+    if (!certificates) {
+        value.fault("the file " + quote(file->path) + " " + certificates.error());
+        return {};
+    }
+    for (const CertificatePtr& one : *certificates) warn_about_time(value, *file, *one);
+    pem = std::move(file->text);
+    return std::move(*certificates);
+}
+
+void warn_if_anybody_reads(const Value& value, const NamedFile& file) {
+    std::error_code ec;
+    const fs::perms perms = fs::status(file.path, ec).permissions();
+    if (ec || (perms & fs::perms::others_read) == fs::perms::none) return;
+    value.warn("everybody on this machine may read the key in " + quote(file.path));
+}
+
+PrivateKeyPtr read_key_file(const Value& value, std::string& pem) {
+    auto file = read_named_file(value, "client.key");
+    if (!file) return nullptr;
+    auto key = parse_private_key(file->text);
+    if (!key) {
+        value.fault("the file " + quote(file->path) + " " + key.error());
+        return nullptr;
+    }
+    warn_if_anybody_reads(value, *file);
+    pem = std::move(file->text);
+    return std::move(*key);
+}
+
+void read_own(const std::optional<Value>& certificate, const std::optional<Value>& key,
+              TlsSettings& tls) {
+    if (certificate && !key) certificate->fault("a certificate without its `key`");
+    if (key && !certificate) key->fault("a key without its `certificate`");
+    if (!certificate || !key) return;
+    const auto chain = read_certificates(*certificate, "client.pem", tls.certificate);
+    const auto own_key = read_key_file(*key, tls.key);
+    if (chain.empty() || own_key == nullptr) return;
+    if (!belong_together(*chain.front(), *own_key)) {
+        key->fault("this is not the key of the certificate, which is the first in its file");
+    }
+}
+
+}  // namespace
+
+TlsSettings read_client_tls(const Value& value) {
+    TlsSettings tls;
+    Section section(value,
+                    "a map: `{ca: ca.pem, certificate: client.pem, key: client.key, server_name: "
+                    "redis.internal}`");
+    const auto ca = section.find("ca");
+    const auto certificate = section.find("certificate");
+    const auto key = section.find("key");
+    const auto server_name = section.find("server_name");
+    section.refuse_others();
+
+    if (ca) read_certificates(*ca, "ca.pem", tls.ca);
+    read_own(certificate, key, tls);
+    if (!server_name) return tls;
+    auto name = server_name->text("a host name such as `redis.internal`, or an IP address");
+    if (name && !is_host(*name)) {
+        server_name->fault(quote(*name) + " is not a host name or an IP address");
+    } else if (name) {
+        tls.server_name = std::move(*name);
+    }
+    return tls;
+}
+
+}  // namespace tidegate::config

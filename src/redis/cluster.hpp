@@ -1,0 +1,139 @@
+// A worker's Redis Cluster: a client for each master, and who serves which slot.
+//
+// The nodes' own list says both. It is read at the start, from any of the nodes that are
+// configured; again when a command was sent to the wrong node, when a node is lost, for as long as
+// one is missing, and once a minute: so nodes come and go without a restart. Until a slot's owner
+// is known any node will do: it says who serves it. What was not carried out because it is
+// another's (MOVED, ASK) goes there, a few times at most and within the deadline it has; all else
+// is as with a client. One thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/asio.hpp"
+#include "base/wakeup.hpp"
+#include "redis/client.hpp"
+#include "redis/cluster_map.hpp"
+
+namespace tidegate::redis {
+
+// Commands in a row that went unanswered, for each node: the clients of all threads share them, so
+// that a process with many threads notices a dead node as soon as one with one. Any thread.
+class UnansweredByNode {
+  public:
+    std::shared_ptr<std::atomic<int>> of(const NodeAddress& node);
+
+  private:
+    std::mutex mutex_;
+    std::map<std::string, std::weak_ptr<std::atomic<int>>> counts_;  // guarded by mutex_
+};
+
+struct ClusterOptions {
+    std::vector<NodeAddress> seeds;  // at least one; any nodes of the cluster
+    // How each node is spoken to. Its address, `unanswered` and `in_cluster` are filled in.
+    ClientOptions node;
+    // Of all clusters made with copies of these options.
+    std::shared_ptr<UnansweredByNode> unanswered = std::make_shared<UnansweredByNode>();
+
+    ClientOptions client_of(const NodeAddress& address) const;
+    std::string address() const;  // for messages
+};
+
+class Cluster final : public std::enable_shared_from_this<Cluster> {
+  public:
+    // Told of each change: up while every slot is served by a node that is, else why not. From the
+    // event loop.
+    using OnState = Client::OnState;
+
+    Cluster(Executor executor, ClusterOptions options, OnState on_state);
+    ~Cluster();
+
+    // Connects and stays connected until stop(). Spawn it once; it keeps `self` alive.
+    static Task<> run(std::shared_ptr<Cluster> self);
+    // Tells everybody who waits before it returns. Not from on_reply or on_failure.
+    void stop();
+
+    // Sends `request`, all of whose keys are in `slot` (below kSlots), or says why not. `request`
+    // must live until it has been told.
+    std::optional<Failure> send(Request& request, std::uint16_t slot);
+    // Whether send() would say now that the slot's node is away.
+    bool is_away(std::uint16_t slot) const;
+
+    // Tries each seed in turn until one lets us in; for start-up. Blocks for at most `patience`.
+    // Nothing when all went well.
+    static std::optional<ConnectFault> try_once(const ClusterOptions& options,
+                                                milliseconds patience);
+
+    bool is_up() const { return !told_down_; }
+
+  private:
+    struct Node {
+        NodeAddress address;
+        std::string name;  // another way to write it
+        std::shared_ptr<Client> client;
+        std::string why_down;
+    };
+    struct Leaving {
+        std::shared_ptr<Client> client;
+        SteadyTime until;
+    };
+    class Question;
+    // Positions in nodes_; those of the others stay when one leaves.
+    using Position = std::uint16_t;
+    static constexpr Position kNobody = 0xffff;
+
+    std::optional<Position> find(const NodeAddress& address, std::string_view name) const;
+    std::optional<Position> find_or_add(const NodeAddress& address);
+    Position add(const NodeAddress& address);
+    void start(const Node& node);
+    void retire(Position position);
+    Client* client_for(std::uint16_t slot) const;
+
+    Task<> learn();
+    Task<std::optional<std::string>> ask(Position position);
+    std::optional<Position> next_to_ask();
+    void adopt(const std::vector<ClusterNode>& masters);
+    void plan_learning();
+    void learn_soon();
+    Task<> wait_until(SteadyTime time);
+    void stop_who_left();
+
+    bool redirect(const std::string& from_host, Client::Pending pending, std::string_view error);
+    void on_node_state(const NodeAddress& address, bool up, std::string_view reason);
+    void tell_state();
+    std::string what_is_missing() const;
+
+    Executor executor_;
+    ClusterOptions options_;
+    OnState on_state_;
+    bool told_down_ = false;
+    bool running_ = false;
+    bool stopped_ = false;
+    bool learned_ = false;  // the owners are known
+    bool moved_ = false;    // one is known to have changed since they were read
+    bool changed_ = false;  // one had, when they were read last
+
+    std::vector<std::optional<Node>> nodes_;
+    std::array<Position, kSlots> owners_;
+    std::vector<Leaving> leaving_;  // may still have something to answer
+
+    std::size_t asked_last_ = 0;
+    std::string told_fault_;  // of the list; told again when it is another
+    SteadyTime learned_at_;   // or tried to
+    SteadyTime learn_at_;
+    Wakeup wakeup_;  // run() sleeps here
+    Timer timer_;
+    std::minstd_rand random_;
+};
+
+}  // namespace tidegate::redis

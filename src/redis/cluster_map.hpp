@@ -1,0 +1,65 @@
+// What the nodes of a Redis Cluster say of it: who serves which slots, and where else to ask. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "redis/slot.hpp"
+
+namespace tidegate::redis {
+
+struct NodeAddress {
+    std::string host;
+    std::uint16_t port = 0;
+
+    std::string to_string() const;  // `127.0.0.1:7000`, `[::1]:7000`
+    bool operator==(const NodeAddress&) const = default;
+};
+
+struct SlotRange {
+    std::uint16_t first = 0;
+    std::uint16_t last = 0;  // inclusive
+
+    bool operator==(const SlotRange&) const = default;
+};
+
+// A master as CLUSTER NODES has it.
+struct ClusterNode {
+    NodeAddress address;
+    std::string name;  // the host name it announces; empty: none
+    std::vector<SlotRange> slots;
+
+    bool is_at(const NodeAddress& other) const {
+        return address.port == other.port &&
+               (address.host == other.host || (!name.empty() && name == other.host));
+    }
+};
+
+inline constexpr std::size_t kClusterNodesMax = 1'000;
+
+// The masters of the answer to CLUSTER NODES, those that are down among them; not those without an
+// address. `asked_host` is where the answer came from: a node that was never met by another does
+// not know its own address. An error says what is wrong with the answer: it makes no sense, or no
+// slot is served.
+Result<std::vector<ClusterNode>, std::string> parse_cluster_nodes(std::string_view text,
+                                                                  const std::string& asked_host);
+
+// `MOVED 3999 127.0.0.1:6381` and `ASK ...`: the command was not carried out, and who would.
+struct Redirection {
+    bool is_ask = false;  // this one command, with ASKING before it; else the slot, from now on
+    std::uint16_t slot = 0;
+    NodeAddress target;
+
+    bool operator==(const Redirection&) const = default;
+};
+
+// Nothing if `error` is another error, or does not say where. Without a host (Redis 7 and an
+// endpoint that is not known) it is the one that was asked.
+std::optional<Redirection> parse_redirection(std::string_view error, const std::string& asked_host);
+
+}  // namespace tidegate::redis

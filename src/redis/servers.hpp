@@ -1,0 +1,48 @@
+// Where counts are kept: one Redis, or a cluster of them. What talks to it says in which slot its
+// keys are, and need not know which of the two it is. A handle: copies are of the same servers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/asio.hpp"
+#include "redis/client.hpp"
+#include "redis/cluster.hpp"
+
+namespace tidegate::redis {
+
+class Servers {
+  public:
+    Servers() = default;                                                         // none
+    Servers(std::shared_ptr<Client> client) : client_(std::move(client)) {}      // NOLINT: is one
+    Servers(std::shared_ptr<Cluster> cluster) : cluster_(std::move(cluster)) {}  // NOLINT: likewise
+
+    explicit operator bool() const { return client_ != nullptr || cluster_ != nullptr; }
+    bool is_cluster() const { return cluster_ != nullptr; }
+
+    // Connects and stays connected until stop(). Once.
+    void start(Executor executor) const {
+        if (client_) asio::co_spawn(executor, Client::run(client_), asio::detached);
+        if (cluster_) asio::co_spawn(executor, Cluster::run(cluster_), asio::detached);
+    }
+    // Tells everybody who waits before it returns. Not from on_reply or on_failure.
+    void stop() const {
+        if (client_) client_->stop();
+        if (cluster_) cluster_->stop();
+    }
+
+    // As Client::send() and Cluster::send(). `slot` is looked at in a cluster only.
+    std::optional<Failure> send(Request& request, std::uint16_t slot) const {
+        return cluster_ == nullptr ? client_->send(request) : cluster_->send(request, slot);
+    }
+    // Requires a cluster.
+    bool is_away(std::uint16_t slot) const { return cluster_->is_away(slot); }
+
+  private:
+    std::shared_ptr<Client> client_;
+    std::shared_ptr<Cluster> cluster_;
+};
+
+}  // namespace tidegate::redis

@@ -1,0 +1,162 @@
+#include "redis/tls_pipe.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include <boost/asio/write.hpp>
+
+namespace tidegate::redis {
+
+namespace {
+
+// What is left to say after hiredis has hung up takes so long at most.
+constexpr std::chrono::milliseconds kLinger{500};
+
+error_code last_error() {
+    return {errno, boost::system::system_category()};
+}
+
+// Gives `socket` the descriptor, or closes it; a negative one is the failure of the call before.
+error_code adopt(int descriptor, int family, StreamSocket& socket) {
+    if (descriptor < 0) return last_error();
+    error_code ec;
+    socket.assign(StreamProtocol(family, 0), descriptor, ec);
+    if (ec) ::close(descriptor);
+    return ec;
+}
+
+// What became of a connection that was being made, once its socket is writable.
+error_code outcome_of_connecting(int descriptor) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (::getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+    return {error, boost::system::system_category()};
+}
+
+}  // namespace
+
+std::shared_ptr<TlsPipe> TlsPipe::splice(Executor executor, int descriptor, TlsPtr tls,
+                                         std::string& reason) {
+    // From here on closed by their sockets, on every way out.
+    StreamSocket transport(executor);
+    StreamSocket far(executor);
+    error_code ec = adopt(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0), AF_INET, transport);
+    int ends[2] = {-1, -1};
+    if (!ec && ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
+        ec = last_error();
+    }
+    if (!ec) ec = adopt(ends[1], AF_UNIX, far);
+    if (!ec && ::dup3(ends[0], descriptor, O_CLOEXEC) < 0) ec = last_error();
+    if (ends[0] >= 0) ::close(ends[0]);
+    if (ec) {
+        reason = ec.message();
+        return nullptr;
+    }
+    // Later versions of hiredis would do this themselves, once connected.
+    transport.set_option(asio::ip::tcp::no_delay(true), ec);
+    return std::shared_ptr<TlsPipe>(
+        new TlsPipe(executor, std::move(transport), std::move(far), std::move(tls)));
+}
+
+TlsPipe::TlsPipe(Executor executor, StreamSocket transport, StreamSocket far, TlsPtr tls)
+    : executor_(executor),
+      server_(std::move(transport), tls.release()),
+      far_(std::move(far)),
+      lingering_(executor) {}
+
+TlsPipe::~TlsPipe() = default;
+
+void TlsPipe::start(std::function<void(bool)> on_done) {
+    on_done_ = std::move(on_done);
+    asio::co_spawn(executor_, run(shared_from_this()), asio::detached);
+}
+
+Task<> TlsPipe::run(std::shared_ptr<TlsPipe> self) {
+    TlsPipe& pipe = *self;
+    const error_code ec = co_await pipe.shake_hands();
+    const bool good = !ec && pipe.far_.is_open();
+    if (!good) {
+        pipe.fault_ = tls_fault(pipe.server_.native_handle(), ec);
+        pipe.close();
+    }
+    pipe.is_open_ = good;
+    if (const auto on_done = std::exchange(pipe.on_done_, nullptr)) on_done(good);
+    if (!good) co_return;
+    asio::co_spawn(pipe.executor_, encrypt(self), asio::detached);
+    co_await pipe.decrypt();
+}
+
+Task<error_code> TlsPipe::shake_hands() {
+    StreamSocket& socket = server_.next_layer();
+    auto [ec] = co_await socket.async_wait(StreamSocket::wait_write, as_values);
+    if (!ec) ec = outcome_of_connecting(socket.native_handle());
+    if (ec) co_return ec;
+    is_reached_ = true;
+    auto [shaken] = co_await server_.async_handshake(Stream::client, as_values);
+    co_return shaken;
+}
+
+// There is no farewell in TLS, only in TCP: commands and replies say how long they are, so a
+// connection that is cut passes for nothing else.
+Task<> TlsPipe::encrypt(std::shared_ptr<TlsPipe> self) {
+    TlsPipe& pipe = *self;
+    while (true) {
+        const auto [ended, size] =
+            co_await pipe.far_.async_read_some(asio::buffer(pipe.plain_out_), as_values);
+        if (ended) break;
+        const auto [cut, written] = co_await asio::async_write(
+            pipe.server_, asio::buffer(pipe.plain_out_, size), as_values);
+        // Why, the other way is about to be told: an alert may lie there still.
+        if (cut) break;
+    }
+    error_code ignored;
+    pipe.server_.next_layer().shutdown(StreamSocket::shutdown_send, ignored);
+    pipe.close_soon();
+}
+
+// Once hiredis has hung up this reads on for nobody: a connection that is closed with something
+// unread is reset, and what was sent last may be lost with it.
+Task<> TlsPipe::decrypt() {
+    while (true) {
+        const auto [ended, size] =
+            co_await server_.async_read_some(asio::buffer(plain_in_), as_values);
+        if (ended) {
+            fault_ = tls_fault(server_.native_handle(), ended);
+            break;
+        }
+        co_await asio::async_write(far_, asio::buffer(plain_in_, size), as_values);
+    }
+    close();
+}
+
+void TlsPipe::finish() {
+    on_done_ = nullptr;
+    if (is_open_) {
+        close_soon();
+    } else {
+        close();
+    }
+}
+
+void TlsPipe::close_soon() {
+    if (!far_.is_open()) return;
+    lingering_.expires_after(kLinger);
+    lingering_.async_wait([weak = weak_from_this()](const error_code& ec) {
+        const auto self = weak.lock();
+        if (!ec && self != nullptr) self->close();
+    });
+}
+
+void TlsPipe::close() {
+    error_code ignored;
+    server_.next_layer().close(ignored);
+    far_.close(ignored);
+    lingering_.cancel();
+}
+
+}  // namespace tidegate::redis

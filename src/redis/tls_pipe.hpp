@@ -1,0 +1,76 @@
+// An encrypted connection that hiredis takes for a plain one.
+//
+// hiredis 0.14 knows no TLS and later versions do it in their own way, so the descriptor it holds
+// is made the near end of a pair of sockets, whatever its version. Between the far end and the
+// server stands this pipe: what goes in at one side comes out, encrypted or decrypted, at the
+// other. Each way holds one buffer; a side that takes nothing is waited for, so the sockets' own
+// buffers are the only others. One thread; owned through a shared pointer because what is under way
+// outlives a close.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/ssl/stream.hpp>
+
+#include "base/asio.hpp"
+#include "base/tls_client.hpp"
+
+namespace tidegate::redis {
+
+class TlsPipe : public std::enable_shared_from_this<TlsPipe> {
+  public:
+    // Takes over the TCP connection of `descriptor`, which is being made or is there, and puts the
+    // near end in its place, under the same number; nobody may be watching it yet. Null, with
+    // `reason`, when the process has no descriptors left; then all is as it was.
+    static std::shared_ptr<TlsPipe> splice(Executor executor, int descriptor, TlsPtr tls,
+                                           std::string& reason);
+    ~TlsPipe();
+    TlsPipe(const TlsPipe&) = delete;
+    TlsPipe& operator=(const TlsPipe&) = delete;
+
+    // Waits for the connection and shakes hands, for as long as it takes. `on_done` is called from
+    // the event loop, once, with whether the server is who it should be: if not, fault() says why.
+    // Not after finish().
+    void start(std::function<void(bool)> on_done);
+
+    // hiredis has let go of the near end or is about to. What it had written still leaves, if the
+    // server takes it soon.
+    void finish();
+
+    // The server is there; it is its word in TLS that is waited for.
+    bool is_shaking_hands() const { return is_reached_ && !is_open_; }
+
+    // Why the server's side has ended; an empty message until it has.
+    const TlsFault& fault() const { return fault_; }
+
+  private:
+    static constexpr std::size_t kBufferBytes = std::size_t{64} * 1024;
+    using Buffer = std::array<char, kBufferBytes>;
+    using Stream = asio::ssl::stream<StreamSocket>;
+
+    TlsPipe(Executor executor, StreamSocket transport, StreamSocket far, TlsPtr tls);
+
+    static Task<> run(std::shared_ptr<TlsPipe> self);
+    static Task<> encrypt(std::shared_ptr<TlsPipe> self);
+    Task<> decrypt();
+    Task<error_code> shake_hands();
+    void close_soon();
+    void close();
+
+    Executor executor_;
+    Stream server_;
+    StreamSocket far_;
+    Timer lingering_;
+    std::function<void(bool)> on_done_;
+    TlsFault fault_;
+    bool is_reached_ = false;  // there is a TCP connection
+    bool is_open_ = false;     // the hands are shaken
+    Buffer plain_out_;
+    Buffer plain_in_;
+};
+
+}  // namespace tidegate::redis

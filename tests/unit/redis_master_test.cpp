@@ -1,0 +1,456 @@
+// Clients that follow a master: sentinels and servers that say and do what the test wants.
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "redis/client.hpp"
+#include "redis/master_watch.hpp"
+#include "unit/fake_redis.hpp"
+#include "unit/fake_sentinel.hpp"
+
+namespace tidegate::redis {
+namespace {
+
+using namespace std::chrono_literals;
+using test::FakeRedis;
+using test::FakeSentinel;
+using test::run_until;
+using test::Words;
+
+constexpr Script kScript{"count", "0123456789012345678901234567890123456789", "return 1"};
+
+// Somebody who asks, and writes down what is told.
+struct Asker final : Request {
+    void append_command(std::string& out) override {
+        ++written;
+        append_resp({"EVALSHA", kScript.sha1, "0"}, out);
+    }
+    const Script* script() const override { return &kScript; }
+    void on_reply(const Reply& reply) override {
+        ++told;
+        text = reply.text;
+    }
+    void on_failure(Failure why) override {
+        ++told;
+        failure = why;
+    }
+
+    int written = 0;
+    int told = 0;
+    std::string text;
+    std::optional<Failure> failure;
+};
+
+std::string role(std::string_view name) {
+    return "*3\r\n$" + std::to_string(name.size()) + "\r\n" + std::string(name) +
+           "\r\n:0\r\n*0\r\n";
+}
+
+// A server of the two, which says what it is.
+struct Server {
+    Server(asio::io_context& io, std::string own_name) : redis(io), name(std::move(own_name)) {
+        redis.evalsha = [this](const Words&) { return "+" + name + "\r\n"; };
+        redis.other = [this](const Words& words) {
+            return words.front() == "ROLE" ? role(is_master ? "master" : "slave") : "+OK\r\n";
+        };
+    }
+
+    FakeRedis redis;
+    std::string name;
+    bool is_master = true;
+};
+
+struct Rig {
+    explicit Rig(const std::function<void(ClientOptions&, SentinelOptions&)>& change = {}) {
+        sentinel.master_port = other_sentinel.master_port = a.redis.port();
+        sentinels.master = "mymaster";
+        sentinels.nodes = {sentinel.node(), other_sentinel.node()};
+        options.timeout = 5s;
+        options.probe_every = 20ms;
+        options.scripts = {&kScript};
+        if (change) change(options, sentinels);
+    }
+    ~Rig() {
+        if (client) client->stop();
+        if (client) CHECK(until([&] { return ended; }));
+    }
+
+    void run() {
+        options.master_watch = std::make_shared<MasterWatch>(sentinels);
+        client = std::make_shared<Client>(io.get_executor(), options,
+                                          [this](bool up, std::string_view reason) {
+                                              states.push_back(up);
+                                              reasons.emplace_back(reason);
+                                          });
+        asio::co_spawn(io, Client::run(client),
+                       [this](const std::exception_ptr&) { ended = true; });
+    }
+    // Up to an answer of `a`, with a subscription; nobody asks any more: the client has, and the
+    // watch, once to try each and once for what came before the subscription.
+    void connect() {
+        run();
+        CHECK(ask().text == "a");
+        CHECK(until([&] { return subscribers() == 1; }));
+        CHECK(until([&] { return sentinel.asked + other_sentinel.asked == 4; }));
+    }
+    template <class Done>
+    bool until(Done done) {
+        return run_until(io, done);
+    }
+    void pass(milliseconds time) {
+        run_until(
+            io, [] { return false; }, time);
+    }
+    Asker& send() {
+        Asker& asker = askers.emplace_back();
+        refused = client->send(asker);
+        return asker;
+    }
+    Asker& ask() {
+        Asker& asker = send();
+        CHECK(refused == std::nullopt);
+        CHECK(until([&] { return asker.told != 0; }));
+        return asker;
+    }
+    // Asks until somebody answers who was not refused.
+    std::string next_answer() {
+        std::string text;
+        send();
+        CHECK(until([&] {
+            if (!refused && askers.back().told == 0) return false;
+            if (!refused) text = askers.back().text;
+            if (text.empty()) send();
+            return !text.empty();
+        }));
+        return text;
+    }
+    std::size_t subscribers() const {
+        return sentinel.subscribers() + other_sentinel.subscribers();
+    }
+    FakeSentinel& subscribed() { return sentinel.subscribers() != 0 ? sentinel : other_sentinel; }
+    // Says to all that `server` is the master.
+    void move_to(const Server& server) {
+        FakeSentinel& first = subscribed();
+        (&first == &sentinel ? other_sentinel : sentinel).master_port = server.redis.port();
+        first.switch_to(server.redis.port());
+    }
+    void try_once() {
+        options.master_watch = std::make_shared<MasterWatch>(sentinels);
+        std::optional<bool> done;
+        std::thread other([&] {
+            fault = Client::try_once(options, 3s);
+            asio::post(io, [&] { done = true; });
+        });
+        CHECK(until([&] { return done.has_value(); }));
+        other.join();
+    }
+
+    asio::io_context io;
+    Server a{io, "a"};
+    Server b{io, "b"};
+    FakeSentinel sentinel{io};
+    FakeSentinel other_sentinel{io};
+    SentinelOptions sentinels;
+    ClientOptions options;
+    std::shared_ptr<Client> client;
+    std::vector<bool> states;
+    std::vector<std::string> reasons;
+    std::deque<Asker> askers;
+    std::optional<Failure> refused;
+    std::optional<ConnectFault> fault;
+    bool ended = false;
+};
+
+}  // namespace
+
+TEST_CASE("master: it is where a sentinel says, and asked for its role before anything is sent") {
+    Rig rig;
+    rig.connect();
+    CHECK(rig.a.redis.count("ROLE") == 1);
+    REQUIRE(rig.a.redis.seen.size() >= 2);
+    CHECK(rig.a.redis.seen[0].front() == "ROLE");
+    CHECK(rig.b.redis.connections == 0);
+    CHECK(rig.states.empty());
+}
+
+TEST_CASE("master: a replica serves no decision, though a sentinel says that it is the master") {
+    Rig rig;
+    rig.a.is_master = false;
+    rig.run();
+    CHECK(rig.until([&] { return rig.states == std::vector<bool>{false}; }));
+    CHECK(rig.reasons.front().find("127.0.0.1:" + std::to_string(rig.a.redis.port())) !=
+          std::string::npos);
+    CHECK(rig.reasons.front().find("its role is `slave`") != std::string::npos);
+    CHECK(rig.a.redis.count("EVALSHA") == 0);
+    CHECK(rig.a.redis.count("SCRIPT") == 0);
+    // Promoted, it is taken.
+    rig.a.is_master = true;
+    CHECK(rig.next_answer() == "a");
+    CHECK(rig.states == std::vector<bool>{false, true});
+}
+
+TEST_CASE("master: it is followed on +switch-master; what waits is sent to the new one, once") {
+    Rig rig;
+    rig.connect();
+    rig.a.redis.evalsha = [](const Words&) { return ""; };
+    Asker& lost = rig.send();
+    CHECK(rig.until([&] { return rig.a.redis.count("EVALSHA") == 2; }));
+    rig.move_to(rig.b);
+    CHECK(rig.until([&] { return lost.told != 0; }));
+    CHECK(lost.failure == Failure::disconnected);
+    CHECK(lost.written == 1);
+    Asker& waiting = rig.ask();
+    CHECK(waiting.text == "b");
+    CHECK(waiting.written == 1);
+    CHECK(rig.b.redis.seen.front().front() == "ROLE");
+    CHECK(lost.told == 1);
+    CHECK(rig.states.empty());  // it was never down
+}
+
+TEST_CASE("master: the switch of another master, and one to where it is, change nothing") {
+    Rig rig;
+    rig.connect();
+    rig.subscribed().switch_to(rig.a.redis.port());
+    rig.subscribed().say_to_subscribers(
+        "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$27\r\nother 10.0.0.1 1 10.0.0.2 2\r\n");
+    rig.pass(100ms);
+    CHECK(rig.ask().text == "a");
+    CHECK(rig.a.redis.connections == 1);
+}
+
+TEST_CASE("master: READONLY is a failure told once, and the sentinels are asked at once") {
+    Rig rig;
+    rig.connect();
+    const int asked = rig.sentinel.asked + rig.other_sentinel.asked;
+    rig.a.is_master = false;
+    rig.a.redis.evalsha = [](const Words&) { return "-READONLY replica\r\n"; };
+    rig.sentinel.master_port = rig.other_sentinel.master_port = rig.b.redis.port();
+    Asker& refused = rig.ask();
+    CHECK(refused.failure == Failure::refused);
+    CHECK(rig.ask().text == "b");
+    CHECK(refused.told == 1);
+    CHECK(refused.written == 1);
+    CHECK(rig.sentinel.asked + rig.other_sentinel.asked == asked + 1);
+    CHECK(rig.states.empty());
+}
+
+TEST_CASE("master: one that was made a replica without a word is noticed by its role") {
+    Rig rig;
+    rig.connect();
+    rig.a.is_master = false;
+    rig.sentinel.master_port = rig.other_sentinel.master_port = rig.b.redis.port();
+    CHECK(rig.until([&] { return rig.b.redis.count("ROLE") != 0; }));
+    CHECK(rig.ask().text == "b");
+}
+
+TEST_CASE("master: a lost connection is made again where the sentinels say then") {
+    Rig rig;
+    rig.connect();
+    rig.sentinel.master_port = rig.other_sentinel.master_port = rig.b.redis.port();
+    rig.a.redis.refuse();
+    CHECK(rig.next_answer() == "b");
+}
+
+TEST_CASE("master: news end the wait for a server that says nothing") {
+    Rig rig([](ClientOptions& options, SentinelOptions&) { options.timeout = 100ms; });
+    rig.connect();
+    rig.a.redis.evalsha = rig.a.redis.other = [](const Words&) { return ""; };
+    rig.a.redis.hang_up();
+    CHECK(rig.until([&] { return rig.a.redis.connections == 2; }));
+    const auto before = std::chrono::steady_clock::now();
+    rig.move_to(rig.b);
+    CHECK(rig.next_answer() == "b");
+    // A handshake has a second.
+    CHECK(std::chrono::steady_clock::now() - before < 600ms);
+}
+
+TEST_CASE("master: who waits for a server that says nothing goes on asking where the master is") {
+    Rig rig;
+    rig.connect();
+    rig.a.redis.evalsha = rig.a.redis.other = [](const Words&) { return ""; };
+    rig.a.redis.hang_up();
+    CHECK(rig.until([&] { return rig.a.redis.connections == 2; }));
+    const auto before = std::chrono::steady_clock::now();
+    // Without a word to those who are subscribed.
+    rig.sentinel.master_port = rig.other_sentinel.master_port = rig.b.redis.port();
+    CHECK(rig.until([&] { return rig.b.redis.count("ROLE") != 0; }));
+    CHECK(rig.ask().text == "b");
+    CHECK(std::chrono::steady_clock::now() - before < 900ms);
+}
+
+TEST_CASE("master: sentinels that disagree do not part us from one that says it is the master") {
+    Rig rig;
+    rig.connect();
+    (&rig.subscribed() == &rig.sentinel ? rig.other_sentinel : rig.sentinel).master_port =
+        rig.b.redis.port();
+    rig.b.is_master = false;
+    rig.pass(1'200ms);
+    CHECK(rig.ask().text == "a");
+    CHECK(rig.a.redis.connections == 1);
+    CHECK(rig.b.redis.connections == 0);
+    // One that asks anew may be sent to the wrong one, and finds the right one all the same.
+    rig.a.redis.hang_up();
+    CHECK(rig.next_answer() == "a");
+    CHECK(rig.b.redis.count("EVALSHA") == 0);
+}
+
+TEST_CASE("master: news end a pause between attempts") {
+    Rig rig([](ClientOptions& options, SentinelOptions&) { options.probe_every = 60s; });
+    rig.connect();
+    rig.a.redis.refuse();
+    // The pauses are long by now.
+    CHECK(rig.until([&] { return rig.states == std::vector<bool>{false}; }));
+    rig.pass(500ms);
+    const auto before = std::chrono::steady_clock::now();
+    rig.move_to(rig.b);
+    CHECK(rig.next_answer() == "b");
+    CHECK(std::chrono::steady_clock::now() - before < 600ms);
+    CHECK(rig.states == std::vector<bool>{false, true});
+}
+
+TEST_CASE("master: a sentinel that is lost is replaced, and what it missed is found out") {
+    Rig rig;
+    rig.connect();
+    FakeSentinel& first = rig.subscribed();
+    FakeSentinel& second = &first == &rig.sentinel ? rig.other_sentinel : rig.sentinel;
+    second.master_port = rig.b.redis.port();
+    first.refuse();
+    CHECK(rig.until([&] { return second.subscribers() == 1; }));
+    CHECK(rig.until([&] { return rig.b.redis.count("ROLE") != 0; }));
+    CHECK(rig.ask().text == "b");
+}
+
+TEST_CASE("master: a sentinel that falls silent is replaced") {
+    Rig rig([](ClientOptions&, SentinelOptions& sentinels) { sentinels.patience = 100ms; });
+    rig.connect();
+    FakeSentinel& first = rig.subscribed();
+    FakeSentinel& second = &first == &rig.sentinel ? rig.other_sentinel : rig.sentinel;
+    first.is_silent = true;
+    CHECK(rig.until([&] { return second.subscribers() == 1; }));
+    second.switch_to(rig.b.redis.port());
+    CHECK(rig.until([&] { return rig.b.redis.count("ROLE") != 0; }));
+    CHECK(rig.ask().text == "b");
+}
+
+TEST_CASE("master: without sentinels the master goes on being used; back, they are heard") {
+    Rig rig;
+    rig.connect();
+    rig.sentinel.refuse();
+    rig.other_sentinel.refuse();
+    rig.pass(1'200ms);
+    CHECK(rig.ask().text == "a");
+    CHECK(rig.a.redis.connections == 1);
+    CHECK(rig.states.empty());
+    rig.sentinel.listen();
+    CHECK(rig.until([&] { return rig.sentinel.subscribers() == 1; }));
+    rig.sentinel.switch_to(rig.b.redis.port());
+    CHECK(rig.until([&] { return rig.b.redis.count("ROLE") != 0; }));
+    CHECK(rig.ask().text == "b");
+}
+
+TEST_CASE("master: no sentinel at first is down; it comes up by itself") {
+    Rig rig;
+    rig.sentinel.refuse();
+    rig.other_sentinel.refuse();
+    rig.run();
+    CHECK(rig.until([&] { return rig.states == std::vector<bool>{false}; }));
+    CHECK(rig.reasons.front().find("no sentinel tells where the master `mymaster` is") !=
+          std::string::npos);
+    CHECK(rig.reasons.front().find(rig.sentinel.node().address()) != std::string::npos);
+    CHECK(rig.reasons.front().find(rig.other_sentinel.node().address()) != std::string::npos);
+    rig.other_sentinel.listen();
+    CHECK(rig.next_answer() == "a");
+}
+
+TEST_CASE("master: sentinels have a password of their own") {
+    Rig rig([](ClientOptions& options, SentinelOptions& sentinels) {
+        options.password = "of redis";
+        sentinels.username = "tidegate";
+        sentinels.password = "of sentinels";
+    });
+    rig.sentinel.password = rig.other_sentinel.password = "of sentinels";
+    rig.connect();
+    CHECK(rig.a.redis.seen[0] == Words{"AUTH", "of redis"});
+}
+
+TEST_CASE("master: at the start, what is wrong is said with what would be right") {
+    Rig rig;
+    SUBCASE("all is well") {
+        rig.try_once();
+        CHECK(rig.fault == std::nullopt);
+    }
+    SUBCASE("a name that is not the master's") {
+        rig.sentinels.master = "mymastr";
+        rig.try_once();
+        REQUIRE(rig.fault);
+        CHECK(rig.fault->refused);
+        CHECK(rig.fault->message.find("it knows no master `mymastr`: it watches `mymaster`") !=
+              std::string::npos);
+    }
+    SUBCASE("a password that is missing") {
+        rig.sentinel.password = rig.other_sentinel.password = "x";
+        rig.try_once();
+        REQUIRE(rig.fault);
+        CHECK(rig.fault->refused);
+        CHECK(rig.fault->message.find("NOAUTH") != std::string::npos);
+    }
+    SUBCASE("a password that is wrong, and is not told") {
+        rig.sentinel.password = rig.other_sentinel.password = "x";
+        rig.sentinels.password = "secret";
+        rig.try_once();
+        REQUIRE(rig.fault);
+        CHECK(rig.fault->refused);
+        CHECK(rig.fault->message.find("the password: `WRONGPASS") != std::string::npos);
+        CHECK(rig.fault->message.find("secret") == std::string::npos);
+    }
+    SUBCASE("nobody there: they may come") {
+        rig.sentinel.refuse();
+        rig.other_sentinel.refuse();
+        rig.try_once();
+        REQUIRE(rig.fault);
+        CHECK_FALSE(rig.fault->refused);
+    }
+    SUBCASE("one that knows is enough") {
+        rig.sentinel.master_name = "another";
+        rig.try_once();
+        CHECK(rig.fault == std::nullopt);
+    }
+}
+
+TEST_CASE("master: sentinels that talk nonsense are not believed") {
+    Rig rig;
+    rig.connect();
+    rig.subscribed().say_to_subscribers("SSH-2.0-OpenSSH\r\n");
+    CHECK(
+        rig.until([&] { return rig.sentinel.connections + rig.other_sentinel.connections >= 4; }));
+    CHECK(rig.until([&] { return rig.subscribers() == 1; }));
+    CHECK(rig.ask().text == "a");
+    CHECK(rig.a.redis.connections == 1);
+}
+
+TEST_CASE("master: many clients that ask at once are one question") {
+    Rig rig;
+    rig.connect();
+    const int asked = rig.sentinel.asked + rig.other_sentinel.asked;
+    std::vector<std::shared_ptr<Client>> clients;
+    int ended = 0;
+    for (int i = 0; i < 50; ++i) {
+        clients.push_back(
+            std::make_shared<Client>(rig.io.get_executor(), rig.options, Client::OnState{}));
+        asio::co_spawn(rig.io, Client::run(clients.back()),
+                       [&](const std::exception_ptr&) { ++ended; });
+    }
+    CHECK(rig.until([&] { return rig.a.redis.connections >= 51; }));
+    CHECK(rig.sentinel.asked + rig.other_sentinel.asked <= asked + 3);
+    for (const auto& client : clients) client->stop();
+    CHECK(rig.until([&] { return ended == 50; }));
+}
+
+}  // namespace tidegate::redis
