@@ -433,11 +433,11 @@ TEST_CASE("config: passwords that may be guessed without end are warned about") 
     const std::string basic = "{basic: {htpasswd: h.htpasswd}}";
     CHECK(one_begins(warnings_of(user_of(basic)), "identity.user[0].basic: passwords can be"));
     CHECK(warnings_of(user_of(basic, ", failed_credentials: 20/min")).empty());
-    CHECK(one_begins(warnings_of(user_of(
-                         basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: 128}")),
-                     "identity.failed_credentials: with an ipv6_prefix longer than 64"));
-    CHECK(warnings_of(user_of(
-                          basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: [64, 128]}"))
+    CHECK(one_begins(
+        warnings_of(user_of(basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: 128}")),
+        "identity.failed_credentials: with an ipv6_prefix longer than 64"));
+    CHECK(warnings_of(
+              user_of(basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: [64, 128]}"))
               .empty());
 }
 
