@@ -224,8 +224,7 @@ Result<HttpsUrl, std::string> parse_https_url(std::string_view text) {
     return https;
 }
 
-Result<RedisUrl, std::string> parse_redis_url(std::string_view text,
-                                              std::uint16_t default_port) {
+Result<RedisUrl, std::string> parse_redis_url(std::string_view text, std::uint16_t default_port) {
     RedisUrl redis;
     if (text.starts_with(kUnix)) {
         auto address = unix_address(text.substr(kUnix.size()));

@@ -146,8 +146,8 @@ TEST_CASE("redis: every key has the prefix and an expiry, whatever clients send"
         "identity: {client_ip: {trusted_proxies: [127.0.0.1]}, user: [{header: {name: x-user-id, "
         "from: trusted_proxies}}]}\n" +
         simple(upstream.url(), "10/s, 100/h"));
-    for (const std::string& user : {std::string("alice"), std::string("{a}{b}"),
-                                    std::string("a b%c"), std::string(250, 'x')})
+    for (const std::string& user :
+         {std::string("alice"), std::string("{a}{b}"), std::string("a b%c"), std::string(250, 'x')})
         CHECK(tidegate.get("/", "X-User-Id: " + user + "\r\n").status() == 200);
     const auto found = keys(redis);
     CHECK(found.size() >= 5);
