@@ -90,7 +90,11 @@ TEST_CASE("count by status: good and bad guesses at once, from many: five bad on
         });
     }
     for (auto& client : clients) client.join();
-    CHECK(bad == 5);
+    CHECK(bad.load() <= 5);
+    // Good ones may have held the last unit each time that a bad one came. It is still there.
+    for (int more = bad; more < 5; ++more) {
+        CHECK(tidegate.get("/", header("X-Guess", "bad")).status() == 401);
+    }
     CHECK(tidegate.get("/", header("X-Guess", "bad")).status() == 429);
 }
 
