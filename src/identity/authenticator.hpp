@@ -25,7 +25,7 @@ struct Finding {
     enum class Result : std::uint8_t {
         nobody,       // no method found anything: anonymous
         user,         // somebody: `user`, and perhaps a `tier`
-        unchecked,    // a credential that takes effort: see token() and password()
+        unchecked,    // a credential that takes effort: see is_token()
         refused,      // a credential that is not valid: `fault`
         ambiguous,    // a field twice where there can be only one: nobody can tell who is meant
         unavailable,  // it cannot be checked yet: keys are missing
