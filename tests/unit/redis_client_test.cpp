@@ -14,6 +14,7 @@
 #include <doctest/doctest.h>
 
 #include "redis/client.hpp"
+#include "unit/redis_asker.hpp"
 #include "telemetry/log.hpp"
 #include "unit/fake_redis.hpp"
 
@@ -25,42 +26,8 @@ using test::FakeRedis;
 using test::run_until;
 using test::Words;
 
-constexpr Script kScript{"count", "0123456789012345678901234567890123456789", "return 1"};
 // What a decision may take beyond its timeout.
 constexpr milliseconds kGrace{50};
-
-// Somebody who asks, and writes down what is told.
-struct Asker final : Request {
-    explicit Asker(std::string own_name) : name(std::move(own_name)) {}
-
-    void append_command(std::string& out) override {
-        ++written;
-        append_resp({"EVALSHA", kScript.sha1, "0", name}, out);
-    }
-    const Script* script() const override { return &kScript; }
-    void on_reply(const Reply& reply) override {
-        ++told;
-        text = reply.text;
-        kind = reply.kind;
-    }
-    void on_failure(Failure why) override {
-        ++told;
-        failure = why;
-        told_at = std::chrono::steady_clock::now();
-    }
-    bool answered(std::string_view expected) const {
-        return told == 1 && !failure && text == expected;
-    }
-    bool failed(Failure why) const { return told == 1 && failure == why; }
-
-    std::string name;
-    int written = 0;
-    int told = 0;
-    std::string text;
-    Reply::Kind kind = Reply::Kind::nil;
-    std::optional<Failure> failure;
-    std::chrono::steady_clock::time_point told_at;
-};
 
 ClientOptions options_for(int port) {
     ClientOptions options;

@@ -11,6 +11,7 @@
 
 #include "redis/cluster.hpp"
 #include "redis/servers.hpp"
+#include "unit/redis_asker.hpp"
 #include "unit/fake_redis.hpp"
 
 namespace tidegate::redis {
@@ -20,39 +21,6 @@ using namespace std::chrono_literals;
 using test::FakeRedis;
 using test::run_until;
 using test::Words;
-
-constexpr Script kScript{"count", "0123456789012345678901234567890123456789", "return 1"};
-
-// Somebody who asks, and writes down what is told.
-struct Asker final : Request {
-    explicit Asker(std::string own_name) : name(std::move(own_name)) {}
-
-    void append_command(std::string& out) override {
-        ++written;
-        append_resp({"EVALSHA", kScript.sha1, "0", name}, out);
-    }
-    const Script* script() const override { return &kScript; }
-    void on_reply(const Reply& reply) override {
-        ++told;
-        text = reply.text;
-    }
-    void on_failure(Failure why) override {
-        ++told;
-        failure = why;
-        told_at = std::chrono::steady_clock::now();
-    }
-    bool answered(std::string_view expected) const {
-        return told == 1 && !failure && text == expected;
-    }
-    bool failed(Failure why) const { return told == 1 && failure == why; }
-
-    std::string name;
-    int written = 0;
-    int told = 0;
-    std::string text;
-    std::optional<Failure> failure;
-    SteadyTime told_at;
-};
 
 // Three nodes, a third of the slots each, until a test says otherwise. A node answers EVALSHA with
 // its number.
