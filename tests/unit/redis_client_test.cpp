@@ -14,9 +14,9 @@
 #include <doctest/doctest.h>
 
 #include "redis/client.hpp"
-#include "unit/redis_asker.hpp"
 #include "telemetry/log.hpp"
 #include "unit/fake_redis.hpp"
+#include "unit/redis_asker.hpp"
 
 namespace tidegate::redis {
 namespace {

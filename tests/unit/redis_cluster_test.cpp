@@ -11,8 +11,8 @@
 
 #include "redis/cluster.hpp"
 #include "redis/servers.hpp"
-#include "unit/redis_asker.hpp"
 #include "unit/fake_redis.hpp"
+#include "unit/redis_asker.hpp"
 
 namespace tidegate::redis {
 namespace {
