@@ -165,12 +165,14 @@ bool slots_are_safe(const Trace& trace, const std::vector<limit::Verdict>& verdi
         const Step& step = trace.steps()[i];
         bool safe = true;
         if (step.kind != Step::Kind::charge) {
-            const bool ends =
-                step.kind == Step::Kind::release ||
-                (step.of == limit::Refund::Of::all && verdicts[step.of_step].admitted);
             const Step& of = trace.steps()[step.of_step];
-            for_each_limit(of, [&](const Name& name, const Limit&, bool) {
-                if (ends) held[name].erase(of.lease);
+            const limit::Verdict& verdict = verdicts[step.of_step];
+            // Of what took nothing, nothing is given back: the lease may be held by another step.
+            const bool gives_back =
+                step.of == limit::Refund::Of::all && verdict.admitted && of.cost > 0;
+            for_each_limit(of, [&](const Name& name, const Limit&, bool shadow) {
+                const bool taken = gives_back && (!shadow || verdict.shadow_admitted);
+                if (step.kind == Step::Kind::release || taken) held[name].erase(of.lease);
             });
         } else if (verdicts[i].admitted && step.cost > 0) {
             for_each_limit(step, [&](const Name& name, const Limit& limit, bool shadow) {
