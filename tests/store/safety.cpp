@@ -37,12 +37,13 @@ bool windows_are_safe(const Admissions& all) {
     return true;
 }
 
-// A window opened by its first request: no two overlap. Where units were given back, these times do
-// not say when it opened.
+// A window opened by its first request: no two overlap. These times do not say when it opened where
+// units were given back, nor where a denied request counts and so may have opened it.
 bool opened_windows_are_safe(const Admissions& all) {
-    if (std::any_of(all.begin(), all.end(), [](const Admission& one) { return one.units == 0; })) {
-        return true;
-    }
+    const auto tells_little = [](const Admission& one) {
+        return one.units == 0 || one.limit->count == limit::Count::all;
+    };
+    if (std::any_of(all.begin(), all.end(), tells_little)) return true;
     std::int64_t opened = 0;
     std::int64_t units = 0;
     for (const Admission& one : all) {
