@@ -15,7 +15,7 @@ pkg_check_modules(cjose REQUIRED IMPORTED_TARGET cjose)
 pkg_check_modules(crypt REQUIRED IMPORTED_TARGET libcrypt)
 pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 
-if(TIDEGATE_TESTS)
+if(TIDEGATE_TESTS OR TIDEGATE_BENCH)
     find_package(doctest REQUIRED)
 endif()
 if(TIDEGATE_BENCH)
