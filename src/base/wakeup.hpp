@@ -9,13 +9,22 @@
 #include <optional>
 #include <utility>
 
+#include <boost/asio/execution_context.hpp>
+#include <boost/intrusive/list.hpp>
+
 #include "base/asio.hpp"
 
 namespace tidegate {
 
-class Wakeup {
+// In a list while it is to be woken later; destroyed, it is in none.
+using WakeupHook =
+    boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+class Wakeup : public WakeupHook {
   public:
-    explicit Wakeup(Executor executor) : executor_(std::move(executor)) {}
+    explicit Wakeup(Executor executor)
+        : executor_(std::move(executor)),
+          due_(&asio::use_service<Due>(asio::query(executor_, asio::execution::context))) {}
     Wakeup(const Wakeup&) = delete;
     Wakeup& operator=(const Wakeup&) = delete;
 
@@ -32,6 +41,7 @@ class Wakeup {
     // afterwards: the sleeper may destroy whatever it likes.
     void wake_now() {
         if (!sleeper_) return;
+        if (is_linked()) unlink();
         Handler handler = std::move(*sleeper_);
         sleeper_.reset();
         std::move(handler)();
@@ -40,16 +50,55 @@ class Wakeup {
     // Runs the sleeper from the event loop, after the caller has returned. The sleeper must
     // outlive that: it is asleep, so its frame does.
     void wake_later() {
-        if (!sleeper_) return;
-        Handler handler = std::move(*sleeper_);
-        sleeper_.reset();
-        asio::post(executor_, std::move(handler));
+        if (sleeper_ && !is_linked()) due_->add(*this);
     }
 
   private:
     using Handler = asio::async_result<asio::use_awaitable_t<Executor>, void()>::handler_type;
 
+    // Those of an event loop that are to be woken later: one event wakes them all, for an answer
+    // of Redis settles many requests at once.
+    class Due : public asio::execution_context::service {
+      public:
+        using key_type = Due;
+        static inline asio::execution_context::id id;
+
+        explicit Due(asio::execution_context& context)
+            : service(context), executor_(static_cast<asio::io_context&>(context).get_executor()) {}
+
+        void add(Wakeup& wakeup) {
+            if (list_.empty()) asio::post(executor_, [this] { wake_all(); });
+            list_.push_back(wakeup);
+        }
+
+      private:
+        using List = boost::intrusive::list<Wakeup, boost::intrusive::constant_time_size<false>>;
+
+        // Whoever becomes due meanwhile waits for the next event: others get their turn.
+        void wake_all() {
+            List now;
+            now.swap(list_);
+            while (!now.empty()) {
+                Wakeup& first = now.front();
+                now.pop_front();
+                first.wake_now();
+            }
+        }
+        // Who sleeps when the loop is gone never wakes: with its handler goes its frame.
+        void shutdown() override {
+            while (!list_.empty()) {
+                Wakeup& first = list_.front();
+                list_.pop_front();
+                const auto sleeper = std::exchange(first.sleeper_, std::nullopt);
+            }
+        }
+
+        Executor executor_;
+        List list_;
+    };
+
     Executor executor_;
+    Due* due_;
     std::optional<Handler> sleeper_;
 };
 

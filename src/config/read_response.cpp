@@ -64,7 +64,9 @@ void read_access(const Value& value, Log& log) {
     }
     Section section(value, "`off` or a map: `{path: \"-\", format: json}`");
     if (const auto path = section.find("path")) {
-        if (const auto text = path->text("a path, or `-` for standard output")) {
+        if (path->is_off()) {
+            path->fault("no access log is `access: off`; here stands a path, or `-`");
+        } else if (const auto text = path->text("a path, or `-` for standard output")) {
             log.access_path = *text == "-" ? *text : value.context().resolve(*text);
         }
     }

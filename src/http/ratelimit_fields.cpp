@@ -34,15 +34,22 @@ bool stricter(const RateLimitItem& a, const RateLimitItem& b) {
 
 }  // namespace
 
+RateLimitTexts ratelimit_texts(const RateLimitItem& item) {
+    RateLimitTexts texts;
+    append_quoted_string(item.name, texts.policy);
+    texts.state = texts.policy + ";r=";
+    append_parameter("q", item.quota, texts.policy);
+    if (item.kind == Kind::in_flight) texts.policy += R"(;qu="concurrent-requests")";
+    if (item.window_seconds > 0) append_parameter("w", item.window_seconds, texts.policy);
+    return texts;
+}
+
 void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& out) {
     bool first = true;
     for (const RateLimitItem& item : items) {
         if (!first) out += ", ";
         first = false;
-        append_quoted_string(item.name, out);
-        append_parameter("q", item.quota, out);
-        if (item.kind == Kind::in_flight) out += R"(;qu="concurrent-requests")";
-        if (item.window_seconds > 0) append_parameter("w", item.window_seconds, out);
+        out += item.texts != nullptr ? item.texts->policy : ratelimit_texts(item).policy;
     }
 }
 
@@ -52,8 +59,8 @@ void append_ratelimit(std::span<const RateLimitItem> items, std::string& out) {
         if (item.kind == Kind::schedule) continue;
         if (!first) out += ", ";
         first = false;
-        append_quoted_string(item.name, out);
-        append_parameter("r", item.remaining, out);
+        out += item.texts != nullptr ? item.texts->state : ratelimit_texts(item).state;
+        append_integer(item.remaining, out);
         if (item.kind == Kind::window) append_parameter("t", item.reset_seconds, out);
     }
 }

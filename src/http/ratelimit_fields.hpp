@@ -1,7 +1,8 @@
 // What a client is told about its limits: RateLimit-Policy and RateLimit, the structured fields of
 // draft-ietf-httpapi-ratelimit-headers-11, and the older X-RateLimit fields. Pure; any thread.
 //
-// All functions append to a buffer of the caller and allocate nothing beyond it.
+// What appends does so to a buffer of the caller, and allocates nothing beyond it for items that
+// bring their texts.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,12 @@
 #include <string_view>
 
 namespace tidegate::http {
+
+// The part of a limit's words that is the same in every answer.
+struct RateLimitTexts {
+    std::string policy;  // `"default-1s";q=10;w=1`
+    std::string state;   // `"default-1s";r=`
+};
 
 // One limit, as seen by the identifier that has the least left of it.
 struct RateLimitItem {
@@ -26,7 +33,12 @@ struct RateLimitItem {
     std::int64_t remaining = 0;       // >= 0
     std::int64_t reset_seconds = 0;   // until the next unit is free, rounded up
     Kind kind = Kind::window;
+    // What of it never changes, where whoever asks often has it ready (ratelimit_texts()).
+    const RateLimitTexts* texts = nullptr;
 };
+
+// Its members in the two fields, as far as quota and window tell.
+RateLimitTexts ratelimit_texts(const RateLimitItem& item);
 
 // Appends the value of RateLimit-Policy: `"default-1s";q=10;w=1, "default-1min";q=120;w=60`.
 // What is counted in flight says so by its unit, `qu="concurrent-requests"`. Nothing for no items:

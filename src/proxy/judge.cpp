@@ -9,17 +9,10 @@ namespace tidegate::proxy {
 namespace {
 
 using http::RateLimitItem;
-using limit::Algorithm;
 
 std::int64_t seconds_up(limit::Micros time) {
     constexpr std::int64_t kSecond = 1'000'000;
     return time.count() / kSecond + (time.count() % kSecond != 0 ? 1 : 0);
-}
-
-RateLimitItem::Kind kind_of(const limit::Limit& limit) {
-    if (limit.algorithm == Algorithm::concurrency) return RateLimitItem::Kind::in_flight;
-    if (limit.algorithm == Algorithm::schedule) return RateLimitItem::Kind::schedule;
-    return RateLimitItem::Kind::window;
 }
 
 RateLimitItem told(const Generation& generation, const limit::ChargeItem& item,
@@ -32,7 +25,8 @@ RateLimitItem told(const Generation& generation, const limit::ChargeItem& item,
             .window_seconds = texts.window_seconds,
             .remaining = std::min(verdict.remaining, limit.quota),
             .reset_seconds = verdict.next_unit == limit::kNever ? 0 : seconds_up(verdict.next_unit),
-            .kind = kind_of(limit)};
+            .kind = texts.kind,
+            .texts = &texts.members};
 }
 
 bool is_tighter(const RateLimitItem& a, const RateLimitItem& b) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "http/ratelimit_fields.hpp"
 #include "limit/charge.hpp"
 
 namespace tidegate::proxy {
@@ -22,6 +23,8 @@ class PolicyTexts {
         std::string label;            // the limit's name, else policy and window: `default-1s`
         std::string full_name;        // `policy/limit`, for the log
         std::int64_t window_seconds;  // 0: below one second, or there is none
+        http::RateLimitItem::Kind kind;
+        http::RateLimitTexts members;  // of the fields that tell clients of it
     };
 
     explicit PolicyTexts(const config::Config& config);

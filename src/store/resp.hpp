@@ -2,6 +2,7 @@
 // writes a command.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cstdint>
@@ -37,9 +38,11 @@ inline void append_number(std::uint64_t number, std::string& out) {
 // Little endian, as the scripts pack and unpack.
 template <class Unsigned>
 void append_packed(Unsigned number, std::string& out) {
+    std::array<char, sizeof(Unsigned)> bytes;
     for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
-        out += static_cast<char>(static_cast<unsigned char>(number >> (8 * i)));
+        bytes[i] = static_cast<char>(static_cast<unsigned char>(number >> (8 * i)));
     }
+    out.append(bytes.data(), bytes.size());
 }
 
 // Doubles are what Lua counts in; a whole number below 2^53 is exact in one.

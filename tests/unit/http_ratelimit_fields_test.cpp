@@ -1,5 +1,6 @@
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -97,11 +98,32 @@ TEST_CASE("ratelimit_fields: the old fields tell of one limit, as whole lines") 
           "X-RateLimit-Limit: 240\r\nX-RateLimit-Remaining: 10\r\nX-RateLimit-Reset: 900\r\n");
 }
 
+// As whoever answers often does.
+struct Prepared {
+    explicit Prepared(Items of) : items(std::move(of)) {
+        for (const RateLimitItem& item : items) texts.push_back(ratelimit_texts(item));
+        for (std::size_t i = 0; i < items.size(); ++i) items[i].texts = &texts[i];
+    }
+    Items items;
+    std::vector<RateLimitTexts> texts;
+};
+
+TEST_CASE("ratelimit_fields: texts made beforehand say the same") {
+    using Kind = RateLimitItem::Kind;
+    const Items items = {{"slots", 5, 0, 3, 0, Kind::in_flight},
+                         {"plan", 1, 0, 0, 9, Kind::schedule},
+                         {"a\"b", 10, 1, 7, 1}};
+    const Prepared prepared(items);
+    CHECK(policy(prepared.items) == policy(items));
+    CHECK(state(prepared.items) == state(items));
+}
+
 TEST_CASE("ratelimit_fields: a scratch buffer with room is not replaced") {
     std::string out;
     out.reserve(512);
     const char* const before = out.data();
-    const Items items = {{"default-1s", 10, 1, 7, 1}, {"default-1min", 120, 60, 12, 3}};
+    const auto [items, texts] =
+        Prepared({{"default-1s", 10, 1, 7, 1}, {"default-1min", 120, 60, 12, 3}});
     append_ratelimit_policy(items, out);
     append_ratelimit(items, out);
     append_x_ratelimit_fields(items, out);
