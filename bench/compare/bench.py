@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Runs the comparison: bench.py TIDEGATE RATE_CLIENT ... (scripts/bench says the rest)."""
+
+import argparse
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+import drawing
+import figures
+import growth
+import machine
+from load import Loads, write_heads
+from machine import ROOT, Missing, Wrong
+from measure import Measuring
+from rows import PARTS, all_rows
+
+BUILD = ROOT / "build" / "bench"
+NODE = BUILD / "node"
+
+
+def names(text):
+    return text.split(",")
+
+
+def options():
+    parser = argparse.ArgumentParser(prog="scripts/bench")
+    parser.add_argument("program")
+    parser.add_argument("rate_client")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rows", type=names)
+    parser.add_argument("--parts", type=names)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=int, default=None)
+    parser.add_argument("--add", action="store_true")
+    parser.add_argument("--growth", nargs="?", const=[], type=names)
+    parser.add_argument("--json", type=pathlib.Path, default=BUILD / "bench.json")
+    parser.add_argument("--plot", type=pathlib.Path)
+    chosen = parser.parse_args()
+    # Counting system calls takes half a minute.
+    chosen.parts = chosen.parts or [part for part in PARTS if not chosen.quick or part != "calls"]
+    unknown = set(chosen.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    chosen.rounds = chosen.rounds or (1 if chosen.quick else 3 if chosen.growth is not None else 5)
+    chosen.seconds = chosen.seconds or 1
+    return chosen
+
+
+def rows_of(part, rows):
+    wanted = PARTS[part]
+    return [row for row in rows if wanted is None or row.name in wanted]
+
+
+def run_parts(chosen, measuring, rows, report):
+    """Rounds of all rows take turns; after each the report is written. A row that fails twice
+    in a round is left out from then on."""
+    for part in chosen.parts:
+        rounds = 1 if part in ("calls", "idle") else chosen.rounds
+        done = max((found["round"] for found in report["rounds"] if found["part"] == part),
+                   default=0)
+        for number in range(done + 1, done + rounds + 1):
+            for row in rows_of(part, rows):
+                measure(measuring, part, number, row, report)
+            write(chosen.json, report)
+
+
+def measure(measuring, part, number, row, report):
+    place = f"{part}/{row.name}"
+    for last_try in (False, True):
+        if place in report["left_out"]:
+            return
+        try:
+            found = measuring.round(part, row)
+        except (Missing, Wrong, subprocess.TimeoutExpired) as fault:
+            print(f"{place}: {fault}", file=sys.stderr, flush=True)
+            if last_try or isinstance(fault, Missing):
+                report["left_out"][place] = str(fault)
+            continue
+        report["rounds"].append({"part": part, "round": number, "row": row.name, **found})
+        return
+
+
+def rows_chosen(chosen):
+    rows = all_rows(chosen.program, NODE)
+    unknown = set(chosen.rows or ()) - {row.name for row in rows}
+    if unknown:
+        raise Wrong(f"no row {', '.join(sorted(unknown))}; there are "
+                    + ", ".join(row.name for row in rows))
+    return [row for row in rows if not chosen.rows or row.name in chosen.rows]
+
+
+def report_begun(chosen, rows):
+    """What is known before anything is measured, and what was measured before."""
+    report = {"machine": machine.description(), "versions": {}, "seconds": chosen.seconds,
+              "labels": {row.name: row.label for row in rows}, "left_out": {}, "rounds": [],
+              "growth": []}
+    if (chosen.add or chosen.growth is not None) and chosen.json.exists():
+        earlier = json.loads(chosen.json.read_text())
+        earlier["labels"].update(report["labels"])
+        report = {**report, **earlier, "machine": report["machine"]}
+    return report
+
+
+def write(path, report):
+    """JSON with a line for each round and point."""
+    def shown(value):
+        if not isinstance(value, list):
+            return json.dumps(value)
+        return "[\n" + ",\n".join(map(json.dumps, map(rounded, value))) + "\n]"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{\n" + ",\n".join(f'"{name}": {shown(value)}'
+                                       for name, value in report.items()) + "\n}\n")
+
+
+def rounded(figures):
+    return {name: round(value, 3) if isinstance(value, float) else value
+            for name, value in figures.items()}
+
+
+def main():
+    chosen = options()
+    rows = rows_chosen(chosen)
+    report = report_begun(chosen, rows)
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as name:
+        folder, loads = pathlib.Path(name), Loads(chosen.rate_client)
+        if chosen.growth is not None:
+            growth.run(growth.Growth(chosen.program, loads, folder, chosen.seconds),
+                       chosen.growth, chosen.rounds, report,
+                       lambda: write(chosen.json, report))
+        else:
+            run_parts(chosen, Measuring(loads, write_heads(folder), chosen.seconds), rows, report)
+    # Now, for npm's packages may have come only in the run.
+    report["versions"] = machine.versions(chosen.program, NODE)
+    write(chosen.json, report)
+    print(figures.text(report))
+    if chosen.plot:
+        chosen.plot.write_text(drawing.comparison(report))
+
+
+if __name__ == "__main__":
+    # So that what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        main()
+    except Wrong as fault:
+        sys.exit(f"scripts/bench: {fault}")

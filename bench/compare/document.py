@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""Makes docs/performance.md and its drawings of measured figures: document.py [--check] FILE"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import drawing
+from figures import (COLUMNS, HEADINGS, TITLES, goals_reached, growth_points, idle_grown_mib,
+                     median, rounds_of, rows_in, shown)
+from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE, USERS
+from machine import ROOT
+
+PAGE = ROOT / "docs" / "performance.md"
+DRAWINGS = ROOT / "docs" / "performance"
+
+HEAD = """# Performance
+
+`scripts/bench` measured what is here, and `scripts/bench --document` wrote this page of it; nothing
+on it was typed by hand but the words. The figures, of every round, are in
+[`performance/measured.json`](performance/measured.json). They are of one machine and one day: run
+it on yours.
+
+| | |
+| --- | --- |
+"""
+
+SATURATED = f"""
+`wrk`, {CONNECTIONS} connections, one thread; {USERS:,} users, each with an address of its own, take
+turns. Everything runs on the same machine, so the sum of what all of them take bounds the requests
+a second, and **CPU a request says more than requests a second**.
+
+![Bars: CPU a request and requests a second](performance/comparison.svg)
+"""
+
+STEADY = f"""
+{STEADY_RATE:,} requests a second, less than each row here can do, over {CONNECTIONS} connections. A
+time counts from when its request was due by the clock, not from when a connection was free for it;
+so a pause is felt by all who would have come in it.
+"""
+
+SINGLE = """
+One connection, the next request as soon as the answer is there: what a proxy and a decision add to
+each request when nobody else is there.
+"""
+
+PINNED = """
+Proxy and upstream share one CPU, all else (Redis, `wrk`) has the other, so that the proxy is the
+bottleneck.
+"""
+
+CALLS = """
+Counted by `strace -f -c` in rounds of their own, as it slows everything down. Slower requests come
+in fewer at a time, so one wait for events serves fewer of them than at full speed.
+"""
+
+IDLE = f"""
+{IDLE_CLIENTS:,} clients that asked once and then sit there. nginx has set aside memory for all its
+connections before the first comes, which is in its first figure.
+"""
+
+METHOD = f"""
+## How it was measured
+
+- **One run, rounds that take turns.** Each round starts every row afresh, one after the other:
+  upstream, Redis, proxy. Figures are medians over the rounds, ratios medians of the ratios within
+  a round, so that what slows the machine for a while slows both sides.
+- **Every row is checked before and after it is measured**: a user is answered 200 with the
+  upstream's body, and its requests are counted one by one (what is left in Tidegate's answers,
+  the field in Redis, the entry in HAProxy's table; `limit_req` does not tell). Where all is
+  denied, a new user gets as much as the limit says and then 429. Of the measured requests all
+  must have the status they should, Redis must hold a key for each name, and have run a script for
+  each request.
+- **Load** is `wrk`, or `bench/rate_client.cpp` at a constant rate and with one connection. A row
+  is warmed up with {USERS + 2_000:,} requests, each user at least once.
+- **CPU** is what the kernel says all threads of the proxy had (`/proc/PID/task/*/schedstat`,
+  system calls included), divided by the requests. Over loopback, sending includes most of what
+  the receiver costs the kernel. Memory is RSS of all processes at the end of the load.
+- **All proxies alike**: one worker, 256 kept connections to the upstream, no access log but where
+  it says so, the address added to `X-Forwarded-For`. Tidegate's metrics are always on. The access
+  log of Tidegate goes to a file, as JSON, every request. The upstream is nginx with 100 bytes.
+- **Limits**: per second, minute and hour, for the address and for the user; they admit all, or
+  one. `limit_req` has one rate a name, a stick table and express-rate-limit one window a name,
+  and they do accordingly less. The nginx + Lua row runs
+  [`bench/hash_limiter.lua`](../bench/hash_limiter.lua), the usual hash with a field for each
+  sub-bucket, once a request, over a client of its own that does no more than it must; each window
+  is one sub-bucket there, as such lists are mostly written. With "as
+  fine" it has the 50 to 60 sub-buckets a window that Tidegate has in every row.
+- **What it cannot say**: how all this is over a network, with TLS, or on many cores. Loopback
+  makes the kernel's part smaller than a network card would; with two CPUs, clients, proxy, Redis
+  and upstream get into each other's way.
+- The cost of a charge in process, and of each part of the way, is for `bench/`'s
+  micro-benchmarks.
+"""
+
+# Tidegate's row, a peer's that does the same or less, in which parts.
+RIVALS = (
+    ("tidegate", "nginx"), ("tidegate", "haproxy"),
+    ("tidegate-memory", "nginx-limit-req"), ("tidegate-memory", "haproxy-stick-table"),
+    ("tidegate-redis", "nginx-lua-redis"), ("tidegate-redis", "node-redis"),
+    ("tidegate-memory-denied", "nginx-limit-req-denied"),
+    ("tidegate-memory-denied", "haproxy-stick-table-denied"),
+    ("tidegate-redis-denied", "haproxy-stick-table-denied"),
+    ("tidegate-redis-denied", "nginx-lua-redis-denied"),
+)
+CLEARLY = 1.03  # by less, neither is called better
+
+
+def table(headings, rows):
+    lines = ["| " + " | ".join(headings) + " |",
+             "| --- |" + " ---: |" * (len(headings) - 1)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def machine_table(report):
+    machine = report["machine"]
+    named = {
+        "Machine": f"{machine['cpus']} CPUs ({machine['cpu']}), {machine['memory_gib']} GiB, "
+                   f"{machine['system']}, Linux {machine['kernel']}",
+        "Measured": f"{machine['date']}, load average {machine['load']:.1f} when it began",
+        "Versions": ", ".join(f"{name} {version}" for name, version in report["versions"].items()),
+    }
+    return "".join(f"| {name} | {words} |\n" for name, words in named.items())
+
+
+def goals_table(report):
+    rows = []
+    for goal, value, words in goals_reached(report):
+        sign = "at most" if goal.at_most else "at least"
+        unit = "" if goal.unit == "x" else " " + goal.unit
+        must = "-" if goal.must is None else f"{sign} {goal.must:g}{unit}"
+        rows.append((goal.what, f"{value:.2f}{unit}", must, f"{goal.stretch:g}{unit}",
+                     f"**{words}**" if words == "not met" else words))
+    return table(("", "measured", "must be", "better still", ""), rows)
+
+
+def figures_table(report, part):
+    columns = [column for column in COLUMNS if any(
+        median(report, part, row, column) is not None for row in rows_in(report, part))]
+    rows = [(report["labels"][row],
+             *(shown(column, median(report, part, row, column)) for column in columns))
+            for row in rows_in(report, part)]
+    return table(("", *(HEADINGS[column] for column in columns)), rows)
+
+
+def calls_table(report):
+    rows = []
+    for row in rows_in(report, "calls"):
+        found = rounds_of(report, "calls", row)[-1]
+        most = sorted(found["by_name"].items(), key=lambda item: -item[1])[:6]
+        rows.append((report["labels"][row], f"{found['calls']:.2f}",
+                     ", ".join(f"{name} {count:.2f}" for name, count in most)))
+    return table(("", "calls", "which"), rows).replace("| ---: | ---: |", "| ---: | --- |")
+
+
+def idle_table(report):
+    rows = []
+    for row in rows_in(report, "idle"):
+        before, after = (median(report, "idle", row, name) for name in ("before_kib", "after_kib"))
+        rows.append((report["labels"][row], f"{before / 1024:.1f}", f"{after / 1024:.1f}",
+                     f"{(after - before) * 1024 / IDLE_CLIENTS:,.0f}"))
+    return table(("", "MiB before", "MiB with them", "bytes each"), rows)
+
+
+def peers_better(report):
+    """Every figure in which a peer beats Tidegate, with both."""
+    rows = []
+    for part in ("saturated", "steady", "single", "pinned"):
+        for own, peer in RIVALS:
+            for column in COLUMNS:
+                ours, theirs = (median(report, part, row, column) for row in (own, peer))
+                if ours is None or theirs is None or (part, column) == ("steady", "rps"):
+                    continue
+                better = theirs / ours if column == "rps" else ours / theirs
+                if better > CLEARLY:
+                    rows.append((f"{TITLES[part]}: {HEADINGS[column]}",
+                                 report["labels"][peer], shown(column, theirs),
+                                 report["labels"][own], shown(column, ours)))
+    for peer in ("nginx", "haproxy"):
+        ours, theirs = (idle_grown_mib(report, row) for row in ("tidegate", peer))
+        if ours and theirs and ours > theirs * CLEARLY:
+            rows.append((f"{TITLES['idle']}: MiB grown", report["labels"][peer], f"{theirs:.1f}",
+                         report["labels"]["tidegate"], f"{ours:.1f}"))
+    return table(("", "peer", "its figure", "Tidegate's row", "its figure"), rows) if rows else \
+        "In nothing that was measured, by more than 3 in 100.\n"
+
+
+# ---- growth
+
+GROWTH_WORDS = """
+## Growth
+
+One thing grows, the rest stays: `scripts/bench --growth`. Names have three windows each; of routes
+the last is asked for; limits are of one name; bodies of a megabyte and more go by one client,
+smaller ones by sixteen.
+
+"""
+# Of fewer names than connections, requests of one name meet and are decided together.
+MANY = 100
+# What must hold of (series, column): "flat", or "linear" from the middle of its points on;
+# with what words, and from which x on.
+GROWTH = (
+    ("identifiers-memory", "proxy_us", "flat", "CPU of the proxy a request, in process, by names"),
+    ("identifiers-redis", "proxy_us", "flat", "CPU of the proxy a request, with Redis, by names",
+     MANY),
+    ("identifiers-redis", "redis_us", "flat", "CPU of Redis a request, by names", MANY),
+    ("identifiers-memory", "grown_kib", "linear", "memory in process, by names"),
+    ("identifiers-redis", "grown_kib", "linear", "memory of Redis, by names"),
+    ("idle-tidegate", "grown_kib", "linear", "memory, by idle connections"),
+    ("routes", "proxy_us", "flat", "CPU a request, by routes"),
+    ("limits-memory", "proxy_us", "linear", "CPU of the proxy a request, in process, by limits"),
+    ("limits-redis", "proxy_us", "linear", "CPU of the proxy a request, with Redis, by limits"),
+    ("limits-redis", "redis_us", "linear", "CPU of Redis a request, by limits"),
+    ("downloads-tidegate", "proxy_us", "linear", "CPU a body, by its bytes, from upstream"),
+    ("downloads-haproxy", "proxy_us", "linear", "the same of HAProxy"),
+    ("uploads-tidegate", "proxy_us", "linear", "CPU a body, by its bytes, to upstream"),
+    ("uploads-haproxy", "proxy_us", "linear", "the same of HAProxy"),
+    ("threads-memory", "proxy_us", "flat", "CPU a request, in process, by threads"),
+    ("threads-redis", "proxy_us", "flat", "CPU a request, with Redis, by threads"),
+)
+FLAT = 1.25  # the most that the largest may cost, of what the smallest does: caches get colder
+LINEAR = 1.3  # the most that a unit may cost more at the largest than in the middle
+
+
+def growth_row(report, series, column, kind, words, least=0):
+    """A line of the table: from where to where, and whether it is as it must be."""
+    points = [point for point in growth_points(report, series, column) if point[0] >= least]
+    if len(points) < 2:
+        return None
+    (first_x, first), (last_x, last) = points[0], points[-1]
+    span = f"{first_x:,} to {last_x:,}", f"{amount(column, first)} to {amount(column, last)}"
+    if kind == "flat":
+        grown = last / first
+        return words, *span, f"{grown:.2f} times", "flat" if grown <= FLAT else "**not flat**"
+    # What one more costs shows only where it is more than what is there without any.
+    middle_x, middle = points[(len(points) + 1) // 2]
+    grown = last / middle
+    by = last_x / middle_x
+    good = grown <= by * LINEAR
+    return words, *span, f"{grown:.1f} times for the last {by:.3g}-fold", \
+        ("linear or less" if good else "**worse than linear**")
+
+
+def amount(column, value):
+    return f"{value / 1024:,.1f} MiB" if column.endswith("_kib") else f"{value:,.1f} us"
+
+
+def growth_section(report, drawings):
+    rows = [row for row in (growth_row(report, *what) for what in GROWTH) if row]
+    if not rows:
+        return ""
+    lines = [GROWTH_WORDS, table(("", "from, to", "it takes", "growth", ""), rows)]
+    lines += [f"\n![Growth: {name}](performance/{name}.svg)\n"
+              for name in drawing.DRAWINGS if f"{name}.svg" in drawings]
+    return "".join(lines)
+
+
+# ---- all of it
+
+def drawn(report):
+    """The drawings by file name."""
+    found = {"comparison.svg": drawing.comparison(report)}
+    for name in drawing.DRAWINGS:
+        made = drawing.growth(report, name)
+        if made:
+            found[f"{name}.svg"] = made
+    return found
+
+
+def page(report, drawings):
+    rounds = max((len(rounds_of(report, "saturated", row))
+                  for row in rows_in(report, "saturated")), default=0)
+    parts = [HEAD, machine_table(report),
+             f"| Rounds | {rounds}, of {report['seconds']} s for each row |\n",
+             "\n## What was to be reached\n\nRatios within one run, Tidegate's figure in parts of "
+             "the other's.\n\n", goals_table(report)]
+    words = {"saturated": SATURATED, "steady": STEADY, "single": SINGLE, "pinned": PINNED,
+             "calls": CALLS, "idle": IDLE}
+    tables = {"calls": calls_table, "idle": idle_table}
+    for part, title in TITLES.items():
+        if rows_in(report, part):
+            made = tables[part](report) if part in tables else figures_table(report, part)
+            parts += [f"\n## {title}\n", words[part], "\n", made]
+    parts += [growth_section(report, drawings),
+              "\n## Where peers are better\n\nEvery figure in which a peer is ahead of Tidegate's "
+              "row that does the same, or more, by\nmore than 3 in 100:\n\n", peers_better(report),
+              METHOD, "\n## What was left out\n\n", left_out(report)]
+    return "".join(parts)
+
+
+def left_out(report):
+    rows = [f"- `{place}`: {why.strip().splitlines()[0]}\n"
+            for place, why in report["left_out"].items()]
+    return "".join(rows) or "Nothing: every peer was there, and every row was as it must be.\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench --document")
+    parser.add_argument("file", type=pathlib.Path)
+    parser.add_argument("--check", action="store_true")
+    chosen = parser.parse_args()
+    figures = chosen.file.read_text()
+    report = json.loads(figures)
+    drawings = drawn(report)
+    wanted = {PAGE: page(report, drawings), DRAWINGS / "measured.json": figures,
+              **{DRAWINGS / name: svg for name, svg in drawings.items()}}
+    if not chosen.check:
+        DRAWINGS.mkdir(parents=True, exist_ok=True)
+        for path, content in wanted.items():
+            path.write_text(content)
+    stale = [path.name for path, content in wanted.items()
+             if not path.exists() or path.read_text() != content]
+    stale += sorted({path.name for path in DRAWINGS.glob("*")} - {path.name for path in wanted})
+    if stale:
+        sys.exit("docs/performance is not what scripts/bench makes: " + ", ".join(stale))
+
+
+if __name__ == "__main__":
+    main()

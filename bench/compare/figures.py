@@ -1,0 +1,184 @@
+"""Medians of the rounds, ratios in one run, and whether what must be reached is."""
+
+import dataclasses
+import statistics
+from typing import Callable, Optional
+
+from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE
+
+COLUMNS = ("rps", "p50_us", "p99_us", "p999_us", "proxy_us", "redis_us", "rss_kib")
+
+
+def rounds_of(report, part, row):
+    return [found for found in report["rounds"] if found["part"] == part and found["row"] == row]
+
+
+def median(report, part, row, column):
+    """None where there is no such figure."""
+    values = [found[column] for found in rounds_of(report, part, row) if column in found]
+    return statistics.median(values) if values else None
+
+
+def ratio(report, part, row, other, column):
+    """The median over the rounds of a row's figure in parts of another's, in the same round."""
+    others = {found["round"]: found[column] for found in rounds_of(report, part, other)
+              if column in found}
+    ratios = [found[column] / others[found["round"]] for found in rounds_of(report, part, row)
+              if column in found and found["round"] in others]
+    return statistics.median(ratios) if ratios else None
+
+
+def rows_in(report, part):
+    seen = {found["row"] for found in report["rounds"] if found["part"] == part}
+    return [name for name in report["labels"] if name in seen]
+
+
+def growth_points(report, series, column):
+    """[(x, median of the rounds)], the least x first."""
+    found = {}
+    for point in report.get("growth", ()):
+        if point["series"] == series and point.get(column) is not None:
+            found.setdefault(point["x"], []).append(point[column])
+    return [(x, statistics.median(values)) for x, values in sorted(found.items())]
+
+
+# ---- what must be reached
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    what: str
+    value: Callable  # (report) -> number or None
+    must: Optional[float]
+    stretch: float  # what was to be tried for
+    at_most: bool = True
+    unit: str = "x"
+
+    def reached(self, value, wanted):
+        return value <= wanted if self.at_most else value >= wanted
+
+
+def _ratio(part, row, other, column):
+    return lambda report: ratio(report, part, row, other, column)
+
+
+def idle_grown_mib(report, row):
+    """What idle clients take in all; None when that was not measured."""
+    after, before = (median(report, "idle", row, name) for name in ("after_kib", "before_kib"))
+    return None if after is None else (after - before) / 1024
+
+
+# nginx + Lua + Redis with one sub-bucket a window, and doing what Tidegate does.
+LUA_PEERS = (("nginx-lua-redis", "nginx + Lua + Redis"),
+             ("nginx-lua-redis-fine", "the same with windows as fine"))
+
+
+def _goals():
+    for logged, words in (("", ""), ("-logged", ", with an access log")):
+        yield Goal(f"plain proxying{words}: CPU a request, of HAProxy",
+                   _ratio("saturated", f"tidegate{logged}", "haproxy", "proxy_us"), 0.95, 0.88)
+        yield from _redis_goals(f"tidegate-redis{logged}", f"Redis decisions{words}")
+        denied = f"tidegate-redis-denied{logged}"
+        yield Goal(f"everything denied{words}: requests a second, of nginx + Lua + Redis",
+                   _ratio("saturated", denied, "nginx-lua-redis-denied", "rps"), 2.2, 2.2,
+                   at_most=False)
+        yield Goal(f"everything denied{words}: requests a second, of HAProxy's stick tables",
+                   _ratio("saturated", denied, "haproxy-stick-table-denied", "rps"), None, 1.0,
+                   at_most=False)
+    yield Goal("one connection: median time, of nginx + Lua + Redis",
+               _ratio("single", "tidegate-redis", "nginx-lua-redis", "p50_us"), 0.65, 0.60)
+    yield Goal(f"{IDLE_CLIENTS:,} idle connections: memory grown",
+               lambda report: idle_grown_mib(report, "tidegate"), 16, 14, unit="MiB")
+
+
+def _redis_goals(own, words):
+    yield Goal(f"{words}: CPU a request of the proxy, of HAProxy without limits",
+               _ratio("saturated", own, "haproxy", "proxy_us"), 1.0, 1.0)
+    for peer, name in LUA_PEERS:
+        yield Goal(f"{words}: CPU a request of the proxy, of {name}",
+                   _ratio("saturated", own, peer, "proxy_us"), 0.45, 0.40)
+        yield Goal(f"{words}: CPU a request of Redis, of {name}",
+                   _ratio("saturated", own, peer, "redis_us"), 0.22, 0.18)
+        yield Goal(f"{words}: requests a second, of {name}",
+                   _ratio("saturated", own, peer, "rps"), 2.2, 2.4, at_most=False)
+
+
+GOALS = tuple(_goals())
+
+
+def goals_reached(report):
+    """[(goal, value, words)] of the goals that were measured."""
+    found = []
+    for goal in GOALS:
+        value = goal.value(report)
+        if value is None:
+            continue
+        if goal.reached(value, goal.stretch):
+            words = "met, stretch too"
+        elif goal.must is None:
+            words = "stretch not met"
+        else:
+            words = "met" if goal.reached(value, goal.must) else "not met"
+        found.append((goal, value, words))
+    return found
+
+
+# ---- as text
+
+HEADINGS = {"rps": "req/s", "p50_us": "p50 ms", "p99_us": "p99 ms", "p999_us": "p99.9 ms",
+            "proxy_us": "proxy us", "redis_us": "Redis us", "rss_kib": "RSS MiB"}
+
+
+def shown(column, value):
+    if value is None:
+        return "-"
+    if column == "rps":
+        return f"{value:,.0f}"
+    if column == "rss_kib":
+        return f"{value / 1024:.1f}"
+    if column in ("proxy_us", "redis_us"):
+        return f"{value:.1f}"
+    return f"{value / 1000:.2f}" if value >= 1000 else f"{value / 1000:.3f}"
+
+
+TITLES = {
+    "saturated": f"{CONNECTIONS} connections, as fast as answers come",
+    "steady": f"{STEADY_RATE:,} requests a second, timed from when each was due",
+    "single": "One connection",
+    "pinned": "Proxy and upstream on one CPU, all else on another",
+    "calls": "System calls a request",
+    "idle": f"{IDLE_CLIENTS:,} idle connections",
+}
+
+
+def text(report):
+    lines = []
+    for part, title in TITLES.items():
+        rows = rows_in(report, part)
+        if not rows:
+            continue
+        lines += ["", title + ":"]
+        width = max(len(report["labels"][row]) for row in rows)
+        if part == "idle":
+            for row in rows:
+                lines.append(f"  {report['labels'][row]:{width}}  "
+                             f"{idle_grown_mib(report, row):.1f} MiB")
+        elif part == "calls":
+            for row in rows:
+                lines.append(f"  {report['labels'][row]:{width}}  "
+                             f"{median(report, part, row, 'calls'):.2f}")
+        else:
+            lines.append("  " + " " * width
+                         + "".join(f"{HEADINGS[column]:>10}" for column in COLUMNS))
+            for row in rows:
+                lines.append(f"  {report['labels'][row]:{width}}" + "".join(
+                    f"{shown(column, median(report, part, row, column)):>10}"
+                    for column in COLUMNS))
+    for place, why in report["left_out"].items():
+        lines.append(f"left out: {place}: {why}")
+    lines.append("")
+    for goal, value, words in goals_reached(report):
+        sign = "<=" if goal.at_most else ">="
+        must = "" if goal.must is None else f"{sign} {goal.must}, "
+        lines.append(f"  {words:18} {value:6.2f} {goal.unit:4} ({must}stretch {goal.stretch})  "
+                     f"{goal.what}")
+    return "\n".join(lines)

@@ -1,0 +1,213 @@
+"""One row of one round: start it, see that it does what it says, load it, see that again."""
+
+import http.client
+import os
+import pathlib
+import socket
+import subprocess
+import tempfile
+import time
+
+from load import IDLE_CLIENTS, STEADY_RATE, USERS, head, token
+from machine import Missing, World, Wrong, interrupt, need, say
+from peers import ANSWER, probe_fields
+
+WARM_REQUESTS = USERS + 2_000  # each user at least once
+WARM_SECONDS = 6
+PROBES = 3
+
+
+class Measuring:
+    def __init__(self, loads, heads, seconds):
+        self.loads, self.heads, self.seconds = loads, heads, seconds
+
+    def round(self, part, row):
+        """The figures of one row, of a proxy that was started for it and ended again."""
+        cpus = two_cpus() if part == "pinned" else {}
+        with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, \
+                World(pathlib.Path(folder), cpus) as world:
+            setup = row.start(world)
+            if part == "idle":
+                before, after = hold_idle(setup, IDLE_CLIENTS)
+                return {"before_kib": before, "after_kib": after}
+            self.warm_up(world, setup, row)
+            verify(setup, row, "before")
+            figures = (self.calls if part == "calls" else self.load)(world, setup, row, part)
+            verify(setup, row, "after")
+            return figures
+
+    def warm_up(self, world, setup, row):
+        self.loads.steady(world, setup.port, self.heads[row.heads], WARM_SECONDS,
+                          requests=WARM_REQUESTS)
+
+    def load(self, world, setup, row, part):
+        before = Sample(setup)
+        heads = self.heads[row.heads]
+        if part == "steady":
+            result = self.loads.steady(world, setup.port, heads, self.seconds, rate=STEADY_RATE)
+        elif part == "single":
+            result = self.loads.steady(world, setup.port, heads, self.seconds, connections=1)
+        else:
+            result = self.loads.wrk(world, setup.port, heads, self.seconds)
+        after = Sample(setup)
+        check_answers(row, result)
+        figures = {
+            "requests": result["requests"],
+            "rps": result["requests"] / result["seconds"],
+            **{name: result[name] for name in ("p50_us", "p99_us", "p999_us")},
+            **after.since(before, result["requests"]),
+        }
+        check_decisions(row, setup, figures)
+        return figures
+
+    def calls(self, world, setup, row, _):
+        """System calls a request, counted by strace, under which all is slower."""
+        strace, counts = need("strace"), world.folder / "strace"
+        command = [strace, "-f", "-c", "-U", "name,calls", "-o", counts]
+        for pid in setup.proxy.pids():
+            command += ["-p", pid]
+        tracer = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE)
+        try:
+            tracer.stderr.readline()  # `attached`
+            time.sleep(0.1)
+            result = self.loads.wrk(world, setup.port, self.heads[row.heads], 1)
+        finally:
+            interrupt(tracer)
+        calls = {}
+        for line in counts.read_text().splitlines():
+            name, _, count = line.strip().partition(" ")
+            if count.strip().isdigit() and name != "total":
+                calls[name] = int(count) / result["requests"]
+        if not calls:
+            raise Wrong("strace counted nothing")
+        return {"requests": result["requests"], "calls": sum(calls.values()),
+                "by_name": {name: round(count, 3) for name, count in calls.items()
+                            if count >= 0.005}}
+
+
+def two_cpus():
+    """Who runs where when proxy and upstream share a CPU."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        raise Missing("there is one CPU only")
+    first, second = map(str, allowed[:2])
+    return {"proxy": first, "upstream": first, "redis": second, "load": second}
+
+
+def hold_idle(setup, count):
+    """Memory of the proxy without and with `count` clients that asked once and then sit there."""
+    held = []
+    try:
+        for _ in range(50):  # what is there only once is there before
+            connect_and_ask(setup.port).close()
+        time.sleep(0.3)
+        before = setup.proxy.rss_kib()
+        while len(held) < count:
+            held.append(connect_and_ask(setup.port))
+        time.sleep(0.3)
+        return before, setup.proxy.rss_kib()
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def connect_and_ask(port):
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    connection.sendall(head(0).encode())
+    if not connection.recv(4096).startswith(b"HTTP/1.1 200"):
+        raise Wrong("an idle client was not answered")
+    return connection
+
+
+class Sample:
+    """What was used until now."""
+
+    def __init__(self, setup):
+        self.proxy_ns = setup.proxy.cpu_ns() if setup.proxy else 0
+        self.rss_kib = setup.proxy.rss_kib() if setup.proxy else None
+        self.upstream_ns = setup.upstream.cpu_ns()
+        self.redis = setup.redis
+        self.redis_ns = setup.redis.cpu_ns() if setup.redis else 0
+        self.scripts, self.redis_reads = redis_counts(setup.redis) if setup.redis else (0, 0)
+
+    def since(self, before, requests):
+        figures = {"upstream_us": (self.upstream_ns - before.upstream_ns) / 1e3 / requests}
+        if self.rss_kib:
+            figures["proxy_us"] = (self.proxy_ns - before.proxy_ns) / 1e3 / requests
+            figures["rss_kib"] = self.rss_kib
+        if self.redis:
+            figures["redis_us"] = (self.redis_ns - before.redis_ns) / 1e3 / requests
+            figures["scripts"] = (self.scripts - before.scripts) / requests
+            figures["redis_reads"] = (self.redis_reads - before.redis_reads) / requests
+            figures["keys"] = say(self.redis.port, "DBSIZE")
+        return figures
+
+
+def redis_counts(redis):
+    """Scripts run, and reads from clients: under load several commands come with one read."""
+    lines = [line for section in ("commandstats", "stats")
+             for line in say(redis.port, "INFO", section).splitlines()]
+    scripts = sum(int(line.split("calls=")[1].split(",")[0]) for line in lines
+                  if line.startswith(("cmdstat_evalsha:", "cmdstat_eval:")))
+    reads = next(int(line.split(":")[1]) for line in lines
+                 if line.startswith("total_reads_processed:"))
+    return scripts, reads
+
+
+# ---- that it does what it says
+
+def check_answers(row, result):
+    others = result["requests"] - result["refused"] if row.denied else result["refused"]
+    if others > row.stray * result["requests"]:
+        raise Wrong(f"{others} of {result['requests']} answers were not what they must be")
+
+
+def check_decisions(row, setup, figures):
+    """Redis has counted: all names, and each request that was admitted."""
+    if not setup.redis:
+        return
+    names = 2 * (1 if row.heads == "hot" else USERS)
+    if figures["keys"] < names:
+        raise Wrong(f"{figures['keys']} keys for {names} names")
+    if not row.denied and not row.joined and figures["scripts"] < 0.99:
+        raise Wrong(f"{figures['scripts']:.2f} scripts a request")
+
+
+def verify(setup, row, when):
+    if row.denied:
+        # A new name has one request; a name that was used up has none.
+        fields = {"X-Forwarded-For": f"10.254.0.{len(when)}", "X-User-Id": f"new-{when}"}
+        expected = [(fields, 200), (fields, 200 if "table" in row.name else 429), (fields, 429),
+                    (fields_of_head(0), 429)]
+        if "table" in row.name:
+            del expected[1]
+    else:
+        fields = probe_fields("probe")
+        if row.heads == "tokens":
+            fields["Authorization"] = f"Bearer {token('probe')}"
+        expected = [(fields, 200)] * PROBES
+    counted = setup.count_of("probe") if setup.count_of and not row.denied else None
+    for fields, status in expected:
+        got, body = ask(setup.port, fields)
+        if got != status or (status == 200 and body != ANSWER):
+            raise Wrong(f"answered {got} {body[:80]!r}, not {status}, {when} the load")
+    if counted is not None:
+        # To ask Tidegate what is left takes one more.
+        rise = setup.count_of("probe") - counted - (1 if counted < 0 else 0)
+        if rise != PROBES:
+            raise Wrong(f"{PROBES} requests were counted as {rise}")
+
+
+def fields_of_head(user):
+    lines = head(user).split("\r\n")
+    return dict(line.split(": ", 1) for line in lines[1:] if line and not line.startswith("Host"))
+
+
+def ask(port, fields):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/", headers=fields)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
+    finally:
+        connection.close()

@@ -1,0 +1,317 @@
+"""What is compared: each peer's configuration, as one would write it to be quick, and its start.
+
+All of them: one worker, connections to upstream and Redis kept, no access log unless the row says
+so, the client's address added to X-Forwarded-For, names taken from the same fields of the request.
+"""
+
+import base64
+import dataclasses
+import json
+import os
+import shutil
+import socket
+import subprocess
+import urllib.request
+from typing import Callable, Optional
+
+from machine import HERE, Missing, Server, World, Wrong, free_port, need, say
+
+ANSWER = "x" * 100
+IDLE_CONNECTIONS = 256
+# Of each name: windows of a second, a minute and an hour. Plenty admits all that is asked here;
+# one an hour admits one.
+PLENTY = (1_000_000, 60_000_000, 3_600_000_000)
+ONE = (100, 100, 1)
+# (duration, precision) of these for hash_limiter.lua: one sub-bucket a window, as such lists are
+# mostly written; and as fine as Tidegate's are by default.
+COARSE_US = tuple((second * 1_000_000, second * 1_000_000) for second in (1, 60, 3600))
+FINE_US = ((1_000_000, 20_000), (60_000_000, 1_000_000), (3_600_000_000, 60_000_000))
+SECRET = "a secret for measuring only, as long as its hash"
+
+MODULES = "/usr/lib/nginx/modules"
+
+
+@dataclasses.dataclass
+class Setup:
+    """A proxy with all it needs, running."""
+
+    port: int  # where to ask
+    proxy: Optional[Server]
+    upstream: Server
+    redis: Optional[Server] = None
+    # How many units of a user are taken (or, below zero, left). None: it does not tell.
+    count_of: Optional[Callable[[str], int]] = None
+    admin_port: Optional[int] = None
+
+
+# ---- what is behind
+
+def start_upstream(world: World):
+    """nginx answering 100 bytes; and, for bodies, files of the folder `bodies`."""
+    port = free_port()
+    if world.echo:
+        return world.start("upstream", [world.echo, "echo", "--listen", f"127.0.0.1:{port}"], port)
+    (world.folder / "bodies").mkdir(exist_ok=True)
+    config = world.file("upstream.conf", f"""
+daemon off; worker_processes 1; pid upstream.pid; error_log stderr crit;
+events {{ worker_connections 12000; }}
+http {{
+    access_log off; default_type text/plain; sendfile on; tcp_nopush on;
+    client_max_body_size 0; client_body_buffer_size 1m;
+    server {{
+        listen 127.0.0.1:{port} backlog=4096;
+        keepalive_requests 1000000000; keepalive_timeout 1h;
+        location / {{ return 200 {ANSWER}; }}
+        location /bodies/ {{ root {world.folder}; }}
+    }}
+}}
+""")
+    return world.start("upstream", [need("nginx"), "-p", world.folder, "-c", config], port)
+
+
+def start_redis(world: World):
+    port = free_port()
+    return world.start("redis", [need("redis-server"), "--port", port, "--bind", "127.0.0.1",
+                                 "--save", "", "--appendonly", "no"], port)
+
+
+# ---- Tidegate
+
+def rates(quotas):
+    return "[" + ", ".join(f"{quota}/{per}" for quota, per in zip(quotas, ("s", "min", "h"))) + "]"
+
+
+IDENTITY = """
+identity:
+  client_ip: {trusted_proxies: [127.0.0.1]}
+  user: [{header: {name: x-user-id, from: trusted_proxies}}]
+"""
+TOKENS = """
+identity:
+  client_ip: {trusted_proxies: [127.0.0.1]}
+  user: [{jwt: {jwks: keys.json, algorithms: [HS256], issuer: bench, audience: bench}}]
+"""
+
+
+def start_tidegate(world, program, settings, redis=None, access="off"):
+    """`settings`: YAML without listen, admin, store and log; UPSTREAM in it is the upstream's."""
+    upstream = start_upstream(world)
+    port, admin_port = free_port(), free_port()
+    text = f"listen: 127.0.0.1:{port}\nadmin: 127.0.0.1:{admin_port}\nlog: {{access: {access}}}\n"
+    if redis:
+        text += f"store: {{redis: {{url: 'redis://127.0.0.1:{redis.port}'}}}}\nreplicas: 1\n"
+    if "threads:" not in settings:
+        text += "threads: 1\n"
+    text += settings.replace("UPSTREAM", f"http://127.0.0.1:{upstream.port}")
+    config = world.file("tidegate.yaml", text)
+    proxy = world.start("proxy", [program, "run", "-c", config], port)
+    return Setup(port, proxy, upstream, redis, admin_port=admin_port)
+
+
+def tidegate(program, quotas=None, store="memory", logged=False, tokens=False):
+    """A row's start: two names with the windows of `quotas` each, or no limits."""
+    def start(world):
+        settings = "upstreams: {api: {servers: [UPSTREAM], idle_connections: 256}}\n"
+        settings += TOKENS if tokens else IDENTITY
+        policies = "[]"
+        if quotas:
+            settings += f"policies: {{all: {{key: [ip, user], limits: {rates(quotas)}}}}}\n"
+            policies = "[all]"
+        settings += ("routes: [{name: all, match: {path: '/**'}, upstream: api, "
+                     f"policies: {policies}}}]\n")
+        if tokens:
+            key = base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("=")
+            world.file("keys.json", json.dumps({"keys": [{"kty": "oct", "k": key}]}))
+        redis = start_redis(world) if store == "redis" else None
+        access = f"{{path: {world.folder / 'access.log'}}}" if logged else "off"
+        setup = start_tidegate(world, program, settings, redis, access)
+        if quotas == PLENTY and not tokens:
+            setup.count_of = lambda user: -_remaining(setup.port, user)
+        return setup
+    return start
+
+
+def _remaining(port, user):
+    """What the answer to one more request says is left of the hour; that request takes a unit."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/", headers=probe_fields(user))
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        for item in answer.headers["RateLimit"].split(","):
+            if "1h" in item:
+                return int(item.split(";r=")[1].split(";")[0])
+    raise Wrong("no remaining units in the answer")
+
+
+def probe_fields(user):
+    return {"X-Forwarded-For": "10.255.255.1", "X-User-Id": user}
+
+
+# ---- nginx
+
+def nginx(world, http="", location="", modules=()):
+    upstream = start_upstream(world)
+    port = free_port()
+    loads = "".join(f"load_module {MODULES}/{module}.so; " for module in modules)
+    config = world.file("nginx.conf", f"""
+{loads}
+daemon off; worker_processes 1; pid nginx.pid; error_log stderr crit;
+events {{ worker_connections 24000; }}
+http {{
+    access_log off;
+    upstream api {{
+        server 127.0.0.1:{upstream.port};
+        keepalive {IDLE_CONNECTIONS}; keepalive_requests 1000000000; keepalive_timeout 1h;
+    }}
+    {http}
+    server {{
+        listen 127.0.0.1:{port} backlog=4096;
+        keepalive_requests 1000000000; keepalive_timeout 1h;
+        location / {{
+            {location}
+            proxy_pass http://api;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header Host $http_host;
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+        }}
+    }}
+}}
+""")
+    proxy = world.start("proxy", [need("nginx"), "-p", world.folder, "-c", config], port)
+    return Setup(port, proxy, upstream)
+
+
+def nginx_plain(world):
+    return nginx(world)
+
+
+def nginx_limit_req(per_name):
+    """Two names, one rate each: `limit_req` has no longer windows."""
+    rate, burst = per_name
+
+    def start(world):
+        zones = "".join(f"limit_req_zone $http_{field} zone={field}:16m rate={rate}; "
+                        for field in ("x_forwarded_for", "x_user_id"))
+        limits = "".join(f"limit_req zone={field}{burst}; "
+                         for field in ("x_forwarded_for", "x_user_id"))
+        return nginx(world, zones, limits + "limit_req_status 429;")
+    return start
+
+
+def nginx_lua_redis(quotas, windows=COARSE_US):
+    def start(world):
+        if not os.path.exists(f"{MODULES}/ngx_http_lua_module.so"):
+            raise Missing("libnginx-mod-http-lua is not installed")
+        redis = start_redis(world)
+        limits = json.dumps([[*window, quota] for window, quota in zip(windows, quotas)])
+        http = f"""
+    lua_package_path '{HERE}/peers/?.lua;;';
+    init_by_lua_block {{
+        local file = assert(io.open('{HERE.parent}/hash_limiter.lua'))
+        limiter = require('limiter').new{{
+            port = {redis.port}, script = file:read('*a'), limits = '{limits}'}}
+        file:close()
+    }}"""
+        location = """access_by_lua_block {
+                limiter:admit('ip:' .. ngx.var.http_x_forwarded_for,
+                              'user:' .. ngx.var.http_x_user_id)
+            }"""
+        setup = nginx(world, http, location, ("ndk_http_module", "ngx_http_lua_module"))
+        setup.redis = redis
+        longest = ":".join(map(str, windows[-1]))
+        setup.count_of = lambda user: int(
+            say(redis.port, "HGET", f"user:{user}", f"{longest}:count") or 0)
+        return setup
+    return start
+
+
+# ---- HAProxy
+
+def haproxy(world, frontend="", tables=""):
+    upstream = start_upstream(world)
+    port = free_port()
+    config = world.file("haproxy.cfg", f"""
+global
+    nbthread 1
+    maxconn 9950
+    stats socket {world.folder}/haproxy.sock level admin
+defaults
+    mode http
+    option http-keep-alive
+    http-reuse always
+    timeout connect 2s
+    timeout client 1h
+    timeout server 1h
+{tables}
+frontend clients
+    bind 127.0.0.1:{port} backlog 4096
+    option forwardfor
+    {frontend}
+    default_backend api
+backend api
+    server one 127.0.0.1:{upstream.port} pool-max-conn {IDLE_CONNECTIONS}
+""")
+    proxy = world.start("proxy", [need("haproxy"), "-f", config], port)
+    return Setup(port, proxy, upstream)
+
+
+def haproxy_plain(world):
+    return haproxy(world)
+
+
+def haproxy_stick_table(quota):
+    """Two names, one window each: a table keeps one rate."""
+    def start(world):
+        tables = "".join(f"""
+backend by_{name}
+    stick-table type {kind} size 200k expire 1h store http_req_rate(1h)
+""" for name, kind in (("ip", "ip"), ("user", "string len 64")))
+        setup = haproxy(world, f"""http-request track-sc0 hdr_ip(x-forwarded-for) table by_ip
+    http-request track-sc1 hdr(x-user-id) table by_user
+    http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt {quota} }}
+    http-request deny deny_status 429 if {{ sc_http_req_rate(1) gt {quota} }}""", tables)
+        setup.count_of = lambda user: _table_count(world.folder / "haproxy.sock", user)
+        return setup
+    return start
+
+
+def _table_count(path, user):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        connection.sendall(f"show table by_user key {user}\n".encode())
+        said = b"".join(iter(lambda: connection.recv(4096), b"")).decode()
+    return int(said.split("http_req_rate(3600000)=")[1].split()[0]) if "rate" in said else 0
+
+
+# ---- Node
+
+def node_redis(quota, folder):
+    def start(world):
+        install_node_packages(folder)
+        upstream, redis = start_upstream(world), start_redis(world)
+        port = free_port()
+        proxy = world.start("proxy", [need("node"), folder / "limiter.mjs", port, upstream.port,
+                                      redis.port, quota], port)
+        return Setup(port, proxy, upstream, redis,
+                     lambda user: int(say(redis.port, "GET", f"user:{user}") or 0))
+    return start
+
+
+def install_node_packages(folder):
+    """npm's packages, into `folder`; once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("limiter.mjs", "package.json"):
+        shutil.copy(HERE / "peers" / name, folder / name)
+    if (folder / "node_modules" / "express-rate-limit").exists():
+        return
+    try:
+        subprocess.run([need("npm"), "install", "--no-audit", "--no-fund"], cwd=folder, check=True,
+                       timeout=120, capture_output=True)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as fault:
+        raise Missing("npm could not install express-rate-limit") from fault
+
+
+# ---- nothing
+
+def direct(world):
+    upstream = start_upstream(world)
+    return Setup(upstream.port, None, upstream)

@@ -1,0 +1,36 @@
+-- Sends the heads of a file one after the other, as fast as answers come:
+--   wrk -s wrk.lua URL -- HEADS [BODY_BYTES]
+-- Prints one line of JSON.
+local heads, at, body = {}, 0, ''
+
+function init(args)
+    local file = assert(io.open(args[1], 'rb'))
+    local text = file:read('*a')
+    file:close()
+    local from = 1
+    while true do
+        local _, last = text:find('\r\n\r\n', from, true)
+        if not last then break end
+        heads[#heads + 1] = text:sub(from, last)
+        from = last + 1
+    end
+    if args[2] then body = string.rep('x', tonumber(args[2])) end
+    if #body > 0 then
+        for i, head in ipairs(heads) do heads[i] = head .. body end
+    end
+end
+
+function request()
+    at = at % #heads + 1
+    return heads[at]
+end
+
+function done(summary, latency)
+    local errors = summary.errors
+    io.write(string.format(
+        '{"requests": %d, "seconds": %.6f, "refused": %d, "socket_errors": %d, ' ..
+            '"p50_us": %.1f, "p99_us": %.1f, "p999_us": %.1f}\n',
+        summary.requests, summary.duration / 1e6, errors.status,
+        errors.connect + errors.read + errors.write + errors.timeout,
+        latency:percentile(50), latency:percentile(99), latency:percentile(99.9)))
+end
