@@ -58,11 +58,30 @@ void SentinelWorld::start_servers() {
                          {"--requirepass", shape_.password, "--masterauth", shape_.password});
     }
     servers_.push_back(std::make_unique<RedisServer>(arguments));
-    arguments.insert(arguments.end(),
-                     {"--replicaof", "127.0.0.1", std::to_string(servers_[0]->port())});
+    if (!shape_.fronted) {
+        arguments.insert(arguments.end(),
+                         {"--replicaof", "127.0.0.1", std::to_string(servers_[0]->port())});
+    }
     for (std::size_t i = 0; i < shape_.replicas; ++i) {
         servers_.push_back(std::make_unique<RedisServer>(arguments));
     }
+    if (shape_.fronted) put_networks();
+}
+
+// Before anybody knows a server by its own port.
+void SentinelWorld::put_networks() {
+    for (const auto& server : servers_) {
+        networks_.push_back(std::make_unique<FaultProxy>(server->port()));
+        ask(*server, shape_.password,
+            {"CONFIG", "SET", "replica-announce-port", std::to_string(networks_.back()->port())});
+    }
+    for (std::size_t i = 1; i < servers_.size(); ++i) {
+        ask(*servers_[i], shape_.password, {"REPLICAOF", "127.0.0.1", std::to_string(port_of(0))});
+    }
+}
+
+std::uint16_t SentinelWorld::port_of(std::size_t server) const {
+    return shape_.fronted ? networks_[server]->port() : servers_[server]->port();
 }
 
 void SentinelWorld::start_sentinels() {
@@ -70,7 +89,7 @@ void SentinelWorld::start_sentinels() {
     if (!shape_.sentinel_password.empty()) {
         arguments = {"--requirepass", shape_.sentinel_password};
     }
-    const std::string port = std::to_string(servers_[0]->port());
+    const std::string port = std::to_string(port_of(0));
     const std::string quorum = std::to_string(shape_.sentinels / 2 + 1);
     for (std::size_t i = 0; i < shape_.sentinels; ++i) {
         sentinels_.push_back(std::make_unique<RedisServer>(arguments, true));
@@ -116,7 +135,7 @@ std::size_t SentinelWorld::master(std::size_t asked) const {
     const auto address = ask(*sentinels_[asked], shape_.sentinel_password,
                              {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", kMaster});
     for (std::size_t i = 0; i < servers_.size(); ++i) {
-        if (address.size() == 2 && address[1] == std::to_string(servers_[i]->port())) return i;
+        if (address.size() == 2 && address[1] == std::to_string(port_of(i))) return i;
     }
     throw std::runtime_error("sentinels: the master is none of the servers");
 }

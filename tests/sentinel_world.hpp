@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "fault_proxy.hpp"
 #include "redis_server.hpp"
 
 namespace tidegate::test {
@@ -18,6 +19,9 @@ struct SentinelWorldShape {
     std::size_t sentinels = 3;
     std::string password;           // of the servers; empty: none
     std::string sentinel_password;  // of the sentinels; these then have to be one alone
+    // Everybody, sentinels and replicas too, speaks to each server through a network that a test
+    // can break.
+    bool fronted = false;
 };
 
 // Owns the processes. Not for use by several threads at once.
@@ -32,6 +36,8 @@ class SentinelWorld {
     std::size_t sentinel_count() const { return sentinels_.size(); }
     RedisServer& server(std::size_t index) { return *servers_[index]; }
     RedisServer& sentinel(std::size_t index) { return *sentinels_[index]; }
+    // Requires `fronted`. What stands in front of a server.
+    FaultProxy& network(std::size_t server) { return *networks_[server]; }
 
     // The server that sentinel `asked` takes for the master.
     std::size_t master(std::size_t asked = 0) const;
@@ -45,7 +51,10 @@ class SentinelWorld {
 
   private:
     void start_servers();
+    void put_networks();
     void start_sentinels();
+    // Where a server is spoken to.
+    std::uint16_t port_of(std::size_t server) const;
     bool is_settled(const RedisServer& sentinel) const;
     // A command to a server or a sentinel, with the password that it wants; the reply as texts.
     std::vector<std::string> ask(const RedisServer& server, const std::string& password,
@@ -53,6 +62,7 @@ class SentinelWorld {
 
     SentinelWorldShape shape_;
     std::vector<std::unique_ptr<RedisServer>> servers_;
+    std::vector<std::unique_ptr<FaultProxy>> networks_;  // none: not fronted
     std::vector<std::unique_ptr<RedisServer>> sentinels_;
 };
 

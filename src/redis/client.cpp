@@ -271,7 +271,7 @@ void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
     forget_unanswered();
     if (reply.kind == Reply::Kind::error) {
         if (on_error_ && on_error_(pending, reply.text)) return;
-        if (options_.master_watch && is_replica_error(reply.text)) leave_replica(reply.text);
+        if (is_replica_error(reply.text)) on_replica_error(reply.text);
         if (pending.request->script() != nullptr) {
             on_script_error(pending, ticket, reply.text);
             return;
@@ -317,6 +317,7 @@ Task<std::optional<ConnectFault>> Client::connect() {
     fault = co_await open_link();
     if (!fault) fault = co_await handshake();
     if (!fault && state_ == State::down) fault = co_await probe();
+    if (!fault && was_replica_) fault = co_await probe_writes();
     // The last answer and the end may come together.
     if (!fault && !link_connected_) fault = ConnectFault{false, link_reason_};
     if (fault && link_ && link_->tls_was_refused()) fault->refused = true;

@@ -7,7 +7,8 @@
 // probe that ends it: it succeeds, and a last PING is answered as fast as a decision has to be.
 //
 // With sentinels, each attempt goes to where they say the master is, and counts only if the server
-// itself says that it is one; so it is asked once a second while connected, too. One thread.
+// itself says that it is one; so it is asked once a second while connected, too. Without, a server
+// that says that it is a replica is left: the address may lead elsewhere by now. One thread.
 #pragma once
 
 #include <atomic>
@@ -78,6 +79,7 @@ struct ClientOptions {
     milliseconds probe_every{1'000};     // the longest pause between attempts
     std::vector<const Script*> scripts;  // loaded whenever a connection is made
     std::string rights;                  // for messages: what its user must be allowed
+    std::string absent_key;              // never written: for asking whether a server takes writes
     bool in_cluster = false;             // a node of one; see Cluster
 
     std::string address() const;  // for messages; holds no secret
@@ -146,11 +148,13 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     void on_reply(std::uint64_t ticket, const Reply& reply) override;
     void on_closed(std::string_view reason) override;
 
-    // All that is about sentinels: client_master.cpp.
+    // All that is about being at a master: client_master.cpp.
     Task<std::optional<ConnectFault>> find_master();
     Task<> pause_until_moved();
     void look_again_later();
     void on_news(const MasterWatch::News& news);
+    void on_replica_error(std::string_view error);
+    Task<std::optional<ConnectFault>> probe_writes();
     void leave_replica(std::string_view reason);
     void leave_link(std::string_view reason);
     void leave_watch();
@@ -208,7 +212,8 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     std::optional<MasterAddress> moved_to_;  // a switch that is still to be followed
     std::shared_ptr<RoleCheck> role_check_;
     Timer master_timer_;
-    bool is_master_ = false;  // the server has said so
+    bool is_master_ = false;    // the server has said so
+    bool was_replica_ = false;  // the last server that was left without sentinels, by what it said
 
     Wakeup wakeup_;  // run() sleeps here
     Timer pause_timer_;

@@ -1,4 +1,5 @@
 // How a client follows a master: where the sentinels say it is, and only while it says so itself.
+// Without sentinels its address says it: a name, or an address that moves.
 #include <utility>
 
 #include "base/quote.hpp"
@@ -114,6 +115,25 @@ void Client::on_news(const MasterWatch::News& news) {
         pause_timer_.cancel();
         wakeup_.wake_later();
     }
+}
+
+// Nodes of a cluster stay where they are: who serves a slot is said by others.
+void Client::on_replica_error(std::string_view error) {
+    if (options_.in_cluster) return;
+    was_replica_ = !options_.master_watch;
+    leave_replica(error);
+}
+
+// After a server that took no writes. Nothing comes of PEXPIRE where nothing is, but a replica
+// refuses it like any other write.
+Task<std::optional<ConnectFault>> Client::probe_writes() {
+    bool answered = false;
+    std::string command_text;
+    append_resp({"PEXPIRE", options_.absent_key, "1"}, command_text);
+    const std::string error = co_await command(std::move(command_text), options_.timeout, answered);
+    if (!answered || is_replica_error(error)) co_return ConnectFault{false, error};
+    was_replica_ = false;
+    co_return std::nullopt;
 }
 
 // Called from inside hiredis: the link is left from the loop. Until then nothing more is sent.

@@ -37,8 +37,10 @@ class Servers {
     std::optional<Failure> send(Request& request, std::uint16_t slot) const {
         return cluster_ == nullptr ? client_->send(request) : cluster_->send(request, slot);
     }
-    // Requires a cluster.
-    bool is_away(std::uint16_t slot) const { return cluster_->is_away(slot); }
+    // Whether nobody answers for that slot, as far as is known.
+    bool is_away(std::uint16_t slot) const {
+        return cluster_ == nullptr ? !client_->is_up() : cluster_->is_away(slot);
+    }
 
   private:
     std::shared_ptr<Client> client_;

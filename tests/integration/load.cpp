@@ -1,6 +1,7 @@
 #include "integration/load.hpp"
 
 #include <optional>
+#include <utility>
 
 #include "integration/client.hpp"
 
@@ -52,7 +53,11 @@ Statuses hammer(const std::vector<std::uint16_t>& ports, int connections, int re
     return statuses;
 }
 
-BackgroundLoad::BackgroundLoad(std::uint16_t port, int connections) {
+BackgroundLoad::BackgroundLoad(std::uint16_t port, int connections)
+    : BackgroundLoad(port, connections, [] { return get_request("/"); }) {}
+
+BackgroundLoad::BackgroundLoad(std::uint16_t port, int connections, NextRequest next)
+    : next_(std::move(next)) {
     for (int i = 0; i < connections; ++i) threads_.emplace_back([this, port] { run(port); });
 }
 
@@ -66,7 +71,7 @@ Statuses BackgroundLoad::stop() {
 void BackgroundLoad::run(std::uint16_t port) {
     Patient client(port, "127.0.0.1");
     while (!stopping_) {
-        const int status = client.status_of(get_request("/"));
+        const int status = client.status_of(next_());
         {
             const std::lock_guard lock(mutex_);
             ++statuses_[status];

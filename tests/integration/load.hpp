@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -18,10 +19,15 @@ using Statuses = std::map<int, int>;
 Statuses hammer(const std::vector<std::uint16_t>& ports, int connections, int requests,
                 const std::string& more_fields = "", const std::string& from = "127.0.0.1");
 
-// GETs that go on until they are stopped, about 200 a second on each connection.
+// Requests that go on until they are stopped, about 200 a second on each connection.
 class BackgroundLoad {
   public:
+    // What is asked next; called by several threads.
+    using NextRequest = std::function<std::string()>;
+
+    // GETs of `/`.
     BackgroundLoad(std::uint16_t port, int connections);
+    BackgroundLoad(std::uint16_t port, int connections, NextRequest next);
     ~BackgroundLoad() { stop(); }
     BackgroundLoad(const BackgroundLoad&) = delete;
     BackgroundLoad& operator=(const BackgroundLoad&) = delete;
@@ -31,6 +37,7 @@ class BackgroundLoad {
   private:
     void run(std::uint16_t port);
 
+    NextRequest next_;
     std::atomic<bool> stopping_{false};
     std::mutex mutex_;
     Statuses statuses_;  // guarded by mutex_

@@ -324,6 +324,79 @@ TEST_CASE("client: a server that lets us in only to hang up is soon taken for do
     for (const Asker& asker : rig.askers) CHECK(asker.told == 1);
 }
 
+// What a server says that was made a replica behind the same address.
+std::string read_only(const Words&) {
+    return "-READONLY You can't write against a read only replica.\r\n";
+}
+
+TEST_CASE("client: a replica is left, and the address tried anew; nothing is sent twice") {
+    for (const std::string error :
+         {"-READONLY You can't write against a read only replica.\r\n",
+          "-ERR Error running script: -READONLY You can't write against a read only replica.\r\n",
+          "-MASTERDOWN Link with MASTER is down\r\n"}) {
+        CAPTURE(error);
+        Rig rig;
+        rig.connect();
+        // The second connection leads to another server.
+        rig.server.evalsha = [&](const Words&) {
+            return rig.server.connections == 1 ? error : "+done\r\n";
+        };
+        for (const char* name : {"a", "b", "c"}) rig.send(name);
+        CHECK(rig.until([&] { return rig.askers.back().told == 1; }));
+        for (const Asker& asker : rig.askers) CHECK(asker.written == 1);
+        CHECK(rig.askers[1].failed(Failure::refused));
+        CHECK(rig.ask("d").answered("done"));
+        CHECK(rig.server.connections == 2);
+        CHECK(rig.states.empty());
+    }
+}
+
+TEST_CASE("client: as long as an address leads to a replica, Redis is down; told once") {
+    Rig rig;
+    rig.connect();
+    bool is_replica = true;
+    rig.server.evalsha = read_only;
+    rig.server.other = [&](const Words& words) -> std::string {
+        return is_replica && words[0] == "PEXPIRE" ? read_only(words) : "+OK\r\n";
+    };
+    CHECK(rig.ask("a").failed(Failure::refused));
+    CHECK(rig.until([&] { return rig.is_down() && rig.server.connections >= 4; }));
+    CHECK(rig.first_reason().find("READONLY") != std::string::npos);
+    rig.send("b");
+    CHECK(rig.refused == Failure::unavailable);
+    CHECK(rig.server.count("EVALSHA") == 1);
+    is_replica = false;
+    rig.server.evalsha = [](const Words&) { return "+done\r\n"; };
+    CHECK(rig.until([&] { return !rig.is_down(); }));
+    CHECK(rig.ask("c").answered("done"));
+    CHECK(rig.states == std::vector<bool>{false, true});
+}
+
+TEST_CASE("client: whoever may not ask whether writes are taken is let in all the same") {
+    Rig rig;
+    rig.connect();
+    rig.server.evalsha = read_only;
+    rig.server.other = refusing("PEXPIRE", "-NOPERM no permission for pexpire\r\n");
+    CHECK(rig.ask("a").failed(Failure::refused));
+    CHECK(rig.until([&] { return rig.server.count("PEXPIRE") == 1; }));
+    rig.server.evalsha = [](const Words&) { return "+done\r\n"; };
+    CHECK(rig.ask("b").answered("done"));
+    // And is not asked of a connection that ends in another way.
+    rig.server.hang_up();
+    CHECK(rig.until([&] { return rig.server.connections == 3; }));
+    CHECK(rig.ask("c").answered("done"));
+    CHECK(rig.server.count("PEXPIRE") == 1);
+}
+
+TEST_CASE("client: a node of a cluster that takes no writes is not left") {
+    Rig rig([](ClientOptions& options) { options.in_cluster = true; });
+    rig.connect();
+    rig.server.evalsha = read_only;
+    CHECK(rig.ask("a").failed(Failure::refused));
+    CHECK(rig.ask("b").failed(Failure::refused));
+    CHECK(rig.server.connections == 1);
+}
+
 TEST_CASE("client: half a reply and then the end is a lost connection") {
     Rig rig;
     rig.connect();
