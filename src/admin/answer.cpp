@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "admin/counts_answer.hpp"
 #include "base/ip.hpp"
 #include "http/field.hpp"
 #include "http/problem.hpp"
@@ -18,7 +19,7 @@ namespace {
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kPrometheusText = "text/plain; version=0.0.4; charset=utf-8";
 
-enum class Path { metrics, health, readiness, reload, other };
+enum class Path { metrics, health, readiness, reload, inspect, reset, other };
 
 Path path_of(std::string_view target) {
     const std::string_view path = target.substr(0, target.find('?'));
@@ -26,6 +27,8 @@ Path path_of(std::string_view target) {
     if (path == "/healthz") return Path::health;
     if (path == "/readyz") return Path::readiness;
     if (path == "/reload") return Path::reload;
+    if (path == "/api/inspect") return Path::inspect;
+    if (path == "/api/reset") return Path::reset;
     return Path::other;
 }
 
@@ -76,27 +79,61 @@ bool is_own_name(std::string_view host) {
     return http::equal_ignoring_case(host, "localhost") || parse_ip(host);
 }
 
-AdminAnswer reload(const AdminRequest& request) {
-    if (request.method != "POST") {
-        AdminAnswer answer = problem(405);
-        answer.allow = "POST";
-        return answer;
-    }
+AdminAnswer wrong_method(std::string_view allowed) {
+    AdminAnswer answer = problem(405);
+    answer.allow = allowed;
+    return answer;
+}
+
+// Why a request may not change anything, if it may not.
+std::optional<AdminAnswer> objection_to_change(const AdminRequest& request) {
+    if (request.method != "POST") return wrong_method("POST");
     if (request.has_origin || !is_own_name(request.host)) return problem(403);
+    return std::nullopt;
+}
+
+AdminAnswer reload(const AdminRequest& request) {
+    if (auto objection = objection_to_change(request)) return std::move(*objection);
     AdminAnswer answer;
     answer.reload = true;
     return answer;
 }
 
+// A page that a browser takes for one of ours could read who is counted, where no token is asked
+// for.
+AdminAnswer counts(const AdminRequest& request, bool reset, bool has_token) {
+    if (reset) {
+        if (auto objection = objection_to_change(request)) return std::move(*objection);
+    } else if (request.method != "GET") {
+        return wrong_method("GET");
+    } else if (!has_token && !is_own_name(request.host)) {
+        return problem(403);
+    }
+    auto identifier = identifier_asked_for(request.target);
+    if (!identifier) return std::move(identifier.error());
+    AdminAnswer answer;
+    answer.counts = CountsRequest{reset, std::move(*identifier)};
+    return answer;
+}
+
 AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources, Path path) {
     const std::string_view token = sources.token();
-    if (!request.local && !bears_token(request.authorization, token)) {
+    const bool has_token = bears_token(request.authorization, token);
+    if (!request.local && !has_token) {
         if (token.empty()) return problem(403);
         AdminAnswer answer = problem(401);
         answer.authenticate = "Bearer realm=\"tidegate\"";
         return answer;
     }
-    return path == Path::reload ? reload(request) : problem(404);
+    switch (path) {
+        case Path::reload:
+            return reload(request);
+        case Path::inspect:
+        case Path::reset:
+            return counts(request, path == Path::reset, has_token);
+        default:
+            return problem(404);
+    }
 }
 
 void append_diagnostics(std::string_view name, const std::vector<config::Diagnostic>& all,
@@ -123,12 +160,9 @@ void append_diagnostics(std::string_view name, const std::vector<config::Diagnos
 
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources) {
     const Path path = path_of(request.target);
-    if (path == Path::other || path == Path::reload) return restricted(request, sources, path);
-    if (request.method != "GET" && request.method != "HEAD") {
-        AdminAnswer answer = problem(405);
-        answer.allow = "GET, HEAD";
-        return answer;
-    }
+    const bool is_open = path == Path::metrics || path == Path::health || path == Path::readiness;
+    if (!is_open) return restricted(request, sources, path);
+    if (request.method != "GET" && request.method != "HEAD") return wrong_method("GET, HEAD");
     if (path == Path::metrics) return ok(kPrometheusText, sources.metrics());
     if (path == Path::readiness) return readiness(sources);
     return ok(kJson, "{\"status\":\"ok\"}\n");
@@ -145,9 +179,10 @@ AdminAnswer answer_to_reload(const ReloadReport& report) {
     return answer;
 }
 
-AdminAnswer problem(int status) {
+AdminAnswer problem(int status, std::string_view detail) {
     http::Problem details;
     details.status = status;
+    details.detail = detail;
     AdminAnswer answer;
     answer.status = status;
     answer.content_type = http::kProblemContentType;

@@ -1,8 +1,9 @@
-// What the admin listener answers. Pure but for reloads: a request in, an answer out.
+// What the admin listener answers. Pure but for reloads and counts: a request in, an answer out.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,14 @@ struct ReloadReport {
     std::vector<config::Diagnostic> warnings;
 };
 
+struct AdminAnswer;
+
+// What people ask about the counts of an identifier.
+struct CountsRequest {
+    bool reset = false;      // forget them; else tell
+    std::string identifier;  // as it was asked for
+};
+
 // Where answers come from. Called on the admin listener's thread, for each request.
 struct AdminSources {
     std::function<std::string()> metrics;  // the Prometheus text format
@@ -34,6 +43,7 @@ struct AdminSources {
     // What opens more than the open paths to peers that are not local; empty: nothing does.
     std::function<std::string_view()> token;
     std::function<Task<ReloadReport>()> reload;
+    std::function<Task<AdminAnswer>(CountsRequest)> counts{};
 };
 
 struct AdminRequest {
@@ -52,18 +62,20 @@ struct AdminAnswer {
     std::string_view allow;         // for 405
     std::string_view authenticate;  // for 401: WWW-Authenticate
     bool reload = false;  // it was asked for and is permitted; the answer is answer_to_reload()
+    // Likewise; the answer is that of AdminSources::counts.
+    std::optional<CountsRequest> counts{};
 };
 
 // `/metrics`, `/healthz` and `/readyz` answer everybody; anything else asks for the bearer token
 // unless the peer is local. What changes something is POST, and not for a browser that some page
 // sends here, be it under a name of its own (DNS rebinding): no Origin, and a Host that is an
-// address or `localhost`.
+// address or `localhost`. What tells of clients without a token asks for such a Host, too.
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources);
 
 // 200, or 409 when it was refused; JSON either way.
 AdminAnswer answer_to_reload(const ReloadReport& report);
 
-// An answer of problem details (RFC 9457).
-AdminAnswer problem(int status);
+// An answer of problem details (RFC 9457). `detail` is a sentence; empty: none.
+AdminAnswer problem(int status, std::string_view detail = {});
 
 }  // namespace tidegate::admin

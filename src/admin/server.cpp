@@ -27,6 +27,7 @@ constexpr std::size_t kConnectionsMax = 64;
 constexpr std::uint32_t kHeadBytesMax = 8 * 1024;
 constexpr auto kStepPatience = 10s;
 constexpr auto kReloadPatience = 60s;  // others may be before it
+constexpr auto kCountsPatience = 60s;  // a bound: their source gives up long before
 constexpr auto kLingerPatience = 1s;
 constexpr auto kAcceptPause = 100ms;
 
@@ -209,6 +210,9 @@ Task<bool> AdminServer::Impl::serve_one(const Impl& self, Connection& connection
     if (answer.reload) {
         connection.socket->expect_within(kReloadPatience);
         answer = answer_to_reload(co_await self.sources.reload());
+    } else if (answer.counts) {
+        connection.socket->expect_within(kCountsPatience);
+        answer = co_await self.sources.counts(std::move(*answer.counts));
     }
     Response response = response_for(std::move(answer), head.version(), head.keep_alive());
     co_return co_await send(connection, response, head.method() == http::verb::head);
@@ -228,7 +232,9 @@ AdminAnswer AdminServer::Impl::answer(const Parser& parser, bool local) const {
     try {
         return answer_to(request, sources);
     } catch (const std::exception& error) {
-        telemetry::log(telemetry::Level::error, "admin: {}: {}", std::string(request.target),
+        // Without the query, which may hold a secret.
+        telemetry::log(telemetry::Level::error, "admin: {}: {}",
+                       std::string(request.target.substr(0, request.target.find('?'))),
                        error.what());
         return problem(500);
     }

@@ -11,8 +11,10 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <fmt/format.h>
+#include <openssl/ssl.h>
 
 #include "admin/timed_socket.hpp"
+#include "base/certificate.hpp"
 #include "base/deadline.hpp"
 #include "base/name_lookup.hpp"
 #include "base/tls_client.hpp"
@@ -82,6 +84,12 @@ Task<std::string> shake_hands(TlsStream& stream) {
     co_return std::string();
 }
 
+std::optional<std::chrono::system_clock::time_point> own_certificate_until(TlsStream& stream) {
+    const CertificatePtr certificate(SSL_get1_peer_certificate(stream.native_handle()));
+    if (certificate == nullptr) return std::nullopt;
+    return valid_until(*certificate);
+}
+
 std::string fault_of_status(unsigned status) {
     const bool redirect = status >= 300 && status <= 399 && status != 304;
     return fmt::format("it answered {}{}", status,
@@ -118,7 +126,7 @@ Task<Result<HttpsBody, std::string>> exchange(TlsStream& stream, const config::H
     }
     std::tie(ec, bytes) = co_await http::async_read(stream, buffer, parser, as_values);
     if (ec) co_return Wrong{fault_of_reading(ec, bounds)};
-    co_return HttpsBody{std::move(parser.get().body())};
+    co_return HttpsBody{std::move(parser.get().body()), own_certificate_until(stream)};
 }
 
 // All that comes after connecting.

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "base/asio.hpp"
@@ -19,6 +20,7 @@ struct HttpsBounds {
 
 struct HttpsBody {
     std::string text;
+    std::optional<std::chrono::system_clock::time_point> certificate_until;  // of the server's own
 };
 
 // The body of a 200; or why there is none: a clause for an operator, without the URL and without

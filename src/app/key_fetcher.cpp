@@ -29,8 +29,6 @@ using Keys = Result<std::shared_ptr<const JwkSet>, std::string>;
 constexpr std::chrono::milliseconds kPoll{10};
 // Of what is odd in a set; all of it could be a hundred lines.
 constexpr std::size_t kWarningsMax = 5;
-// RFC 7517 section 8.5; many servers know only the other.
-constexpr const char* kAccept = "application/jwk-set+json, application/json";
 
 SteadyTime now() {
     return std::chrono::steady_clock::now();
@@ -64,7 +62,7 @@ std::string in_words(std::size_t keys) {
 Task<Keys> keys_of(Executor executor, const Place& place, const HttpsBounds& bounds) {
     try {
         if (!place.url) co_return config::Wrong{place.url.error()};
-        const auto answer = co_await https_get(executor, *place.url, bounds, kAccept);
+        const auto answer = co_await https_get(executor, *place.url, bounds, kAcceptKeys);
         if (!answer) co_return config::Wrong{answer.error()};
         Keys keys = JwkSet::parse(answer->text, JwkSet::Origin::fetched);
         if (keys && (*keys)->size() == 0) co_return config::Wrong{"there is no key of use in it"};

@@ -18,6 +18,9 @@
 
 namespace tidegate::app {
 
+// What such keys are asked for as (RFC 7517 section 8.5); many servers know only the other.
+inline constexpr const char* kAcceptKeys = "application/jwk-set+json, application/json";
+
 class KeyFetcher {
   public:
     using Sources = std::vector<std::shared_ptr<identity::KeySource>>;

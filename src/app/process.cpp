@@ -66,6 +66,7 @@ std::optional<redis::ClientOptions> redis_options(const config::Config& config,
     options.probe_every = settings->probe_every;
     options.scripts = store::all_scripts();
     options.rights = store::access_rights(settings->key_prefix);
+    options.absent_key = settings->key_prefix + "{absent}";
     return options;
 }
 
@@ -133,6 +134,7 @@ std::shared_ptr<TlsClient> make_sentinel_tls(const config::Config& config) {
 
 store::MemoryStore::Options memory_options(const config::Config& config) {
     store::MemoryStore::Options options;
+    options.stands_in = std::holds_alternative<config::RedisSettings>(config.store);
     if (const auto* memory = std::get_if<config::MemoryStoreSettings>(&config.store)) {
         options.max_keys = memory->max_keys;
         options.on_full = memory->deny_when_full ? store::OnFull::deny : store::OnFull::evict;

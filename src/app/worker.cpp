@@ -70,6 +70,17 @@ store::DenyCache::Options denials_of(const config::Config& config, std::size_t w
         .entries = wanted.entries == 0 ? 0 : std::max<std::size_t>(1, wanted.entries / workers)};
 }
 
+// A worker's share of what is told to Redis when it is back: in all, some ten thousand identifiers,
+// about two hundred a second. With more than ten workers it is twenty a second for each of them,
+// and with more than a hundred as many hundred identifiers.
+store::LocalReport::Options reports_of(std::size_t workers) {
+    store::LocalReport::Options options;
+    options.ledger.identifiers_max = std::max<std::size_t>(100, 10'000 / workers);
+    options.ledger.portions_max = std::max<std::size_t>(10'000, 1'000'000 / workers);
+    options.at_once = std::max<std::size_t>(1, 10 / workers);
+    return options;
+}
+
 }  // namespace
 
 Worker::Worker(Process& process, std::size_t index, const std::vector<ListenerGroup>& listeners,
@@ -92,6 +103,10 @@ Worker::Worker(Process& process, std::size_t index, const std::vector<ListenerGr
                .exchanges = {io_.get_executor(), deadlines_, buffers_}},
       turned_away_(context_.request_ids, context_.metrics),
       tick_timer_(io_) {
+    if (redis_) {
+        const auto& settings = std::get<config::RedisSettings>(blueprint.config->store);
+        inspector_.emplace(redis_, settings.key_prefix, settings.local_clock);
+    }
     context_.generation = make_generation(blueprint);
     for (const ListenerGroup& group : listeners) {
         listeners_.push_back(std::make_unique<Listener>(Listener{
@@ -124,7 +139,7 @@ store::Limiter Worker::make_limiter(const config::Config& config) {
     const auto& settings = std::get<config::RedisSettings>(config.store);
     return {process_.memory_store,
             {redis_, settings.key_prefix, settings.local_clock, &process_.replicas,
-             denials_of(config, process_.workers)},
+             denials_of(config, process_.workers), reports_of(process_.workers)},
             metrics};
 }
 
@@ -189,6 +204,18 @@ void Worker::start() {
 void Worker::reload(std::shared_ptr<const Blueprint> blueprint, std::function<void()> done) {
     asio::post(io_, [this, blueprint = std::move(blueprint), done = std::move(done)] {
         if (!context_.draining) adopt(*blueprint);
+        done();
+    });
+}
+
+void Worker::inspect(std::function<void(const store::Inspector&)> ask) {
+    asio::post(io_, [this, ask = std::move(ask)] { ask(*inspector_); });
+}
+
+void Worker::forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
+                    std::function<void()> done) {
+    asio::post(io_, [this, items = std::move(items), done = std::move(done)] {
+        limiter_.forget(*items);
         done();
     });
 }
@@ -314,6 +341,7 @@ Task<> Worker::tick() {
         const SteadyTime time = now();
         deadlines_.advance(time);
         turned_away_.sweep(time);
+        limiter_.report_local(time);
         if (time - swept < kSweepEvery) continue;
         swept = time;
         for (const auto& pool : context_.generation->upstreams) pool->sweep(time);

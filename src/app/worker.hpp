@@ -6,8 +6,10 @@
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -21,6 +23,7 @@
 #include "proxy/session.hpp"
 #include "proxy/worker_context.hpp"
 #include "store/heartbeat.hpp"
+#include "store/inspector.hpp"
 #include "store/limiter.hpp"
 
 namespace tidegate::app {
@@ -36,6 +39,15 @@ class Worker {
     // Requests that begin from now on get what `blueprint` says; those in flight keep what they
     // have. `done` is called on this worker's thread when it is so, or if it is leaving.
     void reload(std::shared_ptr<const Blueprint> blueprint, std::function<void()> done);
+    // Calls `ask` on this worker's thread, with its way to what Redis counts. Requires Redis. A
+    // worker that has left calls nothing, here and below.
+    void inspect(std::function<void(const store::Inspector&)> ask);
+    // Forgets what is remembered here of these items, then calls `done`, on this worker's thread.
+    // Whoever owns the items owns what they point to: configuration and identifier.
+    void forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
+                std::function<void()> done);
+    // Draining, and nobody was left: it answers nobody any more. Any thread.
+    bool has_left() const { return finished_; }
     // Stops accepting, lets what is in flight finish; ends when it has, or with cut().
     void drain();
     // Breaks off whatever is left.
@@ -75,12 +87,13 @@ class Worker {
     redis::Servers redis_;
     std::shared_ptr<store::Heartbeat> heartbeat_;
     store::Limiter limiter_;
+    std::optional<store::Inspector> inspector_;  // with Redis
     proxy::WorkerContext context_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     proxy::SessionList sessions_;
     TurnedAway turned_away_;
     Timer tick_timer_;
-    bool finished_ = false;
+    std::atomic<bool> finished_{false};  // set on its own thread
     std::thread thread_;
 };
 

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "app/run.hpp"
+#include "cli/counts_command.hpp"
+#include "cli/doctor_command.hpp"
 #include "cli/echo.hpp"
 #include "cli/explain_command.hpp"
 #include "cli/report.hpp"
@@ -33,6 +35,8 @@ constexpr const char* kExamples = R"(Examples:
   tidegate run -c tidegate.yaml       run it
   tidegate explain -c tidegate.yaml --path /login --from 203.0.113.7
                                       what would become of this request, and why
+  tidegate doctor -c tidegate.yaml    is all well that it rests on?
+  tidegate inspect user:alice         what is counted of her now?
   curl -i http://127.0.0.1:8080/      see RateLimit fields, and soon a 429
 
 `tidegate COMMAND --help` says more about a command.)";
@@ -57,6 +61,9 @@ struct Arguments {
     bool with_echo = false;
     std::string echo_listen = kEchoAddress;
     ExplainArguments explain;
+    CountsArguments inspect;
+    CountsArguments reset;
+    DoctorArguments doctor;
 };
 
 // Made from text that was checked: the default, or what the parser's check let pass.
@@ -131,6 +138,9 @@ struct Commands {
     CLI::App* run;
     CLI::App* check;
     CLI::App* explain;
+    CLI::App* inspect;
+    CLI::App* reset;
+    CLI::App* doctor;
     CLI::App* echo;
 };
 
@@ -156,6 +166,9 @@ Commands describe(CLI::App& app, Arguments& arguments) {
     check->footer(kCheckFooter);
 
     CLI::App* explain = describe_explain(app, kDefaultFile, arguments.explain);
+    CLI::App* inspect = describe_inspect(app, kDefaultFile, arguments.inspect);
+    CLI::App* reset = describe_reset(app, kDefaultFile, arguments.reset);
+    CLI::App* doctor = describe_doctor(app, kDefaultFile, arguments.doctor);
 
     CLI::App* echo = app.add_subcommand("echo", "Run a small upstream to try things with");
     echo->add_option("--listen", arguments.echo_listen,
@@ -163,7 +176,7 @@ Commands describe(CLI::App& app, Arguments& arguments) {
         ->option_text("ADDRESS")
         ->check(objection_to_address);
     echo->footer(kEchoFooter);
-    return {run, check, explain, echo};
+    return {run, check, explain, inspect, reset, doctor, echo};
 }
 
 }  // namespace
@@ -181,6 +194,9 @@ int run_command_line(int argc, const char* const* argv) {
     if (commands.run->parsed()) return run_proxy(arguments);
     if (commands.check->parsed()) return check_configuration(arguments);
     if (commands.explain->parsed()) return run_explain(arguments.explain);
+    if (commands.inspect->parsed()) return run_inspect(arguments.inspect, kDefaultFile);
+    if (commands.reset->parsed()) return run_reset(arguments.reset, kDefaultFile);
+    if (commands.doctor->parsed()) return run_doctor(arguments.doctor);
     if (commands.echo->parsed()) return run_echo(echo_address(arguments.echo_listen));
     fmt::print(stderr, "{}", app.help());
     return kExitUsage;

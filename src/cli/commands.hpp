@@ -1,4 +1,4 @@
-// The command line: `tidegate run`, `check`, `explain`, `echo`.
+// The command line: `tidegate run`, `check`, `explain`, `inspect`, `reset`, `doctor`, `echo`.
 #pragma once
 
 namespace tidegate::cli {

@@ -97,27 +97,6 @@ Words words_of(ChargeNotes::KeyOutcome outcome) {
     return {};
 }
 
-std::string_view name_of(limit::Algorithm algorithm) {
-    using limit::Algorithm;
-    switch (algorithm) {
-        case Algorithm::sliding_window:
-            return "sliding_window";
-        case Algorithm::fixed_window:
-            return "fixed_window";
-        case Algorithm::sliding_log:
-            return "sliding_log";
-        case Algorithm::gcra:
-            return "gcra";
-        case Algorithm::leaky_bucket:
-            return "leaky_bucket";
-        case Algorithm::schedule:
-            return "schedule";
-        case Algorithm::concurrency:
-            return "concurrency";
-    }
-    return {};
-}
-
 std::string described(const limit::Limit& limit) {
     using limit::Algorithm;
     std::string text = limit.algorithm == Algorithm::concurrency

@@ -19,8 +19,6 @@ Words words_of(routing::Mismatch mismatch);
 Words words_of(proxy::ChargeNotes::Outcome outcome);
 Words words_of(proxy::ChargeNotes::KeyOutcome outcome);
 
-std::string_view name_of(limit::Algorithm algorithm);
-
 // `10 in 1s, sliding_window, burst 20`
 std::string described(const limit::Limit& limit);
 

@@ -4,7 +4,7 @@
 //   ip:203.0.113.7              an address, or with its prefix the network it is counted by
 //   user:alice                  a kind and a value
 //   header:x-tenant=acme        a kind, whose value it is, and the value
-//   18:header:x-tenant=a+12:route:search   several as one: each with its length before it
+//   17:header:x-tenant=a+12:route:search   several as one: each with its length before it
 //
 // In values, braces, controls, DEL, bytes above 0x7e and `%` are percent-encoded. What would be
 // longer than kIdentifierBytesMax ends in `#` and its SHA-256 in hexadecimal instead (nothing else

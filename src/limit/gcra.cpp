@@ -91,6 +91,11 @@ Micros wait_of(ExactTime backlog) {
     return Micros{backlog.us + (backlog.parts > 0 ? 1 : 0)};
 }
 
+std::int64_t units_of(const Flow& flow, ExactTime backlog) {
+    const Wide parts = in_parts(flow, backlog) + flow.duration_us - 1;
+    return static_cast<std::int64_t>(parts / flow.duration_us);
+}
+
 LimitVerdict told(const Flow& flow, ExactTime backlog, std::int64_t taken) {
     LimitVerdict verdict;
     if (flow.quota == 0 || flow.burst == 0) return verdict;

@@ -241,6 +241,26 @@ bool Limit::keeps(int status) const {
     return status == 0 || std::binary_search(statuses.begin(), statuses.end(), status);
 }
 
+std::string_view name_of(Algorithm algorithm) {
+    switch (algorithm) {
+        case Algorithm::sliding_window:
+            return "sliding_window";
+        case Algorithm::fixed_window:
+            return "fixed_window";
+        case Algorithm::sliding_log:
+            return "sliding_log";
+        case Algorithm::gcra:
+            return "gcra";
+        case Algorithm::leaky_bucket:
+            return "leaky_bucket";
+        case Algorithm::schedule:
+            return "schedule";
+        case Algorithm::concurrency:
+            return "concurrency";
+    }
+    return {};
+}
+
 Result<Limit, std::string> make_limit(const LimitSpec& spec) {
     if (std::string fault = fault_of(spec); !fault.empty())
         return {boost::system::in_place_error, fault};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -22,6 +23,9 @@ enum class Algorithm : std::uint8_t {
     schedule,
     concurrency,
 };
+// As the configuration has it.
+std::string_view name_of(Algorithm algorithm);
+
 enum class Anchor : std::uint8_t { clock, first_request };
 
 // Which requests take units.

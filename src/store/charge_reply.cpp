@@ -1,8 +1,6 @@
 // The script's answer as verdicts: it tells how everything stood, and what clients are told follows
 // from that by the same functions as in process.
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -11,7 +9,8 @@
 #include "limit/schedule.hpp"
 #include "limit/window.hpp"
 #include "store/charge_script.hpp"
-#include "store/resp.hpp"
+#include "store/reply_reader.hpp"
+#include "store/told_moments.hpp"
 
 namespace tidegate::store {
 namespace {
@@ -23,45 +22,6 @@ using limit::kNever;
 using limit::Limit;
 using limit::LimitVerdict;
 using limit::Micros;
-
-constexpr double kNumberMax = 9007199254740992;
-
-// Reads numbers one after the other; once something is wrong everything is 0.
-class Reader {
-  public:
-    explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-
-    std::uint8_t byte() {
-        const std::string_view one = take(1);
-        return one.empty() ? 0 : static_cast<std::uint8_t>(one[0]);
-    }
-
-    // A whole number within 2^53.
-    std::int64_t number() {
-        const std::string_view bytes = take(8);
-        if (bytes.empty()) return 0;
-        const double value = read_double(bytes);
-        ok_ = ok_ && value == std::floor(value) && std::abs(value) <= kNumberMax;
-        return ok_ ? static_cast<std::int64_t>(value) : 0;
-    }
-
-    std::string_view take(std::size_t size) {
-        if (!ok_ || bytes_.size() < size) {
-            ok_ = false;
-            return {};
-        }
-        const std::string_view taken = bytes_.substr(0, size);
-        bytes_.remove_prefix(size);
-        return taken;
-    }
-
-    bool ok() const { return ok_; }
-    bool at_end() const { return bytes_.empty(); }
-
-  private:
-    std::string_view bytes_;
-    bool ok_ = true;
-};
 
 // How one limit stood before the first request took anything: units and when the next is free, or
 // what else there is; see lua/charge.lua.
@@ -88,7 +48,7 @@ Answer& answer_of_thread() {
     return answer;
 }
 
-bool read_answer(Reader& reader, std::span<const limit::Charge> charges,
+bool read_answer(ReplyReader& reader, std::span<const limit::Charge> charges,
                  std::vector<std::uint64_t>& generations, Answer& answer) {
     answer.decided.clear();
     answer.stood.clear();
@@ -272,27 +232,6 @@ void take(const limit::Charge& charge, Answer& answer) {
     }
 }
 
-// A schedule that was asked, and the moments it holds from there on.
-struct Schedule {
-    const Limit* limit;
-    std::int64_t asked_for;
-    std::vector<std::int64_t> moments;
-};
-
-// `moment:units`
-bool add_moments(std::string_view text, std::vector<std::int64_t>& moments) {
-    std::int64_t moment = 0;
-    std::int64_t units = 0;
-    const char* const end = text.data() + text.size();
-    const auto first = std::from_chars(text.data(), end, moment);
-    if (first.ec != std::errc{} || first.ptr == end || *first.ptr != ':') return false;
-    const auto second = std::from_chars(first.ptr + 1, end, units);
-    if (second.ec != std::errc{} || second.ptr != end) return false;
-    if (units < 1 || units > limit::kMomentsMax) return false;
-    moments.insert(moments.end(), static_cast<std::size_t>(units), moment);
-    return moments.size() <= 2 * static_cast<std::size_t>(limit::kMomentsMax);
-}
-
 // The script tells of the schedules in the order it looks at them: limits of a run, then items.
 std::vector<const Limit*> schedules_asked(const limit::Charge& charge, Micros now) {
     std::vector<const Limit*> schedules;
@@ -314,31 +253,28 @@ std::vector<const Limit*> schedules_asked(const limit::Charge& charge, Micros no
 }
 
 // The first moment that all schedules would accept; false if this is no telling of schedules.
-bool read_schedules(Reader& reader, const limit::Charge& charge, Micros now, Micros& earliest) {
-    constexpr std::size_t kMembersMax = 4'000;  // more the script does not tell
+bool read_schedules(ReplyReader& reader, const limit::Charge& charge, Micros now,
+                    Micros& earliest) {
+    struct Schedule {
+        const Limit* limit;
+        ToldMoments told;
+    };
     std::vector<Schedule> schedules;
     bool all_told = true;
     Micros moment{0};
     for (const Limit* limit : schedules_asked(charge, now)) {
-        Schedule& schedule = schedules.emplace_back(Schedule{limit, reader.number(), {}});
-        const std::string_view count = reader.take(2);
-        if (count.empty()) return false;
-        const std::size_t members = static_cast<std::uint8_t>(count[0]) |
-                                    static_cast<std::size_t>(static_cast<std::uint8_t>(count[1]))
-                                        << 8;
-        all_told = all_told && members < kMembersMax;
-        for (std::size_t i = 0; i < members; ++i) {
-            if (!add_moments(reader.take(reader.byte()), schedule.moments)) return false;
-        }
-        moment = std::max(moment, Micros{schedule.asked_for});
+        ToldMoments& told = schedules.emplace_back(Schedule{limit, {}}).told;
+        if (!read_moments(reader, told)) return false;
+        all_told = all_told && told.are_all;
+        moment = std::max(moment, told.asked_for);
     }
     if (!reader.ok() || !all_told || charge.cost == 0) return reader.ok();
     for (Micros before{-1}; before != moment && moment != kNever;) {
         before = moment;
         for (const Schedule& schedule : schedules) {
             if (moment == kNever) break;
-            moment = limit::earliest_fit(schedule.moments, *schedule.limit, schedule.limit->quota,
-                                         moment, charge.cost);
+            moment = limit::earliest_fit(schedule.told.moments, *schedule.limit,
+                                         schedule.limit->quota, moment, charge.cost);
         }
     }
     earliest = moment == kNever ? Micros{0} : moment;
@@ -358,7 +294,7 @@ void forget_what_took_nothing(const limit::Charge& charge, const Answer::Decided
 
 bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> charges,
                        std::span<limit::Verdict* const> verdicts) {
-    Reader reader(reply);
+    ReplyReader reader(reply);
     Answer& answer = answer_of_thread();
     limit::Receipt& receipt = verdicts[0]->receipt;
     if (!read_answer(reader, charges, receipt.generations, answer)) return false;

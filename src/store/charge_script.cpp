@@ -1,6 +1,7 @@
 #include "store/charge_script.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstdint>
 
@@ -26,21 +27,33 @@ constexpr std::size_t kRunBytes = 7;
 constexpr std::size_t kLimitBytes = 26;  // kind, three numbers, name
 constexpr std::size_t kNumbersBytes = 16;
 
+constexpr std::array<bool, 256> plain_letters() {
+    std::array<bool, 256> plain{};
+    for (std::size_t byte = 0x21; byte < 0x7f; ++byte) plain[byte] = true;
+    for (const char special : {'{', '}', '%', ':'}) {
+        plain[static_cast<unsigned char>(special)] = false;
+    }
+    return plain;
+}
+constexpr auto kPlain = plain_letters();
+
 bool is_plain(char letter) {
-    const auto byte = static_cast<unsigned char>(letter);
-    return byte > 0x20 && byte < 0x7f && letter != '{' && letter != '}' && letter != '%' &&
-           letter != ':';
+    return kPlain[static_cast<unsigned char>(letter)];
 }
 
 std::size_t safe_size(std::string_view text) {
-    std::size_t size = 0;
-    for (char letter : text) size += is_plain(letter) ? 1 : 3;
+    std::size_t size = text.size();
+    for (char letter : text) size += is_plain(letter) ? 0 : 2;
     return size;
 }
 
 // A policy's name is the operator's own, but a brace in it would be another hash tag.
 void append_safe(std::string_view text, std::string& out) {
     constexpr std::string_view kHex = "0123456789ABCDEF";
+    if (std::all_of(text.begin(), text.end(), is_plain)) {
+        out += text;
+        return;
+    }
     for (char letter : text) {
         const auto byte = static_cast<unsigned char>(letter);
         if (is_plain(letter)) {
@@ -141,15 +154,15 @@ std::uint32_t layout_of(std::span<const Limit> limits) {
     return (hash | 1) << 8 | static_cast<std::uint32_t>(limits.size());
 }
 
-void append_asked(const limit::Charge& charge, std::size_t times, std::string& out) {
+void append_asked(std::span<const ChargeItem> items, std::size_t times, std::string& out) {
     std::size_t size = kAskedBytes;
-    for_each_run(charge.items, [&](std::span<const ChargeItem> run) {
+    for_each_run(items, [&](std::span<const ChargeItem> run) {
         size += kRunBytes + kLimitBytes * run[0].limits().size();
     });
     append_length('$', size, out);
-    append_packed(static_cast<std::uint8_t>(charge.items.size()), out);
+    append_packed(static_cast<std::uint8_t>(items.size()), out);
     append_packed(static_cast<std::uint8_t>(times), out);
-    for_each_run(charge.items, [&](std::span<const ChargeItem> run) {
+    for_each_run(items, [&](std::span<const ChargeItem> run) {
         const std::span<const Limit> limits = run[0].limits();
         assert(!limits.empty() && limits.size() <= limit::kLimitsMax);
         append_packed(static_cast<std::uint8_t>(run.size()), out);
@@ -249,27 +262,37 @@ void append_set_key(const ChargeItem& item, const Limit& limit, std::string_view
     out += "\r\n";
 }
 
-void append_charge_command(std::span<const limit::Charge> charges, std::string_view prefix,
-                           std::optional<Micros> clock, std::string& out) {
-    const limit::Charge& first = charges[0];
-    assert(!first.items.empty() && first.items.size() <= 255 && charges.size() <= kBatchMax);
-    std::size_t keys = first.items.size();
-    for (const ChargeItem& item : first.items) {
+std::size_t reading_keys(std::span<const ChargeItem> items) {
+    std::size_t keys = items.size();
+    for (const ChargeItem& item : items) {
         const auto limits = item.limits();
         keys += static_cast<std::size_t>(std::count_if(limits.begin(), limits.end(), has_set));
     }
-    append_length('*', 5 + keys + (clock ? 1 : 0), out);
-    // The short way is for one request.
-    const auto& script = charges.size() == 1 ? charge_script(first) : charge_script({});
-    out.append("$7\r\nEVALSHA\r\n$40\r\n").append(script.sha1).append("\r\n");
+    return keys;
+}
+
+void append_reading(std::span<const ChargeItem> items, std::size_t keys, std::size_t requests,
+                    std::string_view prefix, std::string& out) {
     append_number(keys, out);
-    for (const ChargeItem& item : first.items) append_state_key(item, prefix, out);
-    for (const ChargeItem& item : first.items) {
+    for (const ChargeItem& item : items) append_state_key(item, prefix, out);
+    for (const ChargeItem& item : items) {
         for (const Limit& limit : item.limits()) {
             if (has_set(limit)) append_set_key(item, limit, prefix, out);
         }
     }
-    append_asked(first, charges.size(), out);
+    append_asked(items, requests, out);
+}
+
+void append_charge_command(std::span<const limit::Charge> charges, std::string_view prefix,
+                           std::optional<Micros> clock, std::string& out) {
+    const limit::Charge& first = charges[0];
+    assert(!first.items.empty() && first.items.size() <= 255 && charges.size() <= kBatchMax);
+    const std::size_t keys = reading_keys(first.items);
+    append_length('*', 5 + keys + (clock ? 1 : 0), out);
+    // The short way is for one request.
+    const auto& script = charges.size() == 1 ? charge_script(first) : charge_script({});
+    out.append("$7\r\nEVALSHA\r\n$40\r\n").append(script.sha1).append("\r\n");
+    append_reading(first.items, keys, charges.size(), prefix, out);
     append_requests(charges, out);
     if (!clock) return;
     assert(*clock >= Micros{0} && *clock <= limit::kNowMax);

@@ -33,6 +33,12 @@ void append_set_key(const limit::ChargeItem& item, const limit::Limit& limit,
 void append_charge_command(std::span<const limit::Charge> charges, std::string_view prefix,
                            std::optional<limit::Micros> clock, std::string& out);
 
+// The part of a command that says whose limits are meant, as lua/reading.lua takes it: how many
+// keys (reading_keys()), the keys, and what is asked of, by so many requests. At most 255 items.
+void append_reading(std::span<const limit::ChargeItem> items, std::size_t keys,
+                    std::size_t requests, std::string_view prefix, std::string& out);
+std::size_t reading_keys(std::span<const limit::ChargeItem> items);
+
 // Reads the script's reply (one bulk string) into a verdict for each charge. False if it is no
 // reply to them; the verdicts are then unspecified.
 bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> charges,

@@ -16,11 +16,8 @@ namespace tidegate::store {
 
 namespace {
 
-constexpr std::string_view kTag = "replicas";
 constexpr std::chrono::milliseconds kEvery{2'000};
 constexpr std::chrono::milliseconds kUntilCounted{100};  // nothing can be shared out before that
-// A proxy that has not been heard of for this long is gone.
-constexpr std::chrono::seconds kGoodFor{10};
 
 std::int64_t wall_clock() {
     return std::chrono::duration_cast<std::chrono::seconds>(
@@ -37,9 +34,13 @@ std::optional<std::int64_t> as_number(std::string_view text) {
 
 }  // namespace
 
+std::string heartbeat_key(std::string_view key_prefix) {
+    return std::string(key_prefix) + "{" + std::string(kHeartbeatTag) + "}";
+}
+
 int ReplicaCount::hear(std::int64_t seen, redis::SteadyTime now) {
     const auto alive = static_cast<int>(std::clamp<std::int64_t>(seen, 1, 1 << 20));
-    if (alive >= believed_ || now - believed_since_ >= kGoodFor) {
+    if (alive >= believed_ || now - believed_since_ >= kHeartbeatGoodFor) {
         believed_ = alive;
         believed_since_ = now;
     }
@@ -58,9 +59,9 @@ class Heartbeat::Call final : public redis::Request {
         redis::append_resp(arguments, command_);
     }
 
-    // All keys are in the slot of kTag.
+    // All keys are in the slot of kHeartbeatTag.
     void send(const redis::Servers& servers) {
-        done_ = servers.send(*this, redis::slot_of_tag(kTag)).has_value();
+        done_ = servers.send(*this, redis::slot_of_tag(kHeartbeatTag)).has_value();
     }
     bool done() const { return done_; }
     std::optional<std::int64_t> number() const { return number_; }
@@ -112,13 +113,13 @@ Task<> Heartbeat::run(std::shared_ptr<Heartbeat> self) {
 Task<> Heartbeat::beat() {
     const std::int64_t now = options_.local_clock ? wall_clock() : co_await server_time();
     if (now == 0 || stopped_) co_return;
-    const std::string key = options_.key_prefix + "{" + std::string(kTag) + "}";
+    const std::string key = heartbeat_key(options_.key_prefix);
     const std::string spoken = std::to_string(now);
-    const std::string silent = "(" + std::to_string(now - kGoodFor.count());
+    const std::string silent = "(" + std::to_string(now - kHeartbeatGoodFor.count());
     // They leave together and are answered in order.
     Call speak(wakeup_, {"ZADD", key, spoken, options_.name});
     Call forget(wakeup_, {"ZREMRANGEBYSCORE", key, "-inf", silent});
-    Call expire(wakeup_, {"EXPIRE", key, std::to_string(kGoodFor.count())});
+    Call expire(wakeup_, {"EXPIRE", key, std::to_string(kHeartbeatGoodFor.count())});
     Call count(wakeup_, {"ZCARD", key});
     for (Call* call : {&speak, &forget, &expire, &count}) call->send(servers_);
     while (!(speak.done() && forget.done() && expire.done() && count.done())) {

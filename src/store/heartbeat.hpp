@@ -1,9 +1,11 @@
 // Tells Redis that this proxy is alive and learns how many are: what a local share is made from.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/asio.hpp"
 #include "base/wakeup.hpp"
@@ -11,6 +13,12 @@
 #include "store/limiter.hpp"
 
 namespace tidegate::store {
+
+// The sorted set of who is alive, with when each last spoke in seconds; its hash tag; and after how
+// long a silence a proxy is gone.
+inline constexpr std::string_view kHeartbeatTag = "replicas";
+inline constexpr std::chrono::seconds kHeartbeatGoodFor{10};
+std::string heartbeat_key(std::string_view key_prefix);
 
 // How many proxies a limit is shared with, from what the heartbeats tell. Pure.
 //

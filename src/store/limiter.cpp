@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <random>
 #include <utility>
+
+#include <boost/container_hash/hash.hpp>
 
 #include "store/charge_script.hpp"
 #include "store/refund_script.hpp"
@@ -36,6 +39,15 @@ bool same_items(std::span<const limit::ChargeItem> a, std::span<const limit::Cha
                       });
 }
 
+// Tells batches apart at a glance; equal ones are compared.
+std::size_t hash_of(std::span<const limit::ChargeItem> items) {
+    std::size_t hash = items.size();
+    for (const limit::ChargeItem& item : items) {
+        boost::hash_combine(hash, std::hash<std::string_view>{}(item.identifier));
+    }
+    return hash;
+}
+
 template <class Predicate>
 bool any_limit(std::span<const limit::ChargeItem> items, Predicate predicate) {
     return std::any_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
@@ -46,6 +58,13 @@ bool any_limit(std::span<const limit::ChargeItem> items, Predicate predicate) {
 
 bool is_concurrency(const limit::Limit& limit) {
     return limit.algorithm == limit::Algorithm::concurrency;
+}
+
+LocalReport::Options reporting(const Limiter::RedisParts& redis) {
+    LocalReport::Options options = redis.local_report;
+    options.key_prefix = redis.key_prefix;
+    options.local_clock = redis.local_clock;
+    return options;
 }
 
 SteadyTime steady_now() {
@@ -75,14 +94,15 @@ class Limiter::Batch final : public redis::Request {
   public:
     explicit Batch(Limiter& limiter) : limiter_(limiter) {}
 
-    void begin() {
+    void begin(std::size_t hash) {
         sent_ = steady_now();
         grows_ = true;
+        hash_ = hash;
         decisions_.clear();
     }
     void add(Decision& decision) { decisions_.push_back(&decision); }
-    bool takes(const Decision& decision) const {
-        return grows_ && decisions_.size() < kBatchMax &&
+    bool takes(const Decision& decision, std::size_t hash) const {
+        return hash == hash_ && grows_ && decisions_.size() < kBatchMax &&
                same_items(decisions_[0]->items, decision.items);
     }
     // Redis does not take it: nobody may join.
@@ -140,6 +160,7 @@ class Limiter::Batch final : public redis::Request {
     Limiter& limiter_;
     SteadyTime sent_;     // not later than that
     bool grows_ = false;  // has not left yet
+    std::size_t hash_ = 0;
     std::vector<Decision*> decisions_;
     std::vector<limit::Charge> charges_;  // scratch
     std::vector<limit::Verdict*> verdicts_;
@@ -168,7 +189,11 @@ Limiter::Limiter(MemoryStore& memory, telemetry::MetricsShard& metrics)
     : Limiter(memory, RedisParts{}, metrics) {}
 
 Limiter::Limiter(MemoryStore& memory, RedisParts redis, telemetry::MetricsShard& metrics)
-    : memory_(&memory), redis_(std::move(redis)), metrics_(&metrics), denials_(redis_.deny_cache) {
+    : memory_(&memory),
+      redis_(std::move(redis)),
+      metrics_(&metrics),
+      denials_(redis_.deny_cache),
+      local_report_(redis_.servers, reporting(redis_), metrics) {
     std::random_device device;
     lease_holder_ = std::uint64_t{device()} << 32 | device();
 }
@@ -203,7 +228,8 @@ void Limiter::decide(Decision& decision, Wakeup& sleeper) {
 
 void Limiter::ask_redis(Decision& decision) {
     const bool may_share = can_share_command(decision.charge());
-    if (Batch* batch = may_share ? open_batch_for(decision) : nullptr) {
+    const std::size_t hash = hash_of(decision.items);
+    if (Batch* batch = may_share ? open_batch_for(decision, hash) : nullptr) {
         batch->add(decision);
         return;
     }
@@ -213,7 +239,7 @@ void Limiter::ask_redis(Decision& decision) {
     }
     Batch& batch = *idle_.back();
     idle_.pop_back();
-    batch.begin();
+    batch.begin(hash);
     batch.add(decision);
     if (const auto failure = redis_.servers.send(batch, slot_of(decision.items))) {
         batch.refuse();
@@ -224,10 +250,10 @@ void Limiter::ask_redis(Decision& decision) {
     }
 }
 
-Limiter::Batch* Limiter::open_batch_for(const Decision& decision) {
+Limiter::Batch* Limiter::open_batch_for(const Decision& decision, std::size_t hash) {
     const std::size_t compared = std::min(open_.size(), kComparedMax);
     for (std::size_t i = open_.size(); i > open_.size() - compared; --i) {
-        if (open_[i - 1]->takes(decision)) return open_[i - 1];
+        if (open_[i - 1]->takes(decision, hash)) return open_[i - 1];
     }
     return nullptr;
 }
@@ -291,7 +317,17 @@ void Limiter::fall_back(Decision& decision, StoreFailure failure) {
     } else {
         memory_->set_divisor(sharing);
         decide_in(decision, decision.decided_items_);
+        if (decision.result != Result::unavailable) {
+            local_report_.took(decision.charge(), decision.verdict);
+        }
     }
+}
+
+// Units that were counted in process, of which Redis may be told one day.
+void Limiter::give_back_here(const limit::Refund& refund) {
+    const limit::Micros now = process_now();
+    memory_->give_back(refund, now);
+    local_report_.gave_back(refund, now);
 }
 
 template <class Visit>
@@ -317,7 +353,7 @@ void Limiter::settle(Decision& decision, int status) {
         const limit::Refund refund{admission.charge, &admission.receipt, limit::Refund::Of::status,
                                    status};
         if (!admission.in_redis) {
-            memory_->give_back(refund, process_now());
+            give_back_here(refund);
             memory_->release(admission.charge);
             return;
         }
@@ -336,7 +372,7 @@ void Limiter::leave_line(Decision& decision) {
         if (admission.in_redis) {
             give_back_in_redis(refund, admission.slot);
         } else {
-            memory_->give_back(refund, process_now());
+            give_back_here(refund);
         }
     });
 }
@@ -377,6 +413,11 @@ void Limiter::renew_slots(SteadyTime now) {
             run_errand(std::move(command), &renew_script(), admission.slot);
         });
     }
+}
+
+void Limiter::forget(std::span<const limit::ChargeItem> items) {
+    denials_.clear(steady_now());
+    local_report_.forget(items);
 }
 
 void Limiter::run_errand(std::string command, const redis::Script* script, std::uint16_t slot) {

@@ -23,6 +23,7 @@
 #include "redis/servers.hpp"
 #include "store/deny_cache.hpp"
 #include "store/joint.hpp"
+#include "store/local_report.hpp"
 #include "store/memory_store.hpp"
 #include "telemetry/metrics.hpp"
 
@@ -96,6 +97,7 @@ class Limiter {
         bool local_clock = false;
         const Replicas* replicas = nullptr;  // for the local share
         DenyCache::Options deny_cache;
+        LocalReport::Options local_report{};  // its prefix and clock are those above
     };
 
     // Counts in `memory` alone.
@@ -120,8 +122,13 @@ class Limiter {
     // Renews what requests hold in Redis, if it is time. Call about once a second.
     void renew_slots(SteadyTime now);
 
-    // Nothing is remembered any more: the limits have changed, or counts were reset.
-    void forget_denials() { denials_.clear(std::chrono::steady_clock::now()); }
+    // Tells Redis, if it is back, what was admitted without it. Call about every 50 ms.
+    void report_local(SteadyTime now) { local_report_.send(now); }
+
+    // Counts of these items were reset: no denial is remembered any more, and what was admitted of
+    // them without Redis is not told to it.
+    void forget(std::span<const limit::ChargeItem> items);
+    // Nothing is remembered any more: the limits have changed.
     void forget_denials(const DenyCache::Options& bounds) {
         denials_.restart(bounds, std::chrono::steady_clock::now());
     }
@@ -145,9 +152,10 @@ class Limiter {
 
     void decide_in(Decision& decision, std::span<const limit::ChargeItem> items);
     void ask_redis(Decision& decision);
-    Batch* open_batch_for(const Decision& decision);
+    Batch* open_batch_for(const Decision& decision, std::size_t hash);
     void decided_by_redis(Decision& decision, SteadyTime sent);
     void fall_back(Decision& decision, telemetry::StoreFailure failure);
+    void give_back_here(const limit::Refund& refund);
     void release_late(const Decision& decision);
     void release_late(const limit::Charge& charge, std::uint16_t slot);
     void run_errand(std::string command, const redis::Script* script, std::uint16_t slot);
@@ -172,6 +180,7 @@ class Limiter {
     RedisParts redis_;  // no servers: in process
     telemetry::MetricsShard* metrics_;
     DenyCache denials_;
+    LocalReport local_report_;
     std::vector<Batch*> open_;                     // of this tick, oldest first: have not left
     std::vector<std::unique_ptr<Batch>> batches_;  // all there are
     std::vector<Batch*> idle_;                     // of them

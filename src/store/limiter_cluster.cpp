@@ -164,6 +164,7 @@ void Limiter::decide_part_here(const Decision& decision, Joint::Part& part) {
         Joint::failed(part);
     } else {
         Joint::answered(part);
+        local_report_.took(decision.charge_of(part), part.verdict);
     }
 }
 
@@ -222,7 +223,7 @@ void Limiter::give_back(const Decision& decision, Joint::Part& part, Joint::Back
     }
     const limit::Refund refund{decision.charge_of(part), &given, limit::Refund::Of::all, 0};
     if (&part == &decision.spread_->joint.local()) {
-        memory_->give_back(refund, process_now());
+        give_back_here(refund);
         return;
     }
     give_back_in_redis(refund, part.slot);

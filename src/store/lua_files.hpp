@@ -11,8 +11,12 @@ extern const std::string_view bucket;
 extern const std::string_view schedule;
 extern const std::string_view slots;
 extern const std::string_view short_way;
+extern const std::string_view reading;
 extern const std::string_view charge;
+extern const std::string_view inspect;
+extern const std::string_view forget;
 extern const std::string_view give_back;
 extern const std::string_view renew;
+extern const std::string_view report;
 
 }  // namespace tidegate::store::lua

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <bit>
 #include <cassert>
-#include <cstring>
 #include <random>
 #include <span>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "limit/gcra.hpp"
+#include "store/keyed_hash.hpp"
 #include "store/memory_store_record.hpp"
 #include "store/memory_store_shard.hpp"
 
@@ -24,27 +24,6 @@ using limit::Micros;
 
 constexpr std::size_t kShardsMax = 64;  // a set of shards is the bits of one word
 constexpr std::size_t kKeysAShardMin = 64;
-
-// Folds a 128-bit product: every bit of the result hangs on every bit of both.
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-    __extension__ using Wide = unsigned __int128;
-    const Wide product = static_cast<Wide>(a) * b;
-    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-}
-
-// Clients choose identifiers, so the hash has a secret: they must not be able to pile them up.
-std::uint64_t hash_text(std::string_view text, std::uint64_t hash, std::uint64_t secret) {
-    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
-    hash ^= text.size() * kOdd;
-    while (!text.empty()) {
-        std::uint64_t word = 0;
-        const std::size_t length = std::min(text.size(), sizeof(word));
-        std::memcpy(&word, text.data(), length);
-        hash = mix(hash ^ word, secret);
-        text.remove_prefix(length);
-    }
-    return mix(hash ^ secret, kOdd);
-}
 
 // An item of the charge and what the store knows of it.
 struct Found {
@@ -282,6 +261,27 @@ void tell(const Asked& asked, Scratch& work, limit::Verdict& verdict) {
         });
 }
 
+ItemCounts count_item(const State* state, const limit::ChargeItem& item, const Asked& asked) {
+    ItemCounts counts;
+    const auto limits = item.limits();
+    std::size_t hint = 0;
+    for (const Limit& limit : limits) {
+        const std::size_t place = state != nullptr ? state->find(limit, hint++) : 0;
+        const bool known = state != nullptr && place < state->records.size();
+        const Record& record = known ? state->records[place] : nothing_of(limit);
+        counts.limits.push_back(
+            record.with([&](const auto& kind) { return kind.count(limit, asked); }));
+    }
+    if (state == nullptr) return counts;
+    for (const Record& record : state->records) {
+        const Micros all_free = Micros{record.ends_us()} - asked.now;
+        const bool asked_about = std::any_of(limits.begin(), limits.end(),
+                                             [&](const Limit& one) { return record.counts(one); });
+        if (!asked_about && all_free > Micros{0}) counts.others.push_back({record.id(), all_free});
+    }
+    return counts;
+}
+
 void write_receipt(const Asked& asked, const Scratch& work, limit::Receipt& receipt) {
     receipt.at = asked.now;
     receipt.generations.clear();
@@ -306,6 +306,7 @@ struct MemoryStore::Impl {
     std::array<std::uint64_t, 2> secret{};
     std::atomic<bool> evict;
     std::atomic<std::int64_t> divisor;
+    bool stands_in;
 };
 
 namespace {
@@ -342,7 +343,8 @@ MemoryStore::Impl::Impl(const Options& options)
     : shard_count(std::clamp<std::size_t>(std::bit_floor(options.max_keys / kKeysAShardMin), 1,
                                           kShardsMax)),
       evict(options.on_full == OnFull::evict),
-      divisor(options.divisor) {
+      divisor(options.divisor),
+      stands_in(options.stands_in) {
     assert(options.divisor >= 1);
     std::random_device device;
     for (std::uint64_t& word : secret) word = (std::uint64_t{device()} << 32 | device()) | 1;
@@ -412,7 +414,8 @@ MemoryStore::Outcome MemoryStore::charge(const limit::Charge& charge, Micros now
     assert(charge.cost >= 0);
     Scratch& work = scratch();
     // The divisor is read once: it may change while the charge is decided.
-    const Asked asked{charge, now, impl_->divisor.load(std::memory_order_relaxed)};
+    const Asked asked{charge, now, impl_->divisor.load(std::memory_order_relaxed),
+                      impl_->stands_in};
     impl_->locate(charge, work.found);
     const ShardLocks locks(impl_->shards, work.found);
     weigh(asked, impl_->shards, work, verdict);
@@ -443,7 +446,8 @@ void MemoryStore::give_back(const limit::Refund& refund, Micros now) {
     const limit::Charge& charge = refund.charge;
     const auto& generations = refund.receipt->generations;
     if (charge.cost == 0 || generations.size() != charge.items.size()) return;
-    const Asked asked{charge, now, impl_->divisor.load(std::memory_order_relaxed)};
+    const Asked asked{charge, now, impl_->divisor.load(std::memory_order_relaxed),
+                      impl_->stands_in};
     impl_->for_each_known(
         charge, [&](const Limit& limit, const State& state, Record& record, std::size_t item) {
             if (generations[item] != state.generation || !refund.concerns(limit)) return;
@@ -458,6 +462,39 @@ void MemoryStore::release(const limit::Charge& charge) {
             if (limit.algorithm != limit::Algorithm::concurrency) return;
             record.with([&](auto& kind) { kind.give_back(limit, asked, asked.now); });
         });
+}
+
+Counts MemoryStore::count(std::span<const limit::ChargeItem> items, Micros now) const {
+    const limit::Charge charge{.items = items, .cost = 1, .lease = {}, .moment = now};
+    const Asked asked{charge, now, impl_->divisor.load(std::memory_order_relaxed),
+                      impl_->stands_in};
+    Scratch& work = scratch();
+    impl_->locate(charge, work.found);
+    const ShardLocks locks(impl_->shards, work.found);
+    Counts counts{now};
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        const State* const state = impl_->shards[work.found[i].shard].find(work.found[i].name);
+        counts.items.push_back(count_item(state, items[i], asked));
+    }
+    return counts;
+}
+
+std::vector<bool> MemoryStore::forget(std::span<const limit::ChargeItem> items) {
+    const limit::Charge charge{.items = items};
+    Scratch& work = scratch();
+    impl_->locate(charge, work.found);
+    const ShardLocks locks(impl_->shards, work.found);
+    std::vector<bool> forgotten;
+    for (const Found& found : work.found) {
+        forgotten.push_back(impl_->shards[found.shard].forget(found.name));
+    }
+    // The same state may have been named just before, with another tier.
+    for (std::size_t i = 1; i < items.size(); ++i) {
+        const bool same = items[i - 1].policy == items[i].policy &&
+                          items[i - 1].identifier == items[i].identifier;
+        if (same && forgotten[i - 1]) forgotten[i] = true;
+    }
+    return forgotten;
 }
 
 void MemoryStore::set_bounds(std::size_t max_keys, OnFull on_full) {

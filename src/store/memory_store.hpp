@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "limit/charge.hpp"
+#include "store/counts.hpp"
 
 namespace tidegate::store {
 
@@ -28,6 +31,8 @@ class MemoryStore {
         // The share of each quota this process may admit: floor(quota / divisor). 1 for a store of
         // its own, the number of proxies for what stands in for Redis.
         std::int64_t divisor = 1;
+        // For a store whose data this one does not know: limits of schedule then admit nothing.
+        bool stands_in = false;
     };
     // full: a name is new and there is no room: on_full is deny, or max_keys is smaller than the
     // identifiers of this one charge. Nothing was taken.
@@ -49,6 +54,14 @@ class MemoryStore {
     // Gives up the slots that charge.lease holds in limits of concurrency, if it holds any. Slots
     // do not expire here: they end with the process that holds them. Any thread.
     void release(const limit::Charge& charge);
+
+    // Tells how the items' limits stand, taking nothing. Policies may repeat, with other tiers. Any
+    // thread.
+    Counts count(std::span<const limit::ChargeItem> items, limit::Micros now) const;
+    // Forgets, all at once, what is counted of these items, other tiers and limits included; slots
+    // of concurrency stay. Says of each whether there was something. Items of one policy and
+    // identifier stand side by side. Any thread.
+    std::vector<bool> forget(std::span<const limit::ChargeItem> items);
 
     // What is counted stays: if it is more than fits now, it shrinks as new names come. Any thread.
     void set_bounds(std::size_t max_keys, OnFull on_full);

@@ -125,26 +125,22 @@ MomentStanding MomentsCount::look(const Limit& limit, const Asked& asked) const 
     return standing;
 }
 
-namespace {
-
-// Whoever stands in for the store does not know the moments it holds: it cannot admit any.
-std::int64_t schedule_share(const Limit& limit, const Asked& asked) {
-    return asked.divisor == 1 ? limit.quota : 0;
+// Whoever stands in for a store does not know the moments it holds: it cannot admit any.
+std::int64_t MomentsCount::share(const Limit& limit, const Asked& asked) {
+    return asked.stands_in ? 0 : limit.quota;
 }
-
-}  // namespace
 
 bool MomentsCount::passes(const Limit& limit, const Asked& asked, const Look& standing) const {
     if (!standing.concerned) return true;
     const std::int64_t cost = asked.charge.cost;
-    if (cost == 0) return standing.busiest <= schedule_share(limit, asked);
-    return cost <= schedule_share(limit, asked) - standing.busiest &&
+    if (cost == 0) return standing.busiest <= share(limit, asked);
+    return cost <= share(limit, asked) - standing.busiest &&
            cost <= limit::kMomentsMax - static_cast<std::int64_t>(moments_.size());
 }
 
 LimitVerdict MomentsCount::told(const Limit& limit, const Asked& asked, const Look& standing,
                                 std::int64_t taken) {
-    return limit::told_of_schedule(standing.busiest, schedule_share(limit, asked),
+    return limit::told_of_schedule(standing.busiest, share(limit, asked),
                                    standing.concerned ? taken : 0);
 }
 
@@ -172,12 +168,11 @@ void MomentsCount::give_back(const Limit& limit, const Asked& asked, Micros at) 
 }
 
 double MomentsCount::filled_by(const Limit& limit, const Asked& asked) {
-    return static_cast<double>(schedule_share(limit, asked));
+    return static_cast<double>(share(limit, asked));
 }
 
 Micros MomentsCount::earliest(const Limit& limit, const Asked& asked, Micros from) const {
-    return limit::earliest_fit(moments_, limit, schedule_share(limit, asked), from,
-                               asked.charge.cost);
+    return limit::earliest_fit(moments_, limit, share(limit, asked), from, asked.charge.cost);
 }
 
 limit::Slots SlotsCount::look(const Limit&, const Asked& asked) const {

@@ -18,14 +18,16 @@
 #include "limit/gcra.hpp"
 #include "limit/leases.hpp"
 #include "limit/window.hpp"
+#include "store/counts.hpp"
 
 namespace tidegate::store {
 
-// A charge, when it was made, and among how many processes the quotas are divided.
+// A charge, when it was made, among how many processes the quotas are divided, and for whom.
 struct Asked {
     const limit::Charge& charge;
     limit::Micros now;
     std::int64_t divisor = 1;
+    bool stands_in = false;  // for a store whose data is not known here
 
     std::int64_t share(const limit::Limit& limit) const {
         return divisor == 1 ? limit.quota : limit.quota / divisor;
@@ -50,6 +52,7 @@ using Standing = std::variant<limit::Standing, limit::ExactTime, MomentStanding,
 //   reserve    allocates whatever take() needs
 //   take       takes the cost; counts that would not fit saturate
 //   give_back  returns what the charge took at `at`, if that can be told from what came later
+//   count      how it stands, for people, as a request of cost 1 meets it
 //   ends_us    nothing is held from then on
 //   fullness   a measure of how much is held, and filled_by(), which makes it 1 at the quota
 template <class Label>
@@ -65,6 +68,7 @@ class WindowCount {
     void reserve(const limit::Limit& limit, const Asked& asked, const Look& standing);
     void take(const limit::Limit& limit, const Asked& asked, const Look& standing);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
+    LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     std::int64_t ends_us() const { return window_.ends_us; }
     static double filled_by(const limit::Limit& limit, const Asked& asked);
     double fullness(std::int64_t now_us) const;
@@ -88,6 +92,7 @@ class BucketCount {
     static void reserve(const limit::Limit&, const Asked&, const Look&) {}
     void take(const limit::Limit& limit, const Asked& asked, const Look& backlog);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
+    LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     std::int64_t ends_us() const { return bucket_.tat_us + (bucket_.parts > 0 ? 1 : 0); }
     static double filled_by(const limit::Limit& limit, const Asked& asked);
     double fullness(std::int64_t now_us) const;
@@ -110,6 +115,7 @@ class MomentsCount {
     void reserve(const limit::Limit& limit, const Asked& asked, const Look& standing);
     void take(const limit::Limit& limit, const Asked& asked, const Look& standing);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
+    LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     std::int64_t ends_us() const { return ends_us_; }
     static double filled_by(const limit::Limit& limit, const Asked& asked);
     double fullness(std::int64_t) const { return static_cast<double>(moments_.size()); }
@@ -118,6 +124,8 @@ class MomentsCount {
     limit::Micros earliest(const limit::Limit& limit, const Asked& asked, limit::Micros from) const;
 
   private:
+    static std::int64_t share(const limit::Limit& limit, const Asked& asked);
+
     std::vector<std::int64_t> moments_;  // in order
     std::int64_t newest_us_ = 0;         // when the newest was asked for
     std::int64_t ends_us_ = 0;
@@ -135,6 +143,7 @@ class SlotsCount {
     void reserve(const limit::Limit& limit, const Asked& asked, const Look& slots);
     void take(const limit::Limit& limit, const Asked& asked, const Look& slots);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
+    LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     static std::int64_t ends_us() { return 0; }  // see holds_slots()
     static double filled_by(const limit::Limit& limit, const Asked& asked);
     double fullness(std::int64_t) const { return static_cast<double>(held_.size()); }

@@ -72,6 +72,22 @@ void Shard::erase(const StateName& name) {
     if (const std::size_t position = position_of(name); position != kNowhere) erase_at(position);
 }
 
+bool Shard::forget(const StateName& name) {
+    const std::size_t position = position_of(name);
+    if (position == kNowhere) return false;
+    State& state = *slots_[position].state;
+    const auto is_something = [](const Record& record) { return record.ends_us() > 0; };
+    const bool any = std::any_of(state.records.begin(), state.records.end(), is_something);
+    std::erase_if(state.records, [](const Record& record) { return !record.holds_slots(); });
+    if (state.records.empty()) {
+        erase_at(position);
+    } else {
+        state.generation = ++made_;
+        state.expires_us = 0;
+    }
+    return any;
+}
+
 std::size_t Shard::position_of(const StateName& name) const {
     const std::size_t mask = slots_.size() - 1;
     for (std::size_t i = home(name.hash); slots_[i].state; i = (i + 1) & mask) {

@@ -55,6 +55,9 @@ class alignas(64) Shard {
     // emptiest of some looked at. Null if there is no room. `name` must be new.
     State* insert(const StateName& name, std::int64_t now_us, bool evict);
     void erase(const StateName& name);
+    // Forgets what a state counts, but for slots; whether there was something. What is given back
+    // to it later is no longer its own.
+    bool forget(const StateName& name);
 
     std::size_t size() const { return size_.load(std::memory_order_relaxed); }
     std::uint64_t evictions() const { return evictions_.load(std::memory_order_relaxed); }

@@ -59,7 +59,7 @@ class OwnedScript {
 OwnedScript make_charge_script(std::size_t limits) {
     return {"charge",
             {limits == 0 ? "" : unroll(lua::short_way, limits), lua::state, lua::window,
-             lua::bucket, lua::schedule, lua::slots, lua::charge}};
+             lua::bucket, lua::schedule, lua::slots, lua::reading, lua::charge}};
 }
 
 const redis::Script& charge_script_for(std::size_t limits) {
@@ -106,8 +106,27 @@ const redis::Script& renew_script() {
     return script.get();
 }
 
+const redis::Script& report_script() {
+    static const OwnedScript script{
+        "report", {lua::state, lua::window, lua::bucket, lua::schedule, lua::reading, lua::report}};
+    return script.get();
+}
+
+const redis::Script& inspect_script() {
+    static const OwnedScript script{
+        "inspect",
+        {lua::state, lua::window, lua::bucket, lua::schedule, lua::reading, lua::inspect}};
+    return script.get();
+}
+
+const redis::Script& forget_script() {
+    static const OwnedScript script{"forget", {lua::state, lua::forget}};
+    return script.get();
+}
+
 std::vector<const redis::Script*> all_scripts() {
-    std::vector<const redis::Script*> all{&give_back_script(), &renew_script()};
+    std::vector<const redis::Script*> all{&give_back_script(), &renew_script(), &inspect_script(),
+                                          &forget_script(), &report_script()};
     for (std::size_t limits = 0; limits <= kUnrolledMax; ++limits) {
         all.push_back(&charge_script_for(limits));
     }

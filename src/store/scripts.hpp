@@ -15,6 +15,9 @@ const redis::Script& charge_script(const limit::Charge& charge);
 
 const redis::Script& give_back_script();
 const redis::Script& renew_script();
+const redis::Script& report_script();
+const redis::Script& inspect_script();
+const redis::Script& forget_script();
 
 // All of them.
 std::vector<const redis::Script*> all_scripts();

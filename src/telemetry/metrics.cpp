@@ -77,6 +77,22 @@ std::string_view to_string(CostFault fault) {
     return "";
 }
 
+std::string_view to_string(LocalReportResult result) {
+    switch (result) {
+        case LocalReportResult::reported:
+            return "reported";
+        case LocalReportResult::expired:
+            return "expired";
+        case LocalReportResult::lost:
+            return "lost";
+        case LocalReportResult::refused:
+            return "refused";
+        case LocalReportResult::forgotten:
+            return "forgotten";
+    }
+    return "";
+}
+
 std::string_view to_string(ConnectionRefusal refusal) {
     switch (refusal) {
         case ConnectionRefusal::max:
@@ -279,6 +295,14 @@ void Metrics::Impl::add_store(Families& families, const Gauges& gauges) const {
                  "Requests over several slots of Redis Cluster of which one took what it had to be "
                  "given back, as another did not admit")
         .add({}, sum([](const auto& shard) { return shard.given_back.value(); }));
+    auto reports =
+        families.counter("tidegate_local_reports_total",
+                         "Identifiers counted here while Redis was away, by what became of telling "
+                         "it when it was back");
+    for (std::size_t result = 0; result < kLocalReportResults; ++result) {
+        reports.add({{"result", std::string(to_string(static_cast<LocalReportResult>(result)))}},
+                    sum([&](const auto& shard) { return shard.local_reports[result].value(); }));
+    }
     auto state = families.gauge("tidegate_store_state", "How many workers see the store so");
     state.add({{"state", "up"}}, workers_that_see(StoreState::up));
     state.add({{"state", "down"}}, workers_that_see(StoreState::down));

@@ -45,6 +45,15 @@ enum class StoreFailure : std::uint8_t {
 
 enum class StoreState : std::uint8_t { up, down };
 
+// What became of an identifier that was counted in process while Redis was away.
+enum class LocalReportResult : std::uint8_t {
+    reported,
+    expired,    // by then it counted no more
+    lost,       // sent and not answered: perhaps counted, not sent again
+    refused,    // Redis answered with an error, again and again
+    forgotten,  // for want of room
+};
+
 // Which bound a connection was over.
 enum class ConnectionRefusal : std::uint8_t {
     max,     // connections.max: all of them
@@ -62,6 +71,7 @@ enum class CostFault : std::uint8_t {
 std::string_view to_string(Outcome outcome);
 std::string_view to_string(StoreKind kind);
 std::string_view to_string(StoreFailure failure);
+std::string_view to_string(LocalReportResult result);
 std::string_view to_string(ConnectionRefusal refusal);
 std::string_view to_string(CostFault fault);
 
@@ -134,6 +144,8 @@ class MetricsShard {
     void count_deny_cache_hit();
     // tidegate_store_given_back_total: of a request that spanned slots of Redis Cluster
     void count_given_back();
+    // tidegate_local_reports_total{result}
+    void count_local_report(LocalReportResult result, std::uint64_t times);
     // tidegate_store_failures_total{reason}
     void count_store_failure(StoreFailure reason);
     // tidegate_store_state{state="up"|"down"}: how many workers see it so. A shard

@@ -44,6 +44,10 @@ void MetricsShard::count_given_back() {
     impl_->given_back.add();
 }
 
+void MetricsShard::count_local_report(LocalReportResult result, std::uint64_t times) {
+    impl_->local_reports[static_cast<std::size_t>(result)].add(times);
+}
+
 void MetricsShard::set_store_state(StoreState state) {
     impl_->store_state.store(state, std::memory_order_relaxed);
 }

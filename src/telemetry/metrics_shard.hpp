@@ -18,6 +18,8 @@ inline constexpr std::size_t kStoreKinds = static_cast<std::size_t>(StoreKind::l
 inline constexpr std::size_t kStoreFailures = static_cast<std::size_t>(StoreFailure::full) + 1;
 inline constexpr std::size_t kConnectionRefusals =
     static_cast<std::size_t>(ConnectionRefusal::per_ip) + 1;
+inline constexpr std::size_t kLocalReportResults =
+    static_cast<std::size_t>(LocalReportResult::forgotten) + 1;
 inline constexpr std::size_t kCostFaults = static_cast<std::size_t>(CostFault::out_of_range) + 1;
 
 struct RouteCounts {
@@ -58,6 +60,7 @@ struct alignas(64) MetricsShard::Impl {
     std::array<Counter, kCostFaults> costs_ignored{};
     Counter deny_cache_hits;
     Counter given_back;
+    std::array<Counter, kLocalReportResults> local_reports{};
     std::atomic<StoreState> store_state{StoreState::up};
     ConnectionCounts clients;
     std::array<Counter, kConnectionRefusals> clients_refused{};

@@ -7,6 +7,7 @@
 #include <hiredis/hiredis.h>
 
 #include "store/charge_script.hpp"
+#include "store/counts_script.hpp"
 #include "store/refund_script.hpp"
 #include "store/scripts.hpp"
 
@@ -94,6 +95,28 @@ void RedisSubject::release(const limit::Charge& charge, Micros) {
         connection_.send(command);
         expect_integer(connection_.read());
     }
+}
+
+store::Counts RedisSubject::count(std::span<const limit::ChargeItem> items, Micros now) {
+    std::string command;
+    store::append_counts_command(items, kPrefix, now, command);
+    connection_.send(command);
+    const Reply reply = connection_.read();
+    store::Counts counts;
+    if (reply->type != REDIS_REPLY_STRING ||
+        !store::read_counts_reply({reply->str, reply->len}, items, counts)) {
+        throw std::runtime_error("not counts: " + std::string(reply->str ? reply->str : "?"));
+    }
+    return counts;
+}
+
+std::vector<bool> RedisSubject::forget(std::span<const limit::ChargeItem> items) {
+    std::string command;
+    store::append_forget_command(items, kPrefix, command);
+    connection_.send(command);
+    const Reply reply = connection_.read();
+    if (reply->type != REDIS_REPLY_STRING) throw std::runtime_error("nothing was forgotten");
+    return store::read_forget_reply({reply->str, reply->len}, items).value();
 }
 
 limit::Verdict RedisSubject::charge_by_server_clock(const limit::Charge& charge) {

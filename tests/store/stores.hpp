@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 
 #include "limit/charge.hpp"
 #include "redis_server.hpp"
+#include "store/counts.hpp"
 #include "store/memory_store.hpp"
 
 namespace tidegate::test {
@@ -36,6 +38,13 @@ class MemorySubject : public Subject {
     void give_back(const limit::Refund& refund, Micros now) override;
     void release(const limit::Charge& charge, Micros now) override;
 
+    store::Counts count(std::span<const limit::ChargeItem> items, Micros now) const {
+        return store_.count(items, now);
+    }
+    std::vector<bool> forget(std::span<const limit::ChargeItem> items) {
+        return store_.forget(items);
+    }
+
   private:
     store::MemoryStore store_{store::MemoryStore::Options{}};
 };
@@ -47,6 +56,10 @@ class RedisSubject : public Subject {
     limit::Verdict charge(const limit::Charge& charge, Micros now) override;
     void give_back(const limit::Refund& refund, Micros now) override;
     void release(const limit::Charge& charge, Micros now) override;
+
+    // Throws if the answer is none.
+    store::Counts count(std::span<const limit::ChargeItem> items, Micros now);
+    std::vector<bool> forget(std::span<const limit::ChargeItem> items);
 
     // At the server's own time.
     limit::Verdict charge_by_server_clock(const limit::Charge& charge);

@@ -129,6 +129,69 @@ TEST_CASE("admin: a reload is POST, and nothing else") {
     }
 }
 
+TEST_CASE(
+    "admin: counts are told to GET and forgotten by POST, where a reload would be permitted") {
+    AdminRequest request = reload_request();
+    request.method = "GET";
+    request.target = "/api/inspect?identifier=user%3Aalice";
+    AdminAnswer answer = answer_to(request, some_sources());
+    REQUIRE(answer.counts);
+    CHECK_FALSE(answer.counts->reset);
+    CHECK(answer.counts->identifier == "user:alice");
+    request.method = "POST";
+    CHECK(answer_to(request, some_sources()).allow == "GET");
+
+    request.target = "/api/reset?identifier=18%3Ax%2B1";
+    answer = answer_to(request, some_sources());
+    REQUIRE(answer.counts);
+    CHECK(answer.counts->reset);
+    CHECK(answer.counts->identifier == "18:x+1");
+    request.method = "GET";
+    CHECK(answer_to(request, some_sources()).allow == "POST");
+    request.method = "POST";
+    request.has_origin = true;
+    CHECK(status_of(request) == 403);
+    request.has_origin = false;
+    request.host = "evil.example";
+    CHECK(status_of(request) == 403);
+    request.host = "localhost";
+    request.local = false;
+    CHECK(status_of(request) == 401);
+    CHECK_FALSE(answer_to(request, some_sources()).counts);
+    request.authorization = "Bearer secret";
+    CHECK(answer_to(request, some_sources()).counts);
+}
+
+TEST_CASE("admin: a page under a name of its own reads no counts, unless it has the token") {
+    AdminRequest request = reload_request();
+    request.method = "GET";
+    request.target = "/api/inspect?identifier=user%3Aalice";
+    for (const std::string_view host : {"", "evil.example", "evil.example:9901"}) {
+        request.host = host;
+        CHECK_MESSAGE(status_of(request) == 403, host);
+        CHECK_FALSE(answer_to(request, some_sources()).counts);
+    }
+    request.authorization = "Bearer secret";
+    CHECK(answer_to(request, some_sources()).counts);
+    request.authorization = {};
+    request.host = "localhost:9901";
+    CHECK(answer_to(request, some_sources()).counts);
+}
+
+TEST_CASE("admin: a question about nobody, or about two, is refused with a sentence") {
+    AdminRequest request = reload_request();
+    request.method = "GET";
+    for (const std::string_view query : {"", "?", "?identifier", "?identifier=", "?other=user:a",
+                                         "?identifier=a&identifier=b", "?identifier=%zz"}) {
+        const std::string target = "/api/inspect" + std::string(query);
+        request.target = target;
+        const AdminAnswer answer = answer_to(request, some_sources());
+        CHECK_MESSAGE(answer.status == 400, query);
+        CHECK(answer.body.find("detail") != std::string::npos);
+        CHECK_FALSE(answer.counts);
+    }
+}
+
 TEST_CASE("admin: a page in somebody's browser cannot reload, whatever name it is sent here by") {
     AdminRequest request = reload_request();
     request.has_origin = true;

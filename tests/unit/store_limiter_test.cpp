@@ -332,7 +332,7 @@ TEST_CASE("limiter: a denial is remembered, for as long as it says and for the s
     rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
     CHECK(rig.decide({&other}) == Result::admitted);
     CHECK(rig.decide({&some}) == Result::limited);
-    rig.limiter->forget_denials();
+    rig.limiter->forget({});
     CHECK(rig.decide({&some}) == Result::admitted);
     CHECK_FALSE(rig.decision.remembered);
 }
@@ -412,6 +412,35 @@ TEST_CASE("limiter: units are given back unless the answer has a status that cou
     CHECK(run_until(rig.io, [&] { return rig.server.count("EVALSHA") == 3; }));
     CHECK(rig.server.seen.back().at(1) == give_back_script().sha1);
     CHECK(rig.server.seen.back().at(3) == "tg:3:p:{ip:192.0.2.1}");
+}
+
+TEST_CASE("limiter: what was admitted without Redis is told to it, less what was given back") {
+    Rig rig;
+    rig.replicas = 1;
+    limit::LimitSpec spec;
+    spec.quota = 9;
+    spec.duration = 1h;
+    spec.count = limit::Count::by_status;
+    spec.statuses = {401};
+    const auto guesses = policy_of(spec);
+    rig.run_without_redis();
+    rig.decision.needs_settling = true;
+    for (const int status : {401, 200, 401}) {
+        CHECK(rig.decide({&guesses}) == Result::admitted);
+        CHECK(rig.decision.decided_by == StoreKind::local);
+        rig.limiter->settle(rig.decision, status);
+    }
+    rig.server.listen();
+    CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
+    rig.limiter->report_local(std::chrono::steady_clock::now());
+    CHECK(run_until(rig.io, [&] { return rig.server.count("EVALSHA") == 1; }));
+    const Words& told = rig.server.seen.back();
+    REQUIRE(told.size() == 6);
+    CHECK(told[1] == report_script().sha1);
+    CHECK(told[3] == "tg:3:p:{ip:192.0.2.1}");
+    // The time, how many portions, when the first began, and its units.
+    REQUIRE(told[5].size() == 8 + 2 + 8 + 4);
+    CHECK(told[5].substr(18) == std::string("\2\0\0\0", 4));
 }
 
 TEST_CASE("limiter: a slot is renewed while it is held and given up at the end") {

@@ -37,7 +37,7 @@ const std::vector<Rule>& rules() {
             {"redis", {"telemetry", "base"}},
             {"store", {"limit", "redis", "config", "telemetry", "base"}},
         };
-        for (const std::string room : {"proxy", "admin", "app", "cli"}) {
+        for (const std::string room : {"proxy", "admin", "app", "doctor", "cli"}) {
             Rooms everything_above;
             for (const auto& row : rows) everything_above.insert(row.room);
             rows.push_back({room, everything_above});

@@ -1,0 +1,82 @@
+#include "cli/doctor_command.hpp"
+
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "base/units.hpp"
+#include "cli/report.hpp"
+#include "config/config.hpp"
+#include "doctor/doctor.hpp"
+#include "doctor/report.hpp"
+
+namespace tidegate::cli {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::chrono::milliseconds kTimeMin{100};
+constexpr std::chrono::minutes kTimeMax{10};
+
+constexpr const char* kFooter =
+    R"(Looks at the configuration, at Redis (reachable, password, rights, scripts,
+memory, persistence, role, clock, latency), sentinels, cluster, upstreams, keys
+and certificates, and says what to do. It may run beside a Tidegate that serves.
+In Redis, throw-away keys are written and removed; no request is sent to an
+upstream. The exit code is 0 when all is well, 1 with warnings, 3 with faults.)";
+
+milliseconds time_of(const std::string& text) {
+    return std::chrono::duration_cast<milliseconds>(*parse_duration(text));
+}
+
+// For CLI11: an empty string is no objection.
+std::string objection_to_time(const std::string& text) {
+    const auto time = parse_duration(text);
+    if (!time) return time.error();
+    return *time >= kTimeMin && *time <= kTimeMax ? "" : "it is not from 100ms to 10min";
+}
+
+int examine(const DoctorArguments& arguments) {
+    const config::Loaded loaded = config::load_file(arguments.file);
+    const doctor::Findings found =
+        doctor::examine(loaded, arguments.file + ": " + summary(loaded), time_of(arguments.time));
+    fmt::print("{}", arguments.as_json ? doctor::report_json(found.list())
+                                       : doctor::report_text(found.list()));
+    return doctor::exit_code(found.list());
+}
+
+}  // namespace
+
+CLI::App* describe_doctor(CLI::App& app, const std::string& default_file,
+                          DoctorArguments& arguments) {
+    arguments.file = default_file;
+    arguments.time = format_duration(doctor::kDefaultTime);
+    CLI::App* const command = app.add_subcommand(
+        "doctor", "Say what is wrong with all that a configuration rests on, and what to do");
+    command
+        ->add_option("-c,--config", arguments.file,
+                     fmt::format("The configuration (else {})", default_file))
+        ->option_text("FILE");
+    command
+        ->add_option("--within", arguments.time,
+                     fmt::format("The longest it may take (else {})", arguments.time))
+        ->option_text("TIME")
+        ->check(objection_to_time);
+    command->add_flag("--json", arguments.as_json, "Print an object for programs");
+    command->footer(kFooter);
+    return command;
+}
+
+int run_doctor(const DoctorArguments& arguments) {
+    try {
+        return examine(arguments);
+    } catch (const std::exception& error) {
+        // Uncaught, it would end with the code of a warning.
+        fmt::print(stderr, "tidegate doctor: it cannot be looked at: {}\n", error.what());
+        return doctor::kExitFaults;
+    }
+}
+
+}  // namespace tidegate::cli

@@ -1,0 +1,120 @@
+#include "doctor/credentials.hpp"
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "app/https_get.hpp"
+#include "app/key_fetcher.hpp"
+#include "base/asio.hpp"
+#include "base/certificate.hpp"
+#include "base/quote.hpp"
+#include "config/address.hpp"
+#include "doctor/judge.hpp"
+#include "doctor/parallel.hpp"
+#include "identity/jwk_set.hpp"
+
+namespace tidegate::doctor {
+
+namespace {
+
+using std::chrono::system_clock;
+using Fetched = Result<app::HttpsBody, std::string>;
+
+Fetched fetch(const config::HttpsUrl& url, std::chrono::milliseconds time) {
+    asio::io_context io{1};
+    std::optional<Fetched> fetched;
+    asio::co_spawn(io, app::https_get(io.get_executor(), url, {.patience = time}, app::kAcceptKeys),
+                   [&](const std::exception_ptr& failure, Fetched answer) {
+                       if (failure) std::rethrow_exception(failure);
+                       fetched = std::move(answer);
+                   });
+    while (!fetched && io.run_one() > 0) {
+    }
+    return std::move(*fetched);
+}
+
+Findings examine_url(const std::string& text, const Patience& patience) {
+    const auto url = config::parse_https_url(text);
+    Findings findings("jwks " + (url ? url->shown() : std::string()));
+    const std::string advice =
+        "correct `jwks`, or see why it is not reached from here; its tokens "
+        "cannot be checked until it is (503)";
+    if (!url) {
+        findings.fault("jwks.fetch", url.error(), advice);
+        return findings;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        patience.next() - std::chrono::steady_clock::now());
+    const Fetched answer = fetch(*url, std::max(left, std::chrono::milliseconds{1}));
+    if (!answer) {
+        findings.fault("jwks.fetch", answer.error(), advice);
+        return findings;
+    }
+    const auto keys = identity::JwkSet::parse(answer->text, identity::JwkSet::Origin::fetched);
+    if (!keys || (*keys)->size() == 0) {
+        findings.fault("jwks.keys", keys ? "there is no key of use in it" : keys.error(), advice);
+        return findings;
+    }
+    findings.ok("jwks.keys",
+                fmt::format("{} key{}", (*keys)->size(), (*keys)->size() == 1 ? "" : "s"));
+    if (answer->certificate_until) {
+        judge_certificate("jwks.certificate", "its certificate", *answer->certificate_until,
+                          system_clock::now(), findings);
+    }
+    return findings;
+}
+
+// The one of `pem` that expires first is what matters. `key` is where it is configured.
+void examine_file(const std::string& key, const std::string& pem, Findings& all) {
+    if (pem.empty()) return;
+    const auto certificates = parse_certificates(pem);
+    if (!certificates) return;  // told when the configuration was read
+    auto first = system_clock::time_point::max();
+    for (const CertificatePtr& one : *certificates) first = std::min(first, valid_until(*one));
+    Findings findings(key);
+    judge_certificate("certificate.file",
+                      certificates->size() == 1
+                          ? "the certificate"
+                          : fmt::format("the first of {} certificates", certificates->size()),
+                      first, system_clock::now(), findings);
+    // Of several, one that has run out may not be needed.
+    all.append(certificates->size() == 1 ? std::move(findings)
+                                         : std::move(findings).at_most(Severity::warning));
+}
+
+void examine_files(const std::string& section, const std::optional<TlsSettings>& tls,
+                   Findings& all) {
+    if (!tls) return;
+    examine_file(section + ".ca", tls->ca, all);
+    examine_file(section + ".certificate", tls->certificate, all);
+}
+
+}  // namespace
+
+Findings examine_keys(const config::Config& config, const Patience& patience) {
+    std::set<std::string> urls;
+    for (const auto& source : app::key_sources(config)) {
+        if (!source->url().empty()) urls.insert(source->url());
+    }
+    const std::vector<std::string> list(urls.begin(), urls.end());
+    return in_parallel(list.size(),
+                       [&](std::size_t index) { return examine_url(list[index], patience); });
+}
+
+Findings examine_certificates(const config::Config& config) {
+    Findings all;
+    const auto* const redis = std::get_if<config::RedisSettings>(&config.store);
+    if (redis == nullptr) return all;
+    examine_files("store.redis.tls", redis->tls, all);
+    if (redis->sentinel) examine_files("store.redis.sentinel.tls", redis->sentinel->tls, all);
+    return all;
+}
+
+}  // namespace tidegate::doctor

@@ -1,0 +1,152 @@
+#include "doctor/judge.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "base/timestamp.hpp"
+#include "base/units.hpp"
+
+namespace tidegate::doctor {
+
+namespace {
+
+using std::chrono::system_clock;
+
+constexpr std::chrono::hours kExpiresSoon{14 * 24};
+constexpr microseconds kClockOffsetMax{1'000'000};
+// Before it, scripts may not write once they have asked for the time.
+constexpr int kOldestMajor = 5;
+constexpr int kFullMajor = 6;
+
+std::string day_text(system_clock::time_point moment) {
+    constexpr std::string_view kDay = "2026-11-21";
+    // Beyond what can be written: an authority that does not mean to expire.
+    constexpr std::chrono::hours kYear9999{24 * 365 * 250};
+    if (moment.time_since_epoch() > kYear9999) return "the far future";
+    const auto since = std::max(moment.time_since_epoch(), system_clock::duration::zero());
+    return format_timestamp(std::chrono::duration_cast<std::chrono::seconds>(since))
+        .substr(0, kDay.size());
+}
+
+std::string milliseconds_text(microseconds time) {
+    return fmt::format("{:.2f} ms", static_cast<double>(time.count()) / 1e3);
+}
+
+std::string seconds_text(microseconds time) {
+    return fmt::format("{:.3f} s", static_cast<double>(std::abs(time.count())) / 1e6);
+}
+
+}  // namespace
+
+void judge_certificate(std::string_view check, const std::string& whose,
+                       system_clock::time_point until, system_clock::time_point now,
+                       Findings& findings) {
+    if (until < now) {
+        findings.fault(check, fmt::format("{} expired on {}", whose, day_text(until)),
+                       "renew it; a reload (HUP) takes files anew");
+    } else if (until - now < kExpiresSoon) {
+        const auto hours = std::chrono::duration_cast<std::chrono::hours>(until - now).count();
+        findings.warning(check,
+                         fmt::format("{} expires on {}, in {}", whose, day_text(until),
+                                     hours < 48 ? fmt::format("{} hours", hours)
+                                                : fmt::format("{} days", hours / 24)),
+                         "renew it; a reload (HUP) takes files anew");
+    } else {
+        findings.ok(check, fmt::format("{} is valid until {}", whose, day_text(until)));
+    }
+}
+
+std::optional<Version> parse_version(std::string_view text) {
+    const std::size_t dot = text.find('.');
+    const auto major = parse_decimal(text.substr(0, dot));
+    if (dot == text.npos || !major || *major > 1'000) return std::nullopt;
+    const std::string_view rest = text.substr(dot + 1);
+    const auto minor = parse_decimal(rest.substr(0, rest.find_first_not_of("0123456789")));
+    if (!minor || *minor > 1'000'000) return std::nullopt;
+    // It is shown: what no version has in it ends it.
+    constexpr std::size_t kShownMax = 32;
+    constexpr std::string_view kMay =
+        "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz.+_-";
+    const std::size_t end = std::min(kShownMax, text.find_first_not_of(kMay));
+    return Version{static_cast<int>(*major), static_cast<int>(*minor),
+                   std::string(text.substr(0, end))};
+}
+
+void judge_version(const Version& version, Findings& findings) {
+    const std::string text = "version " + version.text;
+    if (version.major < kOldestMajor) {
+        findings.fault("redis.version",
+                       text + ": its scripts may not write once they know the time",
+                       "use Redis 6.0 or later (5.0 will do)");
+    } else if (version.major < kFullMajor) {
+        findings.note("redis.version",
+                      text +
+                          ": no users with rights of their own, and one command more in most "
+                          "decisions (no KEEPTTL)",
+                      "use Redis 6.0 or later");
+    } else {
+        findings.ok("redis.version", text);
+    }
+}
+
+void judge_clock(microseconds offset, microseconds accuracy, bool local_clock, Findings& findings) {
+    const bool is_off = std::abs(offset.count()) - accuracy.count() > kClockOffsetMax.count();
+    const std::string text =
+        fmt::format("its clock is {} {} ours (+/- {})", seconds_text(offset),
+                    offset.count() < 0 ? "behind" : "ahead of", milliseconds_text(accuracy));
+    if (!is_off) {
+        findings.ok("redis.clock", text);
+        return;
+    }
+    findings.warning(
+        "redis.clock", text,
+        local_clock
+            ? "synchronise the clocks (NTP): `clock: local` counts by each Tidegate's own, so what "
+              "one takes another may see too early or too late"
+            : "synchronise the clocks (NTP): limits count by Redis's, the moments of `schedule` "
+              "and the expiry of tokens mean ours, and a failover to another server is a jump");
+}
+
+Percentiles percentiles_of(std::vector<microseconds> times) {
+    std::sort(times.begin(), times.end());
+    // The smallest that at least so many in a hundred do not exceed.
+    const auto at = [&](std::size_t percent) {
+        return times[(times.size() * percent + 99) / 100 - 1];
+    };
+    return {at(50), at(99), times.back()};
+}
+
+void judge_latency(std::size_t decisions, const Percentiles& times, milliseconds timeout,
+                   Findings& findings) {
+    const std::string text = fmt::format(
+        "{} decisions: half within {}, 99 % within {}, the slowest {}; the timeout is {}",
+        decisions, milliseconds_text(times.p50), milliseconds_text(times.p99),
+        milliseconds_text(times.max), format_duration(timeout));
+    constexpr std::string_view kAdvice =
+        "bring Redis nearer, see SLOWLOG and LATENCY of it, or raise store.redis.timeout";
+    if (times.p50 > timeout) {
+        findings.fault("redis.latency", text + ": most would be decided without Redis",
+                       std::string(kAdvice));
+    } else if (times.p99 > timeout / 2) {
+        findings.warning("redis.latency", text, std::string(kAdvice));
+    } else {
+        findings.ok("redis.latency", text);
+    }
+}
+
+std::string size_text(std::uint64_t bytes) {
+    constexpr std::array<std::string_view, 5> kUnits{"bytes", "KiB", "MiB", "GiB", "TiB"};
+    auto number = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    while (number >= 1024 && unit + 1 < kUnits.size()) {
+        number /= 1024;
+        ++unit;
+    }
+    return unit == 0 ? fmt::format("{} bytes", bytes)
+                     : fmt::format("{:.1f} {}", number, kUnits[unit]);
+}
+
+}  // namespace tidegate::doctor

@@ -1,0 +1,183 @@
+// Whether decisions work, and how long they take: the scripts are loaded as Tidegate loads them,
+// and a throw-away identifier is charged.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "doctor/judge.hpp"
+#include "doctor/redis_node.hpp"
+#include "doctor/trouble.hpp"
+#include "limit/limit.hpp"
+#include "limit/policy.hpp"
+#include "redis/script.hpp"
+#include "store/charge_script.hpp"
+#include "store/scripts.hpp"
+
+namespace tidegate::doctor {
+
+namespace {
+
+using limit::Algorithm;
+using limit::Micros;
+using std::chrono::duration_cast;
+using std::chrono::steady_clock;
+
+constexpr std::int64_t kQuota = 10;
+constexpr int kDecisions = 200;
+constexpr std::chrono::seconds kDecisionsTime{2};  // no more are made after it
+
+limit::Limit made(Algorithm algorithm) {
+    limit::LimitSpec spec;
+    spec.algorithm = algorithm;
+    spec.quota = kQuota;
+    if (algorithm != Algorithm::concurrency) spec.duration = std::chrono::seconds{2};
+    // What it could hold within the default would be too much.
+    if (algorithm == Algorithm::schedule) spec.horizon = std::chrono::minutes{1};
+    return *limit::make_limit(spec);
+}
+
+limit::Policy made_policy(std::initializer_list<Algorithm> algorithms) {
+    limit::Policy policy;
+    policy.name = "doctor";
+    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
+    for (const Algorithm algorithm : algorithms) policy.limits.push_back(made(algorithm));
+    return policy;
+}
+
+// Charges of one identifier under one policy.
+class Trial {
+  public:
+    Trial(RedisTalk& talk, const NodeVisit& visit, const limit::Policy& policy)
+        : talk_(talk), visit_(visit), policy_(policy), identifier_(throw_away_name(visit)) {}
+    ~Trial() { remove(); }
+    Trial(const Trial&) = delete;
+    Trial& operator=(const Trial&) = delete;
+
+    // Empty: it was admitted as it has to be; else what was wrong.
+    std::string charge(std::int64_t cost) {
+        const limit::Charge charge = charge_of(cost);
+        answer_ = talk_.ask_resp(command_of(charge));
+        if (answer_.is_error()) return shown();
+        limit::Verdict verdict;
+        const std::array<limit::Verdict*, 1> verdicts{&verdict};
+        if (answer_.kind != Answer::Kind::text ||
+            !store::read_charge_reply(answer_.text, {&charge, 1}, verdicts)) {
+            return "what it answered is no verdict: " + shown();
+        }
+        if (!verdict.admitted) return "a charge that has room was denied";
+        return {};
+    }
+
+    // One that takes nothing; how long it took. Negative: it failed.
+    microseconds time_one() {
+        const std::string command = command_of(charge_of(0));
+        const auto began = steady_clock::now();
+        const Answer answer = talk_.ask_resp(command);
+        const auto took = duration_cast<microseconds>(steady_clock::now() - began);
+        return answer.is_error() ? microseconds{-1} : took;
+    }
+
+    // To the last charge.
+    const Answer& answer() const { return answer_; }
+
+  private:
+    std::string shown() const { return shown_error(answer_.text, visit_.station.password); }
+    limit::Charge charge_of(std::int64_t cost) const {
+        return {.items = {&item_, 1}, .cost = cost, .lease = {1, 1}, .moment = now()};
+    }
+    std::string command_of(const limit::Charge& charge) const {
+        std::optional<Micros> clock;
+        if (visit_.settings.local_clock) clock = now();
+        std::string command;
+        store::append_charge_command({&charge, 1}, visit_.settings.key_prefix, clock, command);
+        return command;
+    }
+    static Micros now() {
+        return duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
+    }
+    // An expiry in the past removes.
+    void remove() {
+        std::vector<std::string> keys(1);
+        store::append_state_key(item_, visit_.settings.key_prefix, keys[0]);
+        for (const limit::Limit& limit : policy_.limits) {
+            if (limit.algorithm == Algorithm::schedule ||
+                limit.algorithm == Algorithm::concurrency) {
+                store::append_set_key(item_, limit, visit_.settings.key_prefix,
+                                      keys.emplace_back());
+            }
+        }
+        for (const std::string& key : keys) {
+            talk_.ask_resp("*3\r\n$7\r\nPEXPIRE\r\n" + key + "$1\r\n0\r\n");
+        }
+    }
+
+    RedisTalk& talk_;
+    const NodeVisit& visit_;
+    const limit::Policy& policy_;
+    std::string identifier_;
+    limit::ChargeItem item_{&policy_, identifier_};
+    Answer answer_;
+};
+
+bool load_scripts(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
+    for (const redis::Script* script : store::all_scripts()) {
+        const Answer answer = talk.ask({"SCRIPT", "LOAD", script->text});
+        if (!answer.is_error() && answer.text == script->sha1) continue;
+        if (talk.is_lost() || found_trouble(answer, findings)) return false;
+        findings.fault("redis.scripts",
+                       fmt::format("the script {} cannot be loaded: {}", script->name,
+                                   shown_error(answer.text, visit.station.password)),
+                       answer.is_error("NOPERM") ? visit.rights_advice()
+                                                 : "use Redis 6.0 or later, with scripts allowed");
+        return false;
+    }
+    return true;
+}
+
+// Plain windows take a way of their own through the script, so both are gone.
+bool try_charges(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
+    const std::array<limit::Policy, 2> policies{
+        made_policy({Algorithm::sliding_window}),
+        made_policy({Algorithm::sliding_log, Algorithm::gcra, Algorithm::schedule,
+                     Algorithm::concurrency})};
+    for (const limit::Policy& policy : policies) {
+        Trial trial(talk, visit, policy);
+        std::string fault = trial.charge(0);
+        if (fault.empty()) fault = trial.charge(1);
+        if (fault.empty() || talk.is_lost()) continue;
+        if (found_trouble(trial.answer(), findings)) return false;
+        findings.fault("redis.scripts", "a charge of a throw-away identifier failed: " + fault,
+                       visit.rights_advice());
+        return false;
+    }
+    if (!talk.is_lost()) findings.ok("redis.scripts", "the scripts load, and charges are decided");
+    return !talk.is_lost();
+}
+
+void time_decisions(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
+    const limit::Policy policy = made_policy({Algorithm::sliding_window});
+    Trial trial(talk, visit, policy);
+    const auto until = std::min(steady_clock::now() + kDecisionsTime, talk.patience().end);
+    std::vector<microseconds> times;
+    for (int i = 0; i < kDecisions && steady_clock::now() < until; ++i) {
+        const microseconds took = trial.time_one();
+        if (took.count() < 0) break;
+        times.push_back(took);
+    }
+    if (times.empty()) return;
+    const std::size_t decisions = times.size();
+    judge_latency(decisions, percentiles_of(std::move(times)), visit.settings.timeout, findings);
+}
+
+}  // namespace
+
+void check_scripts(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
+    if (!load_scripts(talk, visit, findings)) return;
+    if (try_charges(talk, visit, findings)) time_decisions(talk, visit, findings);
+}
+
+}  // namespace tidegate::doctor

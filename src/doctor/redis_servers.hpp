@@ -1,0 +1,13 @@
+// Redis as it is configured: one server, a master that sentinels name, or a cluster. Blocks.
+#pragma once
+
+#include "config/config.hpp"
+#include "doctor/finding.hpp"
+#include "doctor/patience.hpp"
+
+namespace tidegate::doctor {
+
+Findings examine_redis(const config::Config& config, const config::RedisSettings& settings,
+                       const Patience& patience);
+
+}  // namespace tidegate::doctor

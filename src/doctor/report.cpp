@@ -1,0 +1,89 @@
+#include "doctor/report.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tidegate::doctor {
+
+namespace {
+
+constexpr int kExitWarnings = 1;
+// A longer name does not push what is said of all others to the right.
+constexpr std::size_t kAlignedMax = 32;
+
+std::string_view name_of(Severity severity) {
+    switch (severity) {
+        case Severity::ok:
+            return "ok";
+        case Severity::note:
+            return "note";
+        case Severity::warning:
+            return "warning";
+        case Severity::fault:
+            return "fault";
+    }
+    return {};
+}
+
+std::size_t count(std::span<const Finding> findings, Severity severity) {
+    return static_cast<std::size_t>(
+        std::count_if(findings.begin(), findings.end(),
+                      [&](const Finding& finding) { return finding.severity == severity; }));
+}
+
+std::string counted(std::span<const Finding> findings, Severity severity) {
+    const std::size_t number = count(findings, severity);
+    return fmt::format("{} {}{}", number, name_of(severity),
+                       number == 1 || severity == Severity::ok ? "" : "s");
+}
+
+}  // namespace
+
+std::string report_text(std::span<const Finding> findings) {
+    constexpr std::size_t kSeverityWidth = 7;
+    std::size_t width = 0;
+    for (const Finding& finding : findings) {
+        if (finding.about.size() <= kAlignedMax) width = std::max(width, finding.about.size());
+    }
+    std::string text;
+    for (const Finding& finding : findings) {
+        text += fmt::format("{:<{}}  {:<{}}  {}\n", name_of(finding.severity), kSeverityWidth,
+                            finding.about, width, finding.what);
+        if (!finding.advice.empty()) {
+            text += fmt::format("{:<{}}  -> {}\n", "", kSeverityWidth, finding.advice);
+        }
+    }
+    text += fmt::format("{}, {}, {}, {}\n", counted(findings, Severity::fault),
+                        counted(findings, Severity::warning), counted(findings, Severity::note),
+                        counted(findings, Severity::ok));
+    return text;
+}
+
+std::string report_json(std::span<const Finding> findings) {
+    using nlohmann::ordered_json;
+    ordered_json list = ordered_json::array();
+    for (const Finding& finding : findings) {
+        ordered_json entry{{"severity", name_of(finding.severity)},
+                           {"check", finding.check},
+                           {"about", finding.about},
+                           {"what", finding.what}};
+        if (!finding.advice.empty()) entry["advice"] = finding.advice;
+        list.push_back(std::move(entry));
+    }
+    const ordered_json report{{"faults", count(findings, Severity::fault)},
+                              {"warnings", count(findings, Severity::warning)},
+                              {"notes", count(findings, Severity::note)},
+                              {"ok", count(findings, Severity::ok)},
+                              {"findings", std::move(list)}};
+    return report.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+int exit_code(std::span<const Finding> findings) {
+    if (count(findings, Severity::fault) != 0) return kExitFaults;
+    return count(findings, Severity::warning) != 0 ? kExitWarnings : 0;
+}
+
+}  // namespace tidegate::doctor

@@ -1,0 +1,24 @@
+// The sentinels, and which master they name. Blocks.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/tls_client.hpp"
+#include "config/config.hpp"
+#include "doctor/finding.hpp"
+#include "doctor/patience.hpp"
+#include "redis/sentinel.hpp"
+
+namespace tidegate::doctor {
+
+struct SentinelsFound {
+    std::optional<redis::MasterAddress> master;  // none of them knows it, or none answers
+    Findings findings;
+};
+
+// `tls` is null where it is not encrypted.
+SentinelsFound examine_sentinels(const config::SentinelSettings& settings,
+                                 std::shared_ptr<const TlsClient> tls, const Patience& patience);
+
+}  // namespace tidegate::doctor

@@ -1,0 +1,33 @@
+// A hash with a secret, for tables of what clients choose: they must not be able to pile names up.
+// Inline, as every charge in process hashes its identifiers.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace tidegate::store {
+
+// Folds a 128-bit product: every bit of the result hangs on every bit of both.
+inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+// `hash` is what came before; `secret` is odd.
+inline std::uint64_t hash_text(std::string_view text, std::uint64_t hash, std::uint64_t secret) {
+    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
+    hash ^= text.size() * kOdd;
+    while (!text.empty()) {
+        std::uint64_t word = 0;
+        const std::size_t length = std::min(text.size(), sizeof(word));
+        std::memcpy(&word, text.data(), length);
+        hash = mix(hash ^ word, secret);
+        text.remove_prefix(length);
+    }
+    return mix(hash ^ secret, kOdd);
+}
+
+}  // namespace tidegate::store

@@ -1,0 +1,116 @@
+// What this process admitted by itself while Redis did not answer, until Redis has been told: for
+// each identifier and policy the units of each sub-bucket they were taken in.
+//
+// Bounded in identifiers and in what is noted of them; where it is full, of some looked at the one
+// goes that has used the least of its quota. Nothing here decides anything: what is forgotten or
+// lost only leaves Redis with less to count. Not thread-safe: one a worker.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/unordered/unordered_flat_map.hpp>
+
+#include "limit/charge.hpp"
+#include "limit/gcra.hpp"
+
+namespace tidegate::store {
+
+// What was taken for one identifier under one policy.
+struct LocalTaken {
+    // Of a window: a sub-bucket by its beginning; where the first request opens it, by that.
+    struct Portion {
+        limit::Micros began{0};
+        std::int64_t units = 0;
+    };
+    struct OfLimit {
+        std::vector<Portion> portions;  // of a window or log, in order of time
+        // Of gcra and leaky_bucket, with the whole quota and as if nothing had been before.
+        limit::Bucket bucket;
+        std::int64_t units = 0;
+        limit::Micros first{0};
+    };
+
+    // A copy of the limits that held, for the configuration may be another by now.
+    std::shared_ptr<const limit::Policy> policy;
+    std::string identifier;
+    std::vector<OfLimit> limits;  // as policy->limits
+    limit::Micros ends{0};        // from then on none of it makes a difference
+    int refusals = 0;             // for whoever reports it
+
+    limit::ChargeItem item() const { return {policy.get(), identifier}; }
+    // The share of a quota that it is, of the limit nearest to its end.
+    double fullness() const;
+    std::size_t portions() const;
+};
+
+class LocalLedger {
+  public:
+    struct Options {
+        std::size_t identifiers_max = 10'000;
+        std::size_t portions_max = 500'000;  // of all of them; 16 bytes each
+    };
+
+    explicit LocalLedger(const Options& options);
+    ~LocalLedger();
+
+    // Notes what `charge` took in process, `verdict` being what was answered. What cannot be told
+    // to Redis (schedule, concurrency) is left out. Returns how many identifiers had to be
+    // forgotten for it.
+    std::size_t take(const limit::Charge& charge, const limit::Verdict& verdict);
+
+    // What was given back in process is taken out, as far as it is still here.
+    void give_back(const limit::Refund& refund, limit::Micros now);
+
+    // Forgets the items, under whatever tier or version of their policies. Looks once at all there
+    // are.
+    void forget(std::span<const limit::ChargeItem> items);
+
+    using Ready = std::function<bool(const LocalTaken&)>;
+    // Hands out up to `most` of those that are `ready`, and only them: they are no longer here.
+    // Looks at a bounded number of them, going on where it stopped.
+    std::vector<LocalTaken> hand_out(std::size_t most, const Ready& ready);
+    // What was handed out and could not be used: it is as if it had stayed. Returns as take().
+    std::size_t put_back(LocalTaken taken);
+
+    bool empty() const { return kept_.empty(); }
+    std::size_t size() const { return kept_.size(); }
+
+  private:
+    struct Name {
+        const limit::Policy* policy;
+        std::string_view identifier;
+        bool operator==(const Name&) const = default;
+    };
+    struct Hash {
+        std::uint64_t secret;
+        std::size_t operator()(const Name& name) const;
+    };
+
+    const std::shared_ptr<const limit::Policy>& copy_of(const limit::ChargeItem& item);
+    LocalTaken* find(const limit::ChargeItem& item);
+    LocalTaken& made(const limit::ChargeItem& item, std::size_t& forgotten);
+    void keep(LocalTaken taken);
+    LocalTaken remove(std::size_t place);
+    // For so many more names. Returns how many had to be forgotten.
+    std::size_t make_room(std::size_t names);
+    static void count(LocalTaken& taken, std::size_t place, limit::Micros at, std::int64_t units);
+
+    Options options_;
+    std::vector<std::unique_ptr<LocalTaken>> kept_;
+    boost::unordered_flat_map<Name, std::size_t, Hash> places_;  // names are of what is kept
+    std::vector<std::shared_ptr<const limit::Policy>> copies_;   // by Policy::index
+    std::size_t portions_ = 0;
+    std::size_t hand_ = 0;     // where hand_out() goes on
+    limit::Micros latest_{0};  // that something was taken
+    std::minstd_rand random_;
+};
+
+}  // namespace tidegate::store

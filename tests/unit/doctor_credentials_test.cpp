@@ -1,0 +1,93 @@
+// Keys that are fetched, and certificates of files.
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "app_tls_world.hpp"
+#include "doctor/credentials.hpp"
+#include "tls_server.hpp"
+
+namespace tidegate::doctor {
+
+namespace {
+
+using namespace std::chrono_literals;
+using app::TrustedAuthority;
+using test::tls_answer;
+using test::TlsServer;
+
+// RFC 7517 appendix A.1, the first key.
+constexpr const char* kKeys =
+    R"({"keys":[{"kty":"EC","crv":"P-256","kid":"1",
+        "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
+        "y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]})";
+
+Findings keys_from(const std::string& url) {
+    const auto loaded =
+        config::load_text("upstream: http://127.0.0.1:1\nidentity: {user: [{jwt: {jwks: \"" + url +
+                              "\", algorithms: [ES256], issuer: a, audience: b}}]}\n",
+                          "test.yaml");
+    REQUIRE(loaded.config);
+    return examine_keys(*loaded.config, {std::chrono::steady_clock::now() + 3s});
+}
+
+bool has(const Findings& findings, std::string_view check, Severity severity) {
+    for (const Finding& finding : findings.list()) {
+        if (finding.check == check && finding.severity == severity) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+TEST_CASE("credentials: keys that can be fetched are counted, with the server's certificate") {
+    const TrustedAuthority trusted;
+    const TlsServer soon(trusted.authority.issue(), tls_answer(kKeys));
+    const Findings found = keys_from(soon.url("/keys?token=secret"));
+    CHECK(has(found, "jwks.keys", Severity::ok));
+    // Those of tests are good for an hour.
+    CHECK(has(found, "jwks.certificate", Severity::warning));
+    for (const Finding& finding : found.list()) {
+        CHECK(finding.about.find("secret") == std::string::npos);
+    }
+}
+
+TEST_CASE("credentials: keys that cannot be fetched, or are none, are a fault") {
+    const TrustedAuthority trusted;
+    const TlsServer none(trusted.authority.issue(), tls_answer("{\"keys\":[]}"));
+    CHECK(has(keys_from(none.url()), "jwks.keys", Severity::fault));
+    const TlsServer odd(trusted.authority.issue(), tls_answer("no", "404 Not Found"));
+    CHECK(has(keys_from(odd.url()), "jwks.fetch", Severity::fault));
+    const test::Authority stranger;
+    const TlsServer wrong(stranger.issue(), tls_answer(kKeys));
+    CHECK(has(keys_from(wrong.url()), "jwks.fetch", Severity::fault));
+    CHECK(has(keys_from("https://127.0.0.1:1/keys"), "jwks.fetch", Severity::fault));
+}
+
+TEST_CASE("credentials: certificates of files are told before they expire") {
+    const std::string folder = (std::filesystem::temp_directory_path() / "doctor-XXXXXX").string();
+    std::string made = folder;
+    REQUIRE(::mkdtemp(made.data()) != nullptr);
+    const auto examined = [&](long days) {
+        const test::Authority authority({-7'200, days * 86'400});
+        std::ofstream(made + "/ca.pem") << authority.pem();
+        const auto loaded = config::load_text(
+            "upstream: http://127.0.0.1:1\nstore: {redis: {url: \"rediss://localhost\", tls: {ca: "
+            "\"" +
+                made + "/ca.pem\"}}}\nreplicas: 1\n",
+            "test.yaml");
+        REQUIRE(loaded.config);
+        return examine_certificates(*loaded.config);
+    };
+    CHECK(has(examined(20), "certificate.file", Severity::ok));
+    CHECK(has(examined(3), "certificate.file", Severity::warning));
+    CHECK(has(examined(-1), "certificate.file", Severity::fault));
+    std::filesystem::remove_all(made);
+}
+
+}  // namespace tidegate::doctor

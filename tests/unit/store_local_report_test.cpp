@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "store/local_report.hpp"
+#include "store/memory_store.hpp"
+#include "store/scripts.hpp"
+#include "unit/fake_redis.hpp"
+#include "unit/store_asking.hpp"
+
+namespace tidegate::store {
+namespace {
+
+using namespace std::chrono_literals;
+using test::FakeRedis;
+using test::run_until;
+using test::Words;
+
+// A worker that tells a Redis of what it admitted.
+struct Rig {
+    Rig() {
+        redis::ClientOptions options;
+        options.host = "127.0.0.1";
+        options.port = server.port();
+        options.timeout = 60ms;
+        options.probe_every = 20ms;
+        options.scripts = all_scripts();
+        client =
+            std::make_shared<redis::Client>(io.get_executor(), options, redis::Client::OnState{});
+        LocalReport::Options reporting;
+        reporting.key_prefix = "tg:";
+        reporting.at_once = 4;
+        report = std::make_unique<LocalReport>(client, reporting, metrics.shard(0));
+        asio::co_spawn(io, redis::Client::run(client),
+                       [this](const std::exception_ptr&) { ended = true; });
+    }
+    ~Rig() {
+        client->stop();
+        CHECK(run_until(io, [&] { return ended; }));
+    }
+
+    void await_up(bool up) {
+        CHECK(run_until(io, [&] { return client->is_up() == up; }));
+    }
+    void await_connected() {
+        CHECK(run_until(io, [&] { return server.count("SCRIPT") >= all_scripts().size(); }));
+    }
+    void admit(const std::string& identifier, limit::Micros at = process_now()) {
+        const limit::ChargeItem item{&some, identifier};
+        limit::Verdict verdict;
+        memory.charge({{&item, 1}, 1}, at, verdict);
+        report->took({{&item, 1}, 1}, verdict);
+    }
+    // As a tick of the worker, so long after the one before that no pause holds it up.
+    void tick() {
+        now += 2s;
+        report->send(now);
+    }
+    bool counted(const std::string& result, std::size_t times) {
+        const auto is_so = [&] {
+            return metrics.serialize({}).find("tidegate_local_reports_total{result=\"" + result +
+                                              "\"} " + std::to_string(times) + "\n") !=
+                   std::string::npos;
+        };
+        return run_until(io, is_so, 2s);
+    }
+    // The identifiers that were told of, in order.
+    std::vector<std::string> told() const {
+        std::vector<std::string> identifiers;
+        for (const Words& words : server.seen) {
+            if (words[0] != "EVALSHA" || words[1] != report_script().sha1) continue;
+            const std::size_t brace = words[3].find('{');
+            identifiers.push_back(words[3].substr(brace + 1, words[3].size() - brace - 2));
+        }
+        std::sort(identifiers.begin(), identifiers.end());
+        return identifiers;
+    }
+
+    asio::io_context io;
+    FakeRedis server{io};
+    MemoryStore memory{MemoryStore::Options{}};
+    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    std::shared_ptr<redis::Client> client;
+    std::unique_ptr<LocalReport> report;
+    limit::Policy some = test::policy("p", {test::window(100, 1h)});
+    redis::SteadyTime now = std::chrono::steady_clock::now();
+    bool ended = false;
+};
+
+}  // namespace
+
+TEST_CASE("local_report: while Redis is away it waits, then each is told of once") {
+    Rig rig;
+    rig.server.refuse();
+    rig.await_up(false);
+    rig.admit("user:a");
+    rig.admit("user:b");
+    rig.admit("user:a");
+    rig.tick();
+    CHECK_FALSE(rig.report->empty());
+    rig.server.listen();
+    rig.await_up(true);
+    rig.tick();
+    CHECK(rig.counted("reported", 2));
+    rig.tick();
+    CHECK(rig.report->empty());
+    CHECK(rig.told() == std::vector<std::string>{"user:a", "user:b"});
+    // What comes later is told of by itself.
+    rig.admit("user:a");
+    rig.tick();
+    CHECK(rig.counted("reported", 3));
+}
+
+TEST_CASE("local_report: so many at once and no more, while Redis has not answered") {
+    Rig rig;
+    rig.await_connected();
+    bool answering = false;
+    rig.server.evalsha = [&](const Words&) { return answering ? ":1\r\n" : ""; };
+    for (int i = 0; i < 10; ++i) rig.admit("user:" + std::to_string(i));
+    rig.tick();
+    CHECK(run_until(rig.io, [&] { return rig.told().size() == 4; }));
+    rig.tick();
+    CHECK(rig.told().size() == 4);
+    answering = true;
+    rig.server.say(":1\r\n:1\r\n:1\r\n:1\r\n");
+    CHECK(rig.counted("reported", 4));
+    rig.tick();
+    CHECK(rig.counted("reported", 8));
+    rig.tick();
+    CHECK(rig.counted("reported", 10));
+    CHECK(rig.report->empty());
+}
+
+TEST_CASE("local_report: what was sent and not answered is not sent again") {
+    Rig rig;
+    rig.await_connected();
+    rig.server.evalsha = [](const Words&) { return ""; };
+    rig.admit("user:a");
+    rig.tick();
+    CHECK(rig.counted("lost", 1));
+    CHECK(rig.report->empty());
+    CHECK(rig.told().size() == 1);
+}
+
+TEST_CASE("local_report: what did not leave is kept") {
+    Rig rig;
+    rig.await_connected();
+    rig.admit("user:a");
+    rig.tick();  // it is to leave at the end of this turn of the loop
+    rig.client->stop();
+    CHECK_FALSE(rig.report->empty());
+    CHECK(rig.told().empty());
+    CHECK(rig.counted("lost", 0));
+}
+
+TEST_CASE("local_report: what was reset is not kept, though it did not leave") {
+    Rig rig;
+    rig.await_connected();
+    rig.admit("user:a");
+    rig.admit("user:b");
+    rig.tick();
+    const limit::ChargeItem reset{&rig.some, "user:a"};
+    rig.report->forget({&reset, 1});
+    rig.client->stop();
+    CHECK_FALSE(rig.report->empty());  // user:b
+    const limit::ChargeItem other{&rig.some, "user:b"};
+    rig.report->forget({&other, 1});
+    CHECK(rig.report->empty());
+}
+
+TEST_CASE("local_report: what was reset before it left tells of no units") {
+    Rig rig;
+    rig.await_connected();
+    rig.admit("user:a");
+    rig.tick();
+    const limit::ChargeItem reset{&rig.some, "user:a"};
+    rig.report->forget({&reset, 1});
+    CHECK(run_until(rig.io, [&] { return rig.told().size() == 1; }));
+    constexpr std::size_t kTimeAndNoPortions = 8 + 2;
+    CHECK(rig.server.seen.back().at(5).size() == kTimeAndNoPortions);
+    CHECK(run_until(rig.io, [&] { return rig.report->empty(); }));
+    CHECK(rig.counted("reported", 0));
+}
+
+TEST_CASE("local_report: what Redis refuses is asked a few times and then let go") {
+    Rig rig;
+    rig.await_connected();
+    rig.server.evalsha = [](const Words&) { return "-OOM no room\r\n"; };
+    rig.admit("user:a");
+    for (std::size_t time = 1; time <= 3; ++time) {
+        CHECK(run_until(rig.io, [&] {
+            rig.tick();
+            return rig.told().size() == time;
+        }));
+        CHECK(rig.counted("refused", time == 3 ? 1 : 0));
+    }
+    CHECK(rig.report->empty());
+}
+
+TEST_CASE("local_report: after a failure it is quiet for a while") {
+    Rig rig;
+    rig.await_connected();
+    rig.server.evalsha = [](const Words&) { return "-OOM no room\r\n"; };
+    rig.admit("user:a");
+    rig.tick();
+    CHECK(run_until(rig.io, [&] { return rig.told().size() == 1; }));
+    CHECK_FALSE(run_until(
+        rig.io, [] { return false; }, 50ms));  // the refusal has come
+    rig.report->send(rig.now);
+    for (int tick = 1; tick < 20; ++tick) rig.report->send(rig.now + tick * 50ms);
+    CHECK(rig.told().size() == 1);
+    rig.server.evalsha = [](const Words&) { return ":1\r\n"; };
+    rig.report->send(rig.now + 1'000ms);
+    CHECK(rig.counted("reported", 1));
+}
+
+TEST_CASE("local_report: what counts no more is not told of") {
+    Rig rig;
+    rig.await_connected();
+    rig.admit("user:a", process_now() - 2h);
+    rig.tick();
+    CHECK(rig.counted("expired", 1));
+    CHECK(rig.told().empty());
+    CHECK(rig.report->empty());
+}
+
+}  // namespace tidegate::store
