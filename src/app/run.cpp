@@ -68,6 +68,7 @@ class Life {
     Task<> become_ready();
     void await_stop();
     void await_other_signals();
+    void ignore_signals();
     void reload();
     void begin_drain();
     void drain_workers();
@@ -146,6 +147,7 @@ int Life::run() {
     for (const ListenerGroup& group : groups_) {
         if (group.settings.address.is_unix()) ::unlink(group.settings.address.unix_path.c_str());
     }
+    ignore_signals();
     log(Level::info, "stopped");
     return 0;
 }
@@ -177,6 +179,13 @@ void Life::await_other_signals() {
         if (signal == SIGHUP) reload();
         await_other_signals();
     });
+}
+
+// Everything has ended well: who asks for it once more, or is late, does not kill us.
+void Life::ignore_signals() {
+    signals_.clear();
+    other_signals_.clear();
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, SIG_IGN);
 }
 
 void Life::reload() {

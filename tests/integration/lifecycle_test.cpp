@@ -64,6 +64,16 @@ TEST_CASE("lifecycle: INT stops it too") {
     CHECK(tidegate.wait() == 0);
 }
 
+TEST_CASE("lifecycle: told to stop again and again until it has ended, it still exits 0") {
+    const Upstream upstream(ok());
+    for (int round = 0; round < 5; ++round) {
+        Tidegate tidegate(simple(upstream.url()));
+        const auto deadline = Clock::now() + kPatience;
+        while (tidegate.running() && Clock::now() < deadline) tidegate.signal(SIGTERM);
+        CHECK(tidegate.wait() == 0);
+    }
+}
+
 TEST_CASE("lifecycle: a second signal ends the drain at once") {
     const Upstream upstream(silent);
     Tidegate tidegate(simple(upstream.url()));
