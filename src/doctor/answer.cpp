@@ -6,6 +6,7 @@
 #include <hiredis/hiredis.h>
 
 #include "base/quote.hpp"
+#include "redis/reply_depth.hpp"
 
 namespace tidegate::doctor {
 
@@ -58,7 +59,7 @@ struct AnswerReader::Hooks {
         };
         // The number of elements is an int or a size_t, as the version of hiredis has it.
         made.createArray = [](const redisReadTask* task, auto) -> void* {
-            return keep(task, {.kind = Answer::Kind::list});
+            return redis::is_too_deep(task) ? nullptr : keep(task, {.kind = Answer::Kind::list});
         };
         made.createInteger = [](const redisReadTask* task, long long integer) {
             return keep(task, {.kind = Answer::Kind::integer,

@@ -8,6 +8,7 @@
 #include <hiredis/read.h>
 
 #include "base/quote.hpp"
+#include "redis/reply_depth.hpp"
 
 namespace tidegate::redis {
 
@@ -75,7 +76,7 @@ struct SentinelReader::Hooks {
         // zero is a nil, which has its own function.
         made.createArray = [](const redisReadTask* task, auto elements) -> void* {
             auto* const self = static_cast<SentinelReader*>(task->privdata);
-            if (static_cast<std::size_t>(elements) > kItemsMax) return nullptr;
+            if (static_cast<std::size_t>(elements) > kItemsMax || is_too_deep(task)) return nullptr;
             if (task->parent == nullptr) self->building_ = {SentinelReply::Kind::list, {}, {}};
             return self;
         };

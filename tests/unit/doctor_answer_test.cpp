@@ -71,6 +71,15 @@ TEST_CASE("answer: a list that claims to be huge takes no memory for it") {
     CHECK_FALSE(reader.next());
 }
 
+TEST_CASE("answer: lists without an end are refused") {
+    AnswerReader reader;
+    std::string bytes;
+    for (int i = 0; i < 100; ++i) bytes += "*1\r\n";
+    REQUIRE(reader.feed(bytes));
+    CHECK_FALSE(reader.next());
+    CHECK(reader.is_broken());
+}
+
 TEST_CASE("answer: more than any answer needs is refused") {
     AnswerReader long_text;
     CHECK_FALSE(long_text.feed(std::string(2 << 20, 'x')));
