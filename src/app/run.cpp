@@ -48,6 +48,21 @@ std::string check_redis(const Process& process, const config::Config& config) {
     return {};
 }
 
+// As long as somebody listens for a signal it does not kill us. This one does to the very end, when
+// Life no longer listens: whoever says TERM once more is told no failure. Never destroyed.
+class LateSignals {
+  public:
+    static void ignore() {
+        static LateSignals* const ignored = new LateSignals;
+        static_cast<void>(ignored);
+    }
+
+  private:
+    asio::io_context io_{1};
+    asio::signal_set signals_{io_, SIGINT, SIGTERM};
+    asio::signal_set other_signals_{io_, SIGHUP, SIGUSR1};
+};
+
 // The process's life: starting, ready, draining; on the main thread.
 class Life {
   public:
@@ -68,7 +83,6 @@ class Life {
     Task<> become_ready();
     void await_stop();
     void await_other_signals();
-    void ignore_signals();
     void reload();
     void begin_drain();
     void drain_workers();
@@ -147,7 +161,6 @@ int Life::run() {
     for (const ListenerGroup& group : groups_) {
         if (group.settings.address.is_unix()) ::unlink(group.settings.address.unix_path.c_str());
     }
-    ignore_signals();
     log(Level::info, "stopped");
     return 0;
 }
@@ -179,13 +192,6 @@ void Life::await_other_signals() {
         if (signal == SIGHUP) reload();
         await_other_signals();
     });
-}
-
-// Everything has ended well: who asks for it once more, or is late, does not kill us.
-void Life::ignore_signals() {
-    signals_.clear();
-    other_signals_.clear();
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, SIG_IGN);
 }
 
 void Life::reload() {
@@ -259,6 +265,7 @@ admin::AdminSources Life::sources() {
 int run(std::shared_ptr<const config::Config> config, std::string file) {
     set_log_level(config->log.level);
     Life life(std::move(config), std::move(file));
+    LateSignals::ignore();  // after Life listens: none is lost
     const int code = life.run();
     telemetry::flush_log();
     return code;
