@@ -21,7 +21,7 @@ namespace http = boost::beast::http;
 using Reply = Result<AdminReply, std::string>;
 
 // The largest answer: what a hundred policies count.
-constexpr std::uint64_t kBodyBytesMax = 16 * 1024 * 1024;
+constexpr std::uint64_t kBodyBytesMax = std::uint64_t{16} << 20;
 
 // How somebody on this machine reaches the listener.
 config::Address reachable(config::Address address) {

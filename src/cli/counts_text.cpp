@@ -40,7 +40,7 @@ std::string rough(std::int64_t us) {
     const std::int64_t seconds = up(us, 1'000'000);
     if (seconds < 3'600) return fmt::format("{}min {}s", seconds / 60, seconds % 60);
     const std::int64_t minutes = up(seconds, 60);
-    if (minutes < 24 * 60) return fmt::format("{}h {}min", minutes / 60, minutes % 60);
+    if (minutes < 1'440) return fmt::format("{}h {}min", minutes / 60, minutes % 60);
     const std::int64_t hours = up(minutes, 60);
     return fmt::format("{}d {}h", hours / 24, hours % 24);
 }

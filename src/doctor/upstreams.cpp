@@ -62,7 +62,7 @@ Findings judge(const Server& of, const Reached& reached, bool others_help) {
     for (const std::string& fault : reached.faults) {
         findings.add(
             is_fault ? Severity::fault : Severity::warning, "upstream.reachable",
-            fault.starts_with(address) ? fault : address + ": " + fault,
+            fault.starts_with(address) ? fault : fmt::format("{}: {}", address, fault),
             is_fault ? fmt::format("start it, or correct upstreams.{}.servers", of.upstream->name)
                      : "start it: until then requests that choose it lose time on the way "
                        "to the next");
