@@ -228,7 +228,7 @@ void Limiter::decide(Decision& decision, Wakeup& sleeper) {
 
 void Limiter::ask_redis(Decision& decision) {
     const bool may_share = can_share_command(decision.charge());
-    const std::size_t hash = hash_of(decision.items);
+    const std::size_t hash = may_share ? hash_of(decision.items) : 0;
     if (Batch* batch = may_share ? open_batch_for(decision, hash) : nullptr) {
         batch->add(decision);
         return;
