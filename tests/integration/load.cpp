@@ -1,7 +1,12 @@
 #include "integration/load.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <optional>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "integration/client.hpp"
 
@@ -78,6 +83,11 @@ void BackgroundLoad::run(std::uint16_t port) {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds{5});
     }
+}
+
+bool ends_with_redis(const std::vector<nlohmann::json>& log) {
+    return std::any_of(log.end() - std::min<std::ptrdiff_t>(50, std::ssize(log)), log.end(),
+                       [](const auto& line) { return line.at("store") == "redis"; });
 }
 
 }  // namespace tidegate::test

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace tidegate::test {
 
 // How many answers had each status; 0 stands for requests that got none.
@@ -43,5 +45,9 @@ class BackgroundLoad {
     Statuses statuses_;  // guarded by mutex_
     std::vector<std::thread> threads_;
 };
+
+// Whether Redis makes decisions at the end of an access log. One of many may always find a machine
+// too busy to hear of it in time.
+bool ends_with_redis(const std::vector<nlohmann::json>& log);
 
 }  // namespace tidegate::test

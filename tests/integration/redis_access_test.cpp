@@ -42,7 +42,8 @@ void set_user(const RedisServer& redis, const std::string& rights) {
 
 std::string store(const RedisServer& redis, const std::string& more = "") {
     return "store: {redis: {url: \"redis://proxy:pw@127.0.0.1:" + std::to_string(redis.port()) +
-           "/1\", breaker: {failures: 3, probe_every: 100ms}" + more + "}}\nreplicas: 1\n";
+           "/1\", timeout: 5s, breaker: {failures: 3, probe_every: 100ms}" + more +
+           "}}\nreplicas: 1\n";
 }
 
 // Every algorithm, every way of counting, in requests that take and give back.
@@ -226,8 +227,8 @@ TEST_CASE("redis access: a Unix socket, with a password from a file and one from
     ::setenv("TIDEGATE_TEST_PASSWORD", "pw", 1);
     for (const std::string& from : {"file:" + password, std::string("${TIDEGATE_TEST_PASSWORD}")}) {
         const Tidegate tidegate("store: {redis: {url: \"unix://" + socket +
-                                "\", username: proxy, password: \"" + from + "\"}}\nreplicas: 1\n" +
-                                simple(upstream.url(), "5/h"));
+                                "\", timeout: 5s, username: proxy, password: \"" + from +
+                                "\"}}\nreplicas: 1\n" + simple(upstream.url(), "5/h"));
         CHECK(tidegate.get().status() == 200);
         CHECK(tidegate.access_log(1).at(0).at("store") == "redis");
     }

@@ -44,6 +44,9 @@ std::string settings(const std::string& sentinel, const std::string& url, const 
            simple(url, limits);
 }
 
+// For decisions that must be those of Redis, on a busy machine, too.
+const std::string kPatientTimeout = ", timeout: 5s";
+
 // A master without replicas.
 SentinelWorldShape alone(std::size_t sentinels = 1) {
     SentinelWorldShape shape;
@@ -130,7 +133,7 @@ void check_answers(const Tidegate& tidegate, const Statuses& statuses, const Lin
     CHECK(log.size() == static_cast<std::size_t>(total));
     CHECK(longest_decision_us(log) <= deadline_us());
     CHECK(admitted_by(log, "local") <= kQuota / kReplicas);
-    CHECK(log.back().at("store") == "redis");
+    CHECK(ends_with_redis(log));
     // State changes are told once.
     CHECK(occurrences(tidegate.errors(), "Redis is down") <= 2);
     CHECK(occurrences(tidegate.errors(), "has moved from") == 1);
@@ -256,7 +259,7 @@ TEST_CASE("redis sentinel: a master made a replica behind everybody's back serve
     REQUIRE(statuses.count(200) == 1);
     const auto log = tidegate.access_log(static_cast<std::size_t>(statuses.at(200)));
     CHECK(longest_decision_us(log) <= deadline_us());
-    CHECK(log.back().at("store") == "redis");
+    CHECK(ends_with_redis(log));
     CHECK(tidegate.metric_sum("tidegate_store_failures_total", "reason=\"refused\"") >= 1);
 }
 
@@ -271,7 +274,7 @@ TEST_CASE("redis sentinel: with one sentinel gone, the master is killed under lo
 TEST_CASE("redis sentinel: without sentinels, a master that is well goes on deciding") {
     SentinelWorld world;
     const Upstream upstream(ok());
-    const Tidegate tidegate(settings(world.yaml(), upstream.url(), "1000000/h"));
+    const Tidegate tidegate(settings(world.yaml(), upstream.url(), "1000000/h", kPatientTimeout));
     BackgroundLoad load(tidegate.port(), 2);
     pass(milliseconds{300});
     for (std::size_t i = 0; i < world.sentinel_count(); ++i) world.sentinel(i).stop();
@@ -305,7 +308,7 @@ TEST_CASE("redis sentinel: a sentinel that is of no use is told of at the start"
     SentinelWorld world(alone(2));
     world.sentinel(1).stop();
     const Upstream upstream(ok());
-    const Tidegate tidegate(settings(world.yaml(), upstream.url(), "1000/h"));
+    const Tidegate tidegate(settings(world.yaml(), upstream.url(), "1000/h", kPatientTimeout));
     const std::string line =
         "the sentinel 127.0.0.1:" + std::to_string(world.sentinel(1).port()) + " is of no use: ";
     await("a word of it", [&] { return tidegate.errors().find(line) != std::string::npos; });
@@ -328,7 +331,7 @@ TEST_CASE("redis sentinel: servers and sentinels have passwords of their own") {
     const std::string of_redis = ", password: of-redis";
     SUBCASE("both are right; they are followed") {
         const Tidegate tidegate(settings(world.yaml(", password: of-them"), upstream.url(),
-                                         "1000/h", of_redis + ", database: 3"));
+                                         "1000/h", of_redis + ", database: 3" + kPatientTimeout));
         CHECK(tidegate.get().status() == 200);
         CHECK(tidegate.access_log(1).at(0).at("store") == "redis");
         world.server(0).stop();
@@ -373,7 +376,7 @@ TEST_CASE("redis sentinel: sentinels may be encrypted, and are held to their cer
         return settings(
             "{master: mymaster, nodes: [\"rediss://localhost:" + std::to_string(tls_port) +
                 "\"], tls: {ca: \"" + (folder.path() / file).string() + "\"}}",
-            upstream.url(), "1000/h");
+            upstream.url(), "1000/h", kPatientTimeout);
     };
     SUBCASE("the authority is known") {
         const Tidegate tidegate(believing("ca.pem"));

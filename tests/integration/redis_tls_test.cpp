@@ -18,7 +18,7 @@ using namespace tidegate::test;
 
 namespace {
 
-constexpr milliseconds kTimeout{100};  // store.redis.timeout's default
+constexpr milliseconds kTimeout{100};  // store.redis.timeout where answers must be in time
 
 // A Redis that takes TLS on one port, and plain connections, for the test, on another.
 class TlsRedis {
@@ -29,9 +29,11 @@ class TlsRedis {
           server_(arguments(authority.issue(names, validity), asks_clients)) {}
 
     // The `redis` section of a configuration; `more` goes into `tls`.
-    std::string section(const std::string& more = "", const std::string& host = "localhost") const {
+    std::string section(const std::string& more = "", const std::string& host = "localhost",
+                        milliseconds timeout = milliseconds{5'000}) const {
         return "store: {redis: {url: \"rediss://" + host + ":" + std::to_string(tls_port_) +
-               "\", breaker: {failures: 5, probe_every: 200ms}, tls: {ca: \"" + path("ca.pem") +
+               "\", timeout: " + std::to_string(timeout.count()) +
+               "ms, breaker: {failures: 5, probe_every: 200ms}, tls: {ca: \"" + path("ca.pem") +
                "\"" + more + "}}}\nreplicas: 1\n";
     }
     // For `more`: a certificate of our own, vouched for by `vouching`.
@@ -170,7 +172,7 @@ TEST_CASE("redis tls: TLS where Redis speaks none, or none where it does, is no 
 TEST_CASE("redis tls: under load, killed, started, paused and resumed, every answer is in time") {
     const Upstream upstream(ok());
     TlsRedis redis;
-    const Tidegate tidegate(redis.section() + "on_store_failure: local\n" +
+    const Tidegate tidegate(redis.section("", "localhost", kTimeout) + "on_store_failure: local\n" +
                             simple(upstream.url(), "1000000/h"));
     Statuses statuses;
     {

@@ -50,9 +50,9 @@ std::int64_t now_us() {
         .count();
 }
 
-// The midnight (UTC) that is at least a day away.
+// A midnight (UTC) that is two days away or more: a day and a quarter before it is not over yet.
 std::int64_t midnight() {
-    return (now_us() / kDay + 2) * kDay;
+    return (now_us() / kDay + 3) * kDay;
 }
 
 std::string digits(std::int64_t number, int width) {
