@@ -1,6 +1,9 @@
 #include "http/field.hpp"
 
 #include <cstddef>
+#include <cstdint>
+
+#include "base/byte_words.hpp"
 
 namespace tidegate::http {
 namespace {
@@ -9,22 +12,64 @@ constexpr char lower(char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
 }
 
-// `known` is in lower case and as long as `name`.
-bool matches(std::string_view name, std::string_view known) {
-    for (std::size_t i = 0; i < name.size(); ++i)
-        if (lower(name[i]) != known[i]) return false;
-    return true;
+// A name as numbers: the first eight bytes, the second and the last, which may overlap; what is
+// shorter than that is in the first alone.
+struct Words {
+    std::uint64_t first = 0;
+    std::uint64_t second = 0;
+    std::uint64_t last = 0;
+};
+
+constexpr std::size_t kWordsMin = 2;
+constexpr std::size_t kWordsMax = 24;
+
+constexpr std::uint64_t join(std::uint64_t low, std::uint64_t high) {
+    return low << 32 | high;
 }
 
-struct KnownName {
-    std::string_view text;
+// Requires kWordsMin to kWordsMax bytes.
+constexpr Words words_of(std::string_view name) {
+    const char* const begin = name.data();
+    const char* const end = begin + name.size();
+    if (name.size() >= 8) {
+        return {load_word<std::uint64_t>(begin),
+                name.size() > 16 ? load_word<std::uint64_t>(begin + 8) : 0,
+                load_word<std::uint64_t>(end - 8)};
+    }
+    if (name.size() >= 4) {
+        return {join(load_word<std::uint32_t>(begin), load_word<std::uint32_t>(end - 4)), 0, 0};
+    }
+    return {join(load_word<std::uint16_t>(begin), load_word<std::uint16_t>(end - 2)), 0, 0};
+}
+
+// A name in lower case. Another of its length is the same if the bit that tells the cases apart
+// makes it so where there is a letter.
+class KnownName {
+  public:
+    constexpr KnownName(std::string_view text, FieldName name) : id(name), words_(words_of(text)) {
+        char bits[kWordsMax]{};
+        for (std::size_t i = 0; i < text.size(); ++i) {
+            bits[i] = text[i] >= 'a' && text[i] <= 'z' ? 0x20 : 0;
+        }
+        case_ = words_of({bits, text.size()});
+    }
+    bool is(const Words& name) const {
+        return (name.first | case_.first) == words_.first &&
+               (name.second | case_.second) == words_.second &&
+               (name.last | case_.last) == words_.last;
+    }
+
     FieldName id;
+
+  private:
+    Words words_;
+    Words case_;
 };
 
 template <std::size_t N>
-FieldName one_of(std::string_view name, const KnownName (&candidates)[N]) {
+FieldName one_of(const Words& name, const KnownName (&candidates)[N]) {
     for (const KnownName& candidate : candidates)
-        if (matches(name, candidate.text)) return candidate.id;
+        if (candidate.is(name)) return candidate.id;
     return FieldName::other;
 }
 
@@ -79,42 +124,43 @@ bool equal_as_variable(std::string_view a, std::string_view b) {
     return true;
 }
 
-// Called for each field of each message: the length leaves at most four names to compare, and
-// those mostly differ in the first letter.
+// Called for each field of each message: the length leaves at most four names to compare.
 FieldName field_name(std::string_view name) {
+    if (name.size() < kWordsMin || name.size() > kWordsMax) return FieldName::other;
+    const Words words = words_of(name);
     switch (name.size()) {
         case 2:
-            return one_of(name, kLength2);
+            return one_of(words, kLength2);
         case 3:
-            return one_of(name, kLength3);
+            return one_of(words, kLength3);
         case 4:
-            return one_of(name, kLength4);
+            return one_of(words, kLength4);
         case 6:
-            return one_of(name, kLength6);
+            return one_of(words, kLength6);
         case 7:
-            return one_of(name, kLength7);
+            return one_of(words, kLength7);
         case 9:
-            return one_of(name, kLength9);
+            return one_of(words, kLength9);
         case 10:
-            return one_of(name, kLength10);
+            return one_of(words, kLength10);
         case 11:
-            return one_of(name, kLength11);
+            return one_of(words, kLength11);
         case 12:
-            return one_of(name, kLength12);
+            return one_of(words, kLength12);
         case 14:
-            return one_of(name, kLength14);
+            return one_of(words, kLength14);
         case 15:
-            return one_of(name, kLength15);
+            return one_of(words, kLength15);
         case 16:
-            return one_of(name, kLength16);
+            return one_of(words, kLength16);
         case 17:
-            return one_of(name, kLength17);
+            return one_of(words, kLength17);
         case 18:
-            return one_of(name, kLength18);
+            return one_of(words, kLength18);
         case 19:
-            return one_of(name, kLength19);
+            return one_of(words, kLength19);
         case 21:
-            return one_of(name, kLength21);
+            return one_of(words, kLength21);
         default:
             return FieldName::other;
     }

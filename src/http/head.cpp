@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/byte_words.hpp"
 #include "base/ip.hpp"
 
 namespace tidegate::http {
@@ -45,6 +46,12 @@ bool all_of_class(std::string_view text, CharClass wanted) {
     std::uint8_t common = wanted;
     for (const char c : text) common &= kClasses[static_cast<unsigned char>(c)];
     return common != 0;
+}
+
+// Whether it has no other bytes than a field's value may. Nearly all are printable ASCII
+// throughout.
+bool is_field_value(std::string_view text) {
+    return is_printable(text) || all_of_class(text, kValue);
 }
 
 // Takes one line off `bytes`, without its CRLF. The scanner has seen to it that there is one.
@@ -146,7 +153,7 @@ HeadFault parse_field_line(std::string_view line, Field& field) {
     if (colon == 0 || colon == line.size() || line[colon] != ':') return HeadFault::bad_field;
     field.name = line.substr(0, colon);
     field.value = trimmed(line.substr(colon + 1));
-    if (!all_of_class(field.value, kValue)) return HeadFault::bad_field;
+    if (!is_field_value(field.value)) return HeadFault::bad_field;
     field.id = field_name(field.name);
     return HeadFault::none;
 }
@@ -259,7 +266,7 @@ HeadFault parse_response_head(std::string_view bytes, const HeadBounds& bounds,
     }
     if (head.status < 100 || head.status > 599) return HeadFault::bad_status_line;
     head.reason = line.size() > 13 ? line.substr(13) : std::string_view{};
-    if (!head.reason.empty() && !all_of_class(head.reason, kValue)) {
+    if (!head.reason.empty() && !is_field_value(head.reason)) {
         return HeadFault::bad_status_line;
     }
     return parse_fields(bytes, bounds.fields, head.fields);

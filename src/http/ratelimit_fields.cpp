@@ -49,7 +49,11 @@ void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& 
     for (const RateLimitItem& item : items) {
         if (!first) out += ", ";
         first = false;
-        out += item.texts != nullptr ? item.texts->policy : ratelimit_texts(item).policy;
+        if (item.texts != nullptr) {
+            out += item.texts->policy;
+        } else {
+            out += ratelimit_texts(item).policy;
+        }
     }
 }
 
@@ -59,7 +63,11 @@ void append_ratelimit(std::span<const RateLimitItem> items, std::string& out) {
         if (item.kind == Kind::schedule) continue;
         if (!first) out += ", ";
         first = false;
-        out += item.texts != nullptr ? item.texts->state : ratelimit_texts(item).state;
+        if (item.texts != nullptr) {
+            out += item.texts->state;
+        } else {
+            out += ratelimit_texts(item).state;
+        }
         append_integer(item.remaining, out);
         if (item.kind == Kind::window) append_parameter("t", item.reset_seconds, out);
     }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "proxy/gather.hpp"
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
@@ -154,18 +155,14 @@ IoStatus Http1Client::send_interim(Exchange& exchange) {
 IoStatus Http1Client::send_answer(Exchange& exchange, const http::BodyBatch& batch) {
     const http::BodyKind kind = outgoing(exchange, exchange.answer_framing.body);
     exchange.head.clear();
-    exchange.tail.clear();
     if (exchange.status == 0) {
         if (kind == http::BodyKind::until_close) exchange.keep_alive = false;
         append_answer_head(exchange, kind, exchange.head);
         exchange.status = exchange.answer.status;  // from here on the client has seen something
     }
-    http::append_batch_prefix(kind, batch, exchange.head);
-    http::append_batch_suffix(kind, batch, exchange.answer_body.trailers(), exchange.tail);
     exchange.outbox.clear();
-    exchange.outbox.add(exchange.head);
-    for (const std::string_view piece : batch.view()) exchange.outbox.add(piece);
-    exchange.outbox.add(exchange.tail);
+    gather(kind, batch, exchange.answer_body.trailers(), exchange.head, exchange.tail,
+           exchange.outbox);
     return exchange.outbox.flush(*connection_);
 }
 

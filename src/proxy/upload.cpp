@@ -1,5 +1,6 @@
 #include "proxy/upload.hpp"
 
+#include "proxy/gather.hpp"
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
@@ -17,7 +18,8 @@ Fault Upload::begin(UpstreamLease& lease) {
     x_.upload_head.clear();
     append_request_head(client_, x_, lease.server->authority(), x_.upload_head);
     x_.upload_outbox.clear();
-    fill_outbox(batch);
+    gather(x_.framing.body, batch, x_.body.trailers(), x_.upload_head, x_.upload_tail,
+           x_.upload_outbox);
     const IoStatus status = x_.upload_outbox.flush(*upstream_);
     if (status != IoStatus::would_block) {
         // Sent or lost: the client's next request begins behind it.
@@ -60,16 +62,6 @@ BodyBatch Upload::take_body(Fault& fault) {
     return batch;
 }
 
-// `upload_head` goes before the batch: the request's head, or nothing.
-void Upload::fill_outbox(const BodyBatch& batch) {
-    x_.upload_tail.clear();
-    http::append_batch_prefix(x_.framing.body, batch, x_.upload_head);
-    http::append_batch_suffix(x_.framing.body, batch, x_.body.trailers(), x_.upload_tail);
-    x_.upload_outbox.add(x_.upload_head);
-    for (const std::string_view piece : batch.view()) x_.upload_outbox.add(piece);
-    x_.upload_outbox.add(x_.upload_tail);
-}
-
 Task<> Upload::run(Upload& self) {
     self.fault_ = co_await self.send_body();
     self.state_ = self.fault_ == Fault::none ? State::idle : State::failed;
@@ -100,7 +92,8 @@ Task<Fault> Upload::send_body() {
             if (fault != Fault::none) co_return fault;
         }
         x_.upload_head.clear();
-        fill_outbox(batch);
+        gather(x_.framing.body, batch, x_.body.trailers(), x_.upload_head, x_.upload_tail,
+               x_.upload_outbox);
     }
 }
 

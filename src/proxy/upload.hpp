@@ -46,7 +46,6 @@ class Upload {
     enum class State : std::uint8_t { idle, running, failed };
 
     http::BodyBatch take_body(Fault& fault);
-    void fill_outbox(const http::BodyBatch& batch);
     static Task<> run(Upload& self);
     Task<Fault> send_body();
     Task<Fault> more_of_body();

@@ -83,6 +83,7 @@ struct Finding {
     LimitVerdict told;
     bool passes_now = true;  // as it stands; with `count: all` a denial may have changed that
     Micros retry{0};         // where it does not, and the windows' own time does not say
+    Micros wait{0};          // in a leaky bucket's line
 };
 
 Finding find_in_window(const Look& look, const Stood& stood, Micros windows_admit_at) {
@@ -103,7 +104,7 @@ Finding find_in_window(const Look& look, const Stood& stood, Micros windows_admi
     return finding;
 }
 
-Finding find_in_bucket(const Look& look, const limit::Bucket& bucket, limit::Verdict& verdict) {
+Finding find_in_bucket(const Look& look, const limit::Bucket& bucket) {
     const Flow flow(look.limit);
     const limit::ExactTime backlog = limit::backlog_at(bucket, flow, look.now);
     Finding finding;
@@ -112,9 +113,7 @@ Finding find_in_bucket(const Look& look, const limit::Bucket& bucket, limit::Ver
     finding.told.denied =
         look.counted_denial ? !limit::passes(flow, backlog, 0) : !finding.passes_now;
     if (!finding.passes_now) finding.retry = limit::retry_after(flow, backlog, look.cost);
-    if (flow.leaky && look.taken > 0) {
-        verdict.wait = std::max(verdict.wait, limit::wait_of(backlog));
-    }
+    if (flow.leaky && look.taken > 0) finding.wait = limit::wait_of(backlog);
     return finding;
 }
 
@@ -158,12 +157,11 @@ bool is_possible(const Limit& limit, const Stood& stood) {
     return stood.first >= 0 && stood.first <= limit::kQuotaMax && stood.second >= 0;
 }
 
-Finding find(const Look& look, const Stood& stood, Micros windows_admit_at,
-             limit::Verdict& verdict) {
+Finding find(const Look& look, const Stood& stood, Micros windows_admit_at) {
     switch (look.limit.algorithm) {
         case Algorithm::gcra:
         case Algorithm::leaky_bucket:
-            return find_in_bucket(look, bucket_of(look.limit, stood), verdict);
+            return find_in_bucket(look, bucket_of(look.limit, stood));
         case Algorithm::schedule:
             return find_in_schedule(look, stood);
         case Algorithm::concurrency:
@@ -191,11 +189,10 @@ bool tell(const limit::Charge& charge, const Answer& answer, const Answer::Decid
             const bool counted = limit.count == limit::Count::all && !granted && charge.cost > 0;
             const Look look{
                 limit, answer.now, charge.cost, charge.moment, granted ? charge.cost : 0, counted};
-            limit::Verdict waits;
-            const Finding finding =
-                find(look, stood, Micros{decided.windows_admit_at}, shadow ? waits : verdict);
+            const Finding finding = find(look, stood, Micros{decided.windows_admit_at});
             verdict.limits.push_back(finding.told);
             if (shadow) continue;
+            verdict.wait = std::max(verdict.wait, finding.wait);
             any_denied = any_denied || finding.told.denied;
             if (!decided.admitted && !finding.passes_now) {
                 verdict.retry_after = std::max(verdict.retry_after, finding.retry);

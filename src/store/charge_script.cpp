@@ -50,10 +50,6 @@ std::size_t safe_size(std::string_view text) {
 // A policy's name is the operator's own, but a brace in it would be another hash tag.
 void append_safe(std::string_view text, std::string& out) {
     constexpr std::string_view kHex = "0123456789ABCDEF";
-    if (std::all_of(text.begin(), text.end(), is_plain)) {
-        out += text;
-        return;
-    }
     for (char letter : text) {
         const auto byte = static_cast<unsigned char>(letter);
         if (is_plain(letter)) {
@@ -130,19 +126,19 @@ ExactTime fullest(const Limit& limit) {
     return line_is_shorter ? ExactTime{limit.max_delay.count(), 0} : burst;
 }
 
-void append_terms(const Limit& limit, std::string& out) {
-    append_packed(static_cast<std::uint32_t>(limit.quota), out);
+void pack_terms(const Limit& limit, Packer& out) {
+    out.put(static_cast<std::uint32_t>(limit.quota));
     if (is_window(limit)) {
         const bool opens_itself = limit.anchor == limit::Anchor::first_request;
-        append_double(opens_itself ? 0 : limit.precision.count(), out);
-        append_double(limit::span_of(limit).count(), out);
+        out.put_double(opens_itself ? 0 : limit.precision.count());
+        out.put_double(limit::span_of(limit).count());
     } else if (is_bucket(limit)) {
         const ExactTime full = fullest(limit);
-        append_double(full.us, out);
-        append_double(full.parts, out);
+        out.put_double(full.us);
+        out.put_double(full.parts);
     } else {
-        append_double(limit.duration.count(), out);
-        append_double(limit.forward_past ? 1 : 0, out);
+        out.put_double(limit.duration.count());
+        out.put_double(limit.forward_past ? 1 : 0);
     }
 }
 
@@ -154,6 +150,24 @@ std::uint32_t layout_of(std::span<const Limit> limits) {
     return (hash | 1) << 8 | static_cast<std::uint32_t>(limits.size());
 }
 
+void append_run(std::span<const ChargeItem> run, std::string& out) {
+    const std::span<const Limit> limits = run[0].limits();
+    assert(!limits.empty() && limits.size() <= limit::kLimitsMax);
+    std::array<char, kRunBytes + kLimitBytes * limit::kLimitsMax> bytes;
+    Packer packed(bytes.data());
+    packed.put(static_cast<std::uint8_t>(run.size()));
+    packed.put(static_cast<std::uint8_t>(run[0].policy->shadow ? 1 : 0));
+    packed.put(layout_of(limits));
+    packed.put(static_cast<std::uint8_t>(limits.size()));
+    for (const Limit& limit : limits) packed.put(static_cast<std::uint8_t>(kind_of(limit)));
+    for (const Limit& limit : limits) pack_terms(limit, packed);
+    for (const Limit& limit : limits) {
+        packed.put(limit.id);
+        packed.put(mark_bytes(limit));
+    }
+    out.append(bytes.data(), packed.end());
+}
+
 void append_asked(std::span<const ChargeItem> items, std::size_t times, std::string& out) {
     std::size_t size = kAskedBytes;
     for_each_run(items, [&](std::span<const ChargeItem> run) {
@@ -162,20 +176,7 @@ void append_asked(std::span<const ChargeItem> items, std::size_t times, std::str
     append_length('$', size, out);
     append_packed(static_cast<std::uint8_t>(items.size()), out);
     append_packed(static_cast<std::uint8_t>(times), out);
-    for_each_run(items, [&](std::span<const ChargeItem> run) {
-        const std::span<const Limit> limits = run[0].limits();
-        assert(!limits.empty() && limits.size() <= limit::kLimitsMax);
-        append_packed(static_cast<std::uint8_t>(run.size()), out);
-        append_packed(static_cast<std::uint8_t>(run[0].policy->shadow ? 1 : 0), out);
-        append_packed(layout_of(limits), out);
-        append_packed(static_cast<std::uint8_t>(limits.size()), out);
-        for (const Limit& limit : limits) out += kind_of(limit);
-        for (const Limit& limit : limits) append_terms(limit, out);
-        for (const Limit& limit : limits) {
-            append_packed(limit.id, out);
-            append_packed(mark_bytes(limit), out);
-        }
-    });
+    for_each_run(items, [&](std::span<const ChargeItem> run) { append_run(run, out); });
     out += "\r\n";
 }
 
@@ -216,15 +217,23 @@ void append_requests(std::span<const limit::Charge> charges, std::string& out) {
     out += "\r\n";
 }
 
-std::size_t key_size(const ChargeItem& item, std::string_view prefix) {
-    return prefix.size() + kStateVersion.size() + 1 + safe_size(item.policy->name) + 2 +
-           item.identifier.size() + 1;
+std::size_t key_size(const ChargeItem& item, std::string_view prefix, std::size_t name_size) {
+    return prefix.size() + kStateVersion.size() + 1 + name_size + 2 + item.identifier.size() + 1;
 }
 
-void append_key_text(const ChargeItem& item, std::string_view prefix, std::string& out) {
+// A string of the command: the state's key, and `suffix`.
+void append_key(const ChargeItem& item, std::string_view prefix, std::string_view suffix,
+                std::string& out) {
+    const std::string_view name = item.policy->name;
+    const std::size_t name_size = safe_size(name);
+    append_length('$', key_size(item, prefix, name_size) + suffix.size(), out);
     out.append(prefix).append(kStateVersion).append(1, ':');
-    append_safe(item.policy->name, out);
-    out.append(":{").append(item.identifier).append("}");
+    if (name_size == name.size()) {
+        out += name;
+    } else {
+        append_safe(name, out);
+    }
+    out.append(":{").append(item.identifier).append(1, '}').append(suffix).append("\r\n");
 }
 
 }  // namespace
@@ -246,20 +255,17 @@ bool may_be_given_back(const Limit& limit) {
 }
 
 void append_state_key(const ChargeItem& item, std::string_view prefix, std::string& out) {
-    append_length('$', key_size(item, prefix), out);
-    append_key_text(item, prefix, out);
-    out += "\r\n";
+    append_key(item, prefix, {}, out);
 }
 
 void append_set_key(const ChargeItem& item, const Limit& limit, std::string_view prefix,
                     std::string& out) {
     constexpr std::string_view kHex = "0123456789abcdef";
-    constexpr std::size_t kIdBytes = 9;  // a colon and eight digits
-    append_length('$', key_size(item, prefix) + kIdBytes, out);
-    append_key_text(item, prefix, out);
-    out += ':';
-    for (int shift = 28; shift >= 0; shift -= 4) out += kHex[limit.id >> shift & 15];
-    out += "\r\n";
+    std::array<char, 9> suffix{':'};
+    for (std::size_t digit = 0; digit < 8; ++digit) {
+        suffix[1 + digit] = kHex[limit.id >> (28 - 4 * digit) & 15];
+    }
+    append_key(item, prefix, {suffix.data(), suffix.size()}, out);
 }
 
 std::size_t reading_keys(std::span<const ChargeItem> items) {

@@ -24,12 +24,7 @@ class ReplyReader {
     template <class Unsigned>
     Unsigned packed() {
         const std::string_view bytes = take(sizeof(Unsigned));
-        Unsigned number = 0;
-        for (std::size_t i = 0; i < bytes.size(); ++i) {
-            const auto byte = static_cast<std::uint8_t>(bytes[i]);
-            number = static_cast<Unsigned>(number | static_cast<Unsigned>(byte) << (8 * i));
-        }
-        return number;
+        return bytes.empty() ? 0 : read_packed<Unsigned>(bytes);
     }
 
     // A whole number within 2^53.
@@ -38,10 +33,11 @@ class ReplyReader {
         const std::string_view bytes = take(8);
         if (bytes.empty()) return 0;
         const double value = read_double(bytes);
-        ok_ = std::abs(value) <= kNumberMax;  // and so is a number
-        const std::int64_t whole = ok_ ? static_cast<std::int64_t>(value) : 0;
-        ok_ = ok_ && static_cast<double>(whole) == value;
-        return ok_ ? whole : 0;
+        const bool is_within = std::abs(value) <= kNumberMax;  // and so is a number
+        const std::int64_t whole = is_within ? static_cast<std::int64_t>(value) : 0;
+        if (is_within && static_cast<double>(whole) == value) return whole;
+        ok_ = false;
+        return 0;
     }
 
     std::string_view take(std::size_t size) {

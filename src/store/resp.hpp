@@ -6,8 +6,11 @@
 #include <bit>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
+
+#include <boost/endian/conversion.hpp>
 
 namespace tidegate::store {
 
@@ -19,9 +22,12 @@ inline void append_decimal(std::uint64_t number, std::string& out) {
 
 // RESP's `$3\r\n` (a string of three bytes) or `*3\r\n` (an array of three).
 inline void append_length(char type, std::size_t length, std::string& out) {
-    out += type;
-    append_decimal(length, out);
-    out += "\r\n";
+    char line[24];
+    line[0] = type;
+    char* const end = std::to_chars(line + 1, line + 21, length).ptr;
+    end[0] = '\r';
+    end[1] = '\n';
+    out.append(line, end + 2);
 }
 
 inline void append_string(std::string_view text, std::string& out) {
@@ -39,9 +45,8 @@ inline void append_number(std::uint64_t number, std::string& out) {
 template <class Unsigned>
 void append_packed(Unsigned number, std::string& out) {
     std::array<char, sizeof(Unsigned)> bytes;
-    for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
-        bytes[i] = static_cast<char>(static_cast<unsigned char>(number >> (8 * i)));
-    }
+    boost::endian::native_to_little_inplace(number);
+    std::memcpy(bytes.data(), &number, sizeof(number));
     out.append(bytes.data(), bytes.size());
 }
 
@@ -50,13 +55,37 @@ inline void append_double(std::int64_t number, std::string& out) {
     append_packed(std::bit_cast<std::uint64_t>(static_cast<double>(number)), out);
 }
 
+// Writes what append_packed() would, side by side into room that is large enough.
+class Packer {
+  public:
+    explicit Packer(char* room) : at_(room) {}
+
+    template <class Unsigned>
+    void put(Unsigned number) {
+        boost::endian::native_to_little_inplace(number);
+        std::memcpy(at_, &number, sizeof(number));
+        at_ += sizeof(number);
+    }
+    void put_double(std::int64_t number) {
+        put(std::bit_cast<std::uint64_t>(static_cast<double>(number)));
+    }
+    char* end() const { return at_; }
+
+  private:
+    char* at_;
+};
+
+// Requires that many bytes.
+template <class Unsigned>
+Unsigned read_packed(std::string_view bytes) {
+    Unsigned number;
+    std::memcpy(&number, bytes.data(), sizeof(number));
+    return boost::endian::little_to_native(number);
+}
+
 // Requires 8 bytes.
 inline double read_double(std::string_view bytes) {
-    std::uint64_t number = 0;
-    for (std::size_t i = 0; i < sizeof(number); ++i) {
-        number |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-    }
-    return std::bit_cast<double>(number);
+    return std::bit_cast<double>(read_packed<std::uint64_t>(bytes));
 }
 
 }  // namespace tidegate::store
