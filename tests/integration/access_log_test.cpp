@@ -79,6 +79,9 @@ TEST_CASE("access log: a hundred requests are a hundred lines, each with an id o
     auto client = tidegate.client();
     for (int i = 0; i < 100; ++i) client.get();
     std::set<std::string> ids;
-    for (const auto& line : tidegate.access_log(100)) ids.insert(line.at("id").get<std::string>());
+    for (const auto& line : tidegate.access_log(100)) {
+        ids.insert(line.at("id").get<std::string>());
+        CHECK(line.at("client") == "127.0.0.1");  // nothing is left of the request before
+    }
     CHECK(ids.size() == 100);
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "integration/client.hpp"
+#include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 
@@ -22,19 +23,20 @@ TEST_CASE("admin: the metrics count what was sent") {
     tidegate.access_log(11);  // all are recorded
 
     const std::string requests = "tidegate_requests_total";
-    CHECK(tidegate.metric(requests + "{route=\"api\",code=\"200\",outcome=\"forwarded\"}") == 7);
-    CHECK(tidegate.metric(requests + "{route=\"api\",code=\"429\",outcome=\"limited\"}") == 3);
-    CHECK(tidegate.metric(requests + "{route=\"-\",code=\"404\",outcome=\"rejected\"}") == 1);
-    CHECK(tidegate.metric_sum(requests) == 11);
-    CHECK(tidegate.metric_sum("tidegate_request_seconds_count", "route=\"api\"") == 10);
+    CHECK_SOON(tidegate.metric(requests + "{route=\"api\",code=\"200\",outcome=\"forwarded\"}") ==
+               7);
+    CHECK_SOON(tidegate.metric(requests + "{route=\"api\",code=\"429\",outcome=\"limited\"}") == 3);
+    CHECK_SOON(tidegate.metric(requests + "{route=\"-\",code=\"404\",outcome=\"rejected\"}") == 1);
+    CHECK_SOON(tidegate.metric_sum(requests) == 11);
+    CHECK_SOON(tidegate.metric_sum("tidegate_request_seconds_count", "route=\"api\"") == 10);
     const std::string decisions =
         "tidegate_decisions_total{policy=\"clients\",limit=\"hourly\",outcome=\"";
-    CHECK(tidegate.metric(decisions + "admitted\"}") == 7);
-    CHECK(tidegate.metric(decisions + "denied\"}") == 3);
-    CHECK(tidegate.metric_sum("tidegate_decision_seconds_count", "store=\"memory\"") == 10);
-    CHECK(tidegate.metric_sum("tidegate_upstream_seconds_count", "upstream=\"api\"") == 7);
-    CHECK(tidegate.metric_sum("tidegate_client_connections_total") == 1);
-    CHECK(tidegate.metric_sum("tidegate_client_connections") == 1);
+    CHECK_SOON(tidegate.metric(decisions + "admitted\"}") == 7);
+    CHECK_SOON(tidegate.metric(decisions + "denied\"}") == 3);
+    CHECK_SOON(tidegate.metric_sum("tidegate_decision_seconds_count", "store=\"memory\"") == 10);
+    CHECK_SOON(tidegate.metric_sum("tidegate_upstream_seconds_count", "upstream=\"api\"") == 7);
+    CHECK_SOON(tidegate.metric_sum("tidegate_client_connections_total") == 1);
+    CHECK_SOON(tidegate.metric_sum("tidegate_client_connections") == 1);
     CHECK(tidegate.metric_sum("tidegate_store_failures_total") == 0);
     CHECK(tidegate.admin("/metrics").value().body.find("127.0.0.1") == std::string::npos);
 }

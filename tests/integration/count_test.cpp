@@ -9,6 +9,7 @@
 
 #include "integration/limiter_world.hpp"
 #include "integration/load.hpp"
+#include "integration/soon.hpp"
 
 using namespace tidegate::test;
 using nlohmann::json;
@@ -182,9 +183,9 @@ TEST_CASE("costs: taken from a field only from trusted peers and within bounds, 
     CHECK(refusal.status() == 429);
     CHECK(has_left(refusal, "units", 21));
     CHECK(has_left(ask(header("X-Cost", "21")), "units", 0));
-    CHECK(tidegate.metric("tidegate_cost_ignored_total{reason=\"untrusted\"}") == 1);
-    CHECK(tidegate.metric("tidegate_cost_ignored_total{reason=\"unreadable\"}") == 7);
-    CHECK(tidegate.metric("tidegate_cost_ignored_total{reason=\"out_of_range\"}") == 2);
+    CHECK_SOON(tidegate.metric("tidegate_cost_ignored_total{reason=\"untrusted\"}") == 1);
+    CHECK_SOON(tidegate.metric("tidegate_cost_ignored_total{reason=\"unreadable\"}") == 7);
+    CHECK_SOON(tidegate.metric("tidegate_cost_ignored_total{reason=\"out_of_range\"}") == 2);
 }
 
 TEST_CASE("costs: one that is above what can ever pass is refused without a time to come back") {

@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 #include "tls_server.hpp"
@@ -66,10 +67,10 @@ TEST_CASE("jwks: who is ready has the keys") {
         client.finish();
     });
     Tidegate tidegate(with_keys_from(upstream, server.url()));
-    CHECK(tidegate.metric(keys_at(server.url())) == 1);
-    CHECK(tidegate.metric("tidegate_jwks_fetches_total{result=\"ok\"}") == 1);
+    CHECK_SOON(tidegate.metric(keys_at(server.url())) == 1);
+    CHECK_SOON(tidegate.metric("tidegate_jwks_fetches_total{result=\"ok\"}") == 1);
     CHECK(tidegate.get().status() == 200);
-    CHECK(tidegate.errors().find("jwks " + server.url() + ": 1 key\n") != std::string::npos);
+    CHECK_SOON(tidegate.errors().find("jwks " + server.url() + ": 1 key\n") != std::string::npos);
 }
 
 TEST_CASE("jwks: a server of keys that fails keeps nobody from starting, and is asked again") {
@@ -84,7 +85,7 @@ TEST_CASE("jwks: a server of keys that fails keeps nobody from starting, and is 
     Tidegate tidegate(with_keys_from(upstream, server.url("/keys?secret=hunter2")));
     CHECK(tidegate.get().status() == 200);
     wait_for([&] { return tidegate.metric(keys_at(server.url())) == 1; });
-    CHECK(tidegate.metric("tidegate_jwks_fetches_total{result=\"failed\"}") == 1);
+    CHECK_SOON(tidegate.metric("tidegate_jwks_fetches_total{result=\"failed\"}") == 1);
     const auto said = tidegate.errors();
     CHECK(said.find("cannot be fetched, so its tokens cannot be checked: it answered 503") !=
           std::string::npos);
@@ -96,8 +97,8 @@ TEST_CASE("jwks: a server of keys without a certificate the system trusts gives 
     const Authority stranger;
     const TlsServer server(stranger.issue(), tls_answer(kKeys));
     Tidegate tidegate(with_keys_from(upstream, server.url()));
-    CHECK(tidegate.metric(keys_at(server.url())) == 0);
-    CHECK(tidegate.errors().find("its certificate is not accepted") != std::string::npos);
+    CHECK_SOON(tidegate.metric(keys_at(server.url())) == 0);
+    CHECK_SOON(tidegate.errors().find("its certificate is not accepted") != std::string::npos);
     CHECK(server.seen().empty());
 }
 
@@ -112,17 +113,17 @@ TEST_CASE("jwks: a reload that names a server has its keys, and asks none again 
 
     tidegate.write_configuration(with_keys_from(upstream, after.url()) + "nonsense: true\n");
     CHECK(tidegate.reload().status() != 200);
-    CHECK(tidegate.metric(keys_at(before.url())) == 1);
+    CHECK_SOON(tidegate.metric(keys_at(before.url())) == 1);
     CHECK(after.connections() == 0);
 
     tidegate.write_configuration(with_keys_from(upstream, after.url()));
     CHECK(tidegate.reload().status() == 200);
-    CHECK(tidegate.metric(keys_at(after.url())) == 1);
-    CHECK(tidegate.metric_sum("tidegate_jwks_keys") == 1);  // the other is told no more
+    CHECK_SOON(tidegate.metric(keys_at(after.url())) == 1);
+    CHECK_SOON(tidegate.metric_sum("tidegate_jwks_keys") == 1);  // the other is told no more
 
     tidegate.write_configuration(simple(upstream.url()));
     CHECK(tidegate.reload().status() == 200);
-    CHECK(tidegate.metric_sum("tidegate_jwks_keys") == 0);
+    CHECK_SOON(tidegate.metric_sum("tidegate_jwks_keys") == 0);
 }
 
 TEST_CASE("jwks: a server of keys that is silent delays readiness by five seconds, and no stop") {
@@ -134,7 +135,7 @@ TEST_CASE("jwks: a server of keys that is silent delays readiness by five second
     Tidegate tidegate(with_keys_from(upstream, server.url()));
     CHECK(Clock::now() - begin >= 5s);
     CHECK(tidegate.get().status() == 200);
-    CHECK(tidegate.errors().find("it was not done within 5s") != std::string::npos);
+    CHECK_SOON(tidegate.errors().find("it was not done within 5s") != std::string::npos);
     wait_for([&] { return server.connections() == 2; });
     const auto stopping = Clock::now();
     CHECK(tidegate.stop() == 0);

@@ -18,8 +18,8 @@ using namespace tidegate::test;
 
 namespace {
 
-// `store: {redis: ...}`; `user_part` is `name:password@`, `more` follows the address. What is counted
-// here must not be answered by the local share because the machine was busy.
+// `store: {redis: ...}`; `user_part` is `name:password@`, `more` follows the address. What is
+// counted here must not be answered by the local share because the machine was busy.
 std::string on_redis(std::uint16_t port, const std::string& user_part = "",
                      const std::string& more = "") {
     return "store: {redis: {url: \"redis://" + user_part + "127.0.0.1:" + std::to_string(port) +

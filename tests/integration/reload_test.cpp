@@ -12,6 +12,7 @@
 
 #include "integration/client.hpp"
 #include "integration/load.hpp"
+#include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
 #include "redis_server.hpp"
@@ -114,8 +115,9 @@ TEST_CASE("reload: under load, twenty times between two configurations, no reque
     CHECK(statuses.begin()->first == 200);
     CHECK(statuses.begin()->second > 1'000);
     CHECK(generation(proxy) == 21);
-    CHECK(proxy.metric("tidegate_reloads_total{result=\"ok\"}") == 20);
-    CHECK(proxy.metric_sum("tidegate_requests_total", "code=\"200\"") == statuses.begin()->second);
+    CHECK_SOON(proxy.metric("tidegate_reloads_total{result=\"ok\"}") == 20);
+    CHECK_SOON(proxy.metric_sum("tidegate_requests_total", "code=\"200\"") ==
+               statuses.begin()->second);
     await("the end of former configurations",
           [&] { return proxy.metric("tidegate_configs_in_use") == 1; });
 }
@@ -149,7 +151,7 @@ TEST_CASE("reload: what was counted in Redis stays counted, denials are not reme
     CHECK(proxy.get().status() == 429);
     reload(proxy, store + simple(upstream.url(), "4/h"));
     for (const int status : {200, 429}) CHECK(proxy.get().status() == status);
-    CHECK(proxy.metric("tidegate_store_state{state=\"up\"}") == 2);
+    CHECK_SOON(proxy.metric("tidegate_store_state{state=\"up\"}") == 2);
     CHECK(proxy.metric_sum("tidegate_store_failures_total") == 0);
 }
 
@@ -165,7 +167,7 @@ TEST_CASE("reload: a request in flight keeps its upstream and limits, though the
     await("the slow request", [&] { return old.waiting == 1; });
 
     reload(proxy, simple(next.url(), "5/min"));
-    CHECK(proxy.metric("tidegate_configs_in_use") == 2);
+    CHECK_SOON(proxy.metric("tidegate_configs_in_use") == 2);
     const Message quick = proxy.get();
     CHECK(quick.body == "next");
     CHECK(quick.field("RateLimit-Policy") == "\"default-1min\";q=5;w=60");
@@ -177,8 +179,8 @@ TEST_CASE("reload: a request in flight keeps its upstream and limits, though the
     // The same connection goes on with the new one.
     CHECK(slow.get().body == "next");
     await("the end of the first", [&] { return proxy.metric("tidegate_configs_in_use") == 1; });
-    CHECK(proxy.metric(R"(tidegate_requests_total{route="gone",code="200",outcome="forwarded"})") ==
-          1);
+    CHECK_SOON(proxy.metric(
+                   R"(tidegate_requests_total{route="gone",code="200",outcome="forwarded"})") == 1);
     await("its connection's end",
           [&] { return proxy.metric("tidegate_upstream_connections") <= 2; });
 }
@@ -201,8 +203,8 @@ TEST_CASE("reload: an upstream that stays as it was keeps its idle connections")
     CHECK(proxy.get("/two/x").body == "other");
     CHECK(other.connections() == 2);
     CHECK(kept.connections() == 1);
-    CHECK(proxy.metric("tidegate_upstream_seconds_count{upstream=\"two\"}") == 2);
-    CHECK(proxy.metric("tidegate_upstream_seconds_count{upstream=\"one\"}") == 3);
+    CHECK_SOON(proxy.metric("tidegate_upstream_seconds_count{upstream=\"two\"}") == 2);
+    CHECK_SOON(proxy.metric("tidegate_upstream_seconds_count{upstream=\"one\"}") == 3);
 }
 
 TEST_CASE("reload: a new upstream by name is resolved before a request can meet it") {
@@ -235,7 +237,7 @@ TEST_CASE("reload: a broken file changes nothing, and every fault is told with i
     }
     hang_up(proxy, "refused");
     CHECK(generation(proxy) == 1);
-    CHECK(proxy.metric("tidegate_reloads_total{result=\"refused\"}") == 2);
+    CHECK_SOON(proxy.metric("tidegate_reloads_total{result=\"refused\"}") == 2);
     CHECK(proxy.get().field("RateLimit").starts_with("\"default-1h\";r=4;"));
     CHECK(proxy.stop() == 0);
     const std::string said = proxy.errors();
