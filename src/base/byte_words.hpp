@@ -31,6 +31,16 @@ constexpr std::uint64_t each_byte(std::uint8_t byte) {
     return byte * std::uint64_t{0x0101010101010101};
 }
 
+// With the letters A to Z in lower case.
+constexpr std::uint64_t to_lower(std::uint64_t word) {
+    // Where a byte is ASCII, its high bit tells whether it is at least 'A', and above 'Z'.
+    const std::uint64_t rest = word & each_byte(0x7f);
+    const std::uint64_t from_a = rest + each_byte(0x80 - 'A');
+    const std::uint64_t above_z = rest + each_byte(0x7f - 'Z');
+    const std::uint64_t upper = (from_a ^ above_z) & ~word & each_byte(0x80);
+    return word | upper >> 2;
+}
+
 // Whether every byte is printable ASCII: 0x20 to 0x7e.
 constexpr bool is_printable(std::uint64_t word) {
     constexpr std::uint64_t kHigh = each_byte(0x80);

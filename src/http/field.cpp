@@ -107,9 +107,20 @@ constexpr KnownName kLength21[] = {{"x-ratelimit-remaining", FieldName::x_rateli
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
     if (a.size() != b.size()) return false;
-    for (std::size_t i = 0; i < a.size(); ++i)
-        if (lower(a[i]) != lower(b[i])) return false;
-    return true;
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    if (a.size() < kWord) {
+        for (std::size_t i = 0; i < a.size(); ++i)
+            if (lower(a[i]) != lower(b[i])) return false;
+        return true;
+    }
+    const auto equal_at = [&](std::size_t at) {
+        return to_lower(load_word<std::uint64_t>(a.data() + at)) ==
+               to_lower(load_word<std::uint64_t>(b.data() + at));
+    };
+    const std::size_t last = a.size() - kWord;
+    for (std::size_t at = 0; at < last; at += kWord)
+        if (!equal_at(at)) return false;
+    return equal_at(last);
 }
 
 bool equal_as_variable(std::string_view a, std::string_view b) {

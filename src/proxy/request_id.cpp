@@ -1,5 +1,7 @@
 #include "proxy/request_id.hpp"
 
+#include <array>
+#include <cstddef>
 #include <random>
 
 namespace tidegate::proxy {
@@ -8,7 +10,9 @@ namespace {
 
 void append_hex(std::uint64_t number, std::string& out) {
     static constexpr char kDigits[] = "0123456789abcdef";
-    for (int shift = 60; shift >= 0; shift -= 4) out += kDigits[(number >> shift) & 15];
+    std::array<char, 16> text;
+    for (std::size_t i = 0; i < text.size(); ++i) text[i] = kDigits[number >> (60 - 4 * i) & 15];
+    out.append(text.data(), text.size());
 }
 
 }  // namespace

@@ -90,6 +90,16 @@ TEST_CASE("field: only ASCII letters have two cases") {
     CHECK_FALSE(equal_ignoring_case("-", "\r"));
     CHECK_FALSE(equal_ignoring_case("\xc3\x84", "\xc3\xa4"));
     CHECK(equal_ignoring_case("", ""));
+    // Every byte counts, whatever the length.
+    for (std::size_t size = 1; size < 40; ++size) {
+        std::string text(size, 'q');
+        CHECK(equal_ignoring_case(text, std::string(size, 'Q')));
+        for (char& c : text) {
+            c = '1';
+            CHECK_FALSE(equal_ignoring_case(text, std::string(size, 'Q')));
+            c = 'q';
+        }
+    }
 }
 
 TEST_CASE("field: as a variable, whatever is no letter or digit is `-`") {
