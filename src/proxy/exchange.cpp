@@ -6,7 +6,7 @@ void Exchange::reset() {
     // Strings and vectors keep their room; a head of unusual size does not stay for ever.
     constexpr std::size_t kRoomKept = 65'536;
     for (std::string* text :
-         {&head, &tail, &upload_head, &upload_tail, &identifiers, &answer_options}) {
+         {&head, &tail, &upload_head, &upload_tail, &identifiers, &answer_options, &client_text}) {
         text->clear();
         if (text->capacity() > kRoomKept) text->shrink_to_fit();
     }

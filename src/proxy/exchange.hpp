@@ -86,6 +86,7 @@ struct Exchange {
     SteadyTime began;
     std::chrono::nanoseconds decision_time{0};
     std::chrono::nanoseconds upstream_time{0};
+    std::string client_text;  // the client's address in the access log
 
     // Scratch: a head that is being written to the client, and what follows a piece of body.
     std::string head;

@@ -38,18 +38,26 @@ std::string_view store_of(const store::Decision& decision) {
     return telemetry::to_string(decision.decided_by);
 }
 
-// The first limit that refused, of the policies that are enforced or of those in shadow.
-std::string_view limited_by(const Generation& generation, const store::Decision& decision,
-                            bool shadow) {
-    if (decision.result != Result::limited && decision.result != Result::admitted) return "";
-    std::string_view name;
+// The first limit that refused, of the policies that are enforced and of those in shadow.
+struct Refusers {
+    std::string_view enforced;
+    std::string_view in_shadow;
+};
+
+Refusers refusers_of(const Generation& generation, const store::Decision& decision) {
+    Refusers first;
+    if (decision.result != Result::limited && decision.result != Result::admitted) return first;
+    const auto& verdicts = decision.verdict.limits;
+    // Mostly none did, and the way through the policies is saved.
+    if (std::none_of(verdicts.begin(), verdicts.end(), [](auto& one) { return one.denied; })) {
+        return first;
+    }
     for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
                                  const limit::LimitVerdict& one) {
-        if (name.empty() && one.denied && item.policy->shadow == shadow) {
-            name = generation.policy_texts.of(item, i).full_name;
-        }
+        std::string_view& name = item.policy->shadow ? first.in_shadow : first.enforced;
+        if (one.denied && name.empty()) name = generation.policy_texts.of(item, i).full_name;
     });
-    return name;
+    return first;
 }
 
 // Each identifier once, though several policies may count it.
@@ -86,21 +94,21 @@ void record(WorkerContext& worker, Exchange& exchange) {
     const bool is_refused = exchange.fault == Fault::bad_credentials;
 
     std::array<std::string_view, 16> identifiers;
-    std::string client;
-    if (exchange.client) exchange.client->append_to(client);
+    if (exchange.client) exchange.client->append_to(exchange.client_text);
+    const Refusers refusers = refusers_of(generation, decision);
     generation.access_log->write(
         worker.thread,
         {.time = exchange.began_at,
          .request_id = exchange.request_id,
-         .client = client,
+         .client = exchange.client_text,
          .method = exchange.request.method,
          .path = exchange.request.path,
          .host = exchange.host,
          .route = exchange.route != nullptr ? std::string_view(exchange.route->name) : "",
          .identifiers = identifiers_of(decision, identifiers),
          .verdict = verdict_of(exchange),
-         .limited_by = limited_by(generation, decision, false),
-         .shadow_limited_by = limited_by(generation, decision, true),
+         .limited_by = refusers.enforced,
+         .shadow_limited_by = refusers.in_shadow,
          .store = store_of(decision),
          .upstream = exchange.upstream_address,
          .error = is_refused ? identity::to_string(exchange.who.fault) : fault.name,

@@ -31,7 +31,9 @@ class ByteRing {
         const std::size_t at = head & (capacity_ - 1);
         const std::size_t first = std::min(data.size(), capacity_ - at);
         std::memcpy(bytes_.get() + at, data.data(), first);
-        std::memcpy(bytes_.get(), data.data() + first, data.size() - first);
+        if (first < data.size()) {
+            std::memcpy(bytes_.get(), data.data() + first, data.size() - first);
+        }
         head_.store(head + data.size(), std::memory_order_release);
         return true;
     }

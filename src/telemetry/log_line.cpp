@@ -198,9 +198,12 @@ void LogLineFormatter::put(std::chrono::nanoseconds time) {
 }
 
 void LogLineFormatter::put_escaped(std::string_view text, std::size_t bytes_max) {
-    const std::string_view kept = utf8_prefix(text, bytes_max);
-    out_ = write_json_escaped(kept, out_);
-    if (kept.size() != text.size()) put("...");
+    if (text.size() <= bytes_max) {
+        out_ = write_json_escaped(text, out_);
+    } else {
+        out_ = write_json_escaped(utf8_prefix(text, bytes_max), out_);
+        put("...");
+    }
 }
 
 void LogLineFormatter::put_or_dash(std::string_view text, std::size_t bytes_max) {

@@ -1,4 +1,5 @@
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -53,6 +54,48 @@ TEST_CASE("json_escape: a long text is escaped as its parts are") {
     }
     CHECK(escaped(text) == expected);
     CHECK(escaped(std::string(1'000, '\x80')).size() == 6'000);
+}
+
+// What becomes of each byte alone.
+std::string escaped_one(unsigned char byte) {
+    if (byte == '"') return R"(\")";
+    if (byte == '\\') return R"(\\)";
+    if (byte == '\n') return R"(\n)";
+    if (byte == '\r') return R"(\r)";
+    if (byte == '\t') return R"(\t)";
+    if (byte >= 0x80) return R"(\ufffd)";
+    if (byte >= 0x20 && byte != 0x7f) return std::string(1, static_cast<char>(byte));
+    static constexpr char kHex[] = "0123456789abcdef";
+    return std::string(R"(\u00)") + kHex[byte >> 4] + kHex[byte & 15];
+}
+
+TEST_CASE("json_escape: each byte is seen wherever it stands in a text of any length") {
+    // Neighbours that are nearly special, for words are looked at as a whole.
+    for (const char neighbour : {' ', '!', '#', '[', ']', '~', 'a'}) {
+        for (std::size_t size = 1; size <= 20; ++size) {
+            for (std::size_t at = 0; at < size; ++at) {
+                for (int byte = 0; byte < 256; ++byte) {
+                    std::string text(size, neighbour);
+                    text[at] = static_cast<char>(byte);
+                    const std::string expected = std::string(at, neighbour) +
+                                                 escaped_one(static_cast<unsigned char>(byte)) +
+                                                 std::string(size - at - 1, neighbour);
+                    if (escaped(text) != expected) FAIL_CHECK(text);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("json_escape: of what is in memory around a text nothing is read or written") {
+    for (std::size_t size = 0; size <= 20; ++size) {
+        const std::vector<char> text(size, 'x');  // the sanitizer knows where it ends
+        std::vector<char> room(size + 1, '.');
+        const char* const end = write_json_escaped({text.data(), size}, room.data());
+        CHECK(static_cast<std::size_t>(end - room.data()) == size);
+        CHECK(std::string_view(room.data(), size) == std::string(size, 'x'));
+        CHECK(room[size] == '.');
+    }
 }
 
 TEST_CASE("utf8: a prefix ends before the character that does not fit") {
