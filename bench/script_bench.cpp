@@ -2,7 +2,7 @@
 // keeps a hash for each identifier (hash_limiter.lua). CPU time of the server, read from the
 // system; rounds of all contenders take turns, and the median round counts.
 //
-//   bench_script [rounds]
+//   bench_script [rounds] [compare|kinds|memory]
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -217,6 +217,119 @@ void compare(test::RedisServer& server, int rounds) {
     }
 }
 
+// ---- by what is asked
+
+// Under each policy one identifier is counted: the address and the user in turn.
+struct Kind {
+    const char* name;
+    std::vector<limit::Policy> policies;
+    std::size_t names = 1;  // under each policy
+};
+
+limit::Policy many_windows(std::size_t count, const char* name = "default") {
+    std::vector<Limit> limits;
+    for (std::size_t minutes = 1; minutes <= count; ++minutes) {
+        limits.push_back(made(spec_of(Algorithm::sliding_window, kPlenty, minutes * Micros{1min})));
+    }
+    limit::Policy policy = policy_of(std::move(limits));
+    policy.name = name;
+    return policy;
+}
+
+// Each request finds all sub-buckets ended.
+limit::Policy turning_windows(std::size_t count) {
+    std::vector<Limit> limits;
+    for (std::size_t i = 1; i <= count; ++i) {
+        LimitSpec spec = spec_of(Algorithm::sliding_window, kPlenty, i * 60ms);
+        spec.precision = i * 1ms;
+        limits.push_back(made(spec));
+    }
+    return policy_of(std::move(limits));
+}
+
+limit::Policy three_of(Algorithm algorithm, limit::Anchor anchor = limit::Anchor::clock,
+                       limit::Count count = limit::Count::admitted) {
+    std::vector<Limit> limits;
+    for (int minutes = 1; minutes <= 3; ++minutes) {
+        const std::int64_t quota = algorithm == Algorithm::sliding_log ? 1'000 : 1'000'000;
+        LimitSpec spec = spec_of(algorithm, quota, minutes * Micros{1min});
+        spec.anchor = anchor;
+        spec.count = count;
+        limits.push_back(made(spec));
+    }
+    return policy_of(std::move(limits));
+}
+
+std::vector<Kind> kinds() {
+    using limit::Anchor;
+    using limit::Count;
+    return {
+        {"1 window", {many_windows(1)}},
+        {"3 windows", {many_windows(3)}},
+        {"8 windows", {many_windows(8)}},
+        {"9 windows", {many_windows(9)}},
+        {"12 windows", {many_windows(12)}},
+        {"20 windows", {many_windows(20)}},
+        {"32 windows", {many_windows(32)}},
+        {"3 turning, 2 names", {turning_windows(3)}, 2},
+        {"8 turning", {turning_windows(8)}},
+        {"9 turning", {turning_windows(9)}},
+        {"20 turning", {turning_windows(20)}},
+        {"3 windows, 2 names", {many_windows(3)}, 2},
+        {"20 windows, 2 names", {many_windows(20)}, 2},
+        {"2 policies, 1 + 1 windows", {many_windows(1, "a"), many_windows(1, "b")}},
+        {"2 policies, 3 + 3 windows", {many_windows(3, "a"), many_windows(3, "b")}},
+        {"2 policies, 10 + 10", {many_windows(10, "a"), many_windows(10, "b")}},
+        {"3 policies, 1 + 2 + 3",
+         {many_windows(1, "a"), many_windows(2, "b"), many_windows(3, "c")}},
+        {"3 of the first request", {three_of(Algorithm::fixed_window, Anchor::first_request)}},
+        {"3 with count: all", {three_of(Algorithm::sliding_window, Anchor::clock, Count::all)}},
+        {"3 of sliding_log", {three_of(Algorithm::sliding_log)}},
+        {"3 of gcra", {three_of(Algorithm::gcra)}},
+        {"3 of leaky_bucket", {three_of(Algorithm::leaky_bucket)}},
+    };
+}
+
+// Our script asked that; `digest` as above.
+Contender asked(const Kind& kind, std::string digest) {
+    const auto append = [&kind, digest](const Case& some, std::size_t call, std::string& out) {
+        const Names names = names_of(some, call);
+        std::vector<limit::ChargeItem> items;
+        for (const limit::Policy& policy : kind.policies) {
+            const bool odd = items.size() % 2 == 1;
+            items.push_back({&policy, odd ? names.user : names.address});
+            if (kind.names == 2) items.push_back({&policy, names.user});
+        }
+        const std::size_t begin = out.size();
+        const limit::Charge charge{items, 1};
+        store::append_charge_command({&charge, 1}, "tg:", time_of(call), out);
+        if (!digest.empty()) out.replace(out.find("$40\r\n", begin) + 5, 40, digest);
+    };
+    return {kind.name, append, [](const redisReply& reply) {
+                return reply.type == REDIS_REPLY_STRING && reply.len > 8 && (reply.str[8] & 1) != 0;
+            }};
+}
+
+void compare_kinds(test::RedisServer& server, int rounds) {
+    constexpr Case kSome{"", 1'000, kPlenty, 6'000, 10'000, true};
+    const std::string long_way(store::charge_script({}).sha1);
+    std::printf("\nRedis CPU, microseconds a decision (1,000 users, admitted; medians of %d)\n\n",
+                rounds);
+    std::printf("%-26s %8s %12s\n", "", "us", "the long way");
+    const std::vector<Kind> all = kinds();
+    std::vector<std::vector<double>> us(all.size());
+    std::vector<std::vector<double>> long_us(all.size());
+    for (int round = 0; round < rounds; ++round) {
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            us[i].push_back(measured(server, asked(all[i], {}), kSome));
+            long_us[i].push_back(measured(server, asked(all[i], long_way), kSome));
+        }
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        std::printf("%-26s %8.2f %12.2f\n", all[i].name, median(us[i]), median(long_us[i]));
+    }
+}
+
 // ---- memory
 
 struct Kept {
@@ -302,13 +415,14 @@ void tell_memory(test::RedisServer& server) {
     }
 }
 
-int run(int rounds) {
+int run(int rounds, const std::string& part) {
     test::RedisServer server;
     for (const redis::Script* script : store::all_scripts()) {
         server.command({"SCRIPT", "LOAD", std::string(script->text)});
     }
-    compare(server, rounds);
-    tell_memory(server);
+    if (part.empty() || part == "compare") compare(server, rounds);
+    if (part.empty() || part == "kinds") compare_kinds(server, rounds);
+    if (part.empty() || part == "memory") tell_memory(server);
     return 0;
 }
 
@@ -317,7 +431,8 @@ int run(int rounds) {
 
 int main(int count, char** words) {
     try {
-        return tidegate::run(count > 1 ? std::max(1, std::atoi(words[1])) : 5);
+        return tidegate::run(count > 1 ? std::max(1, std::atoi(words[1])) : 5,
+                             count > 2 ? words[2] : "");
     } catch (const std::exception& fault) {
         std::fprintf(stderr, "bench_script: %s\n", fault.what());
         return 1;

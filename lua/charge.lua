@@ -28,18 +28,20 @@ local function look_at_moment(limit, record, i, cost, asked_for)
     return record.units + cost <= limit.quota
 end
 
--- Whether limit k of a run admits a request. Keeps in the limit what taking will need.
+local function look_at_bucket(limit, record, number_at)
+    local time, parts = unbytes('<dd', requests, number_at)
+    return look_bucket(
+        record, limit.quota, now, limit.second, limit.third, time, parts, limit.kind == 'k')
+end
+
+-- Whether limit k of a run admits a request.
 local function look(run, k, i, cost, number_at)
     local limit, record = run[k], run.states[i][k]
     local kind, quota = limit.kind, limit.quota
     if kind == 'w' or kind == 'l' then
         return record.units + cost <= quota
     elseif kind == 'g' or kind == 'k' then
-        local time, parts = unbytes('<dd', requests, number_at)
-        local admits, tat, tat_parts =
-            look_bucket(record, quota, now, limit.second, limit.third, time, parts, kind == 'k')
-        limit.after[i] = {tat, tat_parts}
-        return admits
+        return (look_at_bucket(limit, record, number_at))
     elseif kind == 'c' then
         local slot = string.sub(requests, number_at, number_at + 15)
         local held, mine = slots_held(limit.sets[i], slot, now, limit.second, server_clock)
@@ -57,7 +59,7 @@ local function take_from(run, k, i, cost, number_at)
     if kind == 'w' or kind == 'l' then
         take(record, now, limit.second, limit.third, cost)
     elseif kind == 'g' or kind == 'k' then
-        local tat, parts = unpack(limit.after[i])
+        local _, tat, parts = look_at_bucket(limit, record, number_at)
         -- With `count: all` the debt saturates at twice the burst, or where it was.
         local most, most_parts = now + 2 * limit.second, 2 * limit.third
         if most_parts >= limit.quota then most, most_parts = most + 1, most_parts - limit.quota end
@@ -80,70 +82,107 @@ local function take_from(run, k, i, cost, number_at)
     state.changed = true
 end
 
--- What a state says before a request that is admitted takes from it.
-local function told_of(run)
-    local told = ''
+-- What the states of a run say before a request that is admitted takes from them.
+local function tell(run, told)
+    local format = '<d' .. string.rep('dd', #run)
     for i = run.first, run.last do
-        told = told .. struct.pack('<d', run.states[i].generation)
+        local state = run.states[i]
+        local numbers = {state.generation}
         for k, limit in ipairs(run) do
-            local record = run.states[i][k]
+            local record = state[k]
             local bucket = limit.kind == 'g' or limit.kind == 'k'
-            local second = (bucket or record.units == 0) and record.ends or record.oldest
-            told = told .. struct.pack('<dd', record.units, second)
+            numbers[2 * k] = record.units
+            numbers[2 * k + 1] = (bucket or record.units == 0) and record.ends or record.oldest
         end
+        told[#told + 1] = struct.pack(format, unpack(numbers))
     end
-    return told
 end
 
 local function has_moments(limit)
     return limit.kind == 's' or limit.kind == 'd'
 end
 
-local function for_each_limit(cost, numbers_at, visit)
+-- Where the numbers of the next limit begin.
+local function behind(limit, numbers_at)
+    return (limit.kind == 'w' or limit.kind == 'l') and numbers_at or numbers_at + 16
+end
+
+-- Whether what is enforced denies, and what is in shadow; whether a schedule does; and where the
+-- numbers of the next request begin.
+local function look_at_all(cost, numbers_at)
+    local denied, shadow_denied, by_schedule = false, false, false
     for _, run in ipairs(runs) do
         for k, limit in ipairs(run) do
-            for i = run.first, run.last do visit(run, k, i, cost, numbers_at) end
-            if limit.kind ~= 'w' and limit.kind ~= 'l' then numbers_at = numbers_at + 16 end
+            for i = run.first, run.last do
+                if look(run, k, i, cost, numbers_at) then
+                    -- Nothing to note.
+                elseif run.shadow then
+                    shadow_denied = true
+                else
+                    denied, by_schedule = true, by_schedule or has_moments(limit)
+                end
+            end
+            numbers_at = behind(limit, numbers_at)
         end
     end
-    return numbers_at
+    return denied, shadow_denied, by_schedule, numbers_at
+end
+
+-- Takes from what admits the request; or, of what does not, from the limits with `count: all`.
+local function take_from_all(cost, numbers_at, denied, shadow_denied, admitting)
+    for _, run in ipairs(runs) do
+        local admits = not denied and not (run.shadow and shadow_denied)
+        for k, limit in ipairs(run) do
+            if admits == admitting and (admits or limit.counts_all) then
+                for i = run.first, run.last do take_from(run, k, i, cost, numbers_at) end
+            end
+            numbers_at = behind(limit, numbers_at)
+        end
+    end
+end
+
+-- When the windows that deny would admit; and, if a schedule denies, what there is to know of each.
+local function explain(cost, by_schedule, explained)
+    local retry_at = 0
+    for _, run in ipairs(runs) do
+        for k, limit in ipairs(run.shadow and {} or run) do
+            local window = limit.kind == 'w' or limit.kind == 'l'
+            for i = run.first, run.last do
+                local record = run.states[i][k]
+                local over = record.units + cost - limit.quota
+                if window and over > 0 and cost <= limit.quota then
+                    retry_at =
+                        math.max(retry_at, frees_at(record, over, limit.second, limit.third))
+                elseif by_schedule and has_moments(limit) and not limit.skipped then
+                    explained[#explained + 1] =
+                        moments_from(limit.sets[i], limit.second, limit.moments[i])
+                end
+            end
+        end
+    end
+    return retry_at
 end
 
 -- Decides the requests one after the other.
-local verdicts, told, explained, cost_at = '', '', '', 1
+local verdicts, told, explained, cost_at = {}, {}, {}, 1
 for request = 1, times do
     local cost, numbers_at = unbytes('<d', requests, cost_at)
-    local denied, shadow_denied, by_schedule, retry_at = false, false, false, 0
-    cost_at = for_each_limit(cost, numbers_at, function(run, k, i, _, number_at)
-        if look(run, k, i, cost, number_at) then return end
-        if run.shadow then shadow_denied = true else denied = true end
-        by_schedule = by_schedule or has_moments(run[k]) and not run.shadow
-    end)
-    local function admits(run)
-        return not denied and not (run.shadow and shadow_denied)
+    local denied, shadow_denied, by_schedule, next_at = look_at_all(cost, numbers_at)
+    if cost > 0 and (denied or shadow_denied) then
+        take_from_all(cost, numbers_at, denied, shadow_denied, false)
     end
-    for_each_limit(cost, numbers_at, function(run, k, i, _, number_at)
-        if cost > 0 and run[k].counts_all and not admits(run) then take_from(run, k, i, cost, number_at) end
-    end)
-    for_each_limit(cost, numbers_at, function(run, k, i)
-        local limit, record = run[k], run.states[i][k]
-        if not denied or run.shadow then return end
-        local over = record.units + cost - limit.quota
-        if (limit.kind == 'w' or limit.kind == 'l') and over > 0 and cost <= limit.quota then
-            retry_at = math.max(retry_at, frees_at(record, over, limit.second, limit.third))
-        elseif by_schedule and has_moments(limit) and not limit.skipped then
-            explained = explained .. moments_from(limit.sets[i], limit.second, limit.moments[i])
-        end
-    end)
-    if request == 1 then for _, run in ipairs(runs) do told = told .. told_of(run) end end
-    for_each_limit(cost, numbers_at, function(run, k, i, _, number_at)
-        if cost > 0 and admits(run) then take_from(run, k, i, cost, number_at) end
-    end)
-    verdicts = verdicts .. struct.pack('<I1d', (denied and 0 or 1) + (shadow_denied and 0 or 2), retry_at)
+    local retry_at = denied and explain(cost, by_schedule, explained) or 0
+    if request == 1 then for _, run in ipairs(runs) do tell(run, told) end end
+    if cost > 0 and not denied then
+        take_from_all(cost, numbers_at, denied, shadow_denied, true)
+    end
+    verdicts[request] = struct.pack('<I1d', (denied and 0 or 1) + (shadow_denied and 0 or 2), retry_at)
+    cost_at = next_at
 end
 for _, run in ipairs(runs) do
     for i = run.first, run.last do
         if run.states[i].changed then store(KEYS[i], run.states[i], now) end
     end
 end
-return struct.pack('<d', now) .. verdicts .. told .. explained
+return struct.pack('<d', now) .. table.concat(verdicts) .. table.concat(told) ..
+    table.concat(explained)

@@ -45,19 +45,22 @@ local states, times, at = unbytes('<I1I1', asked)
 -- counted, as when the key had been deleted.
 local values = redis.call('MGET', unpack(KEYS, 1, states))
 local runs, set = {}, states
+local none = {}
 
 -- Reads the states and forgets what has stopped counting.
 while #runs == 0 or runs[#runs].last < states do
     local first = #runs == 0 and 1 or runs[#runs].last + 1
     local count, flags, layout, kinds, terms_at = unbytes('<I1I1I4I1c0', asked, at)
-    local n = #kinds
+    local n, lower = #kinds, string.lower(kinds)
     local run = {first = first, last = first + count - 1, shadow = flags == 1, states = {}}
     for k = 1, n do
         local quota, second, third = unbytes('<I4dd', asked, terms_at + 20 * (k - 1))
-        local kind = string.sub(kinds, k, k)
+        local kind = string.sub(lower, k, k)
+        local has_set = kind == 's' or kind == 'd' or kind == 'c'
         run[k] = {
-            kind = string.lower(kind), counts_all = kind ~= string.lower(kind),
-            quota = quota, second = second, third = third, sets = {}, moments = {}, after = {},
+            kind = kind, counts_all = string.sub(kinds, k, k) ~= kind,
+            quota = quota, second = second, third = third,
+            sets = has_set and {} or none, moments = has_set and {} or none,
         }
     end
     for i = first, run.last do

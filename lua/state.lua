@@ -59,23 +59,27 @@ end
 -- shorter, but where the clock was put back, and left alone where it is long enough. A second more
 -- than needed, so that it need not be set with each sub-bucket.
 local function store(key, state, now)
-    local bytes_of = struct.pack
-    local units, records, names, marks, last = '', '', '', '', 0
-    for k = 1, #state do
+    local bytes_of, n = struct.pack, #state
+    -- Marks come last, those of the last record first.
+    local units, records, names, marks, last = {}, {}, {}, {}, 0
+    for k = 1, n do
         -- What was only looked at stays as it was: what has expired may count again should the clock
         -- be put back, as it does for who never wrote.
         local record = state[k].untouched or state[k]
         local count = record.size > 0 and #record.marks / record.size or 0
-        units = units .. bytes_of('<I4', record.units)
-        records = records .. bytes_of('<ddI4I2I2', record.ends, record.oldest, record.base, count, 0)
-        names = names .. bytes_of('<I4I1', record.id, record.size)
-        marks = record.marks .. marks
+        units[k] = record.units
+        records[k] = bytes_of('<ddI4I2I2', record.ends, record.oldest, record.base, count, 0)
+        names[k] = bytes_of('<I4I1', record.id, record.size)
+        marks[k] = record.marks
         if record.ends >= last then last = record.ends + 1 end
     end
     local keep = last <= state.expiry and not state.moved
     if not keep then state.expiry = last + 1000000 end
-    local value = bytes_of('<I4I4', state.layout, state.generation) .. units ..
-        bytes_of('<d', state.expiry) .. records .. names .. marks
+    for k = 1, n / 2 do marks[k], marks[n + 1 - k] = marks[n + 1 - k], marks[k] end
+    local value = table.concat({
+        bytes_of('<I4I4' .. string.rep('I4', n), state.layout, state.generation, unpack(units)),
+        bytes_of('<d', state.expiry), table.concat(records), table.concat(names), table.concat(marks),
+    })
     -- Redis 5 has no KEEPTTL and refuses; there the TTL is set each time.
     if keep and redis.pcall('SET', key, value, 'KEEPTTL').ok then return end
     local left = state.expiry > now and state.expiry - now or 0
@@ -92,9 +96,10 @@ end
 
 -- Before a record is changed for looking at it only; see store().
 local function keep_untouched(record)
-    local copy = {}
-    for name, value in pairs(record) do copy[name] = value end
-    record.untouched = copy
+    record.untouched = {
+        id = record.id, size = record.size, units = record.units, ends = record.ends,
+        oldest = record.oldest, base = record.base, marks = record.marks,
+    }
 end
 
 local function server_time()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <span>
 #include <string>
 
 #include <openssl/evp.h>
@@ -55,19 +56,33 @@ class OwnedScript {
     redis::Script script_;
 };
 
-// With the short way for so many limits; for none without.
-OwnedScript make_charge_script(std::size_t limits) {
+OwnedScript long_way(std::string_view front = {}) {
     return {"charge",
-            {limits == 0 ? "" : unroll(lua::short_way, limits), lua::state, lua::window,
-             lua::bucket, lua::schedule, lua::slots, lua::reading, lua::charge}};
+            {front, lua::state, lua::window, lua::bucket, lua::schedule, lua::slots, lua::reading,
+             lua::charge}};
 }
 
-const redis::Script& charge_script_for(std::size_t limits) {
-    static const std::array<OwnedScript, kUnrolledMax + 1> scripts{
-        make_charge_script(0), make_charge_script(1), make_charge_script(2),
-        make_charge_script(3), make_charge_script(4), make_charge_script(5),
-        make_charge_script(6), make_charge_script(7), make_charge_script(8)};
-    return scripts[limits].get();
+OwnedScript in_front_of_long_way(std::string_view way) {
+    return long_way(std::string(lua::short_reading).append(way).append(lua::short_writing));
+}
+
+OwnedScript short_way(std::size_t limits) {
+    return in_front_of_long_way(unroll(with_window(lua::short_way, lua::short_window), limits));
+}
+
+OwnedScript middle_way() {
+    return in_front_of_long_way(with_window(lua::middle_way, in_loop(lua::short_window)));
+}
+
+// The long way alone; with the short way for that many limits; with the middle way.
+constexpr std::size_t kLongWay = 0;
+constexpr std::size_t kMiddleWay = kUnrolledMax + 1;
+
+const redis::Script& charge_script_for(std::size_t way) {
+    static const std::array<OwnedScript, kMiddleWay + 1> scripts{
+        long_way(),   short_way(1), short_way(2), short_way(3), short_way(4),
+        short_way(5), short_way(6), short_way(7), short_way(8), middle_way()};
+    return scripts[way].get();
 }
 
 bool is_plain_window(const Limit& limit) {
@@ -76,23 +91,35 @@ bool is_plain_window(const Limit& limit) {
             limit.algorithm == limit::Algorithm::fixed_window);
 }
 
-bool has_short_way(const limit::Charge& charge) {
-    if (charge.items.empty()) return false;
-    const limit::ChargeItem& first = charge.items[0];
-    const auto limits = first.limits();
-    return charge.cost > 0 && charge.items.size() <= kShortWayItems &&
-           limits.size() <= kUnrolledMax && !first.policy->shadow &&
-           std::all_of(charge.items.begin(), charge.items.end(),
-                       [&](const limit::ChargeItem& item) {
-                           return item.policy == first.policy && item.tier == first.tier;
-                       }) &&
-           std::all_of(limits.begin(), limits.end(), is_plain_window);
+bool is_of_plain_windows(const limit::ChargeItem& item) {
+    const auto limits = item.limits();
+    return !item.policy->shadow && std::all_of(limits.begin(), limits.end(), is_plain_window);
+}
+
+bool has_short_way(std::span<const limit::ChargeItem> items) {
+    const std::size_t limits = items[0].limits().size();
+    return items.size() <= kShortWayItems && limits <= kUnrolledMax &&
+           std::all_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
+               return item.limits().size() == limits;
+           });
+}
+
+std::size_t way_of(const limit::Charge& charge) {
+    if (charge.cost == 0 || charge.items.empty()) return kLongWay;
+    const limit::ChargeItem* before = nullptr;
+    for (const limit::ChargeItem& item : charge.items) {
+        const bool is_known =
+            before != nullptr && item.policy == before->policy && item.tier == before->tier;
+        if (!is_known && !is_of_plain_windows(item)) return kLongWay;
+        before = &item;
+    }
+    return has_short_way(charge.items) ? charge.items[0].limits().size() : kMiddleWay;
 }
 
 }  // namespace
 
 const redis::Script& charge_script(const limit::Charge& charge) {
-    return charge_script_for(has_short_way(charge) ? charge.items[0].limits().size() : 0);
+    return charge_script_for(way_of(charge));
 }
 
 const redis::Script& give_back_script() {
@@ -127,8 +154,8 @@ const redis::Script& forget_script() {
 std::vector<const redis::Script*> all_scripts() {
     std::vector<const redis::Script*> all{&give_back_script(), &renew_script(), &inspect_script(),
                                           &forget_script(), &report_script()};
-    for (std::size_t limits = 0; limits <= kUnrolledMax; ++limits) {
-        all.push_back(&charge_script_for(limits));
+    for (std::size_t way = kLongWay; way <= kMiddleWay; ++way) {
+        all.push_back(&charge_script_for(way));
     }
     return all;
 }

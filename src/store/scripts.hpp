@@ -8,9 +8,9 @@
 
 namespace tidegate::store {
 
-// What charges requests with these items. Windows alone under one policy have a script of their own
-// for each number of limits: the same, with a short way in front. No
-// items: the one that can do all.
+// What charges requests with these items. For windows alone it has a shorter way in front: a script
+// for each number of limits, and one for many limits, or policies with different numbers of them.
+// No items: the one that can do all, and nothing else.
 const redis::Script& charge_script(const limit::Charge& charge);
 
 const redis::Script& give_back_script();

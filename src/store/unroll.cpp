@@ -15,10 +15,14 @@ void replace_all(std::string& text, std::string_view name, const std::string& va
     }
 }
 
-std::string numbered(std::string_view text, std::size_t number) {
+std::string with_number(std::string_view text, const std::string& number) {
     std::string out(text);
-    replace_all(out, "$", std::to_string(number));
+    replace_all(out, "$", number);
     return out;
+}
+
+std::string numbered(std::string_view text, std::size_t number) {
+    return with_number(text, std::to_string(number));
 }
 
 // What stands before the next `begin`, between it and the `end` after it, and behind that.
@@ -78,6 +82,19 @@ std::string unroll(std::string_view text, std::size_t limits) {
     replace_all(out, "LIMITS", std::to_string(limits));
     replace_all(out, "HEAD", std::to_string(kHeadBytes + kRecordBytes * limits));
     return out;
+}
+
+std::string with_window(std::string_view text, std::string_view lines) {
+    const Part part = next_part(text, "--window", "\n");
+    std::string out(part.before);
+    // The lines have an indentation of their own.
+    while (part.found && out.ends_with(' ')) out.pop_back();
+    if (part.found) out += lines;
+    return out.append(part.after);
+}
+
+std::string in_loop(std::string_view lines) {
+    return with_number(lines, "");
 }
 
 }  // namespace tidegate::store

@@ -1,5 +1,5 @@
 // Makes straight lines of the script's short way: what is written once for every limit becomes code
-// for each. Pure.
+// for each; or lines in a loop, of the same text. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,5 +14,11 @@ namespace tidegate::store {
 //   --each limit ...    up to the line `--end`: the lines for each limit, the last one first
 //   LIMITS, HEAD        their number; the bytes of a state's head and records (lua/state.lua)
 std::string unroll(std::string_view text, std::size_t limits);
+
+// Puts `lines` where the text says `--window`, in place of that line.
+std::string with_window(std::string_view text, std::string_view lines);
+
+// Lines for each limit as they are in a loop over the limits: nothing stands for `$`.
+std::string in_loop(std::string_view lines);
 
 }  // namespace tidegate::store

@@ -46,6 +46,13 @@ std::vector<Limit> all_limits() {
     return limits;
 }
 
+// As many as go the middle way.
+std::vector<Limit> many_windows() {
+    std::vector<Limit> limits;
+    for (int i = 1; i <= 9; ++i) limits.push_back(sliding(50, i * 10s, {.precision = i * 1s}));
+    return limits;
+}
+
 // "" if every key lives on, each at least as long as `known` says it did; then as it does now.
 std::string shortened(RedisSubject& redis, std::map<std::string, std::int64_t>& known) {
     const Reply keys = redis.connection().command({"KEYS", "*"});
@@ -187,7 +194,8 @@ TEST_CASE("redis: flipped bytes in a state never stop the script for good") {
     const std::string key = "t:3:p:{user:a}";
     const auto windows = policy("p", {sliding(50, 10s, {.precision = 1s}), fixed(90, 1min)});
     const auto every = policy("p", packed_limits());
-    for (const limit::Policy* some : {&windows, &every}) {
+    const auto many = policy("p", many_windows());
+    for (const limit::Policy* some : {&windows, &every, &many}) {
         redis.text({"DEL", key});
         const Ask ask(*some, {"user:a"});
         for (int i = 0; i < 4; ++i) REQUIRE(redis.charge(ask, kStart + i * 1s).admitted);
@@ -210,21 +218,27 @@ TEST_CASE("redis: flipped bytes in a state never stop the script for good") {
 
 TEST_CASE("redis: a state of every algorithm that is cut or too long is an error") {
     RedisSubject redis;
-    const auto every = policy("p", packed_limits());
     const std::string key = "t:3:p:{user:a}";
-    for (int i = 0; i < 4; ++i) {
-        REQUIRE(redis.charge(Ask(every, {"user:a"}), kStart + i * 1s).admitted);
-    }
-    const std::string good = redis.text({"GET", key});
-    std::vector<std::string> bad{good + '\0', good + good};
-    for (std::size_t size = 0; size < good.size(); ++size) bad.push_back(good.substr(0, size));
-    for (const std::string& value : bad) {
-        CAPTURE(value.size());
-        redis.text({"SET", key, value});
-        CHECK(redis.error(Ask(every, {"user:b", "user:a"}), kStart + 5s) ==
-              "TIDEGATE unreadable state in " + key);
-        CHECK(redis.text({"EXISTS", "t:3:p:{user:b}"}) == "0");
-        CHECK(ttl_ms(redis, key) > 9'000);
+    const std::vector<std::vector<Limit>> lists{
+        packed_limits(), many_windows(), {sliding(50, 10s, {.precision = 1s})}};
+    for (const std::vector<Limit>& limits : lists) {
+        redis.text({"FLUSHALL"});
+        const auto some = policy("p", limits);
+        for (int i = 0; i < 4; ++i) {
+            REQUIRE(redis.charge(Ask(some, {"user:a"}), kStart + i * 1s).admitted);
+        }
+        const std::string good = redis.text({"GET", key});
+        std::vector<std::string> bad{good + '\0', good + good};
+        for (std::size_t size = 0; size < good.size(); ++size) bad.push_back(good.substr(0, size));
+        for (const std::string& value : bad) {
+            CAPTURE(limits.size());
+            CAPTURE(value.size());
+            redis.text({"SET", key, value});
+            CHECK(redis.error(Ask(some, {"user:b", "user:a"}), kStart + 5s) ==
+                  "TIDEGATE unreadable state in " + key);
+            CHECK(redis.text({"EXISTS", "t:3:p:{user:b}"}) == "0");
+            CHECK(ttl_ms(redis, key) > 9'000);
+        }
     }
 }
 

@@ -1,12 +1,16 @@
-// The script has a short way for plain windows, and takes several requests in one command. Neither
-// may make a difference. TIDEGATE_SEED says which sequences, TIDEGATE_TRACES how many.
+// The script has a short way and a middle way for plain windows, and takes several requests in one
+// command. None of that may make a difference. TIDEGATE_SEED says which sequences, TIDEGATE_TRACES
+// how many.
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "store/lua_files.hpp"
 #include "store/redis_asking.hpp"
 #include "store/scripts.hpp"
 
@@ -24,7 +28,7 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
     return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// The script without a short way.
+// The script without another way in front.
 const redis::Script& long_way() {
     return store::charge_script({});
 }
@@ -35,27 +39,27 @@ class Sequence {
     enum class Limits : std::uint8_t { plain_windows, all_that_share };
 
     Sequence(std::uint64_t seed, Limits limits) : random_(seed) {
-        const std::int64_t count = between(1, 4);
-        std::vector<Limit> list;
-        while (static_cast<std::int64_t>(list.size()) < count) {
-            const Limit limit =
-                made(limits == Limits::plain_windows || one_in(3) ? plain() : other());
-            bool is_new = true;
-            for (const Limit& one : list) is_new = is_new && one.id != limit.id;
-            if (is_new) list.push_back(limit);
+        const std::int64_t policies = one_in(2) ? 1 : between(2, 3);
+        for (std::int64_t i = 0; i < policies; ++i) {
+            policies_.push_back(
+                policy("p" + std::to_string(seed) + "-" + std::to_string(i), list_of(limits)));
         }
-        policy_ = policy("p" + std::to_string(seed), std::move(list));
     }
     Sequence(const Sequence&) = delete;
     Sequence& operator=(const Sequence&) = delete;
 
+    // Names under one policy, in turn under all, or all names under all.
     limit::Charge next_charge() {
         items_.clear();
         const std::int64_t first = between(0, 2);
-        const std::int64_t count = one_in(3) ? 2 : 1;
-        for (std::int64_t i = 0; i < count; ++i) {
-            items_.push_back({&policy_, kNames[(first + i) % kNames.size()]});
+        const std::int64_t count = one_in(3) ? between(2, 3) : 1;
+        for (const limit::Policy& one : policies_) {
+            if (policies_.size() > 1 && one_in(4)) continue;
+            for (std::int64_t i = 0; i < count; ++i) {
+                items_.push_back({&one, kNames[(first + i) % kNames.size()]});
+            }
         }
+        if (items_.empty()) items_.push_back({&policies_[0], kNames[first]});
         return {items_, next_cost()};
     }
 
@@ -104,13 +108,31 @@ class Sequence {
     std::int64_t between(std::int64_t low, std::int64_t high) {
         return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
     }
-    const limit::Policy& counted() const { return policy_; }
+    const std::vector<limit::Policy>& policies() const { return policies_; }
 
     static constexpr std::array<std::string_view, 3> kNames{"ip:192.0.2.1", "user:a", "user:b"};
 
   private:
     const Limit& some_limit() {
-        return policy_.limits[between(0, static_cast<std::int64_t>(policy_.limits.size()) - 1)];
+        const limit::Policy& some = policies_[index_below(policies_.size())];
+        return some.limits[index_below(some.limits.size())];
+    }
+
+    std::size_t index_below(std::size_t size) {
+        return static_cast<std::size_t>(between(0, static_cast<std::int64_t>(size) - 1));
+    }
+
+    std::vector<Limit> list_of(Limits limits) {
+        const std::int64_t count = one_in(4) ? between(5, 20) : between(1, 4);
+        std::vector<Limit> list;
+        while (static_cast<std::int64_t>(list.size()) < count) {
+            const Limit limit =
+                made(limits == Limits::plain_windows || one_in(3) ? plain() : other());
+            bool is_new = true;
+            for (const Limit& one : list) is_new = is_new && one.id != limit.id;
+            if (is_new) list.push_back(limit);
+        }
+        return list;
     }
 
     Micros duration() {
@@ -151,40 +173,121 @@ class Sequence {
     }
 
     std::mt19937_64 random_;
-    limit::Policy policy_;
+    std::vector<limit::Policy> policies_;
     std::vector<limit::ChargeItem> items_;
     Micros now_ = kStart;
 };
 
-std::string key_of(std::string_view prefix, const Sequence& sequence, std::string_view name) {
-    return std::string(prefix) + "2:" + sequence.counted().name + ":{" + std::string(name) + "}";
+std::string key_of(std::string_view prefix, const limit::Policy& policy, std::string_view name) {
+    return std::string(prefix) + "3:" + policy.name + ":{" + std::string(name) + "}";
 }
 
 // "" if the states under both prefixes are the same to whoever reads them. How long the keys were
 // to live depends on when they were written, unless both were written `in_step`.
+std::string difference(RedisSubject& redis, const limit::Policy& policy, std::string_view name,
+                       bool in_step) {
+    const std::string one = redis.text({"GET", key_of("t:", policy, name)});
+    const std::string other = redis.text({"GET", key_of("l:", policy, name)});
+    if (one.empty() && other.empty()) return {};
+    State first = taken_apart(one);
+    const State second = taken_apart(other);
+    if (!in_step) first.expiry = second.expiry;
+    return first == second ? std::string() : written(first) + "\nbut\n" + written(second);
+}
+
 std::string difference(RedisSubject& redis, const Sequence& sequence, bool in_step) {
-    for (std::string_view name : Sequence::kNames) {
-        const std::string one = redis.text({"GET", key_of("t:", sequence, name)});
-        const std::string other = redis.text({"GET", key_of("l:", sequence, name)});
-        if (one.empty() && other.empty()) continue;
-        State first = taken_apart(one);
-        const State second = taken_apart(other);
-        if (!in_step) first.expiry = second.expiry;
-        if (!(first == second)) return written(first) + "\nbut\n" + written(second);
+    for (const limit::Policy& policy : sequence.policies()) {
+        for (std::string_view name : Sequence::kNames) {
+            const std::string fault = difference(redis, policy, name, in_step);
+            if (!fault.empty()) return fault;
+        }
     }
     return {};
 }
 
+// A script of ours in which `word` is another, wherever it stands.
+class Altered {
+  public:
+    Altered(RedisSubject& redis, const redis::Script& script, std::string_view word,
+            const std::string& other)
+        : text_(script.text) {
+        for (std::size_t at = text_.find(word); at != std::string::npos;
+             at = text_.find(word, at + other.size())) {
+            text_.replace(at, word.size(), other);
+        }
+        sha1_ = redis.text({"SCRIPT", "LOAD", text_});
+        script_ = {"charge", sha1_, text_};
+    }
+    Altered(const Altered&) = delete;
+    Altered& operator=(const Altered&) = delete;
+
+    const redis::Script* script() const { return &script_; }
+
+  private:
+    std::string text_;
+    std::string sha1_;
+    redis::Script script_{};
+};
+
+// The scripts that charges would choose, which count how often they are asked and how often they
+// come to the long way.
+class CountedWays {
+  public:
+    explicit CountedWays(RedisSubject& redis) : redis_(redis) {}
+
+    const redis::Script* of(const limit::Charge& charge) {
+        const redis::Script& script = store::charge_script(charge);
+        if (script.sha1 == long_way().sha1) return &script;
+        const bool middle = script.text.find("head_format") != std::string_view::npos;
+        Counts& counts = middle ? middle_ : short_;
+        ++counts.asked;
+        auto& counted = counted_[script.sha1];
+        if (!counted) {
+            counted = std::make_unique<Altered>(redis_, script, store::lua::state,
+                                                std::string("redis.call('INCR', '") +
+                                                    (middle ? "middle" : "short") + "')\n" +
+                                                    std::string(store::lua::state));
+        }
+        return counted->script();
+    }
+
+    // Before all keys are deleted.
+    void gather() {
+        for (Counts* counts : {&short_, &middle_}) {
+            const std::string text = redis_.text({"GET", counts == &short_ ? "short" : "middle"});
+            if (!text.empty()) counts->not_understood += std::stoull(text);
+        }
+    }
+
+    // Both have been asked, and have answered most of it themselves.
+    bool are_worth_it() const { return are_most(short_) && are_most(middle_); }
+
+  private:
+    struct Counts {
+        std::uint64_t asked = 0;
+        std::uint64_t not_understood = 0;
+    };
+    static bool are_most(const Counts& counts) {
+        return counts.asked > 0 && counts.not_understood * 2 < counts.asked;
+    }
+
+    RedisSubject& redis_;
+    std::map<std::string_view, std::unique_ptr<Altered>> counted_;
+    Counts short_;
+    Counts middle_;
+};
+
 // The same requests by both ways; some of what is admitted is given back. With `mixed`, the first
 // prefix is asked by one way or the other. "" if no difference was seen.
-std::string difference_of_ways(RedisSubject& redis, std::uint64_t seed, bool mixed) {
+std::string difference_of_ways(RedisSubject& redis, CountedWays& ways, std::uint64_t seed,
+                               bool mixed) {
     Sequence sequence(seed, Sequence::Limits::plain_windows);
     Verdict verdict;
     Micros now = sequence.now();
     for (int step = 0; step < 60; ++step) {
         const limit::Charge charge = sequence.next_charge();
         const bool is_long = mixed && sequence.one_in(2);
-        verdict = charge_as(redis, charge, "t:", now, is_long ? &long_way() : nullptr);
+        verdict = charge_as(redis, charge, "t:", now, is_long ? &long_way() : ways.of(charge));
         const Verdict expected = charge_as(redis, charge, "l:", now, &long_way());
         std::string fault;
         if (written(verdict) != written(expected)) {
@@ -207,34 +310,17 @@ void check_ways(bool mixed) {
     const std::uint64_t seed = setting("TIDEGATE_SEED", std::random_device{}());
     const std::uint64_t sequences = setting("TIDEGATE_TRACES", 10'000) / 25 + 1;
     RedisSubject redis;
+    CountedWays ways(redis);
     for (std::uint64_t i = 0; i < sequences; ++i) {
-        const std::string fault = difference_of_ways(redis, seed + i, mixed);
+        const std::string fault = difference_of_ways(redis, ways, seed + i, mixed);
         if (!fault.empty()) FAIL("TIDEGATE_SEED=" << seed + i << " TIDEGATE_TRACES=1 " << fault);
-        if (i % 100 == 0) redis.text({"FLUSHALL"});
+        if (i % 100 != 0 && i + 1 < sequences) continue;
+        ways.gather();
+        redis.text({"FLUSHALL"});
     }
+    // A few sequences may all be of one kind.
+    if (sequences > 20) CHECK(ways.are_worth_it());
 }
-
-// A script with another word for KEEPTTL, which SET refuses as a Redis before 6 refuses KEEPTTL.
-class OldRedis {
-  public:
-    OldRedis(RedisSubject& redis, const redis::Script& script) : text_(script.text) {
-        for (std::size_t at = text_.find("KEEPTTL"); at != std::string::npos;
-             at = text_.find("KEEPTTL", at)) {
-            text_.replace(at, 7, "UNHEARD");
-        }
-        sha1_ = redis.text({"SCRIPT", "LOAD", text_});
-        script_ = {"charge", sha1_, text_};
-    }
-    OldRedis(const OldRedis&) = delete;
-    OldRedis& operator=(const OldRedis&) = delete;
-
-    const redis::Script* script() const { return &script_; }
-
-  private:
-    std::string text_;
-    std::string sha1_;
-    redis::Script script_{};
-};
 
 }  // namespace
 
@@ -271,21 +357,50 @@ TEST_CASE("redis: charges in one command get what they get one by one at the sam
     }
 }
 
+TEST_CASE("redis: numbers of sub-buckets wrap around, by every way") {
+    RedisSubject redis;
+    for (const std::size_t count : {std::size_t{3}, std::size_t{10}}) {
+        std::vector<Limit> windows;
+        for (std::size_t i = 1; i <= count; ++i) {
+            windows.push_back(sliding(20, 30s + i * 7s, {.precision = 1s}));
+        }
+        const auto some = policy("p" + std::to_string(count), windows);
+        const Ask ask(some, {"user:a"});
+        MemorySubject memory;
+        const Micros wraps = kStart - kStart % (65'536 * 1s) + 65'536 * 1s;
+        for (Micros now = wraps - 90s; now < wraps + 200s; now += 1'700ms) {
+            const std::string expected = written(memory.charge(ask, now));
+            REQUIRE(written(charge_as(redis, ask, "t:", now)) == expected);
+            REQUIRE(written(charge_as(redis, ask, "l:", now, &long_way())) == expected);
+        }
+    }
+}
+
 TEST_CASE("redis: a Redis without KEEPTTL counts the same, and shortens no expiry") {
     RedisSubject redis;
-    // More windows than the short way knows; and those that go the short way.
-    for (const std::size_t limits : {std::size_t{2}, std::size_t{9}}) {
+    const auto windows = [](std::size_t limits) {
         std::vector<Limit> list{sliding(50, 1s), fixed(50, 240h)};
         while (list.size() < limits) list.push_back(fixed(1'000, 1h * list.size()));
-        const auto some = policy("p" + std::to_string(limits), list);
-        const Ask ask(some, {"user:a", "user:b"});
-        const OldRedis old(redis, store::charge_script(ask));
-        const std::string key = "t:3:" + some.name + ":{user:a}";
+        return policy("p" + std::to_string(limits), list);
+    };
+    const auto two = windows(2);
+    const auto three = windows(3);
+    const auto nine = windows(9);
+    // The short way; the middle way for many limits, and for several policies; the long way.
+    const Ask few(two, {"user:a", "user:b"});
+    const Ask many(nine, {"user:a", "user:b"});
+    const Ask several({{&two, "user:c"}, {&three, "user:c"}}, 1);
+    const Ask others(nine, {"user:d"});
+    for (const Ask* const asked : {&few, &many, &several, &others}) {
+        const redis::Script& script = asked == &others ? long_way() : store::charge_script(*asked);
+        const Altered old(redis, script, "KEEPTTL", "UNHEARD");
+        const limit::ChargeItem& item = limit::Charge(*asked).items[0];
+        const std::string key = key_of("t:", *item.policy, item.identifier);
         const std::int64_t needed = (240h - kStart % 240h) / 1ms;
         for (int i = 0; i < 60; ++i) {
             const Micros now = kStart + i * 30ms;
-            const Verdict verdict = charge_as(redis, ask, "t:", now, old.script());
-            REQUIRE(written(verdict) == written(charge_as(redis, ask, "n:", now)));
+            const Verdict verdict = charge_as(redis, *asked, "t:", now, old.script());
+            REQUIRE(written(verdict) == written(charge_as(redis, *asked, "n:", now, &script)));
             CHECK(ttl_ms(redis, key) > needed - 10'000);
             CHECK(ttl_ms(redis, key) < needed + 5'000);
         }

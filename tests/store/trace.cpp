@@ -13,6 +13,7 @@ using limit::Policy;
 Trace::Trace(std::uint64_t seed, Limits limits)
     : random_(seed), tag_(std::to_string(seed)), limits_(limits) {
     clock_ = one_in(2) ? Clock::steady : Clock::stepping;
+    plain_ = limits_ == Limits::all && one_in(3);
     const auto policies = between(1, 3);
     for (std::int64_t i = 0; i < policies; ++i) add_policy(i);
     for (int i = 0; i < 3; ++i) identifiers_.push_back("user:" + tag_ + "-" + std::to_string(i));
@@ -59,7 +60,7 @@ LimitSpec Trace::window() {
     spec.duration = duration();
     if (one_in(4)) {
         spec.algorithm = Algorithm::fixed_window;
-        if (one_in(2)) spec.anchor = limit::Anchor::first_request;
+        if (!plain_ && one_in(2)) spec.anchor = limit::Anchor::first_request;
         return spec;
     }
     spec.strict = one_in(3);
@@ -96,40 +97,43 @@ LimitSpec Trace::schedule() {
     return spec;
 }
 
-Limit Trace::limit() {
-    const std::int64_t choice = limits_ == Limits::windows ? 0 : between(0, 9);
+LimitSpec Trace::spec(std::int64_t choice) {
+    if (choice <= 3) return window();
+    if (choice > 4 && choice <= 7) return bucket();
+    if (choice == 8) return schedule();
     LimitSpec spec;
-    if (choice <= 3) {
-        spec = window();
-    } else if (choice == 4) {
+    if (choice == 4) {
         spec.algorithm = Algorithm::sliding_log;
         spec.quota = std::min(limit::kLogQuotaMax, quota());
         spec.duration = duration();
-    } else if (choice <= 7) {
-        spec = bucket();
-    } else if (choice == 8) {
-        spec = schedule();
     } else {
         spec.algorithm = Algorithm::concurrency;
         spec.quota = between(0, 4);
     }
-    const bool counts = choice <= 7 && spec.algorithm != Algorithm::leaky_bucket;
-    if (counts && limits_ == Limits::all) {
+    return spec;
+}
+
+Limit Trace::limit() {
+    const bool all = limits_ == Limits::all && !plain_;
+    const std::int64_t choice = all ? between(0, 9) : 0;
+    LimitSpec one = spec(choice);
+    const bool counts = choice <= 7 && one.algorithm != Algorithm::leaky_bucket;
+    if (counts && all) {
         if (one_in(4)) {
-            spec.count = limit::Count::all;
+            one.count = limit::Count::all;
         } else if (one_in(3)) {
-            spec.count = limit::Count::by_status;
-            spec.statuses = {401, 403};
+            one.count = limit::Count::by_status;
+            one.statuses = {401, 403};
         }
     }
-    const auto made = limit::make_limit(spec);
+    const auto made = limit::make_limit(one);
     return made ? *made : limit();  // a burst that would never come back
 }
 
 // Equal ids in a policy are refused by the configuration.
 std::vector<Limit> Trace::list_of_limits() {
     std::vector<Limit> limits;
-    const auto count = between(1, 4);
+    const auto count = plain_ && one_in(4) ? between(5, 20) : between(1, 4);
     for (std::int64_t i = 0; i < count; ++i) {
         Limit one = limit();
         const bool known = std::any_of(limits.begin(), limits.end(),

@@ -34,7 +34,8 @@ enum class Limits : std::uint8_t { all, windows };
 
 class Trace {
   public:
-    // The same for the same seed. The clock steps back in every second one.
+    // The same for the same seed. The clock steps back in every second one. Of all limits, every
+    // third one has plain windows alone, and some policies many of them.
     explicit Trace(std::uint64_t seed, Limits limits = Limits::all);
 
     const std::vector<Step>& steps() const { return steps_; }
@@ -47,6 +48,7 @@ class Trace {
     std::int64_t quota();
     limit::Limit limit();
     limit::LimitSpec window();
+    limit::LimitSpec spec(std::int64_t choice);
     limit::LimitSpec bucket();
     limit::LimitSpec schedule();
     std::vector<limit::Limit> list_of_limits();
@@ -61,6 +63,7 @@ class Trace {
     std::mt19937_64 random_;
     std::string tag_;
     Limits limits_;
+    bool plain_;
     Clock clock_;
     std::uint32_t lists_ = 0;  // of limits, so far
     std::vector<std::unique_ptr<limit::Policy>> policies_;

@@ -3,6 +3,7 @@
 // TIDEGATE_TRACES is how many go through Redis, TIDEGATE_MEMORY_TRACES how many do not,
 // TIDEGATE_SEED which.
 #include <cstdlib>
+#include <map>
 #include <random>
 #include <sstream>
 #include <string>
@@ -11,12 +12,14 @@
 
 #include "store/model.hpp"
 #include "store/safety.hpp"
+#include "store/scripts.hpp"
 #include "store/stores.hpp"
 #include "store/trace.hpp"
 
 namespace tidegate::test {
 namespace {
 
+using namespace std::chrono_literals;
 using limit::Verdict;
 
 class ModelSubject : public Subject {
@@ -67,15 +70,21 @@ bool equal(const Verdict& a, const Verdict& b) {
 struct Answers {
     std::uint64_t admitted = 0;
     std::uint64_t denied = 0;
+    std::map<std::string_view, std::uint64_t> by_script{};
 
     void count(const Trace& trace, const std::vector<Verdict>& verdicts) {
         for (std::size_t i = 0; i < verdicts.size(); ++i) {
             if (trace.steps()[i].kind != Step::Kind::charge) continue;
             ++(verdicts[i].admitted ? admitted : denied);
+            ++by_script[store::charge_script(trace.steps()[i].charge()).sha1];
         }
     }
     bool are_both_common() const {
         return admitted * 10 > admitted + denied && denied * 10 > admitted + denied;
+    }
+    // How many of a thousand charges were decided by that script.
+    std::uint64_t per_mille(const redis::Script& script) {
+        return by_script[script.sha1] * 1'000 / (admitted + denied);
     }
 };
 
@@ -109,6 +118,16 @@ std::string fault_in(const Trace& trace, Subject& subject, bool slots_expire, An
     return unsafe(trace, got, slots_expire);
 }
 
+const redis::Script& long_way() {
+    return store::charge_script({});
+}
+
+const redis::Script& middle_way() {
+    const auto one = policy("one", {fixed(1, 1min)});
+    const auto two = policy("two", {fixed(1, 1min), fixed(1, 1h)});
+    return store::charge_script(Ask({{&one, "user:a"}, {&two, "user:a"}}, 1));
+}
+
 }  // namespace
 
 TEST_CASE("in process: random traces get the verdicts of the model") {
@@ -137,6 +156,9 @@ TEST_CASE("in Redis: random traces get the verdicts of the model") {
         if (i % 500 == 0) redis.text({"FLUSHALL"});
     }
     CHECK(answers.are_both_common());
+    CHECK(answers.per_mille(long_way()) > 300);
+    CHECK(answers.per_mille(middle_way()) > 50);
+    CHECK(answers.by_script.size() >= 6);  // and the short way for different numbers of limits
 }
 
 }  // namespace tidegate::test

@@ -23,13 +23,18 @@ using test::policy;
 using test::spec_of;
 using test::window;
 
-bool has_short_way(std::span<const ChargeItem> items, std::int64_t cost = 1) {
-    return charge_script({items, cost}).sha1 != charge_script({}).sha1;
+enum class Way : std::uint8_t { short_way, middle_way, long_way };
+
+Way way_of(std::span<const ChargeItem> items, std::int64_t cost = 1) {
+    const redis::Script& script = charge_script({items, cost});
+    if (script.sha1 == charge_script({}).sha1) return Way::long_way;
+    const bool in_loop = script.text.find("head_format") != std::string_view::npos;
+    return in_loop ? Way::middle_way : Way::short_way;
 }
 
-bool has_short_way(const limit::Policy& policy, std::int64_t cost = 1) {
+Way way_of(const limit::Policy& policy, std::int64_t cost = 1) {
     const std::vector<ChargeItem> items{{&policy, "ip:192.0.2.1"}, {&policy, "user:a"}};
-    return has_short_way(items, cost);
+    return way_of(items, cost);
 }
 
 std::vector<Limit> windows(std::size_t count) {
@@ -40,22 +45,22 @@ std::vector<Limit> windows(std::size_t count) {
 
 // Adds `limit` to a window: still the short way?
 bool is_plain(const LimitSpec& spec) {
-    return has_short_way(policy("p", {window(5, 1s), made(spec)}));
+    return way_of(policy("p", {window(5, 1s), made(spec)})) == Way::short_way;
 }
 
 }  // namespace
 
-TEST_CASE("scripts: plain windows under one policy go the short way of their number") {
+TEST_CASE("scripts: plain windows go the short way of their number, many go the middle way") {
     std::set<std::string_view> texts;
     for (std::size_t count = 1; count <= 8; ++count) {
         const auto some = policy("p", windows(count));
-        REQUIRE(has_short_way(some));
+        REQUIRE(way_of(some) == Way::short_way);
         const ChargeItem item{&some, "user:a"};
         texts.insert(charge_script({{&item, 1}, 1}).text);
     }
     CHECK(texts.size() == 8);
-    CHECK_FALSE(has_short_way(policy("p", windows(9))));
-    CHECK_FALSE(has_short_way(policy("p", windows(32))));
+    CHECK(way_of(policy("p", windows(9))) == Way::middle_way);
+    CHECK(way_of(policy("p", windows(32))) == Way::middle_way);
 }
 
 TEST_CASE("scripts: every plain window goes the short way, and nothing else does") {
@@ -83,29 +88,47 @@ TEST_CASE("scripts: every plain window goes the short way, and nothing else does
 }
 
 TEST_CASE("scripts: who only asks, or is watched in shadow, goes the long way") {
-    auto some = policy("p", windows(3));
-    CHECK(has_short_way(some, 1));
-    CHECK(has_short_way(some, limit::kQuotaMax));
-    CHECK_FALSE(has_short_way(some, 0));
-    some.shadow = true;
-    CHECK_FALSE(has_short_way(some));
+    for (const std::size_t count : {std::size_t{3}, std::size_t{9}}) {
+        auto some = policy("p", windows(count));
+        CHECK(way_of(some, 1) != Way::long_way);
+        CHECK(way_of(some, limit::kQuotaMax) != Way::long_way);
+        CHECK(way_of(some, 0) == Way::long_way);
+        some.shadow = true;
+        CHECK(way_of(some) == Way::long_way);
+    }
 }
 
-TEST_CASE("scripts: the short way is for up to four identifiers of one policy and tier") {
+TEST_CASE("scripts: the short way is for up to four states of as many limits each") {
     auto some = policy("p", windows(3));
-    some.tiers = {{"pro", windows(3), 1}};
+    some.tiers = {{"pro", windows(3), 1}, {"two", windows(2), 2}};
     const auto other = policy("q", windows(3));
-    const limit::Tier* const pro = &some.tiers[0];
     std::vector<ChargeItem> items{{&some, "a"}, {&some, "b"}, {&some, "c"}, {&some, "d"}};
-    CHECK(has_short_way(items));
+    CHECK(way_of(items) == Way::short_way);
     items[3] = {&other, "d"};
-    CHECK_FALSE(has_short_way(items));
-    items[3] = {&some, "d", pro};
-    CHECK_FALSE(has_short_way(items));
-    for (ChargeItem& item : items) item.tier = pro;
-    CHECK(has_short_way(items));
-    items.push_back({&some, "e", pro});
-    CHECK_FALSE(has_short_way(items));
+    CHECK(way_of(items) == Way::short_way);
+    items[3] = {&some, "d", &some.tiers[0]};
+    CHECK(way_of(items) == Way::short_way);
+    items.push_back({&other, "e"});
+    CHECK(way_of(items) == Way::middle_way);
+    items.pop_back();
+    items[3] = {&some, "d", &some.tiers[1]};
+    CHECK(way_of(items) == Way::middle_way);
+    const auto nine = policy("r", windows(9));
+    items[3] = {&nine, "d"};
+    CHECK(way_of(items) == Way::middle_way);
+}
+
+TEST_CASE("scripts: one state of another kind, first or last, sends all the long way") {
+    const auto some = policy("p", windows(3));
+    const auto strange = policy("q", {window(5, 1s), made(spec_of(Algorithm::gcra, 5, 1s))});
+    auto shadow = policy("r", windows(3));
+    shadow.shadow = true;
+    for (const limit::Policy* const one : {&strange, static_cast<const limit::Policy*>(&shadow)}) {
+        const std::vector<ChargeItem> last{{&some, "a"}, {&some, "b"}, {one, "a"}};
+        const std::vector<ChargeItem> first{{one, "a"}, {&some, "a"}, {&some, "b"}};
+        CHECK(way_of(last) == Way::long_way);
+        CHECK(way_of(first) == Way::long_way);
+    }
 }
 
 TEST_CASE("scripts: the limits of the tier decide, not those of its policy") {
@@ -115,8 +138,8 @@ TEST_CASE("scripts: the limits of the tier decide, not those of its policy") {
     strange.tiers = {{"pro", windows(2), 1}};
     const ChargeItem first{&some, "a", &some.tiers[0]};
     const ChargeItem second{&strange, "a", &strange.tiers[0]};
-    CHECK_FALSE(has_short_way({&first, 1}));
-    CHECK(has_short_way({&second, 1}));
+    CHECK(way_of({&first, 1}) == Way::long_way);
+    CHECK(way_of({&second, 1}) == Way::short_way);
 }
 
 TEST_CASE("scripts: each is known by its own digest, and stays where it is") {
@@ -127,7 +150,7 @@ TEST_CASE("scripts: each is known by its own digest, and stays where it is") {
         CHECK_FALSE(script->text.empty());
         CHECK(digests.insert(script->sha1).second);
     }
-    CHECK(digests.size() == 14);
+    CHECK(digests.size() == 15);
     CHECK(digests.count(charge_script({}).sha1) == 1);
     CHECK(digests.count(give_back_script().sha1) == 1);
     CHECK(digests.count(renew_script().sha1) == 1);
@@ -137,7 +160,7 @@ TEST_CASE("scripts: each is known by its own digest, and stays where it is") {
     CHECK(all_scripts() == all_scripts());
 }
 
-TEST_CASE("scripts: whichever way, the long way is behind the short one") {
+TEST_CASE("scripts: whichever way, the long way is behind it") {
     for (const redis::Script* script : all_scripts()) {
         CHECK(script->text.find(lua::state) != std::string_view::npos);
         if (script->name == "charge") CHECK(script->text.ends_with(lua::charge));
