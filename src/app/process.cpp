@@ -31,6 +31,25 @@ std::vector<std::string> fault_names() {
     return names;
 }
 
+// What the routes' charges run. The others are loaded when they are first needed: Redis collects
+// garbage by walking through every script it has, so that those nobody runs make each decision
+// dearer.
+std::vector<const redis::Script*> scripts_of(const config::Config& config) {
+    std::vector<const redis::Script*> scripts;
+    for (const config::Route& route : config.routes) {
+        std::vector<limit::ChargeItem> items;
+        for (const limit::Policy* policy : route.policies) {
+            items.insert(items.end(), policy->key.size(), {policy, {}});
+        }
+        if (items.empty()) continue;
+        const redis::Script* const script = &store::charge_script({items, 1});
+        if (std::find(scripts.begin(), scripts.end(), script) == scripts.end()) {
+            scripts.push_back(script);
+        }
+    }
+    return scripts;
+}
+
 std::shared_ptr<redis::MasterWatch> make_master_watch(const config::RedisSettings& redis,
                                                       std::shared_ptr<const TlsClient> tls) {
     if (!redis.sentinel) return nullptr;
@@ -64,7 +83,7 @@ std::optional<redis::ClientOptions> redis_options(const config::Config& config,
     options.max_in_flight = settings->max_in_flight;
     options.breaker_failures = settings->breaker_failures;
     options.probe_every = settings->probe_every;
-    options.scripts = store::all_scripts();
+    options.scripts = scripts_of(config);
     options.rights = store::access_rights(settings->key_prefix);
     options.absent_key = settings->key_prefix + "{absent}";
     return options;

@@ -238,10 +238,13 @@ void Client::transmit(const Pending& pending) {
 
 // Not known means not carried out: the one case in which a command is sent again, once. Of all the
 // commands that were under way when the script was forgotten, only the first to say so loads it.
-void Client::reload_and_resend(Pending pending, std::uint64_t ticket) {
+void Client::load_and_resend(Pending pending, std::uint64_t ticket) {
     const Script& script = *pending.request->script();
+    const bool was_loaded = loads_.contains(&script) ||
+                            std::find(options_.scripts.begin(), options_.scripts.end(), &script) !=
+                                options_.scripts.end();
     if (std::uint64_t& loaded = loads_[&script]; loaded < ticket) {
-        if (may_complain(quiet_about_loads_until_)) {
+        if (was_loaded && may_complain(quiet_about_loads_until_)) {
             log(Level::warn, "Redis at {} does not know the script {}: loading it again", place(),
                 script.name);
         }
@@ -288,7 +291,7 @@ void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
 
 void Client::on_script_error(const Pending& pending, std::uint64_t ticket, std::string_view error) {
     if (error.starts_with("NOSCRIPT") && state_ == State::ready && !pending.again) {
-        reload_and_resend(pending, ticket);
+        load_and_resend(pending, ticket);
         return;
     }
     if (may_complain(quiet_about_errors_until_)) {

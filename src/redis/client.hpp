@@ -76,11 +76,13 @@ struct ClientOptions {
     // Commands in a row that went unanswered, of all clients made with copies of these options: a
     // process with many threads and few requests notices a dead Redis as soon as one with one.
     std::shared_ptr<std::atomic<int>> unanswered = std::make_shared<std::atomic<int>>(0);
-    milliseconds probe_every{1'000};     // the longest pause between attempts
-    std::vector<const Script*> scripts;  // loaded whenever a connection is made
-    std::string rights;                  // for messages: what its user must be allowed
-    std::string absent_key;              // never written: for asking whether a server takes writes
-    bool in_cluster = false;             // a node of one; see Cluster
+    milliseconds probe_every{1'000};  // the longest pause between attempts
+    // Loaded whenever a connection is made. Others are when they are first used, which costs that
+    // command a second way.
+    std::vector<const Script*> scripts;
+    std::string rights;       // for messages: what its user must be allowed
+    std::string absent_key;   // never written: for asking whether a server takes writes
+    bool in_cluster = false;  // a node of one; see Cluster
 
     std::string address() const;  // for messages; holds no secret
 };
@@ -140,7 +142,7 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
 
     void transmit(const Pending& pending);
     void transmit_waiting();
-    void reload_and_resend(Pending pending, std::uint64_t ticket);
+    void load_and_resend(Pending pending, std::uint64_t ticket);
     void on_script_error(const Pending& pending, std::uint64_t ticket, std::string_view error);
 
     void on_connected() override;
@@ -201,7 +203,7 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     std::deque<Pending> waiting_;     // for the end of the loop tick, or for the connection
     int failures_in_a_row_ = 0;
     milliseconds last_pause_{0};
-    std::map<const Script*, std::uint64_t> loads_;  // the ticket of the last loading anew
+    std::map<const Script*, std::uint64_t> loads_;  // the ticket of the last loading
     SteadyTime quiet_about_loads_until_;
     SteadyTime quiet_about_errors_until_;
     SteadyTime quiet_about_rights_until_;

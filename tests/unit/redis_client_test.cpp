@@ -230,6 +230,24 @@ TEST_CASE("client: a script that Redis forgot is loaded and the command sent onc
     CHECK(rig.server.count("EVALSHA") == 2);
 }
 
+TEST_CASE("client: a script used for the first time is loaded without a word, forgotten with one") {
+    Rig rig([](ClientOptions& options) { options.scripts.clear(); });
+    rig.connect();
+    bool known = false;
+    rig.server.other = [&](const Words& words) {
+        known = known || words[0] == "SCRIPT";
+        return "+OK\r\n";
+    };
+    rig.server.evalsha = [&](const Words&) {
+        return known ? "+counted\r\n" : "-NOSCRIPT No matching script.\r\n";
+    };
+    CHECK(lines_logged("loading it again", [&] { CHECK(rig.ask("x").answered("counted")); }) == 0);
+    CHECK(rig.server.count("SCRIPT") == 1);
+    known = false;
+    CHECK(lines_logged("loading it again", [&] { CHECK(rig.ask("y").answered("counted")); }) == 1);
+    CHECK(rig.server.count("SCRIPT") == 2);
+}
+
 TEST_CASE("client: a script that stays unknown is sent again once and no more") {
     Rig rig;
     rig.connect();
