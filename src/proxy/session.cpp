@@ -276,7 +276,7 @@ bool Session::has_gone() {
 Task<> Session::charge() {
     const SteadyTime asked = std::chrono::steady_clock::now();
     store::Decision& decision = exchange_->decision;
-    worker_.limiter.decide(decision, sleeper_.wakeup());
+    worker_.limiter.decide(decision, sleeper_.wakeup(), asked);
     while (decision.result == store::Decision::Result::pending) co_await sleeper_.sleep();
     exchange_->decision_time = std::chrono::steady_clock::now() - asked;
     judge(worker_, *exchange_);

@@ -203,8 +203,8 @@ std::optional<ConnectFault> Client::try_once(const ClientOptions& options, milli
     return fault;
 }
 
-std::optional<Failure> Client::send(Request& request) {
-    return forward({&request, now() + options_.timeout});
+std::optional<Failure> Client::send(Request& request, SteadyTime asked) {
+    return forward({&request, asked + options_.timeout});
 }
 
 std::optional<Failure> Client::forward(const Pending& pending) {

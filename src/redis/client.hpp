@@ -118,8 +118,10 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     // Tells everybody who waits before it returns. Not from on_reply or on_failure.
     void stop();
 
-    // Sends `request` or says why not. `request` must live until it has been told.
-    std::optional<Failure> send(Request& request);
+    // Sends `request` or says why not. `request` must live until it has been told, which is within
+    // the timeout from `asked` on.
+    std::optional<Failure> send(Request& request,
+                                SteadyTime asked = std::chrono::steady_clock::now());
     // The same for what another node has not carried out, within the deadline it has.
     std::optional<Failure> forward(const Pending& pending);
 

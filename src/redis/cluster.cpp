@@ -118,9 +118,9 @@ void Cluster::stop() {
     wakeup_.wake_later();
 }
 
-std::optional<Failure> Cluster::send(Request& request, std::uint16_t slot) {
+std::optional<Failure> Cluster::send(Request& request, std::uint16_t slot, SteadyTime asked) {
     Client* const client = client_for(slot);
-    return client != nullptr ? client->send(request) : Failure::unavailable;
+    return client != nullptr ? client->send(request, asked) : Failure::unavailable;
 }
 
 bool Cluster::is_away(std::uint16_t slot) const {

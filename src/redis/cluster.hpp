@@ -64,8 +64,9 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
     void stop();
 
     // Sends `request`, all of whose keys are in `slot` (below kSlots), or says why not. `request`
-    // must live until it has been told.
-    std::optional<Failure> send(Request& request, std::uint16_t slot);
+    // must live until it has been told, which is within the timeout from `asked` on.
+    std::optional<Failure> send(Request& request, std::uint16_t slot,
+                                SteadyTime asked = std::chrono::steady_clock::now());
     // Whether send() would say now that the slot's node is away.
     bool is_away(std::uint16_t slot) const;
 

@@ -34,8 +34,10 @@ class Servers {
     }
 
     // As Client::send() and Cluster::send(). `slot` is looked at in a cluster only.
-    std::optional<Failure> send(Request& request, std::uint16_t slot) const {
-        return cluster_ == nullptr ? client_->send(request) : cluster_->send(request, slot);
+    std::optional<Failure> send(Request& request, std::uint16_t slot,
+                                SteadyTime asked = std::chrono::steady_clock::now()) const {
+        return cluster_ == nullptr ? client_->send(request, asked)
+                                   : cluster_->send(request, slot, asked);
     }
     // Whether nobody answers for that slot, as far as is known.
     bool is_away(std::uint16_t slot) const {

@@ -94,11 +94,10 @@ class Limiter::Batch final : public redis::Request {
   public:
     explicit Batch(Limiter& limiter) : limiter_(limiter) {}
 
-    void begin(std::size_t hash) {
-        sent_ = steady_now();
+    void begin(Decision& decision, std::size_t hash) {
         grows_ = true;
         hash_ = hash;
-        decisions_.clear();
+        decisions_.assign(1, &decision);
     }
     void add(Decision& decision) { decisions_.push_back(&decision); }
     bool takes(const Decision& decision, std::size_t hash) const {
@@ -128,7 +127,7 @@ class Limiter::Batch final : public redis::Request {
                                 read_charge_reply(reply.text, charges_, verdicts_);
         for (Decision* decision : decisions_) {
             if (understood) {
-                limiter_.decided_by_redis(*decision, sent_);
+                limiter_.decided_by_redis(*decision);
             } else {
                 limiter_.release_late(*decision);
                 limiter_.fall_back(*decision, StoreFailure::protocol);
@@ -158,7 +157,6 @@ class Limiter::Batch final : public redis::Request {
     }
 
     Limiter& limiter_;
-    SteadyTime sent_;     // not later than that
     bool grows_ = false;  // has not left yet
     std::size_t hash_ = 0;
     std::vector<Decision*> decisions_;
@@ -200,8 +198,9 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, telemetry::MetricsShard&
 
 Limiter::~Limiter() = default;
 
-void Limiter::decide(Decision& decision, Wakeup& sleeper) {
+void Limiter::decide(Decision& decision, Wakeup& sleeper, SteadyTime now) {
     decision.sleeper_ = &sleeper;
+    decision.asked_ = now;
     decision.store_failed = decision.remembered = false;
     decision.result = Result::pending;
     decision.lease_ = {lease_holder_, ++last_lease_};
@@ -213,7 +212,7 @@ void Limiter::decide(Decision& decision, Wakeup& sleeper) {
         return;
     }
     decision.decided_by = StoreKind::redis;
-    if (denials_.recall(decision.charge(), steady_now(), decision.verdict)) {
+    if (denials_.recall(decision.charge(), now, decision.verdict)) {
         metrics_->count_deny_cache_hit();
         decision.remembered = true;
         decision.result = Result::limited;
@@ -239,9 +238,8 @@ void Limiter::ask_redis(Decision& decision) {
     }
     Batch& batch = *idle_.back();
     idle_.pop_back();
-    batch.begin(hash);
-    batch.add(decision);
-    if (const auto failure = redis_.servers.send(batch, slot_of(decision.items))) {
+    batch.begin(decision, hash);
+    if (const auto failure = redis_.servers.send(batch, slot_of(decision.items), decision.asked_)) {
         batch.refuse();
         idle_.push_back(&batch);
         fall_back(decision, failure_of(*failure));
@@ -275,13 +273,13 @@ void Limiter::decide_in(Decision& decision, std::span<const limit::ChargeItem> i
     decision.result = result_of(decision.verdict);
 }
 
-void Limiter::decided_by_redis(Decision& decision, SteadyTime sent) {
+void Limiter::decided_by_redis(Decision& decision) {
     decision.result = result_of(decision.verdict);
     if (decision.result == Result::limited) {
-        denials_.remember(decision.charge(), decision.verdict, sent);
+        denials_.remember(decision.charge(), decision.verdict, decision.asked_);
     } else if (decision.needs_settling && decision.cost > 0 &&
                any_limit(decision.items, is_concurrency)) {
-        decision.renewed_ = sent;
+        decision.renewed_ = decision.asked_;
         holders_.push_back(decision);
     }
 }

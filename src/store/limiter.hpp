@@ -78,6 +78,7 @@ struct Decision
     }
 
     Wakeup* sleeper_ = nullptr;
+    SteadyTime asked_;      // not later than anything was sent
     limit::LeaseId lease_;  // for limits of concurrency
     SteadyTime renewed_;    // while it holds slots in Redis
     bool is_settled_ = true;
@@ -107,9 +108,10 @@ class Limiter {
     ~Limiter();
 
     // Decides, or begins to: then decision.result is `pending`, and `sleeper` is woken when it is
-    // no longer, at the latest when Redis's deadline has passed. Both must live until then.
-    // Questions about equal items in one loop tick travel as one.
-    void decide(Decision& decision, Wakeup& sleeper);
+    // no longer, at the latest when Redis's deadline, counted from `now`, has passed. Both must
+    // live until then. Questions about equal items in one loop tick travel as one.
+    void decide(Decision& decision, Wakeup& sleeper,
+                SteadyTime now = std::chrono::steady_clock::now());
 
     // The request has ended with an answer of `status` (0: none): what an admission holds is given
     // up, what does not count with that status given back. Does not wait.
@@ -153,7 +155,7 @@ class Limiter {
     void decide_in(Decision& decision, std::span<const limit::ChargeItem> items);
     void ask_redis(Decision& decision);
     Batch* open_batch_for(const Decision& decision, std::size_t hash);
-    void decided_by_redis(Decision& decision, SteadyTime sent);
+    void decided_by_redis(Decision& decision);
     void fall_back(Decision& decision, telemetry::StoreFailure failure);
     void give_back_here(const limit::Refund& refund);
     void release_late(const Decision& decision);

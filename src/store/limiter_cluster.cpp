@@ -96,7 +96,6 @@ Spread::~Spread() = default;
 
 void Spread::begin() {
     joint.begin(decision_.items, decision_.cost, slot_of_item);
-    sent = std::chrono::steady_clock::now();
 }
 
 redis::Request& Spread::question(std::size_t position) {
@@ -188,7 +187,7 @@ void Limiter::end_spread(Decision& decision) {
     }
     if (decision.result == Result::admitted && decision.needs_settling && decision.cost > 0 &&
         holds) {
-        decision.renewed_ = spread.sent;
+        decision.renewed_ = decision.asked_;
         holders_.push_back(decision);
     }
     decision.sleeper_->wake_later();

@@ -36,7 +36,6 @@ class Spread {
     void fail(Joint::Part& part, telemetry::StoreFailure failure);
 
     Joint joint;
-    redis::SteadyTime sent;
     telemetry::StoreFailure failure{};  // of the part that failed first
     bool is_asking = false;             // not all have been asked; the end has to wait
 
