@@ -11,9 +11,9 @@
 #include <variant>
 
 #include "app/blueprint.hpp"
+#include "app/first_scripts.hpp"
 #include "proxy/fault.hpp"
 #include "store/access_rights.hpp"
-#include "store/scripts.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
@@ -29,25 +29,6 @@ std::vector<std::string> fault_names() {
         names.emplace_back(proxy::traits(static_cast<proxy::Fault>(fault)).name);
     }
     return names;
-}
-
-// What the routes' charges run. The others are loaded when they are first needed: Redis collects
-// garbage by walking through every script it has, so that those nobody runs make each decision
-// dearer.
-std::vector<const redis::Script*> scripts_of(const config::Config& config) {
-    std::vector<const redis::Script*> scripts;
-    for (const config::Route& route : config.routes) {
-        std::vector<limit::ChargeItem> items;
-        for (const limit::Policy* policy : route.policies) {
-            items.insert(items.end(), policy->key.size(), {policy, {}});
-        }
-        if (items.empty()) continue;
-        const redis::Script* const script = &store::charge_script({items, 1});
-        if (std::find(scripts.begin(), scripts.end(), script) == scripts.end()) {
-            scripts.push_back(script);
-        }
-    }
-    return scripts;
 }
 
 std::shared_ptr<redis::MasterWatch> make_master_watch(const config::RedisSettings& redis,
@@ -83,7 +64,7 @@ std::optional<redis::ClientOptions> redis_options(const config::Config& config,
     options.max_in_flight = settings->max_in_flight;
     options.breaker_failures = settings->breaker_failures;
     options.probe_every = settings->probe_every;
-    options.scripts = scripts_of(config);
+    options.scripts = first_scripts(config);
     options.rights = store::access_rights(settings->key_prefix);
     options.absent_key = settings->key_prefix + "{absent}";
     return options;

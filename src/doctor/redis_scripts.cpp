@@ -123,13 +123,23 @@ class Trial {
     Answer answer_;
 };
 
+// Plain windows take a way of their own through the script, so both are gone.
+std::array<limit::Policy, 2> tried_policies() {
+    return {made_policy({Algorithm::sliding_window}),
+            made_policy({Algorithm::sliding_log, Algorithm::gcra, Algorithm::schedule,
+                         Algorithm::concurrency})};
+}
+
+// Those that are tried and no more: what is loaded stays, and each makes every decision dearer.
 bool load_scripts(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
-    for (const redis::Script* script : store::all_scripts()) {
-        const Answer answer = talk.ask({"SCRIPT", "LOAD", script->text});
-        if (!answer.is_error() && answer.text == script->sha1) continue;
+    for (const limit::Policy& policy : tried_policies()) {
+        const limit::ChargeItem item{&policy, {}};
+        const redis::Script& script = store::charge_script({{&item, 1}, 1});
+        const Answer answer = talk.ask({"SCRIPT", "LOAD", script.text});
+        if (!answer.is_error() && answer.text == script.sha1) continue;
         if (talk.is_lost() || found_trouble(answer, findings)) return false;
         findings.fault("redis.scripts",
-                       fmt::format("the script {} cannot be loaded: {}", script->name,
+                       fmt::format("the script {} cannot be loaded: {}", script.name,
                                    shown_error(answer.text, visit.station.password)),
                        answer.is_error("NOPERM") ? visit.rights_advice()
                                                  : "use Redis 6.0 or later, with scripts allowed");
@@ -138,13 +148,8 @@ bool load_scripts(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
     return true;
 }
 
-// Plain windows take a way of their own through the script, so both are gone.
 bool try_charges(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
-    const std::array<limit::Policy, 2> policies{
-        made_policy({Algorithm::sliding_window}),
-        made_policy({Algorithm::sliding_log, Algorithm::gcra, Algorithm::schedule,
-                     Algorithm::concurrency})};
-    for (const limit::Policy& policy : policies) {
+    for (const limit::Policy& policy : tried_policies()) {
         Trial trial(talk, visit, policy);
         std::string fault = trial.charge(0);
         if (fault.empty()) fault = trial.charge(1);

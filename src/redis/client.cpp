@@ -490,6 +490,7 @@ milliseconds Client::next_pause() {
 void Client::renew_link() {
     drop_link(Failure::disconnected);
     link_reason_.clear();
+    loads_.clear();  // it may be another Redis
     Link::Listener& listener = *this;
     link_ = std::make_shared<Link>(executor_, listener);
 }

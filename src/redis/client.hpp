@@ -205,7 +205,7 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     std::deque<Pending> waiting_;     // for the end of the loop tick, or for the connection
     int failures_in_a_row_ = 0;
     milliseconds last_pause_{0};
-    std::map<const Script*, std::uint64_t> loads_;  // the ticket of the last loading
+    std::map<const Script*, std::uint64_t> loads_;  // over this link: the ticket of the last one
     SteadyTime quiet_about_loads_until_;
     SteadyTime quiet_about_errors_until_;
     SteadyTime quiet_about_rights_until_;

@@ -135,7 +135,8 @@ void Limiter::ask_slots(Decision& decision) {
         if (parts[i].answer != Joint::Answer::none) continue;
         if (in_vain) {
             spread.fail(parts[i], StoreFailure::unavailable);
-        } else if (const auto failed = redis_.servers.send(spread.question(i), parts[i].slot)) {
+        } else if (const auto failed =
+                       redis_.servers.send(spread.question(i), parts[i].slot, decision.asked_)) {
             spread.fail(parts[i], failure_of(*failed));
         }
     }

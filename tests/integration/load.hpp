@@ -46,8 +46,8 @@ class BackgroundLoad {
     std::vector<std::thread> threads_;
 };
 
-// Whether Redis makes decisions at the end of an access log. One of many may always find a machine
-// too busy to hear of it in time.
+// Whether Redis made most of the last decisions of an access log. One of many may always find a
+// machine too busy to hear of it in time.
 bool ends_with_redis(const std::vector<nlohmann::json>& log);
 
 }  // namespace tidegate::test

@@ -131,6 +131,21 @@ TEST_CASE("head: what breaks the grammar is refused, and as soon as its line is 
     }
 }
 
+TEST_CASE("head: every byte of a value is looked at, however long it is") {
+    for (std::size_t size = 1; size < 30; ++size) {
+        for (std::size_t at = 0; at < size; ++at) {
+            for (int byte = 0; byte < 256; ++byte) {
+                if (byte == '\n') continue;  // ends the line
+                std::string value(size, 'x');
+                value[at] = static_cast<char>(byte);
+                const bool is_allowed = (byte >= 0x20 && byte != 0x7f) || byte == '\t';
+                const auto fault = read("GET / HTTP/1.1\r\nA: " + value + "\r\n\r\n").fault;
+                REQUIRE((fault == HeadFault::none) == is_allowed);
+            }
+        }
+    }
+}
+
 TEST_CASE("head: bounds on bytes, fields and the target have faults of their own") {
     const HeadBounds bounds{200, 3, 50};
     CHECK(read("GET /" + std::string(60, 'a') + " HTTP/1.1\r\n\r\n", bounds).fault ==

@@ -1,0 +1,16 @@
+// What a connection to Redis has to load before it is of use.
+#pragma once
+
+#include <vector>
+
+#include "config/config.hpp"
+#include "redis/script.hpp"
+
+namespace tidegate::app {
+
+// The scripts that the charges of this configuration run; whatever else is needed is loaded when it
+// is. Redis collects garbage by walking through every script it has, so that those nobody runs make
+// each decision dearer.
+std::vector<const redis::Script*> first_scripts(const config::Config& config);
+
+}  // namespace tidegate::app
