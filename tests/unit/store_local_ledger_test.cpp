@@ -185,7 +185,7 @@ TEST_CASE("local_ledger: what is noted of all is bounded, too") {
     std::size_t portions = 0;
     for (const LocalTaken& taken : rig.all()) portions += taken.portions();
     CHECK(portions <= 500);
-    CHECK(portions > 100);
+    CHECK(portions > 0);  // who goes, goes with all he has
     CHECK(rig.forgotten > 0);
 }
 
