@@ -19,7 +19,7 @@ const redis::Script& report_script();
 const redis::Script& inspect_script();
 const redis::Script& forget_script();
 
-// All of them.
+// All that a Redis may come to hold.
 std::vector<const redis::Script*> all_scripts();
 
 }  // namespace tidegate::store
