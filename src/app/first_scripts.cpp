@@ -1,6 +1,8 @@
 #include "app/first_scripts.hpp"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 #include <variant>
 
 #include "limit/charge.hpp"

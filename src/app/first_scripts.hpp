@@ -8,9 +8,9 @@
 
 namespace tidegate::app {
 
-// The scripts that the charges of this configuration run; whatever else is needed is loaded when it
-// is. Redis collects garbage by walking through every script it has, so that those nobody runs make
-// each decision dearer.
+// The script that can do every charge, and those that the charges of this configuration run, and
+// what gives their units back; whatever else is needed is loaded when it is. Redis collects garbage
+// by walking through every script it has, so that those nobody runs make each decision dearer.
 std::vector<const redis::Script*> first_scripts(const config::Config& config);
 
 }  // namespace tidegate::app

@@ -101,22 +101,10 @@ bool is_v4_mapped(const std::array<std::uint8_t, 16>& bytes) {
            bytes[10] == 0xff && bytes[11] == 0xff;
 }
 
-// Every request has addresses written: by hand it takes a third of what std::to_chars() does.
-char* write_v4(const std::uint8_t* bytes, char* out) {
+char* write_v4(const std::uint8_t* bytes, char* out, char* end) {
     for (int i = 0; i < 4; ++i) {
         if (i > 0) *out++ = '.';
-        unsigned rest = bytes[i];
-        const auto digit = [&](unsigned unit) {
-            *out++ = static_cast<char>('0' + rest / unit);
-            rest %= unit;
-        };
-        if (rest >= 100) {
-            digit(100);
-            digit(10);
-        } else if (rest >= 10) {
-            digit(10);
-        }
-        digit(1);
+        out = std::to_chars(out, end, bytes[i]).ptr;
     }
     return out;
 }
@@ -190,7 +178,8 @@ bool IpAddress::set_zone(std::string_view text) {
 void IpAddress::append_to(std::string& out) const {
     std::array<char, 48> text;  // the longest has 39 characters
     char* const end = text.data() + text.size();
-    char* const last = v4 ? write_v4(bytes.data(), text.data()) : write_v6(bytes, text.data(), end);
+    char* const last =
+        v4 ? write_v4(bytes.data(), text.data(), end) : write_v6(bytes, text.data(), end);
     out.append(text.data(), last);
     if (zone.front() != '\0') (out += '%').append(zone_text());
 }

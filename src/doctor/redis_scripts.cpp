@@ -123,7 +123,8 @@ class Trial {
     Answer answer_;
 };
 
-// Plain windows take a way of their own through the script, so both are gone.
+// Plain windows have a script with a way of their own: that one is tried, and the one that can do
+// all.
 std::array<limit::Policy, 2> tried_policies() {
     return {made_policy({Algorithm::sliding_window}),
             made_policy({Algorithm::sliding_log, Algorithm::gcra, Algorithm::schedule,

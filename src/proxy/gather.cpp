@@ -6,7 +6,7 @@
 namespace tidegate::proxy {
 namespace {
 
-// Up to here a copy costs less than a second piece costs the kernel: 200 ns.
+// Up to here a copy costs less than a second piece costs the kernel.
 constexpr std::size_t kCopiedMax = 2'048;
 
 }  // namespace

@@ -93,10 +93,14 @@ TEST_CASE("deny cache: a denial ends when it said, not before and not later") {
     const auto admitted = admitted_in({tidegate.port()}, 1, "/", milliseconds{3000});
     REQUIRE(admitted.size() >= 4);
     CHECK(admitted.size() <= 5);
+    std::size_t in_time = 0;
     for (std::size_t i = 1; i < admitted.size(); ++i) {
         CHECK(admitted[i].answered - admitted[i - 1].sent >= milliseconds{698});
-        CHECK(admitted[i].sent - admitted[i - 1].answered <= milliseconds{700} + slack());
+        const auto later = admitted[i].sent - admitted[i - 1].answered;
+        CHECK(later <= milliseconds{700} + slack());
+        in_time += later <= milliseconds{700} + slack() / 5 ? 1 : 0;
     }
+    CHECK(in_time >= admitted.size() / 2);
     // Nearly all was answered here: a denial for each admission was asked for, and few more, for
     // what it named is rounded up.
     CHECK_SOON(tidegate.metric(kHits) > 100);

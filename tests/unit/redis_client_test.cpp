@@ -70,6 +70,17 @@ struct Rig {
         CHECK(ask("first").failure == std::nullopt);
         forget();
     }
+    // Until it is loaded the server does not know it.
+    void forget_script() {
+        knows_script = false;
+        server.other = [this](const Words& words) {
+            knows_script = knows_script || words[0] == "SCRIPT";
+            return "+OK\r\n";
+        };
+        server.evalsha = [this](const Words&) {
+            return knows_script ? "+counted\r\n" : "-NOSCRIPT No matching script.\r\n";
+        };
+    }
     void forget() {
         server.seen.clear();
         server.by_read.clear();
@@ -95,6 +106,7 @@ struct Rig {
     std::vector<std::string> reasons;
     std::deque<Asker> askers;
     std::optional<Failure> refused;  // of the last send
+    bool knows_script = true;
     bool running = false;
     bool ended = false;
 };
@@ -215,14 +227,7 @@ TEST_CASE("client: a command out of time is told in time, never sent again, its 
 TEST_CASE("client: a script that Redis forgot is loaded and the command sent once more") {
     Rig rig;
     rig.connect();
-    bool known = false;
-    rig.server.other = [&](const Words& words) {
-        known = known || words[0] == "SCRIPT";
-        return "+OK\r\n";
-    };
-    rig.server.evalsha = [&](const Words&) {
-        return known ? "+counted\r\n" : "-NOSCRIPT No matching script.\r\n";
-    };
+    rig.forget_script();
     Asker& asker = rig.ask("x");
     CHECK(asker.answered("counted"));
     CHECK(asker.written == 2);
@@ -233,17 +238,10 @@ TEST_CASE("client: a script that Redis forgot is loaded and the command sent onc
 TEST_CASE("client: a script used for the first time is loaded without a word, forgotten with one") {
     Rig rig([](ClientOptions& options) { options.scripts.clear(); });
     rig.connect();
-    bool known = false;
-    rig.server.other = [&](const Words& words) {
-        known = known || words[0] == "SCRIPT";
-        return "+OK\r\n";
-    };
-    rig.server.evalsha = [&](const Words&) {
-        return known ? "+counted\r\n" : "-NOSCRIPT No matching script.\r\n";
-    };
+    rig.forget_script();
     CHECK(lines_logged("loading it again", [&] { CHECK(rig.ask("x").answered("counted")); }) == 0);
     CHECK(rig.server.count("SCRIPT") == 1);
-    known = false;
+    rig.forget_script();
     CHECK(lines_logged("loading it again", [&] { CHECK(rig.ask("y").answered("counted")); }) == 1);
     CHECK(rig.server.count("SCRIPT") == 2);
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -177,16 +178,21 @@ TEST_CASE("local_ledger: a flood of new names pushes out itself, not who is near
 }
 
 TEST_CASE("local_ledger: what is noted of all is bounded, too") {
-    Rig rig({.identifiers_max = 1'000, .portions_max = 500});
     const auto some = test::policy("p", {made(spec_of(Algorithm::sliding_log, 1'000, 1h))});
-    for (int i = 0; i < 10'000; ++i) {
-        CHECK(rig.charge(some, std::to_string(i % 20), kBegin + i * 1us));
+    std::size_t most = 0;
+    // Who goes is drawn, and goes with all he has: what is left differs from time to time.
+    for (int times = 0; times < 5; ++times) {
+        Rig rig({.identifiers_max = 1'000, .portions_max = 500});
+        for (int i = 0; i < 10'000; ++i) {
+            CHECK(rig.charge(some, std::to_string(i % 20), kBegin + i * 1us));
+        }
+        std::size_t portions = 0;
+        for (const LocalTaken& taken : rig.all()) portions += taken.portions();
+        CHECK(portions <= 500);
+        CHECK(rig.forgotten > 0);
+        most = std::max(most, portions);
     }
-    std::size_t portions = 0;
-    for (const LocalTaken& taken : rig.all()) portions += taken.portions();
-    CHECK(portions <= 500);
-    CHECK(portions > 0);  // who goes, goes with all he has
-    CHECK(rig.forgotten > 0);
+    CHECK(most > 100);
 }
 
 TEST_CASE("local_ledger: only who is ready is handed out, and everybody's turn comes") {
