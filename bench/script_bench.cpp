@@ -32,7 +32,7 @@ using limit::LimitSpec;
 using limit::Micros;
 
 constexpr Micros kBegin{1'700'000'000'000'000};
-constexpr std::size_t kPipelined = 20;
+constexpr std::size_t kPipelined = 24;
 constexpr std::int64_t kPlenty = 4'000'000'000;
 
 LimitSpec spec_of(Algorithm algorithm, std::int64_t quota, Micros duration) {
@@ -86,9 +86,10 @@ constexpr std::array<Case, 3> kCases{{
 // A limiter that can be asked for two identifiers at a simulated time.
 struct Contender {
     const char* name;
-    // Appends the command of the `call`-th request of a case.
+    // Appends the command that begins with the `call`-th request of a case.
     std::function<void(const Case&, std::size_t call, std::string&)> append;
-    std::function<bool(const redisReply&)> is_admission;
+    std::function<bool(const redisReply&)> is_admission;  // of the first
+    std::size_t calls = 1;                                // in a command
 };
 
 struct Names {
@@ -107,12 +108,20 @@ Micros time_of(std::size_t call) {
     return kBegin + static_cast<std::int64_t>(call) * 20us;
 }
 
+const limit::Policy& policy_for(const Case& some) {
+    static const limit::Policy plenty = three_windows(kPlenty);
+    static const limit::Policy few = three_windows(3);
+    return some.admitted ? plenty : few;
+}
+
+bool admits(const redisReply& reply) {
+    return reply.type == REDIS_REPLY_STRING && reply.len > 8 && (reply.str[8] & 1) != 0;
+}
+
 // Our script; `digest` empty: the one that a proxy would call.
 Contender ours(const char* name, std::string digest) {
     const auto append = [digest](const Case& some, std::size_t call, std::string& out) {
-        static const limit::Policy plenty = three_windows(kPlenty);
-        static const limit::Policy few = three_windows(3);
-        const limit::Policy& policy = some.admitted ? plenty : few;
+        const limit::Policy& policy = policy_for(some);
         const Names names = names_of(some, call);
         const limit::ChargeItem items[] = {{&policy, names.address}, {&policy, names.user}};
         const limit::Charge charge{items, 1};
@@ -120,10 +129,24 @@ Contender ours(const char* name, std::string digest) {
         store::append_charge_command({&charge, 1}, "tg:", time_of(call), out);
         if (!digest.empty()) out.replace(out.find("$40\r\n", begin) + 5, 40, digest);
     };
-    const auto is_admission = [](const redisReply& reply) {
-        return reply.type == REDIS_REPLY_STRING && reply.len > 8 && (reply.str[8] & 1) != 0;
+    return {name, append, admits};
+}
+
+// As many requests a command as a proxy under load sends.
+Contender mixed(const char* name) {
+    const auto append = [](const Case& some, std::size_t call, std::string& out) {
+        const limit::Policy& policy = policy_for(some);
+        std::array<Names, store::kMixedMax> names;
+        std::array<std::array<limit::ChargeItem, 2>, store::kMixedMax> items;
+        std::vector<limit::Charge> charges;
+        for (std::size_t i = 0; i < store::kMixedMax; ++i) {
+            names[i] = names_of(some, call + i);
+            items[i] = {{{&policy, names[i].address}, {&policy, names[i].user}}};
+            charges.push_back({items[i], 1});
+        }
+        store::append_mixed_command(charges, "tg:", time_of(call), out);
     };
-    return {name, append, is_admission};
+    return {name, append, admits, store::kMixedMax};
 }
 
 Contender hash_of_fields(std::string digest) {
@@ -159,9 +182,11 @@ void call_all(test::RedisConnection& redis, const Contender& contender, const Ca
     while (from < to) {
         const std::size_t end = std::min(to, from + kPipelined);
         commands.clear();
-        for (std::size_t call = from; call < end; ++call) contender.append(some, call, commands);
+        for (std::size_t call = from; call < end; call += contender.calls) {
+            contender.append(some, call, commands);
+        }
         redis.send(commands);
-        for (std::size_t call = from; call < end; ++call) {
+        for (std::size_t call = from; call < end; call += contender.calls) {
             const test::Reply reply = redis.read();
             const bool wrong = check && contender.is_admission(*reply) != some.admitted;
             if (reply->type == REDIS_REPLY_ERROR || wrong) {
@@ -197,6 +222,7 @@ void compare(test::RedisServer& server, int rounds) {
     const std::vector<Contender> contenders{
         hash_of_fields(server.text({"SCRIPT", "LOAD", hash_limiter()})),
         ours("tidegate", {}),
+        mixed("tidegate, 8 a command"),
         ours("tidegate, the long way", std::string(store::charge_script({}).sha1)),
     };
     std::printf("Redis CPU, microseconds a decision (2 identifiers, 3 windows; medians of %d)\n\n",

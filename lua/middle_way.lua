@@ -2,14 +2,17 @@
 -- in a table as long as they are.
 do
 local rep = string.rep
-local tolds = {'', '', '', ''}
 local n = 0
 local layout, terms, told, head, head_format, units_format, told_format
 
-for i = 1, #KEYS do
+for first = 0, #keys - 1, states do
+--request
+
+for i = 1, states do
     if of_run == 0 then
         local before, _ = n
-        of_run, _, layout, n = unbytes('<I1I1I4I1', asked, run_at)
+        run_states, _, layout, n = unbytes('<I1I1I4I1', asked, run_at)
+        of_run = run_states
         if n ~= before then
             head, head_format = 16 + 28 * n, '<I4I4' .. rep('I4', n) .. 'd' .. rep('ddI4I2I2', n)
             units_format, told_format = '<' .. rep('I4', n), '<d' .. rep('dd', n)
@@ -19,15 +22,17 @@ for i = 1, #KEYS do
         run_at = run_at + 7 + 26 * n
     end
     of_run = of_run - 1
+    local held = values[first + i]
+    if written and written[keys[first + i]] then held = call('GET', keys[first + i]) end
     -- A state that is not there is one of zeros.
-    local value = values[i] or rep('\0', head) .. sub(asked, run_at - 5 * n, run_at - 1)
+    local value = held or rep('\0', head) .. sub(asked, run_at - 5 * n, run_at - 1)
     if #value < head then understood = false break end
     local state = {unbytes(head_format, value)}
-    if not values[i] then state[1], state[2] = layout, now % 4294967295 + 1 end
+    if not held then state[1], state[2] = layout, now % 4294967295 + 1 end
     if state[1] ~= layout then understood = false break end
     -- Whether nothing changes but units; when the last of new sub-buckets stops counting.
     local same, last = true, 0
-    local from, till, pieces, copied = head + 5 * n + 1, #value + 1, nil, head + 1
+    local from, till, copied, made = head + 5 * n + 1, #value + 1, head + 1, ''
     local term, at = 3 * n, 6 * n - 1
     for k = n, 1, -1 do
         local q, w, s = terms[term - 2], terms[term - 1], terms[term]
@@ -44,27 +49,21 @@ for i = 1, #KEYS do
     end
     if not understood or from ~= till then understood = false break end
     told[1] = state[2]
-    tolds[i] = bytes_of(told_format, unpack(told))
+    answers[answered + 1 + i] = bytes_of(told_format, unpack(told))
     if not denied and same then
         new[i], ttls[i] = bytes_of(units_format, unpack(state, 3, 2 + n)), '8'
     elseif not denied then
-        local ttl = pieces and 'KEEPTTL' or '0'
+        local ttl = copied > head + 1 and 'KEEPTTL' or '0'
         if last >= state[3 + n] then
             state[3 + n] = last + 1000001
             ttl = string.format('%.0f', (last + 1000001 - now) / 1000 + 1)
         end
         new[i] = bytes_of(head_format, unpack(state))
-        if pieces then
-            pieces[1], pieces[#pieces + 1] = new[i], sub(value, copied)
-            new[i] = table.concat(pieces)
-        elseif ttl ~= '0' then
-            new[i] = new[i] .. sub(value, copied)
-        end
+        if ttl ~= '0' then new[i] = new[i] .. made .. sub(value, copied) end
         ttls[i] = ttl
     end
 end
 
-if understood then
-    answer = bytes_of('<dI1d', now, denied and 2 or 3, retry_at) .. table.concat(tolds, '', 1, #KEYS)
+--writing
 end
 end

@@ -4,8 +4,7 @@
         --   u e o b c g  units, ends, oldest, base, marks (count), gone, as in the state
         --   h            the units that it held before the request
         -- Of the state: `from`, where in `value` the marks of this limit begin, and `till`, where the
-        -- value ends; if marks change, the `pieces` that it will be of. What stands before `copied` is in
-        -- them.
+        -- value ends; `made`, what has been made of what stands between head and `copied`.
         do
             local after = from + 6 * c$
             if u$ > 0 and now >= o$ then
@@ -32,8 +31,7 @@
                     u$ = (total - b$) % 4294967296
                 end
                 if g$ > 7 or g$ == c$ and g$ > 0 then
-                    pieces = pieces or {''}
-                    pieces[#pieces + 1] = sub(value, copied, from - 1)
+                    made = made .. sub(value, copied, from - 1)
                     copied, c$, g$ = from + 6 * g$, c$ - g$, 0
                 end
             elseif now < e$ - s$ then
@@ -58,9 +56,8 @@
                     if after > till then understood = false break end
                     local total = (b$ + u$) % 4294967296
                     if c$ == g$ or unbytes('<I4', value, after - 6) ~= total then
-                        pieces = pieces or {''}
-                        pieces[#pieces + 1] = sub(value, copied, after - 1)
-                        pieces[#pieces + 1] = bytes_of('<I4I2', total, (e$ - s$) / w$ % 65536)
+                        made = made .. sub(value, copied, after - 1) ..
+                            bytes_of('<I4I2', total, (e$ - s$) / w$ % 65536)
                         copied, c$ = after, c$ + 1
                     end
                     e$ = now - now % w$ + s$

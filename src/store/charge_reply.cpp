@@ -278,6 +278,13 @@ bool read_schedules(ReplyReader& reader, const limit::Charge& charge, Micros now
     return true;
 }
 
+// Of what the script answers to a charge of windows, alone or among others.
+std::size_t reply_size(const limit::Charge& charge) {
+    std::size_t size = 8 + 1 + 8;
+    for (const ChargeItem& item : charge.items) size += 8 + 16 * item.limits().size();
+    return size;
+}
+
 void forget_what_took_nothing(const limit::Charge& charge, const Answer::Decided& decided,
                               limit::Receipt& receipt) {
     for (std::size_t i = 0; i < charge.items.size(); ++i) {
@@ -306,6 +313,24 @@ bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> ch
         return false;
     }
     return reader.at_end();
+}
+
+bool read_mixed_reply(std::string_view reply, std::span<const limit::Charge> charges,
+                      std::span<limit::Verdict* const> verdicts, std::vector<bool>& decided) {
+    constexpr char kAskAlone = 4;
+    constexpr std::size_t kAskAloneBytes = 9;
+    const std::size_t whole = reply_size(charges[0]);
+    decided.clear();
+    for (std::size_t i = 0; i < charges.size(); ++i) {
+        if (reply.size() < kAskAloneBytes) return false;
+        decided.push_back(reply[kAskAloneBytes - 1] != kAskAlone);
+        const std::size_t size = decided[i] ? whole : kAskAloneBytes;
+        const std::string_view own = reply.substr(0, size);
+        if (decided[i] && !read_charge_reply(own, {&charges[i], 1}, {&verdicts[i], 1}))
+            return false;
+        reply.remove_prefix(own.size());
+    }
+    return reply.empty();
 }
 
 }  // namespace tidegate::store

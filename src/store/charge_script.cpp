@@ -217,6 +217,19 @@ void append_requests(std::span<const limit::Charge> charges, std::string& out) {
     out += "\r\n";
 }
 
+// The beginning of a command with so many keys, and its end.
+void append_call(const redis::Script& script, std::size_t keys, std::optional<Micros> clock,
+                 std::string& out) {
+    append_length('*', 5 + keys + (clock ? 1 : 0), out);
+    out.append("$7\r\nEVALSHA\r\n$40\r\n").append(script.sha1).append("\r\n");
+}
+
+void append_clock(std::optional<Micros> clock, std::string& out) {
+    if (!clock) return;
+    assert(*clock >= Micros{0} && *clock <= limit::kNowMax);
+    append_number(static_cast<std::uint64_t>(clock->count()), out);
+}
+
 std::size_t key_size(const ChargeItem& item, std::string_view prefix, std::size_t name_size) {
     return prefix.size() + kStateVersion.size() + 1 + name_size + 2 + item.identifier.size() + 1;
 }
@@ -247,6 +260,11 @@ bool can_share_command(const limit::Charge& charge) {
                           (is_window(limit) || limit.algorithm == Algorithm::gcra);
                });
     });
+}
+
+bool can_mix(const limit::Charge& charge) {
+    constexpr std::size_t kItemsMax = 4;
+    return charge.items.size() <= kItemsMax && &charge_script(charge) != &charge_script({});
 }
 
 bool may_be_given_back(const Limit& limit) {
@@ -294,15 +312,28 @@ void append_charge_command(std::span<const limit::Charge> charges, std::string_v
     const limit::Charge& first = charges[0];
     assert(!first.items.empty() && first.items.size() <= 255 && charges.size() <= kBatchMax);
     const std::size_t keys = reading_keys(first.items);
-    append_length('*', 5 + keys + (clock ? 1 : 0), out);
-    // The short way is for one request.
+    // The shorter ways are for different items.
     const auto& script = charges.size() == 1 ? charge_script(first) : charge_script({});
-    out.append("$7\r\nEVALSHA\r\n$40\r\n").append(script.sha1).append("\r\n");
+    append_call(script, keys, clock, out);
     append_reading(first.items, keys, charges.size(), prefix, out);
     append_requests(charges, out);
-    if (!clock) return;
-    assert(*clock >= Micros{0} && *clock <= limit::kNowMax);
-    append_number(static_cast<std::uint64_t>(clock->count()), out);
+    append_clock(clock, out);
+}
+
+void append_mixed_command(std::span<const limit::Charge> charges, std::string_view prefix,
+                          std::optional<Micros> clock, std::string& out) {
+    const limit::Charge& first = charges[0];
+    assert(charges.size() <= kMixedMax && can_mix(first));
+    const std::size_t keys = charges.size() * first.items.size();
+    append_call(charge_script(first), keys, clock, out);
+    append_number(keys, out);
+    for (const limit::Charge& charge : charges) {
+        assert(charge.items.size() == first.items.size() && charge.cost > 0);
+        for (const ChargeItem& item : charge.items) append_state_key(item, prefix, out);
+    }
+    append_asked(first.items, 1, out);
+    append_requests(charges, out);
+    append_clock(clock, out);
 }
 
 }  // namespace tidegate::store

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "limit/charge.hpp"
 
@@ -16,6 +17,13 @@ inline constexpr std::size_t kBatchMax = 64;
 // Whether charges like this one may be decided in one command with others of the same items: limits
 // of windows, logs and gcra alone, which count what is admitted, none in shadow.
 bool can_share_command(const limit::Charge& charge);
+
+// At most so many charges of different items make one command.
+inline constexpr std::size_t kMixedMax = 8;
+
+// Whether a charge of other items under the same policies and tiers, in the same order, may be
+// decided in one command with this one: up to four items of plain windows, a cost above 0.
+bool can_mix(const limit::Charge& charge);
 
 // Whether something of an admitted charge may have to be given back.
 bool may_be_given_back(const limit::Limit& limit);
@@ -33,6 +41,10 @@ void append_set_key(const limit::ChargeItem& item, const limit::Limit& limit,
 void append_charge_command(std::span<const limit::Charge> charges, std::string_view prefix,
                            std::optional<limit::Micros> clock, std::string& out);
 
+// The same for charges of different items that can_mix() with each other.
+void append_mixed_command(std::span<const limit::Charge> charges, std::string_view prefix,
+                          std::optional<limit::Micros> clock, std::string& out);
+
 // The part of a command that says whose limits are meant, as lua/reading.lua takes it: how many
 // keys (reading_keys()), the keys, and what is asked of, by so many requests. At most 255 items.
 void append_reading(std::span<const limit::ChargeItem> items, std::size_t keys,
@@ -43,5 +55,10 @@ std::size_t reading_keys(std::span<const limit::ChargeItem> items);
 // reply to them; the verdicts are then unspecified.
 bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> charges,
                        std::span<limit::Verdict* const> verdicts);
+
+// The same of append_mixed_command(). A charge that is not `decided` then was not looked at, and
+// nothing was taken for it: it is to be asked alone.
+bool read_mixed_reply(std::string_view reply, std::span<const limit::Charge> charges,
+                      std::span<limit::Verdict* const> verdicts, std::vector<bool>& decided);
 
 }  // namespace tidegate::store

@@ -39,6 +39,13 @@ bool same_items(std::span<const limit::ChargeItem> a, std::span<const limit::Cha
                       });
 }
 
+bool same_policies(std::span<const limit::ChargeItem> a, std::span<const limit::ChargeItem> b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const limit::ChargeItem& left, const limit::ChargeItem& right) {
+                          return left.policy == right.policy && left.tier == right.tier;
+                      });
+}
+
 // Tells batches apart at a glance; equal ones are compared.
 std::size_t hash_of(std::span<const limit::ChargeItem> items) {
     std::size_t hash = items.size();
@@ -89,20 +96,30 @@ StoreFailure failure_of(redis::Failure failure) {
     return StoreFailure::protocol;
 }
 
-// Decisions about equal items that travel to Redis as one command.
+// Decisions that travel to Redis as one command: all about equal items, or about different ones
+// under the same policies.
 class Limiter::Batch final : public redis::Request {
   public:
     explicit Batch(Limiter& limiter) : limiter_(limiter) {}
 
     void begin(Decision& decision, std::size_t hash) {
         grows_ = true;
+        is_mixed_ = false;
         hash_ = hash;
         decisions_.assign(1, &decision);
     }
-    void add(Decision& decision) { decisions_.push_back(&decision); }
-    bool takes(const Decision& decision, std::size_t hash) const {
-        return hash == hash_ && grows_ && decisions_.size() < kBatchMax &&
-               same_items(decisions_[0]->items, decision.items);
+    // Adds the decision, if it may travel with these.
+    bool take(Decision& decision, std::size_t hash) {
+        if (!grows_) return false;
+        if (!is_mixed_ && hash == hash_ && same_items(decisions_[0]->items, decision.items)) {
+            if (decisions_.size() == kBatchMax) return false;
+        } else if (mixes_with(decision)) {
+            is_mixed_ = true;
+        } else {
+            return false;
+        }
+        decisions_.push_back(&decision);
+        return true;
     }
     // Redis does not take it: nobody may join.
     void refuse() { grows_ = false; }
@@ -111,26 +128,29 @@ class Limiter::Batch final : public redis::Request {
         grows_ = false;
         limiter_.open_.clear();  // all of this tick are leaving
         list_charges();
-        append_charge_command(charges_, limiter_.redis_.key_prefix, limiter_.clock(), out);
+        const auto append = is_mixed_ ? append_mixed_command : append_charge_command;
+        append(charges_, limiter_.redis_.key_prefix, limiter_.clock(), out);
     }
 
     const redis::Script* script() const override {
-        return &(decisions_.size() == 1 ? charge_script(decisions_[0]->charge())
-                                        : charge_script({}));
+        return &(is_mixed_ || decisions_.size() == 1 ? charge_script(decisions_[0]->charge())
+                                                     : charge_script({}));
     }
 
     void on_reply(const redis::Reply& reply) override {
         list_charges();
         verdicts_.clear();
         for (Decision* decision : decisions_) verdicts_.push_back(&decision->verdict);
-        const bool understood = reply.kind == redis::Reply::Kind::string &&
-                                read_charge_reply(reply.text, charges_, verdicts_);
-        for (Decision* decision : decisions_) {
-            if (understood) {
-                limiter_.decided_by_redis(*decision);
+        const bool understood = reply.kind == redis::Reply::Kind::string && read(reply.text);
+        for (std::size_t i = 0; i < decisions_.size(); ++i) {
+            Decision& decision = *decisions_[i];
+            if (!understood) {
+                limiter_.release_late(decision);
+                limiter_.fall_back(decision, StoreFailure::protocol);
+            } else if (!is_mixed_ || decided_[i]) {
+                limiter_.decided_by_redis(decision);
             } else {
-                limiter_.release_late(*decision);
-                limiter_.fall_back(*decision, StoreFailure::protocol);
+                limiter_.send_batch(decision, 0);  // alone
             }
         }
         end();
@@ -145,6 +165,21 @@ class Limiter::Batch final : public redis::Request {
     }
 
   private:
+    // Not in a cluster, where different names lie in different slots.
+    bool mixes_with(const Decision& decision) const {
+        if (!is_mixed_ && (decisions_.size() > 1 || limiter_.redis_.servers.is_cluster() ||
+                           !can_mix(decisions_[0]->charge()))) {
+            return false;
+        }
+        return decisions_.size() < kMixedMax && decision.cost > 0 &&
+               same_policies(decisions_[0]->items, decision.items);
+    }
+
+    bool read(std::string_view reply) {
+        return is_mixed_ ? read_mixed_reply(reply, charges_, verdicts_, decided_)
+                         : read_charge_reply(reply, charges_, verdicts_);
+    }
+
     void list_charges() {
         charges_.clear();
         for (const Decision* decision : decisions_) charges_.push_back(decision->charge());
@@ -152,16 +187,20 @@ class Limiter::Batch final : public redis::Request {
 
     void end() {
         if (std::exchange(grows_, false)) std::erase(limiter_.open_, this);
-        for (Decision* decision : decisions_) decision->sleeper_->wake_later();
+        for (Decision* decision : decisions_) {
+            if (decision->result != Result::pending) decision->sleeper_->wake_later();
+        }
         limiter_.idle_.push_back(this);
     }
 
     Limiter& limiter_;
-    bool grows_ = false;  // has not left yet
-    std::size_t hash_ = 0;
+    bool grows_ = false;     // has not left yet
+    bool is_mixed_ = false;  // about different items
+    std::size_t hash_ = 0;   // of the first one's
     std::vector<Decision*> decisions_;
     std::vector<limit::Charge> charges_;  // scratch
     std::vector<limit::Verdict*> verdicts_;
+    std::vector<bool> decided_;
 };
 
 // A command whose answer nobody waits for. Ends itself.
@@ -228,10 +267,13 @@ void Limiter::decide(Decision& decision, Wakeup& sleeper, SteadyTime now) {
 void Limiter::ask_redis(Decision& decision) {
     const bool may_share = can_share_command(decision.charge());
     const std::size_t hash = may_share ? hash_of(decision.items) : 0;
-    if (Batch* batch = may_share ? open_batch_for(decision, hash) : nullptr) {
-        batch->add(decision);
-        return;
-    }
+    if (may_share && join_open_batch(decision, hash)) return;
+    Batch* const batch = send_batch(decision, hash);
+    if (may_share && batch != nullptr) open_.push_back(batch);
+}
+
+// Null if the decision has fallen back already.
+Limiter::Batch* Limiter::send_batch(Decision& decision, std::size_t hash) {
     if (idle_.empty()) {
         batches_.push_back(std::make_unique<Batch>(*this));
         idle_.push_back(batches_.back().get());
@@ -243,17 +285,17 @@ void Limiter::ask_redis(Decision& decision) {
         batch.refuse();
         idle_.push_back(&batch);
         fall_back(decision, failure_of(*failure));
-    } else if (may_share) {
-        open_.push_back(&batch);
+        return nullptr;
     }
+    return &batch;
 }
 
-Limiter::Batch* Limiter::open_batch_for(const Decision& decision, std::size_t hash) {
+bool Limiter::join_open_batch(Decision& decision, std::size_t hash) {
     const std::size_t compared = std::min(open_.size(), kComparedMax);
     for (std::size_t i = open_.size(); i > open_.size() - compared; --i) {
-        if (open_[i - 1]->takes(decision, hash)) return open_[i - 1];
+        if (open_[i - 1]->take(decision, hash)) return true;
     }
-    return nullptr;
+    return false;
 }
 
 std::optional<limit::Micros> Limiter::clock() const {

@@ -109,7 +109,8 @@ class Limiter {
 
     // Decides, or begins to: then decision.result is `pending`, and `sleeper` is woken when it is
     // no longer, at the latest when Redis's deadline, counted from `now`, has passed. Both must
-    // live until then. Questions about equal items in one loop tick travel as one.
+    // live until then. Questions about equal items in one loop tick travel as one, and so do some
+    // about different ones under the same policies.
     void decide(Decision& decision, Wakeup& sleeper,
                 SteadyTime now = std::chrono::steady_clock::now());
 
@@ -154,7 +155,8 @@ class Limiter {
 
     void decide_in(Decision& decision, std::span<const limit::ChargeItem> items);
     void ask_redis(Decision& decision);
-    Batch* open_batch_for(const Decision& decision, std::size_t hash);
+    bool join_open_batch(Decision& decision, std::size_t hash);
+    Batch* send_batch(Decision& decision, std::size_t hash);
     void decided_by_redis(Decision& decision);
     void fall_back(Decision& decision, telemetry::StoreFailure failure);
     void give_back_here(const limit::Refund& refund);

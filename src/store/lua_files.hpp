@@ -11,6 +11,7 @@ extern const std::string_view bucket;
 extern const std::string_view schedule;
 extern const std::string_view slots;
 extern const std::string_view short_reading;
+extern const std::string_view short_request;
 extern const std::string_view short_way;
 extern const std::string_view short_window;
 extern const std::string_view middle_way;

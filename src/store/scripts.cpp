@@ -63,15 +63,19 @@ OwnedScript long_way(std::string_view front = {}) {
 }
 
 OwnedScript in_front_of_long_way(std::string_view way) {
-    return long_way(std::string(lua::short_reading).append(way).append(lua::short_writing));
+    const std::string begun = with_lines(way, "--request", lua::short_request);
+    return long_way(
+        std::string(lua::short_reading).append(with_lines(begun, "--writing", lua::short_writing)));
 }
 
 OwnedScript short_way(std::size_t limits) {
-    return in_front_of_long_way(unroll(with_window(lua::short_way, lua::short_window), limits));
+    return in_front_of_long_way(
+        unroll(with_lines(lua::short_way, "--window", lua::short_window), limits));
 }
 
 OwnedScript middle_way() {
-    return in_front_of_long_way(with_window(lua::middle_way, in_loop(lua::short_window)));
+    return in_front_of_long_way(
+        with_lines(lua::middle_way, "--window", in_loop(lua::short_window)));
 }
 
 // The long way alone; with the short way for that many limits; with the middle way.

@@ -84,8 +84,8 @@ std::string unroll(std::string_view text, std::size_t limits) {
     return out;
 }
 
-std::string with_window(std::string_view text, std::string_view lines) {
-    const Part part = next_part(text, "--window", "\n");
+std::string with_lines(std::string_view text, std::string_view mark, std::string_view lines) {
+    const Part part = next_part(text, mark, "\n");
     std::string out(part.before);
     // The lines have an indentation of their own.
     while (part.found && out.ends_with(' ')) out.pop_back();

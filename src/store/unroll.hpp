@@ -15,8 +15,8 @@ namespace tidegate::store {
 //   LIMITS, HEAD        their number; the bytes of a state's head and records (lua/state.lua)
 std::string unroll(std::string_view text, std::size_t limits);
 
-// Puts `lines` where the text says `--window`, in place of that line.
-std::string with_window(std::string_view text, std::string_view lines);
+// Puts `lines` where the text says `mark` ("--window"), in place of that line.
+std::string with_lines(std::string_view text, std::string_view mark, std::string_view lines);
 
 // Lines for each limit as they are in a loop over the limits: nothing stands for `$`.
 std::string in_loop(std::string_view lines);

@@ -94,6 +94,26 @@ limit::Verdict charge_as(RedisSubject& redis, const limit::Charge& charge, std::
     return charge_together(redis, {&charge, 1}, prefix, now, script)[0];
 }
 
+std::vector<std::optional<limit::Verdict>> charge_mixed(RedisSubject& redis,
+                                                        std::span<const limit::Charge> charges,
+                                                        std::string_view prefix, Micros now) {
+    std::string command;
+    store::append_mixed_command(charges, prefix, now, command);
+    const Reply reply = sent(redis, command);
+    std::vector<limit::Verdict> verdicts(charges.size());
+    std::vector<limit::Verdict*> places;
+    for (limit::Verdict& verdict : verdicts) places.push_back(&verdict);
+    std::vector<bool> decided;
+    if (!store::read_mixed_reply({reply->str, reply->len}, charges, places, decided)) {
+        throw std::runtime_error("a reply that is no verdict on the charges");
+    }
+    std::vector<std::optional<limit::Verdict>> out;
+    for (std::size_t i = 0; i < charges.size(); ++i) {
+        out.push_back(decided[i] ? std::optional(verdicts[i]) : std::nullopt);
+    }
+    return out;
+}
+
 void give_back_as(RedisSubject& redis, const limit::Refund& refund, std::string_view prefix,
                   Micros now) {
     std::string command;

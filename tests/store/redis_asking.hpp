@@ -33,6 +33,12 @@ std::vector<limit::Verdict> charge_together(RedisSubject& redis,
 limit::Verdict charge_as(RedisSubject& redis, const limit::Charge& charge, std::string_view prefix,
                          Micros now, const redis::Script* script = nullptr);
 
+// Charges of different items in one command. Nothing of those that the script leaves to be asked
+// alone.
+std::vector<std::optional<limit::Verdict>> charge_mixed(RedisSubject& redis,
+                                                        std::span<const limit::Charge> charges,
+                                                        std::string_view prefix, Micros now);
+
 void give_back_as(RedisSubject& redis, const limit::Refund& refund, std::string_view prefix,
                   Micros now);
 // Renews the slots of a charge at `now`.

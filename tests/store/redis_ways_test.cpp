@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "store/charge_script.hpp"
 #include "store/lua_files.hpp"
 #include "store/redis_asking.hpp"
 #include "store/scripts.hpp"
@@ -56,11 +57,33 @@ class Sequence {
         for (const limit::Policy& one : policies_) {
             if (policies_.size() > 1 && one_in(4)) continue;
             for (std::int64_t i = 0; i < count; ++i) {
-                items_.push_back({&one, kNames[(first + i) % kNames.size()]});
+                items_.push_back({&one, kNames[(first + i) % 3]});
             }
         }
         if (items_.empty()) items_.push_back({&policies_[0], kNames[first]});
         return {items_, next_cost()};
+    }
+
+    // Two and more under the same policies, that can_mix(); some names in several of them.
+    std::vector<limit::Charge> next_mixed() {
+        constexpr std::size_t kItemsMax = 4;
+        std::vector<const limit::Policy*> shape;
+        const std::int64_t count = between(1, 2);
+        for (const limit::Policy& one : policies_) {
+            if (shape.size() + count > kItemsMax || (!shape.empty() && one_in(3))) continue;
+            shape.insert(shape.end(), count, &one);
+        }
+        mixed_items_.assign(between(2, store::kMixedMax), {});
+        std::vector<limit::Charge> charges;
+        for (std::vector<limit::ChargeItem>& items : mixed_items_) {
+            for (std::size_t i = 0; i < shape.size(); ++i) {
+                // Neighbours under one policy differ.
+                const std::size_t name = index_below(kNames.size() / 2) * 2 + i % 2;
+                items.push_back({shape[i], kNames[name]});
+            }
+            charges.push_back({items, std::max<std::int64_t>(1, next_cost())});
+        }
+        return charges;
     }
 
     std::int64_t next_cost() {
@@ -110,7 +133,8 @@ class Sequence {
     }
     const std::vector<limit::Policy>& policies() const { return policies_; }
 
-    static constexpr std::array<std::string_view, 3> kNames{"ip:192.0.2.1", "user:a", "user:b"};
+    static constexpr std::array<std::string_view, 8> kNames{
+        "ip:192.0.2.1", "user:a", "user:b", "user:c", "user:d", "user:e", "user:f", "user:g"};
 
   private:
     const Limit& some_limit() {
@@ -175,6 +199,7 @@ class Sequence {
     std::mt19937_64 random_;
     std::vector<limit::Policy> policies_;
     std::vector<limit::ChargeItem> items_;
+    std::vector<std::vector<limit::ChargeItem>> mixed_items_;
     Micros now_ = kStart;
 };
 
@@ -355,6 +380,43 @@ TEST_CASE("redis: charges in one command get what they get one by one at the sam
         }
         if (i % 100 == 0) redis.text({"FLUSHALL"});
     }
+}
+
+TEST_CASE("redis: charges of different items in one command get what they get one by one") {
+    const std::uint64_t seed = setting("TIDEGATE_SEED", std::random_device{}());
+    const std::uint64_t sequences = setting("TIDEGATE_TRACES", 10'000) / 25 + 1;
+    RedisSubject redis;
+    std::uint64_t asked = 0;
+    std::uint64_t alone = 0;
+    for (std::uint64_t i = 0; i < sequences; ++i) {
+        CAPTURE(seed + i);
+        Sequence sequence(seed + i, Sequence::Limits::plain_windows);
+        Micros now = sequence.now();
+        for (int step = 0; step < 20; ++step) {
+            CAPTURE(step);
+            const std::vector<limit::Charge> charges = sequence.next_mixed();
+            const auto verdicts = charge_mixed(redis, charges, "t:", now);
+            for (std::size_t k = 0; k < charges.size(); ++k) {
+                if (!verdicts[k]) continue;
+                REQUIRE(written(*verdicts[k]) ==
+                        written(charge_as(redis, charges[k], "l:", now, &long_way())));
+            }
+            for (std::size_t k = 0; k < charges.size(); ++k) {
+                ++asked;
+                if (verdicts[k]) continue;
+                ++alone;
+                REQUIRE(written(charge_as(redis, charges[k], "t:", now)) ==
+                        written(charge_as(redis, charges[k], "l:", now, &long_way())));
+            }
+            REQUIRE(difference(redis, sequence, false) == "");
+            now = sequence.next_time(verdicts.back() ? *verdicts.back() : Verdict{});
+        }
+        if (i % 100 == 0) redis.text({"FLUSHALL"});
+    }
+    CAPTURE(asked);
+    CAPTURE(alone);
+    CHECK(alone > 0);
+    CHECK(alone * 2 < asked);
 }
 
 TEST_CASE("redis: numbers of sub-buckets wrap around, by every way") {

@@ -33,6 +33,25 @@ inline std::string script_reply(const std::vector<bool>& admitted, std::int64_t 
     return "$" + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n";
 }
 
+// To requests of different items with a window each: one that is not looked at counted -1 units.
+inline std::string mixed_reply(const std::vector<bool>& admitted, std::int64_t retry_us,
+                               const std::vector<std::int64_t>& units) {
+    std::string bytes;
+    for (std::size_t i = 0; i < admitted.size(); ++i) {
+        append_packed_double(kServerTime, bytes);
+        if (units[i] < 0) {
+            bytes += '\4';
+            continue;
+        }
+        bytes += admitted[i] ? '\3' : '\2';
+        append_packed_double(admitted[i] ? 0 : kServerTime + retry_us, bytes);
+        append_packed_double(7, bytes);  // the generation
+        append_packed_double(units[i], bytes);
+        append_packed_double(kServerTime + 1'000, bytes);
+    }
+    return "$" + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n";
+}
+
 inline std::string script_reply(bool admitted, std::int64_t retry_us,
                                 const std::vector<std::int64_t>& units) {
     return script_reply(std::vector<bool>{admitted}, retry_us, units);

@@ -1,3 +1,4 @@
+#include <array>
 #include <chrono>
 #include <limits>
 #include <random>
@@ -34,7 +35,7 @@ constexpr char kAdmitted = 3;  // by both
 constexpr char kShadowDenied = 1;
 
 // The beginning of a reply to one request.
-std::string decided(char admitted, double windows_admit_at = 0) {
+std::string begun(char admitted, double windows_admit_at = 0) {
     return doubles(kNow) + admitted + doubles(windows_admit_at);
 }
 
@@ -81,7 +82,7 @@ std::vector<Limit> one_of_each() {
 }
 
 std::string admission_of_each() {
-    return decided(kAdmitted) + doubles(9) + units(2, kNow + 5) + units(0, 0) + units(1, kNow + 7) +
+    return begun(kAdmitted) + doubles(9) + units(2, kNow + 5) + units(0, 0) + units(1, kNow + 7) +
            doubles(0, kNow + 250'000, 0, kNow + 250'000) + doubles(1, 0) + doubles(2, 0);
 }
 
@@ -89,7 +90,7 @@ std::string admission_of_each() {
 
 TEST_CASE("charge_reply: an admission by windows tells what is left after it") {
     Asked asked({window(5, 1s), window(9, 1min)}, 2);
-    REQUIRE(asked.reads(decided(kAdmitted) + doubles(77) + units(1, kNow + 1'000) + units(0, 0)));
+    REQUIRE(asked.reads(begun(kAdmitted) + doubles(77) + units(1, kNow + 1'000) + units(0, 0)));
     const Verdict& verdict = asked.verdict;
     CHECK(verdict.admitted);
     CHECK(verdict.shadow_admitted);
@@ -105,8 +106,8 @@ TEST_CASE("charge_reply: an admission by windows tells what is left after it") {
 
 TEST_CASE("charge_reply: a denial by windows tells who denied and when it passes") {
     Asked asked({window(5, 1s), window(9, 1min)}, 2);
-    REQUIRE(asked.reads(decided(kDenied, kNow + 777) + doubles(77) + units(4, kNow + 100) +
-                        units(0, 0)));
+    REQUIRE(
+        asked.reads(begun(kDenied, kNow + 777) + doubles(77) + units(4, kNow + 100) + units(0, 0)));
     const Verdict& verdict = asked.verdict;
     CHECK_FALSE(verdict.admitted);
     CHECK(verdict.retry_after == 777us);
@@ -121,10 +122,10 @@ TEST_CASE("charge_reply: a denial by windows tells who denied and when it passes
 
 TEST_CASE("charge_reply: a cost above the quota never passes, whatever the windows say") {
     Asked asked({window(5, 1s), window(9, 1min)}, 6);
-    REQUIRE(asked.reads(decided(kDenied) + doubles(77) + units(0, 0) + units(8, kNow + 9)));
+    REQUIRE(asked.reads(begun(kDenied) + doubles(77) + units(0, 0) + units(8, kNow + 9)));
     CHECK(asked.verdict.retry_after == kNever);
     Asked huge({window(5, 1s)}, std::numeric_limits<std::int64_t>::max() / 2);
-    REQUIRE(huge.reads(decided(kDenied) + doubles(77) + units(0, 0)));
+    REQUIRE(huge.reads(begun(kDenied) + doubles(77) + units(0, 0)));
     CHECK(huge.verdict.retry_after == kNever);
 }
 
@@ -132,13 +133,13 @@ TEST_CASE("charge_reply: where the denied count too, what stands is after the de
     LimitSpec spec = spec_of(Algorithm::sliding_window, 5, 1s);
     spec.count = limit::Count::all;
     Asked asked({made(spec)});
-    REQUIRE(asked.reads(decided(kDenied, kNow + 40) + doubles(77) + units(6, kNow + 20)));
+    REQUIRE(asked.reads(begun(kDenied, kNow + 40) + doubles(77) + units(6, kNow + 20)));
     CHECK(asked.verdict.limits[0].denied);
     CHECK(asked.verdict.limits[0].remaining == 0);
     CHECK(asked.verdict.retry_after == 40us);
     // Full now, but not denied by this one: the other limit was.
     Asked both({made(spec), window(1, 1s)});
-    REQUIRE(both.reads(decided(kDenied, kNow + 40) + doubles(77) + units(5, kNow + 20) +
+    REQUIRE(both.reads(begun(kDenied, kNow + 40) + doubles(77) + units(5, kNow + 20) +
                        units(1, kNow + 40)));
     CHECK_FALSE(both.verdict.limits[0].denied);
     CHECK(both.verdict.limits[1].denied);
@@ -147,11 +148,11 @@ TEST_CASE("charge_reply: where the denied count too, what stands is after the de
 TEST_CASE("charge_reply: a bucket's time is told to the microsecond") {
     Asked asked({made(spec_of(Algorithm::gcra, 3, 1s))});
     // Nearly full: three units of a third of a second each, less a microsecond and two thirds.
-    REQUIRE(asked.reads(decided(kDenied) + doubles(77) + doubles(1, kNow + 999'998)));
+    REQUIRE(asked.reads(begun(kDenied) + doubles(77) + doubles(1, kNow + 999'998)));
     CHECK(asked.verdict.retry_after == 333'332us);  // 333,331 and two thirds
     CHECK(asked.verdict.limits[0].denied);
     CHECK(asked.verdict.limits[0].remaining == 0);
-    REQUIRE(asked.reads(decided(kAdmitted) + doubles(77) + doubles(0, 0)));
+    REQUIRE(asked.reads(begun(kAdmitted) + doubles(77) + doubles(0, 0)));
     CHECK(asked.verdict.limits[0].remaining == 2);
     CHECK(asked.verdict.limits[0].next_unit == 333'334us);
 }
@@ -160,15 +161,15 @@ TEST_CASE("charge_reply: a line holds what it admits") {
     LimitSpec spec = spec_of(Algorithm::leaky_bucket, 4, 1s);
     spec.max_delay = 500ms;
     Asked asked({made(spec)});
-    REQUIRE(asked.reads(decided(kAdmitted) + doubles(77) + doubles(1, kNow + 400'000)));
+    REQUIRE(asked.reads(begun(kAdmitted) + doubles(77) + doubles(1, kNow + 400'000)));
     CHECK(asked.verdict.wait == 400'001us);
-    REQUIRE(asked.reads(decided(kAdmitted) + doubles(77) + doubles(0, kNow - 1)));
+    REQUIRE(asked.reads(begun(kAdmitted) + doubles(77) + doubles(0, kNow - 1)));
     CHECK(asked.verdict.wait == 0us);
-    REQUIRE(asked.reads(decided(kDenied) + doubles(77) + doubles(0, kNow + 500'001)));
+    REQUIRE(asked.reads(begun(kDenied) + doubles(77) + doubles(0, kNow + 500'001)));
     CHECK(asked.verdict.wait == 0us);
     CHECK(asked.verdict.retry_after == 1us);
     Asked unaffordable({made(spec)}, 5);
-    REQUIRE(unaffordable.reads(decided(kDenied) + doubles(77) + doubles(0, 0)));
+    REQUIRE(unaffordable.reads(begun(kDenied) + doubles(77) + doubles(0, 0)));
     CHECK(unaffordable.verdict.retry_after == kNever);
 }
 
@@ -176,7 +177,7 @@ TEST_CASE("charge_reply: a denial by schedule names the first moment that passes
     Asked asked({made(spec_of(Algorithm::schedule, 2, 1h))});
     const std::int64_t hour = 3'600'000'000;
     asked.charge.moment = Micros{kNow + 10};
-    const std::string full = decided(kDenied) + doubles(77) + doubles(2, 0);
+    const std::string full = begun(kDenied) + doubles(77) + doubles(2, 0);
     REQUIRE(asked.reads(full + moments(kNow + 10, {std::to_string(kNow + 5) + ":1",
                                                    std::to_string(kNow + 20) + ":1"})));
     CHECK(asked.verdict.retry_after == kNever);
@@ -185,7 +186,7 @@ TEST_CASE("charge_reply: a denial by schedule names the first moment that passes
     REQUIRE(asked.reads(full + moments(kNow + 10, {std::to_string(kNow + 10) + ":2"})));
     CHECK(asked.verdict.earliest == Micros{kNow + 10 + hour});
     Asked unaffordable({made(spec_of(Algorithm::schedule, 2, 1h))}, 3);
-    REQUIRE(unaffordable.reads(decided(kDenied) + doubles(77) + doubles(0, 0) + moments(kNow, {})));
+    REQUIRE(unaffordable.reads(begun(kDenied) + doubles(77) + doubles(0, 0) + moments(kNow, {})));
     CHECK(unaffordable.verdict.earliest == 0us);
 }
 
@@ -195,7 +196,7 @@ TEST_CASE("charge_reply: a schedule that could not tell all names no moment") {
     Asked asked({made(spec)});
     std::vector<std::string> members;
     for (int i = 0; i < 4'000; ++i) members.push_back(std::to_string(kNow + i) + ":2");
-    const std::string full = decided(kDenied) + doubles(77) + doubles(2'000, 0);
+    const std::string full = begun(kDenied) + doubles(77) + doubles(2'000, 0);
     REQUIRE(asked.reads(full + moments(kNow, members)));
     CHECK(asked.verdict.earliest == 0us);
     members.pop_back();
@@ -205,7 +206,7 @@ TEST_CASE("charge_reply: a schedule that could not tell all names no moment") {
 
 TEST_CASE("charge_reply: what a schedule tells is moments and units, or it is refused") {
     Asked asked({made(spec_of(Algorithm::schedule, 2, 1h))});
-    const std::string full = decided(kDenied) + doubles(77) + doubles(2, 0);
+    const std::string full = begun(kDenied) + doubles(77) + doubles(2, 0);
     for (const char* member : {"", ":", "1:", ":1", "1:0", "1:-1", "x:1", "1:1x", "1;1", " 1:1",
                                "99999999999999999999:1", "1:99999999999", "1:100001"}) {
         CAPTURE(member);
@@ -217,14 +218,14 @@ TEST_CASE("charge_reply: what a schedule tells is moments and units, or it is re
 
 TEST_CASE("charge_reply: slots that are held, and one that is held already") {
     Asked asked({made(spec_of(Algorithm::concurrency, 3, 0s))});
-    REQUIRE(asked.reads(decided(kAdmitted) + doubles(77) + doubles(2, 0)));
+    REQUIRE(asked.reads(begun(kAdmitted) + doubles(77) + doubles(2, 0)));
     CHECK(asked.verdict.limits[0].remaining == 0);
-    REQUIRE(asked.reads(decided(kAdmitted) + doubles(77) + doubles(3, 1)));
+    REQUIRE(asked.reads(begun(kAdmitted) + doubles(77) + doubles(3, 1)));
     CHECK(asked.verdict.limits[0].remaining == 0);
-    REQUIRE(asked.reads(decided(kDenied) + doubles(77) + doubles(3, 0)));
+    REQUIRE(asked.reads(begun(kDenied) + doubles(77) + doubles(3, 0)));
     CHECK(asked.verdict.limits[0].denied);
     CHECK(asked.verdict.retry_after == 1s);
-    CHECK_FALSE(asked.reads(decided(kDenied) + doubles(77) + doubles(3, 1)));
+    CHECK_FALSE(asked.reads(begun(kDenied) + doubles(77) + doubles(3, 1)));
 }
 
 TEST_CASE("charge_reply: shadow tells what it would have done and changes nothing") {
@@ -236,7 +237,7 @@ TEST_CASE("charge_reply: shadow tells what it would have done and changes nothin
     Verdict verdict;
     Verdict* const verdicts[] = {&verdict};
     const std::string reply =
-        decided(kShadowDenied) + doubles(7) + units(1, kNow + 9) + doubles(8) + units(1, kNow + 9);
+        begun(kShadowDenied) + doubles(7) + units(1, kNow + 9) + doubles(8) + units(1, kNow + 9);
     REQUIRE(read_charge_reply(reply, {&charge, 1}, verdicts));
     CHECK(verdict.admitted);
     CHECK_FALSE(verdict.shadow_admitted);
@@ -276,24 +277,64 @@ TEST_CASE("charge_reply: of charges in one command each sees what those before i
     CHECK_FALSE(read_charge_reply(wrong, charges, verdicts));
 }
 
+TEST_CASE("charge_reply: charges of different items in one command are told each their own") {
+    const auto some = policy("p", {window(5, 1s), window(9, 1min)});
+    const std::array<ChargeItem, 3> items{{{&some, "a"}, {&some, "b"}, {&some, "c"}}};
+    const std::vector<limit::Charge> charges{
+        {{&items[0], 1}, 1}, {{&items[1], 1}, 2}, {{&items[2], 1}, 1}};
+    std::array<Verdict, 3> read;
+    Verdict* const verdicts[] = {&read[0], &read[1], &read[2]};
+    std::vector<bool> decided;
+    const std::string admission =
+        begun(kAdmitted) + doubles(7) + units(0, kNow) + units(1, kNow + 9);
+    const std::string alone = doubles(kNow) + '\4';
+    const std::string denial =
+        begun(kDenied, kNow + 9) + doubles(8) + units(5, kNow + 9) + units(2, kNow + 9);
+    REQUIRE(read_mixed_reply(admission + alone + denial, charges, verdicts, decided));
+    CHECK(decided == std::vector<bool>{true, false, true});
+    CHECK(read[0].admitted);
+    CHECK(read[0].limits[0].remaining == 4);
+    CHECK(read[0].receipt.generations == std::vector<std::uint64_t>{7});
+    CHECK_FALSE(read[2].admitted);
+    CHECK(read[2].retry_after == 9us);
+    CHECK(read[2].limits[0].denied);
+    REQUIRE(read_mixed_reply(alone + alone + alone, charges, verdicts, decided));
+    CHECK(decided == std::vector<bool>{false, false, false});
+
+    const auto refused = [&](const std::string& reply) {
+        return !read_mixed_reply(reply, charges, verdicts, decided);
+    };
+    CHECK(refused(""));
+    CHECK(refused(admission));
+    CHECK(refused(admission + alone));
+    CHECK(refused(admission + alone + denial + "x"));
+    CHECK(refused(admission + alone + denial + alone));
+    CHECK(refused(admission + denial.substr(1) + alone));
+    CHECK(refused(admission + alone + denial.substr(0, denial.size() - 1)));
+    CHECK(refused(admission + alone + (doubles(kNow) + '\5')));
+    for (std::size_t size = 0; size < admission.size(); ++size) {
+        REQUIRE(refused(alone + alone + admission.substr(0, size)));
+    }
+}
+
 TEST_CASE("charge_reply: a reply that contradicts itself or the charge is refused") {
     Asked asked({window(5, 1s), made(spec_of(Algorithm::gcra, 4, 1s))}, 2);
     const std::string good = units(1, kNow + 9) + doubles(3, kNow + 9);
     const std::string full = units(4, kNow + 9) + doubles(0, 0);
-    REQUIRE(asked.reads(decided(kAdmitted) + doubles(7) + good));
-    REQUIRE(asked.reads(decided(kDenied, kNow + 9) + doubles(7) + full));
-    CHECK_FALSE(asked.reads(decided(kAdmitted) + doubles(7) + full));
-    CHECK_FALSE(asked.reads(decided(kDenied, kNow + 9) + doubles(7) + good));
-    CHECK_FALSE(asked.reads(decided(kDenied) + doubles(7) + full));        // when, then?
-    CHECK_FALSE(asked.reads(decided(kDenied, kNow) + doubles(7) + full));  // now?
-    CHECK_FALSE(asked.reads(decided(kDenied, kNow - 1) + doubles(7) + full));
-    CHECK_FALSE(asked.reads(decided(4) + doubles(7) + good));
-    CHECK_FALSE(asked.reads(decided(kAdmitted) + doubles(7) + good + "x"));
-    CHECK_FALSE(asked.reads(decided(kAdmitted) + doubles(7) + good + doubles(1, 2)));
-    CHECK_FALSE(asked.reads(decided(kAdmitted) + doubles(7) + units(-1, 0) + doubles(0, 0)));
-    CHECK_FALSE(asked.reads(decided(kAdmitted) + doubles(7) + units(1, -1) + doubles(0, 0)));
-    CHECK_FALSE(asked.reads(decided(kAdmitted) + doubles(7) + units(0, 0) + doubles(4, kNow)));
-    CHECK_FALSE(asked.reads(decided(kAdmitted) + doubles(7) + units(0, 0) + doubles(-1, kNow)));
+    REQUIRE(asked.reads(begun(kAdmitted) + doubles(7) + good));
+    REQUIRE(asked.reads(begun(kDenied, kNow + 9) + doubles(7) + full));
+    CHECK_FALSE(asked.reads(begun(kAdmitted) + doubles(7) + full));
+    CHECK_FALSE(asked.reads(begun(kDenied, kNow + 9) + doubles(7) + good));
+    CHECK_FALSE(asked.reads(begun(kDenied) + doubles(7) + full));        // when, then?
+    CHECK_FALSE(asked.reads(begun(kDenied, kNow) + doubles(7) + full));  // now?
+    CHECK_FALSE(asked.reads(begun(kDenied, kNow - 1) + doubles(7) + full));
+    CHECK_FALSE(asked.reads(begun(4) + doubles(7) + good));
+    CHECK_FALSE(asked.reads(begun(kAdmitted) + doubles(7) + good + "x"));
+    CHECK_FALSE(asked.reads(begun(kAdmitted) + doubles(7) + good + doubles(1, 2)));
+    CHECK_FALSE(asked.reads(begun(kAdmitted) + doubles(7) + units(-1, 0) + doubles(0, 0)));
+    CHECK_FALSE(asked.reads(begun(kAdmitted) + doubles(7) + units(1, -1) + doubles(0, 0)));
+    CHECK_FALSE(asked.reads(begun(kAdmitted) + doubles(7) + units(0, 0) + doubles(4, kNow)));
+    CHECK_FALSE(asked.reads(begun(kAdmitted) + doubles(7) + units(0, 0) + doubles(-1, kNow)));
 }
 
 TEST_CASE("charge_reply: a number that is not whole, not exact or none at all is refused") {
@@ -309,10 +350,10 @@ TEST_CASE("charge_reply: a number that is not whole, not exact or none at all is
     for (double number : fault) {
         CAPTURE(number);
         CHECK_FALSE(asked.reads(doubles(number) + kAdmitted + doubles(0, 7, 0, 0)));
-        CHECK_FALSE(asked.reads(decided(kAdmitted, number) + doubles(7, 0, 0)));
-        CHECK_FALSE(asked.reads(decided(kAdmitted) + doubles(number, 0, 0)));
-        CHECK_FALSE(asked.reads(decided(kAdmitted) + doubles(7, number, 0)));
-        CHECK_FALSE(asked.reads(decided(kAdmitted) + doubles(7, 0, number)));
+        CHECK_FALSE(asked.reads(begun(kAdmitted, number) + doubles(7, 0, 0)));
+        CHECK_FALSE(asked.reads(begun(kAdmitted) + doubles(number, 0, 0)));
+        CHECK_FALSE(asked.reads(begun(kAdmitted) + doubles(7, number, 0)));
+        CHECK_FALSE(asked.reads(begun(kAdmitted) + doubles(7, 0, number)));
     }
     CHECK_FALSE(asked.reads(doubles(-1) + kAdmitted + doubles(0, 7, 0, 0)));
     CHECK_FALSE(asked.reads(doubles(9007199254740992.0) + kAdmitted + doubles(0, 7, 0, 0)));
@@ -328,7 +369,7 @@ TEST_CASE("charge_reply: a reply cut at any byte is refused") {
         CHECK_FALSE(asked.reads(std::string_view(admission).substr(0, size)));
     }
     Asked scheduled({made(spec_of(Algorithm::schedule, 2, 1h))});
-    const std::string head = decided(kDenied) + doubles(77) + doubles(2, 0);
+    const std::string head = begun(kDenied) + doubles(77) + doubles(2, 0);
     const std::string denial = head + moments(kNow, {std::to_string(kNow) + ":2"});
     REQUIRE(scheduled.reads(denial));
     for (std::size_t size = 0; size < denial.size(); ++size) {
@@ -368,7 +409,7 @@ TEST_CASE("charge_reply: nothing of an earlier verdict is left") {
     asked.verdict.shadow_admitted = false;
     asked.verdict.limits.resize(9);
     asked.verdict.receipt = {1s, {1, 2, 3}};
-    REQUIRE(asked.reads(decided(kAdmitted) + doubles(7) + doubles(0, 0)));
+    REQUIRE(asked.reads(begun(kAdmitted) + doubles(7) + doubles(0, 0)));
     CHECK(asked.verdict.wait == 0us);
     CHECK(asked.verdict.earliest == 0us);
     CHECK(asked.verdict.retry_after == 0us);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -98,6 +99,53 @@ TEST_CASE("charge_script: the command is one EVALSHA with a key for each item") 
     CHECK(words[6].size() == 2 + (7 + 2 * 26) + (7 + 26));
     CHECK(words[6].substr(61, 2) == std::string("\x01\x00", 2));
     CHECK(words[7] == doubles(3));
+}
+
+TEST_CASE(
+    "charge_script: charges of different items are one EVALSHA, with what is asked said once") {
+    const auto some = policy("p", {window(5, 1s), window(9, 1min)});
+    const std::array<ChargeItem, 4> items{
+        {{&some, "ip:192.0.2.1"}, {&some, "user:a"}, {&some, "ip:192.0.2.2"}, {&some, "user:b"}}};
+    const std::vector<limit::Charge> charges{{{&items[0], 2}, 1}, {{&items[2], 2}, 7}};
+    std::string out = "before";
+    append_mixed_command(charges, "tg:", Micros{1'700'000'000'000'000}, out);
+    REQUIRE(out.starts_with("before"));
+    const auto words = words_of(std::string_view(out).substr(6));
+    const auto alone = command_words(charges[0]);
+    REQUIRE(words.size() == 10);
+    CHECK(words[0] == "EVALSHA");
+    CHECK(words[1] == charge_script(charges[0]).sha1);
+    CHECK(words[2] == "4");
+    CHECK(words[3] == "tg:3:p:{ip:192.0.2.1}");
+    CHECK(words[4] == "tg:3:p:{user:a}");
+    CHECK(words[5] == "tg:3:p:{ip:192.0.2.2}");
+    CHECK(words[6] == "tg:3:p:{user:b}");
+    CHECK(words[7] == alone[5]);
+    CHECK(words[8] == doubles(1, 7));
+    CHECK(words[9] == "1700000000000000");
+}
+
+TEST_CASE("charge_script: charges of up to four items of plain windows can be mixed") {
+    const auto some = policy("p", {window(5, 1s)});
+    const std::vector<ChargeItem> items(5, {&some, "user:a"});
+    const std::span<const ChargeItem> all(items);
+    CHECK(can_mix({all.first(1), 1}));
+    CHECK(can_mix({all.first(4), 2}));
+    CHECK_FALSE(can_mix({all, 1}));
+    CHECK_FALSE(can_mix({all.first(1), 0}));  // that is a question
+    auto watched = some;
+    watched.shadow = true;
+    const ChargeItem in_shadow{&watched, "user:a"};
+    CHECK_FALSE(can_mix({{&in_shadow, 1}, 1}));
+    const auto bucket = policy("q", {window(5, 1s), made(spec_of(Algorithm::gcra, 5, 1s))});
+    const ChargeItem in_bucket{&bucket, "user:a"};
+    CHECK_FALSE(can_mix({{&in_bucket, 1}, 1}));
+    LimitSpec by_status = spec_of(Algorithm::sliding_window, 5, 1s);
+    by_status.count = limit::Count::by_status;
+    by_status.statuses = {401};
+    const auto login = policy("r", {made(by_status)});
+    const ChargeItem guess{&login, "user:a"};
+    CHECK_FALSE(can_mix({{&guess, 1}, 1}));
 }
 
 TEST_CASE("charge_script: a clock is one more argument, in decimal microseconds") {

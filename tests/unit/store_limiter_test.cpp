@@ -21,6 +21,7 @@ using namespace std::chrono_literals;
 using limit::OnStoreFailure;
 using telemetry::StoreKind;
 using test::FakeRedis;
+using test::mixed_reply;
 using test::run_until;
 using test::script_reply;
 using test::Words;
@@ -189,12 +190,13 @@ TEST_CASE("limiter: each way to fail is counted under its name and falls back on
 TEST_CASE("limiter: too much in flight falls back at once") {
     Rig rig(1);
     const auto open = policy("open", 5, OnStoreFailure::allow);
+    const auto other = policy("other", 5, OnStoreFailure::allow);
     Decision waiting;
     waiting.items = {{&open, "ip:192.0.2.1"}};
     rig.limiter->decide(waiting, rig.sleeper);
     CHECK(waiting.result == Result::pending);
     Decision too_many;
-    too_many.items = {{&open, "ip:192.0.2.2"}};
+    too_many.items = {{&other, "ip:192.0.2.2"}};
     rig.limiter->decide(too_many, rig.sleeper);
     CHECK(too_many.result == Result::admitted);
     CHECK(rig.counted("overloaded", 1));
@@ -372,6 +374,91 @@ TEST_CASE("limiter: equal questions of one tick travel as one, each with its own
     CHECK(third.result == Result::limited);
     CHECK(third.verdict.retry_after == 5ms);
     CHECK(another.result == Result::admitted);
+}
+
+TEST_CASE("limiter: questions of one tick under the same policies travel as one, whoever asks") {
+    Rig rig;
+    rig.run();
+    CHECK(run_until(rig.io, [&] { return rig.server.count("SCRIPT") > 0; }));
+    const auto some = policy("some", 2, OnStoreFailure::local);
+    const auto other = policy("other", 2, OnStoreFailure::local);
+    std::vector<Words> asked;
+    rig.server.evalsha = [&](const Words& words) {
+        asked.push_back(words);
+        if (words.at(2) == "1") return script_reply(true, 0, {1});
+        return mixed_reply({true, false, true, true}, 5'000, {0, 2, -1, 0});
+    };
+    std::array<Decision, 4> mixed;
+    const std::array names{"ip:192.0.2.1", "ip:192.0.2.2", "ip:192.0.2.3", "ip:192.0.2.1"};
+    for (std::size_t i = 0; i < mixed.size(); ++i) mixed[i].items = {{&some, names[i]}};
+    Decision another;
+    another.items = {{&other, "ip:192.0.2.4"}};
+    Decision free;  // a question that takes nothing
+    free.items = {{&some, "ip:192.0.2.5"}};
+    free.cost = 0;
+    for (Decision* one : {&mixed[0], &another, &mixed[1], &free, &mixed[2], &mixed[3]}) {
+        rig.limiter->decide(*one, rig.sleeper);
+        CHECK(one->result == Result::pending);
+    }
+    CHECK(run_until(rig.io, [&] {
+        return mixed[2].result != Result::pending && another.result != Result::pending &&
+               free.result != Result::pending;
+    }));
+    REQUIRE(asked.size() == 4);
+    CHECK(asked[0].at(2) == "4");
+    CHECK(asked[0].at(3) == "tg:3:some:{ip:192.0.2.1}");
+    CHECK(asked[0].at(4) == "tg:3:some:{ip:192.0.2.2}");
+    CHECK(asked[0].at(6) == "tg:3:some:{ip:192.0.2.1}");
+    CHECK(mixed[0].result == Result::admitted);
+    CHECK(mixed[0].verdict.limits.at(0).remaining == 1);
+    CHECK(mixed[1].result == Result::limited);
+    CHECK(mixed[1].verdict.retry_after == 5ms);
+    CHECK(mixed[3].result == Result::admitted);
+    // What the script has not looked at was asked alone.
+    CHECK(asked[3].at(2) == "1");
+    CHECK(asked[3].at(3) == "tg:3:some:{ip:192.0.2.3}");
+    CHECK(mixed[2].result == Result::admitted);
+    CHECK(mixed[2].verdict.limits.at(0).remaining == 0);
+    CHECK(another.result == Result::admitted);
+    CHECK(free.result == Result::admitted);
+    // A denial of one is remembered of that one.
+    CHECK(rig.decide({&some}) == Result::admitted);
+    CHECK_FALSE(rig.counted("protocol", 1));
+}
+
+TEST_CASE("limiter: eight different questions at most share a command, and fail together") {
+    Rig rig;
+    rig.run();
+    const auto open = policy("open", 5, OnStoreFailure::allow);
+    std::string answer;
+    SUBCASE("an error") {
+        answer = "-OOM no memory\r\n";
+    }
+    SUBCASE("an answer that makes no sense") {
+        answer = "$3\r\nyes\r\n";
+    }
+    SUBCASE("an answer to fewer") {
+        answer = mixed_reply({true, true, true, true, true, true, true}, 0, {0, 0, 0, 0, 0, 0, 0});
+    }
+    SUBCASE("an answer to more") {
+        answer = mixed_reply({true, true, true, true, true, true, true, true, true}, 0,
+                             {0, 0, 0, 0, 0, 0, 0, 0, 0});
+    }
+    rig.server.evalsha = [&](const Words&) { return answer; };
+    std::array<Decision, 24> decisions;
+    std::array<std::string, 24> names;
+    for (std::size_t i = 0; i < decisions.size(); ++i) {
+        names[i] = "ip:192.0.2." + std::to_string(i);
+        decisions[i].items = {{&open, names[i]}};
+        rig.limiter->decide(decisions[i], rig.sleeper);
+    }
+    CHECK(run_until(rig.io, [&] { return decisions.back().result != Result::pending; }));
+    for (const Decision& one : decisions) {
+        CHECK(one.result == Result::admitted);
+        CHECK(one.store_failed);
+    }
+    CHECK(rig.server.count("EVALSHA") == 3);
+    CHECK(rig.counted(answer[0] == '-' ? "refused" : "protocol", 24));
 }
 
 TEST_CASE("limiter: what shares a command fails together, each by its own policy once") {

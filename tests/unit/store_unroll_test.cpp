@@ -45,11 +45,11 @@ TEST_CASE("unroll: text without marks, and marks without an end, stay as they ar
     CHECK(unroll("--each limit\na$\n", 3) == "--each limit\na$\n");
 }
 
-TEST_CASE("unroll: the lines of a window stand where the text says so") {
-    CHECK(with_window("a\n    --window\nb\n", "  w$\n") == "a\n  w$\nb\n");
-    CHECK(with_window("--window\n", "w\n") == "w\n");
-    CHECK(with_window("a\n  --window\nb\n", "") == "a\nb\n");
-    CHECK(with_window("no such mark  ", "w\n") == "no such mark  ");
+TEST_CASE("unroll: lines stand where the text says so") {
+    CHECK(with_lines("a\n    --window\nb\n", "--window", "  w$\n") == "a\n  w$\nb\n");
+    CHECK(with_lines("--window\n", "--window", "w\n") == "w\n");
+    CHECK(with_lines("a\n  --window\nb\n", "--window", "") == "a\nb\n");
+    CHECK(with_lines("no such mark  ", "--window", "w\n") == "no such mark  ");
 }
 
 TEST_CASE("unroll: in a loop nothing stands for the number") {
@@ -60,7 +60,8 @@ TEST_CASE("unroll: in a loop nothing stands for the number") {
 TEST_CASE("unroll: nothing is left of the marks in the scripts") {
     constexpr std::array kMarks{"{{", "}}", "$", "--each", "--end", "--window", "LIMITS", "HEAD"};
     for (std::size_t limits = 1; limits <= 8; ++limits) {
-        const std::string text = unroll(with_window(lua::short_way, lua::short_window), limits);
+        const std::string text =
+            unroll(with_lines(lua::short_way, "--window", lua::short_window), limits);
         for (const char* mark : kMarks) {
             CAPTURE(mark);
             CHECK(text.find(mark) == std::string::npos);
@@ -68,7 +69,7 @@ TEST_CASE("unroll: nothing is left of the marks in the scripts") {
         CHECK(text.find("u" + std::to_string(limits) + " + cost") != std::string::npos);
         CHECK(text.find("u" + std::to_string(limits + 1)) == std::string::npos);
     }
-    const std::string middle = with_window(lua::middle_way, in_loop(lua::short_window));
+    const std::string middle = with_lines(lua::middle_way, "--window", in_loop(lua::short_window));
     for (const char* mark : kMarks) {
         CAPTURE(mark);
         CHECK(middle.find(mark) == std::string::npos);
