@@ -92,7 +92,7 @@ Task<ReloadReport> Reloader::reload() {
 
 void Reloader::reload_on_signal() {
     if (std::exchange(signal_waits_, true)) return;
-    asio::co_spawn(executor_, reload(), asio::detached);
+    spawn(executor_, reload());
 }
 
 Task<> Reloader::first_keys() {
@@ -228,7 +228,7 @@ Task<> Reloader::put_in_force(std::shared_ptr<const Blueprint> next) {
         pause.expires_after(kPoll);
         co_await pause.async_wait(as_values);
     }
-    if (!std::exchange(sweeping_, true)) asio::co_spawn(executor_, sweep_logs(), asio::detached);
+    if (!std::exchange(sweeping_, true)) spawn(executor_, sweep_logs());
 }
 
 Task<> Reloader::sweep_logs() {

@@ -182,7 +182,7 @@ void Worker::start_heartbeat() {
                                   .local_clock = settings.local_clock,
                                   .configured = config.replicas.value_or(0)},
         process_.replicas);
-    asio::co_spawn(context_.executor, store::Heartbeat::run(heartbeat_), asio::detached);
+    spawn(context_.executor, store::Heartbeat::run(heartbeat_));
 }
 
 void Worker::start() {
@@ -192,12 +192,12 @@ void Worker::start() {
         if (index_ == 0) start_heartbeat();
     }
     for (const auto& pool : context_.generation->upstreams) {
-        asio::co_spawn(executor, proxy::UpstreamPool::resolve_names(pool), asio::detached);
+        spawn(executor, proxy::UpstreamPool::resolve_names(pool));
     }
     for (const auto& listener : listeners_) {
-        asio::co_spawn(executor, accept(*listener), asio::detached);
+        spawn(executor, accept(*listener));
     }
-    asio::co_spawn(executor, tick(), asio::detached);
+    spawn(executor, tick());
     thread_ = std::thread([this] { io_.run(); });
 }
 
@@ -232,7 +232,7 @@ void Worker::adopt(const Blueprint& blueprint) {
     }
     for (const auto& pool : context_.generation->upstreams) {
         if (has(before->upstreams, pool)) continue;
-        asio::co_spawn(io_, proxy::UpstreamPool::resolve_names(pool), asio::detached);
+        spawn(io_.get_executor(), proxy::UpstreamPool::resolve_names(pool));
     }
     if (heartbeat_) heartbeat_->configure(blueprint.config->replicas.value_or(0));
     // They are of limits that may be others now.
@@ -325,12 +325,12 @@ void Worker::open_session(Listener& listener, int descriptor, const sockaddr_sto
         context_, ConnectionPtr(new Connection(readiness_, descriptor)), peer,
         listener.settings.address.port);
     sessions_.push_back(*session);
-    asio::co_spawn(io_, proxy::Session::run(std::move(session)),
-                   // The seat comes back whether this is called or, with the loop, only destroyed.
-                   [this, taken = std::move(*seat)](const std::exception_ptr& failed) {
-                       if (failed) log(Level::error, "a session ended with an exception");
-                       finish_if_empty();
-                   });
+    spawn(io_.get_executor(), proxy::Session::run(std::move(session)),
+          // The seat comes back whether this is called or, with the loop, only destroyed.
+          [this, taken = std::move(*seat)](const std::exception_ptr& failed) {
+              if (failed) log(Level::error, "a session ended with an exception");
+              finish_if_empty();
+          });
 }
 
 Task<> Worker::tick() {

@@ -25,9 +25,9 @@ class Sleeper {
     }
     bool expired() const { return expired_; }
 
-    Task<> sleep() { return wakeup_.wait(); }
+    auto sleep() { return wakeup_.wait(); }
     // For who could go on without ever waiting: lets the others have their turn.
-    Task<> step_aside() { return wakeup_.step_aside(); }
+    auto step_aside() { return wakeup_.step_aside(); }
     Wakeup& wakeup() { return wakeup_; }
 
   private:

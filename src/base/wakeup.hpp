@@ -6,7 +6,6 @@
 // Single-threaded.
 #pragma once
 
-#include <optional>
 #include <utility>
 
 #include <boost/asio/execution_context.hpp>
@@ -29,22 +28,18 @@ class Wakeup : public WakeupHook {
     Wakeup& operator=(const Wakeup&) = delete;
 
     // Sleeps until woken. At most one sleeper.
-    Task<> wait() {
-        return asio::async_initiate<decltype(use_task), void()>(
-            [this](Handler handler) { sleeper_.emplace(std::move(handler)); }, use_task);
-    }
+    auto wait() { return Sleep{*this}; }
 
     // Not a sleep: whatever else is ready goes first. Nobody can wake it.
-    Task<> step_aside() { return asio::post(executor_, use_task); }
+    auto step_aside() { return asio::post(executor_, as_values); }
 
     // Runs the sleeper before returning. Only from an event handler that touches nothing
     // afterwards: the sleeper may destroy whatever it likes.
     void wake_now() {
         if (!sleeper_) return;
         if (is_linked()) unlink();
-        Handler handler = std::move(*sleeper_);
-        sleeper_.reset();
-        std::move(handler)();
+        Waiting sleeper = std::move(sleeper_);
+        sleeper.resume();
     }
 
     // Runs the sleeper from the event loop, after the caller has returned. The sleeper must
@@ -54,7 +49,16 @@ class Wakeup : public WakeupHook {
     }
 
   private:
-    using Handler = asio::async_result<asio::use_awaitable_t<Executor>, void()>::handler_type;
+    struct Sleep {
+        static bool await_ready() noexcept { return false; }
+        template <class Promise>
+        void await_suspend(std::coroutine_handle<Promise> sleeper) const noexcept {
+            wakeup.sleeper_ = Waiting(sleeper);
+        }
+        static void await_resume() noexcept {}
+
+        Wakeup& wakeup;
+    };
 
     // Those of an event loop that are to be woken later: one event wakes them all, for an answer
     // of Redis settles many requests at once.
@@ -84,12 +88,12 @@ class Wakeup : public WakeupHook {
                 first.wake_now();
             }
         }
-        // Who sleeps when the loop is gone never wakes: with its handler goes its frame.
+        // Who sleeps when the loop is gone never wakes: its frame goes, too.
         void shutdown() override {
             while (!list_.empty()) {
                 Wakeup& first = list_.front();
                 list_.pop_front();
-                const auto sleeper = std::exchange(first.sleeper_, std::nullopt);
+                const Waiting sleeper = std::move(first.sleeper_);
             }
         }
 
@@ -99,7 +103,7 @@ class Wakeup : public WakeupHook {
 
     Executor executor_;
     Due* due_;
-    std::optional<Handler> sleeper_;
+    Waiting sleeper_;
 };
 
 }  // namespace tidegate

@@ -51,8 +51,8 @@ std::string words_of(error_code ec) {
     return ec == asio::error::operation_aborted ? "it does not answer" : ec.message();
 }
 
-Task<Reply> ask(AdminPlace place, bool post, std::string target, std::chrono::seconds patience) {
-    const auto executor = co_await asio::this_coro::executor;
+Task<Reply> ask(Executor executor, AdminPlace place, bool post, std::string target,
+                std::chrono::seconds patience) {
     const auto socket = std::make_shared<admin::TimedSocket>(StreamSocket(executor));
     const std::string where = place.address.to_string();
     socket->expect_within(patience);
@@ -87,11 +87,12 @@ Reply ask_admin(const AdminPlace& place, bool post, std::string_view target,
     AdminPlace reached = place;
     reached.address = reachable(place.address);
     std::optional<Reply> reply;
-    asio::co_spawn(io.get_executor(), ask(std::move(reached), post, std::string(target), patience),
-                   [&](const std::exception_ptr& failure, Reply answer) {
-                       if (failure) std::rethrow_exception(failure);
-                       reply = std::move(answer);
-                   });
+    spawn(io.get_executor(),
+          ask(io.get_executor(), std::move(reached), post, std::string(target), patience),
+          [&](const std::exception_ptr& failure, Reply answer) {
+              if (failure) std::rethrow_exception(failure);
+              reply = std::move(answer);
+          });
     io.run();
     return std::move(*reply);
 }

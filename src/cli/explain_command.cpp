@@ -43,7 +43,7 @@ void fetch_keys(const std::shared_ptr<identity::KeySource>& source) {
     asio::io_context io{1};
     app::KeyFetcher fetcher(io.get_executor());
     bool done = false;
-    asio::co_spawn(io, fetcher.prepare({source}), [&](const std::exception_ptr& failure) {
+    spawn(io.get_executor(), fetcher.prepare({source}), [&](const std::exception_ptr& failure) {
         done = true;
         if (failure) std::rethrow_exception(failure);
     });

@@ -30,11 +30,12 @@ using Fetched = Result<app::HttpsBody, std::string>;
 Fetched fetch(const config::HttpsUrl& url, std::chrono::milliseconds time) {
     asio::io_context io{1};
     std::optional<Fetched> fetched;
-    asio::co_spawn(io, app::https_get(io.get_executor(), url, {.patience = time}, app::kAcceptKeys),
-                   [&](const std::exception_ptr& failure, Fetched answer) {
-                       if (failure) std::rethrow_exception(failure);
-                       fetched = std::move(answer);
-                   });
+    spawn(io.get_executor(),
+          app::https_get(io.get_executor(), url, {.patience = time}, app::kAcceptKeys),
+          [&](const std::exception_ptr& failure, Fetched answer) {
+              if (failure) std::rethrow_exception(failure);
+              fetched = std::move(answer);
+          });
     while (!fetched && io.run_one() > 0) {
     }
     return std::move(*fetched);

@@ -35,7 +35,7 @@ Fault Upload::begin(UpstreamLease& lease) {
     batch_ = batch;
     answer_sleeper_.allow_forever();
     state_ = State::running;
-    asio::co_spawn(worker_.executor, run(*this), asio::detached);
+    spawn(worker_.executor, run(*this));
     return Fault::none;
 }
 

@@ -191,13 +191,13 @@ std::optional<ConnectFault> Client::try_once(const ClientOptions& options, milli
     auto client = std::make_shared<Client>(context.get_executor(), options, OnState{});
     std::optional<ConnectFault> fault =
         ConnectFault{false, "Redis at " + options.address() + ": no answer"};
-    asio::co_spawn(context, client->connect(),
-                   [&](const std::exception_ptr& failed, std::optional<ConnectFault> outcome) {
-                       if (!failed) fault = std::move(outcome);
-                       client->drop_link(Failure::unavailable);
-                       client->stop();
-                       context.stop();
-                   });
+    spawn(context.get_executor(), client->connect(),
+          [&](const std::exception_ptr& failed, std::optional<ConnectFault> outcome) {
+              if (!failed) fault = std::move(outcome);
+              client->drop_link(Failure::unavailable);
+              client->stop();
+              context.stop();
+          });
     context.run_for(patience);
     client->leave_watch();
     return fault;
@@ -214,6 +214,13 @@ std::optional<Failure> Client::forward(const Pending& pending) {
     if (state_ == State::ready) link_->flush_soon();
     watch_deadlines();
     return std::nullopt;
+}
+
+void Client::flush() {
+    if (state_ != State::ready) return;
+    const std::shared_ptr<Link> link = link_;  // which may be lost over this
+    transmit_waiting();
+    link->flush();
 }
 
 // Asked for as late as can be: until then a request may still grow.

@@ -122,7 +122,9 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     // the timeout from `asked` on.
     std::optional<Failure> send(Request& request,
                                 SteadyTime asked = std::chrono::steady_clock::now());
-    // The same for what another node has not carried out, within the deadline it has.
+    // Sends now what waits for the end of the loop tick. May tell who asked before it returns.
+    void flush();
+    // As send(), for what another node has not carried out, within the deadline it has.
     std::optional<Failure> forward(const Pending& pending);
 
     // Tries once to connect, authenticate and load the scripts; for start-up. Blocks for at most

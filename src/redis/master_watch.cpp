@@ -69,9 +69,9 @@ MasterWatch::MasterWatch(SentinelOptions options)
       asked_(io_.get_executor()),
       order_(options_.nodes.size(), std::random_device{}()),
       random_(std::random_device{}()) {
-    asio::co_spawn(io_, try_all(), asio::detached);
-    asio::co_spawn(io_, answer_asks(), asio::detached);
-    asio::co_spawn(io_, follow_switches(), asio::detached);
+    spawn(io_.get_executor(), try_all());
+    spawn(io_.get_executor(), answer_asks());
+    spawn(io_.get_executor(), follow_switches());
     thread_ = std::thread([this] { io_.run(); });
 }
 
@@ -226,7 +226,7 @@ Task<std::string> MasterWatch::follow_one(std::size_t node, bool& followed) {
 }
 
 Task<std::string> MasterWatch::hear_switches(std::shared_ptr<SentinelConnection> connection) {
-    asio::co_spawn(io_, keep_pinging(io_.get_executor(), connection), asio::detached);
+    spawn(io_.get_executor(), keep_pinging(io_.get_executor(), connection));
     while (true) {
         connection->expect_within(kPingEvery + options_.patience);
         const auto heard = co_await connection->next();

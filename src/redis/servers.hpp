@@ -24,8 +24,8 @@ class Servers {
 
     // Connects and stays connected until stop(). Once.
     void start(Executor executor) const {
-        if (client_) asio::co_spawn(executor, Client::run(client_), asio::detached);
-        if (cluster_) asio::co_spawn(executor, Cluster::run(cluster_), asio::detached);
+        if (client_) spawn(executor, Client::run(client_));
+        if (cluster_) spawn(executor, Cluster::run(cluster_));
     }
     // Tells everybody who waits before it returns. Not from on_reply or on_failure.
     void stop() const {
@@ -38,6 +38,10 @@ class Servers {
                                 SteadyTime asked = std::chrono::steady_clock::now()) const {
         return cluster_ == nullptr ? client_->send(request, asked)
                                    : cluster_->send(request, slot, asked);
+    }
+    // As Client::flush(). In a cluster, whose commands go many ways, nothing.
+    void flush() const {
+        if (client_ != nullptr) client_->flush();
     }
     // Whether nobody answers for that slot, as far as is known.
     bool is_away(std::uint16_t slot) const {

@@ -73,7 +73,7 @@ TlsPipe::~TlsPipe() = default;
 
 void TlsPipe::start(std::function<void(bool)> on_done) {
     on_done_ = std::move(on_done);
-    asio::co_spawn(executor_, run(shared_from_this()), asio::detached);
+    spawn(executor_, run(shared_from_this()));
 }
 
 Task<> TlsPipe::run(std::shared_ptr<TlsPipe> self) {
@@ -87,7 +87,7 @@ Task<> TlsPipe::run(std::shared_ptr<TlsPipe> self) {
     pipe.is_open_ = good;
     if (const auto on_done = std::exchange(pipe.on_done_, nullptr)) on_done(good);
     if (!good) co_return;
-    asio::co_spawn(pipe.executor_, encrypt(self), asio::detached);
+    spawn(pipe.executor_, encrypt(self));
     co_await pipe.decrypt();
 }
 

@@ -22,6 +22,8 @@ using telemetry::StoreFailure;
 using telemetry::StoreKind;
 using Result = Decision::Result;
 
+// So many different questions do not wait for the end of their tick: Redis may begin meanwhile.
+constexpr std::size_t kWaitingMax = 16;
 // Batches that are compared with a new question: those of the busiest keys are among the latest.
 constexpr std::size_t kComparedMax = 32;
 // Slots that were taken after nobody waited any more; what is above waits for its lease to end.
@@ -115,6 +117,7 @@ class Limiter::Batch final : public redis::Request {
             if (decisions_.size() == kBatchMax) return false;
         } else if (mixes_with(decision)) {
             is_mixed_ = true;
+            ++limiter_.waiting_;
         } else {
             return false;
         }
@@ -126,6 +129,7 @@ class Limiter::Batch final : public redis::Request {
 
     void append_command(std::string& out) override {
         grows_ = false;
+        limiter_.waiting_ = 0;
         limiter_.open_.clear();  // all of this tick are leaving
         list_charges();
         const auto append = is_mixed_ ? append_mixed_command : append_charge_command;
@@ -267,9 +271,11 @@ void Limiter::decide(Decision& decision, Wakeup& sleeper, SteadyTime now) {
 void Limiter::ask_redis(Decision& decision) {
     const bool may_share = can_share_command(decision.charge());
     const std::size_t hash = may_share ? hash_of(decision.items) : 0;
-    if (may_share && join_open_batch(decision, hash)) return;
-    Batch* const batch = send_batch(decision, hash);
-    if (may_share && batch != nullptr) open_.push_back(batch);
+    if (!may_share || !join_open_batch(decision, hash)) {
+        Batch* const batch = send_batch(decision, hash);
+        if (may_share && batch != nullptr) open_.push_back(batch);
+    }
+    if (waiting_ >= kWaitingMax) redis_.servers.flush();
 }
 
 // Null if the decision has fallen back already.
@@ -287,6 +293,7 @@ Limiter::Batch* Limiter::send_batch(Decision& decision, std::size_t hash) {
         fall_back(decision, failure_of(*failure));
         return nullptr;
     }
+    ++waiting_;
     return &batch;
 }
 

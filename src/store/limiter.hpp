@@ -185,6 +185,7 @@ class Limiter {
     telemetry::MetricsShard* metrics_;
     DenyCache denials_;
     LocalReport local_report_;
+    std::size_t waiting_ = 0;                      // different questions of this tick
     std::vector<Batch*> open_;                     // of this tick, oldest first: have not left
     std::vector<std::unique_ptr<Batch>> batches_;  // all there are
     std::vector<Batch*> idle_;                     // of them

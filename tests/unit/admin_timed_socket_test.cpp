@@ -45,8 +45,8 @@ TEST_CASE("timed_socket: a timer set anew, even after it ran out, starts from no
 TEST_CASE("timed_socket: closing gently reads what the peer still sends, but not for ever") {
     Pair pair;
     bool closed = false;
-    asio::co_spawn(pair.io.get_executor(), pair.timed->close_gently(5ms),
-                   [&](const std::exception_ptr&) { closed = true; });
+    spawn(pair.io.get_executor(), pair.timed->close_gently(5ms),
+          [&](const std::exception_ptr&) { closed = true; });
     pair.io.poll();
     CHECK_FALSE(closed);
     char byte = 0;

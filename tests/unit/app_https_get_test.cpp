@@ -25,11 +25,11 @@ std::string fetch(const std::string& url, HttpsBounds bounds = {}) {
     REQUIRE(parsed.has_value());
     asio::io_context io{1};
     std::optional<std::string> outcome;
-    asio::co_spawn(io, https_get(io.get_executor(), *parsed, bounds, "application/json"),
-                   [&](const std::exception_ptr& failed, Result<HttpsBody, std::string> answer) {
-                       CHECK_FALSE(failed);
-                       outcome = answer ? answer->text : "! " + answer.error();
-                   });
+    spawn(io.get_executor(), https_get(io.get_executor(), *parsed, bounds, "application/json"),
+          [&](const std::exception_ptr& failed, Result<HttpsBody, std::string> answer) {
+              CHECK_FALSE(failed);
+              outcome = answer ? answer->text : "! " + answer.error();
+          });
     run_until(io, [&] { return outcome.has_value(); });
     return *outcome;
 }
@@ -228,9 +228,8 @@ TEST_CASE("https_get: a loop that ends in the middle takes everything with it") 
         client.wait_for_end();
     });
     asio::io_context io{1};
-    asio::co_spawn(io,
-                   https_get(io.get_executor(), *config::parse_https_url(server.url()), {}, "*/*"),
-                   asio::detached);
+    spawn(io.get_executor(),
+          https_get(io.get_executor(), *config::parse_https_url(server.url()), {}, "*/*"));
     run_until(io, [&] { return server.seen().size() == 1; });
 }
 

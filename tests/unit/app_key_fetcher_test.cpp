@@ -255,11 +255,11 @@ TEST_CASE(
     bool prepared = false;
     const auto prepare = [&](KeyFetcher::Sources sources) {
         prepared = false;
-        asio::co_spawn(world.io, world.fetcher->prepare(std::move(sources)),
-                       [&](const std::exception_ptr& failed) {
-                           CHECK_FALSE(failed);
-                           prepared = true;
-                       });
+        spawn(world.io.get_executor(), world.fetcher->prepare(std::move(sources)),
+              [&](const std::exception_ptr& failed) {
+                  CHECK_FALSE(failed);
+                  prepared = true;
+              });
         run_until(world.io, [&] { return prepared; });
     };
     prepare({next});

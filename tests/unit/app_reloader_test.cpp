@@ -39,11 +39,11 @@ struct Rig {
 
     admin::ReloadReport reload() {
         std::optional<admin::ReloadReport> report;
-        asio::co_spawn(io, reloader->reload(),
-                       [&](const std::exception_ptr& failed, admin::ReloadReport result) {
-                           CHECK_FALSE(failed);
-                           report = std::move(result);
-                       });
+        spawn(io.get_executor(), reloader->reload(),
+              [&](const std::exception_ptr& failed, admin::ReloadReport result) {
+                  CHECK_FALSE(failed);
+                  report = std::move(result);
+              });
         io.restart();
         // Not to the end of all work: former configurations are watched for as long as they live.
         while (!report) io.run_one();

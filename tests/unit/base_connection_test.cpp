@@ -110,7 +110,7 @@ TEST_CASE("connection: who watches is woken once") {
     Pair pair;
     Wakeup wakeup(pair.io.get_executor());
     bool woken = false;
-    asio::co_spawn(pair.io, sleep_once(wakeup, woken), asio::detached);
+    spawn(pair.io.get_executor(), sleep_once(wakeup, woken));
     pair.ours->watch_read(&wakeup);
     pair.settle();
     CHECK_FALSE(woken);
@@ -118,7 +118,7 @@ TEST_CASE("connection: who watches is woken once") {
     pair.settle();
     CHECK(woken);
     woken = false;
-    asio::co_spawn(pair.io, sleep_once(wakeup, woken), asio::detached);
+    spawn(pair.io.get_executor(), sleep_once(wakeup, woken));
     pair.say("y");
     pair.settle();
     CHECK_FALSE(woken);  // it did not name itself again
@@ -144,7 +144,7 @@ TEST_CASE("connection: closed, it is worth trying, which fails; and nobody is wo
     Pair pair;
     Wakeup wakeup(pair.io.get_executor());
     bool woken = false;
-    asio::co_spawn(pair.io, sleep_once(wakeup, woken), asio::detached);
+    spawn(pair.io.get_executor(), sleep_once(wakeup, woken));
     pair.ours->watch_read(&wakeup);
     pair.settle();
     pair.say("x");
@@ -165,14 +165,12 @@ TEST_CASE("connection: one that is closed by another's waking is not told of") {
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
     ConnectionPtr second(new Connection(first.readiness, ends[0]));
     Wakeup wakeup(first.io.get_executor());
-    asio::co_spawn(
-        first.io,
-        [](Wakeup& woken, ConnectionPtr& one, ConnectionPtr& other) -> Task<> {
-            co_await woken.wait();
-            one.reset();
-            other.reset();
-        }(wakeup, first.ours, second),
-        asio::detached);
+    spawn(first.io.get_executor(),
+          [](Wakeup& woken, ConnectionPtr& one, ConnectionPtr& other) -> Task<> {
+              co_await woken.wait();
+              one.reset();
+              other.reset();
+          }(wakeup, first.ours, second));
     first.settle();
     first.ours->watch_read(&wakeup);
     second->watch_read(&wakeup);

@@ -19,7 +19,7 @@ Task<> sleep_and_note(std::shared_ptr<Wakeup> wakeup, char name, int times, std:
 struct World {
     std::shared_ptr<Wakeup> sleeper(char name, int times = 1) {
         auto wakeup = std::make_shared<Wakeup>(io.get_executor());
-        asio::co_spawn(io, sleep_and_note(wakeup, name, times, notes), asio::detached);
+        spawn(io.get_executor(), sleep_and_note(wakeup, name, times, notes));
         io.poll();  // to sleep
         return wakeup;
     }
@@ -75,7 +75,7 @@ TEST_CASE("wakeup: who is woken while others are woken has its turn as well") {
         notes += '1';
         other->wake_later();
     };
-    asio::co_spawn(world.io, wake_second(first, second, world.notes), asio::detached);
+    spawn(world.io.get_executor(), wake_second(first, second, world.notes));
     world.after_poll();
     first->wake_later();
     CHECK(world.after_poll() == "12");
@@ -89,7 +89,7 @@ TEST_CASE("wakeup: a sleeper of a loop that ends is let go") {
         const auto sleep = [](std::shared_ptr<Wakeup> mine, std::shared_ptr<int>) -> Task<> {
             co_await mine->wait();
         };
-        asio::co_spawn(io, sleep(wakeup, token), asio::detached);
+        spawn(io.get_executor(), sleep(wakeup, token));
         io.poll();
         CHECK(token.use_count() == 2);
         wakeup->wake_later();

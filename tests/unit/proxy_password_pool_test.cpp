@@ -79,7 +79,7 @@ struct Session {
     explicit Session(asio::io_context& loop) : io(loop) {}
 
     void await_answer() {
-        asio::co_spawn(io, sleep(), asio::detached);
+        spawn(io.get_executor(), sleep());
         io.restart();
         io.poll();
     }

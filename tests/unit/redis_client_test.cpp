@@ -57,8 +57,8 @@ struct Rig {
 
     void run() {
         running = true;
-        asio::co_spawn(io, Client::run(client),
-                       [this](const std::exception_ptr&) { ended = true; });
+        spawn(io.get_executor(), Client::run(client),
+              [this](const std::exception_ptr&) { ended = true; });
     }
     template <class Done>
     bool until(Done done) {

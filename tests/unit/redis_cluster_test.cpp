@@ -72,8 +72,8 @@ struct Rig {
     }
     void run() {
         running = true;
-        asio::co_spawn(io, Cluster::run(cluster),
-                       [this](const std::exception_ptr&) { ended = true; });
+        spawn(io.get_executor(), Cluster::run(cluster),
+              [this](const std::exception_ptr&) { ended = true; });
     }
     // Until every node has been spoken to.
     void run_whole(const std::vector<std::size_t>& seeds = {0}) {

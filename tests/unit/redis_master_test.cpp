@@ -89,8 +89,8 @@ struct Rig {
                                               states.push_back(up);
                                               reasons.emplace_back(reason);
                                           });
-        asio::co_spawn(io, Client::run(client),
-                       [this](const std::exception_ptr&) { ended = true; });
+        spawn(io.get_executor(), Client::run(client),
+              [this](const std::exception_ptr&) { ended = true; });
     }
     // Up to an answer of `a`, with a subscription; nobody asks any more: the client has, and the
     // watch, once to try each and once for what came before the subscription.
@@ -444,8 +444,8 @@ TEST_CASE("master: many clients that ask at once are one question") {
     for (int i = 0; i < 50; ++i) {
         clients.push_back(
             std::make_shared<Client>(rig.io.get_executor(), rig.options, Client::OnState{}));
-        asio::co_spawn(rig.io, Client::run(clients.back()),
-                       [&](const std::exception_ptr&) { ++ended; });
+        spawn(rig.io.get_executor(), Client::run(clients.back()),
+              [&](const std::exception_ptr&) { ++ended; });
     }
     CHECK(rig.until([&] { return rig.a.redis.connections >= 51; }));
     CHECK(rig.sentinel.asked + rig.other_sentinel.asked <= asked + 3);

@@ -167,8 +167,8 @@ struct Rig {
                                               states.push_back(up);
                                               reasons.emplace_back(reason);
                                           })) {
-        asio::co_spawn(io, Client::run(client),
-                       [this](const std::exception_ptr&) { ended = true; });
+        spawn(io.get_executor(), Client::run(client),
+              [this](const std::exception_ptr&) { ended = true; });
     }
     ~Rig() {
         client->stop();

@@ -32,10 +32,10 @@ struct Rig {
             io.get_executor(), client,
             Heartbeat::Options{.key_prefix = "tg:", .name = "me", .configured = configured},
             replicas);
-        asio::co_spawn(io, Heartbeat::run(heartbeat),
-                       [this](const std::exception_ptr&) { ++ended; });
-        asio::co_spawn(io, redis::Client::run(client),
-                       [this](const std::exception_ptr&) { ++ended; });
+        spawn(io.get_executor(), Heartbeat::run(heartbeat),
+              [this](const std::exception_ptr&) { ++ended; });
+        spawn(io.get_executor(), redis::Client::run(client),
+              [this](const std::exception_ptr&) { ++ended; });
     }
     ~Rig() {
         heartbeat->stop();

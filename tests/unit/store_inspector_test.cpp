@@ -32,8 +32,8 @@ TEST_CASE("inspector: a reset of many policies is several commands, and answers 
     const auto client =
         std::make_shared<redis::Client>(io.get_executor(), options, redis::Client::OnState{});
     bool ended = false;
-    asio::co_spawn(io, redis::Client::run(client),
-                   [&](const std::exception_ptr&) { ended = true; });
+    spawn(io.get_executor(), redis::Client::run(client),
+          [&](const std::exception_ptr&) { ended = true; });
     // Of each command the last key was there.
     std::vector<std::size_t> asked;
     server.evalsha = [&](const Words& words) {

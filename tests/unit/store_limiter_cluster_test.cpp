@@ -74,8 +74,8 @@ struct Rig {
                                             .replicas = &replicas,
                                             .deny_cache = {}},
                         metrics.shard(0));
-        asio::co_spawn(io, redis::Cluster::run(cluster),
-                       [this](const std::exception_ptr&) { ended = true; });
+        spawn(io.get_executor(), redis::Cluster::run(cluster),
+              [this](const std::exception_ptr&) { ended = true; });
         CHECK(wait([&] { return nodes[1].count("SCRIPT") == all_scripts().size(); }));
     }
     ~Rig() {

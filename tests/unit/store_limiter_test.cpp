@@ -74,8 +74,8 @@ struct Rig {
 
     void run() {
         running = true;
-        asio::co_spawn(io, redis::Client::run(client),
-                       [this](const std::exception_ptr&) { ended = true; });
+        spawn(io.get_executor(), redis::Client::run(client),
+              [this](const std::exception_ptr&) { ended = true; });
     }
     void run_without_redis() {
         server.refuse();
@@ -459,6 +459,31 @@ TEST_CASE("limiter: eight different questions at most share a command, and fail 
     }
     CHECK(rig.server.count("EVALSHA") == 3);
     CHECK(rig.counted(answer[0] == '-' ? "refused" : "protocol", 24));
+}
+
+TEST_CASE("limiter: sixteen different questions leave before their tick ends") {
+    Rig rig;
+    rig.run();
+    const auto some = policy("some", 5, OnStoreFailure::local);
+    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
+    CHECK(rig.decide({&some}) == Result::admitted);  // connected
+    std::array<Decision, 18> decisions;
+    std::array<std::string, 16> names;
+    for (std::size_t i = 0; i < decisions.size(); ++i) {
+        // The last two ask what has left already.
+        if (i < names.size()) names[i] = "ip:192.0.2." + std::to_string(i);
+        decisions[i].items = {{&some, names[i < names.size() ? i : names.size() - 1]}};
+        rig.limiter->decide(decisions[i], rig.sleeper);
+    }
+    const std::size_t before = rig.server.count("EVALSHA");
+    rig.server.evalsha = [](const Words& words) {
+        if (words.at(2) != "1")
+            return mixed_reply(std::vector<bool>(8, true), 0, {0, 0, 0, 0, 0, 0, 0, 0});
+        return script_reply(std::vector<bool>{true, true}, 0, {1});
+    };
+    CHECK(run_until(rig.io, [&] { return decisions.back().result != Result::pending; }));
+    CHECK(rig.server.count("EVALSHA") - before == 3);  // 8, 8 and 2 as one
+    for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
 }
 
 TEST_CASE("limiter: what shares a command fails together, each by its own policy once") {

@@ -35,8 +35,8 @@ struct Rig {
         reporting.key_prefix = "tg:";
         reporting.at_once = 4;
         report = std::make_unique<LocalReport>(client, reporting, metrics.shard(0));
-        asio::co_spawn(io, redis::Client::run(client),
-                       [this](const std::exception_ptr&) { ended = true; });
+        spawn(io.get_executor(), redis::Client::run(client),
+              [this](const std::exception_ptr&) { ended = true; });
     }
     ~Rig() {
         client->stop();

@@ -1,0 +1,137 @@
+// The coroutines of Tidegate.
+//
+// A Task runs when it is awaited, on the stack of who awaits it: one that never has to wait is a
+// call that costs little more than any other. Where one waits, all who wait for it stop with it,
+// and they go on, or are destroyed, as one. Single-threaded.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace tidegate {
+
+namespace detail {
+
+// Memory of frames, from a free list of the thread.
+void* take_frame(std::size_t size);
+void give_frame(void* frame, std::size_t size) noexcept;
+
+// What all coroutines have.
+struct Promise {
+    static void* operator new(std::size_t size) { return take_frame(size); }
+    static void operator delete(void* frame, std::size_t size) { give_frame(frame, size); }
+
+    std::coroutine_handle<> root;  // who was spawned and, with all that it awaits, owns this one
+};
+
+// What those have that somebody awaits.
+struct AwaitedPromise : Promise {
+    struct End {
+        static bool await_ready() noexcept { return false; }
+        template <class Awaited>
+        static std::coroutine_handle<> await_suspend(
+            std::coroutine_handle<Awaited> ended) noexcept {
+            const std::coroutine_handle<> parent = ended.promise().parent;
+            return parent ? parent : std::noop_coroutine();
+        }
+        static void await_resume() noexcept {}
+    };
+
+    static std::suspend_always initial_suspend() noexcept { return {}; }
+    static End final_suspend() noexcept { return {}; }
+    void unhandled_exception() noexcept { failure = std::current_exception(); }
+
+    std::coroutine_handle<> parent;  // who goes on when this one has ended; none before it waits
+    std::exception_ptr failure;
+};
+
+template <class T>
+struct TaskPromise : AwaitedPromise {
+    std::coroutine_handle<TaskPromise> get_return_object() noexcept {
+        return std::coroutine_handle<TaskPromise>::from_promise(*this);
+    }
+    void return_value(T value) { result.emplace(std::move(value)); }
+
+    std::optional<T> result;
+};
+
+template <>
+struct TaskPromise<void> : AwaitedPromise {
+    std::coroutine_handle<TaskPromise> get_return_object() noexcept {
+        return std::coroutine_handle<TaskPromise>::from_promise(*this);
+    }
+    static void return_void() noexcept {}
+};
+
+}  // namespace detail
+
+// To be awaited, once; what it throws, who awaits it gets. With it goes its frame.
+template <class T = void>
+class [[nodiscard]] Task {
+  public:
+    using promise_type = detail::TaskPromise<T>;
+
+    // Of what a coroutine returns.
+    Task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
+    Task(Task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+    Task& operator=(Task&&) = delete;
+    ~Task() {
+        if (frame_) frame_.destroy();
+    }
+
+    static bool await_ready() noexcept { return false; }
+    template <class Parent>
+    bool await_suspend(std::coroutine_handle<Parent> parent) {
+        promise_type& promise = frame_.promise();
+        promise.root = parent.promise().root;
+        frame_.resume();
+        if (frame_.done()) return false;
+        promise.parent = parent;
+        return true;
+    }
+    T await_resume() {
+        promise_type& promise = frame_.promise();
+        if (promise.failure) std::rethrow_exception(std::move(promise.failure));
+        if constexpr (!std::is_void_v<T>) return std::move(*promise.result);
+    }
+
+  private:
+    std::coroutine_handle<promise_type> frame_;
+};
+
+// A coroutine that waits, with all who wait for it, in the hands of who will resume it. If nobody
+// does, they are destroyed with this.
+class Waiting {
+  public:
+    Waiting() = default;
+    template <class Promise>
+    explicit Waiting(std::coroutine_handle<Promise> waiting) noexcept
+        : waiting_(waiting), root_(waiting.promise().root) {}
+    Waiting(Waiting&& other) noexcept
+        : waiting_(other.waiting_), root_(std::exchange(other.root_, nullptr)) {}
+    Waiting& operator=(Waiting&& other) noexcept {
+        std::swap(waiting_, other.waiting_);
+        std::swap(root_, other.root_);
+        return *this;
+    }
+    ~Waiting() {
+        if (root_) root_.destroy();
+    }
+
+    explicit operator bool() const { return static_cast<bool>(root_); }
+    // It may destroy whatever it likes, this object too.
+    void resume() {
+        root_ = nullptr;
+        waiting_.resume();
+    }
+
+  private:
+    std::coroutine_handle<> waiting_;
+    std::coroutine_handle<> root_;
+};
+
+}  // namespace tidegate
