@@ -84,9 +84,10 @@ METHOD = f"""
   one. `limit_req` has one rate a name, a stick table and express-rate-limit one window a name,
   and they do accordingly less. The nginx + Lua row runs
   [`bench/hash_limiter.lua`](../bench/hash_limiter.lua), the usual hash with a field for each
-  sub-bucket, once a request, over a client of its own that does no more than it must; each window
-  is one sub-bucket there, as such lists are mostly written. With "as
-  fine" it has the 50 to 60 sub-buckets a window that Tidegate has in every row.
+  sub-bucket, once a request, through the driver that Debian has for it (`lua-nginx-redis`, which
+  is lua-resty-redis), with the driver's pool of connections. Each window is one sub-bucket there,
+  as such lists are mostly written. With "as fine" it has the 50 to 60 sub-buckets a window that
+  Tidegate has in every row.
 - **What it cannot say**: how all this is over a network, with TLS, or on many cores. Loopback
   makes the kernel's part smaller than a network card would; with two CPUs, clients, proxy, Redis
   and upstream get into each other's way.

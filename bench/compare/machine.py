@@ -194,6 +194,8 @@ def versions(tidegate, node_folder):
         "nginx": (["nginx", "-v"], r"nginx/(\S+)"),
         "nginx lua": (["dpkg-query", "-W", "-f", "${Version}", "libnginx-mod-http-lua"],
                       r"^(?:\d+:)?(\S+)"),
+        "lua-nginx-redis": (["dpkg-query", "-W", "-f", "${Version}", "lua-nginx-redis"],
+                            r"^(\S+)"),
         "haproxy": (["haproxy", "-v"], r"version (\S+)"),
         "node": (["node", "--version"], r"v(\S+)"),
         "wrk": (["dpkg-query", "-W", "-f", "${Version}", "wrk"], r"^(\S+)"),

@@ -29,6 +29,7 @@ FINE_US = ((1_000_000, 20_000), (60_000_000, 1_000_000), (3_600_000_000, 60_000_
 SECRET = "a secret for measuring only, as long as its hash"
 
 MODULES = "/usr/lib/nginx/modules"
+LUA_LIBRARIES = "/usr/share/lua/5.1"
 
 
 @dataclasses.dataclass
@@ -198,13 +199,16 @@ def nginx_limit_req(per_name):
 
 
 def nginx_lua_redis(quotas, windows=COARSE_US):
+    """The usual script, through the usual driver: lua-resty-redis, as Debian packages it."""
     def start(world):
-        if not os.path.exists(f"{MODULES}/ngx_http_lua_module.so"):
-            raise Missing("libnginx-mod-http-lua is not installed")
+        for path, package in ((f"{MODULES}/ngx_http_lua_module.so", "libnginx-mod-http-lua"),
+                              (f"{LUA_LIBRARIES}/nginx/redis.lua", "lua-nginx-redis")):
+            if not os.path.exists(path):
+                raise Missing(f"{package} is not installed")
         redis = start_redis(world)
         limits = json.dumps([[*window, quota] for window, quota in zip(windows, quotas)])
         http = f"""
-    lua_package_path '{HERE}/peers/?.lua;;';
+    lua_package_path '{HERE}/peers/?.lua;{LUA_LIBRARIES}/?.lua;;';
     init_by_lua_block {{
         local file = assert(io.open('{HERE.parent}/hash_limiter.lua'))
         limiter = require('limiter').new{{
