@@ -16,7 +16,7 @@ for i = 1, states do
     end
     of_run = of_run - 1
     local held = values[first + i]
-    if written and written[keys[first + i]] then held = call('GET', keys[first + i]) end
+    if written and written[keys[first + i]] then held = call('MGET', keys[first + i])[1] end
     -- A state that is not there is one of zeros.
     local value = held or
         string.rep('\0', HEAD) .. sub(asked, run_at - 5 * LIMITS, run_at - 1)

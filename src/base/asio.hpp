@@ -47,8 +47,9 @@ class [[nodiscard]] Operation {
     explicit Operation(Start start) : start_(std::move(start)) {}
 
     static bool await_ready() noexcept { return false; }
+    // What cannot begin for want of memory ends the program: who waits is gone with the handler.
     template <class Promise>
-    void await_suspend(std::coroutine_handle<Promise> waiting) {
+    void await_suspend(std::coroutine_handle<Promise> waiting) noexcept {
         Start start = std::move(start_);  // this may be gone before it returns
         start(Handler{&values_, Waiting(waiting)});
     }

@@ -85,7 +85,7 @@ class [[nodiscard]] Task {
 
     static bool await_ready() noexcept { return false; }
     template <class Parent>
-    bool await_suspend(std::coroutine_handle<Parent> parent) {
+    bool await_suspend(std::coroutine_handle<Parent> parent) noexcept {
         promise_type& promise = frame_.promise();
         promise.root = parent.promise().root;
         frame_.resume();

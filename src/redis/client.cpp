@@ -217,8 +217,8 @@ std::optional<Failure> Client::forward(const Pending& pending) {
 }
 
 void Client::flush() {
-    if (state_ != State::ready) return;
     const std::shared_ptr<Link> link = link_;  // which may be lost over this
+    if (state_ != State::ready || link == nullptr) return;
     transmit_waiting();
     link->flush();
 }

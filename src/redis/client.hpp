@@ -45,11 +45,12 @@ enum class Failure : std::uint8_t {
 };
 
 // Somebody who waits for a reply. Exactly one of on_reply and on_failure is called, from the event
-// loop, and must not resume a coroutine (Wakeup::wake_later does that).
+// loop or, if a flush() finds the connection lost, from that; neither must resume a coroutine
+// (Wakeup::wake_later does that).
 class Request {
   public:
     // Appends the whole command in RESP. Called when it is about to leave, at the end of the loop
-    // tick; a second time when Redis did not know `script()`.
+    // tick or in a flush(); a second time when Redis did not know `script()`.
     virtual void append_command(std::string& out) = 0;
     // The script the command runs, or null.
     virtual const Script* script() const = 0;

@@ -316,19 +316,22 @@ bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> ch
 }
 
 bool read_mixed_reply(std::string_view reply, std::span<const limit::Charge> charges,
-                      std::span<limit::Verdict* const> verdicts, std::vector<bool>& decided) {
+                      std::span<limit::Verdict* const> verdicts, std::vector<Mixed>& answers) {
     constexpr char kAskAlone = 4;
     constexpr std::size_t kAskAloneBytes = 9;
     const std::size_t whole = reply_size(charges[0]);
-    decided.clear();
+    answers.clear();
     for (std::size_t i = 0; i < charges.size(); ++i) {
         if (reply.size() < kAskAloneBytes) return false;
-        decided.push_back(reply[kAskAloneBytes - 1] != kAskAlone);
-        const std::size_t size = decided[i] ? whole : kAskAloneBytes;
-        const std::string_view own = reply.substr(0, size);
-        if (decided[i] && !read_charge_reply(own, {&charges[i], 1}, {&verdicts[i], 1}))
-            return false;
-        reply.remove_prefix(own.size());
+        const bool alone = reply[kAskAloneBytes - 1] == kAskAlone;
+        const std::size_t size = alone ? kAskAloneBytes : whole;
+        if (reply.size() < size) return false;
+        const bool understood =
+            !alone && read_charge_reply(reply.substr(0, size), {&charges[i], 1}, {&verdicts[i], 1});
+        answers.push_back(understood ? Mixed::decided
+                          : alone    ? Mixed::ask_alone
+                                     : Mixed::unreadable);
+        reply.remove_prefix(size);
     }
     return reply.empty();
 }

@@ -1,6 +1,7 @@
 // Charges in the words of lua/charge.lua, and the script's answer as verdicts. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,9 +57,14 @@ std::size_t reading_keys(std::span<const limit::ChargeItem> items);
 bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> charges,
                        std::span<limit::Verdict* const> verdicts);
 
-// The same of append_mixed_command(). A charge that is not `decided` then was not looked at, and
-// nothing was taken for it: it is to be asked alone.
+// What was answered to one of several charges of different items.
+enum class Mixed : std::uint8_t {
+    decided,
+    ask_alone,   // the shorter ways did not understand it: nothing was taken for it
+    unreadable,  // no reply to it; its verdict is unspecified
+};
+// The same of append_mixed_command(), for each charge.
 bool read_mixed_reply(std::string_view reply, std::span<const limit::Charge> charges,
-                      std::span<limit::Verdict* const> verdicts, std::vector<bool>& decided);
+                      std::span<limit::Verdict* const> verdicts, std::vector<Mixed>& answers);
 
 }  // namespace tidegate::store

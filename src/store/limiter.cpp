@@ -24,6 +24,7 @@ using Result = Decision::Result;
 
 // So many different questions do not wait for the end of their tick: Redis may begin meanwhile.
 constexpr std::size_t kWaitingMax = 16;
+constexpr std::chrono::seconds kMixingPause{5};
 // Batches that are compared with a new question: those of the busiest keys are among the latest.
 constexpr std::size_t kComparedMax = 32;
 // Slots that were taken after nobody waited any more; what is above waits for its lease to end.
@@ -145,18 +146,12 @@ class Limiter::Batch final : public redis::Request {
         list_charges();
         verdicts_.clear();
         for (Decision* decision : decisions_) verdicts_.push_back(&decision->verdict);
-        const bool understood = reply.kind == redis::Reply::Kind::string && read(reply.text);
-        for (std::size_t i = 0; i < decisions_.size(); ++i) {
-            Decision& decision = *decisions_[i];
-            if (!understood) {
-                limiter_.release_late(decision);
-                limiter_.fall_back(decision, StoreFailure::protocol);
-            } else if (!is_mixed_ || decided_[i]) {
-                limiter_.decided_by_redis(decision);
-            } else {
-                limiter_.send_batch(decision, 0);  // alone
-            }
+        if (reply.kind != redis::Reply::Kind::string || !read(reply.text)) {
+            answers_.assign(decisions_.size(), Mixed::unreadable);
         }
+        const auto alone = std::count(answers_.begin(), answers_.end(), Mixed::ask_alone);
+        if (2 * static_cast<std::size_t>(alone) >= decisions_.size()) limiter_.mix_later();
+        for (std::size_t i = 0; i < decisions_.size(); ++i) tell(*decisions_[i], answers_[i]);
         end();
     }
 
@@ -169,9 +164,8 @@ class Limiter::Batch final : public redis::Request {
     }
 
   private:
-    // Not in a cluster, where different names lie in different slots.
     bool mixes_with(const Decision& decision) const {
-        if (!is_mixed_ && (decisions_.size() > 1 || limiter_.redis_.servers.is_cluster() ||
+        if (!is_mixed_ && (decisions_.size() > 1 || !limiter_.may_mix(decision.asked_) ||
                            !can_mix(decisions_[0]->charge()))) {
             return false;
         }
@@ -180,8 +174,20 @@ class Limiter::Batch final : public redis::Request {
     }
 
     bool read(std::string_view reply) {
-        return is_mixed_ ? read_mixed_reply(reply, charges_, verdicts_, decided_)
-                         : read_charge_reply(reply, charges_, verdicts_);
+        if (is_mixed_) return read_mixed_reply(reply, charges_, verdicts_, answers_);
+        answers_.assign(decisions_.size(), Mixed::decided);
+        return read_charge_reply(reply, charges_, verdicts_);
+    }
+
+    void tell(Decision& decision, Mixed answer) {
+        if (answer == Mixed::decided) {
+            limiter_.decided_by_redis(decision);
+        } else if (answer == Mixed::ask_alone) {
+            limiter_.send_batch(decision, 0);
+        } else {
+            limiter_.release_late(decision);
+            limiter_.fall_back(decision, StoreFailure::protocol);
+        }
     }
 
     void list_charges() {
@@ -204,7 +210,7 @@ class Limiter::Batch final : public redis::Request {
     std::vector<Decision*> decisions_;
     std::vector<limit::Charge> charges_;  // scratch
     std::vector<limit::Verdict*> verdicts_;
-    std::vector<bool> decided_;
+    std::vector<Mixed> answers_;
 };
 
 // A command whose answer nobody waits for. Ends itself.
@@ -295,6 +301,17 @@ Limiter::Batch* Limiter::send_batch(Decision& decision, std::size_t hash) {
     }
     ++waiting_;
     return &batch;
+}
+
+// In a cluster different names lie in different slots.
+bool Limiter::may_mix(SteadyTime now) const {
+    return now >= mixes_from_ && !redis_.servers.is_cluster();
+}
+
+// The states are of a kind that the script has no short way for, as after a change of limits: then
+// asking together is a way in vain.
+void Limiter::mix_later() {
+    mixes_from_ = steady_now() + kMixingPause;
 }
 
 bool Limiter::join_open_batch(Decision& decision, std::size_t hash) {

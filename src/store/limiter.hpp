@@ -155,6 +155,8 @@ class Limiter {
 
     void decide_in(Decision& decision, std::span<const limit::ChargeItem> items);
     void ask_redis(Decision& decision);
+    bool may_mix(SteadyTime now) const;
+    void mix_later();
     bool join_open_batch(Decision& decision, std::size_t hash);
     Batch* send_batch(Decision& decision, std::size_t hash);
     void decided_by_redis(Decision& decision);
@@ -185,6 +187,7 @@ class Limiter {
     telemetry::MetricsShard* metrics_;
     DenyCache denials_;
     LocalReport local_report_;
+    SteadyTime mixes_from_{};                      // not before are different questions joined
     std::size_t waiting_ = 0;                      // different questions of this tick
     std::vector<Batch*> open_;                     // of this tick, oldest first: have not left
     std::vector<std::unique_ptr<Batch>> batches_;  // all there are

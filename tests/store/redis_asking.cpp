@@ -103,13 +103,16 @@ std::vector<std::optional<limit::Verdict>> charge_mixed(RedisSubject& redis,
     std::vector<limit::Verdict> verdicts(charges.size());
     std::vector<limit::Verdict*> places;
     for (limit::Verdict& verdict : verdicts) places.push_back(&verdict);
-    std::vector<bool> decided;
-    if (!store::read_mixed_reply({reply->str, reply->len}, charges, places, decided)) {
+    std::vector<store::Mixed> answers;
+    if (!store::read_mixed_reply({reply->str, reply->len}, charges, places, answers)) {
         throw std::runtime_error("a reply that is no verdict on the charges");
     }
     std::vector<std::optional<limit::Verdict>> out;
     for (std::size_t i = 0; i < charges.size(); ++i) {
-        out.push_back(decided[i] ? std::optional(verdicts[i]) : std::nullopt);
+        if (answers[i] == store::Mixed::unreadable)
+            throw std::runtime_error("an unreadable verdict");
+        const bool decided = answers[i] == store::Mixed::decided;
+        out.push_back(decided ? std::optional(verdicts[i]) : std::nullopt);
     }
     return out;
 }

@@ -5,11 +5,13 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "store/access_rights.hpp"
 #include "store/charge_script.hpp"
 #include "store/lua_files.hpp"
 #include "store/redis_asking.hpp"
@@ -417,6 +419,56 @@ TEST_CASE("redis: charges of different items in one command get what they get on
     CAPTURE(alone);
     CHECK(alone > 0);
     CHECK(alone * 2 < asked);
+}
+
+TEST_CASE("redis: the rights asked for are enough for several requests of the same names") {
+    for (const std::size_t count : {std::size_t{2}, std::size_t{9}}) {
+        RedisSubject redis;
+        std::vector<Limit> windows;
+        for (std::size_t i = 1; i <= count; ++i) windows.push_back(sliding(20, i * 1min));
+        const auto some = policy("p", windows);
+        const std::array<limit::ChargeItem, 3> items{
+            {{&some, "user:a"}, {&some, "user:b"}, {&some, "user:a"}}};
+        const std::vector<limit::Charge> charges{
+            {{&items[0], 1}, 1}, {{&items[1], 1}, 1}, {{&items[2], 1}, 1}};
+        std::vector<std::string> user{"ACL", "SETUSER", "proxy", "on", ">pw"};
+        std::istringstream rights(store::access_rights("t:"));
+        for (std::string right; rights >> right;) user.push_back(right);
+        REQUIRE(redis.text(user) == "OK");
+        REQUIRE(redis.text({"AUTH", "proxy", "pw"}) == "OK");
+        const auto verdicts = charge_mixed(redis, charges, "t:", kStart);
+        for (const auto& verdict : verdicts) REQUIRE(verdict);
+        CHECK(verdicts[0]->limits[0].remaining == 19);
+        CHECK(verdicts[1]->limits[0].remaining == 19);
+        CHECK(verdicts[2]->limits[0].remaining == 18);
+    }
+}
+
+TEST_CASE("redis: a value of another kind among several is asked alone, the others are decided") {
+    RedisSubject redis;
+    const auto some = policy("p", {sliding(20, 1min), sliding(30, 1h)});
+    const auto before = policy("p", {sliding(20, 1min), sliding(30, 1h), sliding(9, 10min)});
+    const std::array<std::string_view, 5> names{"user:a", "user:b", "user:c", "user:d", "user:e"};
+    std::vector<limit::ChargeItem> items;
+    for (std::string_view name : names) items.push_back({&some, name});
+    std::vector<limit::Charge> charges;
+    for (const limit::ChargeItem& item : items) charges.push_back({{&item, 1}, 1});
+    // A state of more limits; a string that is none; a key of another type.
+    const limit::ChargeItem earlier{&before, names[1]};
+    charge_as(redis, {{&earlier, 1}, 1}, "t:", kStart);
+    redis.text({"SET", key_of("t:", some, names[2]), "of somebody else"});
+    redis.text({"SADD", key_of("t:", some, names[3]), "x"});
+    const auto verdicts = charge_mixed(redis, charges, "t:", kStart + 1s);
+    REQUIRE(verdicts[0]);
+    CHECK(verdicts[0]->limits[0].remaining == 19);
+    CHECK_FALSE(verdicts[1]);
+    CHECK_FALSE(verdicts[2]);
+    REQUIRE(verdicts[3]);  // as if there had been none
+    CHECK(verdicts[3]->limits[0].remaining == 19);
+    REQUIRE(verdicts[4]);
+    CHECK(redis.text({"GET", key_of("t:", some, names[2])}) == "of somebody else");
+    CHECK(charge_as(redis, charges[1], "t:", kStart + 1s).limits[0].remaining == 18);
+    CHECK(charge_as(redis, charges[4], "t:", kStart + 1s).limits[0].remaining == 18);
 }
 
 TEST_CASE("redis: numbers of sub-buckets wrap around, by every way") {

@@ -284,25 +284,32 @@ TEST_CASE("charge_reply: charges of different items in one command are told each
         {{&items[0], 1}, 1}, {{&items[1], 1}, 2}, {{&items[2], 1}, 1}};
     std::array<Verdict, 3> read;
     Verdict* const verdicts[] = {&read[0], &read[1], &read[2]};
-    std::vector<bool> decided;
+    std::vector<Mixed> answers;
     const std::string admission =
         begun(kAdmitted) + doubles(7) + units(0, kNow) + units(1, kNow + 9);
     const std::string alone = doubles(kNow) + '\4';
     const std::string denial =
         begun(kDenied, kNow + 9) + doubles(8) + units(5, kNow + 9) + units(2, kNow + 9);
-    REQUIRE(read_mixed_reply(admission + alone + denial, charges, verdicts, decided));
-    CHECK(decided == std::vector<bool>{true, false, true});
+    REQUIRE(read_mixed_reply(admission + alone + denial, charges, verdicts, answers));
+    CHECK(answers == std::vector{Mixed::decided, Mixed::ask_alone, Mixed::decided});
     CHECK(read[0].admitted);
     CHECK(read[0].limits[0].remaining == 4);
     CHECK(read[0].receipt.generations == std::vector<std::uint64_t>{7});
     CHECK_FALSE(read[2].admitted);
     CHECK(read[2].retry_after == 9us);
     CHECK(read[2].limits[0].denied);
-    REQUIRE(read_mixed_reply(alone + alone + alone, charges, verdicts, decided));
-    CHECK(decided == std::vector<bool>{false, false, false});
+    REQUIRE(read_mixed_reply(alone + alone + alone, charges, verdicts, answers));
+    CHECK(answers == std::vector(3, Mixed::ask_alone));
+    // One that contradicts itself is the fault of its own key alone.
+    const std::string mad = begun(kDenied) + doubles(8) + units(5, kNow + 9) + units(2, kNow + 9);
+    REQUIRE(read_mixed_reply(admission + mad + denial, charges, verdicts, answers));
+    CHECK(answers == std::vector{Mixed::decided, Mixed::unreadable, Mixed::decided});
+    REQUIRE(read_mixed_reply(denial.substr(0, 8) + '\5' + denial.substr(9) + alone + admission,
+                             charges, verdicts, answers));
+    CHECK(answers == std::vector{Mixed::unreadable, Mixed::ask_alone, Mixed::decided});
 
     const auto refused = [&](const std::string& reply) {
-        return !read_mixed_reply(reply, charges, verdicts, decided);
+        return !read_mixed_reply(reply, charges, verdicts, answers);
     };
     CHECK(refused(""));
     CHECK(refused(admission));

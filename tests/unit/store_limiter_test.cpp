@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -422,7 +423,11 @@ TEST_CASE("limiter: questions of one tick under the same policies travel as one,
     CHECK(another.result == Result::admitted);
     CHECK(free.result == Result::admitted);
     // A denial of one is remembered of that one.
-    CHECK(rig.decide({&some}) == Result::admitted);
+    Decision again;
+    again.items = {{&some, names[1]}};
+    rig.limiter->decide(again, rig.sleeper);
+    CHECK(again.result == Result::limited);
+    CHECK(again.remembered);
     CHECK_FALSE(rig.counted("protocol", 1));
 }
 
@@ -464,26 +469,72 @@ TEST_CASE("limiter: eight different questions at most share a command, and fail 
 TEST_CASE("limiter: sixteen different questions leave before their tick ends") {
     Rig rig;
     rig.run();
-    const auto some = policy("some", 5, OnStoreFailure::local);
+    const auto first = policy("first", 5, OnStoreFailure::local);
     rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
-    CHECK(rig.decide({&some}) == Result::admitted);  // connected
-    std::array<Decision, 18> decisions;
-    std::array<std::string, 16> names;
+    CHECK(rig.decide({&first}) == Result::admitted);  // connected
+    std::vector<limit::Policy> policies;
+    for (int i = 0; i < 16; ++i) {
+        policies.push_back(policy("p" + std::to_string(i), 5, OnStoreFailure::local));
+    }
+    std::array<Decision, 17> decisions;
     for (std::size_t i = 0; i < decisions.size(); ++i) {
-        // The last two ask what has left already.
-        if (i < names.size()) names[i] = "ip:192.0.2." + std::to_string(i);
-        decisions[i].items = {{&some, names[i < names.size() ? i : names.size() - 1]}};
+        // The last would join the one before it, had that not left.
+        decisions[i].items = {{&policies[std::min<std::size_t>(i, 15)], "ip:192.0.2.1"}};
         rig.limiter->decide(decisions[i], rig.sleeper);
     }
-    const std::size_t before = rig.server.count("EVALSHA");
-    rig.server.evalsha = [](const Words& words) {
-        if (words.at(2) != "1")
-            return mixed_reply(std::vector<bool>(8, true), 0, {0, 0, 0, 0, 0, 0, 0, 0});
-        return script_reply(std::vector<bool>{true, true}, 0, {1});
-    };
     CHECK(run_until(rig.io, [&] { return decisions.back().result != Result::pending; }));
-    CHECK(rig.server.count("EVALSHA") - before == 3);  // 8, 8 and 2 as one
+    CHECK(rig.server.count("EVALSHA") == 1 + 17);
     for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
+}
+
+TEST_CASE("limiter: a connection that is lost as questions leave fails them, each once") {
+    Rig rig;
+    rig.run();
+    const auto open = policy("open", 5, OnStoreFailure::allow);
+    rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
+    CHECK(rig.decide({&open}) == Result::admitted);
+    // Gone, and nothing has run that could have seen it: the second write finds out.
+    rig.server.hang_up();
+    std::array<Decision, 64> decisions;
+    std::array<std::string, 64> names;
+    for (std::size_t i = 0; i < decisions.size(); ++i) {
+        names[i] = "ip:192.0.2." + std::to_string(i);
+        decisions[i].items = {{&open, names[i]}};
+        rig.limiter->decide(decisions[i], rig.sleeper);
+    }
+    CHECK(run_until(rig.io, [&] {
+        return std::none_of(decisions.begin(), decisions.end(),
+                            [](const Decision& one) { return one.result == Result::pending; });
+    }));
+    for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
+    // What it leaves behind is used again.
+    CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
+    CHECK(rig.decide({&open}) == Result::admitted);
+}
+
+TEST_CASE("limiter: where half of a command must be asked again, questions travel alone") {
+    Rig rig;
+    rig.run();
+    const auto some = policy("some", 5, OnStoreFailure::local);
+    rig.server.evalsha = [](const Words& words) {
+        if (words.at(2) == "1") return script_reply(true, 0, {0});
+        return mixed_reply({true, true}, 0, {0, -1});
+    };
+    const auto ask_both = [&] {
+        std::array<Decision, 2> decisions;
+        decisions[0].items = {{&some, "ip:192.0.2.1"}};
+        decisions[1].items = {{&some, "ip:192.0.2.2"}};
+        for (Decision& one : decisions) rig.limiter->decide(one, rig.sleeper);
+        CHECK(run_until(rig.io, [&] {
+            return decisions[0].result != Result::pending && decisions[1].result != Result::pending;
+        }));
+        for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
+    };
+    ask_both();
+    CHECK(rig.server.count("EVALSHA") == 2);
+    ask_both();
+    CHECK(rig.server.count("EVALSHA") == 4);
+    CHECK(rig.server.seen.back().at(2) == "1");
 }
 
 TEST_CASE("limiter: what shares a command fails together, each by its own policy once") {

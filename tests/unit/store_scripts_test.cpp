@@ -167,4 +167,13 @@ TEST_CASE("scripts: whichever way, the long way is behind it") {
     }
 }
 
+TEST_CASE("scripts: nothing is left of the marks of their parts") {
+    for (const redis::Script* script : all_scripts()) {
+        for (const char* mark : {"--window", "--request", "--writing", "--each"}) {
+            CAPTURE(mark);
+            CHECK(script->text.find(mark) == std::string_view::npos);
+        }
+    }
+}
+
 }  // namespace tidegate::store
