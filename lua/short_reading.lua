@@ -16,7 +16,8 @@ if not now then
     now = time[1] * 1000000 + time[2]
 end
 local values, states = call('MGET', unpack(keys)), unbytes('<I1', asked)
--- Of several requests, the keys that have changed since they were read.
+-- Of several requests, the keys that have changed since they were read; they are read again with MGET,
+-- for GET is a right that nobody was asked for.
 local written = #keys > states and {} or nil
 -- What is answered: for each request a head, then for each of its states how it stood.
 local answers, answered = {'', '', '', ''}, 0

@@ -13,8 +13,6 @@ if understood then
         end
         if written then written[key] = true end
     end
-end
-if understood then
     answers[answered + 1] = bytes_of('<dI1d', now, denied and 2 or 3, retry_at)
     answered = answered + 1 + states
 elseif written then

@@ -1,10 +1,11 @@
 // A worker's Redis: one connection that is kept, commands with deadlines, failure known at once.
 //
-// While connected a command is sent with all others of its loop tick. A connection that was just
-// lost is made again at once and commands wait for it, within their deadlines. When that fails, or
-// so many commands in a row go unanswered, Redis is down: commands are refused without waiting
-// while the connection is tried again behind, with growing, jittered pauses. The handshake is the
-// probe that ends it: it succeeds, and a last PING is answered as fast as a decision has to be.
+// While connected a command is sent with all others of its loop tick, or before with a flush(). A
+// connection that was just lost is made again at once and commands wait for it, within their
+// deadlines. When that fails, or so many commands in a row go unanswered, Redis is down: commands
+// are refused without waiting while the connection is tried again behind, with growing, jittered
+// pauses. The handshake is the probe that ends it: it succeeds, and a last PING is answered as
+// fast as a decision has to be.
 //
 // With sentinels, each attempt goes to where they say the master is, and counts only if the server
 // itself says that it is one; so it is asked once a second while connected, too. Without, a server

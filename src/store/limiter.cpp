@@ -34,18 +34,18 @@ Result result_of(const limit::Verdict& verdict) {
     return verdict.admitted ? Result::admitted : Result::limited;
 }
 
-bool same_items(std::span<const limit::ChargeItem> a, std::span<const limit::ChargeItem> b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](const limit::ChargeItem& left, const limit::ChargeItem& right) {
-                          return left.policy == right.policy && left.tier == right.tier &&
-                                 left.identifier == right.identifier;
-                      });
+bool same_policy(const limit::ChargeItem& left, const limit::ChargeItem& right) {
+    return left.policy == right.policy && left.tier == right.tier;
 }
 
 bool same_policies(std::span<const limit::ChargeItem> a, std::span<const limit::ChargeItem> b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_policy);
+}
+
+bool same_items(std::span<const limit::ChargeItem> a, std::span<const limit::ChargeItem> b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                       [](const limit::ChargeItem& left, const limit::ChargeItem& right) {
-                          return left.policy == right.policy && left.tier == right.tier;
+                          return same_policy(left, right) && left.identifier == right.identifier;
                       });
 }
 

@@ -98,6 +98,18 @@ struct Rig {
                std::string::npos;
     }
 
+    // How often it failed, for whatever reason.
+    int failures() const {
+        const std::string text = metrics.serialize({});
+        const std::string name = "\ntidegate_store_failures_total{";
+        int sum = 0;
+        for (std::size_t at = text.find(name); at != std::string::npos;
+             at = text.find(name, at + 1)) {
+            sum += std::stoi(text.substr(text.find(' ', at + 1)));
+        }
+        return sum;
+    }
+
     asio::io_context io;
     FakeRedis server{io};
     Replicas replicas{0};
@@ -507,6 +519,7 @@ TEST_CASE("limiter: a connection that is lost as questions leave fails them, eac
                             [](const Decision& one) { return one.result == Result::pending; });
     }));
     for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
+    CHECK(rig.failures() == static_cast<int>(decisions.size()));
     // What it leaves behind is used again.
     CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
     CHECK(rig.decide({&open}) == Result::admitted);
