@@ -505,6 +505,7 @@ TEST_CASE("limiter: a connection that is lost as questions leave fails them, eac
     const auto open = policy("open", 5, OnStoreFailure::allow);
     rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
     CHECK(rig.decide({&open}) == Result::admitted);
+    const int before = rig.failures();
     // Gone, and nothing has run that could have seen it: the second write finds out.
     rig.server.hang_up();
     std::array<Decision, 64> decisions;
@@ -519,7 +520,7 @@ TEST_CASE("limiter: a connection that is lost as questions leave fails them, eac
                             [](const Decision& one) { return one.result == Result::pending; });
     }));
     for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
-    CHECK(rig.failures() == static_cast<int>(decisions.size()));
+    CHECK(rig.failures() - before == static_cast<int>(decisions.size()));
     // What it leaves behind is used again.
     CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
     CHECK(rig.decide({&open}) == Result::admitted);
