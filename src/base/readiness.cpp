@@ -23,7 +23,8 @@ int new_epoll() {
 
 }  // namespace
 
-Readiness::Readiness(asio::io_context& io) : epoll_(io.get_executor(), new_epoll()) {
+Readiness::Readiness(asio::io_context& io)
+    : turn_(Turn::of(io.get_executor())), epoll_(io.get_executor(), new_epoll()) {
     watch();
 }
 
@@ -55,7 +56,10 @@ void Readiness::stop() {
 
 void Readiness::watch() {
     epoll_.async_wait(decltype(epoll_)::wait_read, [this](const error_code& ec) {
-        if (!ec) tell();
+        if (ec) return;
+        turn_.run([this] { tell(); });
+        // Last: what the turn brought is on its way before the kernel is asked again.
+        if (epoll_.is_open()) watch();
     });
 }
 
@@ -69,7 +73,6 @@ void Readiness::tell() {
         if (event.data.ptr == nullptr) continue;
         static_cast<Connection*>(event.data.ptr)->on_events(event.events);
     }
-    if (epoll_.is_open()) watch();
 }
 
 }  // namespace tidegate

@@ -13,6 +13,7 @@
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 
 #include "base/asio.hpp"
+#include "base/turn.hpp"
 
 namespace tidegate {
 
@@ -42,6 +43,7 @@ class Readiness {
     void watch();
     void tell();
 
+    Turn& turn_;
     asio::posix::basic_stream_descriptor<Executor> epoll_;
     std::array<epoll_event, 256> events_;
     std::size_t next_ = 0;   // of events_, the first that has not been told

@@ -12,6 +12,7 @@
 #include <boost/intrusive/list.hpp>
 
 #include "base/asio.hpp"
+#include "base/turn.hpp"
 
 namespace tidegate {
 
@@ -42,8 +43,7 @@ class Wakeup : public WakeupHook {
         sleeper.resume();
     }
 
-    // Runs the sleeper from the event loop, after the caller has returned. The sleeper must
-    // outlive that: it is asleep, so its frame does.
+    // Runs the sleeper at the end of this turn of the event loop, after the caller has returned.
     void wake_later() {
         if (sleeper_ && !is_linked()) due_->add(*this);
     }
@@ -60,26 +60,25 @@ class Wakeup : public WakeupHook {
         Wakeup& wakeup;
     };
 
-    // Those of an event loop that are to be woken later: one event wakes them all, for an answer
-    // of Redis settles many requests at once.
-    class Due : public asio::execution_context::service {
+    // Those of an event loop that are to be woken at the end of a turn.
+    class Due final : public asio::execution_context::service, private Turn::Duty {
       public:
         using key_type = Due;
         static inline asio::execution_context::id id;
 
         explicit Due(asio::execution_context& context)
-            : service(context), executor_(static_cast<asio::io_context&>(context).get_executor()) {}
+            : service(context),
+              turn_(Turn::of(static_cast<asio::io_context&>(context).get_executor())) {}
 
         void add(Wakeup& wakeup) {
-            if (list_.empty()) asio::post(executor_, [this] { wake_all(); });
             list_.push_back(wakeup);
+            turn_.add(*this);
         }
 
       private:
         using List = boost::intrusive::list<Wakeup, boost::intrusive::constant_time_size<false>>;
 
-        // Whoever becomes due meanwhile waits for the next event: others get their turn.
-        void wake_all() {
+        void end_of_turn() override {
             List now;
             now.swap(list_);
             while (!now.empty()) {
@@ -97,7 +96,7 @@ class Wakeup : public WakeupHook {
             }
         }
 
-        Executor executor_;
+        Turn& turn_;
         List list_;
     };
 

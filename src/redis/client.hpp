@@ -1,11 +1,11 @@
 // A worker's Redis: one connection that is kept, commands with deadlines, failure known at once.
 //
-// While connected a command is sent with all others of its loop tick, or before with a flush(). A
-// connection that was just lost is made again at once and commands wait for it, within their
-// deadlines. When that fails, or so many commands in a row go unanswered, Redis is down: commands
-// are refused without waiting while the connection is tried again behind, with growing, jittered
-// pauses. The handshake is the probe that ends it: it succeeds, and a last PING is answered as
-// fast as a decision has to be.
+// While connected a command is sent with all others of its turn of the loop, or before with a
+// flush(). A connection that was just lost is made again at once and commands wait for it, within
+// their deadlines. When that fails, or so many commands in a row go unanswered, Redis is down:
+// commands are refused without waiting while the connection is tried again behind, with growing,
+// jittered pauses. The handshake is the probe that ends it: it succeeds, and a last PING is
+// answered as fast as a decision has to be.
 //
 // With sentinels, each attempt goes to where they say the master is, and counts only if the server
 // itself says that it is one; so it is asked once a second while connected, too. Without, a server
@@ -50,8 +50,8 @@ enum class Failure : std::uint8_t {
 // (Wakeup::wake_later does that).
 class Request {
   public:
-    // Appends the whole command in RESP. Called when it is about to leave, at the end of the loop
-    // tick or in a flush(); a second time when Redis did not know `script()`.
+    // Appends the whole command in RESP. Called when it is about to leave, at the end of the turn
+    // of the loop or in a flush(); a second time when Redis did not know `script()`.
     virtual void append_command(std::string& out) = 0;
     // The script the command runs, or null.
     virtual const Script* script() const = 0;
@@ -124,7 +124,7 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     // the timeout from `asked` on.
     std::optional<Failure> send(Request& request,
                                 SteadyTime asked = std::chrono::steady_clock::now());
-    // Sends now what waits for the end of the loop tick. May tell who asked before it returns.
+    // Sends now what waits for the end of the turn. May tell who asked before it returns.
     void flush();
     // As send(), for what another node has not carried out, within the deadline it has.
     std::optional<Failure> forward(const Pending& pending);
@@ -206,7 +206,7 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     std::string link_reason_;         // why the link closed
     std::deque<Pending> pending_;     // in the order of sending, which is that of the replies
     std::uint64_t first_ticket_ = 1;  // of pending_.front()
-    std::deque<Pending> waiting_;     // for the end of the loop tick, or for the connection
+    std::deque<Pending> waiting_;     // for the end of the turn, or for the connection
     int failures_in_a_row_ = 0;
     milliseconds last_pause_{0};
     std::map<const Script*, std::uint64_t> loads_;  // over this link: the ticket of the last one

@@ -42,7 +42,7 @@ struct Link::Hooks {
     static void add_write(void* data) {
         Link& self = *static_cast<Link*>(data);
         // Writable means connected while the connection is being made; and what a flush left over
-        // waits for the socket, not for the next tick.
+        // waits for the socket, not for the next turn.
         if (!self.connected_ || self.flushing_) {
             self.watch_write();
         } else {
@@ -123,6 +123,7 @@ struct Link::Hooks {
 
 Link::Link(Executor executor, Listener& listener)
     : executor_(executor),
+      turn_(Turn::of(executor)),
       listener_(&listener),
       descriptor_(executor),
       reply_(std::make_unique<redisReply>()) {}
@@ -228,8 +229,10 @@ void Link::watch_read() {
     watching_read_ = true;
     descriptor_.async_wait(decltype(descriptor_)::wait_read,
                            [self = shared_from_this()](const error_code&) {
+                               self->turn_.run([&] { self->read(); });
+                               // Only now: whom the replies woke comes before our next wait.
                                self->watching_read_ = false;
-                               self->read();
+                               if (self->context_ != nullptr) self->watch_read();
                            });
 }
 
@@ -252,13 +255,15 @@ void Link::watch_write() {
 }
 
 void Link::flush_soon() {
-    if (flush_posted_) return;
-    flush_posted_ = true;
-    asio::post(executor_, [self = shared_from_this()] {
-        if (self->listener_ != nullptr) self->listener_->on_flush();
-        self->flush_posted_ = false;
-        self->flush();
-    });
+    if (!ending_turn_) turn_.add(*this);
+}
+
+void Link::end_of_turn() {
+    const auto self = shared_from_this();
+    ending_turn_ = true;
+    if (listener_ != nullptr) listener_->on_flush();
+    ending_turn_ = false;
+    flush();
 }
 
 void Link::flush() {

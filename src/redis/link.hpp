@@ -1,4 +1,4 @@
-// One hiredis connection on Asio: bytes out in one write a loop tick, replies in.
+// One hiredis connection on Asio: bytes out in one write a turn of the loop, replies in.
 //
 // hiredis keeps the protocol, Asio the descriptor's events. Commands carry a number (a ticket) and
 // never a pointer: who asked may be gone when the reply comes. Owned through a shared pointer
@@ -14,6 +14,7 @@
 
 #include "base/asio.hpp"
 #include "base/tls_client.hpp"
+#include "base/turn.hpp"
 
 struct redisAsyncContext;
 struct redisReply;
@@ -30,14 +31,14 @@ struct Reply {
     std::int64_t integer = 0;
 };
 
-class Link : public std::enable_shared_from_this<Link> {
+class Link final : public std::enable_shared_from_this<Link>, private Turn::Duty {
   public:
     // Told what happens. Called from inside hiredis: may note and post, must not resume anybody or
     // close the link.
     class Listener {
       public:
         virtual void on_connected() = 0;
-        // What was said until now is about to leave: the last chance to add to it in this tick.
+        // What was said until now is about to leave: the last chance to add to it in this turn.
         virtual void on_flush() = 0;
         virtual void on_reply(std::uint64_t ticket, const Reply& reply) = 0;
         // The last call. Commands without a reply have none to come.
@@ -66,9 +67,9 @@ class Link : public std::enable_shared_from_this<Link> {
     // Not connected yet, and what is missing is the server's word in TLS.
     bool awaits_tls() const;
 
-    // `command` is whole RESP. Leaves with all others of this loop tick.
+    // `command` is whole RESP. Leaves with all others of this turn.
     void send(std::string_view command, std::uint64_t ticket);
-    // Something is going to be sent: on_flush() is called at the end of this loop tick.
+    // Something is going to be sent: on_flush() is called at the end of this turn.
     void flush_soon();
     // Sends what there is, as far as the socket takes it.
     void flush();
@@ -82,11 +83,13 @@ class Link : public std::enable_shared_from_this<Link> {
     bool adopt(redisAsyncContext* context, std::string& reason);
     void encrypted(bool good);
     void keep_text(std::string_view text);
+    void end_of_turn() override;
     void read();
     void watch_read();
     void watch_write();
 
     Executor executor_;
+    Turn& turn_;
     Listener* listener_;
     redisAsyncContext* context_ = nullptr;
     std::shared_ptr<TlsPipe> pipe_;  // none: not encrypted
@@ -97,7 +100,7 @@ class Link : public std::enable_shared_from_this<Link> {
     bool connected_ = false;
     bool watching_read_ = false;
     bool watching_write_ = false;
-    bool flush_posted_ = false;
+    bool ending_turn_ = false;
     bool flushing_ = false;
 };
 

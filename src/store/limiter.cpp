@@ -22,7 +22,7 @@ using telemetry::StoreFailure;
 using telemetry::StoreKind;
 using Result = Decision::Result;
 
-// So many different questions do not wait for the end of their tick: Redis may begin meanwhile.
+// So many different questions do not wait for the end of their turn: Redis may begin meanwhile.
 constexpr std::size_t kWaitingMax = 16;
 constexpr std::chrono::seconds kMixingPause{5};
 // Batches that are compared with a new question: those of the busiest keys are among the latest.
@@ -131,7 +131,7 @@ class Limiter::Batch final : public redis::Request {
     void append_command(std::string& out) override {
         grows_ = false;
         limiter_.waiting_ = 0;
-        limiter_.open_.clear();  // all of this tick are leaving
+        limiter_.open_.clear();  // all of this turn are leaving
         list_charges();
         const auto append = is_mixed_ ? append_mixed_command : append_charge_command;
         append(charges_, limiter_.redis_.key_prefix, limiter_.clock(), out);

@@ -109,8 +109,8 @@ class Limiter {
 
     // Decides, or begins to: then decision.result is `pending`, and `sleeper` is woken when it is
     // no longer, at the latest when Redis's deadline, counted from `now`, has passed. Both must
-    // live until then. Questions about equal items in one loop tick travel as one, and so do some
-    // about different ones under the same policies.
+    // live until then. Questions about equal items in one turn of the loop travel as one, and so do
+    // some about different ones under the same policies.
     void decide(Decision& decision, Wakeup& sleeper,
                 SteadyTime now = std::chrono::steady_clock::now());
 
@@ -188,8 +188,8 @@ class Limiter {
     DenyCache denials_;
     LocalReport local_report_;
     SteadyTime mixes_from_{};                      // not before are different questions joined
-    std::size_t waiting_ = 0;                      // different questions of this tick
-    std::vector<Batch*> open_;                     // of this tick, oldest first: have not left
+    std::size_t waiting_ = 0;                      // different questions of this turn
+    std::vector<Batch*> open_;                     // of this turn, oldest first: have not left
     std::vector<std::unique_ptr<Batch>> batches_;  // all there are
     std::vector<Batch*> idle_;                     // of them
     std::vector<LateRelease> late_releases_;
