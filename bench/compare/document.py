@@ -29,7 +29,10 @@ it on yours.
 SATURATED = f"""
 `wrk`, {CONNECTIONS} connections, one thread; {USERS:,} users, each with an address of its own, take
 turns. Everything runs on the same machine, so the sum of what all of them take bounds the requests
-a second, and **CPU a request says more than requests a second**.
+a second, and **CPU a request says more than requests a second**. A proxy that decides in Redis is
+not the bottleneck here: between answers of Redis it is put to sleep and woken, about once in four
+requests, and pays for that; one without limits is busy all the time (once in a hundred). Where the
+proxy is the bottleneck, as below on one CPU, decisions cost it less.
 
 ![Bars: CPU a request and requests a second](performance/comparison.svg)
 """

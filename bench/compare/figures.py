@@ -71,6 +71,9 @@ def idle_grown_mib(report, row):
 LUA_PEERS = (("nginx-lua-redis", "nginx + Lua + Redis"),
              ("nginx-lua-redis-fine", "the same with windows as fine"))
 
+# What is said of the part in which the proxy has a CPU to share with nobody but its upstream.
+BOUND = ", the proxy as the bottleneck"
+
 
 def _goals():
     for logged, words in (("", ""), ("-logged", ", with an access log")):
@@ -84,22 +87,25 @@ def _goals():
         yield Goal(f"everything denied{words}: requests a second, of HAProxy's stick tables",
                    _ratio("saturated", denied, "haproxy-stick-table-denied", "rps"), None, 1.0,
                    at_most=False)
+    yield Goal(f"plain proxying{BOUND}: CPU a request, of HAProxy",
+               _ratio("pinned", "tidegate", "haproxy", "proxy_us"), 0.95, 0.88)
+    yield from _redis_goals("tidegate-redis", f"Redis decisions{BOUND}", "pinned")
     yield Goal("one connection: median time, of nginx + Lua + Redis",
                _ratio("single", "tidegate-redis", "nginx-lua-redis", "p50_us"), 0.65, 0.60)
     yield Goal(f"{IDLE_CLIENTS:,} idle connections: memory grown",
                lambda report: idle_grown_mib(report, "tidegate"), 16, 14, unit="MiB")
 
 
-def _redis_goals(own, words):
+def _redis_goals(own, words, part="saturated"):
     yield Goal(f"{words}: CPU a request of the proxy, of HAProxy without limits",
-               _ratio("saturated", own, "haproxy", "proxy_us"), 1.0, 1.0)
+               _ratio(part, own, "haproxy", "proxy_us"), 1.0, 1.0)
     for peer, name in LUA_PEERS:
         yield Goal(f"{words}: CPU a request of the proxy, of {name}",
-                   _ratio("saturated", own, peer, "proxy_us"), 0.45, 0.40)
+                   _ratio(part, own, peer, "proxy_us"), 0.45, 0.40)
         yield Goal(f"{words}: CPU a request of Redis, of {name}",
-                   _ratio("saturated", own, peer, "redis_us"), 0.22, 0.18)
+                   _ratio(part, own, peer, "redis_us"), 0.22, 0.18)
         yield Goal(f"{words}: requests a second, of {name}",
-                   _ratio("saturated", own, peer, "rps"), 2.2, 2.4, at_most=False)
+                   _ratio(part, own, peer, "rps"), 2.2, 2.4, at_most=False)
 
 
 GOALS = tuple(_goals())
