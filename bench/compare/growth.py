@@ -172,7 +172,11 @@ def series(growth):
 def run(growth, wanted, rounds, report, save):
     """Adds the points of the series in `wanted` (or all) to the report, in place of older ones;
     `save` is called after each series."""
-    chosen = {name: how for name, how in series(growth).items()
+    known = series(growth)
+    unknown = [prefix for prefix in wanted if not any(name.startswith(prefix) for name in known)]
+    if unknown:
+        sys.exit(f"scripts/bench: no growth of {', '.join(unknown)}; there are {', '.join(known)}")
+    chosen = {name: how for name, how in known.items()
               if not wanted or any(name.startswith(prefix) for prefix in wanted)}
     report["growth"] = [point for point in report.get("growth", [])
                         if point["series"] not in chosen]

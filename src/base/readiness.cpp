@@ -25,7 +25,12 @@ int new_epoll() {
 
 Readiness::Readiness(asio::io_context& io)
     : turn_(Turn::of(io.get_executor())), epoll_(io.get_executor(), new_epoll()) {
+    turn_.set_source(this);
     watch();
+}
+
+Readiness::~Readiness() {
+    turn_.set_source(nullptr);
 }
 
 bool Readiness::add(int descriptor, Connection& connection) {
@@ -50,6 +55,7 @@ bool Readiness::has_news(const Connection& connection) const {
 }
 
 void Readiness::stop() {
+    turn_.set_source(nullptr);
     error_code ignored;
     epoll_.close(ignored);
 }
@@ -57,13 +63,13 @@ void Readiness::stop() {
 void Readiness::watch() {
     epoll_.async_wait(decltype(epoll_)::wait_read, [this](const error_code& ec) {
         if (ec) return;
-        turn_.run([this] { tell(); });
+        turn_.run([] {});
         // Last: what the turn brought is on its way before the kernel is asked again.
         if (epoll_.is_open()) watch();
     });
 }
 
-void Readiness::tell() {
+void Readiness::tell() noexcept {
     const int fetched =
         ::epoll_wait(epoll_.native_handle(), events_.data(), static_cast<int>(events_.size()), 0);
     next_ = 0;

@@ -2,7 +2,8 @@
 //
 // One epoll instance of our own, nested in the event loop's. A connection is registered once, for
 // edges, and never again: to ask Asio for each wait would cost a system call each time. The loop
-// wakes for the whole instance, and everything that is ready runs in one turn. Single-threaded.
+// wakes for the whole instance, and everything that is ready runs in one turn; a turn that Redis
+// began asks for it, too. Single-threaded.
 #pragma once
 
 #include <sys/epoll.h>
@@ -19,10 +20,11 @@ namespace tidegate {
 
 class Connection;
 
-class Readiness {
+class Readiness final : private Turn::Source {
   public:
     // Throws std::system_error when the kernel has no epoll instance to give.
     explicit Readiness(asio::io_context& io);
+    ~Readiness();
     Readiness(const Readiness&) = delete;
     Readiness& operator=(const Readiness&) = delete;
 
@@ -41,7 +43,7 @@ class Readiness {
 
   private:
     void watch();
-    void tell();
+    void tell() noexcept override;
 
     Turn& turn_;
     asio::posix::basic_stream_descriptor<Executor> epoll_;

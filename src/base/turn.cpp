@@ -16,7 +16,7 @@ void Turn::add(Duty& duty) {
 }
 
 // What is added meanwhile is for another turn: other events get theirs.
-void Turn::end() {
+void Turn::end() noexcept {
     is_running_ = false;
     Duties now;
     now.swap(duties_);

@@ -1,9 +1,13 @@
-// A turn of the event loop: one event, with everything that it is found to have brought.
+// A turn of the event loop: what a connection to Redis or the connections of clients and upstreams
+// have brought, all that is ready at once.
 //
-// What several parts of a turn ask for is done once, at its end and before the loop asks the kernel
-// for the next event: to post it would cost a system call and an event of its own.
+// What several of them ask for is done once, at the end of the turn and before the loop asks the
+// kernel for the next event: to post it would cost a system call and an event of its own. What
+// other events ask for, or what a turn does at its end, is posted as one more turn.
 // Single-threaded.
 #pragma once
+
+#include <cassert>
 
 #include <boost/asio/execution_context.hpp>
 #include <boost/intrusive/list.hpp>
@@ -25,11 +29,20 @@ class Turn final : public asio::execution_context::service {
         Duty(const Duty&) = delete;
         Duty& operator=(const Duty&) = delete;
 
-        // May destroy this. Must not throw.
-        virtual void end_of_turn() = 0;
+        // May destroy this, and others.
+        virtual void end_of_turn() noexcept = 0;
 
       protected:
         ~Duty() = default;
+    };
+
+    // Those whose news belong to every turn.
+    class Source {
+      public:
+        virtual void tell() noexcept = 0;
+
+      protected:
+        ~Source() = default;
     };
 
     // The one of the loop of `executor`.
@@ -37,25 +50,32 @@ class Turn final : public asio::execution_context::service {
     // For use_service() only.
     explicit Turn(asio::execution_context& context);
 
-    // Has `duty` done once, at the end of this turn or, outside of any, of one that is made for it.
-    // It may be added again from within itself, for another turn.
+    // Has `duty` done once, at the end of this turn or, outside of any, of one that is posted. It
+    // may be added again from within itself.
     void add(Duty& duty);
 
-    // Runs `event`, which must not throw, as a turn. Not from within another.
+    // Null: none any more.
+    void set_source(Source* source) { source_ = source; }
+
+    // Runs `event` as a turn: then the source tells its news, so that what the duties find is not
+    // older than the event. Not from within another turn.
     template <class Event>
-    void run(Event event) {
+    void run(Event event) noexcept {
+        assert(!is_running_);
         is_running_ = true;
         event();
+        if (source_ != nullptr) source_->tell();
         end();
     }
 
   private:
     using Duties = boost::intrusive::list<Duty, boost::intrusive::constant_time_size<false>>;
 
-    void end();
+    void end() noexcept;
     void shutdown() override { duties_.clear(); }
 
     Executor executor_;
+    Source* source_ = nullptr;
     Duties duties_;
     bool is_running_ = false;
 };

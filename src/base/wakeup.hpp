@@ -43,7 +43,7 @@ class Wakeup : public WakeupHook {
         sleeper.resume();
     }
 
-    // Runs the sleeper at the end of this turn of the event loop, after the caller has returned.
+    // Runs the sleeper at the end of this turn (see Turn), after the caller has returned.
     void wake_later() {
         if (sleeper_ && !is_linked()) due_->add(*this);
     }
@@ -78,7 +78,7 @@ class Wakeup : public WakeupHook {
       private:
         using List = boost::intrusive::list<Wakeup, boost::intrusive::constant_time_size<false>>;
 
-        void end_of_turn() override {
+        void end_of_turn() noexcept override {
             List now;
             now.swap(list_);
             while (!now.empty()) {

@@ -287,26 +287,26 @@ Task<> Session::charge() {
 
 // leaky_bucket has the request wait in line. A timer of its own: the wheel's turns are too coarse.
 Task<> Session::await_turn(limit::Micros wait) {
-    struct Turn {
-        explicit Turn(const Executor& executor) : timer(executor) {}
+    struct Place {
+        explicit Place(const Executor& executor) : timer(executor) {}
         Timer timer;
         bool has_come = false;
         bool is_over = false;
     };
     // Shared, as the timer may have fired already when the client leaves, and tells it later.
-    const auto turn = std::make_shared<Turn>(worker_.executor);
-    turn->timer.expires_after(wait);
-    turn->timer.async_wait([turn, &wakeup = sleeper_.wakeup()](const error_code& ec) {
-        if (ec || turn->is_over) return;
-        turn->has_come = true;
+    const auto place = std::make_shared<Place>(worker_.executor);
+    place->timer.expires_after(wait);
+    place->timer.async_wait([place, &wakeup = sleeper_.wakeup()](const error_code& ec) {
+        if (ec || place->is_over) return;
+        place->has_come = true;
         wakeup.wake_later();
     });
     sleeper_.allow_forever();
-    while (!turn->has_come && !client_.has_left(sleeper_.wakeup())) co_await sleeper_.sleep();
+    while (!place->has_come && !client_.has_left(sleeper_.wakeup())) co_await sleeper_.sleep();
     client_.wake_nobody();
-    if (turn->has_come) co_return;
-    turn->is_over = true;
-    turn->timer.cancel();
+    if (place->has_come) co_return;
+    place->is_over = true;
+    place->timer.cancel();
     worker_.limiter.leave_line(exchange_->decision);
     exchange_->fault = Fault::client_left;
 }

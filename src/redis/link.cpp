@@ -230,7 +230,8 @@ void Link::watch_read() {
     descriptor_.async_wait(decltype(descriptor_)::wait_read,
                            [self = shared_from_this()](const error_code&) {
                                self->turn_.run([&] { self->read(); });
-                               // Only now: whom the replies woke comes before our next wait.
+                               // Only now, or hiredis would have asked for the next wait before
+                               // those were woken whom the replies are for.
                                self->watching_read_ = false;
                                if (self->context_ != nullptr) self->watch_read();
                            });
@@ -258,7 +259,7 @@ void Link::flush_soon() {
     if (!ending_turn_) turn_.add(*this);
 }
 
-void Link::end_of_turn() {
+void Link::end_of_turn() noexcept {
     const auto self = shared_from_this();
     ending_turn_ = true;
     if (listener_ != nullptr) listener_->on_flush();

@@ -33,8 +33,8 @@ struct Reply {
 
 class Link final : public std::enable_shared_from_this<Link>, private Turn::Duty {
   public:
-    // Told what happens. Called from inside hiredis: may note and post, must not resume anybody or
-    // close the link.
+    // Told what happens. Called from inside hiredis, but for on_flush(): may note and post, must
+    // not resume anybody or close the link.
     class Listener {
       public:
         virtual void on_connected() = 0;
@@ -83,7 +83,7 @@ class Link final : public std::enable_shared_from_this<Link>, private Turn::Duty
     bool adopt(redisAsyncContext* context, std::string& reason);
     void encrypted(bool good);
     void keep_text(std::string_view text);
-    void end_of_turn() override;
+    void end_of_turn() noexcept override;
     void read();
     void watch_read();
     void watch_write();

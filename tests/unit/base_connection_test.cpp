@@ -182,4 +182,42 @@ TEST_CASE("connection: one that is closed by another's waking is not told of") {
     ::close(ends[1]);
 }
 
+TEST_CASE("connection: who goes on at the end of any turn knows what the kernel knew by then") {
+    Pair pair;
+    pair.settle();
+    Wakeup wakeup(pair.io.get_executor());
+    bool heard = false;
+    const auto look = [](Wakeup& mine, const Connection& connection, bool& found) -> Task<> {
+        co_await mine.wait();
+        found = connection.has_spoken();
+    };
+    spawn(pair.io.get_executor(), look(wakeup, *pair.ours, heard));
+    pair.settle();
+    Turn::of(pair.io.get_executor()).run([&] {
+        wakeup.wake_later();
+        pair.say("out of turn");
+    });
+    CHECK(heard);
+}
+
+TEST_CASE("connection: what one event brings is done before the loop goes on") {
+    Pair pair;
+    pair.settle();
+    Wakeup first(pair.io.get_executor());
+    Wakeup second(pair.io.get_executor());
+    bool woken = false;
+    spawn(pair.io.get_executor(), sleep_once(second, woken));
+    const auto wake = [](Wakeup& mine, Wakeup& other) -> Task<> {
+        co_await mine.wait();
+        other.wake_later();
+    };
+    spawn(pair.io.get_executor(), wake(first, second));
+    pair.settle();
+    pair.ours->watch_read(&first);
+    pair.say("x");
+    pair.io.restart();
+    CHECK(pair.io.run_one() == 1);
+    CHECK(woken);
+}
+
 }  // namespace tidegate

@@ -43,6 +43,29 @@ TEST_CASE("wakeup: who is woken later runs from the loop, in the order of waking
     CHECK(world.after_poll() == "ba");
 }
 
+TEST_CASE("wakeup: in a turn of the loop, who is woken later runs at its end") {
+    World world;
+    const auto a = world.sleeper('a', 2);
+    Turn::of(world.io.get_executor()).run([&] {
+        a->wake_later();
+        world.notes += '.';
+    });
+    CHECK(world.notes == ".a");
+    CHECK(world.io.poll() == 0);
+    // Who is woken while the turn ends waits for the next one.
+    const auto b = world.sleeper('b');
+    const auto wake = [](std::shared_ptr<Wakeup> mine, std::shared_ptr<Wakeup> other) -> Task<> {
+        co_await mine->wait();
+        other->wake_later();
+    };
+    const auto waker = std::make_shared<Wakeup>(world.io.get_executor());
+    spawn(world.io.get_executor(), wake(waker, b));
+    world.after_poll();  // to sleep
+    Turn::of(world.io.get_executor()).run([&] { waker->wake_later(); });
+    CHECK(world.notes == ".a");
+    CHECK(world.after_poll() == ".ab");
+}
+
 TEST_CASE("wakeup: woken twice is woken once") {
     World world;
     const auto a = world.sleeper('a', 2);

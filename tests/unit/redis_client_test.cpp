@@ -155,7 +155,7 @@ std::function<std::string(const Words&)> refusing(const std::string& command,
 
 }  // namespace
 
-TEST_CASE("client: commands of one loop tick leave together and each gets its own reply") {
+TEST_CASE("client: commands of one turn leave together and each gets its own reply") {
     Rig rig;
     rig.server.evalsha = [](const Words& words) { return "+" + words[3] + "\r\n"; };
     rig.connect();
@@ -166,6 +166,37 @@ TEST_CASE("client: commands of one loop tick leave together and each gets its ow
     CHECK(rig.askers[2].answered("b"));
     CHECK(rig.askers[3].answered("c"));
     CHECK(rig.states.empty());  // it was never down
+}
+
+TEST_CASE(
+    "client: whom a reply wakes goes on in the same turn, and its next command leaves with it") {
+    Rig rig;
+    rig.connect();
+    struct Waking final : Request {
+        explicit Waking(const Executor& executor) : wakeup(executor) {}
+
+        void append_command(std::string& out) override { append_resp({"EVALSHA", "x", "0"}, out); }
+        const Script* script() const override { return nullptr; }
+        void on_reply(const Reply&) override {
+            wakeup.wake_later();
+            woken_in_reply = woken;
+        }
+        void on_failure(Failure) override {}
+
+        Wakeup wakeup;
+        bool woken = false;
+        bool woken_in_reply = true;
+    };
+    Waking waking(rig.io.get_executor());
+    const auto sleep = [](Waking& mine) -> Task<> {
+        co_await mine.wakeup.wait();
+        mine.woken = true;
+    };
+    spawn(rig.io.get_executor(), sleep(waking));
+    CHECK(rig.client->send(waking) == std::nullopt);
+    // Of the loop's events one at a time: that which tells of the reply is that which wakes.
+    CHECK(rig.until([&] { return !waking.woken_in_reply; }));
+    CHECK(waking.woken);
 }
 
 TEST_CASE("client: every kind of reply comes as a plain value") {

@@ -352,7 +352,7 @@ TEST_CASE("limiter: a denial is remembered, for as long as it says and for the s
     CHECK_FALSE(rig.decision.remembered);
 }
 
-TEST_CASE("limiter: equal questions of one tick travel as one, each with its own verdict") {
+TEST_CASE("limiter: equal questions of one turn travel as one, each with its own verdict") {
     Rig rig;
     rig.run();
     CHECK(run_until(rig.io, [&] { return rig.server.count("SCRIPT") > 0; }));
@@ -365,7 +365,7 @@ TEST_CASE("limiter: equal questions of one tick travel as one, each with its own
         return script_reply(std::vector<bool>{true, true, false}, 5'000, {0});
     };
     CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
-    // Connected by now, or a moment later; both ways they wait for the end of the tick.
+    // Connected by now, or a moment later; both ways they wait for the end of the turn.
     Decision first;
     Decision second;
     Decision third;
@@ -389,7 +389,7 @@ TEST_CASE("limiter: equal questions of one tick travel as one, each with its own
     CHECK(another.result == Result::admitted);
 }
 
-TEST_CASE("limiter: questions of one tick under the same policies travel as one, whoever asks") {
+TEST_CASE("limiter: questions of one turn under the same policies travel as one, whoever asks") {
     Rig rig;
     rig.run();
     CHECK(run_until(rig.io, [&] { return rig.server.count("SCRIPT") > 0; }));
@@ -478,7 +478,7 @@ TEST_CASE("limiter: eight different questions at most share a command, and fail 
     CHECK(rig.counted(answer[0] == '-' ? "refused" : "protocol", 24));
 }
 
-TEST_CASE("limiter: sixteen different questions leave before their tick ends") {
+TEST_CASE("limiter: sixteen different questions leave before their turn ends") {
     Rig rig;
     rig.run();
     const auto first = policy("first", 5, OnStoreFailure::local);
