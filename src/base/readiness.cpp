@@ -25,8 +25,8 @@ int new_epoll() {
 
 Readiness::Readiness(asio::io_context& io)
     : turn_(Turn::of(io.get_executor())), epoll_(io.get_executor(), new_epoll()) {
-    turn_.set_source(this);
     watch();
+    turn_.set_source(this);
 }
 
 Readiness::~Readiness() {

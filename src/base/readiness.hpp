@@ -2,8 +2,8 @@
 //
 // One epoll instance of our own, nested in the event loop's. A connection is registered once, for
 // edges, and never again: to ask Asio for each wait would cost a system call each time. The loop
-// wakes for the whole instance, and everything that is ready runs in one turn; a turn that Redis
-// began asks for it, too. Single-threaded.
+// wakes for the whole instance, and what is ready, up to 256 at once, runs in one turn; turns that
+// begin with something else ask for it, too. Single-threaded.
 #pragma once
 
 #include <sys/epoll.h>

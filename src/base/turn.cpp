@@ -11,7 +11,11 @@ Turn::Turn(asio::execution_context& context)
 
 void Turn::add(Duty& duty) {
     if (duty.is_linked()) return;
-    if (!is_running_ && duties_.empty()) asio::post(executor_, [this] { end(); });
+    if (!is_running_ && duties_.empty()) {
+        asio::post(executor_, [this] {
+            if (!duties_.empty()) run([] {});
+        });
+    }
     duties_.push_back(duty);
 }
 

@@ -1,10 +1,9 @@
-// A turn of the event loop: what a connection to Redis or the connections of clients and upstreams
-// have brought, all that is ready at once.
+// A turn of the event loop: an answer of Redis, or what the connections of clients and upstreams
+// have brought; in any case with what else is ready on those connections.
 //
-// What several of them ask for is done once, at the end of the turn and before the loop asks the
-// kernel for the next event: to post it would cost a system call and an event of its own. What
-// other events ask for, or what a turn does at its end, is posted as one more turn.
-// Single-threaded.
+// What several parts of it ask for is done once, at its end and before the loop asks the kernel for
+// the next event: to post it would cost a system call and an event of its own. What is asked for
+// outside of a turn, or while one ends, has a turn posted. Single-threaded.
 #pragma once
 
 #include <cassert>
@@ -50,12 +49,15 @@ class Turn final : public asio::execution_context::service {
     // For use_service() only.
     explicit Turn(asio::execution_context& context);
 
-    // Has `duty` done once, at the end of this turn or, outside of any, of one that is posted. It
-    // may be added again from within itself.
+    // Has `duty` done once, at the end of this turn or, outside of any and while one ends, of the
+    // next. It may be added again from within itself.
     void add(Duty& duty);
 
-    // Null: none any more.
-    void set_source(Source* source) { source_ = source; }
+    // At most one; null: none any more.
+    void set_source(Source* source) {
+        assert(source == nullptr || source_ == nullptr);
+        source_ = source;
+    }
 
     // Runs `event` as a turn: then the source tells its news, so that what the duties find is not
     // older than the event. Not from within another turn.

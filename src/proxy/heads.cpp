@@ -209,11 +209,12 @@ FaultAnswer limited_answer(const Exchange& exchange) {
     const Violated limits = violated(exchange);
     FaultAnswer answer;
     answer.status = response.status;
-    answer.retry_after = retry_after_seconds(exchange.decision);
+    const std::int64_t retry_after = retry_after_seconds(exchange.decision);
+    if (response.retry_after_field) answer.retry_after = retry_after;
     if (!response.content_type.empty()) {
         answer.content_type = response.content_type;
-        answer.body = filled_in(response.text, std::to_string(answer.retry_after), limits.limit,
-                                limits.policy);
+        answer.body =
+            filled_in(response.text, std::to_string(retry_after), limits.limit, limits.policy);
         return answer;
     }
     http::Problem problem;
@@ -222,14 +223,13 @@ FaultAnswer limited_answer(const Exchange& exchange) {
     problem.detail = traits(Fault::limited).detail;
     problem.request_id = exchange.request_id;
     problem.violated_policies = limits.labels;
-    if (answer.retry_after > 0) problem.retry_after_seconds = answer.retry_after;
+    if (retry_after > 0) problem.retry_after_seconds = retry_after;
     // A schedule cannot say when to come back, but for which moment to ask.
     const limit::Micros moment = exchange.decision.verdict.earliest;
     const std::string earliest = moment.count() > 0 ? format_timestamp(moment) : "";
     problem.earliest = earliest;
     http::append_problem(problem, answer.body);
     answer.body += '\n';  // a terminal's prompt begins on a line of its own
-    if (!response.retry_after_field) answer.retry_after = 0;
     return answer;
 }
 

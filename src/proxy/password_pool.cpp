@@ -106,7 +106,7 @@ void PasswordPool::Shared::finish(Job& job, State state) {
         const Executor executor = ask->executor;
         asio::post(executor, [ask = std::move(ask), state] {
             ask->state = state;
-            if (ask->wakeup != nullptr) ask->wakeup->wake_now();
+            if (ask->wakeup != nullptr) ask->wakeup->wake_later();
         });
     }
     job.asks.clear();

@@ -268,6 +268,21 @@ TEST_CASE("limits: the refusal is the one that was configured") {
     CHECK_FALSE(refusal.has("RateLimit"));
 }
 
+TEST_CASE("limits: without retry-after among the headers there is none, whatever the body says") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(
+        "response: {headers: [ratelimit], body: {content_type: text/plain, text: \"wait "
+        "{retry_after}\"}}\n" +
+        simple(upstream.url(), "1/h"));
+    CHECK(tidegate.get().status() == 200);
+    const auto refusal = tidegate.get();
+    CHECK(refusal.status() == 429);
+    CHECK_FALSE(refusal.has("Retry-After"));
+    CHECK(refusal.has("RateLimit"));
+    CHECK(refusal.body.rfind("wait ", 0) == 0);
+    CHECK(refusal.body != "wait 0");
+}
+
 TEST_CASE("limits: a quota of nothing refuses, and does not say when to come back") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url(), "0/h"));

@@ -198,6 +198,21 @@ TEST_CASE("connection: who goes on at the end of any turn knows what the kernel 
         pair.say("out of turn");
     });
     CHECK(heard);
+    // What comes later is told as ever.
+    CHECK(pair.read().bytes == 11);
+    CHECK_FALSE(pair.ours->readable());
+    pair.say("x");
+    pair.settle();
+    CHECK(pair.ours->readable());
+}
+
+TEST_CASE("connection: a turn after the end asks nobody") {
+    Pair pair;
+    pair.settle();
+    pair.readiness.stop();
+    pair.say("x");
+    Turn::of(pair.io.get_executor()).run([] {});
+    CHECK_FALSE(pair.ours->readable());
 }
 
 TEST_CASE("connection: what one event brings is done before the loop goes on") {

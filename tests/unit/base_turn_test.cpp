@@ -136,9 +136,12 @@ TEST_CASE("turn: the source tells its news before what is left to do is done") {
         world.notes += '.';
     });
     CHECK(world.notes == ".!a");
+    // Also where a duty was added outside of any turn.
+    world.turn.add(a);
+    CHECK(world.after_poll() == ".!a!a");
     world.turn.set_source(nullptr);
     world.turn.run([] {});
-    CHECK(world.notes == ".!a");
+    CHECK(world.notes == ".!a!a");
 }
 
 TEST_CASE("turn: each loop has its own") {

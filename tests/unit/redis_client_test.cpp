@@ -168,28 +168,25 @@ TEST_CASE("client: commands of one turn leave together and each gets its own rep
     CHECK(rig.states.empty());  // it was never down
 }
 
-TEST_CASE(
-    "client: whom a reply wakes goes on in the same turn, and its next command leaves with it") {
-    Rig rig;
-    rig.connect();
+TEST_CASE("client: whom a reply wakes goes on in the same turn") {
     struct Waking final : Request {
-        explicit Waking(const Executor& executor) : wakeup(executor) {}
-
         void append_command(std::string& out) override { append_resp({"EVALSHA", "x", "0"}, out); }
         const Script* script() const override { return nullptr; }
         void on_reply(const Reply&) override {
-            wakeup.wake_later();
+            wakeup->wake_later();
             woken_in_reply = woken;
         }
         void on_failure(Failure) override {}
 
-        Wakeup wakeup;
+        std::optional<Wakeup> wakeup;
         bool woken = false;
         bool woken_in_reply = true;
-    };
-    Waking waking(rig.io.get_executor());
+    } waking;
+    Rig rig;
+    waking.wakeup.emplace(rig.io.get_executor());
+    rig.connect();
     const auto sleep = [](Waking& mine) -> Task<> {
-        co_await mine.wakeup.wait();
+        co_await mine.wakeup->wait();
         mine.woken = true;
     };
     spawn(rig.io.get_executor(), sleep(waking));
