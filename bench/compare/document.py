@@ -73,8 +73,8 @@ METHOD = f"""
   upstream's body, and its requests are counted one by one (what is left in Tidegate's answers,
   the field in Redis, the entry in HAProxy's table; `limit_req` does not tell). Where all is
   denied, a new user gets as much as the limit says and then 429. Of the measured requests all
-  must have the status they should, Redis must hold a key for each name, and have run a script for
-  each request.
+  must have the status they should, Redis must hold a key for each name and, where requests
+  are admitted, have run a script or written two values for each (of one hot user, many share one).
 - **Load** is `wrk`, or `bench/rate_client.cpp` at a constant rate and with one connection. A row
   is warmed up with {USERS + 2_000:,} requests, each user at least once.
 - **CPU** is what the kernel says all threads of the proxy had (`/proc/PID/task/*/schedstat`,
