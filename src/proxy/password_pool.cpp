@@ -199,7 +199,9 @@ PasswordPool::Check::Check(Executor executor, Wakeup& wakeup)
 
 PasswordPool::Check::~Check() {
     ask_->wakeup = nullptr;
-    if (ask_->state == State::waiting) shared_->leave(job_, ask_);
+    // Also when the answer has come: who posted it may still be about to return from that, under
+    // the mutex, and the loop it posted to must not end before.
+    if (shared_ != nullptr) shared_->leave(job_, ask_);
 }
 
 PasswordPool::Check::State PasswordPool::Check::state() const {

@@ -64,6 +64,8 @@ TEST_CASE("wakeup: in a turn of the loop, who is woken later runs at its end") {
     Turn::of(world.io.get_executor()).run([&] { waker->wake_later(); });
     CHECK(world.notes == ".a");
     CHECK(world.after_poll() == ".ab");
+    a->wake_now();
+    CHECK(world.notes == ".aba");
 }
 
 TEST_CASE("wakeup: woken twice is woken once") {
