@@ -30,9 +30,8 @@ SATURATED = f"""
 `wrk`, {CONNECTIONS} connections, one thread; {USERS:,} users, each with an address of its own, take
 turns. Everything runs on the same machine, so the sum of what all of them take bounds the requests
 a second, and **CPU a request says more than requests a second**. A proxy that decides in Redis is
-not the bottleneck here: between answers of Redis it is put to sleep and woken, about once in four
-requests, and pays for that; one without limits is busy all the time (once in a hundred). Where the
-proxy is the bottleneck, as below on one CPU, decisions cost it less.
+not the bottleneck here: it sleeps between the answers of Redis and pays for being woken, which one
+without limits need not. What is taken where the proxy is the bottleneck stands below.
 
 ![Bars: CPU a request and requests a second](performance/comparison.svg)
 """
@@ -73,8 +72,8 @@ METHOD = f"""
   upstream's body, and its requests are counted one by one (what is left in Tidegate's answers,
   the field in Redis, the entry in HAProxy's table; `limit_req` does not tell). Where all is
   denied, a new user gets as much as the limit says and then 429. Of the measured requests all
-  must have the status they should, Redis must hold a key for each name and, where requests
-  are admitted, have run a script or written two values for each (of one hot user, many share one).
+  must have the status they should, Redis must hold a key for each name and, where requests are
+  admitted, have run a script or written two values for each (of one hot user, many share one).
 - **Load** is `wrk`, or `bench/rate_client.cpp` at a constant rate and with one connection. A row
   is warmed up with {USERS + 2_000:,} requests, each user at least once.
 - **CPU** is what the kernel says all threads of the proxy had (`/proc/PID/task/*/schedstat`,
