@@ -200,6 +200,7 @@ struct RequestBounds {
     std::size_t headers = 100;
     std::size_t uri_bytes = 8'192;
     std::uint64_t body_bytes = kUnlimited;
+    std::uint64_t body_rate = 240;  // bytes a second that a body has to bring; 0: off
 };
 
 struct Connections {
@@ -209,12 +210,18 @@ struct Connections {
 
 struct Timeouts {
     milliseconds request_head{10'000};
-    milliseconds request_body{30'000};
+    milliseconds request_body{30'000};           // silence inside a body
+    milliseconds request_body_total{3'600'000};  // a whole body; 0: off
     milliseconds client_write{30'000};
     milliseconds client_idle{60'000};
+    // How long a slot of a concurrency limit outlives a request that the upstream did not answer.
+    milliseconds hold_aborted{5'000};
     milliseconds drain{30'000};
     milliseconds shutdown_delay{0};
 };
+
+// `routes_ignore_case`: what becomes of a path that matches another route if case is ignored.
+enum class RouteCase : std::uint8_t { refuse, ignore, as_sent };  // auto, on, off
 
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
 
@@ -244,6 +251,7 @@ struct Config {
     // By Policy::index and Tier::index: policies in their order, each with its tiers behind it.
     std::vector<LimitList> limit_lists;
     std::vector<Route> routes;
+    RouteCase route_case = RouteCase::refuse;
     routing::Router router;  // its positions are those of `routes`
     Response response;
     RequestBounds limits_on_requests;
