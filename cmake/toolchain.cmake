@@ -18,7 +18,7 @@ endif()
 
 add_compile_options(-pthread)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast
-    -Wcast-align -Woverloaded-virtual -fstack-protector-strong)
+    -Wcast-align -Woverloaded-virtual)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # False alarms of GCC 12 inside coroutine frames and inlined library code.
     add_compile_options(-Wno-maybe-uninitialized -Wno-mismatched-new-delete)
