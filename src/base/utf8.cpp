@@ -1,6 +1,58 @@
 #include "base/utf8.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace tidegate {
+
+namespace {
+
+struct Range {
+    char32_t first;
+    char32_t last;
+};
+
+constexpr auto kHidden = std::to_array<Range>({
+    {0x00, 0x1f},        // C0
+    {0x7f, 0x9f},        // DEL, C1
+    {0xad, 0xad},        // soft hyphen
+    {0x34f, 0x34f},      // combining grapheme joiner
+    {0x61c, 0x61c},      // Arabic letter mark: it turns the direction
+    {0x115f, 0x1160},    // Hangul fillers
+    {0x17b4, 0x17b5},    // Khmer vowels that are not written
+    {0x180b, 0x180f},    // Mongolian variation selectors and vowel separator
+    {0x200b, 0x200f},    // zero width space, joiners, marks of direction
+    {0x2028, 0x202e},    // separators of lines and paragraphs, embeddings and overrides
+    {0x2060, 0x206f},    // word joiner, invisible operators, isolates
+    {0x3164, 0x3164},    // Hangul filler
+    {0xfe00, 0xfe0f},    // variation selectors
+    {0xfeff, 0xfeff},    // byte order mark
+    {0xffa0, 0xffa0},    // halfwidth Hangul filler
+    {0xfff0, 0xfffb},    // unassigned, interlinear annotation
+    {0x1bca0, 0x1bca3},  // controls of shorthand
+    {0x1d173, 0x1d17a},  // controls of music
+    {0xe0000, 0xe0fff},  // tags, more variation selectors
+});
+
+constexpr auto kBlank = std::to_array<Range>({
+    {0x20, 0x20},
+    {0xa0, 0xa0},
+    {0x1680, 0x1680},
+    {0x2000, 0x200a},
+    {0x202f, 0x202f},
+    {0x205f, 0x205f},
+    {0x2800, 0x2800},  // Braille without a dot
+    {0x3000, 0x3000},
+});
+
+template <std::size_t kSize>
+bool is_in(const std::array<Range, kSize>& ranges, char32_t character) {
+    const auto range = std::find_if(ranges.begin(), ranges.end(),
+                                    [&](const Range& one) { return character <= one.last; });
+    return range != ranges.end() && character >= range->first;
+}
+
+}  // namespace
 
 std::size_t utf8_length(std::string_view text) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -18,6 +70,22 @@ std::size_t utf8_length(std::string_view text) {
     if (lead == 0xF0 && byte(1) < 0x90) return 0;
     if (lead == 0xF4 && byte(1) > 0x8F) return 0;
     return length;
+}
+
+char32_t code_point(std::string_view text) {
+    constexpr std::array<unsigned, 5> kLeadBits{0, 0x7f, 0x1f, 0x0f, 0x07};
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    char32_t character = byte(0) & kLeadBits[text.size()];
+    for (std::size_t i = 1; i < text.size(); ++i) character = character << 6 | (byte(i) & 0x3fU);
+    return character;
+}
+
+bool is_hidden(char32_t character) {
+    return is_in(kHidden, character);
+}
+
+bool is_blank(char32_t character) {
+    return is_in(kBlank, character);
 }
 
 }  // namespace tidegate

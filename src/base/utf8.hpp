@@ -10,4 +10,16 @@ namespace tidegate {
 // overlong forms, nothing above U+10FFFF). Requires a text that is not empty.
 std::size_t utf8_length(std::string_view text);
 
+// The character that `text` is, all of it. Requires that utf8_length(text) is its size.
+char32_t code_point(std::string_view text);
+
+// Whether a reader does not see the character, or a terminal obeys it: controls (C0, DEL, C1), line
+// and paragraph separators, what turns the direction of writing, and whatever Unicode 15 lets a
+// program leave out (Default_Ignorable_Code_Point: joiners, fillers, variation selectors, soft
+// hyphens, tags), so that two texts with and without it look the same.
+bool is_hidden(char32_t character);
+
+// Whether it is a white space, or looks like one: U+0020, U+00A0, U+3000, U+2800 and the like.
+bool is_blank(char32_t character);
+
 }  // namespace tidegate

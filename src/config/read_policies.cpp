@@ -6,6 +6,7 @@
 
 #include "base/quote.hpp"
 #include "config/sections.hpp"
+#include "identity/names.hpp"
 
 namespace tidegate::config {
 
@@ -28,6 +29,10 @@ void read_group(const Value& value, identity::Group& group) {
         const auto text = item.text(kWanted);
         if (!text) continue;
         if (text->size() > kUser.size() && text->starts_with(kUser)) {
+            if (!identity::is_plain_name(text->substr(kUser.size()))) {
+                item.fault(quote(*text) + " is no user: " + std::string(kPlainNames));
+                continue;
+            }
             group.users.push_back(text->substr(kUser.size()));
         } else if (const auto network = parse_network(*text)) {
             group.networks.push_back(*network);

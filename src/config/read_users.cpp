@@ -4,6 +4,7 @@
 #include "base/quote.hpp"
 #include "config/named_file.hpp"
 #include "config/sections.hpp"
+#include "identity/names.hpp"
 
 namespace tidegate::config {
 
@@ -18,6 +19,10 @@ void read_one(const std::string& user, const Value& value, Config& config, Decla
     section.refuse_others();
     if (user.empty() || user.size() > kUserBytesMax) {
         value.fault("the name of a user has 1 to " + std::to_string(kUserBytesMax) + " bytes");
+        return;
+    }
+    if (!identity::is_plain_name(user)) {
+        value.fault("no user can have this name: " + std::string(kPlainNames));
         return;
     }
     if (!tier) return;

@@ -15,6 +15,10 @@
 
 namespace tidegate::config {
 
+// What a name of a user must be; ends a message.
+inline constexpr std::string_view kPlainNames =
+    "names are UTF-8 without control or invisible characters, and without a blank at either end";
+
 // What later sections must know of earlier ones and the Config does not tell: names that are
 // defined but broken are no "unknown name", and where things were written, for warnings.
 struct Declared {

@@ -50,9 +50,7 @@ std::string_view ApiKeys::add(std::string_view digest, std::string_view user,
                               std::string_view tier) {
     const auto read = read_digest(digest);
     if (!read) return "the SHA-256 of a key is 64 hexadecimal digits";
-    if (!is_safe_user(user))
-        return "the name of a user is UTF-8 of 1 to 256 bytes, without control characters and "
-               "without a space at either end";
+    if (!is_safe_user(user)) return kSafeUserRule;
     if (!tier.empty() && !is_tier_name(tier))
         return "the name of a tier has letters, digits, `-`, `_` and `.`, 64 at most";
     const std::uint32_t tag = tag_of(*read);

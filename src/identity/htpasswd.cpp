@@ -163,10 +163,7 @@ Result<Htpasswd, HtpasswdFault> Htpasswd::parse(std::string_view text) {
         const auto colon = line.find(':');
         if (colon == line.npos) return fault("there is no colon: `user:hash`");
         const std::string_view user = line.substr(0, colon);
-        if (!is_safe_user(user))
-            return fault(
-                "the name of a user is UTF-8 of 1 to 256 bytes, without control characters and "
-                "without a space at either end");
+        if (!is_safe_user(user)) return fault(std::string(kSafeUserRule));
         const std::string_view after = line.substr(colon + 1);
         std::string hash(after.substr(0, after.find(':')));
         const Kind kind = kind_of(hash);

@@ -7,13 +7,6 @@
 namespace tidegate::identity {
 namespace {
 
-// `character`: one of UTF-8.
-bool is_control(std::string_view character) {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
-    if (character.size() == 1) return byte(0) < ' ' || byte(0) == 0x7f;
-    return character.size() == 2 && byte(0) == 0xc2 && byte(1) < 0xa0;
-}
-
 bool is_tier_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';
@@ -21,15 +14,23 @@ bool is_tier_character(char c) {
 
 }  // namespace
 
-bool is_safe_user(std::string_view text) {
-    if (text.empty() || text.size() > kUserBytesMax) return false;
-    if (text.front() == ' ' || text.back() == ' ') return false;
+bool is_plain_name(std::string_view text) {
+    bool may_be_blank = false;  // neither the first nor the last
     while (!text.empty()) {
         const std::size_t length = utf8_length(text);
-        if (length == 0 || is_control(text.substr(0, length))) return false;
+        if (length == 0) return false;
+        const char32_t character = code_point(text.substr(0, length));
         text.remove_prefix(length);
+        const bool is_plain = character > ' ' && character < 0x7f;  // as nearly all are
+        if (!is_plain && is_hidden(character)) return false;
+        if (!is_plain && is_blank(character) && (!may_be_blank || text.empty())) return false;
+        may_be_blank = true;
     }
-    return true;
+    return may_be_blank;
+}
+
+bool is_safe_user(std::string_view text) {
+    return text.size() <= kUserBytesMax && is_plain_name(text);
 }
 
 bool is_tier_name(std::string_view text) {

@@ -9,10 +9,17 @@ namespace tidegate::identity {
 inline constexpr std::size_t kUserBytesMax = 256;
 inline constexpr std::size_t kTierBytesMax = 64;
 
-// UTF-8 of 1 to kUserBytesMax bytes without control characters (C0, DEL, C1), and without a space
-// at either end: whoever is told the name in a field would take ` alice` for `alice` (RFC 9110
-// section 5.5).
+// UTF-8 that is not empty, without a character that a reader does not see (see is_hidden()), and
+// without a blank at either end: a person would take one of two such names for the other, and the
+// reader of a field takes ` alice` for `alice` (RFC 9110 section 5.5).
+// Names are compared byte by byte: the composed and the decomposed `é` are two names.
+bool is_plain_name(std::string_view text);
+
+// A plain name of at most kUserBytesMax bytes.
 bool is_safe_user(std::string_view text);
+inline constexpr std::string_view kSafeUserRule =
+    "the name of a user is UTF-8 of 1 to 256 bytes, without control or invisible characters and "
+    "without a blank at either end";
 
 // Letters, digits, `-`, `_` and `.`, 1 to kTierBytesMax of them, as tiers are named in the
 // configuration.
