@@ -172,7 +172,8 @@ std::optional<std::string> joined_meant(std::string_view text, const config::Con
     return joined;
 }
 
-// `203.0.113.7`, `2001:db8::1`, `2001:db8::/64`, `fe80::1%25eth0`; nothing if it is no address.
+// `203.0.113.7`, `2001:db8::1`, `2001:db8::/64`, `fe80::1%25eth0`, whose zone does not count;
+// nothing if it is no address.
 std::vector<std::string> addresses_meant(std::string_view text, const std::vector<int>& prefixes) {
     std::optional<std::int64_t> prefix;
     if (const std::size_t slash = text.find('/'); slash != std::string_view::npos) {

@@ -1,6 +1,5 @@
 #include "app/worker.hpp"
 
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -34,13 +33,6 @@ SteadyTime now() {
     return std::chrono::steady_clock::now();
 }
 
-// By name, as other programs of this machine write it; a link without a usable one by its number.
-void set_zone(std::uint32_t link, IpAddress& ip) {
-    std::array<char, IF_NAMESIZE> name{};
-    if (::if_indextoname(link, name.data()) != nullptr && ip.set_zone(name.data())) return;
-    ip.set_zone(std::to_string(link));
-}
-
 std::optional<IpAddress> address_of(const sockaddr_storage& from) {
     IpAddress ip;
     if (from.ss_family == AF_INET) {
@@ -57,7 +49,6 @@ std::optional<IpAddress> address_of(const sockaddr_storage& from) {
     } else {
         ip.v4 = false;
         std::memcpy(ip.bytes.data(), in.sin6_addr.s6_addr, 16);
-        if (in.sin6_scope_id != 0 && ip.is_link_local()) set_zone(in.sin6_scope_id, ip);
     }
     return ip;
 }

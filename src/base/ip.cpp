@@ -157,31 +157,12 @@ bool IpAddress::is_unspecified() const {
     return std::all_of(bytes.begin(), bytes.end(), [](auto b) { return b == 0; });
 }
 
-bool IpAddress::is_link_local() const {
-    return !v4 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
-}
-
-std::string_view IpAddress::zone_text() const {
-    const auto end = std::find(zone.begin(), zone.end(), '\0');
-    return {zone.data(), static_cast<std::size_t>(end - zone.begin())};
-}
-
-bool IpAddress::set_zone(std::string_view text) {
-    if (!is_link_local() || text.empty() || text.size() > zone.size() ||
-        !std::all_of(text.begin(), text.end(), is_zone_char))
-        return false;
-    zone.fill('\0');
-    std::copy(text.begin(), text.end(), zone.begin());
-    return true;
-}
-
 void IpAddress::append_to(std::string& out) const {
     std::array<char, 48> text;  // the longest has 39 characters
     char* const end = text.data() + text.size();
     char* const last =
         v4 ? write_v4(bytes.data(), text.data(), end) : write_v6(bytes, text.data(), end);
     out.append(text.data(), last);
-    if (zone.front() != '\0') (out += '%').append(zone_text());
 }
 
 std::string IpAddress::to_string() const {
@@ -207,9 +188,14 @@ std::optional<IpAddress> parse_ip(std::string_view text) {
 
 std::optional<IpAddress> parse_scoped_ip(std::string_view text) {
     const auto percent = text.find('%');
-    auto ip = parse_ip(text.substr(0, percent));
-    if (ip && percent != text.npos && !ip->set_zone(text.substr(percent + 1))) return std::nullopt;
-    return ip;
+    if (percent == text.npos) return parse_ip(text);
+    const std::string_view address = text.substr(0, percent);
+    const std::string_view zone = text.substr(percent + 1);
+    const bool may_have_zone = address.find(':') != address.npos;
+    if (!may_have_zone || zone.empty() || !std::all_of(zone.begin(), zone.end(), is_zone_char)) {
+        return std::nullopt;
+    }
+    return parse_ip(address);
 }
 
 bool IpNetwork::contains(const IpAddress& ip) const {

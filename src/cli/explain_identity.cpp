@@ -20,21 +20,9 @@ using identity::Finding;
 using proxy::Exchange;
 using Method = Explanation::Method;
 
-std::string chain_field(const identity::ClientIpSettings& settings) {
-    switch (settings.source) {
-        case identity::ClientIpSettings::Source::x_forwarded_for:
-            return "x-forwarded-for";
-        case identity::ClientIpSettings::Source::forwarded:
-            return "forwarded";
-        case identity::ClientIpSettings::Source::single:
-            break;
-    }
-    return settings.single_field;
-}
-
 void explain_client(const Stage& stage, Explanation& out) {
     const identity::ClientIpSettings& settings = stage.config().client_ip;
-    out.chain_field = chain_field(settings);
+    out.chain_field = identity::field_of(settings);
     std::vector<identity::Hop> hops;
     const auto client = identity::client_address(stage.client.peer(), stage.exchange.request.fields,
                                                  settings, &hops);

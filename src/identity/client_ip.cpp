@@ -23,10 +23,14 @@ class Walk {
         const Hop::Kind kind = kind_of(hop);
         if (hops_ != nullptr) hops_->push_back({text, hop, kind});
         if (kind == Hop::Kind::trusted || kind == Hop::Kind::client) client_ = hop;
+        if (kind == Hop::Kind::unreadable) fault_ = ChainFault::unreadable;
+        if (kind == Hop::Kind::nobody) fault_ = ChainFault::unspecified;
         return kind == Hop::Kind::trusted;
     }
 
     const std::optional<IpAddress>& client() const { return client_; }
+    ChainFault fault() const { return fault_; }
+    void set_fault(ChainFault fault) { fault_ = fault; }
 
   private:
     Hop::Kind kind_of(const std::optional<IpAddress>& hop) const {
@@ -38,6 +42,7 @@ class Walk {
     const ClientIpSettings& settings_;
     std::optional<IpAddress> client_;
     std::vector<Hop>* hops_;
+    ChainFault fault_ = ChainFault::none;
 };
 
 // Several fields are one list in their order (RFC 9110 section 5.3), so the last comes first.
@@ -60,10 +65,16 @@ void walk_chain(const http::Fields& fields, FieldName name, TakeLast take_last, 
 void walk_single(const http::Fields& fields, std::string_view name, Walk& walk) {
     const std::string_view item = http::single_value(fields, name);
     walk.step(item, read_address(item));
+    if (!item.empty()) return;
+    const bool is_there = std::any_of(fields.begin(), fields.end(), [&](const http::Field& field) {
+        return http::equal_as_variable(field.name, name);
+    });
+    walk.set_fault(is_there ? ChainFault::repeated : ChainFault::none);
 }
 
 std::optional<IpAddress> named_client(const Peer& peer, const http::Fields& fields,
-                                      const ClientIpSettings& settings, std::vector<Hop>* hops) {
+                                      const ClientIpSettings& settings, std::vector<Hop>* hops,
+                                      ChainFault* fault) {
     Walk walk(peer.address, settings, hops);
     switch (settings.source) {
         case ClientIpSettings::Source::x_forwarded_for:
@@ -77,10 +88,37 @@ std::optional<IpAddress> named_client(const Peer& peer, const http::Fields& fiel
             walk_single(fields, settings.single_field, walk);
             break;
     }
+    if (fault != nullptr && walk.fault() != ChainFault::none) *fault = walk.fault();
     return walk.client();
 }
 
 }  // namespace
+
+std::string_view field_of(const ClientIpSettings& settings) {
+    switch (settings.source) {
+        case ClientIpSettings::Source::x_forwarded_for:
+            return "x-forwarded-for";
+        case ClientIpSettings::Source::forwarded:
+            return "forwarded";
+        case ClientIpSettings::Source::single:
+            break;
+    }
+    return settings.single_field;
+}
+
+std::string_view describe(ChainFault fault) {
+    switch (fault) {
+        case ChainFault::none:
+            break;
+        case ChainFault::unreadable:
+            return "holds an entry that is no IP address";
+        case ChainFault::unspecified:
+            return "holds an address that names nobody (0.0.0.0 or ::)";
+        case ChainFault::repeated:
+            return "is there more than once, is empty, or has another spelling";
+    }
+    return "";
+}
 
 bool ClientIpSettings::trusts(const IpAddress& peer) const {
     return std::any_of(trusted_proxies.begin(), trusted_proxies.end(),
@@ -88,8 +126,10 @@ bool ClientIpSettings::trusts(const IpAddress& peer) const {
 }
 
 std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fields,
-                                        const ClientIpSettings& settings, std::vector<Hop>* hops) {
-    const auto client = peer.trusted ? named_client(peer, fields, settings, hops) : peer.address;
+                                        const ClientIpSettings& settings, std::vector<Hop>* hops,
+                                        ChainFault* fault) {
+    const auto client =
+        peer.trusted ? named_client(peer, fields, settings, hops, fault) : peer.address;
     if (client && client->is_unspecified()) return std::nullopt;
     return client;
 }

@@ -23,6 +23,9 @@ struct ClientIpSettings {
     bool trusts(const IpAddress& peer) const;
 };
 
+// The field that names the client, in lower case.
+std::string_view field_of(const ClientIpSettings& settings);
+
 // The connection's other end. A Unix socket has no address and is trusted only if its listener
 // says so.
 struct Peer {
@@ -43,12 +46,26 @@ struct Hop {
     Kind kind = Kind::unreadable;
 };
 
+// Why a chain from a trusted peer did not come to a client: all requests that come this way count
+// as the last good hop. A field that is not there is no fault.
+enum class ChainFault : std::uint8_t {
+    none,
+    unreadable,   // an entry is no IP address
+    unspecified,  // an entry is 0.0.0.0 or ::
+    repeated,     // a field for one address is there twice, empty or in another spelling
+};
+
+// How it ends a sentence about the field: `holds an entry that is no IP address`.
+std::string_view describe(ChainFault fault);
+
 // The client's address: the peer's own unless the peer is trusted; then the chain is walked from
 // the right, stopping at the first hop that is not trusted or cannot be read (then the last good
 // one). Nothing when nobody can be named (an untrusted Unix peer, 0.0.0.0, ::).
 // Allocates nothing, unless `hops` is given: each step is appended to it, from right to left.
+// `fault`, if given, is set where the chain has one and left alone where it has none.
 std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fields,
                                         const ClientIpSettings& settings,
-                                        std::vector<Hop>* hops = nullptr);
+                                        std::vector<Hop>* hops = nullptr,
+                                        ChainFault* fault = nullptr);
 
 }  // namespace tidegate::identity

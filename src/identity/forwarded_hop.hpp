@@ -19,8 +19,9 @@ std::string_view take_last_address(std::string_view& list, bool& more);
 // The same for elements of Forwarded (RFC 7239 section 4), where quoted strings may hold commas.
 std::string_view take_last_element(std::string_view& list, bool& more);
 
-// `203.0.113.7`, `203.0.113.7:4711`, `2001:db8::7`, `[2001:db8::7]`, `[2001:db8::7]:4711`, and with
-// the zone that a link-local address may have, `fe80::7%eth0`.
+// `203.0.113.7`, `203.0.113.7:4711`, `2001:db8::7`, `[2001:db8::7]`, `[2001:db8::7]:4711`, and IPv6
+// with a zone, `fe80::7%eth0`, which is dropped: a proxy names its own links by it, not ours, and a
+// client of several names would have several counts.
 // Nothing for anything else: empty, `unknown`, an obfuscated name.
 std::optional<IpAddress> read_address(std::string_view item);
 

@@ -60,29 +60,15 @@ void append_hash(std::string_view text, std::string& out) {
     }
 }
 
-// The `%` before a zone is encoded as anywhere in an identifier.
-void append_address(const IpAddress& ip, std::string& out) {
-    const std::string_view zone = ip.zone_text();
-    if (zone.empty()) {
-        ip.append_to(out);
-        return;
-    }
-    IpAddress bits = ip;
-    bits.zone = {};
-    bits.append_to(out);
-    append_encoded('%', out);
-    out += zone;
-}
-
 }  // namespace
 
 void append_ip_identifier(const IpAddress& ip, int ipv6_prefix, std::string& out) {
     out += "ip:";
     if (ip.v4 || ipv6_prefix >= kIpv6Bits) {
-        append_address(ip, out);
+        ip.append_to(out);
         return;
     }
-    append_address(masked(ip, ipv6_prefix), out);
+    masked(ip, ipv6_prefix).append_to(out);
     out += '/';
     append_number(static_cast<std::size_t>(ipv6_prefix), out);
 }

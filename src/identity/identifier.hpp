@@ -22,8 +22,7 @@ namespace tidegate::identity {
 
 inline constexpr std::size_t kIdentifierBytesMax = 128;
 
-// Appends `ip:203.0.113.7` or, grouped by prefix, `ip:2001:db8::/64`; with a zone, which is another
-// client in another zone, `ip:fe80::%25eth0/64`.
+// Appends `ip:203.0.113.7` or, grouped by prefix, `ip:2001:db8::/64`.
 void append_ip_identifier(const IpAddress& ip, int ipv6_prefix, std::string& out);
 
 // Appends `user:alice`, or `user:#` and a hash. Allocates nothing when `out` has room.

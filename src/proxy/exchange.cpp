@@ -28,6 +28,7 @@ void Exchange::reset() {
     route_index = telemetry::kNoRoute;
     route = nullptr;
     client.reset();
+    chain_fault = identity::ChainFault::none;
     who.reset();
     user.reset();
     tier = {};

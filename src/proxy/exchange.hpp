@@ -58,10 +58,11 @@ struct Exchange {
     std::size_t route_index = telemetry::kNoRoute;
     const config::Route* route = nullptr;
     std::optional<IpAddress> client;
-    identity::Finding who;                       // what the credentials came to
-    std::optional<std::string_view> user;        // whose request it is
-    std::string_view tier;                       // of the user; empty: none
-    bool peer_trusted = false;                   // may say what a client may not
+    identity::ChainFault chain_fault = identity::ChainFault::none;  // why it is not known better
+    identity::Finding who;                                          // what the credentials came to
+    std::optional<std::string_view> user;                           // whose request it is
+    std::string_view tier;                                          // of the user; empty: none
+    bool peer_trusted = false;                                      // may say what a client may not
     std::string identifiers;                     // the bytes behind the decision's items
     std::vector<IdentifierSpan> spans;           // where they stand, item by item
     std::vector<http::RateLimitItem> ratelimit;  // what the client is told

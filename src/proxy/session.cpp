@@ -174,6 +174,9 @@ Task<> Session::serve_request() {
     check_framing(exchange);
     if (exchange.fault == Fault::none) match_route(exchange);
     if (exchange.fault == Fault::none) identify(client_, exchange);
+    if (exchange.chain_fault != identity::ChainFault::none) {
+        report_chain_fault(worker_, client_.peer(), exchange);
+    }
     if (exchange.fault == Fault::none && is_unproved(exchange)) co_await authenticate();
     if (exchange.fault == Fault::none) list_charges(worker_, exchange);
     if (exchange.fault == Fault::none && !exchange.decision.items.empty()) co_await charge();

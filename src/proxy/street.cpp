@@ -1,8 +1,13 @@
 #include "proxy/street.hpp"
 
+#include <chrono>
+#include <string>
+
 #include "http/head.hpp"
 #include "identity/tiers.hpp"
 #include "proxy/unauthorized.hpp"
+#include "telemetry/log.hpp"
+#include "telemetry/now_and_then.hpp"
 
 namespace tidegate::proxy {
 
@@ -74,7 +79,8 @@ void match_route(Exchange& exchange) {
 void identify(const Http1Client& client, Exchange& exchange) {
     const config::Config& config = exchange.config();
     const http::Fields& fields = exchange.request.fields;
-    exchange.client = identity::client_address(client.peer(), fields, config.client_ip);
+    exchange.client = identity::client_address(client.peer(), fields, config.client_ip, nullptr,
+                                               &exchange.chain_fault);
     if (!config.user_methods.empty()) {
         // Not when it began: its head may have been on the way for longer than a token lasts.
         exchange.generation->authenticator->look(client.peer(), fields,
@@ -86,6 +92,22 @@ void identify(const Http1Client& client, Exchange& exchange) {
         const std::string_view id = http::single_value(fields, "x-request-id");
         if (is_usable_request_id(id)) exchange.request_id = id;
     }
+}
+
+void report_chain_fault(WorkerContext& worker, const identity::Peer& peer,
+                        const Exchange& exchange) {
+    static telemetry::NowAndThen said{std::chrono::hours{1}};
+    worker.metrics.count_forwarding_invalid();
+    if (!said.is_due(std::chrono::steady_clock::now())) return;
+    const auto text = [](const std::optional<IpAddress>& address, const char* otherwise) {
+        return address ? address->to_string() : std::string(otherwise);
+    };
+    telemetry::log(telemetry::Level::warn,
+                   "{} from {} {}: such requests count as one client, {}. "
+                   "tidegate_forwarding_invalid_total counts them; this is said once an hour",
+                   identity::field_of(exchange.config().client_ip),
+                   text(peer.address, "a Unix socket"), identity::describe(exchange.chain_fault),
+                   text(exchange.client, "one without an address"));
 }
 
 bool is_unproved(const Exchange& exchange) {

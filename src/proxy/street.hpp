@@ -16,6 +16,10 @@ void check_framing(Exchange& exchange);
 void match_route(Exchange& exchange);
 // Sets exchange.client, .who and .request_id; and .user and .tier, unless is_unproved().
 void identify(const Http1Client& client, Exchange& exchange);
+// Counts that exchange.chain_fault kept the client's address from us, and logs it once an hour.
+// Requires a fault.
+void report_chain_fault(WorkerContext& worker, const identity::Peer& peer,
+                        const Exchange& exchange);
 // Whether there is a credential that was not found valid at sight: it counts as a guess until it is
 // proved, and one that is refused already was one.
 bool is_unproved(const Exchange& exchange);

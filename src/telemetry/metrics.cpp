@@ -270,6 +270,11 @@ void Metrics::Impl::add_decisions(Families& families) const {
         costs.add({{"reason", std::string(to_string(static_cast<CostFault>(reason)))}},
                   sum([&](const auto& shard) { return shard.costs_ignored[reason].value(); }));
     }
+    families
+        .counter("tidegate_forwarding_invalid_total",
+                 "Requests from trusted peers whose forwarding field could not be read to the "
+                 "client: they count as the last good address")
+        .add({}, sum([](const auto& shard) { return shard.forwarding_invalid.value(); }));
 
     auto seconds =
         families.histogram("tidegate_decision_seconds", "How long a request waited for the store");

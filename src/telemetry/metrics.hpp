@@ -138,6 +138,8 @@ class MetricsShard {
     void count_decision(std::size_t slot, bool denied);
     // tidegate_cost_ignored_total{reason}: the route's default was taken
     void count_cost_ignored(CostFault reason);
+    // tidegate_forwarding_invalid_total: a trusted peer's chain ended where it could not be read
+    void count_forwarding_invalid();
     // tidegate_decision_seconds{store}
     void count_decision_time(StoreKind store, nanoseconds took);
     // tidegate_deny_cache_hits_total

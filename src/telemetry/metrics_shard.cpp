@@ -28,6 +28,10 @@ void MetricsShard::count_cost_ignored(CostFault reason) {
     impl_->costs_ignored[static_cast<std::size_t>(reason)].add();
 }
 
+void MetricsShard::count_forwarding_invalid() {
+    impl_->forwarding_invalid.add();
+}
+
 void MetricsShard::count_decision_time(StoreKind store, nanoseconds took) {
     impl_->decision_seconds[static_cast<std::size_t>(store)].observe(took);
 }

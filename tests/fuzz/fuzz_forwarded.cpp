@@ -110,7 +110,9 @@ std::optional<std::optional<IpAddress>> naive_client(const std::vector<std::stri
         const auto hop = naive_node(elements.back().front());
         if (!hop || hop->is_unspecified()) return client;
         client = hop;
-        if (!(hop->v4 && hop->bytes[0] == 10) && !hop->is_link_local()) return client;
+        const bool ten = hop->v4 && hop->bytes[0] == 10;
+        const bool link_local = !hop->v4 && hop->bytes[0] == 0xfe && hop->bytes[1] >> 6 == 2;
+        if (!ten && !link_local) return client;
     }
     return client;
 }

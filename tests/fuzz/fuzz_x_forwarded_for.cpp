@@ -32,11 +32,10 @@ std::optional<IpAddress> system_address(const std::string& text) {
 }
 
 std::optional<IpAddress> naive_hop(const std::string& item) {
-    // What may be left out, in the order of the groups: a port, brackets and a port, a zone.
+    // What may be left out: a port, brackets and a port, a zone.
     static const std::regex v4(R"(([0-9.]+)(?::([0-9]{1,5}))?)");
-    static const std::regex v6(
-        R"(\[([0-9A-Fa-f:.]+)(?:%([A-Za-z0-9._-]{1,15}))?\](?::([0-9]{1,5}))?)");
-    static const std::regex bare(R"(([0-9A-Fa-f:.]+)(?:%([A-Za-z0-9._-]{1,15}))?)");
+    static const std::regex v6(R"(\[([0-9A-Fa-f:.]+)(?:%[A-Za-z0-9._-]+)?\](?::([0-9]{1,5}))?)");
+    static const std::regex bare(R"(([0-9A-Fa-f:.]+)(?:%[A-Za-z0-9._-]+)?)");
     std::smatch parts;
     const auto port_ok = [&](std::size_t group) {
         return !parts[group].matched || std::stoul(parts[group]) <= 65535;
@@ -46,16 +45,10 @@ std::optional<IpAddress> naive_hop(const std::string& item) {
         return port_ok(2) ? system_address(parts[1]) : std::nullopt;
     const bool bracketed = std::regex_match(item, parts, v6);
     if (!bracketed && !std::regex_match(item, parts, bare)) return std::nullopt;
-    if (bracketed && !port_ok(3)) return std::nullopt;
+    if (bracketed && !port_ok(2)) return std::nullopt;
     const std::string digits = parts[1];
     if (digits.find(':') == digits.npos) return std::nullopt;
-    auto ip = system_address(digits);
-    if (!ip || !parts[2].matched) return ip;
-    const bool link_local = !ip->v4 && ip->bytes[0] == 0xfe && ip->bytes[1] >> 6 == 2;
-    if (!link_local) return std::nullopt;
-    const std::string zone = parts[2];
-    std::copy(zone.begin(), zone.end(), ip->zone.begin());
-    return ip;
+    return system_address(digits);
 }
 
 // Every hop of every line, from left to right.
