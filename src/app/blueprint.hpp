@@ -6,16 +6,20 @@
 
 #include "base/tls_client.hpp"
 #include "config/config.hpp"
+#include "identity/remembered.hpp"
 #include "proxy/upstream_pool.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::app {
 
-// Immutable; any thread.
+// Immutable, but for what locks for itself; any thread.
 struct Blueprint {
     std::uint64_t number = 1;  // 1 at the start, and one more each time one is put in force
     std::shared_ptr<const config::Config> config;
+    // What the workers learn of credentials. Methods are other ones under another configuration.
+    std::shared_ptr<identity::SharedRemembered> remembered =
+        std::make_shared<identity::SharedRemembered>();
     telemetry::MetricSlots slots;
     std::shared_ptr<telemetry::AccessLog> access_log;  // null: off
     proxy::KnownAddresses addresses;                   // of names that are new

@@ -135,7 +135,8 @@ store::Limiter Worker::make_limiter(const config::Config& config) {
 }
 
 proxy::GenerationPtr Worker::make_generation(const Blueprint& blueprint) {
-    boost::intrusive_ptr<proxy::Generation> made(new proxy::Generation(blueprint.config));
+    boost::intrusive_ptr<proxy::Generation> made(
+        new proxy::Generation(blueprint.config, blueprint.remembered));
     made->slots = blueprint.slots;
     made->access_log = blueprint.access_log;
     proxy::KnownAddresses known = blueprint.addresses;

@@ -4,6 +4,7 @@
 #include <array>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include <openssl/evp.h>
 
@@ -20,6 +21,11 @@ using Result = Finding::Result;
 
 // A password that was right is right for so long without being hashed again.
 constexpr std::chrono::seconds kPasswordRemembered{60};
+// So is a token that one of our keys signed and that is refused all the same: its sender could have
+// us check the signature as often as it likes, as that is no guess. One whose time is still to come
+// is looked at again soon.
+constexpr std::chrono::seconds kRefusalRemembered{60};
+constexpr std::chrono::seconds kNotYetRemembered{1};
 // Keys of a password file never change under a configuration.
 constexpr std::uint64_t kFixedVersion = 1;
 
@@ -92,10 +98,12 @@ void Finding::reset() {
 }
 
 Authenticator::Authenticator(const std::vector<UserMethod>& methods,
+                             std::shared_ptr<SharedRemembered> shared,
                              const Remembered::Options& remembered)
     : methods_(&methods),
       reads_authorization_(std::any_of(methods.begin(), methods.end(), reads_authorization)),
-      remembered_(remembered) {}
+      shared_(std::move(shared)),
+      remembered_(shared_ ? Remembered(remembered, shared_->digest()) : Remembered(remembered)) {}
 
 void Authenticator::look(const Peer& peer, const http::Fields& fields, Time now, Finding& finding) {
     finding.reset();
@@ -120,8 +128,16 @@ void Authenticator::look(const Peer& peer, const http::Fields& fields, Time now,
 }
 
 bool Authenticator::recall(Finding& finding, Time now) {
-    const auto known = remembered_.find(finding.key, now, version_of(finding));
+    const std::uint64_t version = version_of(finding);
+    auto known = remembered_.find(finding.key, now, version);
+    if (!known && shared_ && shared_->tell(finding.key, now, version, remembered_)) {
+        known = remembered_.find(finding.key, now, version);
+    }
     if (!known) return false;
+    if (known->fault != CredentialFault::none) {
+        refuse(known->fault, finding);
+        return true;
+    }
     finding.result = Result::user;
     finding.user = known->name;
     finding.tier = known->tier;
@@ -209,11 +225,24 @@ void Authenticator::check_token(Finding& finding, Time now) {
     }
     if (verdict.fault != CredentialFault::none) {
         refuse(verdict.fault, finding);
-        return;
+    } else {
+        name(verdict.claims.user, verdict.claims.tier, finding);
     }
-    name(verdict.claims.user, verdict.claims.tier, finding);
-    if (finding.result != Result::user) return;
-    remembered_.insert(finding.key, {finding.user, finding.tier}, verdict.claims.expires, version);
+    if (finding.result == Result::user) {
+        remember(finding, verdict.claims.expires, version);
+    } else if (is_proved_by_signature(finding.fault)) {
+        const bool is_early = finding.fault == CredentialFault::not_yet_valid;
+        remember(finding, now + (is_early ? kNotYetRemembered : kRefusalRemembered), version);
+    }
+}
+
+// Of a refusal the fault.
+void Authenticator::remember(const Finding& finding, Time expires, std::uint64_t version) {
+    const Remembered::User user = finding.result == Result::user
+                                      ? Remembered::User{finding.user, finding.tier}
+                                      : Remembered::User{{}, {}, finding.fault};
+    remembered_.insert(finding.key, user, expires, version);
+    if (shared_) shared_->insert(finding.key, user, expires, version);
 }
 
 const BasicMethod& Authenticator::password_method(const Finding& finding) const {
@@ -227,9 +256,7 @@ void Authenticator::conclude_password(Finding& finding, std::string_view user, b
         return;
     }
     name(user, {}, finding);
-    if (finding.result != Result::user) return;
-    remembered_.insert(finding.key, {finding.user, finding.tier}, now + kPasswordRemembered,
-                       kFixedVersion);
+    remember(finding, now + kPasswordRemembered, kFixedVersion);
 }
 
 // Whoever could name a user `key:bob` could pass for the `bob` of the method whose namespace is

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,16 +49,18 @@ class Authenticator {
   public:
     using Time = std::chrono::system_clock::time_point;
 
-    // `methods` outlives it.
+    // `methods` outlives it. `shared`: of all threads that serve this configuration; null: what
+    // other threads have checked is not known.
     explicit Authenticator(const std::vector<UserMethod>& methods,
+                           std::shared_ptr<SharedRemembered> shared = nullptr,
                            const Remembered::Options& remembered = {});
 
     // The first method that finds a credential decides. Allocates nothing when nothing is found,
     // or a credential that is remembered, and the finding has had room for it.
     void look(const Peer& peer, const http::Fields& fields, Time now, Finding& finding);
 
-    // Looks once more whether an unchecked credential is known by now. If so it is no longer
-    // unchecked.
+    // Looks once more whether an unchecked credential is known by now, to any thread. If so it is
+    // no longer unchecked: it is valid, or refused for what its signature proved.
     bool recall(Finding& finding, Time now);
     // Whether an unchecked credential is a token; else it is a password.
     bool is_token(const Finding& finding) const;
@@ -79,6 +82,7 @@ class Authenticator {
                    Finding& finding);
     void look_with(const CookieMethod& method, const http::Fields& fields, Time now,
                    Finding& finding);
+    void remember(const Finding& finding, Time expires, std::uint64_t version);
     void remembered_or_unchecked(std::string_view credential, Time now, Finding& finding);
     std::uint64_t version_of(const Finding& finding) const;
     void look_with(const HeaderMethod& method, const Peer& peer, const http::Fields& fields,
@@ -87,6 +91,7 @@ class Authenticator {
 
     const std::vector<UserMethod>* methods_;
     bool reads_authorization_;
+    std::shared_ptr<SharedRemembered> shared_;  // null: none
     Remembered remembered_;
 };
 

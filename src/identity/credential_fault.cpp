@@ -64,4 +64,21 @@ bool is_guess(CredentialFault fault) {
     }
 }
 
+bool is_proved_by_signature(CredentialFault fault) {
+    switch (fault) {
+        case CredentialFault::unsafe_user:
+        case CredentialFault::foreign_space:
+        case CredentialFault::expired:
+        case CredentialFault::not_yet_valid:
+        case CredentialFault::time_claim:
+        case CredentialFault::issuer:
+        case CredentialFault::audience:
+        case CredentialFault::user_claim:
+        case CredentialFault::tier_claim:
+            return true;
+        default:
+            return false;
+    }
+}
+
 }  // namespace tidegate::identity

@@ -10,7 +10,7 @@ enum class CredentialFault : std::uint8_t {
     none,
     // of any
     malformed,       // not of the form its scheme has, or longer than allowed
-    unsafe_user,     // names a user that is empty, too long, not UTF-8 or has control characters
+    unsafe_user,     // names a user that is_safe_user() refuses
     unclear_cookie,  // there twice with different values, or of characters that no cookie has
     foreign_space,   // names a user that begins with the namespace of another method
     // of a token
@@ -38,5 +38,8 @@ std::string_view to_string(CredentialFault fault);
 // Whether it is of somebody who may be trying secrets. Whoever has a token that one of our keys
 // signed, and that has expired, guesses nothing; nor does who names a key that is not there.
 bool is_guess(CredentialFault fault);
+
+// Whether only a token that one of our keys signed is refused for that.
+bool is_proved_by_signature(CredentialFault fault);
 
 }  // namespace tidegate::identity

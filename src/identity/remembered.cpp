@@ -21,7 +21,7 @@ std::optional<Remembered::User> Remembered::find(const Key& key, Time now, std::
     }
     entry.asked = true;
     const std::string_view names(entry.names);
-    return User{names.substr(0, entry.user_bytes), names.substr(entry.user_bytes)};
+    return User{names.substr(0, entry.user_bytes), names.substr(entry.user_bytes), entry.fault};
 }
 
 void Remembered::insert(const Key& key, const User& user, Time expires, std::uint64_t version) {
@@ -36,7 +36,8 @@ void Remembered::insert(const Key& key, const User& user, Time expires, std::uin
     while (size() >= options_.entries || bytes_ + names.size() > options_.bytes) evict_one();
     const std::uint32_t position = free_position();
     bytes_ += names.size();
-    entries_[position] = {key, expires, version, std::move(names), user_bytes, true, false};
+    entries_[position] = {key,        expires,    version, std::move(names),
+                          user_bytes, user.fault, true,    false};
     positions_.emplace(key, position);
 }
 
@@ -80,6 +81,20 @@ void Remembered::clear() {
     free_.clear();
     hand_ = 0;
     bytes_ = 0;
+}
+
+bool SharedRemembered::tell(const Remembered::Key& key, Remembered::Time now, std::uint64_t version,
+                            Remembered& into) {
+    const std::lock_guard lock(mutex_);
+    const auto known = table_.find(key, now, version);
+    if (known) into.insert(key, *known, table_.expires_at(key), version);
+    return known.has_value();
+}
+
+void SharedRemembered::insert(const Remembered::Key& key, const Remembered::User& user,
+                              Remembered::Time expires, std::uint64_t version) {
+    const std::lock_guard lock(mutex_);
+    table_.insert(key, user, expires, version);
 }
 
 }  // namespace tidegate::identity

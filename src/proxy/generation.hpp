@@ -23,11 +23,13 @@ namespace tidegate::proxy {
 // the pools.
 struct Generation
     : boost::intrusive_ref_counter<Generation, boost::sp_adl_block::thread_unsafe_counter> {
-    explicit Generation(std::shared_ptr<const config::Config> of)
+    explicit Generation(std::shared_ptr<const config::Config> of,
+                        std::shared_ptr<identity::SharedRemembered> remembered = nullptr)
         : config(std::move(of)),
           policy_texts(*config),
           identity_fields(*config),
-          authenticator(std::make_unique<identity::Authenticator>(config->user_methods)) {}
+          authenticator(std::make_unique<identity::Authenticator>(config->user_methods,
+                                                                  std::move(remembered))) {}
 
     std::shared_ptr<const config::Config> config;
     PolicyTexts policy_texts;

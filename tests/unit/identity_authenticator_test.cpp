@@ -71,7 +71,8 @@ http::Fields fields(std::initializer_list<std::pair<std::string_view, std::strin
 
 // An authenticator of its methods, and what it found last.
 struct Door {
-    explicit Door(std::vector<UserMethod> of) : methods(std::move(of)), authenticator(methods) {}
+    explicit Door(std::vector<UserMethod> of, std::shared_ptr<SharedRemembered> shared = nullptr)
+        : methods(std::move(of)), authenticator(methods, std::move(shared)) {}
 
     Result look(const http::Fields& of, bool trusted = false, Time now = kNow) {
         authenticator.look({parse_ip("10.0.0.1"), trusted}, of, now, found);
@@ -133,6 +134,59 @@ TEST_CASE("authenticator: a token that was found bad is not remembered, for good
         CHECK(door.look_and_check(bearer(line)) == Result::refused);
         CHECK(door.found.user.empty());
     }
+}
+
+TEST_CASE("authenticator: what our key signed and is refused all the same is not checked anew") {
+    Door door({tokens()});
+    const auto line = [](const std::string& claims) {
+        return "Bearer " + signed_with(JwsAlgorithm::es256, claims);
+    };
+    const std::string expired = line(R"({"sub":"alice","exp":1600000000})");
+    CHECK(door.look(bearer(expired)) == Result::unchecked);
+    door.authenticator.check_token(door.found, kNow);
+    REQUIRE(door.found.result == Result::refused);
+    CHECK(door.look(bearer(expired), false, kNow + 59s) == Result::refused);
+    CHECK(door.found.fault == CredentialFault::expired);
+    CHECK_FALSE(is_guess(door.found.fault));
+    CHECK(door.look(bearer(expired), false, kNow + 60s) == Result::unchecked);
+
+    const std::string unsafe = line("{\"sub\":\"ali\\u202ece\",\"exp\":1700000060}");
+    CHECK(door.look_and_check(bearer(unsafe)) == Result::refused);
+    CHECK(door.look(bearer(unsafe)) == Result::refused);
+    CHECK(door.found.fault == CredentialFault::unsafe_user);
+
+    // The time of this one comes.
+    const std::string early = line(R"({"sub":"alice","nbf":1700000060,"exp":1700000090})");
+    CHECK(door.look_and_check(bearer(early)) == Result::refused);
+    CHECK(door.look(bearer(early), false, kNow + 999ms) == Result::refused);
+    CHECK(door.look_and_check(bearer(early), kNow + 61s) == Result::user);
+}
+
+TEST_CASE("authenticator: what one thread has checked, all threads know") {
+    const auto shared = std::make_shared<SharedRemembered>();
+    const std::vector<UserMethod> methods{tokens(), passwords("staff")};
+    Door first(methods, shared);
+    Door second(methods, shared);
+    const std::string token = "Bearer " + signed_with(JwsAlgorithm::es256);
+    const std::string expired =
+        "Bearer " + signed_with(JwsAlgorithm::es256, R"({"sub":"alice","exp":1600000000})");
+    const std::string forged = token + "x";
+    const std::string login = "Basic Y2Fyb2w6c2VjcmV0";
+    CHECK(first.look_and_check(bearer(token)) == Result::user);
+    CHECK(first.look_and_check(bearer(expired)) == Result::refused);
+    CHECK(first.look_and_check(bearer(forged)) == Result::refused);
+    REQUIRE(first.look(bearer(login)) == Result::unchecked);
+    first.authenticator.conclude_password(first.found, "carol", true, kNow);
+
+    CHECK(second.look(bearer(token)) == Result::user);
+    CHECK(second.found.user == "alice");
+    CHECK(second.look(bearer(expired)) == Result::refused);
+    CHECK(second.look(bearer(forged)) == Result::unchecked);
+    CHECK(second.look(bearer(login)) == Result::user);
+    CHECK(second.found.user == "staff:carol");
+    CHECK(second.look(bearer(login), false, kNow + 60s) == Result::unchecked);
+    Door stranger(methods);
+    CHECK(stranger.look(bearer(token)) == Result::unchecked);
 }
 
 TEST_CASE("authenticator: other keys in force make every remembered token unknown") {
@@ -219,8 +273,11 @@ TEST_CASE("authenticator: a field names a user only if a trusted peer sends it, 
     CHECK(door.look(fields({{"X-User-Id", "alice"}, {"x-user-id", ""}}), true) == Result::nobody);
     CHECK(door.look(fields({{"X_User_Id", "mallory"}}), true) == Result::nobody);
     CHECK(door.look(fields({{"X-User-Id", ""}}), true) == Result::nobody);
-    CHECK(door.look(fields({{"X-User-Id", "al\xffice"}}), true) == Result::refused);
-    CHECK(door.found.fault == CredentialFault::unsafe_user);
+    for (const std::string_view unsafe :
+         {"al\xffice", "al\u202eice", "alice\u200b", "alice\u00a0"}) {
+        CHECK(door.look(fields({{"X-User-Id", unsafe}}), true) == Result::refused);
+        CHECK(door.found.fault == CredentialFault::unsafe_user);
+    }
 }
 
 TEST_CASE("authenticator: two Authorization fields are refused though another method comes first") {

@@ -185,5 +185,32 @@ TEST_CASE("remembered: with no room at all nothing is") {
     CHECK(table.size() == 0);
 }
 
+TEST_CASE("remembered: a refusal is told apart from a user, and is as exact in its end") {
+    Remembered table({});
+    insert(table, "old", {"", "", CredentialFault::expired}, kNow + 60s);
+    const auto key = table.key_of(0, "old");
+    REQUIRE(table.find(key, kNow, kVersion));
+    CHECK(table.find(key, kNow, kVersion)->fault == CredentialFault::expired);
+    CHECK_FALSE(table.find(key, kNow + 60s, kVersion));
+    insert(table, "new", {"alice"});
+    CHECK(table.find(table.key_of(0, "new"), kNow, kVersion)->fault == CredentialFault::none);
+}
+
+TEST_CASE("remembered: what one thread has found out, another learns, with its end and its keys") {
+    SharedRemembered shared;
+    Remembered one({}, shared.digest());
+    Remembered other({}, shared.digest());
+    const auto key = one.key_of(0, "token");
+    CHECK(key == other.key_of(0, "token"));
+    CHECK_FALSE(shared.tell(key, kNow, kVersion, other));
+    shared.insert(key, {"alice", "pro"}, kNow + 60s, kVersion);
+    CHECK_FALSE(shared.tell(key, kNow, kVersion + 1, other));  // other keys: forgotten
+    shared.insert(key, {"alice", "pro"}, kNow + 60s, kVersion);
+    CHECK(shared.tell(key, kNow + 1s, kVersion, other));
+    CHECK(shown(other.find(key, kNow + 60s - 1us, kVersion)) == "alice/pro");
+    CHECK_FALSE(other.find(key, kNow + 60s, kVersion));
+    CHECK_FALSE(shared.tell(key, kNow + 60s, kVersion, other));
+}
+
 }  // namespace
 }  // namespace tidegate::identity
