@@ -101,7 +101,7 @@ void explain_guess(Exchange& exchange, Explanation& out) {
     for (const limit::ChargeItem& item : exchange.decision.items) {
         out.guess.emplace_back(item.identifier);
     }
-    forget_guess(exchange);
+    forget_question(exchange);
 }
 
 void check_token(Exchange& exchange, const FetchKeys& fetch_keys) {

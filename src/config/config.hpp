@@ -242,7 +242,7 @@ struct Config {
     identity::ClientIpSettings client_ip;
     std::vector<identity::UserMethod> user_methods;  // in the order they are tried
     bool anonymous_on_invalid = false;               // on_invalid_credentials: anonymous
-    const Policy* failed_credentials = nullptr;      // one of `policies`; null: no limit
+    const Policy* failed_credentials = nullptr;      // one of `policies`; null: no limit (`off`)
     identity::UserTiers user_tiers;                  // identity.users
     ForwardAs forward_as;
     Forwarding forwarding;

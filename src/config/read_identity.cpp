@@ -86,15 +86,35 @@ void read_client_ip(const Value& value, Config& config) {
     section.refuse_others();
 }
 
-void read_failed_credentials(const Value& value, Config& config) {
-    const std::size_t faults_before = value.context().faults.size();
+void limit_failed_credentials(std::vector<limit::Limit> limits, limit::OnStoreFailure on_failure,
+                              Config& config) {
     Policy policy;
     policy.name = kFailedCredentials;
     policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
-    policy.limits = read_failure_limits(value);
-    policy.on_store_failure = limit::OnStoreFailure::local;
-    if (policy.limits.empty() || value.context().faults.size() != faults_before) return;
+    policy.limits = std::move(limits);
+    policy.on_store_failure = on_failure;
     config.failed_credentials = config.policies[add_policy(std::move(policy), config)].get();
+}
+
+void read_failed_credentials(const Value& value, Config& config) {
+    if (value.is_off()) return;
+    const std::size_t faults_before = value.context().faults.size();
+    std::vector<limit::Limit> limits = read_failure_limits(value);
+    if (limits.empty() || value.context().faults.size() != faults_before) return;
+    limit_failed_credentials(std::move(limits), limit::OnStoreFailure::local, config);
+}
+
+// Where a credential that anybody can make up costs a computation. An API key costs a look-up, less
+// than the answer to it, and has too many bits to be guessed.
+void limit_failed_credentials_by_default(Config& config) {
+    const auto costs_a_computation = [](const identity::UserMethod& method) {
+        return std::holds_alternative<identity::JwtMethod>(method.how) ||
+               std::holds_alternative<identity::BasicMethod>(method.how);
+    };
+    const auto& methods = config.user_methods;
+    if (std::none_of(methods.begin(), methods.end(), costs_a_computation)) return;
+    limit_failed_credentials({default_failure_limit()}, limit::OnStoreFailure::local_or_alone,
+                             config);
 }
 
 // Why the upstream cannot be told anything in that field. Empty: it can.
@@ -169,15 +189,22 @@ bool checks_credentials(const Config& config) {
 void read_what_becomes_of_the_invalid(Section& section, Config& config) {
     section.choice<bool>("on_invalid_credentials", config.anonymous_on_invalid,
                          {{"reject", false}, {"anonymous", true}});
-    if (const auto failed = section.find("failed_credentials")) {
+    const auto failed = section.find("failed_credentials");
+    if (failed) {
         read_failed_credentials(*failed, config);
-        const auto& prefixes = config.client_ip.ipv6_prefixes;
-        if (*std::min_element(prefixes.begin(), prefixes.end()) > 64) {
-            failed->warn(
-                "with an ipv6_prefix longer than 64, whoever has a /64 can guess from each of its "
-                "addresses");
-        }
+    } else {
+        limit_failed_credentials_by_default(config);
     }
+    const auto& prefixes = config.client_ip.ipv6_prefixes;
+    if (config.failed_credentials == nullptr ||
+        *std::min_element(prefixes.begin(), prefixes.end()) <= 64) {
+        return;
+    }
+    // Without either key the prefix is 64.
+    const auto place = failed ? failed : section.find("client_ip");
+    place->warn(
+        "with an ipv6_prefix longer than 64, whoever has a /64 can guess credentials from each of "
+        "its addresses");
 }
 
 // Settings that have nothing to act upon.

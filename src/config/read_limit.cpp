@@ -19,6 +19,7 @@ using limit::Micros;
 
 constexpr int kMicroDigits = 6;
 constexpr Micros kDay = std::chrono::hours{24};
+constexpr std::uint16_t kUnauthorized = 401;  // what a wrong credential is answered with
 constexpr std::string_view kSpellings =
     "a rate such as `10/s`, a list `[seconds, quota, precision]` or a map "
     "`{quota: 10, per: 1s}`";
@@ -234,7 +235,6 @@ std::optional<limit::Limit> read_limit(const Value& value, std::optional<MomentS
 
 // The same where only failures count.
 std::optional<limit::Limit> read_failure_limit(const Value& value) {
-    constexpr std::uint16_t kUnauthorized = 401;
     std::optional<MomentSource> moment;
     std::optional<LimitSpec> spec = read_spec(value, moment);
     if (!spec) return std::nullopt;
@@ -306,12 +306,21 @@ Limits read_limits(const Value& value) {
     return out;
 }
 
+limit::Limit default_failure_limit() {
+    LimitSpec spec;
+    spec.quota = 60;
+    spec.duration = std::chrono::minutes{1};
+    spec.count = Count::by_status;
+    spec.statuses = {kUnauthorized};
+    return *limit::make_limit(spec);
+}
+
 std::vector<limit::Limit> read_failure_limits(const Value& value) {
     std::vector<limit::Limit> limits;
     const std::vector<Value> items =
         value.one_or_more("a rate such as `20/min`, or a list of limits");
     if (value.is_sequence() && items.empty()) {
-        value.fault("an empty list limits nothing: leave it out, or write `20/min`");
+        value.fault("an empty list limits nothing: write `off`, or a limit such as `20/min`");
     }
     if (items.size() > kLimitsMax) {
         value.fault("more than " + std::to_string(kLimitsMax) + " limits");

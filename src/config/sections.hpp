@@ -86,6 +86,8 @@ bool agree_on_moment(const Value& value, const std::optional<MomentSource>& othe
                      std::optional<MomentSource>& moment);
 // `failed_credentials`: a limit or a list of them, which count answers of 401.
 std::vector<limit::Limit> read_failure_limits(const Value& value);
+// The limit that holds where none is written: 60/min.
+limit::Limit default_failure_limit();
 
 // Requires that `identity` has been read. `on_missing`: of every key; else each has its default.
 std::vector<limit::Key> read_key(const Value& value,

@@ -95,8 +95,8 @@ void warn_about_identity(const Config& config, const Declared& declared, Context
         if (std::holds_alternative<identity::BasicMethod>(how) &&
             config.failed_credentials == nullptr) {
             warn_at(method,
-                    "passwords can be guessed without end: bound it by "
-                    "`failed_credentials: 20/min`",
+                    "passwords can be guessed without end: `failed_credentials` is `off`; leave it "
+                    "out (60/min), or write a limit such as `20/min`",
                     context);
         }
         if (const auto* jwt = std::get_if<JwtMethod>(&how)) {

@@ -42,7 +42,14 @@ inline Key single_key(KeyPart::Kind kind) {
 }
 
 // What decides when the store does not answer.
-enum class OnStoreFailure : std::uint8_t { local, allow, deny };
+enum class OnStoreFailure : std::uint8_t {
+    local,
+    allow,
+    deny,
+    // As local; and while it is not known how many proxies share the store, this one counts alone,
+    // by the whole quota. For what has a limit though nobody wrote one: it must not refuse service.
+    local_or_alone,
+};
 
 inline constexpr std::size_t kLimitsMax = 32;  // of one policy
 

@@ -225,6 +225,20 @@ void name_items(Exchange& exchange) {
     }
 }
 
+// Whether the address meets this key whoever its user turns out to be.
+bool counts_the_address(const limit::Key& key) {
+    const auto& first = key.choices.front();
+    return first.size() == 1 && first.front().kind == limit::KeyPart::Kind::ip;
+}
+
+// Whether the limits of `policy` hold for the address, whoever its user turns out to be and
+// whatever moment the request is for.
+bool holds_for_the_address(const config::Policy& policy, const Exchange& exchange) {
+    return !policy.shadow && policy.tiers.empty() && policy.exempt.users.empty() &&
+           !policy.exempt.includes(exchange.client, std::nullopt) &&
+           !exchange.config().limit_lists[policy.index].schedules;
+}
+
 bool needs_settling(const Exchange& exchange) {
     const auto& items = exchange.decision.items;
     const auto& lists = exchange.config().limit_lists;
@@ -238,6 +252,24 @@ bool is_turned_away(Exchange& exchange) {
     if (denying_policy(exchange) == nullptr) return false;
     exchange.fault = Fault::denied;
     return true;
+}
+
+bool list_limits_of_address(Exchange& exchange) {
+    if (!exchange.client) return false;
+    exchange.identifiers.clear();
+    IdentifierMaker maker(exchange);
+    for (const config::Policy* policy : exchange.route->policies) {
+        const auto key = std::find_if(policy->key.begin(), policy->key.end(), counts_the_address);
+        if (key == policy->key.end() || !holds_for_the_address(*policy, exchange)) continue;
+        if (maker.make(*key) != Made::some) continue;
+        add_items(*policy, nullptr, exchange.spans.size(), maker.made(), exchange);
+    }
+    if (exchange.decision.items.empty()) return false;
+    name_items(exchange);
+    exchange.decision.cost = cost_of(exchange).units;
+    // What costs nothing passes whatever is counted.
+    if (exchange.decision.cost == 0) drop_items(exchange, 0);
+    return exchange.decision.cost > 0;
 }
 
 bool list_guess(Exchange& exchange) {
@@ -254,7 +286,7 @@ bool list_guess(Exchange& exchange) {
     return true;
 }
 
-void forget_guess(Exchange& exchange) {
+void forget_question(Exchange& exchange) {
     drop_items(exchange, 0);
     exchange.decision.result = store::Decision::Result::pending;
     exchange.decision.store_failed = exchange.decision.remembered = false;

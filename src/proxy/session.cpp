@@ -200,6 +200,8 @@ Session::Next Session::what_follows() const {
 Task<> Session::authenticate() {
     Exchange& exchange = *exchange_;
     if (is_turned_away(exchange)) co_return;
+    co_await look_at_address();
+    if (exchange.fault != Fault::none) co_return;
     if (exchange.who.result == Finding::Result::refused) {
         if (is_guess(exchange.who.fault)) co_await prove();
     } else {
@@ -212,6 +214,23 @@ Task<> Session::authenticate() {
         if (!authenticator.recall(exchange.who, system_clock::now())) co_await prove();
     }
     if (exchange.fault == Fault::none) conclude_identity(exchange);
+}
+
+// An address that is over its limits whatever its credential is worth is told so before that is
+// looked at: else it would have credentials checked without end, as a 401 takes nothing.
+Task<> Session::look_at_address() {
+    Exchange& exchange = *exchange_;
+    if (!list_limits_of_address(exchange)) co_return;
+    const SteadyTime asked = std::chrono::steady_clock::now();
+    store::Decision& decision = exchange.decision;
+    worker_.limiter.look(decision, sleeper_.wakeup(), asked);
+    while (decision.result == store::Decision::Result::pending) co_await sleeper_.sleep();
+    if (decision.result == store::Decision::Result::limited) {
+        exchange.decision_time = std::chrono::steady_clock::now() - asked;
+        judge(worker_, exchange);
+    } else {
+        forget_question(exchange);
+    }
 }
 
 // Whoever tries too many that are wrong is told so before any effort is made: the attempt is taken
@@ -237,7 +256,7 @@ Task<> Session::prove() {
     if (exchange.decision.needs_settling) {
         worker_.limiter.settle(exchange.decision, was_guess ? kUnauthorized : kRight);
     }
-    forget_guess(exchange);
+    forget_question(exchange);
 }
 
 Task<> Session::check_password() {

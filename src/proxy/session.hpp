@@ -37,6 +37,7 @@ class Session : public boost::intrusive::list_base_hook<
     Task<> serve_request();
     Next what_follows() const;
     Task<> authenticate();
+    Task<> look_at_address();
     Task<> prove();
     Task<> check_password();
     bool has_gone();

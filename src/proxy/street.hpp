@@ -26,11 +26,15 @@ bool is_unproved(const Exchange& exchange);
 // Whether a policy's `deny` names the client by what is known of it so far: then exchange.fault
 // says so.
 bool is_turned_away(Exchange& exchange);
+// Makes exchange.decision the question whether the address is over limits of the route that hold
+// for it whoever its user turns out to be: to be looked at, not to be charged. False when there are
+// none. Policies with tiers or with `exempt` users are left out: they hang on who the user is.
+bool list_limits_of_address(Exchange& exchange);
 // Makes exchange.decision the question whether the client may guess once more
 // (`identity.failed_credentials`). False when nobody counts.
 bool list_guess(Exchange& exchange);
-// The decision about the guess is settled: the exchange is ready for that about the request.
-void forget_guess(Exchange& exchange);
+// The decision about the address or the guess is settled: the exchange is ready for the next one.
+void forget_question(Exchange& exchange);
 // What became of the credential: sets exchange.user and .tier, or a fault.
 void conclude_identity(Exchange& exchange);
 // Makes the question to the store from the route's policies and who is asking: items, cost and

@@ -118,9 +118,11 @@ Joint::Next Joint::end(Result result) {
 }
 
 bool Joint::begin_local(bool can_be_local) {
-    if (!can_be_local) return false;
     for (std::size_t place = 0; place < items_.size(); ++place) {
-        if (items_[place].policy->on_store_failure != OnStoreFailure::local) continue;
+        const OnStoreFailure decides = items_[place].policy->on_store_failure;
+        const bool is_local = decides == OnStoreFailure::local_or_alone ||
+                              (decides == OnStoreFailure::local && can_be_local);
+        if (!is_local) continue;
         for (const Part& part : parts()) {
             if (part.answer != Answer::failed) continue;
             if (std::find(part.places.begin(), part.places.end(), place) == part.places.end()) {

@@ -241,6 +241,7 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, telemetry::MetricsShard&
       metrics_(&metrics),
       denials_(redis_.deny_cache),
       local_report_(redis_.servers, reporting(redis_), metrics) {
+    if (redis_.servers) inspector_.emplace(redis_.servers, redis_.key_prefix, redis_.local_clock);
     std::random_device device;
     lease_holder_ = std::uint64_t{device()} << 32 | device();
 }
@@ -368,6 +369,9 @@ void Limiter::fall_back(Decision& decision, StoreFailure failure) {
                 denied = denied || (sharing == 0 && !item.policy->shadow);
                 if (sharing > 0) decision.decided_items_.push_back(item);
                 break;
+            case OnStoreFailure::local_or_alone:
+                decision.decided_items_.push_back(item);
+                break;
             case OnStoreFailure::allow:
                 break;
         }
@@ -379,7 +383,7 @@ void Limiter::fall_back(Decision& decision, StoreFailure failure) {
         decision.verdict = {};
         decision.result = Result::admitted;
     } else {
-        memory_->set_divisor(sharing);
+        memory_->set_divisor(std::max(sharing, 1));
         decide_in(decision, decision.decided_items_);
         if (decision.result != Result::unavailable) {
             local_report_.took(decision.charge(), decision.verdict);

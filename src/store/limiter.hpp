@@ -22,6 +22,7 @@
 #include "limit/charge.hpp"
 #include "redis/servers.hpp"
 #include "store/deny_cache.hpp"
+#include "store/inspector.hpp"
 #include "store/joint.hpp"
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
@@ -114,6 +115,14 @@ class Limiter {
     void decide(Decision& decision, Wakeup& sleeper,
                 SteadyTime now = std::chrono::steady_clock::now());
 
+    // Whether a charge of decision.items would be denied now, as far as the store knows; takes
+    // nothing. The result is `limited` with its verdict, else `admitted` without one: also when the
+    // store fails, as this is asked only to save effort. Redis tells how long a request of cost 1
+    // has to wait: with a higher cost the verdict's retry_after may be too short. Requires items
+    // without schedules, not in shadow. `sleeper` as for decide(). There is nothing to settle.
+    void look(Decision& decision, Wakeup& sleeper,
+              SteadyTime now = std::chrono::steady_clock::now());
+
     // The request has ended with an answer of `status` (0: none): what an admission holds is given
     // up, what does not count with that status given back. Does not wait.
     void settle(Decision& decision, int status);
@@ -153,6 +162,7 @@ class Limiter {
         std::string command;
     };
 
+    void looked(Decision& decision, const Counts& counts);
     void decide_in(Decision& decision, std::span<const limit::ChargeItem> items);
     void ask_redis(Decision& decision);
     bool may_mix(SteadyTime now) const;
@@ -187,6 +197,7 @@ class Limiter {
     telemetry::MetricsShard* metrics_;
     DenyCache denials_;
     LocalReport local_report_;
+    std::optional<Inspector> inspector_;           // with Redis
     SteadyTime mixes_from_{};                      // not before are different questions joined
     std::size_t waiting_ = 0;                      // different questions of this turn
     std::vector<Batch*> open_;                     // of this turn, oldest first: have not left

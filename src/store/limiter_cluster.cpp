@@ -157,7 +157,7 @@ void Limiter::on_slot(Decision& decision) {
 }
 
 void Limiter::decide_part_here(const Decision& decision, Joint::Part& part) {
-    memory_->set_divisor(replicas());
+    memory_->set_divisor(std::max(replicas(), 1));
     const auto outcome = memory_->charge(decision.charge_of(part), process_now(), part.verdict);
     if (outcome == MemoryStore::Outcome::full) {
         metrics_->count_store_failure(StoreFailure::full);

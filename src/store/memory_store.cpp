@@ -145,6 +145,17 @@ void weigh(const Asked& asked, std::array<Shard, kShardsMax>& shards, Scratch& w
     }
 }
 
+// The verdict as far as it hangs on what is counted now.
+void begin_verdict(const Asked& asked, std::array<Shard, kShardsMax>& shards, Scratch& work,
+                   limit::Verdict& verdict) {
+    weigh(asked, shards, work, verdict);
+    verdict.retry_after = verdict.wait = verdict.earliest = Micros{0};
+    verdict.limits.assign(work.steps.size(), {});
+    for (std::size_t i = 0; i < work.steps.size(); ++i) {
+        verdict.limits[i].denied = !work.steps[i].passes;
+    }
+}
+
 // Who takes: all of a group that admits, else those of its limits that count the denied ones too.
 // The shadow group takes nothing where the other denies.
 bool choose_takers(const limit::Charge& charge, const limit::Verdict& verdict, Scratch& work) {
@@ -418,12 +429,7 @@ MemoryStore::Outcome MemoryStore::charge(const limit::Charge& charge, Micros now
                       impl_->stands_in};
     impl_->locate(charge, work.found);
     const ShardLocks locks(impl_->shards, work.found);
-    weigh(asked, impl_->shards, work, verdict);
-    verdict.retry_after = verdict.wait = verdict.earliest = Micros{0};
-    verdict.limits.assign(work.steps.size(), {});
-    for (std::size_t i = 0; i < work.steps.size(); ++i) {
-        verdict.limits[i].denied = !work.steps[i].passes;
-    }
+    begin_verdict(asked, impl_->shards, work, verdict);
     if (choose_takers(charge, verdict, work)) {
         if (!impl_->make_states(now, work.found)) {
             leave_out_shadow(charge, work);
@@ -440,6 +446,17 @@ MemoryStore::Outcome MemoryStore::charge(const limit::Charge& charge, Micros now
     tell(asked, work, verdict);
     write_receipt(asked, work, verdict.receipt);
     return Outcome::decided;
+}
+
+void MemoryStore::look(const limit::Charge& charge, Micros now, limit::Verdict& verdict) {
+    Scratch& work = scratch();
+    const Asked asked{charge, now, impl_->divisor.load(std::memory_order_relaxed),
+                      impl_->stands_in};
+    impl_->locate(charge, work.found);
+    const ShardLocks locks(impl_->shards, work.found);
+    begin_verdict(asked, impl_->shards, work, verdict);
+    if (!verdict.admitted) tell_retry(asked, work, verdict);
+    tell(asked, work, verdict);
 }
 
 void MemoryStore::give_back(const limit::Refund& refund, Micros now) {

@@ -47,6 +47,9 @@ class MemoryStore {
     // tells what is so after it, and retry_after holds for the same request asked once more.
     Outcome charge(const limit::Charge& charge, limit::Micros now, limit::Verdict& verdict);
 
+    // Decides as charge() does, and takes nothing, whatever the answer.
+    void look(const limit::Charge& charge, limit::Micros now, limit::Verdict& verdict);
+
     // Gives back what `refund` is about, as far as it is known where that went: not if the state
     // is another one by now, and as each algorithm allows. Send it once. Any thread.
     void give_back(const limit::Refund& refund, limit::Micros now);

@@ -429,10 +429,66 @@ TEST_CASE("config: methods that could name the same user are warned about") {
               .size() == 2);
 }
 
+TEST_CASE("config: wrong credentials are limited by default where checking them is work") {
+    const auto limit_of = [](const std::string& methods, const std::string& more = "") {
+        Beside files(user_of(methods, more));
+        files.with("p.jwks", kPublicKeys)
+            .with("k.keys", kAlicesDigest + ": {user: alice}\n")
+            .with("h.htpasswd", "alice:" + kSha256Crypt + "\n");
+        const Loaded result = files.load();
+        REQUIRE(result.config != nullptr);
+        const config::Policy* const policy = result.config->failed_credentials;
+        if (policy == nullptr) return std::string("none");
+        REQUIRE(policy->limits.size() == 1);
+        CHECK(policy->limits[0].keeps(401));
+        CHECK_FALSE(policy->limits[0].keeps(200));
+        CHECK(policy->key == std::vector{limit::single_key(limit::KeyPart::Kind::ip)});
+        // A default must not keep a proxy from starting without Redis.
+        CHECK((policy->on_store_failure == limit::OnStoreFailure::local) == !more.empty());
+        return std::to_string(policy->limits[0].quota) + " " + policy->limits[0].name;
+    };
+    const std::string basic = "{basic: {htpasswd: h.htpasswd}}";
+    const std::string api_key = "{api_key: {keys: k.keys}}";
+    CHECK(limit_of(kJwt) == "60 1min");
+    CHECK(limit_of(basic) == "60 1min");
+    CHECK(limit_of(api_key + ", " + basic) == "60 1min");
+    CHECK(limit_of(kJwt, ", failed_credentials: 7/h") == "7 1h");
+    CHECK(limit_of(kJwt, ", failed_credentials: off") == "none");
+    // Nothing is computed for these.
+    CHECK(limit_of(api_key) == "none");
+    CHECK(limit_of("{cookie: {name: a}}") == "none");
+    CHECK(limit_of(api_key, ", failed_credentials: 7/h") == "7 1h");
+}
+
+TEST_CASE("config: names that no user can have are refused where users are named") {
+    const auto fault_of = [](const std::string& policies, const std::string& users) {
+        Beside files(
+            "upstreams: {a: {servers: [http://a]}}\npolicies: {p: {key: [ip], limits: "
+            "[1/s], exempt: [\"" +
+            policies + "\"]}}\nroutes: [{policies: [p]}]\nidentity: {users: u.yaml}\n");
+        files.with("u.yaml", "\"" + users + "\": {tier: pro}\n");
+        const auto errors = texts(files.load().errors);
+        return errors.empty() ? std::string("none") : errors[0];
+    };
+    CHECK(fault_of("user:alice", "alice") == "none");
+    for (const std::string unsafe : {"ali\u202ece", "alice\u200b", "alice\u00a0", " alice"}) {
+        CAPTURE(unsafe);
+        CHECK(fault_of("user:" + unsafe, "alice").find("is no user: names are UTF-8") !=
+              std::string::npos);
+        CHECK(fault_of("user:alice", unsafe).find("no user can have this name: names are UTF-8") !=
+              std::string::npos);
+    }
+}
+
 TEST_CASE("config: passwords that may be guessed without end are warned about") {
     const std::string basic = "{basic: {htpasswd: h.htpasswd}}";
-    CHECK(one_begins(warnings_of(user_of(basic)), "identity.user[0].basic: passwords can be"));
+    CHECK(one_begins(warnings_of(user_of(basic, ", failed_credentials: off")),
+                     "identity.user[0].basic: passwords can be guessed without end: "
+                     "`failed_credentials` is `off`"));
+    CHECK(warnings_of(user_of(basic)).empty());
     CHECK(warnings_of(user_of(basic, ", failed_credentials: 20/min")).empty());
+    CHECK(one_begins(warnings_of(user_of(basic, ", client_ip: {ipv6_prefix: 128}")),
+                     "identity.client_ip: with an ipv6_prefix longer than 64"));
     CHECK(one_begins(
         warnings_of(user_of(basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: 128}")),
         "identity.failed_credentials: with an ipv6_prefix longer than 64"));

@@ -273,6 +273,41 @@ TEST_CASE("charges: slots have no window and a burst is told as its window") {
     CHECK(told[1].remaining == 2);
 }
 
+TEST_CASE("charges: an address is looked at by what counts it whoever its user is") {
+    const auto looked_at = [](const std::string& policies, const std::string& peer = "203.0.113.7",
+                              const std::string& route = "") {
+        World world(with(policies, route));
+        Request request(world, ask("/a/b"), false, peer);
+        match_route(request.exchange);
+        if (request.exchange.fault != Fault::none) return std::string("no route");
+        identify(request.client, request.exchange);
+        const bool any = list_limits_of_address(request.exchange);
+        CHECK(any == !request.exchange.decision.items.empty());
+        CHECK_FALSE(request.exchange.decision.needs_settling);
+        return request.identifiers();
+    };
+    const std::string both = "}, {name: both, match: {path: \"/a/b\"}, policies: [p, o]";
+    const std::string other =
+        "  o: {key: [\"user|ip\", \"header:x\", \"ip+route\"], limits: [9/s]}\n";
+    const auto of = [&](const std::string& policy, const std::string& peer = "203.0.113.7") {
+        return looked_at("  p: " + policy + "\n" + other, peer, both);
+    };
+    CHECK(of("{key: [ip], limits: [10/s]}") == "p=ip:203.0.113.7 ");
+    CHECK(of("{key: [user, ip], limits: [10/s]}") == "p=ip:203.0.113.7 ");
+    CHECK(of("{key: [ip], limits: [10/s]}", "2001:db8::7") ==
+          "p=ip:2001:db8::/64 p=ip:2001:db8::7 ");
+    CHECK(of("{key: [user], limits: [10/s]}") == "");
+    // These hang on who the user is, on the moment, or refuse nobody.
+    CHECK(of("{key: [ip], limits: [10/s], tiers: {pro: [99/s]}}") == "");
+    CHECK(of("{key: [ip], limits: [10/s], exempt: [\"user:bot\"]}") == "");
+    CHECK(of("{key: [ip], limits: [10/s], exempt: [203.0.113.0/24]}") == "");
+    CHECK(of("{key: [ip], limits: [10/s], exempt: [198.51.100.0/24]}") == "p=ip:203.0.113.7 ");
+    CHECK(of("{key: [ip], limits: [10/s], mode: shadow}") == "");
+    CHECK(
+        of("{key: [ip], limits: [{quota: 1, per: 1min, algorithm: schedule, at: {query: at}}]}") ==
+        "");
+}
+
 TEST_CASE("charges: a schedule's denial names the earliest moment and no time to come back") {
     World world(
         with("  p: {key: [ip], limits: [{quota: 1, per: 1min, algorithm: schedule, "

@@ -14,6 +14,7 @@
 #include "store/scripts.hpp"
 #include "unit/fake_redis.hpp"
 #include "unit/script_reply.hpp"
+#include "unit/store_asking.hpp"
 
 namespace tidegate::store {
 namespace {
@@ -700,6 +701,93 @@ TEST_CASE("limiter: nobody joins a question that Redis did not take") {
             CHECK(rig.decision.decided_by == StoreKind::local);
         }
     }
+}
+
+TEST_CASE("limiter: a look says whether a charge would be denied, and takes nothing") {
+    asio::io_context io;
+    MemoryStore memory{MemoryStore::Options{}};
+    telemetry::Metrics metrics({}, {}, 1, "test");
+    Limiter limiter(memory, metrics.shard(0));
+    Wakeup sleeper(io.get_executor());
+    const auto some = policy("some", 4, OnStoreFailure::deny);
+    Decision decision;
+    decision.items = {{&some, "ip:192.0.2.1"}};
+    decision.cost = 2;
+    const auto look = [&] {
+        limiter.look(decision, sleeper);
+        return decision.result;
+    };
+    for (int i = 0; i < 10; ++i) CHECK(look() == Result::admitted);
+    CHECK(memory.keys() == 0);
+    limiter.decide(decision, sleeper);
+    CHECK(look() == Result::admitted);
+    limiter.decide(decision, sleeper);
+    for (int i = 0; i < 10; ++i) CHECK(look() == Result::limited);
+    CHECK(decision.verdict.limits.at(0).denied);
+    CHECK(decision.verdict.limits.at(0).remaining == 0);
+    CHECK(decision.verdict.retry_after > 59min);
+    CHECK(decision.verdict.retry_after <= 1h + 1min);
+    // What is known to be full for two is full for one.
+    decision.cost = 1;
+    CHECK(look() == Result::limited);
+}
+
+TEST_CASE("limiter: a look at Redis is one command, and a full address is remembered") {
+    Rig rig;
+    rig.run();
+    const auto some = policy("some", 5, OnStoreFailure::local);
+    const std::int64_t now = 1'700'000'000'000'000;
+    const auto counts = [&](double units) {
+        std::string reply = test::doubles(double(now), units, double(now + 1'000'000),
+                                          double(now + 9'000'000), units < 5 ? 0 : now + 1'000'000);
+        reply += test::packed(std::uint8_t{0});
+        return "$" + std::to_string(reply.size()) + "\r\n" + reply + "\r\n";
+    };
+    const auto look = [&](std::int64_t cost) {
+        rig.decision.items = {{&some, "ip:192.0.2.1"}};
+        rig.decision.cost = cost;
+        rig.limiter->look(rig.decision, rig.sleeper);
+        CHECK(run_until(rig.io, [&] { return rig.decision.result != Result::pending; }));
+        return rig.decision.result;
+    };
+    rig.server.evalsha = [&](const Words&) { return counts(4); };
+    CHECK(look(1) == Result::admitted);
+    CHECK(look(2) == Result::limited);  // one is left
+    rig.server.evalsha = [&](const Words&) { return counts(5); };
+    CHECK(look(1) == Result::limited);
+    CHECK(rig.decision.verdict.retry_after == 1s);
+    CHECK_FALSE(rig.decision.remembered);
+    for (int i = 0; i < 5; ++i) CHECK(look(1) == Result::limited);
+    CHECK(rig.decision.remembered);
+    CHECK(rig.server.count("EVALSHA") == 3);
+    for (const Words& words : rig.server.seen) {
+        if (words.front() == "EVALSHA") CHECK(words.at(1) == inspect_script().sha1);
+    }
+    CHECK(rig.memory.keys() == 0);
+}
+
+TEST_CASE("limiter: a look that fails says nothing against the request") {
+    Rig rig;
+    rig.run_without_redis();
+    const auto closed = policy("closed", 1, OnStoreFailure::deny);
+    rig.decision.items = {{&closed, "ip:192.0.2.1"}};
+    rig.limiter->look(rig.decision, rig.sleeper);
+    CHECK(run_until(rig.io, [&] { return rig.decision.result != Result::pending; }));
+    CHECK(rig.decision.result == Result::admitted);
+    CHECK(rig.decision.verdict.limits.empty());
+}
+
+TEST_CASE("limiter: what nobody wrote a limit for is counted alone while the share is unknown") {
+    Rig rig;
+    rig.run_without_redis();
+    const auto by_default = policy("default", 2, OnStoreFailure::local_or_alone);
+    const auto written = policy("written", 2, OnStoreFailure::local);
+    CHECK(rig.decide({&written}) == Result::unavailable);
+    CHECK(rig.decide({&by_default}) == Result::admitted);
+    CHECK(rig.decide({&by_default}) == Result::admitted);
+    CHECK(rig.decide({&by_default}) == Result::limited);
+    rig.replicas = 2;
+    CHECK(rig.decide({&by_default}) == Result::limited);
 }
 
 }  // namespace tidegate::store
