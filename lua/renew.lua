@@ -12,7 +12,7 @@ for i, key in ipairs(KEYS) do
     local till = redis.call('ZSCORE', key, slot)
     if till and tonumber(till) > now then
         redis.call('ZADD', key, decimal(now + lease), slot)
-        redis.call('PEXPIRE', key, decimal(lease / 1000 + 1000))
+        keep_set(key, lease)
     end
 end
 return 0

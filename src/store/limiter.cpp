@@ -414,22 +414,35 @@ void Limiter::for_each_admission(const Decision& decision, Visit visit) {
     visit_part(joint.local(), false);
 }
 
-void Limiter::settle(Decision& decision, int status) {
+void Limiter::settle(Decision& decision, int status, std::chrono::milliseconds hold) {
     if (decision.is_linked()) decision.unlink();
     if (decision.result != Result::admitted || std::exchange(decision.is_settled_, true)) return;
     for_each_admission(decision, [&](const Admission& admission) {
         const limit::Refund refund{admission.charge, &admission.receipt, limit::Refund::Of::status,
                                    status};
-        if (!admission.in_redis) {
+        if (admission.in_redis) {
+            give_back_in_redis(refund, admission.slot);
+        } else {
             give_back_here(refund);
-            memory_->release(admission.charge);
-            return;
         }
-        give_back_in_redis(refund, admission.slot);
+        give_up_slots(admission, hold);
+    });
+}
+
+void Limiter::give_up_slots(const Admission& admission, limit::Micros hold) {
+    if (!admission.in_redis) {
+        memory_->release(admission.charge,
+                         hold > limit::Micros{0} ? process_now() + hold : limit::Micros{0});
+    } else if (hold > limit::Micros{0}) {
+        std::string command;
+        if (append_hold_command(admission.charge, redis_.key_prefix, hold, clock(), command)) {
+            run_errand(std::move(command), &hold_script(), admission.slot);
+        }
+    } else {
         for (std::string& release : release_commands(admission.charge, redis_.key_prefix)) {
             run_errand(std::move(release), nullptr, admission.slot);
         }
-    });
+    }
 }
 
 void Limiter::leave_line(Decision& decision) {

@@ -123,9 +123,11 @@ class Limiter {
     void look(Decision& decision, Wakeup& sleeper,
               SteadyTime now = std::chrono::steady_clock::now());
 
-    // The request has ended with an answer of `status` (0: none): what an admission holds is given
-    // up, what does not count with that status given back. Does not wait.
-    void settle(Decision& decision, int status);
+    // The request has ended with an answer of `status` (0: none): what does not count with that
+    // status is given back, and the slots of concurrency are given up once `hold` has passed.
+    // Does not wait; the store keeps them meanwhile, nothing here does.
+    void settle(Decision& decision, int status,
+                std::chrono::milliseconds hold = std::chrono::milliseconds{0});
 
     // The client left while leaky_bucket had the request held: gives up its place if it is the last
     // in line. Before settle().
@@ -172,6 +174,7 @@ class Limiter {
     void decided_by_redis(Decision& decision);
     void fall_back(Decision& decision, telemetry::StoreFailure failure);
     void give_back_here(const limit::Refund& refund);
+    void give_up_slots(const Admission& admission, limit::Micros hold);
     void release_late(const Decision& decision);
     void release_late(const limit::Charge& charge, std::uint16_t slot);
     void run_errand(std::string command, const redis::Script* script, std::uint16_t slot);

@@ -22,6 +22,7 @@ extern const std::string_view inspect;
 extern const std::string_view forget;
 extern const std::string_view give_back;
 extern const std::string_view renew;
+extern const std::string_view hold;
 extern const std::string_view report;
 
 }  // namespace tidegate::store::lua

@@ -472,13 +472,13 @@ void MemoryStore::give_back(const limit::Refund& refund, Micros now) {
         });
 }
 
-void MemoryStore::release(const limit::Charge& charge) {
-    const Asked asked{charge, Micros{0}};
-    impl_->for_each_known(
-        charge, [&](const Limit& limit, const State&, Record& record, std::size_t) {
-            if (limit.algorithm != limit::Algorithm::concurrency) return;
-            record.with([&](auto& kind) { kind.give_back(limit, asked, asked.now); });
-        });
+void MemoryStore::release(const limit::Charge& charge, Micros until) {
+    impl_->for_each_known(charge,
+                          [&](const Limit& limit, State& state, Record& record, std::size_t) {
+                              if (limit.algorithm != limit::Algorithm::concurrency) return;
+                              record.slots().release(charge.lease, until);
+                              state.expires_us = std::max(state.expires_us, record.ends_us());
+                          });
 }
 
 Counts MemoryStore::count(std::span<const limit::ChargeItem> items, Micros now) const {

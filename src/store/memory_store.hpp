@@ -22,7 +22,8 @@ enum class OnFull : std::uint8_t { evict, deny };
 // A key with three windows takes about 340 bytes, its name and place in the table included; 48 of
 // them are each window's, and as much is each gcra's and leaky_bucket's. More comes with what they
 // hold: 8 bytes for a window's sub-bucket in use (at most min(sub-buckets, quota)), 16 for a moment
-// of a sliding_log, 8 for one of a schedule, about 20 for a slot of concurrency.
+// of a sliding_log, 8 for one of a schedule, about 20 for a slot of concurrency in
+// flight and 8 for one that is kept after its request.
 class MemoryStore {
   public:
     struct Options {
@@ -54,9 +55,10 @@ class MemoryStore {
     // is another one by now, and as each algorithm allows. Send it once. Any thread.
     void give_back(const limit::Refund& refund, limit::Micros now);
 
-    // Gives up the slots that charge.lease holds in limits of concurrency, if it holds any. Slots
-    // do not expire here: they end with the process that holds them. Any thread.
-    void release(const limit::Charge& charge);
+    // Gives up the slots that charge.lease holds in limits of concurrency, if it holds any: at
+    // once, or at `until`. Before that slots do not expire here: they end with the process that
+    // holds them. Any thread.
+    void release(const limit::Charge& charge, limit::Micros until = limit::Micros{0});
 
     // Tells how the items' limits stand, taking nothing. Policies may repeat, with other tiers. Any
     // thread.

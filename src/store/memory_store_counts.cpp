@@ -36,7 +36,7 @@ LimitCount MomentsCount::count(const Limit& limit, const Asked& asked) const {
 }
 
 LimitCount SlotsCount::count(const Limit& limit, const Asked& asked) const {
-    return count_of_slots(static_cast<std::int64_t>(held_.size()), asked.share(limit));
+    return count_of_slots(held_at(asked.now.count()), asked.share(limit));
 }
 
 }  // namespace tidegate::store

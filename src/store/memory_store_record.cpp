@@ -175,8 +175,13 @@ Micros MomentsCount::earliest(const Limit& limit, const Asked& asked, Micros fro
     return limit::earliest_fit(moments_, limit, share(limit, asked), from, asked.charge.cost);
 }
 
+std::int64_t SlotsCount::held_at(std::int64_t now_us) const {
+    const auto kept = std::upper_bound(kept_until_us_.begin(), kept_until_us_.end(), now_us);
+    return static_cast<std::int64_t>(held_.size()) + (kept_until_us_.end() - kept);
+}
+
 limit::Slots SlotsCount::look(const Limit&, const Asked& asked) const {
-    return {static_cast<std::int64_t>(held_.size()), held_.contains(asked.charge.lease)};
+    return {held_at(asked.now.count()), held_.contains(asked.charge.lease)};
 }
 
 bool SlotsCount::passes(const Limit& limit, const Asked& asked, const Look& slots) {
@@ -198,10 +203,19 @@ void SlotsCount::reserve(const Limit&, const Asked&, const Look&) {
 
 void SlotsCount::take(const Limit&, const Asked& asked, const Look&) {
     held_.insert(asked.charge.lease);
+    const std::int64_t now_us = asked.now.count();
+    std::erase_if(kept_until_us_, [=](std::int64_t until_us) { return until_us <= now_us; });
 }
 
 void SlotsCount::give_back(const Limit&, const Asked& asked, Micros) {
     held_.erase(asked.charge.lease);
+}
+
+void SlotsCount::release(const limit::LeaseId& lease, Micros until) {
+    if (held_.erase(lease) == 0 || until == Micros{0}) return;
+    const auto later =
+        std::upper_bound(kept_until_us_.begin(), kept_until_us_.end(), until.count());
+    kept_until_us_.insert(later, until.count());
 }
 
 double SlotsCount::filled_by(const Limit& limit, const Asked& asked) {
@@ -266,7 +280,7 @@ std::int64_t Record::ends_us() const {
 
 bool Record::holds_slots() const {
     const auto* const slots = std::get_if<std::unique_ptr<SlotsCount>>(&kind_);
-    return slots != nullptr && !(*slots)->empty();
+    return slots != nullptr && (*slots)->in_flight();
 }
 
 double Record::fullness(std::int64_t now_us) const {

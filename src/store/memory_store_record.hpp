@@ -144,11 +144,14 @@ class SlotsCount {
     void take(const limit::Limit& limit, const Asked& asked, const Look& slots);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
-    static std::int64_t ends_us() { return 0; }  // see holds_slots()
+    // Of those in flight nobody knows: see holds_slots().
+    std::int64_t ends_us() const { return kept_until_us_.empty() ? 0 : kept_until_us_.back(); }
     static double filled_by(const limit::Limit& limit, const Asked& asked);
-    double fullness(std::int64_t) const { return static_cast<double>(held_.size()); }
+    double fullness(std::int64_t now_us) const { return static_cast<double>(held_at(now_us)); }
 
-    bool empty() const { return held_.empty(); }
+    bool in_flight() const { return !held_.empty(); }
+    // The request has ended: its slot, if it holds one, is given up at `until`.
+    void release(const limit::LeaseId& lease, limit::Micros until);
 
   private:
     // They are made by proxies, not by clients: mixing is enough.
@@ -158,7 +161,10 @@ class SlotsCount {
         }
     };
 
-    boost::unordered_flat_set<limit::LeaseId, Hash> held_;
+    std::int64_t held_at(std::int64_t now_us) const;
+
+    boost::unordered_flat_set<limit::LeaseId, Hash> held_;  // by requests in flight
+    std::vector<std::int64_t> kept_until_us_;  // after their requests have ended; in order
 };
 
 // Windows and buckets are small and common; the others are kept apart, so that they do not make
@@ -172,6 +178,8 @@ class Record {
     bool counts(const limit::Limit& limit) const;
     std::uint32_t id() const { return id_; }
     std::int64_t ends_us() const;
+    bool is_of_slots() const { return std::holds_alternative<std::unique_ptr<SlotsCount>>(kind_); }
+    // For requests in flight.
     bool holds_slots() const;
     // The share of a quota that is used up: 0 is nothing. An estimate.
     double fullness(std::int64_t now_us) const;
@@ -187,6 +195,8 @@ class Record {
     decltype(auto) with(Use use) {
         return with_kind_of(*this, use);
     }
+    // Requires a limit of concurrency.
+    SlotsCount& slots() { return *std::get<std::unique_ptr<SlotsCount>>(kind_); }
     // Requires a limit of schedule.
     const MomentsCount& moments() const { return *std::get<std::unique_ptr<MomentsCount>>(kind_); }
 

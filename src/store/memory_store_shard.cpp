@@ -76,14 +76,21 @@ bool Shard::forget(const StateName& name) {
     const std::size_t position = position_of(name);
     if (position == kNowhere) return false;
     State& state = *slots_[position].state;
-    const auto is_something = [](const Record& record) { return record.ends_us() > 0; };
+    const auto is_something = [](const Record& record) {
+        return !record.is_of_slots() && record.ends_us() > 0;
+    };
     const bool any = std::any_of(state.records.begin(), state.records.end(), is_something);
-    std::erase_if(state.records, [](const Record& record) { return !record.holds_slots(); });
+    std::erase_if(state.records, [](const Record& record) {
+        return !record.is_of_slots() || (!record.holds_slots() && record.ends_us() == 0);
+    });
     if (state.records.empty()) {
         erase_at(position);
     } else {
         state.generation = ++made_;
         state.expires_us = 0;
+        for (const Record& record : state.records) {
+            state.expires_us = std::max(state.expires_us, record.ends_us());
+        }
     }
     return any;
 }

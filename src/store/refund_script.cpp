@@ -79,6 +79,28 @@ void append_slot(const limit::LeaseId& lease, std::string& out) {
 
 constexpr std::size_t kSlotBytes = 16;
 
+// The command that runs `script` over all slots of `charge`: they are to last for `time`.
+bool append_slots_command(const redis::Script& script, const limit::Charge& charge,
+                          std::string_view prefix, Micros time, std::optional<Micros> clock,
+                          std::string& out) {
+    std::size_t slots = 0;
+    for_each_slot(charge, [&](const ChargeItem&, const Limit&) { ++slots; });
+    if (slots == 0) return false;
+    append_length('*', 5 + slots + (clock ? 1 : 0), out);
+    append_string("EVALSHA", out);
+    append_string(script.sha1, out);
+    append_number(slots, out);
+    for_each_slot(charge, [&](const ChargeItem& item, const Limit& limit) {
+        append_set_key(item, limit, prefix, out);
+    });
+    append_length('$', kSlotBytes * slots, out);
+    for (std::size_t i = 0; i < slots; ++i) append_slot(charge.lease, out);
+    out += "\r\n";
+    append_number(static_cast<std::uint64_t>(time.count()), out);
+    append_clock(clock, out);
+    return true;
+}
+
 }  // namespace
 
 bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
@@ -134,22 +156,12 @@ std::vector<std::string> release_commands(const limit::Charge& charge, std::stri
 
 bool append_renew_command(const limit::Charge& charge, std::string_view prefix,
                           std::optional<Micros> clock, std::string& out) {
-    std::size_t slots = 0;
-    for_each_slot(charge, [&](const ChargeItem&, const Limit&) { ++slots; });
-    if (slots == 0) return false;
-    append_length('*', 5 + slots + (clock ? 1 : 0), out);
-    append_string("EVALSHA", out);
-    append_string(renew_script().sha1, out);
-    append_number(slots, out);
-    for_each_slot(charge, [&](const ChargeItem& item, const Limit& limit) {
-        append_set_key(item, limit, prefix, out);
-    });
-    append_length('$', kSlotBytes * slots, out);
-    for (std::size_t i = 0; i < slots; ++i) append_slot(charge.lease, out);
-    out += "\r\n";
-    append_number(static_cast<std::uint64_t>(limit::kLease.count()), out);
-    append_clock(clock, out);
-    return true;
+    return append_slots_command(renew_script(), charge, prefix, limit::kLease, clock, out);
+}
+
+bool append_hold_command(const limit::Charge& charge, std::string_view prefix, Micros hold,
+                         std::optional<Micros> clock, std::string& out) {
+    return append_slots_command(hold_script(), charge, prefix, hold, clock, out);
 }
 
 }  // namespace tidegate::store

@@ -1,5 +1,5 @@
 // Giving back what a charge took, and keeping what it holds, in the words of lua/give_back.lua,
-// lua/renew.lua and ZREM. Pure.
+// lua/renew.lua, lua/hold.lua and ZREM. Pure.
 #pragma once
 
 #include <optional>
@@ -23,5 +23,10 @@ std::vector<std::string> release_commands(const limit::Charge& charge, std::stri
 // Appends the whole command that renews the slots of `charge`. False if it has none. Idempotent.
 bool append_renew_command(const limit::Charge& charge, std::string_view prefix,
                           std::optional<limit::Micros> clock, std::string& out);
+
+// Appends the whole command that keeps the slots of `charge`, whose request has ended, for `hold`
+// from now on. False if it has none. Idempotent.
+bool append_hold_command(const limit::Charge& charge, std::string_view prefix, limit::Micros hold,
+                         std::optional<limit::Micros> clock, std::string& out);
 
 }  // namespace tidegate::store

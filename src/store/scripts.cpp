@@ -133,7 +133,12 @@ const redis::Script& give_back_script() {
 }
 
 const redis::Script& renew_script() {
-    static const OwnedScript script{"renew", {lua::state, lua::renew}};
+    static const OwnedScript script{"renew", {lua::state, lua::slots, lua::renew}};
+    return script.get();
+}
+
+const redis::Script& hold_script() {
+    static const OwnedScript script{"hold", {lua::state, lua::slots, lua::hold}};
     return script.get();
 }
 
@@ -156,8 +161,8 @@ const redis::Script& forget_script() {
 }
 
 std::vector<const redis::Script*> all_scripts() {
-    std::vector<const redis::Script*> all{&give_back_script(), &renew_script(), &inspect_script(),
-                                          &forget_script(), &report_script()};
+    std::vector<const redis::Script*> all{&give_back_script(), &renew_script(),  &hold_script(),
+                                          &inspect_script(),   &forget_script(), &report_script()};
     for (std::size_t way = kLongWay; way <= kMiddleWay; ++way) {
         all.push_back(&charge_script_for(way));
     }

@@ -15,6 +15,7 @@ const redis::Script& charge_script(const limit::Charge& charge);
 
 const redis::Script& give_back_script();
 const redis::Script& renew_script();
+const redis::Script& hold_script();
 const redis::Script& report_script();
 const redis::Script& inspect_script();
 const redis::Script& forget_script();

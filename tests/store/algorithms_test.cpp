@@ -229,6 +229,38 @@ TEST_CASE("concurrency: at most the quota in flight, the same slot only once") {
     });
 }
 
+TEST_CASE("concurrency: a slot that is kept after its request is given up when its time is over") {
+    over_every_store([](KeepingSubject& subject) {
+        const auto some = policy("p", {of(Algorithm::concurrency, 3, 0us)});
+        Client client{subject, some};
+        for (std::uint64_t i = 1; i <= 3; ++i) REQUIRE(client.enters(i));
+        subject.keep(client.charge(1, 1), 5s, kStart);
+        subject.keep(client.charge(1, 1), 9s, kStart + 1s);  // it has ended already
+        subject.keep(client.charge(1, 2), 1s, kStart);
+        subject.release(client.charge(1, 1), kStart);
+        subject.keep(client.charge(1, 99), 5s, kStart);  // holds none
+        CHECK_FALSE(client.enters(4, kStart + 1s - 1us));
+        CHECK(client.enters(4, kStart + 1s));
+        CHECK(subject.count({&client.item, 1}, kStart + 2s).items[0].limits[0].counted == 3);
+        CHECK_FALSE(client.enters(5, kStart + 5s - 1us));
+        CHECK(client.enters(5, kStart + 5s));
+        CHECK_FALSE(client.enters(6, kStart + 5s));
+        CHECK(subject.count({&client.item, 1}, kStart + 6s).items[0].limits[0].counted == 3);
+    });
+}
+
+TEST_CASE("concurrency: a reset leaves slots that are kept after their requests") {
+    over_every_store([](KeepingSubject& subject) {
+        const auto some = policy("p", {of(Algorithm::concurrency, 1, 0us)});
+        Client client{subject, some};
+        REQUIRE(client.enters(1));
+        subject.keep(client.charge(1, 1), 5s, kStart);
+        CHECK_FALSE(subject.forget({&client.item, 1})[0]);
+        CHECK_FALSE(client.enters(2, kStart + 5s - 1us));
+        CHECK(client.enters(2, kStart + 5s));
+    });
+}
+
 TEST_CASE("count all: hammering keeps out, and the time named is that of the last blow") {
     over_every_store([](Subject& subject) {
         const auto some =

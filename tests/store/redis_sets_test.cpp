@@ -131,6 +131,38 @@ TEST_CASE("redis: slots expire with the last lease") {
     CHECK(ttl_ms(redis, set) > kLease / 1ms - 1'000);
 }
 
+TEST_CASE("redis: a slot that is kept for long outlives the leases of others, not its own time") {
+    RedisSubject redis;
+    const Asker asker({slots(2)});
+    const Micros begin = server_time(redis);
+    REQUIRE(redis.charge(asker.holding(1), begin).admitted);
+    redis.keep(asker.holding(1), 10min, begin);
+    const std::string set = only_set(redis);
+    // Others come, are renewed and go: neither the key nor the slot ends with them, and the clock
+    // of the server is not taken for one that was put back.
+    REQUIRE(redis.charge_by_server_clock(asker.holding(2)).admitted);
+    CHECK_FALSE(redis.charge_by_server_clock(asker.holding(3)).admitted);
+    renew(redis, asker.holding(2), std::nullopt);
+    CHECK(ttl_ms(redis, set) > 10min / 1ms - 1'000);
+    redis.release(asker.holding(2), begin);
+    const Micros last = begin + 10min - 1us;
+    CHECK(redis.charge(asker.holding(4), last).admitted);
+    CHECK_FALSE(redis.charge(asker.holding(5), last).admitted);
+    CHECK(redis.charge(asker.holding(5), last + 1us).admitted);
+}
+
+TEST_CASE("redis: a slot that is kept ends in time though the server's clock was put back") {
+    RedisSubject redis;
+    const Asker asker({slots(1)});
+    const Micros ahead = server_time(redis) + 1h;
+    REQUIRE(redis.charge(asker.holding(1), ahead).admitted);
+    redis.keep(asker.holding(1), 1min, ahead);
+    CHECK_FALSE(redis.charge_by_server_clock(asker.holding(2)).admitted);
+    const Micros now = server_time(redis);
+    CHECK_FALSE(redis.charge(asker.holding(2), now + 59s).admitted);
+    CHECK(redis.charge(asker.holding(2), now + 1min).admitted);
+}
+
 TEST_CASE("redis: two moments of one second, and of one microsecond, are two") {
     RedisSubject redis;
     const Asker asker({schedule(3, 1min)});

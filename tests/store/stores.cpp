@@ -58,6 +58,10 @@ void MemorySubject::release(const limit::Charge& charge, Micros) {
     store_.release(charge);
 }
 
+void MemorySubject::keep(const limit::Charge& charge, Micros time, Micros now) {
+    store_.release(charge, now + time);
+}
+
 RedisServer& shared_server() {
     static RedisServer server;
     return server;
@@ -95,6 +99,13 @@ void RedisSubject::release(const limit::Charge& charge, Micros) {
         connection_.send(command);
         expect_integer(connection_.read());
     }
+}
+
+void RedisSubject::keep(const limit::Charge& charge, Micros time, Micros now) {
+    std::string command;
+    if (!store::append_hold_command(charge, kPrefix, time, now, command)) return;
+    connection_.send(command);
+    expect_integer(connection_.read());
 }
 
 store::Counts RedisSubject::count(std::span<const limit::ChargeItem> items, Micros now) {

@@ -32,16 +32,25 @@ class Subject {
     virtual void release(const limit::Charge& charge, Micros now) = 0;
 };
 
-class MemorySubject : public Subject {
+// One that can keep slots after their requests have ended.
+class KeepingSubject : public Subject {
+  public:
+    virtual void keep(const limit::Charge& charge, Micros time, Micros now) = 0;
+    virtual store::Counts count(std::span<const limit::ChargeItem> items, Micros now) = 0;
+    virtual std::vector<bool> forget(std::span<const limit::ChargeItem> items) = 0;
+};
+
+class MemorySubject : public KeepingSubject {
   public:
     limit::Verdict charge(const limit::Charge& charge, Micros now) override;
     void give_back(const limit::Refund& refund, Micros now) override;
     void release(const limit::Charge& charge, Micros now) override;
 
-    store::Counts count(std::span<const limit::ChargeItem> items, Micros now) const {
+    void keep(const limit::Charge& charge, Micros time, Micros now) override;
+    store::Counts count(std::span<const limit::ChargeItem> items, Micros now) override {
         return store_.count(items, now);
     }
-    std::vector<bool> forget(std::span<const limit::ChargeItem> items) {
+    std::vector<bool> forget(std::span<const limit::ChargeItem> items) override {
         return store_.forget(items);
     }
 
@@ -50,16 +59,17 @@ class MemorySubject : public Subject {
 };
 
 // The script in a real Redis, emptied first. Every RedisSubject talks to the same server.
-class RedisSubject : public Subject {
+class RedisSubject : public KeepingSubject {
   public:
     RedisSubject();
     limit::Verdict charge(const limit::Charge& charge, Micros now) override;
     void give_back(const limit::Refund& refund, Micros now) override;
     void release(const limit::Charge& charge, Micros now) override;
 
+    void keep(const limit::Charge& charge, Micros time, Micros now) override;
     // Throws if the answer is none.
-    store::Counts count(std::span<const limit::ChargeItem> items, Micros now);
-    std::vector<bool> forget(std::span<const limit::ChargeItem> items);
+    store::Counts count(std::span<const limit::ChargeItem> items, Micros now) override;
+    std::vector<bool> forget(std::span<const limit::ChargeItem> items) override;
 
     // At the server's own time.
     limit::Verdict charge_by_server_clock(const limit::Charge& charge);

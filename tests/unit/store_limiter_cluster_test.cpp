@@ -343,6 +343,13 @@ TEST_CASE("limiter in a cluster: slots of concurrency are renewed where they are
         CHECK(rig.wait(
             [&] { return rig.nodes[0].count("ZREM") == 1 && rig.nodes[1].count("ZREM") == 1; }));
     }
+    SUBCASE("ended, and to be kept") {
+        CHECK(rig.decide(few, few) == Result::admitted);
+        rig.limiter->settle(rig.decision, 0, 5s);
+        CHECK(rig.wait([&] { return rig.charges(0) == 2 && rig.charges(1) == 2; }));
+        CHECK(rig.nodes[0].seen.back().at(1) == hold_script().sha1);
+        CHECK(rig.nodes[1].seen.back().at(1) == hold_script().sha1);
+    }
     SUBCASE("denied by one: the other releases at once") {
         rig.nodes[1].evalsha = [](const Words&) {
             // All five are held, none by this request.

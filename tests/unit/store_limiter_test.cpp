@@ -651,6 +651,29 @@ TEST_CASE("limiter: a slot is renewed while it is held and given up at the end")
     CHECK(rig.server.count("EVALSHA") == 3);
 }
 
+TEST_CASE("limiter: a slot that is to be kept is left to Redis, and renewed no more") {
+    Rig rig;
+    rig.run();
+    limit::LimitSpec spec;
+    spec.algorithm = limit::Algorithm::concurrency;
+    spec.quota = 5;
+    const auto few = policy_of(spec);
+    rig.server.evalsha = [](const Words& words) {
+        return words.at(2) == "2" ? script_reply(true, 0, {0}) : std::string(":0\r\n");
+    };
+    rig.decision.needs_settling = true;
+    CHECK(rig.decide({&few}) == Result::admitted);
+    rig.limiter->settle(rig.decision, 0, 30s);
+    CHECK(run_until(rig.io, [&] { return rig.server.count("EVALSHA") == 2; }));
+    CHECK(rig.server.seen.back().at(1) == hold_script().sha1);
+    CHECK(rig.server.seen.back().at(5) == "30000000");
+    rig.limiter->renew_slots(std::chrono::steady_clock::now() + 5s);
+    rig.limiter->settle(rig.decision, 0, 30s);
+    CHECK(rig.decide({&few}) == Result::admitted);
+    CHECK(rig.server.count("EVALSHA") == 3);
+    CHECK(rig.server.count("ZREM") == 0);
+}
+
 TEST_CASE("limiter: a slot that was perhaps taken too late is given up") {
     Rig rig;
     rig.replicas = 1;

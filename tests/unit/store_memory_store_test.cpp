@@ -236,6 +236,36 @@ TEST_CASE(
     CHECK_FALSE(asks(1, kBegin + 2h));
 }
 
+TEST_CASE("memory_store: a slot that is kept after its request is not swept before its time") {
+    MemoryStore store(bounded(4));
+    limit::LimitSpec spec;
+    spec.algorithm = limit::Algorithm::concurrency;
+    spec.quota = 1;
+    auto some = policy(1, 1h);
+    some.name = "slots";
+    some.limits = {*limit::make_limit(spec)};
+    const auto other = policy(9, 1h);
+    Client crowd{store, other};
+    limit::Verdict verdict;
+    const limit::ChargeItem item{&some, "held"};
+    const auto asks = [&](std::uint64_t request, Micros now) {
+        REQUIRE(store.charge({.items = {&item, 1}, .lease = {1, request}}, now, verdict) ==
+                Outcome::decided);
+        return verdict.admitted;
+    };
+    CHECK(asks(1, kBegin));
+    store.release({.items = {&item, 1}, .lease = {1, 1}}, kBegin + 5s);
+    for (int i = 0; i < 100; ++i) {
+        REQUIRE(crowd.ask("name" + std::to_string(i), kBegin + 4s) == Outcome::decided);
+    }
+    CHECK_FALSE(asks(2, kBegin + 5s - 1us));
+    for (int i = 0; i < 100; ++i) {
+        REQUIRE(crowd.ask("more" + std::to_string(i), kBegin + 5s) == Outcome::decided);
+    }
+    CHECK(store.keys() <= 4);
+    CHECK(asks(2, kBegin + 5s));
+}
+
 TEST_CASE("memory_store: nothing is given back to a state that was made anew") {
     MemoryStore store(bounded(1));
     const auto some = policy(2, 1h);

@@ -197,7 +197,24 @@ TEST_CASE("refund_script: all slots of a request are renewed in one command") {
     const ChargeItem item{&none, "a"};
     std::string nothing;
     CHECK_FALSE(append_renew_command({{&item, 1}, 1}, "tg:", std::nullopt, nothing));
+    CHECK_FALSE(append_hold_command({{&item, 1}, 1}, "tg:", 5s, std::nullopt, nothing));
     CHECK(nothing.empty());
+}
+
+TEST_CASE("refund_script: all slots of a request that has ended are kept in one command") {
+    const Limit slots = made(spec_of(Algorithm::concurrency, 5, 0s));
+    const auto some = policy("p", {slots});
+    const std::vector<ChargeItem> items{{&some, "a"}, {&some, "b"}};
+    const limit::Charge charge{.items = items, .cost = 1, .lease = {7, 8}};
+    std::string out;
+    REQUIRE(append_hold_command(charge, "tg:", 5s, std::nullopt, out));
+    const auto words = words_of(out);
+    REQUIRE(words.size() == 7);
+    CHECK(words[1] == hold_script().sha1);
+    CHECK(words[2] == "2");
+    const std::string slot = packed(std::uint64_t{7}) + packed(std::uint64_t{8});
+    CHECK(words[5] == slot + slot);
+    CHECK(words[6] == "5000000");
 }
 
 }  // namespace tidegate::store
