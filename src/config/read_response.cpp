@@ -119,6 +119,7 @@ void read_timeouts(const Value& value, Config& config) {
     section.duration("request_body", timeouts.request_body);
     section.duration("client_write", timeouts.client_write);
     section.duration("client_idle", timeouts.client_idle);
+    section.duration("hold_aborted", timeouts.hold_aborted, {milliseconds{0}, hours{1}});
     section.duration("drain", timeouts.drain);
     section.duration("shutdown_delay", timeouts.shutdown_delay, {milliseconds{0}, hours{1}});
     section.not_available({"tunnel_idle", "tls_handshake"});

@@ -34,6 +34,7 @@ void Exchange::reset() {
     tier = {};
     peer_trusted = false;
     fault = Fault::none;
+    reached = Reached::nothing;
     request.method = request.target = request.path = request.query = request.authority = {};
     fault_detail = upstream_address = host = {};
     status = 0;

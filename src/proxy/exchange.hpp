@@ -32,6 +32,14 @@ struct IdentifierSpan {
     std::size_t size = 0;
 };
 
+// How far a request has come with its upstream. Never goes back, whatever is sent again.
+enum class Reached : std::uint8_t {
+    nothing,   // no byte has been sent
+    upstream,  // some may have arrived: for all we know, the upstream acts on them
+    answer,    // the head of its final answer was read: answer.status
+    end,       // and all of that answer
+};
+
 // Reused from request to request, so that a request allocates nothing that the one before it had
 // room for. A connection without a request has none.
 struct Exchange {
@@ -77,6 +85,8 @@ struct Exchange {
     std::string answer_options;  // what its Connection names, while its trailers are to come
     Buffer answer_buffer;
     std::string_view upstream_address;
+
+    Reached reached = Reached::nothing;
 
     // What is told when it ends.
     int status = 0;           // 0: no answer was begun

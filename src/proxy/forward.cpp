@@ -224,6 +224,7 @@ Task<Fault> Forwarding::relay_interim(std::size_t head_bytes) {
 }
 
 Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
+    x_.reached = Reached::answer;
     x_.upstream_time = now() - sent_;
     worker_.metrics.count_upstream(pool_.metrics_slot(), x_.upstream_time);
     x_.answer_body.start(x_.answer_framing);
@@ -235,7 +236,10 @@ Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
         const BodyBatch batch =
             x_.answer_body.take(x_.answer_buffer.data().substr(consumed), trailer_bounds());
         if (batch.bad && x_.status == 0) co_return Fault::upstream_broken;
-        if (batch.done) filter_answer_trailers(x_, x_.answer_body.trailers());
+        if (batch.done) {
+            x_.reached = Reached::end;
+            filter_answer_trailers(x_, x_.answer_body.trailers());
+        }
         IoStatus status = client_.send_answer(x_, batch);
         if (status == IoStatus::would_block) {
             status = co_await client_.send_rest(x_, sleeper_, timeouts().client_write);

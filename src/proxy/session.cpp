@@ -41,6 +41,24 @@ std::uint64_t share_of(const std::optional<IpAddress>& client, const Session* co
     return std::hash<std::string_view>{}({bytes, network.bytes.size()});
 }
 
+// The request has ended. Once it was sent on, only what the upstream said gives units back: while
+// it has not answered it may have acted, whatever we told the client. It may also still be at work,
+// though its client has gone: until it has said all, slots of concurrency are kept for a while.
+void settle(store::Limiter& limiter, Exchange& exchange) {
+    constexpr int kNoAnswer = 0;
+    const milliseconds hold = exchange.config().timeouts.hold_aborted;
+    switch (exchange.reached) {
+        case Reached::nothing:
+            return limiter.settle(exchange.decision, exchange.status);
+        case Reached::upstream:
+            return limiter.settle(exchange.decision, kNoAnswer, hold);
+        case Reached::answer:
+            return limiter.settle(exchange.decision, exchange.answer.status, hold);
+        case Reached::end:
+            return limiter.settle(exchange.decision, exchange.answer.status);
+    }
+}
+
 }  // namespace
 
 Session::Session(WorkerContext& worker, ConnectionPtr connection, identity::Peer peer,
@@ -182,8 +200,7 @@ Task<> Session::serve_request() {
     if (exchange.fault == Fault::none && !exchange.decision.items.empty()) co_await charge();
     if (exchange.fault == Fault::none) co_await forward(worker_, client_, sleeper_, exchange);
     if (exchange.fault != Fault::none && exchange.status == 0) co_await reply();
-    if (exchange.decision.needs_settling)
-        worker_.limiter.settle(exchange.decision, exchange.status);
+    if (exchange.decision.needs_settling) settle(worker_.limiter, exchange);
     if (aborted_ && exchange.fault == Fault::client_left) exchange.fault = Fault::stopped;
     record(worker_, exchange);
 }

@@ -20,6 +20,7 @@ Fault Upload::begin(UpstreamLease& lease) {
     x_.upload_outbox.clear();
     gather(x_.framing.body, batch, x_.body.trailers(), x_.upload_head, x_.upload_tail,
            x_.upload_outbox);
+    x_.reached = Reached::upstream;
     const IoStatus status = x_.upload_outbox.flush(*upstream_);
     if (status != IoStatus::would_block) {
         // Sent or lost: the client's next request begins behind it.

@@ -17,8 +17,10 @@ namespace {
 // How long a slot may be held by a proxy that is gone.
 constexpr milliseconds kLease{10'000};
 
-std::string slots(const Upstream& upstream, int quota) {
-    return one_policy(upstream, "{key: [ip], limits: [{name: slots, quota: " +
+// Slots of requests that end without an answer are kept for `hold`.
+std::string slots(const Upstream& upstream, int quota, const std::string& hold = "0s") {
+    return "timeouts: {hold_aborted: " + hold + "}\n" +
+           one_policy(upstream, "{key: [ip], limits: [{name: slots, quota: " +
                                     std::to_string(quota) + ", algorithm: concurrency}]}");
 }
 
@@ -108,7 +110,7 @@ TEST_CASE("concurrency: two proxies on one Redis share the slots, and each may t
     CHECK(next.response().status() == 200);
 }
 
-TEST_CASE("concurrency: a client that leaves gives its slot back at once") {
+TEST_CASE("concurrency: a client that leaves gives its slot back at once if none is to be kept") {
     const CountedIn counted = either_store();
     GatedUpstream upstream;
     const Tidegate tidegate(counted.yaml() + slots(upstream.upstream(), 1));
@@ -117,6 +119,114 @@ TEST_CASE("concurrency: a client that leaves gives its slot back at once") {
         client.reset();
     }
     CHECK(upstream.upstream().requests() == 10);
+}
+
+TEST_CASE("concurrency: who comes and leaves again and again has no more at work than the quota") {
+    const CountedIn counted = either_store();
+    GatedUpstream upstream;
+    const Tidegate tidegate(counted.yaml() + slots(upstream.upstream(), 2, "1h"));
+    for (int i = 0; i < 2; ++i) {
+        RawClient client = in_flight(tidegate, upstream);
+        client.reset();
+    }
+    await("them to leave", [&] {
+        return tidegate.metric_sum("tidegate_requests_total", "outcome=\"aborted\"") == 2;
+    });
+    for (int i = 0; i < 20; ++i) check_refused(tidegate, counted.name());
+    CHECK(upstream.come() == 2);
+}
+
+TEST_CASE("concurrency: a slot is kept for a time after its client left, through a reload, too") {
+    const CountedIn counted = either_store();
+    GatedUpstream upstream;
+    const std::string yaml = counted.yaml() + slots(upstream.upstream(), 1, "1200ms");
+    const Tidegate tidegate(yaml);
+    RawClient client = in_flight(tidegate, upstream);
+    const auto left = Clock::now();
+    client.reset();
+    await("it to leave", [&] {
+        return tidegate.metric_sum("tidegate_requests_total", "outcome=\"aborted\"") == 1;
+    });
+    tidegate.write_configuration(counted.yaml() + slots(upstream.upstream(), 1, "0s"));
+    CHECK(tidegate.reload().status() == 200);
+    check_refused(tidegate, counted.name());
+    const RawClient next = admitted(tidegate, upstream);
+    CHECK(Clock::now() - left >= milliseconds{1150});
+    CHECK(Clock::now() - left < milliseconds{2200} + slack());
+}
+
+TEST_CASE("concurrency: a stop waits for no slot that is kept") {
+    const CountedIn counted = either_store();
+    GatedUpstream upstream;
+    Tidegate tidegate(counted.yaml() + slots(upstream.upstream(), 1, "1h"));
+    RawClient client = in_flight(tidegate, upstream);
+    client.reset();
+    await("it to leave", [&] {
+        return tidegate.metric_sum("tidegate_requests_total", "outcome=\"aborted\"") == 1;
+    });
+    const auto begin = Clock::now();
+    CHECK(tidegate.stop() == 0);
+    CHECK(Clock::now() - begin < milliseconds{2000} + slack());
+}
+
+TEST_CASE("concurrency: an answer of ours keeps the slot once the upstream has a part, else not") {
+    const CountedIn counted = either_store();
+    const Upstream upstream([](Conversation& conversation) {
+        Message request;
+        if (!conversation.read_head(request)) return;
+        if (request.target() == "/half") {
+            conversation.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+        } else if (request.target() == "/early") {
+            conversation.send(ok("early"));
+        }
+        if (request.target() == "/closes" || request.target() == "/half") return;
+        conversation.wait_for_end();
+    });
+    const Tidegate tidegate(
+        counted.yaml() +
+        "limits_on_requests: {body_bytes: 1KiB}\ntimeouts: {request_body: 100ms, hold_aborted: "
+        "1h}\nupstreams: {api: {servers: [" +
+        upstream.url() +
+        "], timeouts: {response: 100ms}}}\npolicies: {p: {key: [ip], limits: [{quota: 1, "
+        "algorithm: concurrency}]}}\nroutes: [{name: all, upstream: api, policies: [p]}]\n");
+    const auto post = [](const std::string& path, const std::string& rest) {
+        return "POST " + path + " HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + rest;
+    };
+    struct Case {
+        std::string begin;
+        std::string rest;
+        int status;
+        bool is_kept;
+    };
+    const std::vector<Case> cases = {
+        {post("/bad", chunk("begin")), "zz\r\n", 400, true},
+        {post("/slow", chunk("begin")), "", 408, true},
+        {post("/large", chunk("begin")), chunk(std::string(2000, 'x')), 413, true},
+        {get_request("/closes"), "", 502, true},
+        {get_request("/silent"), "", 504, true},
+        {get_request("/half"), "", 200, true},
+        {post("/early", chunk("begin")), "", 200, false},
+        {post("/never-sent", "zz\r\n"), "", 400, false},
+    };
+    int number = 0;
+    for (const Case& one : cases) {
+        CAPTURE(one.begin);
+        const std::string from = "127.0.4." + std::to_string(++number);
+        RawClient client = tidegate.client(from);
+        const int before = upstream.requests();
+        client.send(one.begin);
+        if (!one.rest.empty()) {
+            await("the request", [&] { return upstream.requests() > before; });
+            client.send(one.rest);
+        }
+        CHECK(client.response().status() == one.status);
+        const std::string early = post("/early", chunk("begin"));
+        if (one.is_kept) {
+            CHECK(tidegate.client(from).ask(early).status() == 429);
+        } else {
+            await("a slot", [&] { return tidegate.client(from).ask(early).status() == 200; });
+        }
+    }
 }
 
 TEST_CASE("concurrency: an upstream that dies, refuses or is silent gives the slot back") {
@@ -130,8 +240,8 @@ TEST_CASE("concurrency: an upstream that dies, refuses or is silent gives the sl
         if (request.target() == "/silent") conversation.wait_for_end();
     });
     const Tidegate tidegate(
-        counted.yaml() + "upstreams: {api: {servers: [" + upstream.url() +
-        "], timeouts: {response: 200ms}}, gone: {servers: [http://127.0.0.1:" +
+        counted.yaml() + "timeouts: {hold_aborted: 100ms}\nupstreams: {api: {servers: [" +
+        upstream.url() + "], timeouts: {response: 200ms}}, gone: {servers: [http://127.0.0.1:" +
         std::to_string(free_port()) +
         "]}}\npolicies: {p: {key: [ip], limits: [{quota: 1, algorithm: concurrency}]}}\n"
         "routes:\n  - {name: gone, match: {path: /gone}, upstream: gone, policies: [p]}\n"

@@ -1,5 +1,7 @@
 // How much a request takes: what it costs, by the status of its answer, though it was refused.
+#include <algorithm>
 #include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,6 +37,63 @@ Upstream::Handler login() {
         const std::string status = guess == "bad" ? "401 Unauthorized" : "403 Forbidden";
         return "HTTP/1.1 " + status + "\r\nContent-Length: 0\r\n\r\n";
     });
+}
+
+// A request that fails here after it was sent on: what the upstream gets of it, what then comes,
+// and what we answer. The upstream does what its path says.
+struct Failing {
+    std::string path;
+    std::string begin;
+    std::string rest;
+    int status;
+};
+
+std::vector<Failing> failing_requests() {
+    const std::string chunked = "Transfer-Encoding: chunked\r\n\r\n" + chunk("begin");
+    const auto post = [](const std::string& path, const std::string& rest) {
+        return "POST " + path + " HTTP/1.1\r\nHost: a\r\n" + rest;
+    };
+    return {
+        {"/bad-chunk", post("/bad-chunk", chunked), "zz\r\n", 400},
+        {"/bad-trailer", post("/bad-trailer", chunked), "0\r\nbad trailer\r\n\r\n", 400},
+        {"/too-large", post("/too-large", chunked), chunk(std::string(2000, 'x')), 413},
+        {"/slow-body", post("/slow-body", chunked), "", 408},
+        {"/slow-length", post("/slow-length", "Content-Length: 9\r\n\r\nbegin"), "", 408},
+        {"/closes", get_request("/closes"), "", 502},
+        {"/resets", get_request("/resets"), "", 502},
+        {"/garbage", get_request("/garbage"), "", 502},
+        {"/broken-body", get_request("/broken-body"), "", 502},
+        {"/too-late", get_request("/too-late"), "", 504},
+    };
+}
+
+void act_and_fail(Conversation& conversation) {
+    Message request;
+    if (!conversation.read_head(request)) return;
+    const std::string path = request.target();
+    if (path == "/closes") return;
+    if (path == "/resets") return conversation.reset();
+    if (path == "/garbage") conversation.send("garbage\r\n\r\n");
+    // Of a status that counts, and it is the upstream's word.
+    if (path == "/broken-body") {
+        conversation.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+    }
+    conversation.wait_for_end();
+}
+
+int seen(const Upstream& upstream, const std::string& path) {
+    const auto all = upstream.seen();
+    return static_cast<int>(
+        std::count_if(all.begin(), all.end(), [&](auto& one) { return one.target() == path; }));
+}
+
+// Bodies of 1 KiB at most; little patience with slow ones, and with the upstream.
+std::string impatient(const Upstream& upstream, const std::string& limit) {
+    return "limits_on_requests: {body_bytes: 1KiB}\ntimeouts: {request_body: 100ms, hold_aborted: "
+           "0s}\nupstreams: {api: {servers: [" +
+           upstream.url() +
+           "], timeouts: {response: 100ms}}}\npolicies: {p: {key: [ip], limits: [" + limit +
+           "]}}\nroutes: [{name: all, upstream: api, policies: [p]}]\n";
 }
 
 std::string failures(const Upstream& upstream, const std::string& quota = "5") {
@@ -115,6 +174,112 @@ TEST_CASE("count by status: who leaves before the answer has guessed all the sam
     // What is given back by mistake would be on its way: the second answer comes behind it.
     for (int i = 0; i < 2; ++i) CHECK(tidegate.get().status() == 429);
     CHECK(upstream.come() == 3);
+}
+
+TEST_CASE("count by status: once the upstream has a part, only its own answer gives units back") {
+    const CountedIn counted = either_store();
+    const Upstream upstream(act_and_fail);
+    const Tidegate tidegate(counted.yaml() +
+                            impatient(upstream, "{quota: 3, per: 1h, count: [200]}"));
+    int number = 0;
+    for (const Failing& request : failing_requests()) {
+        CAPTURE(request.path);
+        const std::string from = "127.0.3." + std::to_string(++number);
+        std::vector<RawClient> clients;
+        for (int i = 0; i < 3; ++i) {
+            clients.push_back(tidegate.client(from));
+            clients.back().send(request.begin);
+        }
+        await("the requests", [&] { return seen(upstream, request.path) == 3; });
+        for (RawClient& client : clients) {
+            client.send(request.rest);
+            CHECK(client.response().status() == request.status);
+        }
+        for (int i = 3; i < 20; ++i) {
+            CHECK(tidegate.client(from).ask(request.begin).status() == 429);
+        }
+        CHECK(seen(upstream, request.path) == 3);
+    }
+}
+
+TEST_CASE("count by status: of many bad bodies at once no more than the quota come through") {
+    const CountedIn counted = either_store();
+    const Upstream upstream(act_and_fail);
+    const Tidegate tidegate(counted.yaml() +
+                            impatient(upstream, "{quota: 3, per: 1h, count: [200]}"));
+    const Failing bad = failing_requests().front();
+    for (int wave = 0; wave < 2; ++wave) {
+        std::vector<RawClient> clients;
+        for (int i = 0; i < 30; ++i) {
+            clients.push_back(tidegate.client());
+            clients.back().send(bad.begin);
+        }
+        await("the requests", [&] { return upstream.requests() >= 3; });
+        await("the refusals",
+              [&] { return decisions(tidegate, "denied") >= (wave == 0 ? 27 : 57); });
+        Statuses statuses;
+        for (RawClient& client : clients) {
+            client.send(bad.rest);
+            ++statuses[client.response().status()];
+        }
+        CHECK(statuses == (wave == 0 ? Statuses{{400, 3}, {429, 27}} : Statuses{{429, 30}}));
+        CHECK(upstream.requests() == 3);
+    }
+}
+
+TEST_CASE("count by status: what was never sent on gives units back, and so does the upstream") {
+    const CountedIn counted = either_store();
+    const Upstream upstream([](Conversation& conversation) {
+        Message request;
+        if (!conversation.read_head(request)) return;
+        // Its word stands, though it breaks off, and though its client sends rubbish behind it.
+        conversation.send("HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\npart");
+        if (request.target() == "/cut") return;
+        conversation.wait_for_end();
+    });
+    const Tidegate tidegate(counted.yaml() +
+                            impatient(upstream, "{quota: 1, per: 1h, count: [200, 400]}"));
+    const std::string chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (int i = 0; i < 3; ++i) {
+        // All in one piece: the body is refused before the head is sent on.
+        await("the unit of one that was too large", [&] {
+            return tidegate.client().ask(chunked + chunk(std::string(2000, 'x'))).status() == 413;
+        });
+        await("the unit of one that was cut off", [&] { return tidegate.get("/cut").broken; });
+        await("the unit of one that was left", [&] {
+            RawClient client = tidegate.client();
+            client.send(get_request("/left"));
+            const bool answered = client.some().starts_with("HTTP/1.1 404");
+            client.reset();
+            return answered;
+        });
+    }
+    CHECK(upstream.requests() == 6);
+}
+
+TEST_CASE("count by status: a kept connection that was closed took the request all the same") {
+    const CountedIn counted = either_store();
+    std::optional<Socket> listener(Socket::listen());
+    const std::string url = "http://127.0.0.1:" + std::to_string(listener->port());
+    const Tidegate tidegate(counted.yaml() + "threads: 1\nupstreams: {api: {servers: [\"" + url +
+                            "\"]}}\npolicies: {p: {key: [ip], limits: [{quota: 2, per: 1h, count: "
+                            "[200]}]}}\nroutes: [{name: all, upstream: api, policies: [p]}]\n");
+    RawClient client = tidegate.client();
+    client.send(get_request("/first"));
+    std::optional<Socket> server = listener->accept(kPatience);
+    REQUIRE(server.has_value());
+    MessageReader reader(*server);
+    Message request;
+    CHECK(reader.request(request));
+    server->send(ok());
+    CHECK(client.response().status() == 200);
+    client.send(get_request("/second"));
+    CHECK(reader.request(request));
+    listener.reset();
+    server->close();
+    CHECK(client.response().status() == 502);
+    // It could not be sent again, but it was sent.
+    CHECK(client.get("/third").status() == 429);
 }
 
 TEST_CASE("count by status: an answer made here is none of the upstream's, and gives units back") {

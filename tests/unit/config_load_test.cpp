@@ -135,7 +135,14 @@ TEST_CASE("config: what is not written has the defaults of the documentation") {
     CHECK(config->limits_on_requests.header_bytes == 32 * 1024);
     CHECK(config->limits_on_requests.body_bytes == config::RequestBounds::kUnlimited);
     CHECK(config->timeouts.client_idle == 60s);
+    CHECK(config->timeouts.hold_aborted == 5s);
     CHECK(config->log.access_path == "-");
+}
+
+TEST_CASE("config: hold_aborted is a time up to an hour, and may be none") {
+    const std::string upstream = "upstream: http://127.0.0.1:3000\n";
+    CHECK(read(upstream + "timeouts: {hold_aborted: 0s}\n")->timeouts.hold_aborted == 0s);
+    CHECK(read(upstream + "timeouts: {hold_aborted: 1h}\n")->timeouts.hold_aborted == 1h);
 }
 
 TEST_CASE("config: the short form is one upstream, one policy and one route") {
