@@ -36,8 +36,14 @@ IoResult Connection::read_some(std::span<char> into) {
         if (static_cast<std::size_t>(bytes) < into.size()) readable_ = hung_up_;
         return {IoStatus::ok, static_cast<std::size_t>(bytes)};
     }
-    if (bytes == 0) return {IoStatus::end};
-    if (!is_would_block(errno)) return {IoStatus::failed};
+    if (bytes == 0) {
+        hung_up_ = ended_ = true;
+        return {IoStatus::end};
+    }
+    if (!is_would_block(errno)) {
+        hung_up_ = broken_ = true;
+        return {IoStatus::failed};
+    }
     readable_ = false;
     return {IoStatus::would_block};
 }
@@ -64,6 +70,8 @@ void Connection::on_events(std::uint32_t events) {
     const ConnectionPtr self(this);
     constexpr std::uint32_t kEnd = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
     if ((events & kEnd) != 0) hung_up_ = true;
+    // After an end, a reset is told so and in no other way: reading goes on to find the end.
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0) broken_ = true;
     if ((events & (EPOLLIN | kEnd)) != 0) {
         readable_ = true;
         if (Wakeup* woken = std::exchange(read_sleeper_, nullptr)) woken->wake_now();
@@ -87,6 +95,7 @@ void Connection::shutdown_send() {
 void Connection::close() {
     read_sleeper_ = write_sleeper_ = nullptr;
     readable_ = writable_ = true;
+    hung_up_ = broken_ = true;
     if (descriptor_ < 0) return;
     readiness_.remove(*this);
     ::close(std::exchange(descriptor_, -1));

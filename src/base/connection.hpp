@@ -58,6 +58,12 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     void watch_write(Wakeup* sleeper) { write_sleeper_ = sleeper; }
 
     bool is_open() const { return descriptor_ >= 0; }
+    // An end or an error is to be read, perhaps behind something else.
+    bool has_hung_up() const { return hung_up_; }
+    // The peer has finished sending, and its end was read. It may still take what is sent to it.
+    bool has_ended() const { return ended_; }
+    // Reset, or closed on either side for both directions: nothing that is sent arrives.
+    bool is_broken() const { return broken_; }
     // What became of connecting, once writable: 0, or an errno.
     int connect_error() const;
     // Sends what the kernel holds and then the end.
@@ -77,7 +83,9 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     int descriptor_;
     bool readable_ = false;
     bool writable_ = false;
-    bool hung_up_ = false;  // an end or an error is to be read, behind what else there is
+    bool hung_up_ = false;
+    bool ended_ = false;
+    bool broken_ = false;
 };
 
 using ConnectionPtr = boost::intrusive_ptr<Connection>;

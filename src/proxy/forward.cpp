@@ -199,10 +199,12 @@ Forwarding::Read Forwarding::read_answer() {
     return Read::broken;
 }
 
-// Reads only while nothing else does: the upload finds out by itself.
+// Reads only while nothing else does: the upload finds out by itself, also of an end inside the
+// body.
 bool Forwarding::client_has_left() {
     if (!client_.is_open()) return true;  // the session was cut off
-    return !upload_.is_running() && client_.has_left(sleeper_.wakeup());
+    if (upload_.is_running()) return false;
+    return upload_.fault() == Fault::client_left || client_.has_left(sleeper_.wakeup());
 }
 
 // Why the client could not be sent what was there for it.
@@ -230,7 +232,8 @@ Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
     x_.answer_body.start(x_.answer_framing);
     remember_answer_options(x_);
     // A body that is still coming in could not be told from the next request.
-    x_.keep_alive = x_.keep_alive && !worker_.draining && upload_.is_complete();
+    x_.keep_alive =
+        x_.keep_alive && !worker_.draining && upload_.is_complete() && !client_.has_said_all(x_);
     std::size_t consumed = head_bytes;
     for (unsigned portions = 1;; ++portions) {
         const BodyBatch batch =

@@ -123,23 +123,26 @@ Http1Client::Body Http1Client::read_body(Exchange& exchange, Wakeup& sleeper) {
 
 bool Http1Client::has_left(Wakeup& sleeper) {
     connection_->watch_read(&sleeper);
-    if (!connection_->readable()) return false;
-    // What came belongs to the next request, which will look for it.
-    const IoStatus status = read_ahead();
-    return status == IoStatus::end || status == IoStatus::failed;
+    if (connection_->readable()) read_ahead();
+    return connection_->is_broken();
 }
 
-// Reads what follows while the request is being answered, only to learn whether the client is
-// still there. Would_block: it is.
-IoStatus Http1Client::read_ahead() {
+bool Http1Client::is_read_to_end() {
+    read_ahead();
+    return connection_->has_ended() && !has_read_ahead();
+}
+
+// Reads what follows while the request is being answered, only to learn what became of the client:
+// it belongs to the next request, which will look for it.
+void Http1Client::read_ahead() {
+    if (connection_->has_ended()) return;
     // A head that fills its buffer to the last byte leaves no room behind it.
     const bool full = buffer_.space().empty();
     // Pipelined requests fill what there is: somebody is there.
-    if (has_read_ahead() && (full || !body_buffer_.empty())) return IoStatus::would_block;
+    if (has_read_ahead() && (full || !body_buffer_.empty())) return;
     Buffer& into = full ? body_buffer_ : buffer_;
     const IoResult read = connection_->read_some(into.space(BufferPool::kLarge));
     if (read.status == IoStatus::ok) into.commit(read.bytes);
-    return read.status;
 }
 
 IoStatus Http1Client::send_interim(Exchange& exchange) {

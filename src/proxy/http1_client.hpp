@@ -44,9 +44,16 @@ class Http1Client {
     // Reads more of the body.
     Body read_body(Exchange& exchange, Wakeup& sleeper);
 
-    // Whether nobody is there any more; else the sleeper is woken by a sign of it. Not while the
-    // body is being read, which finds out by itself.
+    // Whether the client cannot be answered any more; else the sleeper is woken by a sign of it. A
+    // client that has only finished sending waits for its answer; one that has closed looks the
+    // same until something is sent to it. Not while the body is being read, which finds out by
+    // itself.
     bool has_left(Wakeup& sleeper);
+    // Whether the client has finished sending and nothing follows this request. False while its
+    // body is not read to the end.
+    bool has_said_all(const Exchange& exchange) {
+        return connection_->has_hung_up() && exchange.body.done() && is_read_to_end();
+    }
     // The sleeper given to either goes.
     void wake_nobody() { connection_->watch_read(nullptr); }
     bool is_open() const { return connection_->is_open(); }
@@ -95,7 +102,8 @@ class Http1Client {
     bool has_read_ahead() const {
         return buffer_.size() > head_bytes_ + body_bytes_ || !body_buffer_.empty();
     }
-    IoStatus read_ahead();
+    void read_ahead();
+    bool is_read_to_end();
 
     ConnectionPtr connection_;
     Buffer buffer_;       // head, and what came with it

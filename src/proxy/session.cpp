@@ -361,7 +361,8 @@ Task<> Session::reply() {
     // sure to begin with a request.
     const bool body_is_small = exchange.body.done() || (!exchange.framing.expects_continue &&
                                                         exchange.body.left() <= kDiscardedMax);
-    exchange.keep_alive = exchange.keep_alive && !fault.close && body_is_small && !worker_.draining;
+    exchange.keep_alive = exchange.keep_alive && !fault.close && body_is_small &&
+                          !worker_.draining && !client_.has_said_all(exchange);
     IoStatus status = client_.send_fault(exchange);
     if (status == IoStatus::would_block) {
         status =

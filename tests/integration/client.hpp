@@ -15,6 +15,8 @@ class RawClient {
     explicit RawClient(std::uint16_t port, const std::string& from = "127.0.0.1")
         : socket_(Socket::connect(port, from)), reader_(socket_) {}
     RawClient(RawClient&& other) noexcept;
+    // Leaves with a reset: an end alone would say that it waits for what it has asked.
+    ~RawClient() { socket_.reset(); }
 
     // False when the peer has gone; what it said before can still be read.
     bool send(std::string_view bytes) const { return socket_.send(bytes); }

@@ -106,6 +106,32 @@ TEST_CASE("connection: an end after the last bytes were read is told") {
     CHECK(pair.read().status == IoStatus::end);
 }
 
+TEST_CASE("connection: a peer that has only finished sending still takes what is sent to it") {
+    Pair pair;
+    Wakeup wakeup(pair.io.get_executor());
+    bool woken = false;
+    pair.say("hello");
+    REQUIRE(::shutdown(pair.peer, SHUT_WR) == 0);
+    pair.settle();
+    CHECK(pair.read().bytes == 5);
+    CHECK(pair.ours->has_hung_up());
+    CHECK_FALSE(pair.ours->has_ended());
+    CHECK(pair.read().status == IoStatus::end);
+    CHECK(pair.ours->has_ended());
+    CHECK_FALSE(pair.ours->is_broken());
+    spawn(pair.io.get_executor(), sleep_once(wakeup, woken));
+    pair.ours->watch_read(&wakeup);
+    std::string answer = "answer";
+    const iovec piece{answer.data(), answer.size()};
+    CHECK(pair.ours->write_some({&piece, 1}).bytes == 6);
+    pair.settle();
+    CHECK_FALSE(woken);  // the end is told once
+    pair.hang_up();
+    pair.settle();
+    CHECK(woken);
+    CHECK(pair.ours->is_broken());
+}
+
 TEST_CASE("connection: who watches is woken once") {
     Pair pair;
     Wakeup wakeup(pair.io.get_executor());
@@ -153,6 +179,7 @@ TEST_CASE("connection: closed, it is worth trying, which fails; and nobody is wo
     CHECK_FALSE(woken);
     CHECK(pair.ours->readable());
     CHECK(pair.ours->writable());
+    CHECK(pair.ours->is_broken());
     CHECK(pair.read().status == IoStatus::failed);
     const iovec piece{nullptr, 0};
     CHECK(pair.ours->write_some({&piece, 1}).status == IoStatus::failed);
