@@ -14,7 +14,6 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 
-#include "base/utf8.hpp"
 #include "telemetry/signals.hpp"
 
 namespace tidegate::telemetry {
@@ -105,20 +104,18 @@ spdlog::level::level_enum spdlog_level(Level level) {
     return spdlog::level::err;
 }
 
-// What a peer said may be part of a message; it must neither make lines of its own nor command the
-// terminal that shows them. Bytes that are no UTF-8 are escaped, too.
-std::string without_hidden(std::string_view message) {
+bool is_control(char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
+// What a peer said may be part of a message; it must not make lines of its own.
+std::string without_controls(std::string_view message) {
     std::string safe;
-    while (!message.empty()) {
-        const std::size_t length = utf8_length(message);
-        const std::string_view character = message.substr(0, length == 0 ? 1 : length);
-        message.remove_prefix(character.size());
-        if (length != 0 && !is_hidden(code_point(character))) {
-            safe += character;
-            continue;
-        }
-        for (const char c : character) {
-            fmt::format_to(std::back_inserter(safe), "\\x{:02x}", static_cast<unsigned char>(c));
+    for (const char c : message) {
+        if (is_control(c)) {
+            fmt::format_to(std::back_inserter(safe), "\\x{:02x}", static_cast<unsigned>(c));
+        } else {
+            safe += c;
         }
     }
     return safe;
@@ -137,7 +134,7 @@ bool log_enabled(Level level) {
 void log_line(Level level, std::string_view message) {
     if (!log_enabled(level)) return;
     the_error_log().logger->log(spdlog_level(level),
-                                spdlog::string_view_t{without_hidden(message)});
+                                spdlog::string_view_t{without_controls(message)});
 }
 
 void flush_log() {
