@@ -15,6 +15,7 @@ using std::chrono::hours;
 
 constexpr std::size_t kBodyBytesMax = 65'536;
 constexpr std::int64_t kHeadBytesMax = 1'048'576;
+constexpr std::int64_t kBodyRateMax = 1'073'741'824;
 
 enum class AnswerField : std::uint8_t { ratelimit, retry_after, x_ratelimit };
 
@@ -55,6 +56,16 @@ void read_body(const Value& value, Response& response) {
         }
     }
     section.refuse_others();
+}
+
+void read_body_rate(const Value& value, RequestBounds& bounds) {
+    if (value.is_off()) {
+        bounds.body_rate = 0;
+    } else if (value.is("0")) {
+        value.fault("a rate of 0 bounds nothing: write `off`");
+    } else {
+        bounds.body_rate = value.size({1, kBodyRateMax}).value_or(bounds.body_rate);
+    }
 }
 
 void read_access(const Value& value, Log& log) {
@@ -99,6 +110,7 @@ void read_limits_on_requests(const Value& value, Config& config) {
         const auto bytes = body->size({0, std::numeric_limits<std::int64_t>::max()}, true);
         if (bytes) bounds.body_bytes = *bytes;
     }
+    if (const auto rate = section.find("body_rate")) read_body_rate(*rate, bounds);
     section.refuse_others();
 }
 
@@ -117,6 +129,11 @@ void read_timeouts(const Value& value, Config& config) {
     Section section(value);
     section.duration("request_head", timeouts.request_head);
     section.duration("request_body", timeouts.request_body);
+    if (const auto total = section.find("request_body_total"); total && total->is_off()) {
+        timeouts.request_body_total = milliseconds{0};
+    } else if (total) {
+        timeouts.request_body_total = total->duration({}).value_or(timeouts.request_body_total);
+    }
     section.duration("client_write", timeouts.client_write);
     section.duration("client_idle", timeouts.client_idle);
     section.duration("hold_aborted", timeouts.hold_aborted, {milliseconds{0}, hours{1}});

@@ -30,6 +30,9 @@ constexpr auto kTraits = std::to_array<FaultTraits>({
     {400, Outcome::rejected, true, "client: bad body", "The chunked body is malformed."},
     {408, Outcome::rejected, true, "client: slow head", "The request head did not arrive in time."},
     {408, Outcome::rejected, true, "client: slow body", "The request body did not arrive in time."},
+    {408, Outcome::rejected, true, "client: slow body, made room",
+     "All connections to the upstream are in use, and the request body came too slowly to keep one "
+     "from other requests."},
     {400, Outcome::rejected, false, "client: nobody",
      "The request names nobody whom a limit of this route could count."},
     {400, Outcome::rejected, false, "client: ambiguous name",
@@ -44,6 +47,7 @@ constexpr auto kTraits = std::to_array<FaultTraits>({
     {403, Outcome::rejected, false, "client: denied", "Access is denied."},
     {0, Outcome::aborted, true, "client: left", ""},
     {0, Outcome::aborted, true, "client: not reading", ""},
+    {0, Outcome::aborted, true, "client: slow, made room", ""},
     {404, Outcome::rejected, false, "no route", "No route matches this request."},
     {429, Outcome::limited, false, "", "The request is over a limit."},
     {503, Outcome::unavailable, false, "store: unavailable",

@@ -25,6 +25,7 @@ enum class Fault : std::uint8_t {
     bad_body,
     head_timeout,
     body_timeout,
+    body_made_room,         // its upstream connection went to a request that can use it
     nobody,                 // no key of a policy names anybody
     ambiguous_name,         // what a policy counts by can be read in more than one way
     bad_credentials,        // who is asking says so with a credential that is not valid
@@ -34,6 +35,7 @@ enum class Fault : std::uint8_t {
     denied,                 // a policy's `deny` names the client
     client_left,            // nobody is there to be answered
     client_not_reading,     // somebody is, and does not take what is sent
+    answer_made_room,       // its upstream connection went to another request inside the answer
     // ours
     no_route,
     limited,

@@ -35,7 +35,8 @@ class Forwarding {
           sleeper_(sleeper),
           x_(exchange),
           pool_(*exchange.generation->upstreams[exchange.route->upstream]),
-          upload_(worker, client, sleeper, exchange, pool_.settings()) {}
+          seat_(exchange.client, exchange.config().client_ip, &Forwarding::on_evicted, this),
+          upload_(worker, client, sleeper, exchange, pool_.settings(), seat_.body) {}
 
     Task<Fault> run();
 
@@ -52,7 +53,9 @@ class Forwarding {
     Task<Fault> relay_interim(std::size_t head_bytes);
     Task<Fault> relay_answer(std::size_t head_bytes);
     Task<Fault> more_of_answer();
+    Task<IoStatus> send_rest();
     void finish();
+    static void on_evicted(void* self);
 
     enum class Read : std::uint8_t { got, nothing, end, broken };
     Read read_answer();
@@ -65,6 +68,7 @@ class Forwarding {
     Exchange& x_;
     UpstreamPool& pool_;
     UpstreamLease lease_;
+    UpstreamSeat seat_;
     Upload upload_;
     http::HeadScanner scanner_;
     SteadyTime sent_{};
@@ -82,6 +86,7 @@ Task<Fault> Forwarding::run() {
     // A connection that was idle may have been closed under us just now. What was never answered
     // and does no harm twice is sent again, once, on a fresh connection.
     const bool repeatable = x_.framing.body == BodyKind::none && is_idempotent(x_.request.method);
+    if (!pool_.admit(seat_)) co_return Fault::upstream_exhausted;
     UpstreamServer* server = &pool_.next_server();
     lease_ = pool_.take_idle(*server);
     for (bool first = true;; first = false) {
@@ -98,6 +103,10 @@ Task<Fault> Forwarding::run() {
         if (fault == Fault::none) {
             finish();
             co_return fault;
+        }
+        if (lease_.withdrawn) {
+            const bool can_answer = x_.status == 0 && client_.is_open();
+            fault = can_answer ? Fault::body_made_room : Fault::answer_made_room;
         }
         pool_.throw_away(lease_);
         const bool stale = reused && fault == Fault::upstream_broken && !answer_began_;
@@ -118,7 +127,7 @@ Task<Fault> Forwarding::connect(UpstreamServer& server) {
     for (int retries = pool_.settings().retries;; --retries) {
         Fault fault = Fault::upstream_unreachable;
         x_.upstream_address = tried->address();
-        switch (co_await pool_.connect(*tried, sleeper_, lease_)) {
+        switch (co_await pool_.connect(*tried, sleeper_, lease_, seat_)) {
             case UpstreamPool::ConnectFault::none:
                 co_return Fault::none;
             case UpstreamPool::ConnectFault::exhausted:
@@ -215,10 +224,9 @@ Fault Forwarding::unsent() const {
 Task<Fault> Forwarding::relay_interim(std::size_t head_bytes) {
     if (++interim_answers_ > kInterimMax) co_return Fault::upstream_broken;
     IoStatus status = client_.send_interim(x_);
-    if (status == IoStatus::would_block) {
-        status = co_await client_.send_rest(x_, sleeper_, timeouts().client_write);
-    }
+    if (status == IoStatus::would_block) status = co_await send_rest();
     if (status != IoStatus::ok) co_return unsent();
+    if (x_.answer.status == 100) upload_.go_on();
     if (!upload_.is_running()) sleeper_.allow(pool_.settings().response_timeout);
     x_.answer_buffer.consume(head_bytes);
     scanner_.reset();
@@ -244,9 +252,7 @@ Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
             filter_answer_trailers(x_, x_.answer_body.trailers());
         }
         IoStatus status = client_.send_answer(x_, batch);
-        if (status == IoStatus::would_block) {
-            status = co_await client_.send_rest(x_, sleeper_, timeouts().client_write);
-        }
+        if (status == IoStatus::would_block) status = co_await send_rest();
         if (status != IoStatus::ok) co_return unsent();
         x_.bytes_sent += batch.content_bytes;
         x_.answer_buffer.consume(consumed + batch.consumed);
@@ -258,6 +264,14 @@ Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
         const Fault fault = co_await more_of_answer();
         if (fault != Fault::none) co_return fault;
     }
+}
+
+// Until then it is the client who keeps the connection to the upstream.
+Task<IoStatus> Forwarding::send_rest() {
+    seat_.answer.begin_turn(now(), x_.bytes_sent);
+    const IoStatus status = co_await client_.send_rest(x_, sleeper_, timeouts().client_write);
+    seat_.answer.end_turn(now());
+    co_return status;
 }
 
 Task<Fault> Forwarding::more_of_answer() {
@@ -282,6 +296,15 @@ Task<Fault> Forwarding::more_of_answer() {
         if (sleeper_.expired()) co_return Fault::answer_stalled;
         co_await sleeper_.sleep();
     }
+}
+
+// Another request takes the connection now; this one ends when it wakes.
+void Forwarding::on_evicted(void* self) {
+    Forwarding& evicted = *static_cast<Forwarding*>(self);
+    evicted.pool_.withdraw(evicted.lease_);
+    // An answer that has begun can only be cut off.
+    if (evicted.seat_.answer.is_clients_turn()) evicted.client_.connection().reset();
+    evicted.sleeper_.wakeup().wake_later();
 }
 
 void Forwarding::finish() {

@@ -195,7 +195,8 @@ FaultAnswer plain_answer(const Exchange& exchange) {
     problem.detail = exchange.fault_detail.empty() ? fault.detail : exchange.fault_detail;
     problem.request_id = exchange.request_id;
     if (exchange.fault == Fault::store_unavailable ||
-        exchange.fault == Fault::credentials_unchecked) {
+        exchange.fault == Fault::credentials_unchecked ||
+        exchange.fault == Fault::upstream_exhausted) {
         answer.retry_after = 1;
         problem.retry_after_seconds = 1;
     }

@@ -8,6 +8,14 @@ namespace tidegate::proxy {
 using http::BodyBatch;
 using http::BodyKind;
 
+namespace {
+
+SteadyTime now() {
+    return std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
 // Head and what is there of the body leave in one write; the rest follows beside the answer.
 Fault Upload::begin(UpstreamLease& lease) {
     upstream_ = lease.connection.get();
@@ -34,10 +42,16 @@ Fault Upload::begin(UpstreamLease& lease) {
     }
     // The coroutine ends what this write began, then goes on.
     batch_ = batch;
+    may_send_ = !x_.framing.expects_continue || x_.bytes_received > 0;
     answer_sleeper_.allow_forever();
     state_ = State::running;
     spawn(worker_.executor, run(*this));
     return Fault::none;
+}
+
+void Upload::go_on() {
+    may_send_ = true;
+    x_.upload_sleeper.wakeup().wake_later();
 }
 
 Task<> Upload::end() {
@@ -90,6 +104,7 @@ Task<Fault> Upload::send_body() {
             if (batch.count > 0 || batch.done) break;
             client_.drop_body(batch);
             fault = co_await more_of_body();
+            if (pace_.is_clients_turn()) pace_.end_turn(now());
             if (fault != Fault::none) co_return fault;
         }
         x_.upload_head.clear();
@@ -99,11 +114,13 @@ Task<Fault> Upload::send_body() {
 }
 
 Task<Fault> Upload::more_of_body() {
-    x_.upload_sleeper.allow(x_.config().timeouts.request_body);
+    // An upstream that was asked whether it wants the body has to say so, or to answer.
+    if (!may_send_) x_.upload_sleeper.allow(settings_.response_timeout);
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
         switch (client_.read_body(x_, x_.upload_sleeper.wakeup())) {
             case Http1Client::Body::more:
+                may_send_ = true;  // RFC 9110 section 10.1.1: clients may give up waiting
                 co_return Fault::none;
             case Http1Client::Body::too_long:
                 co_return Fault::bad_body;
@@ -112,9 +129,26 @@ Task<Fault> Upload::more_of_body() {
             case Http1Client::Body::nothing:
                 break;
         }
-        if (x_.upload_sleeper.expired()) co_return Fault::body_timeout;
+        if (may_send_ && !pace_.is_clients_turn()) {
+            if (!begin_turn()) co_return Fault::body_timeout;
+        } else if (x_.upload_sleeper.expired()) {
+            co_return may_send_ ? Fault::body_timeout : Fault::upstream_timeout;
+        }
         co_await x_.upload_sleeper.sleep();
     }
+}
+
+// False when the client has had its chance.
+bool Upload::begin_turn() {
+    const config::Timeouts& timeouts = x_.config().timeouts;
+    const SteadyTime time = now();
+    pace_.begin_turn(time, x_.bytes_received);
+    const auto patience =
+        pace_.patience({timeouts.request_body, x_.config().limits_on_requests.body_rate,
+                        timeouts.request_body_total},
+                       time);
+    x_.upload_sleeper.allow(patience);
+    return patience.count() > 0;
 }
 
 }  // namespace tidegate::proxy

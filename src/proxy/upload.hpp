@@ -8,6 +8,7 @@
 
 #include "proxy/exchange.hpp"
 #include "proxy/http1_client.hpp"
+#include "proxy/pace.hpp"
 #include "proxy/upstream_pool.hpp"
 #include "proxy/worker_context.hpp"
 
@@ -18,19 +19,23 @@ inline constexpr unsigned kPortionsATurn = 16;
 
 class Upload {
   public:
-    // `answer_sleeper` is who waits for the answer.
+    // `answer_sleeper` is who waits for the answer. `pace` is told of the client's turns.
     Upload(WorkerContext& worker, Http1Client& client, Sleeper& answer_sleeper, Exchange& exchange,
-           const config::Upstream& settings)
+           const config::Upstream& settings, Pace& pace)
         : worker_(worker),
           client_(client),
           answer_sleeper_(answer_sleeper),
           x_(exchange),
-          settings_(settings) {}
+          settings_(settings),
+          pace_(pace) {}
 
     // Sends what there is to `lease`, which stays until nothing is running. Again, with another,
     // only while there is no body. The answer may take its time from when everything is sent: from
     // then on it is limited, and the sleeper woken.
     Fault begin(UpstreamLease& lease);
+
+    // The client got the upstream's 100 Continue.
+    void go_on();
 
     bool is_running() const { return state_ == State::running; }
     // Everything has been sent.
@@ -49,17 +54,20 @@ class Upload {
     static Task<> run(Upload& self);
     Task<Fault> send_body();
     Task<Fault> more_of_body();
+    bool begin_turn();
 
     WorkerContext& worker_;
     Http1Client& client_;
     Sleeper& answer_sleeper_;
     Exchange& x_;
     const config::Upstream& settings_;
+    Pace& pace_;
     Connection* upstream_ = nullptr;
     http::BodyBatch batch_;  // what begin() could not send whole
     State state_ = State::idle;
     Fault fault_ = Fault::none;
     bool cancelled_ = false;
+    bool may_send_ = false;  // the client does not wait for 100 Continue
 };
 
 }  // namespace tidegate::proxy

@@ -23,6 +23,8 @@ using telemetry::log;
 
 // A server that could not be reached is left alone for so long, unless there is no other.
 constexpr std::chrono::seconds kShunned{1};
+// How often the log says that requests make room for others.
+constexpr std::chrono::minutes kSayEvery{1};
 // How soon a name that has never been resolved is looked up again.
 constexpr config::milliseconds kUnresolved{1'000};
 // How often a look-up that is under way is asked whether it is done.
@@ -56,6 +58,7 @@ UpstreamPool::UpstreamPool(Executor executor, Readiness& readiness,
       idle_max_(settings.idle_connections == 0
                     ? 0
                     : std::max<std::size_t>(1, settings.idle_connections / workers)),
+      seats_(connections_max_),
       metrics_(metrics),
       servers_(settings.servers.size()),
       resolve_timer_(executor) {
@@ -111,6 +114,15 @@ UpstreamServer& UpstreamPool::next_server(const UpstreamServer* other_than) {
     return *best;
 }
 
+bool UpstreamPool::admit(UpstreamSeat& seat) {
+    if (seats_.is_short()) {
+        const std::size_t used = connections_ - idle();
+        if (!seats_.may_join(seat, connections_max_ - used, now())) return false;
+    }
+    seats_.join(seat);
+    return true;
+}
+
 UpstreamLease UpstreamPool::take_idle(UpstreamServer& server) {
     while (!server.idle_.empty()) {
         ConnectionPtr connection = std::move(server.idle_.back().connection);
@@ -124,11 +136,12 @@ UpstreamLease UpstreamPool::take_idle(UpstreamServer& server) {
 }
 
 Task<UpstreamPool::ConnectFault> UpstreamPool::connect(UpstreamServer& server, Sleeper& sleeper,
-                                                       UpstreamLease& lease) {
-    if (connections_ >= connections_max_ && !forget_oldest_idle()) {
+                                                       UpstreamLease& lease,
+                                                       const UpstreamSeat& seat) {
+    if (server.endpoints_.empty()) co_return ConnectFault::unreachable;
+    if (connections_ >= connections_max_ && !forget_oldest_idle() && !make_room(seat)) {
         co_return ConnectFault::exhausted;
     }
-    if (server.endpoints_.empty()) co_return ConnectFault::unreachable;
     const auto endpoint = server.endpoints_[server.next_endpoint_++ % server.endpoints_.size()];
     int descriptor = -1;
     int error = begin_connect(endpoint, descriptor);
@@ -160,10 +173,7 @@ Task<UpstreamPool::ConnectFault> UpstreamPool::connect(UpstreamServer& server, S
 }
 
 void UpstreamPool::give_back(UpstreamLease& lease) {
-    const std::size_t idle = std::accumulate(
-        servers_.begin(), servers_.end(), std::size_t{0},
-        [](std::size_t sum, const UpstreamServer& server) { return sum + server.idle_.size(); });
-    if (idle >= idle_max_ || stopped_) {
+    if (idle() >= idle_max_ || stopped_ || lease.withdrawn) {
         throw_away(lease);
         return;
     }
@@ -173,8 +183,12 @@ void UpstreamPool::give_back(UpstreamLease& lease) {
 }
 
 void UpstreamPool::throw_away(UpstreamLease& lease) {
-    if (lease.connection) forget(lease.connection);
+    withdraw(lease);
     lease = {};
+}
+
+void UpstreamPool::withdraw(UpstreamLease& lease) {
+    if (lease.connection && !std::exchange(lease.withdrawn, true)) forget(lease.connection);
 }
 
 void UpstreamPool::sweep(SteadyTime time) {
@@ -241,6 +255,31 @@ bool UpstreamPool::forget_oldest_idle() {
     forget(oldest->idle_.front().connection);
     oldest->idle_.erase(oldest->idle_.begin());
     return true;
+}
+
+// The place is free when this returns: the caller takes it in the same step.
+bool UpstreamPool::make_room(const UpstreamSeat& seat) {
+    const SteadyTime time = now();
+    UpstreamSeat* const leaving = seats_.find_room(seat, time);
+    if (leaving == nullptr) return false;
+    if (said_ == SteadyTime{} || time - said_ >= kSayEvery) {
+        said_ = time;
+        const auto holder = leaving->holder();
+        log(Level::warn,
+            "upstream {}: all {} connections of this thread are in use, {} of them for {}: "
+            "requests "
+            "whose clients are slow make room for others",
+            settings_.name, connections_max_, seats_.held_by(holder),
+            holder ? holder->to_string() : "clients without an address");
+    }
+    leaving->evict();
+    return connections_ < connections_max_;
+}
+
+std::size_t UpstreamPool::idle() const {
+    return std::accumulate(
+        servers_.begin(), servers_.end(), std::size_t{0},
+        [](std::size_t sum, const UpstreamServer& server) { return sum + server.idle_.size(); });
 }
 
 void UpstreamPool::forget(const ConnectionPtr& connection) {

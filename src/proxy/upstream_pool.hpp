@@ -13,6 +13,7 @@
 #include "base/connection.hpp"
 #include "base/sleeper.hpp"
 #include "config/config.hpp"
+#include "proxy/upstream_seats.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::proxy {
@@ -50,6 +51,7 @@ struct UpstreamLease {
     UpstreamServer* server = nullptr;
     ConnectionPtr connection;
     bool reused = false;
+    bool withdrawn = false;  // the connection was closed to make room, and is not counted any more
 
     explicit operator bool() const { return connection != nullptr; }
 };
@@ -83,16 +85,25 @@ class UpstreamPool {
         return servers_.size() > 1 || server.endpoints_.size() > 1;
     }
 
+    // Whether `seat` may have a connection: then it is among those that hold one until it goes. Not
+    // while connections are kept for other addresses and its own has its share.
+    bool admit(UpstreamSeat& seat);
+
     // An idle connection that has stayed silent, or an empty lease.
     UpstreamLease take_idle(UpstreamServer& server);
 
     enum class ConnectFault : std::uint8_t { none, unreachable, timeout, exhausted };
-    // Makes a connection within the upstream's `connect` time.
-    Task<ConnectFault> connect(UpstreamServer& server, Sleeper& sleeper, UpstreamLease& lease);
+    // Makes a connection within the upstream's `connect` time; where none is free, in the place of
+    // another request, if one has to make room for `seat`.
+    Task<ConnectFault> connect(UpstreamServer& server, Sleeper& sleeper, UpstreamLease& lease,
+                               const UpstreamSeat& seat);
 
     // `lease` is silent and its last answer complete: the next request may have it.
     void give_back(UpstreamLease& lease);
     void throw_away(UpstreamLease& lease);
+    // Closes the connection of `lease`, which keeps it until it is thrown away: the request that
+    // has it is not done with it.
+    void withdraw(UpstreamLease& lease);
 
     // Throws away what has been idle for too long, or has spoken or closed meanwhile.
     void sweep(SteadyTime now);
@@ -107,6 +118,8 @@ class UpstreamPool {
     Task<> resolve(UpstreamServer& server);
     void forget(const ConnectionPtr& connection);
     bool forget_oldest_idle();
+    bool make_room(const UpstreamSeat& seat);
+    std::size_t idle() const;
 
     Readiness& readiness_;
     const config::Upstream settings_;  // its own: it outlives the configuration it came with
@@ -114,6 +127,8 @@ class UpstreamPool {
     std::size_t connections_max_;
     std::size_t idle_max_;
     std::size_t connections_ = 0;
+    UpstreamSeats seats_;
+    SteadyTime said_{};  // when the log was told that a request made room
     telemetry::MetricsShard& metrics_;
     std::vector<UpstreamServer> servers_;
     Timer resolve_timer_;

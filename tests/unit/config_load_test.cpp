@@ -134,9 +134,22 @@ TEST_CASE("config: what is not written has the defaults of the documentation") {
     CHECK(config->response.status == 429);
     CHECK(config->limits_on_requests.header_bytes == 32 * 1024);
     CHECK(config->limits_on_requests.body_bytes == config::RequestBounds::kUnlimited);
+    CHECK(config->limits_on_requests.body_rate == 240);
     CHECK(config->timeouts.client_idle == 60s);
     CHECK(config->timeouts.hold_aborted == 5s);
+    CHECK(config->timeouts.request_body_total == 1h);
     CHECK(config->log.access_path == "-");
+}
+
+TEST_CASE("config: the pace of bodies is a size a second and a time, and each can be off") {
+    const auto paced = [](const std::string& rate, const std::string& total) {
+        return read(std::string(kUpstream) + "limits_on_requests: {body_rate: " + rate +
+                    "}\ntimeouts: {request_body_total: " + total + "}\n");
+    };
+    CHECK(paced("10KiB", "5min")->limits_on_requests.body_rate == 10'240);
+    CHECK(paced("10KiB", "5min")->timeouts.request_body_total == 5min);
+    CHECK(paced("off", "off")->limits_on_requests.body_rate == 0);
+    CHECK(paced("off", "off")->timeouts.request_body_total == 0s);
 }
 
 TEST_CASE("config: hold_aborted is a time up to an hour, and may be none") {

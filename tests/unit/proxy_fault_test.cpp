@@ -34,6 +34,7 @@ TEST_CASE("fault: what is answered says why, and what cannot be answered ends th
 TEST_CASE("fault: each bound and each time that runs out has its status") {
     CHECK(traits(Fault::head_timeout).status == 408);
     CHECK(traits(Fault::body_timeout).status == 408);
+    CHECK(traits(Fault::body_made_room).status == 408);
     CHECK(traits(Fault::body_too_large).status == 413);
     CHECK(traits(Fault::uri_too_long).status == 414);
     CHECK(traits(Fault::head_too_large).status == 431);

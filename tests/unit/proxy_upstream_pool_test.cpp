@@ -36,12 +36,15 @@ struct Pooled {
     }
 
     ConnectFault connect(UpstreamServer& server, UpstreamLease& lease) {
+        return connect(server, lease, seat);
+    }
+    ConnectFault connect(UpstreamServer& server, UpstreamLease& lease, UpstreamSeat& from) {
         ConnectFault fault = ConnectFault::unreachable;
         spawn(world.io.get_executor(),
-              [](Pooled& self, UpstreamServer& to, UpstreamLease& made,
+              [](Pooled& self, UpstreamServer& to, UpstreamLease& made, UpstreamSeat& asking,
                  ConnectFault& outcome) -> Task<> {
-                  outcome = co_await self.pool->connect(to, self.sleeper, made);
-              }(*this, server, lease, fault));
+                  outcome = co_await self.pool->connect(to, self.sleeper, made, asking);
+              }(*this, server, lease, from, fault));
         settle(true);
         return fault;
     }
@@ -66,6 +69,29 @@ struct Pooled {
     std::shared_ptr<const config::Config> config;
     Sleeper sleeper{world.io.get_executor(), world.wheel};
     std::optional<UpstreamPool> pool;
+    std::optional<IpAddress> nobody;
+    identity::ClientIpSettings addresses;
+    UpstreamSeat seat{nobody, addresses, [](void*) {}, nullptr};
+};
+
+// A request of one client that has a connection, whose body is slow to come.
+struct Uploading {
+    Uploading(Pooled& its_pool, const std::string& address)
+        : pooled(its_pool), client(parse_ip(address)) {
+        REQUIRE(pooled.pool->admit(seat));
+        REQUIRE(pooled.connect(pooled.pool->next_server(), lease, seat) == ConnectFault::none);
+        seat.body.begin_turn(std::chrono::steady_clock::now() - std::chrono::seconds{1}, 1);
+    }
+
+    Pooled& pooled;
+    std::optional<IpAddress> client;
+    UpstreamLease lease;
+    UpstreamSeat seat{client, pooled.addresses,
+                      [](void* self) {
+                          Uploading& one = *static_cast<Uploading*>(self);
+                          one.pooled.pool->withdraw(one.lease);
+                      },
+                      this};
 };
 
 }  // namespace
@@ -178,6 +204,37 @@ TEST_CASE("upstream_pool: no more connections than allowed, those in use include
     pooled.pool->throw_away(lease);
     CHECK_FALSE(lease);
     CHECK(pooled.connect(server, second) == ConnectFault::none);
+}
+
+TEST_CASE(
+    "upstream_pool: a request that makes room is counted out once, and nothing of it is kept") {
+    Pooled pooled({1}, ", max_connections: 2, idle_connections: 2");
+    UpstreamServer& server = pooled.pool->next_server();
+    Uploading first(pooled, "192.0.2.1");
+    Uploading second(pooled, "192.0.2.1");
+    UpstreamLease refused;
+    CHECK(pooled.connect(server, refused, first.seat) == ConnectFault::exhausted);
+
+    Uploading other(pooled, "192.0.2.2");  // in the place of one of the two
+    Uploading& left = first.lease.withdrawn ? first : second;
+    Uploading& stays = first.lease.withdrawn ? second : first;
+    REQUIRE(left.lease.withdrawn);
+    CHECK_FALSE(left.lease.connection->is_open());
+    CHECK_FALSE(stays.lease.withdrawn);
+    CHECK(pooled.connect(server, refused) == ConnectFault::exhausted);
+
+    // Given back as if nothing had happened: neither is it idle, nor is another one's place free.
+    pooled.pool->give_back(left.lease);
+    CHECK_FALSE(left.lease);
+    CHECK_FALSE(pooled.pool->take_idle(server));
+    CHECK(pooled.connect(server, refused) == ConnectFault::exhausted);
+    pooled.pool->give_back(other.lease);
+    pooled.pool->throw_away(stays.lease);
+    UpstreamLease lease = pooled.pool->take_idle(server);
+    CHECK(lease);
+    CHECK(pooled.connect(server, refused) == ConnectFault::none);
+    UpstreamLease third;
+    CHECK(pooled.connect(server, third) == ConnectFault::exhausted);
 }
 
 TEST_CASE("upstream_pool: an idle connection to one server makes room for one to another") {

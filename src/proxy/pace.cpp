@@ -1,0 +1,35 @@
+#include "proxy/pace.hpp"
+
+#include <algorithm>
+
+namespace tidegate::proxy {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+// How long `bytes` take at `rate` a second. Above ten years it is ten years: sums do not overflow.
+nanoseconds time_of(std::uint64_t bytes, std::uint64_t rate) {
+    constexpr std::uint64_t kSecondsMax = 10ULL * 365 * 24 * 3'600;
+    constexpr std::uint64_t kMillisecond = 1'000;
+    const std::uint64_t seconds = std::min(bytes / rate, kSecondsMax);
+    // The rest is below the rate, so that this stays exact up to rates of 2^54.
+    const std::uint64_t rest = (bytes % rate) * kMillisecond / rate;
+    return milliseconds{seconds * kMillisecond + rest};
+}
+
+}  // namespace
+
+milliseconds Pace::patience(const PaceBounds& bounds, SteadyTime now) const {
+    nanoseconds left = bounds.silence;
+    if (bounds.rate > 0) left = std::min(left, bounds.silence - lag(bounds.rate, now));
+    if (bounds.total > milliseconds{0}) left = std::min(left, bounds.total - waited(now));
+    return std::chrono::ceil<milliseconds>(left);
+}
+
+nanoseconds Pace::lag(std::uint64_t rate, SteadyTime now) const {
+    return waited(now) - time_of(bytes_, rate);
+}
+
+}  // namespace tidegate::proxy

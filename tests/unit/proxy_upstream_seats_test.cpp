@@ -1,0 +1,193 @@
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "proxy/upstream_seats.hpp"
+
+using namespace tidegate;
+using namespace tidegate::proxy;
+using namespace std::chrono_literals;
+
+namespace {
+
+const SteadyTime kStart = SteadyTime{} + 1h;
+
+// A request that says when it is evicted.
+struct Holding {
+    explicit Holding(const std::string& address, const identity::ClientIpSettings& settings)
+        : client(parse_ip(address)),
+          seat(
+              client, settings, [](void* self) { static_cast<Holding*>(self)->evicted = true; },
+              this) {}
+
+    std::optional<IpAddress> client;  // none if `address` is none
+    bool evicted = false;
+    UpstreamSeat seat;
+};
+
+struct Upstream {
+    explicit Upstream(std::size_t max) : seats(max) {}
+
+    Holding& sit(const std::string& address) {
+        Holding& one = *all.emplace_back(std::make_unique<Holding>(address, settings));
+        seats.join(one.seat);
+        return one;
+    }
+    // Whose body came as far as `bytes` and then no further, `ago`.
+    Holding& upload(const std::string& address, std::uint64_t bytes,
+                    std::chrono::nanoseconds ago = 1s) {
+        Holding& one = sit(address);
+        one.seat.body.begin_turn(kStart - ago, bytes);
+        return one;
+    }
+    Holding& unread(const std::string& address, std::chrono::nanoseconds ago = 1s) {
+        Holding& one = sit(address);
+        one.seat.answer.begin_turn(kStart - ago, 0);
+        return one;
+    }
+    // Whose request makes room for one of `address`.
+    const Holding* asks(const std::string& address, SteadyTime now = kStart) {
+        Holding& asking = sit(address);
+        UpstreamSeat* const found = seats.find_room(asking.seat, now);
+        asking.seat.unlink();
+        for (const auto& one : all) {
+            if (&one->seat == found) return one.get();
+        }
+        return nullptr;
+    }
+    bool may_join(const std::string& address, std::size_t free, SteadyTime now = kStart) {
+        const Holding asking(address, settings);
+        return !seats.is_short() || seats.may_join(asking.seat, free, now);
+    }
+
+    identity::ClientIpSettings settings;
+    UpstreamSeats seats;
+    std::deque<std::unique_ptr<Holding>> all;
+};
+
+const std::string kGreedy = "192.0.2.1";
+const std::string kOther = "198.51.100.7";
+
+}  // namespace
+
+TEST_CASE("upstream_seats: the upload furthest behind, of an address over its share, makes room") {
+    Upstream upstream(8);
+    for (int i = 0; i < 5; ++i) upstream.upload(kGreedy, 100'000);
+    const Holding& slowest = upstream.upload(kGreedy, 10, 2s);
+    upstream.upload(kGreedy, 10);
+    upstream.unread(kGreedy, 20s);
+    CHECK(upstream.asks(kOther) == &slowest);
+    // Not for itself: it may have all that there is, and is told so when there is no more.
+    CHECK(upstream.asks(kGreedy) == nullptr);
+}
+
+TEST_CASE("upstream_seats: requests that the upstream works on stay, and so does a fair share") {
+    Upstream working(8);
+    for (int i = 0; i < 8; ++i) working.sit(kGreedy);
+    CHECK(working.asks(kOther) == nullptr);
+
+    Upstream fair(8);
+    for (int i = 0; i < 8; ++i) fair.upload("192.0.2." + std::to_string(1 + i / 2), 10);
+    CHECK(fair.asks(kOther) == nullptr);
+    Holding& third = fair.upload("192.0.2.2", 10);
+    const Holding* const one = fair.asks(kOther, kStart + 1ms);
+    REQUIRE(one != nullptr);
+    CHECK(one->client == third.client);
+}
+
+TEST_CASE("upstream_seats: without a slow upload, an answer that is not taken makes room") {
+    Upstream upstream(8);
+    for (int i = 0; i < 6; ++i) upstream.sit(kGreedy);
+    upstream.unread(kGreedy, 3s);
+    const Holding& longest = upstream.unread(kGreedy, 4s);
+    CHECK(upstream.asks(kOther) == &longest);
+}
+
+TEST_CASE("upstream_seats: an address has made room once it is down to its share") {
+    Upstream upstream(16);
+    for (int i = 0; i < 16; ++i) upstream.upload(kGreedy, 10);
+    int made = 0;
+    while (const Holding* one = upstream.asks(kOther)) {
+        const_cast<Holding*>(one)->seat.evict();
+        CHECK(one->evicted);
+        ++made;
+    }
+    CHECK(made == 12);
+    CHECK(upstream.seats.held_by(parse_ip(kGreedy)) == 4);
+}
+
+TEST_CASE("upstream_seats: up to three addresses can be over a quarter, among many that are not") {
+    Upstream upstream(100);
+    std::vector<std::string> crowd{"192.0.2.1", "192.0.2.2", "192.0.2.3"};
+    for (int i = 0; i < 78; ++i) upstream.upload(crowd[static_cast<std::size_t>(i) % 3], 1'000'000);
+    for (int i = 0; i < 22; ++i) upstream.upload("203.0.113." + std::to_string(i), 10);
+    for (int i = 0; i < 3; ++i) {
+        const Holding* const one = upstream.asks(kOther);
+        REQUIRE(one != nullptr);
+        CHECK(one->client->to_string().starts_with("192.0.2."));
+        const_cast<Holding*>(one)->seat.evict();
+    }
+    CHECK(upstream.asks(kOther) == nullptr);
+}
+
+TEST_CASE(
+    "upstream_seats: an upload far behind makes room for any request, its own address's too") {
+    Upstream upstream(8);
+    for (int i = 0; i < 7; ++i) upstream.upload(kGreedy, 5'000, 9s);  // 4.1 s behind
+    CHECK(upstream.asks(kGreedy) == nullptr);
+    const Holding& slow = upstream.upload(kGreedy, 2'048, 7s);
+    CHECK(upstream.asks(kGreedy, kStart + 1ms) == &slow);
+
+    // Four that hold a quarter each hold all, and none of them more than its share.
+    Upstream shared(8);
+    for (int i = 0; i < 8; ++i) shared.upload("192.0.2." + std::to_string(i / 2), 10, 6s);
+    CHECK(shared.asks(kOther) != nullptr);
+}
+
+TEST_CASE("upstream_seats: while others are short, an address with its share gets no more") {
+    Upstream upstream(8);
+    for (int i = 0; i < 8; ++i) upstream.sit(kGreedy);
+    CHECK(upstream.asks(kOther) == nullptr);
+    CHECK(upstream.seats.is_short());
+    upstream.all.resize(7);  // one of them ends
+    CHECK_FALSE(upstream.may_join(kGreedy, 1));
+    CHECK(upstream.may_join(kOther, 1));
+    CHECK(upstream.may_join("203.0.113.5", 1));
+    // One was missing, and one is kept.
+    CHECK(upstream.may_join(kGreedy, 2));
+    upstream.all.resize(1);
+    CHECK(upstream.may_join(kGreedy, 1));
+
+    upstream.all.clear();
+    for (int i = 0; i < 7; ++i) upstream.sit(kGreedy);
+    CHECK_FALSE(upstream.may_join(kGreedy, 1, kStart + UpstreamSeats::kShortage - 1ms));
+    CHECK(upstream.may_join(kGreedy, 1, kStart + UpstreamSeats::kShortage));
+    CHECK_FALSE(upstream.seats.is_short());
+}
+
+TEST_CASE(
+    "upstream_seats: an address alone has everything, and what it lacks is nobody's shortage") {
+    for (const std::size_t max : {1U, 2U, 3U, 16U}) {
+        CAPTURE(max);
+        Upstream upstream(max);
+        for (std::size_t i = 0; i < max; ++i) upstream.upload(kGreedy, 10);
+        for (int i = 0; i < 20; ++i) CHECK(upstream.asks(kGreedy) == nullptr);
+        CHECK_FALSE(upstream.seats.is_short());
+        CHECK(upstream.may_join(kGreedy, 1));
+    }
+}
+
+TEST_CASE("upstream_seats: of IPv6 a prefix is one client; a client without an address is itself") {
+    Upstream upstream(8);
+    for (int i = 0; i < 8; ++i) upstream.upload("2001:db8::" + std::to_string(i), 10);
+    CHECK(upstream.asks("2001:db8::99") == nullptr);
+    CHECK(upstream.asks("2001:db8:0:1::1", kStart + 1ms) != nullptr);
+
+    Upstream nameless(8);
+    for (int i = 0; i < 8; ++i) nameless.upload("", 10);
+    CHECK(nameless.asks(kOther) == nullptr);
+    CHECK(nameless.may_join("", 1));
+}
