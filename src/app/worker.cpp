@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -297,12 +298,28 @@ int Worker::accept_ready(Listener& listener) {
     return kAcceptedAtOnce;
 }
 
+Result<ClientSeats::Seat, telemetry::ConnectionRefusal> Worker::take_seat(
+    const identity::Peer& peer) {
+    const config::Config& config = *context_.generation->config;
+    const auto holder = seat_holder(peer, config.client_ip);
+    auto seat = process_.client_seats.take(holder, config.connections);
+    if (seat || seat.error() != telemetry::ConnectionRefusal::max ||
+        !room_.make(sessions_, holder, config.client_ip, now())) {
+        return seat;
+    }
+    context_.metrics.client_made_room();
+    // The session that leaves still has its seat, until the end of this turn.
+    config::Connections one_more = config.connections;
+    one_more.max = std::numeric_limits<std::size_t>::max();
+    return process_.client_seats.take(holder, one_more);
+}
+
 void Worker::open_session(Listener& listener, int descriptor, const sockaddr_storage& from) {
     const config::Config& config = *context_.generation->config;
     identity::Peer peer{address_of(from)};
     peer.trusted =
         peer.address ? config.client_ip.trusts(*peer.address) : listener.settings.trusted;
-    auto seat = process_.client_seats.take(seat_holder(peer, config.client_ip), config.connections);
+    auto seat = take_seat(peer);
     if (!seat) {
         turned_away_.add(descriptor, seat.error(), peer.address, now());
         return;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "app/blueprint.hpp"
+#include "app/client_room.hpp"
 #include "app/listener.hpp"
 #include "app/process.hpp"
 #include "app/turned_away.hpp"
@@ -74,6 +75,8 @@ class Worker {
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.
     int accept_ready(Listener& listener);
+    // A seat, or the bound that has none left.
+    Result<ClientSeats::Seat, telemetry::ConnectionRefusal> take_seat(const identity::Peer& peer);
     void open_session(Listener& listener, int descriptor, const sockaddr_storage& from);
     Task<> tick();
     void finish_if_empty();
@@ -92,6 +95,7 @@ class Worker {
     std::vector<std::unique_ptr<Listener>> listeners_;
     proxy::SessionList sessions_;
     TurnedAway turned_away_;
+    ClientRoom room_;
     Timer tick_timer_;
     std::atomic<bool> finished_{false};  // set on its own thread
     std::thread thread_;

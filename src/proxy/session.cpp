@@ -91,7 +91,9 @@ Task<> Session::run(std::unique_ptr<Session> self) {
         self->begin_exchange();
         next = co_await self->read_request();
         if (next == Next::request) {
+            self->is_serving_ = true;
             co_await self->serve_request();
+            self->is_serving_ = false;
             next = self->what_follows();
         }
         if (next == Next::request && !self->exchange_->body.done() &&

@@ -29,6 +29,10 @@ class Session : public boost::intrusive::list_base_hook<
     // Time is up: the connection is cut.
     void abort();
 
+    const identity::Peer& peer() const { return client_.peer(); }
+    // No request is served here: the connection may be cut for the sake of another client's.
+    bool may_make_room() const { return !is_serving_ && !aborted_; }
+
   private:
     enum class Next : std::uint8_t { request, close, cut };
 
@@ -55,6 +59,7 @@ class Session : public boost::intrusive::list_base_hook<
     std::unique_ptr<Exchange> exchange_;  // while there is a request
     bool idle_ = false;
     bool fresh_ = true;  // has not had its first request
+    bool is_serving_ = false;
     bool aborted_ = false;
 };
 

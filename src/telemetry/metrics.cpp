@@ -357,6 +357,10 @@ void Metrics::Impl::add_connections(Families& families) const {
         .counter("tidegate_client_connections_idle_closed_total",
                  "Connections closed because nothing came for too long")
         .add({}, sum([](const auto& shard) { return shard.clients_idled_out.value(); }));
+    families
+        .counter("tidegate_client_connections_made_room_total",
+                 "Connections without a request, closed for other clients as there were too many")
+        .add({}, sum([](const auto& shard) { return shard.clients_made_room.value(); }));
     families.counter("tidegate_client_received_bytes_total", "Bytes of bodies from clients")
         .add({}, sum([](const auto& shard) { return shard.bytes_received.value(); }));
     families.counter("tidegate_client_sent_bytes_total", "Bytes of bodies to clients")

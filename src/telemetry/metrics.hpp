@@ -164,6 +164,8 @@ class MetricsShard {
     void client_refused(ConnectionRefusal reason);
     // tidegate_client_connections_idle_closed_total: nothing came in timeouts.client_idle
     void client_idled_out();
+    // tidegate_client_connections_made_room_total: closed at connections.max for another client
+    void client_made_room();
     // tidegate_upstream_connections (gauge), tidegate_upstream_connections_total
     void upstream_connected();
     void upstream_disconnected();

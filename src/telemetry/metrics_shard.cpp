@@ -76,6 +76,10 @@ void MetricsShard::client_refused(ConnectionRefusal reason) {
 void MetricsShard::client_idled_out() {
     impl_->clients_idled_out.add();
 }
+
+void MetricsShard::client_made_room() {
+    impl_->clients_made_room.add();
+}
 void MetricsShard::upstream_connected() {
     impl_->upstream_connections.opened.add();
 }

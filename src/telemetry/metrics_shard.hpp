@@ -66,6 +66,7 @@ struct alignas(64) MetricsShard::Impl {
     ConnectionCounts clients;
     std::array<Counter, kConnectionRefusals> clients_refused{};
     Counter clients_idled_out;
+    Counter clients_made_room;
     ConnectionCounts upstream_connections;
     Counter bytes_received;
     Counter bytes_sent;

@@ -203,6 +203,39 @@ TEST_CASE("connections: those over the maximum are turned away, and there is roo
     CHECK_SOON(tidegate.errors().find("connections.max is reached") != std::string::npos);
 }
 
+TEST_CASE("connections: an address with most of them makes room by those it has no request on") {
+    const Upstream upstream([](Conversation& conversation) {
+        Message request;
+        while (conversation.read(request)) {
+            if (request.target() == "/long") return conversation.wait_for_end();
+            if (!conversation.send(ok())) return;
+        }
+    });
+    const Tidegate tidegate("threads: 1\nconnections: {max: 16}\n" + simple(upstream.url()));
+    std::vector<RawClient> holding;
+    for (int i = 0; i < 16; ++i) {
+        holding.push_back(tidegate.client());
+        if (i < 10) holding.back().send(get_request("/long"));
+        if (i == 10) holding.back().send("GET / HTTP/1.1\r\nHo");
+        if (i == 11) holding.back().get();
+    }
+    CHECK_SOON(upstream.requests() == 11);
+    CHECK_SOON(tidegate.metric("tidegate_client_connections") == 16);
+    check_turned_away(tidegate.client(), "open here.");
+    // A quarter of the room is not kept from others: whichever has no request goes.
+    std::vector<RawClient> others;
+    for (int i = 0; i < 6; ++i) {
+        others.push_back(tidegate.client("127.0.0.2"));
+        CHECK(others.back().get().status() == 200);
+    }
+    CHECK_SOON(tidegate.metric("tidegate_client_connections_made_room_total") == 6);
+    CHECK_SOON(tidegate.metric("tidegate_client_connections") == 16);
+    check_turned_away(tidegate.client(), "open here.");
+    for (int i = 10; i < 16; ++i) CHECK(holding[static_cast<std::size_t>(i)].closed());
+    for (auto& client : others) CHECK(client.get().status() == 200);
+    CHECK_SOON(tidegate.errors().find("127.0.0.1 has more than a quarter") != std::string::npos);
+}
+
 TEST_CASE("connections: running out of descriptors does not end the listening") {
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 1\n" + simple(upstream.url()));
