@@ -266,7 +266,7 @@ Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
     }
 }
 
-// Until then it is the client who keeps the connection to the upstream.
+// While the client does not take it, the client keeps the connection to the upstream busy.
 Task<IoStatus> Forwarding::send_rest() {
     seat_.answer.begin_turn(now(), x_.bytes_sent);
     const IoStatus status = co_await client_.send_rest(x_, sleeper_, timeouts().client_write);

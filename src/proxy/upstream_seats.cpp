@@ -8,8 +8,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// A search with many seats is long. An address that floods repeats one in vain no sooner than this
-// for each seat; the search of another address may end otherwise.
+// A search with many seats is long: after one in vain, the next begins no sooner than this for each
+// seat.
 constexpr std::chrono::microseconds kPauseASeat{1};
 
 }  // namespace
@@ -29,11 +29,14 @@ bool UpstreamSeats::may_join(const UpstreamSeat& asking, std::size_t free, Stead
 
 UpstreamSeat* UpstreamSeats::find_room(const UpstreamSeat& asking, SteadyTime now) {
     const std::optional<IpAddress> holder = asking.holder();
-    if (now < next_search_ && holder == in_vain_for_) return nullptr;
-    note_shortage(holder, now);
+    if (now < next_search_ && (!in_vain_for_ || in_vain_for_ == holder)) return nullptr;
+    const bool has_share = holder && held_by(holder) > share_;  // `asking` included
+    // An address that has its share already keeps no connection from others.
+    if (!has_share) note_shortage(holder, now);
     UpstreamSeat* const found = choose(find_crowds(asking), asking, now);
     if (found == nullptr) {
-        in_vain_for_ = holder;
+        // Another address may take the place of one that has its share.
+        in_vain_for_ = has_share ? holder : std::nullopt;
         next_search_ = now + kPauseASeat * max_;
     }
     return found;
@@ -93,9 +96,7 @@ UpstreamSeat* UpstreamSeats::choose(const Crowds& crowds, const UpstreamSeat& as
     return nullptr;
 }
 
-// An address that has its share already keeps no connection from others.
 void UpstreamSeats::note_shortage(const std::optional<IpAddress>& holder, SteadyTime now) {
-    if (holder && held_by(holder) > share_) return;  // itself included
     if (now >= short_until_) reserved_ = 0;
     reserved_ = std::min(reserved_ + 1, max_ - share_);
     short_of_ = holder;

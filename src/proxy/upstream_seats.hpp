@@ -57,7 +57,7 @@ class UpstreamSeat : public boost::intrusive::list_base_hook<
 class UpstreamSeats {
   public:
     // How long connections are kept for other addresses since one of them found none.
-    static constexpr std::chrono::seconds kShortage{5};
+    static constexpr std::chrono::seconds kShortage{2};
     // An upload that is kSlowLag behind kSlowRate bytes a second makes room for any request.
     static constexpr std::uint64_t kSlowRate = 1'024;
     static constexpr std::chrono::seconds kSlowLag{5};
@@ -92,8 +92,8 @@ class UpstreamSeats {
     std::size_t reserved_ = 0;  // connections kept for addresses with less than their share
     std::optional<IpAddress> short_of_;  // the address whose request found none last
     SteadyTime short_until_{};
-    std::optional<IpAddress> in_vain_for_;  // the address whose search found no room last
-    SteadyTime next_search_{};              // of that address
+    SteadyTime next_search_{};
+    std::optional<IpAddress> in_vain_for_;  // only its next search has to wait; none: all have
 };
 
 }  // namespace tidegate::proxy

@@ -82,6 +82,8 @@ TEST_CASE("upstream_seats: the upload furthest behind, of an address over its sh
     CHECK(upstream.asks(kOther) == &slowest);
     // Not for itself: it may have all that there is, and is told so when there is no more.
     CHECK(upstream.asks(kGreedy) == nullptr);
+    // However often it asks in vain, others find what they need.
+    CHECK(upstream.asks(kOther) == &slowest);
 }
 
 TEST_CASE("upstream_seats: requests that the upstream works on stay, and so does a fair share") {

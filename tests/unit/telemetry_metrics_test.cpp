@@ -211,6 +211,8 @@ TEST_CASE("metrics: connections, bytes and upstreams") {
     metrics.shard(0).client_refused(ConnectionRefusal::per_ip);
     metrics.shard(1).client_refused(ConnectionRefusal::per_ip);
     metrics.shard(0).client_idled_out();
+    metrics.shard(0).client_made_room();
+    metrics.shard(0).client_made_room();
     metrics.shard(1).upstream_connected();
     metrics.shard(1).upstream_disconnected();
     metrics.shard(0).count_bytes(10, 5'000'000'000);
@@ -225,6 +227,7 @@ TEST_CASE("metrics: connections, bytes and upstreams") {
     CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="max"})") == "1");
     CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="per_ip"})") == "2");
     CHECK(sample(text, "tidegate_client_connections_idle_closed_total") == "1");
+    CHECK(sample(text, "tidegate_client_connections_made_room_total") == "2");
     CHECK(sample(text, "tidegate_upstream_connections") == "0");
     CHECK(sample(text, "tidegate_upstream_connections_total") == "1");
     CHECK(sample(text, "tidegate_client_received_bytes_total") == "11");
