@@ -74,7 +74,7 @@ void explain_readings(const Exchange& exchange, Explanation& out) {
     for (routing::ReadPath& reading : config.router.readings(line_of(exchange))) {
         out.readings.push_back({std::move(reading.text),
                                 reading.route ? config.routes[*reading.route].name : "",
-                                std::move(reading.captures)});
+                                std::move(reading.captures), reading.ignoring_case});
     }
 }
 
@@ -111,10 +111,11 @@ void walk(Stage& stage, const FetchKeys& fetch_keys, Explanation& out) {
     match_route(exchange);
     explain_route(exchange, out);
     const Fault fault = exchange.fault;
+    const std::string_view detail = exchange.fault_detail;
     explain_identity(stage, fetch_keys, out);
     if (fault != Fault::none) {
         exchange.fault = fault;
-        exchange.fault_detail = {};
+        exchange.fault_detail = detail;
     }
     if (exchange.fault == Fault::none) explain_charges(stage, out);
 }

@@ -70,6 +70,7 @@ struct Explanation {
         std::string path;
         std::string route;  // empty: none
         std::vector<std::string> captures;
+        bool ignoring_case = false;  // how it was matched
     };
     struct Key {
         std::string text;  // as configured

@@ -54,7 +54,8 @@ Json route_json(const Explanation& told) {
     for (const Explanation::Reading& reading : told.readings) {
         readings.push_back({{"path", reading.path},
                             {"route", optional_text(reading.route)},
-                            {"captures", reading.captures}});
+                            {"captures", reading.captures},
+                            {"ignoring_case", reading.ignoring_case}});
     }
     return {{"name", optional_text(told.route.value_or(""))},
             {"upstream", optional_text(told.upstream)},

@@ -131,6 +131,7 @@ void add_route(const Explanation& told, Facts& facts) {
     for (const Explanation::Reading& reading : told.readings) {
         std::string why = reading.route.empty() ? "no route" : "route " + reading.route;
         for (const std::string& capture : reading.captures) why += ", " + shown(capture);
+        if (reading.ignoring_case) why += ", if case is ignored";
         facts.push_back({"reading", shown(reading.path), why});
     }
     if (told.route) {

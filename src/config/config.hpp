@@ -220,9 +220,6 @@ struct Timeouts {
     milliseconds shutdown_delay{0};
 };
 
-// `routes_ignore_case`: what becomes of a path that matches another route if case is ignored.
-enum class RouteCase : std::uint8_t { refuse, ignore, as_sent };  // auto, on, off
-
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
 
 struct Log {
@@ -251,8 +248,8 @@ struct Config {
     // By Policy::index and Tier::index: policies in their order, each with its tiers behind it.
     std::vector<LimitList> limit_lists;
     std::vector<Route> routes;
-    RouteCase route_case = RouteCase::refuse;
-    routing::Router router;  // its positions are those of `routes`
+    routing::RouteCase route_case = routing::RouteCase::refuse;  // routes_ignore_case
+    routing::Router router;  // its positions are those of `routes`; made for route_case
     Response response;
     RequestBounds limits_on_requests;
     Connections connections;

@@ -97,6 +97,9 @@ void read_traffic(Section& root, Config& config, Declared& declared) {
     const auto upstreams = root.find("upstreams");
     const auto routes = root.find("routes");
     const auto default_policies = root.find("default_policies");
+    if (const auto route_case = root.find("routes_ignore_case")) {
+        read_route_case(*route_case, config, declared);
+    }
 
     if (upstream) {
         for (const auto& other : {upstreams, policies, routes}) {

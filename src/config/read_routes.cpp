@@ -1,6 +1,5 @@
 // `routes`: what each matches, where it goes, what it costs and which policies it meets.
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "config/address.hpp"
 #include "config/field_text.hpp"
 #include "config/sections.hpp"
+#include "http/method.hpp"
 #include "routing/path_pattern.hpp"
 
 namespace tidegate::config {
@@ -25,9 +25,14 @@ std::string lower(std::string text) {
     return text;
 }
 
+std::string upper(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+        return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    });
+    return text;
+}
+
 void read_methods(const Value& value, routing::Match& match) {
-    constexpr std::array<std::string_view, 9> kMethods{
-        "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"};
     constexpr std::size_t kMethodBytesMax = 32;
     constexpr std::size_t kMethodsMax = 32;
     const auto methods = value.one_or_more("a list of methods: `[GET, POST]`");
@@ -44,12 +49,9 @@ void read_methods(const Value& value, routing::Match& match) {
             item.fault(quote(*method) + " is not a method such as `GET`");
             continue;
         }
-        const auto meant = std::find_if(
-            kMethods.begin(), kMethods.end(),
-            [&](std::string_view known) { return lower(std::string(known)) == lower(*method); });
-        if (meant != kMethods.end() && *meant != *method) {
+        if (http::has_lower_case(*method)) {
             item.fault(quote(*method) + " would never match, methods have a case: write " +
-                       quote(*meant));
+                       quote(upper(*method)));
             continue;
         }
         if (std::find(match.methods.begin(), match.methods.end(), *method) != match.methods.end()) {
@@ -64,10 +66,11 @@ void read_host(const Value& value, routing::Match& match) {
     auto host = value.text("a host such as `api.example.com`");
     if (!host) return;
     std::string_view bare = *host;
-    if (bare.size() > 2 && bare.front() == '[' && bare.back() == ']') {
-        bare = bare.substr(1, bare.size() - 2);
-    }
-    if (!is_host(bare)) {
+    const bool bracketed = bare.size() > 2 && bare.front() == '[' && bare.back() == ']';
+    if (bracketed) bare = bare.substr(1, bare.size() - 2);
+    // Requests name no other address in brackets, and none of these without.
+    const bool is_ipv6 = bare.find(':') != std::string_view::npos;
+    if (!is_host(bare) || (bracketed && !is_ipv6)) {
         value.fault(quote(*host) + " is not a host such as `api.example.com`, without port");
         return;
     }
@@ -269,6 +272,18 @@ void read_route(const Value& value, Config& config, Declared& declared,
 }
 
 }  // namespace
+
+void read_route_case(const Value& value, Config& config, Declared& declared) {
+    using routing::RouteCase;
+    declared.route_case = value.place();
+    const auto chosen = value.choice<RouteCase>({{"auto", RouteCase::refuse},
+                                                 {"on", RouteCase::ignore},
+                                                 {"off", RouteCase::as_sent},
+                                                 {"true", RouteCase::ignore},
+                                                 {"false", RouteCase::as_sent}});
+    config.route_case = chosen.value_or(config.route_case);
+    config.router = routing::Router(config.route_case);
+}
 
 void read_routes(const Value& value, Config& config, Declared& declared) {
     const auto routes = value.items("a list of routes: `- {match: {path: /**}, policies: []}`");

@@ -31,6 +31,7 @@ struct Declared {
     std::map<std::string, Named, std::less<>> upstreams;
     std::vector<std::string> default_policies;
     std::vector<Place> routes;  // as Config::routes
+    Place route_case;           // `routes_ignore_case`
     // What has each tier in a file of users or of keys: where that stands.
     std::map<std::string, Diagnostic, std::less<>> user_tiers;
     struct Method {
@@ -112,6 +113,8 @@ void read_upstreams(const Value& value, Config& config, Declared& declared);
 std::optional<UpstreamServer> read_server(const Value& value);
 
 void read_routes(const Value& value, Config& config, Declared& declared);
+// `routes_ignore_case`. Before any route.
+void read_route_case(const Value& value, Config& config, Declared& declared);
 // `cost` of a route: a number, or a map that says which field holds it.
 void read_cost(const Value& value, Route& route);
 // Reports a cost that could never pass one of the route's limits.
@@ -135,6 +138,8 @@ bool trusts_anybody(const Config& config);
 void warn_about(const Config& config, const Declared& declared, Context& context);
 // The same, of who is asking.
 void warn_about_identity(const Config& config, const Declared& declared, Context& context);
+// The same, of routes.
+void warn_about_routes(const Config& config, const Declared& declared, Context& context);
 // Whether anything gives users a tier.
 bool gives_tiers(const Config& config, const Declared& declared);
 // Tiers of users that no policy knows, with their places in the files of users and of keys.

@@ -83,14 +83,7 @@ void warn_about(const Config& config, const Declared& declared, Context& context
     warn_about_identity(config, declared, context);
     warn_about_free_keys(config, declared, context);
     warn_about_tiers_of_nobody(config, declared, context);
-    for (std::size_t i = 0; i < declared.routes.size(); ++i) {
-        const auto earlier = config.router.shadowed_by(i);
-        if (!earlier) continue;
-        context.warnings.push_back(
-            {declared.routes[i], "the route " + quote(config.routes[i].name) +
-                                     " is never reached: " + quote(config.routes[*earlier].name) +
-                                     " takes everything it could match"});
-    }
+    warn_about_routes(config, declared, context);
 }
 
 }  // namespace tidegate::config

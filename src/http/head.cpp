@@ -15,13 +15,13 @@ enum CharClass : std::uint8_t {
     kToken = 1,   // RFC 9110 section 5.6.2
     kValue = 2,   // field-vchar, SP and HTAB
     kTarget = 4,  // what a request target may hold: visible ASCII, no fragment
-    kHost = 8,    // RFC 3986 reg-name and IP literals
+    kHost = 8,    // names, addresses and ports; none of the marks that RFC 3986 allows beside them
 };
 
 constexpr std::array<std::uint8_t, 256> make_classes() {
     std::array<std::uint8_t, 256> classes{};
     constexpr std::string_view token_marks = "!#$%&'*+-.^_`|~";
-    constexpr std::string_view host_marks = "-._~%!$&'()*+,;=[]:";
+    constexpr std::string_view host_marks = "-._[]:";
     for (unsigned c = 0; c < 256; ++c) {
         const char ch = static_cast<char>(c);
         const bool alnum =
@@ -158,20 +158,24 @@ HeadFault parse_field_line(std::string_view line, Field& field) {
     return HeadFault::none;
 }
 
+// Empty, or a number up to 65535.
 bool is_port(std::string_view text) {
-    return text.size() <= 5 &&
-           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (text.size() > 5) return false;
+    unsigned number = 0;
+    for (const char c : text) {
+        if (c < '0' || c > '9') return false;
+        number = number * 10 + static_cast<unsigned>(c - '0');
+    }
+    return number <= 65'535;
 }
 
-// RFC 3986 section 2.1: a percent sign is followed by two hexadecimal digits.
-bool has_whole_escapes(std::string_view text) {
-    const auto is_hex = [](char c) {
-        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-    };
-    for (std::size_t i = text.find('%'); i != std::string_view::npos; i = text.find('%', i + 1)) {
-        if (text.size() - i < 3 || !is_hex(text[i + 1]) || !is_hex(text[i + 2])) return false;
-    }
-    return true;
+// Labels with single dots between them, and maybe one at the end: servers differ in what they make
+// of more.
+bool is_host_name(std::string_view text) {
+    constexpr std::size_t kNameBytesMax = 255;  // RFC 1035 section 2.3.4
+    return !text.empty() && text.size() <= kNameBytesMax && text.front() != '.' &&
+           text.find("..") == std::string_view::npos &&
+           text.find_first_of("[]") == std::string_view::npos;
 }
 
 // The bracketed form, without what follows the bracket. Of RFC 3986's two kinds the one for
@@ -303,8 +307,7 @@ bool is_valid_host(std::string_view text) {
     const std::size_t colon = std::min(text.find(':'), text.size());
     if (colon < text.size()) port = text.substr(colon + 1);
     const std::string_view name = text.substr(0, colon);
-    return colon > 0 && name.find_first_of("[]") == std::string_view::npos &&
-           has_whole_escapes(name) && is_port(port);
+    return is_host_name(name) && is_port(port);
 }
 
 }  // namespace tidegate::http

@@ -82,7 +82,8 @@ HeadFault parse_response_head(std::string_view bytes, const HeadBounds& bounds, 
 HeadFault parse_fields(std::string_view bytes, std::size_t fields_max, Fields& fields);
 
 bool is_token(std::string_view text);
-// RFC 9110 section 7.2: uri-host [ ":" port ], not empty.
+// RFC 9110 section 7.2: uri-host [ ":" port ], of which the name is one that servers read alike:
+// letters, digits, `-`, `_` and single dots. Percent-encoding and marks are refused.
 bool is_valid_host(std::string_view text);
 
 }  // namespace tidegate::http

@@ -73,6 +73,15 @@ void match_route(Exchange& exchange) {
         case routing::MatchOutcome::ambiguous_path:
             exchange.fault = Fault::ambiguous_path;
             break;
+        case routing::MatchOutcome::other_case:
+            exchange.fault = Fault::ambiguous_path;
+            exchange.fault_detail =
+                "The path takes another route if the case of its letters is ignored.";
+            break;
+        case routing::MatchOutcome::other_method:
+            exchange.fault = Fault::bad_head;
+            exchange.fault_detail = "The method differs from a known one only in case.";
+            break;
     }
 }
 

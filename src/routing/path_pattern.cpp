@@ -6,6 +6,7 @@
 
 #include <re2/re2.h>
 
+#include "routing/letter_case.hpp"
 #include "routing/path_readings.hpp"
 
 namespace tidegate::routing {
@@ -20,6 +21,16 @@ using Segment = PathPattern::Segment;
 
 re2::StringPiece piece(std::string_view text) {
     return {text.data(), text.size()};
+}
+
+RE2::Options regex_options() {
+    RE2::Options options;
+    options.set_log_errors(false);
+    // A path is bytes. Were it read as UTF-8, `.` would not match a byte that is none, and a
+    // newline nowhere: `/admin/%FF` and `/admin/%0A` would slip past `/admin/.*`.
+    options.set_encoding(RE2::Options::EncodingLatin1);
+    options.set_dot_nl(true);
+    return options;
 }
 
 bool is_name(std::string_view text) {
@@ -51,6 +62,52 @@ Problem check_literal(std::string_view text) {
             "`;`, `\\` and an encoded slash are read differently by different "
             "servers; match that segment with `*`");
     return {};
+}
+
+bool holds_more_than_ascii(std::string_view text) {
+    return std::any_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+}
+
+bool is_lower(char c) {
+    return c >= 'a' && c <= 'z';
+}
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+// Whether the `-` at `at` could stand for capitals among others, as in `[0-z]` or `[@-_]`.
+bool may_span_capitals(std::string_view expression, std::size_t at) {
+    if (at == 0 || at + 1 == expression.size()) return false;
+    const char from = expression[at - 1];
+    const char to = expression[at + 1];
+    return from != '[' && to != ']' && !(is_lower(from) && is_lower(to)) &&
+           !(is_digit(from) && is_digit(to));
+}
+
+// Whether a text without capitals could match `expression` with its case and not without it, or the
+// other way round. In doubt: yes.
+bool may_ask_for_capitals(std::string_view expression) {
+    for (std::size_t at = 0; at < expression.size(); ++at) {
+        const std::string_view rest = expression.substr(at);
+        if (rest.starts_with("(?P<")) {
+            at += std::min(rest.find('>'), rest.size() - 1);
+        } else if (rest.front() == '\\') {
+            // `\A`, `\x41`, `\pL`, `\101`. Of `\.` and the like, `\d`, `\s` and `\w` the case is
+            // one.
+            ++at;
+            const bool known =
+                rest.size() > 1 && std::string_view("dsw").find(rest[1]) != rest.npos;
+            if (!known && (rest.size() == 1 || is_lower(rest[1]) || is_digit(rest[1]) ||
+                           may_fold(rest.substr(1, 1))))
+                return true;
+        } else if (may_fold(rest.substr(0, 1)) || rest.starts_with("[:") ||
+                   (rest.front() == '-' && may_span_capitals(expression, at))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 // The last segment of a path that ends in a slash.
@@ -90,12 +147,7 @@ Result<PathPattern, std::string> PathPattern::parse(std::string_view text) {
 }
 
 Problem PathPattern::parse_regex(std::string_view expression) {
-    RE2::Options options;
-    options.set_log_errors(false);
-    // A path is bytes. Were it read as UTF-8, `.` would not match a byte that is none, and a
-    // newline nowhere: `/admin/%FF` and `/admin/%0A` would slip past `/admin/.*`.
-    options.set_encoding(RE2::Options::EncodingLatin1);
-    options.set_dot_nl(true);
+    const RE2::Options options = regex_options();
     auto regex = std::make_shared<const RE2>(piece(expression), options);
     if (!regex->ok()) return "not a regular expression that RE2 takes: " + regex->error();
     if (regex->NumberOfCapturingGroups() > kGroupsMax)
@@ -149,9 +201,39 @@ Problem PathPattern::add_segment(std::string_view text) {
     return {};
 }
 
+Result<PathPattern, std::string> PathPattern::ignoring_case() const {
+    PathPattern pattern = *this;
+    pattern.ignores_case_ = true;
+    for (Segment& segment : pattern.segments_)
+        if (segment.kind == Segment::Kind::literal) segment.text = fold_case(segment.text);
+    if (kind_ != Kind::regex) return pattern;
+    RE2::Options options = regex_options();
+    options.set_case_sensitive(false);
+    // RE2 reads bytes here and knows the letters of ASCII; the others are folded in both texts.
+    auto regex = std::make_shared<const RE2>(fold_beyond_ascii(regex_->pattern()), options);
+    if (!regex->ok())
+        return "RE2 cannot match this regular expression without regard to case: " + regex->error();
+    pattern.regex_ = std::move(regex);
+    return pattern;
+}
+
+bool PathPattern::asks_for_capitals() const {
+    if (kind_ == Kind::regex) return may_ask_for_capitals(regex_->pattern());
+    return std::any_of(segments_.begin(), segments_.end(), [](const Segment& segment) {
+        return segment.kind == Segment::Kind::literal && fold_case(segment.text) != segment.text;
+    });
+}
+
 bool PathPattern::matches(std::string_view path) const {
     if (kind_ == Kind::asterisk) return path == "*";
-    if (kind_ == Kind::regex) return RE2::FullMatch(piece(path), *regex_);
+    if (kind_ == Kind::segments)
+        return ignores_case_ ? matches_segments(fold_case(path)) : matches_segments(path);
+    if (ignores_case_ && holds_more_than_ascii(path))
+        return RE2::FullMatch(fold_beyond_ascii(path), *regex_);
+    return RE2::FullMatch(piece(path), *regex_);
+}
+
+bool PathPattern::matches_segments(std::string_view path) const {
     if (!path.starts_with('/')) return takes_everything();
     std::string_view rest = path.substr(1);
     bool more = true;
@@ -171,8 +253,13 @@ std::vector<std::string> PathPattern::captures(std::string_view path) const {
     if (kind_ == Kind::regex) {
         std::vector<re2::StringPiece> groups(
             static_cast<std::size_t>(regex_->NumberOfCapturingGroups()) + 1);
-        regex_->Match(piece(path), 0, path.size(), RE2::ANCHOR_BOTH, groups.data(),
-                      static_cast<int>(groups.size()));
+        const auto match = [&](std::string_view subject) {
+            return regex_->Match(piece(subject), 0, subject.size(), RE2::ANCHOR_BOTH, groups.data(),
+                                 static_cast<int>(groups.size()));
+        };
+        // What is captured keeps its case, unless only the folded text matches.
+        std::string folded;
+        if (!match(path)) match(folded = fold_beyond_ascii(path));
         for (const auto& [name, index] : regex_->NamedCapturingGroups())
             found.emplace_back(groups[static_cast<std::size_t>(index)]);
         return found;
@@ -214,6 +301,43 @@ bool PathPattern::covers(const PathPattern& other) const {
     // `/a` takes `/a/`.
     return other.segments_.size() == segments_.size() + 1 &&
            is_empty_literal(other.segments_.back());
+}
+
+bool PathPattern::overlaps(const PathPattern& other) const {
+    if (kind_ == Kind::regex && other.kind_ == Kind::regex)
+        return regex_->pattern() == other.regex_->pattern();
+    if (kind_ == Kind::regex || other.kind_ == Kind::regex) {
+        const bool first = kind_ == Kind::regex;
+        const auto path = (first ? other : *this).example(false);
+        return path && (first ? *this : other).matches(*path);
+    }
+    if (kind_ != other.kind_) return false;
+    const std::size_t common = std::min(segments_.size(), other.segments_.size());
+    const auto meet = [](const Segment& a, const Segment& b) { return takes(a, b) || takes(b, a); };
+    if (!std::equal(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(common),
+                    other.segments_.begin(), meet))
+        return false;
+    // What one has more, the other must take: by `**`, or as one slash at the end.
+    const auto takes_rest = [&](const PathPattern& shorter, const PathPattern& longer) {
+        return longer.segments_.size() == common || shorter.open_ended_ ||
+               (longer.segments_.size() == common + 1 && is_empty_literal(longer.segments_.back()));
+    };
+    return takes_rest(*this, other) && takes_rest(other, *this);
+}
+
+std::optional<std::string> PathPattern::example(bool other_case) const {
+    if (kind_ != Kind::segments) return std::nullopt;
+    std::string path;
+    for (const Segment& segment : segments_) {
+        path += '/';
+        // A text that is hardly a literal of another route.
+        path += segment.kind == Segment::Kind::any ? "~" : segment.text;
+    }
+    if (path.empty()) path = "/";
+    if (!other_case) return path;
+    for (char& c : path)
+        if ((c >= 'A' && c <= 'Z') || is_lower(c)) c = static_cast<char>(c ^ 0x20);
+    return path;
 }
 
 }  // namespace tidegate::routing

@@ -9,12 +9,14 @@
 namespace tidegate::routing {
 namespace {
 
-enum class Class : std::uint8_t { plain, forbidden, percent, slash, backslash, semicolon };
+enum class Class : std::uint8_t { plain, cased, forbidden, percent, slash, backslash, semicolon };
 
 constexpr std::array<Class, 256> make_classes() {
     std::array<Class, 256> classes{};
     for (std::size_t c = 0; c <= ' '; ++c) classes[c] = Class::forbidden;
     classes[0x7f] = classes['?'] = classes['#'] = Class::forbidden;
+    for (std::size_t c = 'A'; c <= 'Z'; ++c) classes[c] = Class::cased;
+    for (std::size_t c = 0x80; c <= 0xff; ++c) classes[c] = Class::cased;
     classes['%'] = Class::percent;
     classes['/'] = Class::slash;
     classes['\\'] = Class::backslash;
@@ -246,6 +248,7 @@ void both(bool possible, F each) {
 PathShape examine_path(std::string_view path) {
     if (path.empty() || path.front() != '/') return {true, 0};
     bool plain = true;
+    bool cased = false;
     char before = 'a';
     for (std::size_t at = 0; at < path.size(); ++at) {
         const char c = path[at];
@@ -253,6 +256,9 @@ PathShape examine_path(std::string_view path) {
             case Class::plain:
                 // A segment that begins with a dot may be a dot segment.
                 if (c == '.' && before == '/') plain = false;
+                break;
+            case Class::cased:
+                cased = true;
                 break;
             case Class::forbidden:
                 return {true, 0};
@@ -270,7 +276,7 @@ PathShape examine_path(std::string_view path) {
         }
         before = c;
     }
-    return {false, plain ? std::uint8_t{0} : features_of(path)};
+    return {false, plain ? std::uint8_t{0} : features_of(path), cased};
 }
 
 bool has_too_many_readings(const PathShape& shape) {

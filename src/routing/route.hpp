@@ -8,11 +8,18 @@
 
 namespace tidegate::routing {
 
+// What becomes of a path that takes another route if the case of its letters is ignored.
+enum class RouteCase : std::uint8_t {
+    refuse,   // 400: servers that ignore case would serve it as the other one
+    ignore,   // paths are matched without case
+    as_sent,  // paths are matched with case
+};
+
 // `match:` of a route as written; every condition that is given must hold.
 struct Match {
-    std::string path = "/**";                                  // a pattern, see path_pattern.hpp
-    std::vector<std::string> methods;                          // empty: any; GET includes HEAD
-    std::string host;                                          // empty: any; lower case
+    std::string path = "/**";          // a pattern, see path_pattern.hpp
+    std::vector<std::string> methods;  // upper case; empty: any; GET includes HEAD
+    std::string host;                  // empty: any; lower case
     std::vector<std::pair<std::string, std::string>> headers;  // name (lower case), exact value
 };
 

@@ -27,6 +27,8 @@ enum class MatchOutcome : std::uint8_t {
     no_route,        // 404
     bad_path,        // 400: a malformed `%`, or `%00`
     ambiguous_path,  // 400: readings of the path name different routes or captures
+    other_case,      // 400: without regard to case, the path names another route or captures
+    other_method,    // 400: the method differs from a known one only in case
 };
 
 struct Matched {
@@ -42,13 +44,14 @@ struct ReadPath {
     std::string text;
     std::optional<std::size_t> route;
     std::vector<std::string> captures;
+    bool ignoring_case = false;  // how it was matched
 };
 
 // Immutable after construction: any thread. Cost does not grow with the number of routes beyond
 // the candidates that share a first segment.
 class Router {
   public:
-    Router();
+    explicit Router(RouteCase route_case = RouteCase::refuse);
     ~Router();
     Router(Router&&) noexcept;
     Router& operator=(Router&&) noexcept;
@@ -58,7 +61,10 @@ class Router {
 
     // The upstream gets the original bytes, so a path that could be read in two ways must not
     // choose its limits: it is matched as sent, decoded once with dot segments removed, and with
-    // `%2F`, `%5C`, `\`, `//` and `;...` read as a lenient server would; all must agree.
+    // `%2F`, `%5C`, `\`, `//` and `;...` read as a lenient server would; all must agree. With
+    // RouteCase::refuse they must agree without regard to case as well: the first route that
+    // matches is then the first that matches in any case. A method has a case, and one that a
+    // server could take for another by ignoring it is refused.
     Matched match(const RequestLine& request) const;
 
     // What route `index` captures of `path`, in the order of PathPattern::capture_names(): decoded
@@ -68,13 +74,22 @@ class Router {
     // For `explain`: why route `index` does not take the request as it was sent.
     Mismatch mismatch(std::size_t index, const RequestLine& request) const;
 
-    // For `explain`: what match() compares, the path as it was sent first. Nothing when the path is
-    // bad or mixes more than is read.
+    // For `explain`: what match() compares, the path as it was sent first. A reading that leads
+    // elsewhere without regard to case stands there a second time. Nothing when the path is bad or
+    // mixes more than is read.
     std::vector<ReadPath> readings(const RequestLine& request) const;
 
     // For `check`: the position of an earlier route that already takes everything route `index`
     // could match, if that can be told.
     std::optional<std::size_t> shadowed_by(std::size_t index) const;
+
+    // For `check`: the position of an earlier route that a path of route `index` matches only if
+    // case is ignored, if that can be told.
+    std::optional<std::size_t> differs_by_case(std::size_t index) const;
+
+    // For `check`: where a path of route `index` goes when it is sent in another case. Nothing
+    // unless paths are matched as sent, and where the route stays the same or there is none.
+    std::optional<std::size_t> escape_by_case(std::size_t index) const;
 
   private:
     struct Impl;

@@ -1,4 +1,5 @@
-// Paths: readings stay bounded, and a route is chosen only if every reading leads to it.
+// Paths: readings stay bounded, and a route is chosen only if every reading leads to it, in any
+// case.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,6 +22,7 @@ const char* const kPatterns[] = {"/admin/**", "/search",    "/users/{id}/posts",
 struct Fixture {
     Router router;
     std::vector<PathPattern> patterns;
+    std::vector<PathPattern> blind;  // the same without regard to case
 
     Fixture() {
         for (const char* text : kPatterns) {
@@ -28,10 +30,12 @@ struct Fixture {
             match.path = text;
             FUZZ_CHECK(router.add(match).has_value());
             patterns.push_back(*PathPattern::parse(text));
+            blind.push_back(*patterns.back().ignoring_case());
         }
     }
 
-    std::size_t first_match(const PathReading& reading) const {
+    static std::size_t first_match(const std::vector<PathPattern>& patterns,
+                                   const PathReading& reading) {
         for (std::size_t i = 0; i < patterns.size(); ++i) {
             const bool regex = patterns[i].kind() == PathPattern::Kind::regex;
             if (patterns[i].matches(regex ? reading.decoded : reading.text)) return i;
@@ -46,14 +50,16 @@ void check_readings(const std::string& path, const Fixture& fixture) {
     FUZZ_CHECK(shape.bad == (matched.outcome == MatchOutcome::bad_path));
     if (shape.bad) return;
     FUZZ_CHECK(matched.outcome == MatchOutcome::matched ||
-               matched.outcome == MatchOutcome::ambiguous_path);
+               matched.outcome == MatchOutcome::ambiguous_path ||
+               matched.outcome == MatchOutcome::other_case);
     if (has_too_many_readings(shape)) return;
     const auto readings = path_readings(path, shape);
     FUZZ_CHECK(!readings.empty() && readings.size() <= 8);
     for (const PathReading& reading : readings) {
         FUZZ_CHECK(reading.text.starts_with('/') && reading.text.size() <= path.size());
-        if (matched.outcome == MatchOutcome::matched)
-            FUZZ_CHECK(fixture.first_match(reading) == matched.route);
+        if (matched.outcome != MatchOutcome::matched) continue;
+        FUZZ_CHECK(Fixture::first_match(fixture.patterns, reading) == matched.route);
+        FUZZ_CHECK(Fixture::first_match(fixture.blind, reading) == matched.route);
     }
 }
 

@@ -154,6 +154,21 @@ TEST_CASE("explain: a path with two meanings is shown in all of them") {
     CHECK(explained(from("203.0.113.7", "/%zz")).refusal == 400);
 }
 
+TEST_CASE("explain: a path or method that is refused for its case says so") {
+    const auto told = explained(from("203.0.113.7", "/SEARCH"));
+    CHECK(told.refusal == 400);
+    CHECK(told.refusal_reason.find("if the case of its letters is ignored") != std::string::npos);
+    REQUIRE(told.readings.size() == 2);
+    CHECK(told.readings[0].route.empty());
+    CHECK(told.readings[1].route == "search");
+    CHECK(told.readings[1].ignoring_case);
+    CHECK(explanation_text(told).find("route search, if case is ignored") != std::string::npos);
+    Question get = from("203.0.113.7");
+    get.method = "get";
+    CHECK(explained(get).refusal == 400);
+    CHECK(explained(get).refusal_reason == "The method differs from a known one only in case.");
+}
+
 TEST_CASE("explain: what the proxy would not read is refused with its words") {
     const struct {
         Question question;

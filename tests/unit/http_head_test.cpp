@@ -178,17 +178,26 @@ TEST_CASE("head: the asterisk is for OPTIONS alone") {
 
 TEST_CASE("head: hosts are names, IPv4, or IPv6 in brackets, with an optional port") {
     for (const char* good : {"a", "a.b:80", "127.0.0.1:8080", "[::1]", "[::1]:443", "a_b",
-                             "a:", "a%2Db", "[::ffff:1.2.3.4]"}) {
+                             "a:", "a.", "A.b.:80", "a:65535", "[::ffff:1.2.3.4]"}) {
         CAPTURE(good);
         CHECK(is_valid_host(good));
     }
-    for (const char* bad :
-         {"",       ":80", "a:b",    "a:123456", "a b",     "a/b",  "a@b",       "[::1",
-          "::1",    "[]",  "[::1]x", "a,b c",    "[[::1]]", "[zz]", "[1.2.3.4]", "[fe80::1%25eth0]",
-          "[v1.a]", "a%",  "a%2",    "a%zz"}) {
+    for (const char* bad : {"",        ":80",  "a:b",       "a:123456",
+                            "a b",     "a/b",  "a@b",       "[::1",
+                            "::1",     "[]",   "[::1]x",    "a,b c",
+                            "[[::1]]", "[zz]", "[1.2.3.4]", "[fe80::1%25eth0]",
+                            "[v1.a]",  "a%",   "a%2",       "a%zz",
+                            "a%2Db",   "a..",  "a..b",      ".a",
+                            ".",       "..",   "a..:80",    "a:65536",
+                            "a:99999", "a,b",  "a;b",       "a:+80",
+                            "a:-1",    "a!",   "a*",        "a\xC3\xA9",
+                            "a\t",     "a=b",  "[::1].",    "(a)"}) {
         CAPTURE(bad);
         CHECK_FALSE(is_valid_host(bad));
     }
+    CHECK_FALSE(is_valid_host(std::string_view("a\0b", 3)));
+    CHECK(is_valid_host(std::string(255, 'a')));
+    CHECK_FALSE(is_valid_host(std::string(256, 'a')));
 }
 
 TEST_CASE("head: status lines") {

@@ -99,6 +99,24 @@ TEST_CASE("street: a path that no route takes is 404, one that reads in two ways
     CHECK(fault("/a%zz") == Fault::bad_path);
 }
 
+TEST_CASE(
+    "street: a path or method that only its case keeps from another route is 400, and says so") {
+    World world(
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\nroutes:\n"
+        "  - {name: login, match: {path: /login, methods: [POST]}, upstream: api, policies: []}\n"
+        "  - {name: rest, upstream: api, policies: []}\n");
+    const auto detail = [&](const std::string& line, Fault fault) {
+        Request request(world, line + " HTTP/1.1\r\nHost: a\r\n\r\n");
+        CHECK(request.walk() == fault);
+        return request.exchange.fault_detail;
+    };
+    CHECK(detail("POST /LOGIN", Fault::ambiguous_path) ==
+          "The path takes another route if the case of its letters is ignored.");
+    CHECK(detail("Post /login", Fault::bad_head) ==
+          "The method differs from a known one only in case.");
+    CHECK(detail("GET /LOGIN", Fault::none).empty());
+}
+
 TEST_CASE("street: a request id is taken from a trusted peer only, and only one that is a token") {
     World world(kUpstream + kTrusting);
     const auto id = [&](const std::string& field, bool trusted) {

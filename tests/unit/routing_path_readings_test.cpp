@@ -32,6 +32,13 @@ TEST_CASE("path_readings: a plain path has one reading and costs no closer look"
         CHECK_MESSAGE(features(path) == 0, path);
 }
 
+TEST_CASE("path_readings: capitals and letters beyond ASCII are seen in the same pass") {
+    for (const char* path : {"/", "/v1/search", "/a-z_0.9~@[`{", "/.well-known"})
+        CHECK_FALSE_MESSAGE(examine_path(path).cased, path);
+    for (const char* path : {"/A", "/v1/searcH", "/\xC3\xA9", "/a/Z/"})
+        CHECK_MESSAGE(examine_path(path).cased, path);
+}
+
 TEST_CASE("path_readings: what no honest client sends is bad") {
     for (const char* path : {"",     "a",      "*",       "/%",   "/%4",   "/%zz",   "/%4g",
                              "/%00", "/a%00b", "/%u002f", "/a b", "/a\tb", "/a\x7f", "/a#b",

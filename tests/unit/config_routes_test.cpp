@@ -1,0 +1,105 @@
+// Routes as the configuration reads them: the case of their paths, and what `check` warns about.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+
+using namespace tidegate;
+using routing::RouteCase;
+
+namespace {
+
+const std::string kBegin =
+    "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+    "policies: {strict: {key: [ip], limits: [5/h]}, loose: {key: [ip], limits: [100/s]}}\n";
+
+config::Loaded load(const std::string& text) {
+    auto loaded = config::load_text(text, "test.yaml");
+    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+    REQUIRE(loaded.config != nullptr);
+    return loaded;
+}
+
+std::string route(const std::string& name, const std::string& path, const std::string& policy) {
+    return "  - {name: " + name + ", match: {path: \"" + path + "\"}, policies: [" + policy +
+           "]}\n";
+}
+
+std::vector<std::string> warnings(const std::string& route_case, const std::string& routes) {
+    std::vector<std::string> out;
+    for (const auto& warning :
+         load(kBegin + "routes_ignore_case: " + route_case + "\nroutes:\n" + routes).warnings)
+        out.push_back(warning.to_string());
+    return out;
+}
+
+routing::Matched match(const config::Config& config, const std::string& path) {
+    return config.router.match({"GET", path, "a", nullptr});
+}
+
+}  // namespace
+
+TEST_CASE("config: paths are matched in the case that routes_ignore_case says") {
+    const std::string routes =
+        "routes:\n" + route("login", "/login", "strict") + route("rest", "/**", "loose");
+    const auto read = [&](const std::string& line) {
+        // After `routes` as well, for order means nothing in a map.
+        const auto first = load(kBegin + line + routes);
+        const auto last = load(kBegin + routes + line);
+        CHECK(first.config->route_case == last.config->route_case);
+        CHECK(match(*first.config, "/LOGIN").outcome == match(*last.config, "/LOGIN").outcome);
+        return first.config;
+    };
+    for (const char* line : {"", "routes_ignore_case: auto\n"}) {
+        CHECK(read(line)->route_case == RouteCase::refuse);
+        CHECK(match(*read(line), "/LOGIN").outcome == routing::MatchOutcome::other_case);
+    }
+    CHECK(read("routes_ignore_case: on\n")->route_case == RouteCase::ignore);
+    CHECK(match(*read("routes_ignore_case: on\n"), "/LOGIN").route == 0);
+    CHECK(read("routes_ignore_case: off\n")->route_case == RouteCase::as_sent);
+    CHECK(match(*read("routes_ignore_case: off\n"), "/LOGIN").route == 1);
+    // Beside the short form there is one route, which takes everything.
+    const auto shorter = load("upstream: http://127.0.0.1:3000\nroutes_ignore_case: on\n");
+    CHECK(match(*shorter.config, "/LOGIN").route == 0);
+}
+
+TEST_CASE("config: a route that another case escapes is warned about only where that is let by") {
+    const std::string routes = route("login", "/login", "strict") +
+                               route("admin", "/admin/**", "strict") +
+                               route("free", "/free", "loose") + route("rest", "/**", "loose");
+    CHECK(warnings("auto", routes).empty());
+    CHECK(warnings("on", routes).empty());
+    CHECK(warnings("off", routes) ==
+          std::vector<std::string>{
+              "test.yaml:3:21: routes_ignore_case: in another case, a path of the route `login` "
+              "takes the route `rest`, which limits it less, and an upstream that ignores case "
+              "answers all the same; so do paths of another route; `auto` refuses such paths"});
+    CHECK(warnings("off", route("free", "/free", "loose") + route("rest", "/**", "strict, loose"))
+              .empty());
+    CHECK(warnings("off", route("login", "/login", "strict") + route("x", "/x", "loose")).empty());
+}
+
+TEST_CASE("config: routes that overlap if case is ignored are named, and what becomes of them") {
+    const std::string routes = route("new", "/Login", "strict") + route("old", "/login", "loose");
+    CHECK(warnings("auto", routes) ==
+          std::vector<std::string>{
+              "test.yaml:6:5: the routes `new` and `old` overlap if case is ignored: with "
+              "`routes_ignore_case: auto`, a path of both that is spelt as `old` has it is refused "
+              "(400); with `on`, `new` takes it; with `off`, `old` does"});
+    CHECK(warnings("on", routes) ==
+          std::vector<std::string>{
+              "test.yaml:6:5: the route `old` is never reached: `new` takes everything it could "
+              "match"});
+    CHECK(warnings("off", routes) ==
+          std::vector<std::string>{
+              "test.yaml:6:5: the routes `new` and `old` overlap if case is ignored: with "
+              "`routes_ignore_case: off`, each takes the paths in its own case, and an upstream "
+              "that ignores case answers to both; `auto` refuses those spelt as `old` has them "
+              "(400), with `on` `new` takes them"});
+    CHECK(warnings("auto", route("a", "/Users/{id}", "strict") + route("b", "/users/**", "loose"))
+              .size() == 1);
+    CHECK(warnings("auto", route("a", "/Users/x", "strict") + route("b", "/users/y", "loose"))
+              .empty());
+}
