@@ -51,10 +51,6 @@ constexpr auto kRegistered = std::to_array<std::string_view>({"GET",
 
 }  // namespace
 
-bool has_lower_case(std::string_view method) {
-    return std::any_of(method.begin(), method.end(), [](char c) { return c >= 'a' && c <= 'z'; });
-}
-
 std::string_view registered_method(std::string_view method) {
     const auto* found = std::find_if(
         kRegistered.begin(), kRegistered.end(),

@@ -101,34 +101,32 @@ struct Index {
 
 enum class Letters : std::uint8_t { as_sent, folded };
 
-// One reading of a path as it is compared with routes. Refers to the reading.
-class Subject {
+// One reading of a path.
+struct Subject {
+    std::string_view text;     // compared with literal segments
+    std::string_view decoded;  // with regular expressions
+};
+
+// A text with its letters folded. Paths of the usual length need no allocation.
+class Folded {
   public:
-    Subject(std::string_view text, std::string_view decoded, Letters letters)
-        : text_(text), decoded_(decoded), letters_(letters) {
-        if (letters == Letters::as_sent || !may_fold(text)) return;
-        if (text.size() > bytes_.size()) {
-            longer_ = fold_case(text);
-            text_ = longer_;
+    explicit Folded(std::string_view text) {
+        if (text.size() <= bytes_.size()) {
+            view_ = {bytes_.data(), fold_case(text, bytes_.data())};
         } else {
-            text_ = {bytes_.data(), fold_case(text, bytes_.data())};
+            longer_ = fold_case(text);
+            view_ = longer_;
         }
     }
-    Subject(const PathReading& reading, Letters letters)
-        : Subject(reading.text, reading.decoded, letters) {}
-    Subject(const Subject&) = delete;
-    Subject& operator=(const Subject&) = delete;
+    Folded(const Folded&) = delete;
+    Folded& operator=(const Folded&) = delete;
 
-    std::string_view text() const { return text_; }        // for literal segments
-    std::string_view decoded() const { return decoded_; }  // for regular expressions
-    Letters letters() const { return letters_; }
+    std::string_view view() const { return view_; }
 
   private:
-    std::string_view text_;
-    std::string_view decoded_;
-    Letters letters_;
-    std::array<char, 512> bytes_;  // so that paths of the usual length need no allocation
+    std::array<char, 512> bytes_;
     std::string longer_;
+    std::string_view view_;
 };
 
 }  // namespace
@@ -156,18 +154,25 @@ struct Router::Impl {
     }
 
     // The first route for one reading of the path; kNone when there is none.
-    std::uint32_t find(const Subject& path, const RequestLine& request,
+    std::uint32_t find(const Subject& path, Letters letters, const RequestLine& request,
                        std::string_view host) const {
+        if (letters == Letters::as_sent) return find_in(as_sent, path, letters, request, host);
+        if (!may_fold(path.text)) return find_in(folded, path, letters, request, host);
+        const Folded text(path.text);
+        return find_in(folded, {text.view(), path.decoded}, letters, request, host);
+    }
+
+    std::uint32_t find_in(const Index& index, const Subject& path, Letters letters,
+                          const RequestLine& request, std::string_view host) const {
         const auto fits = [&](std::uint32_t route) {
             const Entry& entry = entries[route];
             return method_fits(entry, request.method) && headers_fit(entry, request.fields);
         };
-        const Index& index = path.letters() == Letters::folded ? folded : as_sent;
-        const std::uint32_t best = index.find(path.text(), host, fits);
+        const std::uint32_t best = index.find(path.text, host, fits);
         for (const std::uint32_t route : regexes) {
             if (route >= best) break;
             if (host_fits(route, host) && fits(route) &&
-                pattern(route, path.letters()).matches(path.decoded()))
+                pattern(route, letters).matches(path.decoded))
                 return route;
         }
         return best;
@@ -175,13 +180,14 @@ struct Router::Impl {
 
     // Whether `route`, found for this reading as it was sent, is found for it without case as well
     // and captures the same then.
-    bool is_same_in_any_case(std::uint32_t route, std::string_view text, std::string_view decoded,
-                             const RequestLine& request, std::string_view host) const {
-        if (!asks_for_capitals && !may_fold(text) && !may_fold(decoded)) return true;
-        if (find(Subject(text, decoded, Letters::folded), request, host) != route) return false;
+    bool is_same_in_any_case(std::uint32_t route, const Subject& path, const RequestLine& request,
+                             std::string_view host) const {
+        if (!asks_for_capitals && !may_fold(path.text) && !may_fold(path.decoded)) return true;
+        if (find(path, Letters::folded, request, host) != route) return false;
         if (route == kNone || entries[route].pattern.kind() != PathPattern::Kind::regex)
             return true;
-        return entries[route].pattern.captures(decoded) == entries[route].blind.captures(decoded);
+        return entries[route].pattern.captures(path.decoded) ==
+               entries[route].blind.captures(path.decoded);
     }
 
     bool is_method_in_other_case(std::string_view method) const {
@@ -206,32 +212,39 @@ struct Router::Impl {
         return {MatchOutcome::no_route, 0};
     }
 
-    // A path with one reading.
+    // A path with one reading. `cased`: as of its PathShape.
     Matched find_plain(const RequestLine& request, bool cased, std::string_view host) const {
-        const std::string_view path = request.path;
-        const std::uint32_t route = find(Subject(path, path, letters()), request, host);
-        if (route_case == RouteCase::refuse && reads_paths && (cased || asks_for_capitals) &&
-            !is_same_in_any_case(route, path, path, request, host))
-            return {MatchOutcome::other_case, 0};
-        return outcome(route);
+        const Subject path{request.path, request.path};
+        if (route_case != RouteCase::refuse || !reads_paths || !(cased || asks_for_capitals))
+            return outcome(find(path, letters(), request, host));
+        if (regexes.empty()) {
+            // Segments that match a path with its case match it without, so the first route of
+            // both is the same if the first without case matches as sent.
+            const std::uint32_t route = find(path, Letters::folded, request, host);
+            const bool same = route == kNone || entries[route].pattern.matches(request.path);
+            return same ? outcome(route) : Matched{MatchOutcome::other_case, 0};
+        }
+        const std::uint32_t route = find(path, Letters::as_sent, request, host);
+        const bool same = is_same_in_any_case(route, path, request, host);
+        return same ? outcome(route) : Matched{MatchOutcome::other_case, 0};
     }
 
     // All readings must choose the same route, or none, and capture the same.
     Matched find_in_all(const std::vector<PathReading>& readings, const RequestLine& request,
                         std::string_view host) const {
         const PathReading& sent = readings.front();
-        const std::uint32_t route = find(Subject(sent, letters()), request, host);
+        const std::uint32_t route = find({sent.text, sent.decoded}, letters(), request, host);
         const bool captures = route != kNone && entries[route].pattern.has_captures();
         std::vector<std::string> captured;
         if (captures) captured = pattern(route, letters()).captures(sent.decoded);
         for (auto reading = readings.begin() + 1; reading != readings.end(); ++reading) {
-            if (find(Subject(*reading, letters()), request, host) != route ||
+            if (find({reading->text, reading->decoded}, letters(), request, host) != route ||
                 (captures && pattern(route, letters()).captures(reading->decoded) != captured))
                 return {MatchOutcome::ambiguous_path, 0};
         }
         if (route_case != RouteCase::refuse) return outcome(route);
         for (const PathReading& reading : readings)
-            if (!is_same_in_any_case(route, reading.text, reading.decoded, request, host))
+            if (!is_same_in_any_case(route, {reading.text, reading.decoded}, request, host))
                 return {MatchOutcome::other_case, 0};
         return outcome(route);
     }
@@ -336,7 +349,8 @@ std::vector<ReadPath> Router::readings(const RequestLine& request) const {
     const auto add = [&](const PathReading& reading, Letters letters) {
         ReadPath& read = all.emplace_back(ReadPath{reading.text, std::nullopt, {}, false});
         read.ignoring_case = letters == Letters::folded;
-        const auto route = impl.find(Subject(reading, letters), request, host.view());
+        const auto route =
+            impl.find({reading.text, reading.decoded}, letters, request, host.view());
         if (route == kNone) return;
         read.route = route;
         read.captures = impl.pattern(route, letters).captures(reading.decoded);
@@ -389,7 +403,7 @@ std::optional<std::size_t> Router::escape_by_case(std::size_t index) const {
     const RequestLine request{entry.methods.empty() ? "GET" : std::string_view(entry.methods[0]),
                               *path, entry.host, &fields};
     const auto find = [&](const std::string& text) {
-        return impl_->find(Subject(text, text, Letters::as_sent), request, entry.host);
+        return impl_->find({text, text}, Letters::as_sent, request, entry.host);
     };
     if (find(*path) != index) return std::nullopt;
     const std::uint32_t escape = find(*other);
