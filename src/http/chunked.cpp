@@ -18,14 +18,67 @@ int hex_digit(char c) {
     return -1;
 }
 
-// chunk-ext: anything a field value may hold, after optional white space and a semicolon. What it
-// says is dropped, so only what could hide a line end matters.
-bool is_extension(std::string_view text) {
-    const std::size_t start = text.find_first_not_of(" \t");
-    if (start == std::string_view::npos) return text.empty();
-    return text[start] == ';' && std::all_of(text.begin(), text.end(), [](char c) {
-               return (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) || c == '\t';
-           });
+// What is left of a line, taken off from the front.
+class Rest {
+  public:
+    explicit Rest(std::string_view text) : text_(text) {}
+
+    bool empty() const { return text_.empty(); }
+    void skip_white_space() {
+        text_.remove_prefix(std::min(text_.find_first_not_of(" \t"), text_.size()));
+    }
+    bool take(char c) {
+        if (!text_.starts_with(c)) return false;
+        text_.remove_prefix(1);
+        return true;
+    }
+    // With the white space before it; without it, that stays.
+    bool take_equals() {
+        const std::size_t at = text_.find_first_not_of(" \t");
+        if (at == std::string_view::npos || text_[at] != '=') return false;
+        text_.remove_prefix(at + 1);
+        return true;
+    }
+    bool take_token() {
+        std::size_t length = 0;
+        while (length < text_.size() && is_token(text_.substr(length, 1))) ++length;
+        text_.remove_prefix(length);
+        return length > 0;
+    }
+    // RFC 9110 section 5.6.4.
+    bool take_quoted() {
+        if (!take('"')) return false;
+        while (!text_.empty()) {
+            if (take('"')) return true;
+            take('\\');
+            if (text_.empty() || is_control(text_.front())) return false;
+            text_.remove_prefix(1);
+        }
+        return false;
+    }
+
+  private:
+    static bool is_control(char c) {
+        return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+    }
+
+    std::string_view text_;
+};
+
+// RFC 9112 section 7.1.1: `;name`, `;name=value` or `;name="value"`, any number of them, with white
+// space only before what goes on.
+bool is_extensions(std::string_view text) {
+    Rest rest(text);
+    while (!rest.empty()) {
+        rest.skip_white_space();
+        if (!rest.take(';')) return false;
+        rest.skip_white_space();
+        if (!rest.take_token()) return false;
+        if (!rest.take_equals()) continue;
+        rest.skip_white_space();
+        if (!rest.take_quoted() && !rest.take_token()) return false;
+    }
+    return true;
 }
 
 }  // namespace
@@ -52,11 +105,9 @@ Step ChunkedDecoder::next(std::string_view input, const TrailerBounds& bounds, F
             return step;
         }
         case Phase::trailers: {
-            // No state is kept between calls: a trailer section is rare and nearly always whole.
-            HeadScanner scanner;
             const std::size_t end =
-                scanner.scan(input, {bounds.bytes, bounds.fields, bounds.bytes});
-            if (scanner.fault() != HeadFault::none) return {State::bad};
+                trailer_scanner_.scan(input, {bounds.bytes, bounds.fields, bounds.bytes});
+            if (trailer_scanner_.fault() != HeadFault::none) return {State::bad};
             if (end == 0) return {State::more};
             if (parse_fields(input.substr(0, end), bounds.fields, trailers) != HeadFault::none) {
                 return {State::bad};
@@ -84,7 +135,7 @@ Step ChunkedDecoder::read_size_line(std::string_view input) {
         return {input.size() > kSizeLineMax ? State::bad : State::more};
     }
     if (input[end - 1] != '\r' || end > kSizeLineMax) return {State::bad};
-    if (!is_extension(input.substr(digits, end - 1 - digits))) return {State::bad};
+    if (!is_extensions(input.substr(digits, end - 1 - digits))) return {State::bad};
     left_ = size;
     phase_ = size == 0 ? Phase::trailers : Phase::content;
     return {State::more, end + 1};

@@ -16,7 +16,7 @@ struct TrailerBounds {
 };
 
 // Takes chunked bytes apart. Strict: CR LF everywhere, sizes of at most 15 hexadecimal digits,
-// extensions read over (and so dropped), trailers held to the grammar of fields.
+// extensions held to their grammar and dropped, trailers held to the grammar of fields.
 class ChunkedDecoder {
   public:
     enum class State : std::uint8_t {
@@ -46,6 +46,9 @@ class ChunkedDecoder {
 
     Phase phase_ = Phase::size_line;
     std::uint64_t left_ = 0;  // of the chunk that is being read
+    // Where it stopped: trailers that come byte by byte are not looked through from the start
+    // again.
+    HeadScanner trailer_scanner_;
 };
 
 // Appends `1a2b\r\n`.

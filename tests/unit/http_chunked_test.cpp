@@ -70,14 +70,42 @@ TEST_CASE("chunked: what is not exactly right is refused") {
              "5 x\r\nhello\r\n0\r\n\r\n",       // no semicolon before an extension
              "5;a=\x01\r\nhello\r\n0\r\n\r\n",  // a control in an extension
              "5;a\rb\r\nhello\r\n0\r\n\r\n",    // CR inside an extension
-             "0\r\nbad trailer\r\n\r\n",        // no colon
-             "0\r\nA : b\r\n\r\n",              // a space before the colon
-             "0\r\nA: b\n\r\n",                 // LF alone in the trailers
+             "5;\r\nhello\r\n0\r\n\r\n",        // an extension without a name
+             "5 \r\nhello\r\n0\r\n\r\n",        // white space before nothing
+             "5;a \r\nhello\r\n0\r\n\r\n",
+             "5;=x\r\nhello\r\n0\r\n\r\n",
+             "5; ;a\r\nhello\r\n0\r\n\r\n",
+             "5;a;\r\nhello\r\n0\r\n\r\n",
+             "5;a=\r\nhello\r\n0\r\n\r\n",  // a value that is not there
+             "5;a=;b\r\nhello\r\n0\r\n\r\n",
+             "5;a=b c\r\nhello\r\n0\r\n\r\n",      // two values
+             "5;a=\"b\r\nhello\r\n0\r\n\r\n",      // a quote that does not end
+             "5;a=\"b\\\"\r\nhello\r\n0\r\n\r\n",  // nor this, whose last is escaped
+             "5;a=\"b\"c\r\nhello\r\n0\r\n\r\n",
+             "5;a=\"\r\n\"\r\nhello\r\n0\r\n\r\n",  // a line end between quotes
+             "5;a=\"\x7f\"\r\nhello\r\n0\r\n\r\n",
+             "5;a[b]\r\nhello\r\n0\r\n\r\n",  // no token
+             "5\r\nhello\r\n0;\r\n\r\n",
+             "5;a\nhello\r\n0\r\n\r\n",   // LF alone behind an extension
+             "0\r\nbad trailer\r\n\r\n",  // no colon
+             "0\r\nA : b\r\n\r\n",        // a space before the colon
+             "0\r\nA: b\n\r\n",           // LF alone in the trailers
              "0\r\n folded: x\r\n\r\n",
          }) {
         CAPTURE(message);
         CHECK_FALSE(decode(message, message.size()).ok);
         CHECK_FALSE(decode(message, 1).ok);
+    }
+}
+
+TEST_CASE("chunked: extensions are read over as the grammar has them") {
+    for (const std::string_view extension :
+         {"", ";a", " ;a", "\t; a = b", ";a=b;c;d=\"e\"", ";a=\"\"", ";a=\"x;y=\\\" \xff\t\"",
+          ";!#$%&'*+-.^_`|~=1"}) {
+        CAPTURE(extension);
+        const std::string message = "5" + std::string(extension) + "\r\nhello\r\n0\r\n\r\n";
+        CHECK(decode(message, message.size()).ok);
+        CHECK(decode(message, 1).body == "hello");
     }
 }
 
