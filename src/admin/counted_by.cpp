@@ -119,7 +119,7 @@ std::optional<std::string> stated_meant(std::string_view kind, std::string_view 
     std::string value(body.substr(equals + 1));
     if (is_hash(value)) return canonical(std::string(kind) + ":" + name + "=" + value);
     if (part == nullptr) return std::nullopt;
-    if (is_query) std::replace(value.begin(), value.end(), '+', ' ');
+    if (is_query) value = proxy::counted_query_value(std::move(value));
     std::string out;
     if (part->secret) {
         identity::append_secret_identifier(kind, name, value, out);

@@ -74,7 +74,7 @@ std::string fault_of_field(const std::string& name, const Config& config) {
         return "this field names the user, which is the key `user`";
     }
     if (field.id == http::FieldName::x_request_id || http::looks_like_framing(name) ||
-        http::is_hop_by_hop(field, {}, false)) {
+        http::is_hop_by_hop(field)) {
         return "this field does not reach the upstream as it came";
     }
     return {};

@@ -74,8 +74,8 @@ void append_batch_suffix(BodyKind kind, const BodyBatch& batch, const Fields& tr
     if (!batch.done) return;
     out += kLastChunk;
     for (const Field& field : trailers) {
-        if (field.id == FieldName::host || field.id == FieldName::trailer ||
-            is_hop_by_hop(field, trailers, false) || looks_like_framing(field.name)) {
+        if (field.id == FieldName::host || field.id == FieldName::trailer || is_hop_by_hop(field) ||
+            looks_like_framing(field.name)) {
             continue;
         }
         out.append(field.name).append(": ").append(field.value).append("\r\n");

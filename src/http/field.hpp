@@ -42,6 +42,7 @@ enum class FieldName : std::uint8_t {
     x_ratelimit_reset,
     x_real_ip,
     x_request_id,
+    named_by_connection,  // whatever its name: Connection says that it is for this hop alone
 };
 
 struct Field {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "http/forwarding_fields.hpp"
+
 namespace tidegate::http {
 
 namespace {
@@ -21,13 +23,15 @@ struct Seen {
     int lengths = 0;
     int encodings = 0;
     int hosts = 0;
+    std::size_t options = 0;
     bool close = false;
     bool keep_alive = false;
 };
 
-void read_connection(std::string_view list, Seen& seen, Framing& framing) {
+bool read_connection(std::string_view list, Seen& seen, Framing& framing) {
     std::string_view item;
     while (next_list_item(list, item)) {
+        if (++seen.options > kConnectionOptionsMax) return false;
         if (equal_ignoring_case(item, "close")) {
             seen.close = true;
         } else if (equal_ignoring_case(item, "keep-alive")) {
@@ -35,6 +39,31 @@ void read_connection(std::string_view list, Seen& seen, Framing& framing) {
         } else {
             framing.names_fields = true;
         }
+    }
+    return true;
+}
+
+char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+}
+
+// Some order that ignores case.
+bool is_before(std::string_view a, std::string_view b) {
+    if (a.size() != b.size()) return a.size() < b.size();
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                        [](char x, char y) { return lower(x) < lower(y); });
+}
+
+bool is_written_anew(const Field& field) {
+    return is_hop_by_hop(field) || is_forwarding_field(field.id) || field.id == FieldName::host ||
+           field.id == FieldName::x_request_id;
+}
+
+void mark_named(Fields& fields) {
+    const ListedNames names = connection_names(fields);
+    for (Field& field : fields) {
+        if (is_written_anew(field) || !names.include(field.name)) continue;
+        field.id = FieldName::named_by_connection;
     }
 }
 
@@ -55,7 +84,9 @@ FramingFault read_fields(const Fields& fields, int minor_version, bool of_reques
                 }
                 break;
             case FieldName::connection:
-                read_connection(field.value, seen, framing);
+                if (!read_connection(field.value, seen, framing)) {
+                    return FramingFault::too_many_options;
+                }
                 break;
             case FieldName::host:
                 if (of_request && (++seen.hosts > 1 || !is_valid_host(field.value))) {
@@ -87,11 +118,13 @@ std::string_view describe(FramingFault fault) {
             return "Exactly one valid Host field is required.";
         case FramingFault::bad_expectation:
             return "The only known expectation is 100-continue.";
+        case FramingFault::too_many_options:
+            return "Connection names more than 100 fields.";
     }
     return "";
 }
 
-FramingFault request_framing(const RequestHead& head, Framing& framing) {
+FramingFault request_framing(RequestHead& head, Framing& framing) {
     framing = {};
     Seen seen;
     const FramingFault fault = read_fields(head.fields, head.minor_version, true, seen, framing);
@@ -109,10 +142,11 @@ FramingFault request_framing(const RequestHead& head, Framing& framing) {
         // wait for.
         framing.expects_continue = head.minor_version == 1 && framing.body != BodyKind::none;
     }
+    if (framing.names_fields) mark_named(head.fields);
     return FramingFault::none;
 }
 
-FramingFault response_framing(const ResponseHead& head, bool to_head, Framing& framing) {
+FramingFault response_framing(ResponseHead& head, bool to_head, Framing& framing) {
     framing = {};
     Seen seen;
     const FramingFault fault = read_fields(head.fields, head.minor_version, false, seen, framing);
@@ -131,6 +165,7 @@ FramingFault response_framing(const ResponseHead& head, bool to_head, Framing& f
         framing.body = BodyKind::until_close;
         framing.keep_alive = false;
     }
+    if (framing.names_fields) mark_named(head.fields);
     return FramingFault::none;
 }
 
@@ -147,26 +182,34 @@ bool next_list_item(std::string_view& list, std::string_view& item) {
     return false;
 }
 
-bool list_names(std::string_view list, std::string_view name) {
+void ListedNames::add(std::string_view list) {
     std::string_view item;
-    while (next_list_item(list, item)) {
-        if (equal_ignoring_case(item, name)) return true;
-    }
-    return false;
+    while (next_list_item(list, item)) names_.push_back(item);
 }
 
-bool connection_names(const Fields& fields, std::string_view name) {
+void ListedNames::sort() {
+    std::sort(names_.begin(), names_.end(), is_before);
+}
+
+bool ListedNames::include(std::string_view name) const {
+    return std::binary_search(names_.begin(), names_.end(), name, is_before);
+}
+
+ListedNames connection_names(const Fields& fields) {
+    ListedNames names;
     for (const Field& field : fields) {
-        if (field.id == FieldName::connection && list_names(field.value, name)) return true;
+        if (field.id == FieldName::connection) names.add(field.value);
     }
-    return false;
+    names.sort();
+    return names;
 }
 
-bool is_hop_by_hop(const Field& field, const Fields& fields, bool names_fields) {
+bool is_hop_by_hop(const Field& field) {
     switch (field.id) {
         case FieldName::connection:
         case FieldName::content_length:
         case FieldName::keep_alive:
+        case FieldName::named_by_connection:
         case FieldName::proxy_authenticate:
         case FieldName::proxy_authorization:
         case FieldName::proxy_connection:
@@ -175,22 +218,29 @@ bool is_hop_by_hop(const Field& field, const Fields& fields, bool names_fields) 
         case FieldName::upgrade:
             return true;
         default:
-            break;
+            return false;
     }
-    return names_fields && connection_names(fields, field.name);
 }
 
+// Only names with a `-` have other spellings that fold into them. Nearly all fields end at their
+// length or first byte.
 bool looks_like_framing(std::string_view name) {
-    // Only a name with an underscore can be told from the real one, which field_name() knows.
-    if (name.size() < 14 || name.find('_') == std::string_view::npos) return false;
-    const auto same = [name](std::string_view wanted) {
-        return name.size() == wanted.size() &&
-               std::equal(name.begin(), name.end(), wanted.begin(), [](char a, char b) {
-                   const char lower = a >= 'A' && a <= 'Z' ? static_cast<char>(a + 32) : a;
-                   return (lower == '_' ? '-' : lower) == b;
-               });
-    };
-    return same("content-length") || same("transfer-encoding");
+    switch (name.size()) {
+        case 10:
+            return equal_as_variable(name, "keep-alive");
+        case 14:
+            return equal_as_variable(name, "content-length");
+        case 16:
+            return equal_as_variable(name, "proxy-connection");
+        case 17:
+            return equal_as_variable(name, "transfer-encoding");
+        case 18:
+            return equal_as_variable(name, "proxy-authenticate");
+        case 19:
+            return equal_as_variable(name, "proxy-authorization");
+        default:
+            return false;
+    }
 }
 
 }  // namespace tidegate::http

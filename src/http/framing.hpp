@@ -4,8 +4,10 @@
 // refused, in both directions, never repaired.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "http/head.hpp"
 
@@ -25,6 +27,7 @@ enum class FramingFault : std::uint8_t {
     length_and_encoding,    // both
     bad_host,               // none, two, or a malformed one
     bad_expectation,        // not `100-continue`
+    too_many_options,       // Connection names more than kConnectionOptionsMax
 };
 
 std::string_view describe(FramingFault fault);
@@ -39,27 +42,43 @@ struct Framing {
 
 // Content-Length beyond this is no length that anybody means.
 inline constexpr std::uint64_t kLengthMax = 1'000'000'000'000'000'000;
+// What all Connection fields of a head may name.
+inline constexpr std::size_t kConnectionOptionsMax = 100;
 
-FramingFault request_framing(const RequestHead& head, Framing& framing);
+// These mark the fields that Connection names (FieldName::named_by_connection), but for those that
+// no head is copied with: framing, Host, X-Request-Id and forwarding fields keep what they are.
+FramingFault request_framing(RequestHead& head, Framing& framing);
 // `to_head`: the request was a HEAD.
-FramingFault response_framing(const ResponseHead& head, bool to_head, Framing& framing);
+FramingFault response_framing(ResponseHead& head, bool to_head, Framing& framing);
 
 // The next element of a comma-separated list, without white space around it; empty elements are
 // passed over (RFC 9110 section 5.6.1). False at the end.
 bool next_list_item(std::string_view& list, std::string_view& item);
 
-// Whether an element of the comma-separated `list` is `name`, in any case.
-bool list_names(std::string_view list, std::string_view name);
+// Names in comma-separated lists, sorted: looking up many fields costs no comparison of each with
+// each.
+class ListedNames {
+  public:
+    // Keeps views into `list`.
+    void add(std::string_view list);
+    // Once all are there.
+    void sort();
+    // Whether one of them is `name`, in any case. Requires sort().
+    bool include(std::string_view name) const;
 
-// Whether a Connection field of `fields` names `name`.
-bool connection_names(const Fields& fields, std::string_view name);
+  private:
+    std::vector<std::string_view> names_;
+};
+
+// The names in the Connection fields of a head.
+ListedNames connection_names(const Fields& fields);
 
 // Whether `field` belongs to one hop only (RFC 9110 section 7.6.1) or frames the message: fields
-// that are never copied but written anew. `names_fields`: Connection has to be asked too.
-bool is_hop_by_hop(const Field& field, const Fields& fields, bool names_fields);
+// that are never copied but written anew. Of a head whose framing has been read.
+bool is_hop_by_hop(const Field& field);
 
-// A name that a lenient reader could take for Content-Length or Transfer-Encoding
-// (`Content_Length`): goes no further.
+// Whether a server that turns fields into variables could take `name` for a field that frames a
+// message or belongs to one hop (`Content_Length`, `Transfer.Encoding`): goes no further.
 bool looks_like_framing(std::string_view name);
 
 }  // namespace tidegate::http

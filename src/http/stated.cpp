@@ -1,9 +1,8 @@
 #include "http/stated.hpp"
 
 #include <algorithm>
-#include <optional>
 
-#include "http/framing.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::http {
 
@@ -16,71 +15,123 @@ int hex_value(char c) {
     return -1;
 }
 
-// As forms are decoded (application/x-www-form-urlencoded). Nothing for a malformed `%` and for
-// `%00`, at which some would end the text.
-std::optional<std::string> form_decoded(std::string_view text) {
-    std::string out;
+bool is_utf8(std::string_view text) {
+    while (!text.empty()) {
+        const std::size_t length = utf8_length(text);
+        if (length == 0) return false;
+        text.remove_prefix(length);
+    }
+    return true;
+}
+
+// Decodes as forms are (application/x-www-form-urlencoded). False for a malformed `%`, `%00` (at
+// which some readers end the text) and what is not UTF-8: some readers keep that as it is, others
+// leave it out, others put something in its place.
+bool decode_form(std::string_view text, std::string& out) {
+    out.clear();
+    bool ascii = true;
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (text[i] != '%') {
+            ascii = ascii && static_cast<unsigned char>(text[i]) < 0x80;
             out += text[i] == '+' ? ' ' : text[i];
             continue;
         }
-        if (text.size() - i < 3) return std::nullopt;
+        if (text.size() - i < 3) return false;
         const int high = hex_value(text[i + 1]);
         const int low = hex_value(text[i + 2]);
-        if (high < 0 || low < 0 || high + low == 0) return std::nullopt;
+        if (high < 0 || low < 0 || high + low == 0) return false;
+        ascii = ascii && high < 8;
         out += static_cast<char>(high * 16 + low);
         i += 2;
     }
-    return out;
+    return ascii || is_utf8(out);
 }
 
-// What the least exact of servers compare: PHP takes `.` and a space for `_`, others ignore case.
+bool has_control(std::string_view text) {
+    return std::any_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
+}
+
+// What the least exact of servers compare: PHP takes `.`, a space and a `[` that nothing closes for
+// `_`, others ignore case.
 char loosely(char c) {
-    if (c == '.' || c == ' ') return '_';
+    if (c == '.' || c == ' ' || c == '[') return '_';
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
+bool same_loosely(std::string_view a, std::string_view b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](char x, char y) { return loosely(x) == loosely(y); });
+}
+
+// Whether some reader takes `written`, decoded, for `name`. PHP passes over spaces before a name,
+// qs and Rack over brackets, others over a `?`; all take what is before a bracket for the name of a
+// list.
 bool could_be_read_as(std::string_view written, std::string_view name) {
-    if (written.size() > name.size() && written[name.size()] == '[') {
-        written = written.substr(0, name.size());
-    }
-    return std::equal(written.begin(), written.end(), name.begin(), name.end(),
-                      [](char a, char b) { return loosely(a) == loosely(b); });
+    if (written.size() < name.size()) return false;
+    if (same_loosely(written, name)) return true;
+    const std::size_t first = written.find_first_not_of(" []?");
+    if (first == written.npos) return false;
+    written.remove_prefix(first);
+    if (same_loosely(written, name)) return true;
+    written = written.substr(0, written.find_first_of("[]"));
+    return same_loosely(written.substr(0, written.find_last_not_of(' ') + 1), name);
 }
 
-void note(std::string_view parameter, std::string_view name, bool& found, Stated& stated) {
-    const std::size_t equals = std::min(parameter.find('='), parameter.size());
-    const auto written = form_decoded(parameter.substr(0, equals));
-    if (!written || !could_be_read_as(*written, name)) return;
-    auto value = form_decoded(parameter.substr(std::min(equals + 1, parameter.size())));
-    if (found || *written != name || !value) {
-        stated = {Stated::How::unclear, {}};
-    } else if (!value->empty()) {
-        stated = {Stated::How::once, std::move(*value)};
-    }
-    found = true;
+// qs ends a name at the first `]=`, however many `=` are before it.
+bool is_split_by_bracket(std::string_view value) {
+    return value.find("]=") != value.npos || value.find("%5D=") != value.npos ||
+           value.find("%5d=") != value.npos;
 }
 
-// `separators` are what ends a parameter.
-Stated read_query(std::string_view query, std::string_view name, std::string_view separators) {
-    Stated stated;
-    bool found = false;
-    while (!query.empty() && stated.how != Stated::How::unclear) {
-        const std::size_t end = std::min(query.find_first_of(separators), query.size());
-        note(query.substr(0, end), name, found, stated);
-        query.remove_prefix(std::min(end + 1, query.size()));
+// Reads the parameters of one query for one name.
+class QueryReader {
+  public:
+    explicit QueryReader(std::string_view name) : name_(name) {}
+
+    // `separators` are what ends a parameter.
+    Stated read(std::string_view query, std::string_view separators) {
+        stated_ = {};
+        found_ = false;
+        for (std::size_t count = 0; !query.empty(); ++count) {
+            const std::size_t end = std::min(query.find_first_of(separators), query.size());
+            if (count == kParametersMax || !note(query.substr(0, end))) {
+                return {Stated::How::unclear, {}};
+            }
+            query.remove_prefix(std::min(end + 1, query.size()));
+        }
+        return std::move(stated_);
     }
-    return stated;
-}
+
+  private:
+    // False when the query is unclear.
+    bool note(std::string_view parameter) {
+        const std::size_t equals = std::min(parameter.find('='), parameter.size());
+        if (!decode_form(parameter.substr(0, equals), decoded_) || has_control(decoded_)) {
+            return false;
+        }
+        if (!could_be_read_as(decoded_, name_)) return true;
+        if (found_ || decoded_ != name_) return false;
+        found_ = true;
+        const auto value = parameter.substr(std::min(equals + 1, parameter.size()));
+        if (is_split_by_bracket(value) || !decode_form(value, decoded_)) return false;
+        if (!decoded_.empty()) stated_ = {Stated::How::once, decoded_};
+        return true;
+    }
+
+    std::string_view name_;
+    std::string decoded_;
+    Stated stated_;
+    bool found_ = false;
+};
 
 }  // namespace
 
-Stated stated_in_fields(const Fields& fields, std::string_view name, bool names_fields) {
+Stated stated_in_fields(const Fields& fields, std::string_view name) {
     const Field* found = nullptr;
     for (const Field& field : fields) {
         if (!equal_as_variable(field.name, name)) continue;
-        if (names_fields && connection_names(fields, field.name)) continue;
+        if (field.id == FieldName::named_by_connection) continue;
         if (found != nullptr || !equal_ignoring_case(field.name, name)) {
             return {Stated::How::unclear, {}};
         }
@@ -90,11 +141,25 @@ Stated stated_in_fields(const Fields& fields, std::string_view name, bool names_
     return {Stated::How::once, std::string(found->value)};
 }
 
+bool is_unclear_in_fields(const Fields& fields, std::string_view name) {
+    bool found = false;
+    for (const Field& field : fields) {
+        if (!equal_as_variable(field.name, name)) continue;
+        if (found || field.id == FieldName::named_by_connection ||
+            !equal_ignoring_case(field.name, name)) {
+            return true;
+        }
+        found = true;
+    }
+    return false;
+}
+
 Stated stated_in_query(std::string_view query, std::string_view name) {
     if (query.starts_with('?')) query.remove_prefix(1);
-    Stated stated = read_query(query, name, "&");
-    if (query.find(';') == query.npos) return stated;
-    const Stated other = read_query(query, name, "&;");
+    QueryReader reader(name);
+    Stated stated = reader.read(query, "&");
+    if (stated.how == Stated::How::unclear || query.find(';') == query.npos) return stated;
+    const Stated other = reader.read(query, "&;");
     if (other.how == stated.how && other.value == stated.value) return stated;
     return {Stated::How::unclear, {}};
 }

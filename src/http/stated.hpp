@@ -6,6 +6,7 @@
 // ways, states nothing clear: neither the first nor the last of two may choose.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,13 +25,28 @@ struct Stated {
     std::string value;  // of `once`
 };
 
-// The field `name` (lower case). One that Connection names goes no further than here and is absent;
-// `names_fields` says whether Connection has to be asked. Unclear: twice, or with `_` for `-`.
-Stated stated_in_fields(const Fields& fields, std::string_view name, bool names_fields);
+// The field `name` (lower case) of a head whose framing has been read. One that Connection names
+// goes no further than here and is absent. Unclear: twice, or with `_` or `.` for `-`.
+Stated stated_in_fields(const Fields& fields, std::string_view name);
+
+// Whether a server could read other fields of this name (lower case) than the one that is compared
+// here: it is there twice, with `_` or `.` for `-`, or named by Connection.
+bool is_unclear_in_fields(const Fields& fields, std::string_view name);
+
+// PHP and qs (Express) read no parameter beyond this many.
+inline constexpr std::size_t kParametersMax = 1'000;
 
 // The parameter `name` of `query`, with or without its `?`; percent-decoded, `+` is a space.
-// Unclear: twice, in another case, as the member of a list (`name[]`), with `.` or a space for `_`,
-// split by `;` as some servers do, or with a value that has a malformed `%` or a `%00`.
+//
+// Unclear is a query of which PHP, qs (Express), Rack, WSGI or servlet frameworks would read
+// another value, several, or none:
+// - any parameter's name has a malformed `%`, a control character, or is not UTF-8;
+// - one is the name in another case, behind spaces, brackets or `?`, before `[` or `]`, or with
+//   `.`, a space or `[` for `_`;
+// - the name is there twice, or `;` would split it or its value, as it does for some servers;
+// - its value has a malformed `%`, a `%00`, `]=` (qs takes what is before for the name), or is not
+//   UTF-8;
+// - there are more than kParametersMax parameters.
 Stated stated_in_query(std::string_view query, std::string_view name);
 
 }  // namespace tidegate::http

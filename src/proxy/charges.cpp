@@ -142,8 +142,7 @@ Cost cost_of(const Exchange& exchange) {
     const config::Route& route = *exchange.route;
     if (!route.header_cost) return {route.cost};
     const config::HeaderCost& source = *route.header_cost;
-    const Stated stated = http::stated_in_fields(exchange.request.fields, source.field,
-                                                 exchange.framing.names_fields);
+    const Stated stated = http::stated_in_fields(exchange.request.fields, source.field);
     if (stated.how == Stated::How::absent) return {route.cost};
     if (!source.from_anyone && !exchange.peer_trusted) {
         return {route.cost, true, CostFault::untrusted};
@@ -176,10 +175,9 @@ struct Moment {
 Moment read_moment(const Exchange& exchange) {
     const config::MomentSource& source = *exchange.route->moment;
     const http::RequestHead& request = exchange.request;
-    const Stated stated =
-        source.in == config::MomentSource::In::header
-            ? http::stated_in_fields(request.fields, source.name, exchange.framing.names_fields)
-            : http::stated_in_query(request.query, source.name);
+    const Stated stated = source.in == config::MomentSource::In::header
+                              ? http::stated_in_fields(request.fields, source.name)
+                              : http::stated_in_query(request.query, source.name);
     if (stated.how == Stated::How::absent) {
         return {std::nullopt, "The request does not say when it is meant for."};
     }

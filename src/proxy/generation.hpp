@@ -12,6 +12,7 @@
 #include "identity/authenticator.hpp"
 #include "proxy/identity_fields.hpp"
 #include "proxy/policy_texts.hpp"
+#include "proxy/trailer_fields.hpp"
 #include "proxy/upstream_pool.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/metrics.hpp"
@@ -28,12 +29,14 @@ struct Generation
         : config(std::move(of)),
           policy_texts(*config),
           identity_fields(*config),
+          trailer_fields(*config),
           authenticator(std::make_unique<identity::Authenticator>(config->user_methods,
                                                                   std::move(remembered))) {}
 
     std::shared_ptr<const config::Config> config;
     PolicyTexts policy_texts;
     IdentityFields identity_fields;
+    TrailerFields trailer_fields;
     // Remembers what it has checked, so not immutable either.
     std::unique_ptr<identity::Authenticator> authenticator;
     telemetry::MetricSlots slots;

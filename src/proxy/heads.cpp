@@ -44,9 +44,8 @@ bool is_forged(const Http1Client& client, const Exchange& exchange, const Field&
 }
 
 bool goes_to_upstream(const Http1Client& client, const Exchange& exchange, const Field& field) {
-    const http::Fields& fields = exchange.request.fields;
     if (field.id == FieldName::host || field.id == FieldName::x_request_id) return false;
-    if (http::is_hop_by_hop(field, fields, exchange.framing.names_fields)) return false;
+    if (http::is_hop_by_hop(field)) return false;
     if (field.id == FieldName::expect) return exchange.framing.expects_continue;
     if (field.id != FieldName::other) return !http::is_forwarding_field(field);
     return !http::is_forwarding_field(field) && !http::looks_like_framing(field.name) &&
@@ -280,8 +279,8 @@ void append_answer_head(const Exchange& exchange, BodyKind body, std::string& ou
     const config::Response& response = exchange.config().response;
     append_status_line(answer.status, answer.reason, out);
     for (const Field& field : answer.fields) {
-        if (http::is_hop_by_hop(field, answer.fields, exchange.answer_framing.names_fields) ||
-            is_replaced(response, exchange, field) || http::looks_like_framing(field.name)) {
+        if (http::is_hop_by_hop(field) || is_replaced(response, exchange, field) ||
+            http::looks_like_framing(field.name)) {
             continue;
         }
         append_field(field.name, field.value, out);
@@ -310,7 +309,7 @@ void append_answer_head(const Exchange& exchange, BodyKind body, std::string& ou
 void append_interim_head(const http::ResponseHead& head, std::string& out) {
     append_status_line(head.status, head.reason, out);
     for (const Field& field : head.fields) {
-        if (http::is_hop_by_hop(field, head.fields, true) || http::looks_like_framing(field.name)) {
+        if (http::is_hop_by_hop(field) || http::looks_like_framing(field.name)) {
             continue;
         }
         append_field(field.name, field.value, out);
@@ -339,16 +338,17 @@ std::size_t append_fault_answer(const Exchange& exchange, std::string& out) {
     return answer.body.size();
 }
 
-// RFC 9110 section 7.6.1: what Connection names goes from the trailers too.
+// RFC 9110 sections 6.5.1 and 7.6.1: what Connection names goes from the trailers too.
 void filter_request_trailers(const Exchange& exchange, http::Fields& trailers) {
+    if (trailers.empty()) return;
     // Nobody is identified by a trailer, so none that says who is asking is believed.
     const IdentityFields& names = exchange.generation->identity_fields;
+    const TrailerFields& refused = exchange.generation->trailer_fields;
+    const http::ListedNames named = http::connection_names(exchange.request.fields);
     std::erase_if(trailers, [&](const Field& field) {
         return http::is_forwarding_field(field) || names.include(field.name) ||
-               names.hold_credentials_in(field.name) ||
-               http::equal_as_variable(field.name, "x-request-id") ||
-               (exchange.framing.names_fields &&
-                http::connection_names(exchange.request.fields, field.name));
+               names.hold_credentials_in(field.name) || refused.are_refused_as(field.name) ||
+               http::equal_as_variable(field.name, "x-request-id") || named.include(field.name);
     });
 }
 
@@ -363,9 +363,13 @@ void remember_answer_options(Exchange& exchange) {
 }
 
 void filter_answer_trailers(const Exchange& exchange, http::Fields& trailers) {
-    if (exchange.answer_options.empty()) return;
+    if (trailers.empty()) return;
+    http::ListedNames named;
+    named.add(exchange.answer_options);
+    named.sort();
     std::erase_if(trailers, [&](const Field& field) {
-        return http::list_names(exchange.answer_options, field.name);
+        return named.include(field.name) || field.id == FieldName::retry_after ||
+               is_replaced(exchange.config().response, exchange, field);
     });
 }
 

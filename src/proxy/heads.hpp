@@ -29,7 +29,8 @@ void filter_request_trailers(const Exchange& exchange, http::Fields& trailers);
 // Keeps what the answer's Connection names, if its trailers could be named too: they come when the
 // head's bytes have gone.
 void remember_answer_options(Exchange& exchange);
-// Strikes out of an answer's trailers what its Connection named.
+// Strikes out of an answer's trailers what its Connection named, and what is told of limits in its
+// head: a client that takes trailers for fields gets our word, and no other time to come back.
 void filter_answer_trailers(const Exchange& exchange, http::Fields& trailers);
 
 }  // namespace tidegate::proxy

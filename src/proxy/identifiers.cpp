@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "http/stated.hpp"
 #include "identity/identifier.hpp"
@@ -34,6 +35,14 @@ std::string_view kind_name(Kind kind) {
 }
 
 }  // namespace
+
+std::string counted_query_value(std::string value) {
+    const auto is_space = [](char c) { return (c >= '\t' && c <= '\r') || c == ' '; };
+    std::replace(value.begin(), value.end(), '+', ' ');
+    value.erase(std::find_if_not(value.rbegin(), value.rend(), is_space).base(), value.end());
+    value.erase(value.begin(), std::find_if_not(value.begin(), value.end(), is_space));
+    return value;
+}
 
 std::string key_text(const limit::Key& key) {
     std::string out;
@@ -92,14 +101,14 @@ IdentifierMaker::Made IdentifierMaker::make_part(const Part& part) {
 
 IdentifierMaker::Made IdentifierMaker::make_stated(const Part& part) {
     const http::RequestHead& request = exchange_.request;
-    Stated stated =
-        part.kind == Kind::header
-            ? http::stated_in_fields(request.fields, part.name, exchange_.framing.names_fields)
-            : http::stated_in_query(request.query, part.name);
+    Stated stated = part.kind == Kind::header ? http::stated_in_fields(request.fields, part.name)
+                                              : http::stated_in_query(request.query, part.name);
     if (stated.how == Stated::How::absent) return Made::missing;
     if (stated.how == Stated::How::unclear) return Made::unclear;
-    // Not every server takes `+` for a space: counted as one, they cannot be two.
-    if (part.kind == Kind::query) std::replace(stated.value.begin(), stated.value.end(), '+', ' ');
+    if (part.kind == Kind::query) {
+        stated.value = counted_query_value(std::move(stated.value));
+        if (stated.value.empty()) return Made::missing;
+    }
     keep(write([&](std::string& out) {
         if (part.secret) {
             identity::append_secret_identifier(kind_name(part.kind), part.name, stated.value, out);

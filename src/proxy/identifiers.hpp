@@ -16,6 +16,10 @@ namespace tidegate::proxy {
 // A key as it is written in the configuration: `user|ip`, `header:x-tenant+route`.
 std::string key_text(const limit::Key& key);
 
+// The value of a query parameter as it is counted: `+` as a space, none at either end. Not every
+// server takes `+` for a space, and some cut off white space: counted as one, they cannot be many.
+std::string counted_query_value(std::string value);
+
 // Makes them. Lives as long as one request is being listed, on its thread.
 class IdentifierMaker {
   public:

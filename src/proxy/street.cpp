@@ -18,6 +18,9 @@ using http::FramingFault;
 using identity::Finding;
 
 constexpr std::size_t kRequestIdBytesMax = 128;
+constexpr std::string_view kUnclearHeader =
+    "A header field that chooses the route is there twice, has `_` or `.` for `-` in its name, or "
+    "is named by Connection.";
 
 bool is_usable_request_id(std::string_view text) {
     return text.size() <= kRequestIdBytesMax && http::is_token(text);
@@ -81,6 +84,10 @@ void match_route(Exchange& exchange) {
         case routing::MatchOutcome::other_method:
             exchange.fault = Fault::bad_head;
             exchange.fault_detail = "The method differs from a known one only in case.";
+            break;
+        case routing::MatchOutcome::ambiguous_headers:
+            exchange.fault = Fault::ambiguous_name;
+            exchange.fault_detail = kUnclearHeader;
             break;
     }
 }

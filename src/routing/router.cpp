@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "http/method.hpp"
+#include "http/stated.hpp"
 #include "routing/host_name.hpp"
 #include "routing/letter_case.hpp"
 #include "routing/path_pattern.hpp"
@@ -134,14 +135,15 @@ class Folded {
 struct Router::Impl {
     RouteCase route_case = RouteCase::refuse;
     std::vector<Entry> entries;
-    Index as_sent;                         // empty where paths have no case
-    Index folded;                          // without regard to case; empty where they have one
-    std::vector<std::uint32_t> regexes;    // tried in order: they have no common index
-    std::vector<std::uint32_t> asterisks;  // routes that `OPTIONS *` can take
-    std::vector<std::string> methods;      // of all routes, without repetitions
-    bool reads_paths = false;              // some route asks for more than `/**`
-    bool reads_hosts = false;              // some route asks for a host
-    bool asks_for_capitals = false;        // of some route even a path in lower case may differ
+    Index as_sent;                          // empty where paths have no case
+    Index folded;                           // without regard to case; empty where they have one
+    std::vector<std::uint32_t> regexes;     // tried in order: they have no common index
+    std::vector<std::uint32_t> asterisks;   // routes that `OPTIONS *` can take
+    std::vector<std::string> header_names;  // that routes ask for
+    std::vector<std::string> methods;       // of all routes, without repetitions
+    bool reads_paths = false;               // some route asks for more than `/**`
+    bool reads_hosts = false;               // some route asks for a host
+    bool asks_for_capitals = false;         // of some route even a path in lower case may differ
 
     // How routes are chosen; RouteCase::refuse then compares with Letters::folded as well.
     Letters letters() const {
@@ -151,6 +153,10 @@ struct Router::Impl {
     const PathPattern& pattern(std::uint32_t route, Letters letters) const {
         const Entry& entry = entries[route];
         return letters == Letters::folded ? entry.blind : entry.pattern;
+    }
+    // As routes are chosen by it.
+    const PathPattern& pattern(std::size_t route) const {
+        return pattern(static_cast<std::uint32_t>(route), letters());
     }
 
     // The first route for one reading of the path; kNone when there is none.
@@ -249,6 +255,20 @@ struct Router::Impl {
         return outcome(route);
     }
 
+    bool reads_unclear_headers(const http::Fields* fields) const {
+        return fields != nullptr &&
+               std::any_of(header_names.begin(), header_names.end(), [&](const std::string& name) {
+                   return http::is_unclear_in_fields(*fields, name);
+               });
+    }
+
+    void add_header_names(const Entry& entry) {
+        for (const auto& [name, value] : entry.headers) {
+            if (std::find(header_names.begin(), header_names.end(), name) == header_names.end())
+                header_names.push_back(name);
+        }
+    }
+
     static Matched outcome(std::uint32_t route) {
         if (route == kNone) return {MatchOutcome::no_route, 0};
         return {MatchOutcome::matched, route};
@@ -283,6 +303,7 @@ Result<void, std::string> Router::add(const Match& match) {
     impl.entries.push_back({std::move(*pattern), std::move(*blind), match.methods,
                             std::string(host.view()), match.headers});
     const Entry& entry = impl.entries.back();
+    impl.add_header_names(entry);
     impl.reads_paths = impl.reads_paths || !entry.pattern.takes_everything();
     impl.asks_for_capitals = impl.asks_for_capitals || entry.pattern.asks_for_capitals();
     for (const std::string& method : entry.methods)
@@ -301,8 +322,13 @@ Result<void, std::string> Router::add(const Match& match) {
     return {};
 }
 
+const std::vector<std::string>& Router::header_names() const {
+    return impl_->header_names;
+}
+
 Matched Router::match(const RequestLine& request) const {
     if (impl_->is_method_in_other_case(request.method)) return {MatchOutcome::other_method, 0};
+    if (impl_->reads_unclear_headers(request.fields)) return {MatchOutcome::ambiguous_headers, 0};
     const HostName host(impl_->reads_hosts ? request.host : std::string_view{});
     if (request.path == "*") return impl_->find_asterisk(request, host.view());
     const PathShape shape = examine_path(request.path);
@@ -369,11 +395,8 @@ std::vector<ReadPath> Router::readings(const RequestLine& request) const {
 
 std::optional<std::size_t> Router::shadowed_by(std::size_t index) const {
     const Impl& impl = *impl_;
-    const auto pattern = [&](std::size_t route) -> const PathPattern& {
-        return impl.pattern(static_cast<std::uint32_t>(route), impl.letters());
-    };
     for (std::size_t i = 0; i < index; ++i) {
-        if (pattern(i).covers(pattern(index)) &&
+        if (impl.pattern(i).covers(impl.pattern(index)) &&
             conditions_cover(impl.entries[i], impl.entries[index]))
             return i;
     }
@@ -386,6 +409,19 @@ std::optional<std::size_t> Router::differs_by_case(std::size_t index) const {
         const Entry& earlier = impl_->entries[i];
         if (earlier.blind.overlaps(later.blind) && !earlier.pattern.overlaps(later.pattern) &&
             conditions_meet(earlier, later))
+            return i;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::size_t> Router::without_headers(std::size_t index) const {
+    const Impl& impl = *impl_;
+    const Entry& left = impl.entries[index];
+    if (left.headers.empty()) return std::nullopt;
+    for (std::size_t i = index + 1; i < impl.entries.size(); ++i) {
+        const Entry& entry = impl.entries[i];
+        if (entry.headers.empty() && impl.pattern(i).covers(impl.pattern(index)) &&
+            conditions_cover(entry, left))
             return i;
     }
     return std::nullopt;

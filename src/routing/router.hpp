@@ -17,18 +17,19 @@ namespace tidegate::routing {
 
 struct RequestLine {
     std::string_view method;
-    std::string_view path;  // as sent, without query; begins with `/`, or is `*`
-    std::string_view host;  // as sent, port and all
-    const http::Fields* fields = nullptr;
+    std::string_view path;                 // as sent, without query; begins with `/`, or is `*`
+    std::string_view host;                 // as sent, port and all
+    const http::Fields* fields = nullptr;  // of a head whose framing has been read
 };
 
 enum class MatchOutcome : std::uint8_t {
     matched,
-    no_route,        // 404
-    bad_path,        // 400: a malformed `%`, or `%00`
-    ambiguous_path,  // 400: readings of the path name different routes or captures
-    other_case,      // 400: without regard to case, the path names another route or captures
-    other_method,    // 400: the method differs from a known one only in case
+    no_route,           // 404
+    bad_path,           // 400: a malformed `%`, or `%00`
+    ambiguous_path,     // 400: readings of the path name different routes or captures
+    ambiguous_headers,  // 400: readings of a field that some route asks for could differ
+    other_case,         // 400: without regard to case, the path names another route or captures
+    other_method,       // 400: the method differs from a known one only in case
 };
 
 struct Matched {
@@ -65,7 +66,13 @@ class Router {
     // RouteCase::refuse they must agree without regard to case as well: the first route that
     // matches is then the first that matches in any case. A method has a case, and one that a
     // server could take for another by ignoring it is refused.
+    //
+    // A field that any route asks for is held to the same: it must be there once, in its own
+    // spelling, and reach the upstream.
     Matched match(const RequestLine& request) const;
+
+    // Every field that some route asks for, in lower case, each once.
+    const std::vector<std::string>& header_names() const;
 
     // What route `index` captures of `path`, in the order of PathPattern::capture_names(): decoded
     // once, as in all its readings. Requires that match() has given `path` this route.
@@ -90,6 +97,10 @@ class Router {
     // For `check`: where a path of route `index` goes when it is sent in another case. Nothing
     // unless paths are matched as sent, and where the route stays the same or there is none.
     std::optional<std::size_t> escape_by_case(std::size_t index) const;
+
+    // For `check`: the position of the route that takes all requests which lack the fields that
+    // route `index` asks for, if that can be told.
+    std::optional<std::size_t> without_headers(std::size_t index) const;
 
   private:
     struct Impl;

@@ -189,11 +189,56 @@ TEST_CASE("fields: look-alikes of framing fields go no further") {
     const Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
     const auto answer =
-        client.get("/", "Content_Length: 50\r\nTransfer_Encoding: chunked\r\nX-Other: 1\r\n");
+        client.get("/",
+                   "Content_Length: 50\r\nTransfer_Encoding: chunked\r\nX-Other: 1\r\n"
+                   "Transfer.Encoding: chunked\r\nContent~Length: 9\r\n");
     if (answer.status() == 400) return;  // refused: as good
-    CHECK_FALSE(upstream.last().has("Content_Length"));
-    CHECK_FALSE(upstream.last().has("Transfer_Encoding"));
+    for (const std::string name :
+         {"Content_Length", "Transfer_Encoding", "Transfer.Encoding", "Content~Length"}) {
+        CHECK_FALSE(upstream.last().has(name));
+    }
     CHECK(upstream.last().field("X-Other") == "1");
+}
+
+TEST_CASE("fields: a Connection that names more than a hundred fields is refused on either side") {
+    std::string list = "Connection: close";
+    for (int i = 0; i < 100; ++i) list += ",n" + std::to_string(i);
+    list += "\r\n";
+    const Upstream upstream(ok("ok", list));
+    const Tidegate tidegate(simple(upstream.url()));
+    const auto refused = tidegate.get("/", list);
+    CHECK(refused.status() == 400);
+    CHECK(refused.body.find("Connection names more than 100 fields.") != std::string::npos);
+    CHECK(upstream.requests() == 0);
+    CHECK(tidegate.get("/").status() == 502);
+}
+
+TEST_CASE("fields: an answer whose chunks have a broken extension is no answer") {
+    const Upstream upstream(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;\r\nhello\r\n0\r\n\r\n");
+    const Tidegate tidegate(simple(upstream.url()));
+    CHECK(tidegate.get("/").status() == 502);
+}
+
+TEST_CASE("fields: one that chooses the route is refused in every reading but its own") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate("upstreams: {api: {servers: [\"" + upstream.url() +
+                            "\"]}}\n"
+                            "routes:\n"
+                            "  - {match: {path: /a, headers: {x-beta: \"1\"}}, policies: []}\n"
+                            "  - {match: {path: /a}, policies: [{key: [ip], limits: [1/h]}]}\n");
+    CHECK(tidegate.get("/a").status() == 200);
+    CHECK(tidegate.get("/a").status() == 429);
+    CHECK(tidegate.get("/a", "X-Beta: 1\r\n").status() == 200);
+    for (const std::string fields :
+         {"X-Beta: 1\r\nX-Beta: 0\r\n", "X_Beta: 1\r\n", "X-Beta: 1\r\nX.Beta: 0\r\n",
+          "X-Beta: 1\r\nConnection: x-beta\r\n"}) {
+        CAPTURE(fields);
+        const auto refused = tidegate.get("/a", fields);
+        CHECK(refused.status() == 400);
+        CHECK(refused.body.find("A header field that chooses the route") != std::string::npos);
+    }
+    CHECK(upstream.requests() == 2);
 }
 
 TEST_CASE("fields: every answer made by the proxy carries a new request id") {

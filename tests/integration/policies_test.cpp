@@ -199,6 +199,25 @@ TEST_CASE("keys: what a policy counts by makes identifiers, each counted for its
     CHECK(logged(tidegate, "/fixed").at("identifiers") == json::array({"constant:everybody"}));
 }
 
+TEST_CASE("keys: what an application could read as the counted parameter is refused") {
+    const CountedIn counted = either_store();
+    const Upstream upstream(ok());
+    const Tidegate tidegate(
+        counted.yaml() +
+        one_policy(upstream, "{key: [\"query:tenant_id\"], on_missing: shared, limits: [1/h]}"));
+    CHECK(tidegate.get("/?tenant_id=a").status() == 200);
+    for (const std::string name :
+         {"tenant_id%00x", "+tenant_id", "%20tenant_id", "tenant[id", "tenant%5Bid", "tenant.id",
+          "[tenant_id]", "]tenant_id", "tenant_id]", "tenant_id[]", "x=%ff&%ff"}) {
+        CAPTURE(name);
+        CHECK(tidegate.get("/?" + name + "=b").status() == 400);
+        CHECK(tidegate.get("/?tenant_id=b&" + name + "=a").status() == 400);
+    }
+    CHECK(upstream.requests() == 1);
+    CHECK(tidegate.get("/?tenant=a&id=a").status() == 200);
+    CHECK(tidegate.get("/?tenant_id=a+").status() == 429);
+}
+
 TEST_CASE("keys: values that run into each other when they are joined stay apart") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());

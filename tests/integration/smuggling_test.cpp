@@ -181,6 +181,10 @@ TEST_CASE("smuggling: chunks that are cut where another reader would not cut the
                                "4\n\rabcd\r\n",
                                "\xd9\xa4\r\nabcd\r\n",
                                "4" + kNul + "\r\nabcd\r\n",
+                               "4;\r\nabcd\r\n",
+                               "4;=a\r\nabcd\r\n",
+                               "4;a=\r\nabcd\r\n",
+                               "4;a=\"b\r\nabcd\r\n",
                                "4;\nabcd\r\n",
                                "4;a\nb\r\nabcd\r\n",
                                "4;a\rb\r\nabcd\r\n",
@@ -413,7 +417,9 @@ TEST_CASE("smuggling: trailers cannot frame, route or name anybody") {
         "X-User-Id: admin\r\nx_user_id: admin\r\nX-Forwarded-For: 192.0.2.1\r\n"
         "Forwarded: for=192.0.2.1\r\nX-Request-Id: mine\r\nConnection: close\r\n"
         "Keep-Alive: 5\r\nTE: gzip\r\nUpgrade: h2c\r\nTrailer: X-Sum\r\nX-Hop: 1\r\n"
-        "Proxy-Authorization: x\r\nX-Sum: 7\r\nx-sum: 8\r\n\r\n");
+        "Proxy-Authorization: x\r\nX-Sum: 7\r\nx-sum: 8\r\nAuthorization: Bearer x\r\n"
+        "Cookie: a=b\r\nExpect: 100-continue\r\nrange: bytes=0-1\r\nContent.Type: t\r\n"
+        "Transfer.Encoding: chunked\r\n\r\n");
     CHECK(answer.status() == 200);
     CHECK(upstream.last().body == "body");
     CHECK(upstream.last().trailers == FieldList{{"X-Sum", "7"}, {"x-sum", "8"}});

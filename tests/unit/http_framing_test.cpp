@@ -1,5 +1,6 @@
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include <doctest/doctest.h>
 
@@ -12,7 +13,16 @@ namespace {
 struct Framed {
     FramingFault fault = FramingFault::none;
     Framing framing;
+    std::string passed;  // names of the fields that belong to no hop
 };
+
+std::string passed(const Fields& fields) {
+    std::string names;
+    for (const Field& field : fields) {
+        if (!is_hop_by_hop(field)) names += std::string(field.name) + " ";
+    }
+    return names;
+}
 
 // `fields` are whole lines.
 Framed of_request(const std::string& fields, const std::string& version = "1.1") {
@@ -21,6 +31,7 @@ Framed of_request(const std::string& fields, const std::string& version = "1.1")
     REQUIRE(parse_request_head(bytes, {}, head) == HeadFault::none);
     Framed result;
     result.fault = request_framing(head, result.framing);
+    result.passed = passed(head.fields);
     return result;
 }
 
@@ -32,6 +43,7 @@ Framed of_response(int status, const std::string& fields, bool to_head = false,
     REQUIRE(parse_response_head(bytes, {}, head) == HeadFault::none);
     Framed result;
     result.fault = response_framing(head, to_head, result.framing);
+    result.passed = passed(head.fields);
     return result;
 }
 
@@ -166,14 +178,54 @@ TEST_CASE("framing: a list is read item by item, empty ones passed over") {
 }
 
 TEST_CASE("framing: what Connection names goes no further, in any of its fields and any case") {
-    const Fields fields = {{FieldName::connection, "Connection", "keep-alive, X-One"},
-                           {FieldName::connection, "connection", "x-two"}};
-    for (const std::string_view name : {"x-one", "X-TWO"}) {
-        CHECK(is_hop_by_hop({FieldName::other, name, "v"}, fields, true));
-        CHECK_FALSE(is_hop_by_hop({FieldName::other, name, "v"}, fields, false));
+    const auto result = of_request(
+        kHost +
+        "X-One: 1\r\nConnection: keep-alive, X-One\r\nX-Three: 1\r\nX-On: 1\r\n"
+        "connection: x-two, content-type,expect\r\nX-TWO: 1\r\nContent-Type: t\r\nx-one: 2\r\n");
+    REQUIRE(result.fault == FramingFault::none);
+    CHECK(result.passed == "Host X-Three X-On ");
+    CHECK(of_response(200, "Server: s\r\nConnection: server, x-a\r\nX-B: 1\r\nX-A: 1\r\n").passed ==
+          "X-B ");
+}
+
+TEST_CASE("framing: Connection takes away nothing that is written anew") {
+    const std::string fields =
+        "X-Forwarded-For: 1.1.1.1\r\nX-Request-Id: r\r\n"
+        "Connection: Host, X-Forwarded-For, X-Request-Id\r\n";
+    CHECK(of_request(kHost + fields).passed == "Host X-Forwarded-For X-Request-Id ");
+}
+
+TEST_CASE("framing: Connection may name a hundred fields in all, and no more") {
+    const auto names = [](int count) {
+        std::string list;
+        for (int i = 0; i < count; ++i) list += ", n" + std::to_string(i);
+        return list;
+    };
+    for (const auto& [first, second, fault] : {std::tuple{60, 39, FramingFault::none},
+                                               {60, 40, FramingFault::too_many_options},
+                                               {14'400, 0, FramingFault::too_many_options}}) {
+        CAPTURE(first);
+        CAPTURE(second);
+        const std::string fields = "Connection: close" + names(first) +
+                                   "\r\nConnection: " + names(second) + "\r\nN59: 1\r\n";
+        CHECK(of_request(kHost + fields).fault == fault);
+        CHECK(of_response(200, fields).fault == fault);
     }
-    CHECK_FALSE(is_hop_by_hop({FieldName::other, "X-Three", "v"}, fields, true));
-    CHECK_FALSE(is_hop_by_hop({FieldName::other, "X-On", "v"}, fields, true));
+    CHECK_FALSE(describe(FramingFault::too_many_options).empty());
+}
+
+TEST_CASE("framing: names in lists are found in any case, however many there are") {
+    ListedNames names;
+    std::string list;
+    for (int i = 0; i < 1'000; ++i) list += "Name-" + std::to_string(i) + " ,,";
+    names.add(list);
+    names.add("x");
+    names.sort();
+    CHECK(names.include("nAME-0"));
+    CHECK(names.include("name-999"));
+    CHECK(names.include("X"));
+    CHECK_FALSE(names.include("name-1000"));
+    CHECK_FALSE(names.include(""));
 }
 
 TEST_CASE("framing: hop-by-hop fields go no further, named or not") {
@@ -181,16 +233,23 @@ TEST_CASE("framing: hop-by-hop fields go no further, named or not") {
          {"Connection", "Keep-Alive", "Proxy-Connection", "TE", "Upgrade", "Transfer-Encoding",
           "Content-Length", "Proxy-Authorization", "Proxy-Authenticate"}) {
         CAPTURE(name);
-        CHECK(is_hop_by_hop({field_name(name), name, "v"}, {}, false));
+        CHECK(is_hop_by_hop({field_name(name), name, "v"}));
     }
-    CHECK_FALSE(is_hop_by_hop({field_name("Trailer"), "Trailer", "v"}, {}, false));
+    CHECK_FALSE(is_hop_by_hop({field_name("Trailer"), "Trailer", "v"}));
 }
 
 TEST_CASE("framing: look-alikes of what frames a message are known by any mixture of marks") {
-    for (const std::string_view name : {"Content_Length", "content_length", "Transfer_Encoding"}) {
+    for (const std::string_view name :
+         {"Content_Length", "content_length", "Content.Length", "content~LENGTH",
+          "Transfer_Encoding", "Transfer.Encoding", "TRANSFER!ENCODING", "Proxy_Connection",
+          "Keep.Alive", "Proxy'Authorization", "Proxy^Authenticate"}) {
+        CAPTURE(name);
         CHECK(looks_like_framing(name));
     }
-    for (const std::string_view name : {"Content_Type", "Content_Lengths", "X_Content_Length"}) {
+    for (const std::string_view name :
+         {"Content_Type", "Content_Lengths", "X_Content_Length", "ContentLength", "User-Agent",
+          "Content-Longth", "If-None-Match"}) {
+        CAPTURE(name);
         CHECK_FALSE(looks_like_framing(name));
     }
 }

@@ -100,6 +100,12 @@ TEST_CASE("charges: what the upstream could read differently does not choose") {
         CHECK_MESSAGE(counted(query, ask("/7?" + std::string(text))) == kAmbiguous, text);
     }
     CHECK(counted(query, ask("/7?t%65nant=a%2Bb+c")) == "p=query:tenant=a b c ");
+    // Some applications cut off white space: it makes no other identifier.
+    for (const char* value : {"a", "a+", "+a", "%20%09a%0D%0A", "a%2B"}) {
+        CHECK_MESSAGE(counted(query, ask("/7?tenant=" + std::string(value))) == "p=query:tenant=a ",
+                      value);
+    }
+    CHECK(counted(query, ask("/7?tenant=+%20")) == counted(query, ask("/7?tenant=")));
 }
 
 TEST_CASE("charges: a captured segment is the same however it is encoded") {

@@ -55,7 +55,15 @@ std::string trailers_left(const std::string& lines, const std::string& yaml,
     REQUIRE(http::parse_fields(bytes, 100, fields) == http::HeadFault::none);
     filter_request_trailers(asked.exchange, fields);
     std::string names;
-    for (const auto& field : fields) names += std::string(field.name) + " ";
+    std::string written;
+    http::BodyBatch last;
+    last.done = true;
+    http::append_batch_suffix(http::BodyKind::chunked, last, fields, written);
+    for (const auto& field : fields) {
+        if (has(written, "\n" + std::string(field.name) + ": ")) {
+            names += std::string(field.name) + " ";
+        }
+    }
     return names;
 }
 
@@ -171,6 +179,34 @@ TEST_CASE("heads: trailers may not say who is asking, whoever sends them") {
                         kUpstream + kTrusting) == "X-Checksum ");
 }
 
+TEST_CASE("heads: trailers may not direct a request, nor say what chose its route or was counted") {
+    const std::string counted =
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+        "policies:\n"
+        "  p: {key: [\"header:x-tenant\", \"user|header:x-other+ip\"], on_missing: skip,"
+        " limits: [1/s]}\n"
+        "  s: {key: [ip], limits: [{quota: 1, per: 1min, algorithm: schedule, at: {header: x-at}}],"
+        " mode: shadow}\n"
+        "routes:\n"
+        "  - {match: {path: /b, headers: {x-beta: \"1\"}}, policies: []}\n"
+        "  - {cost: {header: x-cost}, policies: [p, s]}\n";
+    const std::string fields = "X-Tenant: t\r\n";
+    for (const std::string name :
+         {"Expect", "Range", "Content-Type", "Content-Encoding", "Authorization", "Cookie", "Host",
+          "If-Match", "X-Tenant", "X-Other", "X-At", "X-Beta", "X-Cost", "Connection",
+          "Transfer-Encoding", "Content-Length", "Keep-Alive"}) {
+        for (const char mark : {'-', '_', '.'}) {
+            std::string spelled = name;
+            for (char& c : spelled) {
+                if (c == '-') c = mark;
+            }
+            CAPTURE(spelled);
+            CHECK(trailers_left(spelled + ": 1\r\nX-Sum: 2\r\n", counted, fields) == "X-Sum ");
+        }
+    }
+    CHECK(trailers_left("X-Tenants: 1\r\nTenant: 1\r\n", counted, fields) == "X-Tenants Tenant ");
+}
+
 TEST_CASE("heads: what Connection names goes from the trailers too, in both directions") {
     CHECK(trailers_left("X-Hop: 1\r\nX-Sum: 2\r\n", kUpstream, "Connection: close, x-hop\r\n") ==
           "X-Sum ");
@@ -246,12 +282,36 @@ TEST_CASE("heads: our word about limits takes the place of the upstream's") {
     CHECK(has(Answered(answer).relayed(), "RateLimit: theirs\r\n"));
 }
 
+TEST_CASE("heads: our word about limits takes the place of the upstream's in trailers, too") {
+    const auto trailers_of = [](const std::string& yaml) {
+        Answered answered("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", get(), yaml);
+        if (yaml != kUpstream) answered.asked.exchange.ratelimit = {{"default-1s", 10, 1, 7, 1}};
+        const std::string lines =
+            "RateLimit: x\r\nRateLimit-Policy: x\r\nX-RateLimit-Reset: 9\r\nRetry-After: 9\r\n"
+            "X-Sum: 1\r\n\r\n";
+        http::Fields fields;
+        REQUIRE(http::parse_fields(lines, 100, fields) == http::HeadFault::none);
+        remember_answer_options(answered.asked.exchange);
+        filter_answer_trailers(answered.asked.exchange, fields);
+        std::string names;
+        for (const auto& field : fields) names += std::string(field.name) + " ";
+        return names;
+    };
+    CHECK(trailers_of(kUpstream) == "RateLimit RateLimit-Policy X-RateLimit-Reset X-Sum ");
+    CHECK(trailers_of(kUpstream + "limits: [1/s]\n") == "X-RateLimit-Reset X-Sum ");
+    CHECK(
+        trailers_of(kUpstream + "limits: [1/s]\nresponse: {headers: [ratelimit, x-ratelimit]}\n") ==
+        "X-Sum ");
+}
+
 TEST_CASE("heads: an interim answer goes on without anything that would frame or name a hop") {
     const std::string bytes =
         "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 5\r\nConnection: X-Hop\r\n"
         "X-Hop: h\r\n\r\n";
     http::ResponseHead head;
+    http::Framing framing;
     REQUIRE(http::parse_response_head(bytes, {}, head) == http::HeadFault::none);
+    REQUIRE(http::response_framing(head, false, framing) == http::FramingFault::none);
     std::string out;
     append_interim_head(head, out);
     CHECK(out == "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");

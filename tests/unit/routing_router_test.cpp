@@ -44,6 +44,8 @@ std::string outcome(const Matched& matched) {
             return "case";
         case MatchOutcome::other_method:
             return "method";
+        case MatchOutcome::ambiguous_headers:
+            return "ambiguous headers";
     }
     return "?";
 }
@@ -124,7 +126,7 @@ TEST_CASE("router: routes with and without a host keep their order") {
     CHECK(route(router, "/x", "GET", "b") == "3");
 }
 
-TEST_CASE("router: some field of the name has exactly the value") {
+TEST_CASE("router: the field of the name has exactly the value") {
     Match beta = path("/**");
     beta.headers = {{"x-beta", "1"}, {"x-plan", "pro"}};
     const Router router = router_of({beta, path("/**")});
@@ -133,9 +135,7 @@ TEST_CASE("router: some field of the name has exactly the value") {
         return route(router, "/", "GET", "a", fields);
     };
     CHECK(with({{FieldName::other, "X-Beta", "1"}, {FieldName::other, "x-plan", "pro"}}) == "0");
-    CHECK(with({{FieldName::other, "X-Beta", "0"},
-                {FieldName::other, "X-Beta", "1"},
-                {FieldName::other, "x-plan", "pro"}}) == "0");
+    CHECK(with({{FieldName::other, "X-Beta", "0"}, {FieldName::other, "x-plan", "pro"}}) == "1");
     CHECK(with({{FieldName::other, "X-Beta", "1"}}) == "1");
     CHECK(with({{FieldName::other, "X-Beta", "1"}, {FieldName::other, "x-plan", "Pro"}}) == "1");
     CHECK(with({}) == "1");
@@ -257,6 +257,45 @@ TEST_CASE("router: a fault in a pattern or a host is told, and the route is not 
     CHECK_FALSE(router.add(none).has_value());
     REQUIRE(router.add(path("/**")).has_value());
     CHECK(route(router, "/x") == "0");
+}
+
+TEST_CASE("router: a field that some route asks for must be there once, as itself, and go on") {
+    Match beta = path("/beta/**");
+    beta.headers = {{"x-beta", "1"}};
+    const Router router = router_of({beta, path("/**")});
+    using http::FieldName;
+    const auto with = [&](const http::Fields& fields, std::string_view target = "/beta/x") {
+        return route(router, target, "GET", "a", fields);
+    };
+    const http::Fields once = {{FieldName::other, "x-BETA", "1"}};
+    CHECK(with(once) == "0");
+    for (const std::string_view other : {"X-Beta", "X_Beta", "X.Beta", "x_beta"}) {
+        CAPTURE(other);
+        for (const std::string_view value : {"1", "0", ""}) {
+            CHECK(with({once[0], {FieldName::other, other, value}}) == "ambiguous headers");
+        }
+    }
+    CHECK(with({{FieldName::other, "X_Beta", "1"}}) == "ambiguous headers");
+    CHECK(with({{FieldName::named_by_connection, "X-Beta", "1"}}) == "ambiguous headers");
+    // Whichever route it is: the upstream may choose by it, too.
+    CHECK(with({{FieldName::other, "X_Beta", "1"}}, "/other") == "ambiguous headers");
+    CHECK(with({{FieldName::other, "X-Betas", "1"}, {FieldName::other, "Beta", "1"}}) == "1");
+    CHECK(router.header_names() == std::vector<std::string>{"x-beta"});
+    CHECK(route(paths({"/**"}), "/", "GET", "a", {{FieldName::other, "X_Beta", "1"}}) == "0");
+}
+
+TEST_CASE("router: requests without the fields that a route asks for take the next that has none") {
+    Match beta = path("/a/*");
+    beta.headers = {{"x-beta", "1"}};
+    Match gamma = path("/**");
+    gamma.headers = {{"x-gamma", "1"}};
+    Match get = path("/**");
+    get.methods = {"GET"};
+    const Router router = router_of({beta, gamma, get, path("/a/**"), path("/b")});
+    using Position = std::optional<std::size_t>;
+    CHECK(router.without_headers(0) == Position(3));
+    CHECK(router.without_headers(1) == Position());
+    CHECK(router.without_headers(2) == Position());
 }
 
 TEST_CASE("router: a route that an earlier one takes all of is shadowed") {
