@@ -140,6 +140,8 @@ void warn_about(const Config& config, const Declared& declared, Context& context
 void warn_about_identity(const Config& config, const Declared& declared, Context& context);
 // The same, of routes.
 void warn_about_routes(const Config& config, const Declared& declared, Context& context);
+// The same, of what applications may read in another way than it is counted or matched here.
+void warn_about_readings(const Config& config, const Declared& declared, Context& context);
 // Whether anything gives users a tier.
 bool gives_tiers(const Config& config, const Declared& declared);
 // Tiers of users that no policy knows, with their places in the files of users and of keys.

@@ -82,6 +82,7 @@ void warn_about(const Config& config, const Declared& declared, Context& context
     }
     warn_about_identity(config, declared, context);
     warn_about_free_keys(config, declared, context);
+    warn_about_readings(config, declared, context);
     warn_about_tiers_of_nobody(config, declared, context);
     warn_about_routes(config, declared, context);
 }

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -291,4 +292,57 @@ TEST_CASE("config: a route that counts only what clients choose is warned about"
     }
     CHECK_FALSE(warned("\"header:a\"", ", {key: [ip], limits: [9/s]}"));
     CHECK(warned("\"header:a\"", ", {key: [ip], limits: [9/s], mode: shadow}"));
+}
+
+TEST_CASE(
+    "config: names in queries are warned about, once each, as applications may look elsewhere") {
+    const auto of = [](const std::string& rest) {
+        return warnings(config::load_text(kBegin + rest, "w"));
+    };
+    const std::string why =
+        ": Tidegate refuses a query that frameworks would read in different ways; it cannot see a "
+        "name that the application takes from a body, a cookie or the path as well, so take it "
+        "from the query alone";
+    const std::string moment = "at: {query: when}, algorithm: schedule, quota: 1, per: 1min";
+    CHECK(of("policies:\n  p: {key: [\"query:t+ip\", ip], limits: [1/s]}\n"
+             "  q: {key: [\"ip+query:t\"], limits: [1/s]}\n"
+             "routes: [{match: {path: /x}, policies: [q]}, {policies: [p, q]}]\n") ==
+          std::vector<std::string>{"w:3:6: the policy `p` counts by `query:t`" + why});
+    CHECK(of("routes:\n  - policies: [{key: [\"query:t+ip\"], limits: [{" + moment + "}]}]\n") ==
+          std::vector<std::string>{
+              "w:3:5: the policy `route-0/0` counts by `query:t`" + why,
+              "w:3:5: the route `route-0` takes the moment of its schedules from `query: when`" +
+                  why});
+    CHECK(of("routes: [{policies: [{key: [\"header:t+ip\"], limits: [1/s]}]}]\n").empty());
+}
+
+TEST_CASE("config: a route that clients leave by leaving out a field is warned about") {
+    const auto of = [](const std::string& first, const std::string& second) {
+        return warnings(config::load_text(
+            kBegin +
+                "policies: {p: {key: [ip], limits: [1/s]}, q: {key: [ip], limits: [9/s]}, "
+                "s: {key: [ip], limits: [1/s], mode: shadow}}\n"
+                "routes:\n  - {match: {path: /a, headers: {x-plan: free}}, " +
+                first + "}\n  - {match: {path: \"/**\"}, " + second +
+                "}\n  - {match: {host: h}, policies: [p, q, s]}\n",
+            "w"));
+    };
+    const auto left = [](const std::string& lacking) {
+        return "w:4:5: a client that leaves out the `headers` of the route `route-0` takes the "
+               "route `route-1`, without " +
+               lacking + ": limit both alike, or match by something that clients cannot leave out";
+    };
+    const auto includes = [](const std::vector<std::string>& all, const std::string& text) {
+        return std::find(all.begin(), all.end(), text) != all.end();
+    };
+    CHECK(includes(of("policies: [p, q]", "policies: [q]"), left("the policy `p`")));
+    CHECK(includes(of("policies: [q], cost: 5", "policies: [q]"), left("its cost of 5")));
+    for (const auto& [first, second] : {std::pair{"policies: [p]", "policies: [p, q]"},
+                                        {"policies: [p, s]", "policies: [p]"},
+                                        {"policies: []", "policies: [p]"},
+                                        {"policies: [p]", "policies: [p], cost: 2"}}) {
+        for (const std::string& warning : of(first, second)) {
+            CHECK(warning.find("leaves out") == std::string::npos);
+        }
+    }
 }

@@ -1,0 +1,102 @@
+// What applications may read in another way than it is counted or matched here.
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "base/quote.hpp"
+#include "config/sections.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+using limit::KeyPart;
+
+constexpr std::string_view kQueryReading =
+    ": Tidegate refuses a query that frameworks would read in different ways; it cannot see a name "
+    "that the application takes from a body, a cookie or the path as well, so take it from the "
+    "query alone";
+
+// Where it stands: among `policies`, or in a route.
+Place place_of(const limit::Policy& policy, const Config& config, const Declared& declared) {
+    const auto named = declared.policies.find(policy.name);
+    if (named != declared.policies.end()) return named->second.place;
+    for (std::size_t i = 0; i < declared.routes.size(); ++i) {
+        for (const Policy* used : config.routes[i].policies) {
+            if (used == &policy) return declared.routes[i];
+        }
+    }
+    return {};
+}
+
+// Once for each name, however many policies count by it.
+void warn_about_query_keys(const Config& config, const Declared& declared, Context& context) {
+    std::set<std::string_view> known;
+    const auto warn = [&](const limit::Policy& policy, const KeyPart& part) {
+        if (part.kind != KeyPart::Kind::query || !known.insert(part.name).second) return;
+        context.warnings.push_back({place_of(policy, config, declared),
+                                    "the policy " + quote(policy.name) + " counts by " +
+                                        quote("query:" + part.name) + std::string(kQueryReading)});
+    };
+    for (const auto& policy : config.policies) {
+        for (const limit::Key& key : policy->key) {
+            for (const auto& choice : key.choices) {
+                for (const KeyPart& part : choice) warn(*policy, part);
+            }
+        }
+    }
+}
+
+void warn_about_query_moments(const Config& config, const Declared& declared, Context& context) {
+    std::set<std::string_view> known;
+    for (std::size_t i = 0; i < config.routes.size(); ++i) {
+        const Route& route = config.routes[i];
+        if (!route.moment || route.moment->in != MomentSource::In::query) continue;
+        if (!known.insert(route.moment->name).second) continue;
+        context.warnings.push_back(
+            {i < declared.routes.size() ? declared.routes[i] : Place{},
+             "the route " + quote(route.name) + " takes the moment of its schedules from " +
+                 quote("query: " + route.moment->name) + std::string(kQueryReading)});
+    }
+}
+
+// What makes `other` looser than `route`; empty: nothing that can be told.
+std::string what_is_lacking(const Route& route, const Route& other) {
+    for (const Policy* policy : route.policies) {
+        const auto& policies = other.policies;
+        if (policy->shadow ||
+            std::find(policies.begin(), policies.end(), policy) != policies.end()) {
+            continue;
+        }
+        return "the policy " + quote(policy->name);
+    }
+    if (route.header_cost || other.header_cost || other.cost >= route.cost) return {};
+    return "its cost of " + std::to_string(route.cost);
+}
+
+// Clients choose which fields they send.
+void warn_about_left_headers(const Config& config, const Declared& declared, Context& context) {
+    for (std::size_t i = 0; i < declared.routes.size(); ++i) {
+        const auto next = config.router.without_headers(i);
+        if (!next) continue;
+        const Route& route = config.routes[i];
+        const std::string lacking = what_is_lacking(route, config.routes[*next]);
+        if (lacking.empty()) continue;
+        context.warnings.push_back(
+            {declared.routes[i], "a client that leaves out the `headers` of the route " +
+                                     quote(route.name) + " takes the route " +
+                                     quote(config.routes[*next].name) + ", without " + lacking +
+                                     ": limit both alike, or match by something that clients "
+                                     "cannot leave out"});
+    }
+}
+
+}  // namespace
+
+void warn_about_readings(const Config& config, const Declared& declared, Context& context) {
+    warn_about_query_keys(config, declared, context);
+    warn_about_query_moments(config, declared, context);
+    warn_about_left_headers(config, declared, context);
+}
+
+}  // namespace tidegate::config
