@@ -129,15 +129,18 @@ void give_back_to(OfLimit& taken, const Limit& limit, std::int64_t units, Micros
 
 }  // namespace
 
-double LocalTaken::fullness() const {
-    double fullest = 0;
+double LocalTaken::weight() const {
+    double heaviest = 0;
     for (std::size_t k = 0; k < limits.size(); ++k) {
         std::int64_t units = limits[k].units;
         for (const Portion& portion : limits[k].portions) units += portion.units;
-        const auto quota = static_cast<double>(std::max<std::int64_t>(1, policy->limits[k].quota));
-        fullest = std::max(fullest, static_cast<double>(units) / quota);
+        const std::int64_t quota = std::max<std::int64_t>(1, policy->limits[k].quota);
+        const double share =
+            static_cast<double>(std::min(units, quota)) / static_cast<double>(quota);
+        heaviest =
+            std::max(heaviest, share * static_cast<double>(policy->limits[k].duration.count()));
     }
-    return fullest;
+    return heaviest;
 }
 
 std::size_t LocalTaken::portions() const {
@@ -301,14 +304,16 @@ std::size_t LocalLedger::make_room(std::size_t names) {
     while (!kept_.empty() &&
            (kept_.size() + names > options_.identifiers_max || portions_ > options_.portions_max)) {
         std::size_t least = 0;
-        double least_fullness = -1;
+        double least_weight = -1;
         for (std::size_t sample = 0; sample < kSamples; ++sample) {
-            const std::size_t place = random_() % kept_.size();
+            // The newest is among them, and goes before those that are as heavy: a flood of names
+            // pushes out itself.
+            const std::size_t place = sample == 0 ? kept_.size() - 1 : random_() % kept_.size();
             const LocalTaken& one = *kept_[place];
-            const double fullness = one.ends <= latest_ ? 0 : one.fullness();
-            if (least_fullness >= 0 && fullness >= least_fullness) continue;
+            const double weight = one.ends <= latest_ ? 0 : one.weight();
+            if (least_weight >= 0 && weight >= least_weight) continue;
             least = place;
-            least_fullness = fullness;
+            least_weight = weight;
         }
         remove(least);
         ++forgotten;

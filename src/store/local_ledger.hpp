@@ -1,8 +1,8 @@
 // What this process admitted by itself while Redis did not answer, until Redis has been told: for
 // each identifier and policy the units of each sub-bucket they were taken in.
 //
-// Bounded in identifiers and in what is noted of them; where it is full, of some looked at the one
-// goes that has used the least of its quota. Nothing here decides anything: what is forgotten or
+// Bounded in identifiers and in what is noted of them; where it is full, of some looked at the
+// lightest goes, of equals the newest. Nothing here decides anything: what is forgotten or
 // lost only leaves Redis with less to count. Not thread-safe: one a worker.
 #pragma once
 
@@ -46,8 +46,8 @@ struct LocalTaken {
     int refusals = 0;             // for whoever reports it
 
     limit::ChargeItem item() const { return {policy.get(), identifier}; }
-    // The share of a quota that it is, of the limit nearest to its end.
-    double fullness() const;
+    // Of the limit where it is largest: the share of the quota that it is, times the duration.
+    double weight() const;
     std::size_t portions() const;
 };
 

@@ -306,6 +306,9 @@ void write_receipt(const Asked& asked, const Scratch& work, limit::Receipt& rece
 struct MemoryStore::Impl {
     explicit Impl(const Options& options);
 
+    std::uint64_t hash_of_policy(std::string_view name) const {
+        return hash_text(name, secret[0], secret[1]);
+    }
     void locate(const limit::Charge& charge, std::vector<Found>& found) const;
     bool make_states(Micros now, std::vector<Found>& found);
     // Calls `visit(limit, record, position of the item)` for what is counted of the charge.
@@ -360,19 +363,20 @@ MemoryStore::Impl::Impl(const Options& options)
     std::random_device device;
     for (std::uint64_t& word : secret) word = (std::uint64_t{device()} << 32 | device()) | 1;
     for (std::size_t i = 0; i < shard_count; ++i) {
-        shards[i].configure(options.max_keys / shard_count, mix(secret[0] + i, secret[1]));
+        shards[i].set_capacity(options.max_keys / shard_count);
     }
 }
 
 void MemoryStore::Impl::locate(const limit::Charge& charge, std::vector<Found>& found) const {
     found.clear();
     for (const limit::ChargeItem& item : charge.items) {
-        const std::uint64_t of_policy = hash_text(item.policy->name, secret[0], secret[1]);
+        const std::uint64_t of_policy = hash_of_policy(item.policy->name);
         const std::uint64_t hash = hash_text(item.identifier, of_policy, secret[1]);
-        found.push_back({.name = {hash, item.policy->name, item.identifier},
-                         .shard = hash & (shard_count - 1),
-                         .state = nullptr,
-                         .made = false});
+        found.push_back(
+            {.name = {hash, of_policy, item.policy->name, item.identifier, item.policy->shadow},
+             .shard = hash & (shard_count - 1),
+             .state = nullptr,
+             .made = false});
     }
 }
 
@@ -393,7 +397,7 @@ bool MemoryStore::Impl::make_states(Micros now, std::vector<Found>& found) {
         if (one.state == nullptr) continue;
         one.state->pinned = false;
         if (all || !one.made) continue;
-        shards[one.shard].erase(one.name);
+        shards[one.shard].erase(*one.state);
         one.state = nullptr;
         one.made = false;
     }
@@ -468,7 +472,7 @@ void MemoryStore::give_back(const limit::Refund& refund, Micros now) {
     impl_->for_each_known(
         charge, [&](const Limit& limit, const State& state, Record& record, std::size_t item) {
             if (generations[item] != state.generation || !refund.concerns(limit)) return;
-            record.with([&](auto& kind) { kind.give_back(limit, asked, refund.receipt->at); });
+            record.give_back(limit, asked, refund.receipt->at);
         });
 }
 
@@ -476,7 +480,7 @@ void MemoryStore::release(const limit::Charge& charge, Micros until) {
     impl_->for_each_known(charge,
                           [&](const Limit& limit, State& state, Record& record, std::size_t) {
                               if (limit.algorithm != limit::Algorithm::concurrency) return;
-                              record.slots().release(charge.lease, until);
+                              record.release(charge.lease, until);
                               state.expires_us = std::max(state.expires_us, record.ends_us());
                           });
 }
@@ -520,6 +524,17 @@ void MemoryStore::set_bounds(std::size_t max_keys, OnFull on_full) {
         Shard& shard = impl_->shards[i];
         const std::lock_guard lock(shard.mutex());
         shard.set_capacity(std::max<std::size_t>(1, max_keys / impl_->shard_count));
+    }
+}
+
+void MemoryStore::set_policies(std::span<const std::string_view> names) {
+    std::vector<std::uint64_t> hashes;
+    for (const std::string_view name : names) hashes.push_back(impl_->hash_of_policy(name));
+    std::sort(hashes.begin(), hashes.end());
+    const auto shared = std::make_shared<const std::vector<std::uint64_t>>(std::move(hashes));
+    for (std::size_t i = 0; i < impl_->shard_count; ++i) {
+        const std::lock_guard lock(impl_->shards[i].mutex());
+        impl_->shards[i].set_policies(shared);
     }
 }
 

@@ -16,8 +16,9 @@ namespace tidegate::store {
 enum class OnFull : std::uint8_t { evict, deny };
 
 // Shared by all threads: hashed shards, each with its own mutex; a charge over several
-// identifiers locks its shards in order. Bounded by `max_keys`; what has expired goes first, then,
-// of some looked at, the state with the fewest units for its quotas.
+// identifiers locks its shards in order. Bounded by `max_keys`; what has expired goes first, then
+// what docs/limits.md says: each policy has its share, and in it a flood pushes out its own names.
+// Nothing holds a mutex for longer than some microseconds, however many names there are.
 //
 // A key with three windows takes about 340 bytes, its name and place in the table included; 48 of
 // them are each window's, and as much is each gcra's and leaky_bucket's. More comes with what they
@@ -70,6 +71,9 @@ class MemoryStore {
 
     // What is counted stays: if it is more than fits now, it shrinks as new names come. Any thread.
     void set_bounds(std::size_t max_keys, OnFull on_full);
+    // The policies of the configuration, by name: from now on only these have a share of the room.
+    // Before the first call all have. Any thread.
+    void set_policies(std::span<const std::string_view> names);
     void set_divisor(std::int64_t divisor);
     std::size_t keys() const;
     std::uint64_t evictions() const;

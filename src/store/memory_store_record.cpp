@@ -1,6 +1,7 @@
 #include "store/memory_store_record.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "limit/schedule.hpp"
@@ -12,6 +13,16 @@ using limit::kQuotaMax;
 using limit::Limit;
 using limit::LimitVerdict;
 using limit::Micros;
+
+namespace {
+
+double weight_of(std::int64_t units, std::int64_t quota, const Limit& limit) {
+    if (units >= quota) return quota > 0 ? static_cast<double>(limit.duration.count()) : 0;
+    return static_cast<double>(units) / static_cast<double>(quota) *
+           static_cast<double>(limit.duration.count());
+}
+
+}  // namespace
 
 template <class Label>
 limit::Standing WindowCount<Label>::look(const Limit& limit, const Asked& asked) const {
@@ -64,15 +75,9 @@ void WindowCount<Label>::give_back(const Limit& limit, const Asked& asked, Micro
 }
 
 template <class Label>
-double WindowCount<Label>::filled_by(const Limit& limit, const Asked& asked) {
-    return static_cast<double>(asked.share(limit));
-}
-
-// What expired meanwhile still counts here: an estimate is enough to choose by.
-template <class Label>
-double WindowCount<Label>::fullness(std::int64_t now_us) const {
-    if (window_.ends_us <= now_us) return 0;
-    return static_cast<std::uint32_t>(window_.total - window_.base);
+double WindowCount<Label>::weight(const Limit& limit, const Asked& asked) const {
+    return weight_of(static_cast<std::uint32_t>(window_.total - window_.base), asked.share(limit),
+                     limit);
 }
 
 template class WindowCount<std::uint16_t>;
@@ -105,15 +110,18 @@ void BucketCount::give_back(const Limit& limit, const Asked& asked, Micros at) {
     limit::give_back(bucket_, {limit, asked.divisor}, at, asked.charge.cost, asked.now);
 }
 
-// In microseconds of backlog.
-double BucketCount::filled_by(const Limit& limit, const Asked& asked) {
+// A unit that leaks is held until it has left. So two buckets that both admit no more weigh the
+// same.
+double BucketCount::weight(const Limit& limit, const Asked& asked) const {
     const limit::Flow flow{limit, asked.divisor};
-    if (flow.quota == 0) return 0;
-    return static_cast<double>(limit::time_for(flow, flow.burst).us + 1);
-}
-
-double BucketCount::fullness(std::int64_t now_us) const {
-    return static_cast<double>(std::max<std::int64_t>(0, bucket_.tat_us - now_us));
+    const std::int64_t backlog = bucket_.tat_us - asked.now.count();
+    if (flow.quota == 0 || backlog < 0) return 0;
+    const double emission =
+        static_cast<double>(limit.duration.count()) / static_cast<double>(flow.quota);
+    // Parts of a microsecond are no unit.
+    const double units = std::ceil((static_cast<double>(backlog) - 1) / emission);
+    return std::clamp(units, 1.0, static_cast<double>(std::max<std::int64_t>(1, flow.burst))) *
+           emission;
 }
 
 MomentStanding MomentsCount::look(const Limit& limit, const Asked& asked) const {
@@ -167,8 +175,8 @@ void MomentsCount::give_back(const Limit& limit, const Asked& asked, Micros at) 
     moments_.erase(first, first + std::min<std::ptrdiff_t>(last - first, asked.charge.cost));
 }
 
-double MomentsCount::filled_by(const Limit& limit, const Asked& asked) {
-    return static_cast<double>(share(limit, asked));
+double MomentsCount::weight(const Limit& limit, const Asked& asked) const {
+    return weight_of(static_cast<std::int64_t>(moments_.size()), share(limit, asked), limit);
 }
 
 Micros MomentsCount::earliest(const Limit& limit, const Asked& asked, Micros from) const {
@@ -218,10 +226,6 @@ void SlotsCount::release(const limit::LeaseId& lease, Micros until) {
     kept_until_us_.insert(later, until.count());
 }
 
-double SlotsCount::filled_by(const Limit& limit, const Asked& asked) {
-    return static_cast<double>(asked.share(limit));
-}
-
 namespace {
 
 // Position of the kind among the alternatives of a record.
@@ -249,7 +253,7 @@ KindOf kind_of(limit::Algorithm algorithm) {
 
 void Record::reset(const Limit& limit) {
     id_ = limit.id;
-    filled_by_ = 0;
+    weight_ = 0;
     switch (kind_of(limit.algorithm)) {
         case KindOf::windows:
             kind_.emplace<Windows>();
@@ -283,17 +287,25 @@ bool Record::holds_slots() const {
     return slots != nullptr && (*slots)->in_flight();
 }
 
-double Record::fullness(std::int64_t now_us) const {
-    if (filled_by_ <= 0) return 0;
-    return with([&](const auto& kind) { return kind.fullness(now_us); }) / filled_by_;
-}
-
 void Record::take(const Limit& limit, const Asked& asked, const Standing& standing) {
-    filled_by_ = static_cast<float>(with([&](auto& kind) {
+    weight_ = static_cast<float>(with([&](auto& kind) {
         using Look = typename std::remove_reference_t<decltype(kind)>::Look;
         kind.take(limit, asked, *std::get_if<Look>(&standing));
-        return kind.filled_by(limit, asked);
+        return kind.weight(limit, asked);
     }));
+}
+
+void Record::give_back(const Limit& limit, const Asked& asked, Micros at) {
+    weight_ = static_cast<float>(with([&](auto& kind) {
+        kind.give_back(limit, asked, at);
+        return kind.weight(limit, asked);
+    }));
+}
+
+void Record::release(const limit::LeaseId& lease, Micros until) {
+    SlotsCount& kept = slots();
+    kept.release(lease, until);
+    weight_ = static_cast<float>(kept.weight());
 }
 
 }  // namespace tidegate::store

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -54,7 +55,8 @@ using Standing = std::variant<limit::Standing, limit::ExactTime, MomentStanding,
 //   give_back  returns what the charge took at `at`, if that can be told from what came later
 //   count      how it stands, for people, as a request of cost 1 meets it
 //   ends_us    nothing is held from then on
-//   fullness   a measure of how much is held, and filled_by(), which makes it 1 at the quota
+//   weight     how much is held: the share of the quota, at most all of it, times the duration; in
+//              microseconds
 template <class Label>
 class WindowCount {
   public:
@@ -70,8 +72,7 @@ class WindowCount {
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     std::int64_t ends_us() const { return window_.ends_us; }
-    static double filled_by(const limit::Limit& limit, const Asked& asked);
-    double fullness(std::int64_t now_us) const;
+    double weight(const limit::Limit& limit, const Asked& asked) const;
 
   private:
     std::span<limit::MarkOf<Label>> ring() const { return {marks_.get(), window_.room}; }
@@ -94,8 +95,7 @@ class BucketCount {
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     std::int64_t ends_us() const { return bucket_.tat_us + (bucket_.parts > 0 ? 1 : 0); }
-    static double filled_by(const limit::Limit& limit, const Asked& asked);
-    double fullness(std::int64_t now_us) const;
+    double weight(const limit::Limit& limit, const Asked& asked) const;
 
   private:
     limit::Bucket bucket_;
@@ -117,8 +117,7 @@ class MomentsCount {
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     std::int64_t ends_us() const { return ends_us_; }
-    static double filled_by(const limit::Limit& limit, const Asked& asked);
-    double fullness(std::int64_t) const { return static_cast<double>(moments_.size()); }
+    double weight(const limit::Limit& limit, const Asked& asked) const;
 
     // The first moment from `from` on that passes; kNever.
     limit::Micros earliest(const limit::Limit& limit, const Asked& asked, limit::Micros from) const;
@@ -146,8 +145,11 @@ class SlotsCount {
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     // Of those in flight nobody knows: see holds_slots().
     std::int64_t ends_us() const { return kept_until_us_.empty() ? 0 : kept_until_us_.back(); }
-    static double filled_by(const limit::Limit& limit, const Asked& asked);
-    double fullness(std::int64_t now_us) const { return static_cast<double>(held_at(now_us)); }
+    // Slots stand for requests that an upstream may still be at work on: more than any units.
+    double weight(const limit::Limit&, const Asked&) const { return weight(); }
+    double weight() const {
+        return kept_until_us_.empty() ? 0 : std::numeric_limits<float>::infinity();
+    }
 
     bool in_flight() const { return !held_.empty(); }
     // The request has ended: its slot, if it holds one, is given up at `until`.
@@ -181,10 +183,14 @@ class Record {
     bool is_of_slots() const { return std::holds_alternative<std::unique_ptr<SlotsCount>>(kind_); }
     // For requests in flight.
     bool holds_slots() const;
-    // The share of a quota that is used up: 0 is nothing. An estimate.
-    double fullness(std::int64_t now_us) const;
+    // What it held when units last came or went; 0 once nothing is held any more. Units that leave
+    // one after the other weigh until the last has left.
+    double weight(std::int64_t now_us) const { return ends_us() > now_us ? weight_ : 0; }
     // Takes the cost. `standing` is how it stood.
     void take(const limit::Limit& limit, const Asked& asked, const Standing& standing);
+    void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
+    // Of slots: the request has ended, and its slot is given up at `until`.
+    void release(const limit::LeaseId& lease, limit::Micros until);
 
     // Calls `use` with the kind that this record is.
     template <class Use>
@@ -225,7 +231,7 @@ class Record {
                  std::unique_ptr<SlotsCount>>
         kind_;
     std::uint32_t id_ = 0;
-    float filled_by_ = 0;
+    float weight_ = 0;
 };
 
 }  // namespace tidegate::store

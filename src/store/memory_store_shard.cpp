@@ -6,177 +6,147 @@
 namespace tidegate::store {
 namespace {
 
-constexpr std::size_t kSlotsAtFirst = 16;
-// At capacity each new name looks at so many slots for what has expired.
-constexpr std::size_t kSweepSteps = 64;
-constexpr std::size_t kEvictionSamples = 16;
-constexpr std::size_t kSampleSteps = 64;  // from a random slot to one that may go
-constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-
-bool is_called(const State& state, const StateName& name) {
-    const std::string_view whole = state.name;
-    return whole.size() == name.policy.size() + 1 + name.identifier.size() &&
-           whole.starts_with(name.policy) && whole[name.policy.size()] == '\0' &&
-           whole.ends_with(name.identifier);
-}
+// So many buckets a new name looks at for what has expired: at capacity, and before the table
+// grows. That is more than it grows by, so names that expired make room instead.
+constexpr std::size_t kSweepStepsAtCapacity = 64;
+constexpr std::size_t kSweepStepsToGrow = 3;
 
 }  // namespace
 
-std::size_t State::find(const limit::Limit& limit, std::size_t hint) const {
-    if (hint < records.size() && records[hint].counts(limit)) return hint;
-    const auto found = std::find_if(records.begin(), records.end(),
-                                    [&](const Record& record) { return record.counts(limit); });
-    return static_cast<std::size_t>(found - records.begin());
-}
-
-bool State::may_go() const {
-    return !pinned && std::none_of(records.begin(), records.end(),
-                                   [](const Record& record) { return record.holds_slots(); });
-}
-
-double State::fullness(std::int64_t now_us) const {
-    double fullest = 0;
-    for (const Record& record : records) fullest = std::max(fullest, record.fullness(now_us));
-    return fullest;
-}
-
-void Shard::configure(std::size_t capacity, std::uint64_t seed) {
-    capacity_ = capacity;
-    random_ = seed | 1;
-    slots_.resize(kSlotsAtFirst);
-}
-
-State* Shard::find(const StateName& name) {
-    const std::size_t position = position_of(name);
-    return position == kNowhere ? nullptr : slots_[position].state.get();
+void Shard::set_policies(PolicyHashes policies) {
+    configured_ = std::move(policies);
+    for (PolicyNames& names : policies_) {
+        names.set_share(
+            std::binary_search(configured_->begin(), configured_->end(), names.policy()));
+    }
 }
 
 State* Shard::insert(const StateName& name, std::int64_t now_us, bool evict) {
-    if (size() >= capacity_) sweep(kSweepSteps, now_us);
-    if (size() > capacity_ && evict) evict_emptiest(now_us);  // it was lowered
-    if (size() >= capacity_ && !(evict && evict_emptiest(now_us))) return nullptr;
-    if ((size() + 1) * 4 > slots_.size() * 3) widen(now_us);
+    if (size() >= capacity_) {
+        sweep(kSweepStepsAtCapacity, now_us);
+    } else if (table_.grows_next()) {
+        sweep(kSweepStepsToGrow, now_us);
+    }
+    const std::uint32_t policy = policy_of(name);
+    if (size() > capacity_ && evict) evict_for(policy, now_us);  // it was lowered
+    if (size() >= capacity_ && !(evict && evict_for(policy, now_us))) return nullptr;
 
     auto state = std::make_unique<State>();
     state->name.reserve(name.policy.size() + 1 + name.identifier.size());
     state->name.append(name.policy).append(1, '\0').append(name.identifier);
+    state->hash = name.hash;
     state->generation = ++made_;
+    state->policy = policy;
     state->pinned = true;
     State* const made = state.get();
-    place(Slot{name.hash, std::move(state)});
+    table_.insert(std::move(state));
+    policies_[policy].add(*made);
     size_.store(size() + 1, std::memory_order_relaxed);
     return made;
 }
 
-void Shard::erase(const StateName& name) {
-    if (const std::size_t position = position_of(name); position != kNowhere) erase_at(position);
+void Shard::erase(State& state) {
+    policies_[state.policy].remove(state);
+    table_.erase(state);
+    size_.store(size() - 1, std::memory_order_relaxed);
 }
 
 bool Shard::forget(const StateName& name) {
-    const std::size_t position = position_of(name);
-    if (position == kNowhere) return false;
-    State& state = *slots_[position].state;
+    State* const state = find(name);
+    if (state == nullptr) return false;
     const auto is_something = [](const Record& record) {
         return !record.is_of_slots() && record.ends_us() > 0;
     };
-    const bool any = std::any_of(state.records.begin(), state.records.end(), is_something);
-    std::erase_if(state.records, [](const Record& record) {
+    const bool any = std::any_of(state->records.begin(), state->records.end(), is_something);
+    std::erase_if(state->records, [](const Record& record) {
         return !record.is_of_slots() || (!record.holds_slots() && record.ends_us() == 0);
     });
-    if (state.records.empty()) {
-        erase_at(position);
+    if (state->records.empty()) {
+        erase(*state);
     } else {
-        state.generation = ++made_;
-        state.expires_us = 0;
-        for (const Record& record : state.records) {
-            state.expires_us = std::max(state.expires_us, record.ends_us());
+        state->generation = ++made_;
+        state->expires_us = 0;
+        for (const Record& record : state->records) {
+            state->expires_us = std::max(state->expires_us, record.ends_us());
         }
     }
     return any;
 }
 
-std::size_t Shard::position_of(const StateName& name) const {
-    const std::size_t mask = slots_.size() - 1;
-    for (std::size_t i = home(name.hash); slots_[i].state; i = (i + 1) & mask) {
-        if (slots_[i].hash == name.hash && is_called(*slots_[i].state, name)) return i;
+// Policies are few: a walk past their hashes, for new names alone.
+std::uint32_t Shard::policy_of(const StateName& name) {
+    auto place = std::find_if(policies_.begin(), policies_.end(), [&](const PolicyNames& names) {
+        return names.policy() == name.policy_hash;
+    });
+    if (place == policies_.end()) {
+        place = std::find_if(policies_.begin(), policies_.end(),
+                             [](const PolicyNames& names) { return names.size() == 0; });
+        if (place == policies_.end()) place = policies_.emplace(place, name.policy_hash);
+        *place = PolicyNames(name.policy_hash);
+        place->set_share(
+            configured_ == nullptr ||
+            std::binary_search(configured_->begin(), configured_->end(), name.policy_hash));
     }
-    return kNowhere;
-}
-
-// What has expired makes room first. The table doubles only if that was less than a quarter of it,
-// so that the work, here and there, stays a constant a name.
-void Shard::widen(std::int64_t now_us) {
-    sweep(slots_.size() + size(), now_us);
-    if (size() * 2 <= slots_.size()) return;
-    std::vector<Slot> old(slots_.size() * 2);
-    old.swap(slots_);
-    for (Slot& slot : old) {
-        if (slot.state) place(std::move(slot));
-    }
-}
-
-void Shard::place(Slot slot) {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t i = home(slot.hash);
-    while (slots_[i].state) i = (i + 1) & mask;
-    slots_[i] = std::move(slot);
-}
-
-// Closes the gap by moving back what was pushed past it, so that no tombstones pile up.
-void Shard::erase_at(std::size_t position) {
-    const std::size_t mask = slots_.size() - 1;
-    slots_[position].state.reset();
-    size_.store(size() - 1, std::memory_order_relaxed);
-    std::size_t gap = position;
-    for (std::size_t i = (gap + 1) & mask; slots_[i].state; i = (i + 1) & mask) {
-        const std::size_t from_home = (i - home(slots_[i].hash)) & mask;
-        if (from_home < ((i - gap) & mask)) continue;
-        slots_[gap] = std::move(slots_[i]);
-        gap = i;
-    }
+    place->set_shadow(name.shadow);
+    return static_cast<std::uint32_t>(place - policies_.begin());
 }
 
 void Shard::sweep(std::size_t steps, std::int64_t now_us) {
-    const std::size_t mask = slots_.size() - 1;
     for (; steps > 0; --steps) {
-        hand_ &= mask;
-        const State* const state = slots_[hand_].state.get();
-        if (state != nullptr && state->has_expired(now_us)) {
-            erase_at(hand_);  // what moved into the gap is looked at next
-        } else {
-            ++hand_;
+        if (++hand_ >= table_.buckets()) hand_ = 0;
+        for (State* state = table_.first(hand_); state != nullptr;) {
+            State* const next = state->next.get();
+            if (state->has_expired(now_us)) erase(*state);
+            state = next;
         }
     }
 }
 
-bool Shard::evict_emptiest(std::int64_t now_us) {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t emptiest = kNowhere;
-    double least = 0;
-    for (std::size_t sample = 0; sample < kEvictionSamples; ++sample) {
-        std::size_t i = random() & mask;
-        const auto goes = [&] { return slots_[i].state && slots_[i].state->may_go(); };
-        // At least one slot in three is in use at capacity, or the table is small: this ends soon,
-        // unless nearly all must stay.
-        for (std::size_t step = 0; !goes() && step < kSampleSteps; ++step) i = (i + 1) & mask;
-        if (!goes()) continue;
-        const double fullness = slots_[i].state->fullness(now_us);
-        if (emptiest != kNowhere && fullness >= least) continue;
-        emptiest = i;
-        least = fullness;
+// Makes room for a name of policy `own`. Each policy with names has an equal share of the table,
+// and no other policy's name pushes it below that. Above it, what is lighter goes; of equals a name
+// of the policy that asks for room.
+bool Shard::evict_for(std::uint32_t own, std::int64_t now_us) {
+    const std::size_t share = share_beside(own);
+    PolicyNames& mine = policies_[own];
+    PolicyNames* const other = farthest_above(share, own);
+    PolicyNames::Choice choice;
+    if (other != nullptr) choice = other->choose(now_us);
+    const bool is_owed_room = mine.has_share() && mine.size() < share;
+    if (choice.state == nullptr || !is_owed_room) {
+        const PolicyNames::Choice from_mine = mine.choose(now_us);
+        const bool is_lighter = choice.state == nullptr || from_mine.weight <= choice.weight;
+        if (from_mine.state != nullptr && is_lighter) choice = from_mine;
     }
-    if (emptiest == kNowhere) return false;
-    erase_at(emptiest);
+    if (choice.state == nullptr) return false;
+    erase(*choice.state);
     evictions_.store(evictions() + 1, std::memory_order_relaxed);
     return true;
 }
 
-// xorshift64: good enough to sample by, and nobody outside sees it.
-std::uint64_t Shard::random() {
-    random_ ^= random_ << 13;
-    random_ ^= random_ >> 7;
-    random_ ^= random_ << 17;
-    return random_;
+// What each policy may hold, that one included which asks for room.
+std::size_t Shard::share_beside(std::uint32_t own) const {
+    std::size_t policies = 0;
+    for (const PolicyNames& names : policies_) {
+        const bool has_names = names.size() > 0 || &names == &policies_[own];
+        if (has_names && names.has_share()) ++policies;
+    }
+    return capacity_ / std::max<std::size_t>(1, policies);
+}
+
+// The other policy that holds the most above its share; one whose counts decide nothing comes
+// first. Null if there is none.
+PolicyNames* Shard::farthest_above(std::size_t share, std::uint32_t own) {
+    PolicyNames* farthest = nullptr;
+    std::pair<bool, std::size_t> most{false, 0};
+    for (PolicyNames& names : policies_) {
+        const std::size_t allowed = names.has_share() ? share : 0;
+        if (&names == &policies_[own] || names.size() <= allowed) continue;
+        const std::pair excess{!names.decides(), names.size() - allowed};
+        if (excess <= most) continue;
+        most = excess;
+        farthest = &names;
+    }
+    return farthest;
 }
 
 }  // namespace tidegate::store
