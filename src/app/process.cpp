@@ -142,6 +142,12 @@ store::MemoryStore::Options memory_options(const config::Config& config) {
     return options;
 }
 
+std::vector<std::string_view> policy_names(const config::Config& config) {
+    std::vector<std::string_view> names;
+    for (const auto& policy : config.policies) names.push_back(policy->name);
+    return names;
+}
+
 Process::Process(const config::Config& config, std::size_t worker_count, const std::string& version)
     : workers(worker_count),
       name(random_name()),
@@ -150,7 +156,9 @@ Process::Process(const config::Config& config, std::size_t worker_count, const s
       redis_tls(make_redis_tls(config)),
       sentinel_tls(make_sentinel_tls(config)),
       redis(redis_options(config, redis_tls, sentinel_tls)),
-      redis_cluster(cluster_options(config, redis)) {}
+      redis_cluster(cluster_options(config, redis)) {
+    memory_store.set_policies(policy_names(config));
+}
 
 void Process::store_changed(bool up, std::string_view reason) {
     if (up) {

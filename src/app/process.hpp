@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "app/client_seats.hpp"
 #include "base/tls_client.hpp"
@@ -50,6 +52,8 @@ std::shared_ptr<TlsClient> make_redis_tls(const config::Config& config);
 std::shared_ptr<TlsClient> make_sentinel_tls(const config::Config& config);
 
 store::MemoryStore::Options memory_options(const config::Config& config);
+// What has a share of the in-process store.
+std::vector<std::string_view> policy_names(const config::Config& config);
 
 // How many threads to run: the configured number, else a core each, as affinity and the cgroup's
 // quota allow.

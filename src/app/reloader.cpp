@@ -209,6 +209,7 @@ Task<> Reloader::put_in_force(std::shared_ptr<const Blueprint> next) {
     access_logs_.use(next->access_log, config.log);
     const store::MemoryStore::Options bounds = memory_options(config);
     process_.memory_store.set_bounds(bounds.max_keys, bounds.on_full);
+    process_.memory_store.set_policies(policy_names(config));
     key_fetcher_.use(key_sources(config));
     if (next->redis_tls) process_.redis_tls->become(*next->redis_tls);
     if (next->sentinel_tls) process_.sentinel_tls->become(*next->sentinel_tls);
