@@ -64,7 +64,8 @@ local function refund_bucket(record, quota, time, parts, at)
 end
 
 local function refund_moment(key, moment, units)
-    local there = redis.call('ZRANGEBYSCORE', key, decimal(moment), decimal(moment))[1]
+    -- Nothing of a key of another type; what else is to be given back must not be lost for it.
+    local there = redis.pcall('ZRANGEBYSCORE', key, decimal(moment), decimal(moment))[1]
     if not there then return end
     local left = tonumber(string.match(there, ':(%d+)$')) - units
     -- Never without a member in between: see slots.lua.

@@ -28,7 +28,10 @@ for i = 1, states do
     local value = held or rep('\0', head) .. sub(asked, run_at - 5 * n, run_at - 1)
     if #value < head then understood = false break end
     local state = {unbytes(head_format, value)}
-    if not held then state[1], state[2] = layout, now % 4294967295 + 1 end
+    if not held then
+        if not is_absent(keys[first + i]) then understood = false break end
+        state[1], state[2] = layout, now % 4294967295 + 1
+    end
     if state[1] ~= layout then understood = false break end
     -- Whether nothing changes but units; when the last of new sub-buckets stops counting.
     local same, last = true, 0

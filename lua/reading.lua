@@ -41,8 +41,6 @@ local server_clock = not ARGV[3]
 local now = server_clock and server_time() or tonumber(ARGV[3])
 local states, times, at = unbytes('<I1I1', asked)
 
--- MGET takes a key of another type for none, and a state then replaces it: one loss of what was
--- counted, as when the key had been deleted.
 local values = redis.call('MGET', unpack(KEYS, 1, states))
 local runs, set = {}, states
 local none = {}
@@ -65,7 +63,11 @@ while #runs == 0 or runs[#runs].last < states do
     end
     for i = first, run.last do
         local state = {layout = 0, generation = now % 4294967295 + 1, expiry = 0}
-        if values[i] then state = opened(values[i]) end
+        if values[i] then
+            state = opened(values[i])
+        elseif not is_absent(KEYS[i]) then
+            state = nil
+        end
         if not state then return unreadable(KEYS[i]) end
         if state.layout ~= layout then
             state = arranged(state, layout, asked, terms_at + 20 * n, n, now)

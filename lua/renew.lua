@@ -9,8 +9,8 @@ local lease = tonumber(ARGV[2])
 local now = ARGV[3] and tonumber(ARGV[3]) or server_time()
 for i, key in ipairs(KEYS) do
     local slot = string.sub(ARGV[1], 16 * i - 15, 16 * i)
-    local till = redis.call('ZSCORE', key, slot)
-    if till and tonumber(till) > now then
+    local till = redis.pcall('ZSCORE', key, slot)
+    if type(till) == 'string' and tonumber(till) > now then
         redis.call('ZADD', key, decimal(now + lease), slot)
         keep_set(key, lease)
     end

@@ -24,6 +24,11 @@ local answers, answered = {'', '', '', ''}, 0
 -- What each state becomes, and how it is written: a TTL, KEEPTTL, or the offset from which on it is
 -- overwritten. Tables grow step by step, and each step costs as much as a limit: these are made at size.
 local new, ttls = {0, 0, 0, 0}, {0, 0, 0, 0}
+-- MGET answers nothing for a key of another type, too. It is asked about only where MGET answered
+-- nothing: a name that is known costs no more.
+local function is_absent(key)
+    return call('PTTL', key) == -2
+end
 -- Where the next policy's part of `asked` begins, how many states it is for, and how many of them are
 -- to come.
 local run_at, run_states, of_run = 3, 0, 0

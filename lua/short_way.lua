@@ -23,7 +23,10 @@ for i = 1, states do
     if #value < HEAD then understood = false break end
     local shape, generation, {{u$}}, expiry, {{e$, o$, b$, c$, g$}} =
         unbytes('<I4I4{{I4}}d{{ddI4I2I2}}', value)
-    if not held then shape, generation = layout, now % 4294967295 + 1 end
+    if not held then
+        if not is_absent(keys[first + i]) then understood = false break end
+        shape, generation = layout, now % 4294967295 + 1
+    end
     if shape ~= layout then understood = false break end
     -- Whether nothing changes but units; when the last of new sub-buckets stops counting.
     local same, last = true, 0

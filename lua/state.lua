@@ -86,6 +86,12 @@ local function store(key, state, now)
     redis.call('SET', key, value, 'PX', decimal(left / 1000 + 1))
 end
 
+-- Whether a key for which MGET answered nothing is not there. It answers nothing for a key of another
+-- type, too; SET would replace that by a fresh state.
+local function is_absent(key)
+    return redis.call('PTTL', key) == -2
+end
+
 -- A value under our name that is not ours: a fault of ours, or a hand. Counting anew would hide it
 -- and admit more; with an error the proxy's failure policy decides, and tells. So that nobody is
 -- stuck with it for ever, it expires within a day.

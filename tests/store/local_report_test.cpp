@@ -382,6 +382,10 @@ TEST_CASE("local report: one that is cut, or meets what is no state, changes not
     redis.connection().command({"SET", "t:3:p:{user:a}", "no state"});
     CHECK(reported(redis, command).starts_with("TIDEGATE unreadable state"));
     CHECK(value_of(redis, "t:3:p:{user:a}") == "no state");
+    redis.connection().command({"DEL", "t:3:p:{user:a}"});
+    redis.connection().command({"LPUSH", "t:3:p:{user:a}", "1"});
+    CHECK(reported(redis, command).starts_with("TIDEGATE unreadable state"));
+    CHECK(redis.text({"TYPE", "t:3:p:{user:a}"}) == "list");
 }
 
 }  // namespace tidegate::test

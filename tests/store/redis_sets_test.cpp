@@ -83,6 +83,26 @@ TEST_CASE("redis: a slot that is renewed is kept for another lease") {
     CHECK(redis.charge(asker.holding(2), kStart + 9s + kLease).admitted);
 }
 
+TEST_CASE("redis: a key of another type among the sets is an error, and costs others no slot") {
+    RedisSubject redis;
+    const auto some = policy("p", {slots(1)});
+    const std::vector<limit::ChargeItem> items{{&some, "user:a"}, {&some, "user:b"}};
+    const auto holding = [&](std::uint64_t request) {
+        return limit::Charge{.items = items, .cost = 1, .lease = {1, request}};
+    };
+    const limit::ChargeItem second = items[1];
+    REQUIRE(redis.charge({.items = {&items[0], 1}, .cost = 1, .lease = {1, 1}}, kStart).admitted);
+    const std::string set = only_set(redis);
+    REQUIRE(redis.charge({.items = {&second, 1}, .cost = 1, .lease = {1, 1}}, kStart).admitted);
+    redis.text({"DEL", set});
+    redis.text({"LPUSH", set, "1"});
+    CHECK(redis.error(holding(2), kStart).find("WRONGTYPE") != std::string::npos);
+    renew(redis, holding(1), kStart + 9s);
+    CHECK_FALSE(
+        redis.charge({.items = {&second, 1}, .cost = 1, .lease = {1, 2}}, kStart + 12s).admitted);
+    CHECK(redis.text({"TYPE", set}) == "list");
+}
+
 TEST_CASE("redis: only what is still held is renewed") {
     RedisSubject redis;
     const Asker asker({slots(1)});

@@ -180,13 +180,25 @@ TEST_CASE("redis: a bad value among good ones stops the charge before its first 
     CHECK(redis.text({"EXISTS", "t:3:p:{user:a}"}) == "0");
 }
 
-TEST_CASE("redis: a key of another type is replaced by a state") {
+TEST_CASE("redis: a key of another type is an error by every way, and nothing replaces it") {
     RedisSubject redis;
-    const auto some = policy("p", {sliding(2, 10s)});
-    redis.text({"LPUSH", "t:3:p:{user:a}", "1"});
-    CHECK(redis.charge(Ask(some, {"user:a"}), kStart).limits[0].remaining == 1);
-    CHECK(redis.charge(Ask(some, {"user:a"}), kStart).limits[0].remaining == 0);
-    CHECK(ttl_ms(redis, "t:3:p:{user:a}") > 9'000);
+    const std::string key = "t:3:p:{user:b}";
+    // Short, middle and long.
+    const std::vector<std::vector<Limit>> lists{
+        {sliding(2, 10s)}, many_windows(), packed_limits(), all_limits()};
+    for (const std::vector<Limit>& limits : lists) {
+        CAPTURE(limits.size());
+        redis.text({"FLUSHALL"});
+        redis.text({"LPUSH", key, "1"});
+        const auto some = policy("p", limits);
+        const std::string expected = "TIDEGATE unreadable state in " + key;
+        CHECK(redis.error(Ask(some, {"user:b"}), kStart) == expected);
+        CHECK(redis.error(Ask(some, {"user:a", "user:b"}), kStart) == expected);
+        CHECK(redis.text({"EXISTS", "t:3:p:{user:a}"}) == "0");
+        CHECK(redis.text({"TYPE", key}) == "list");
+        CHECK(ttl_ms(redis, key) > 80'000'000);  // it does not last
+        CHECK(ttl_ms(redis, key) <= 86'400'000);
+    }
 }
 
 TEST_CASE("redis: flipped bytes in a state never stop the script for good") {
