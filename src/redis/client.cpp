@@ -153,11 +153,16 @@ Task<> Client::run(std::shared_ptr<Client> self) {
             continue;
         }
         const SteadyTime since = now();
+        client.was_answered_ = false;
         client.enter(State::ready, client.place());
         while (client.link_connected_ && !client.stopped_) co_await client.wakeup_.wait();
         if (client.moved_to_) continue;
+        const bool was_short = now() - since < kHandshakePatience;
+        const bool was_cut = client.state_ != State::down;  // and not given up for its silence
+        if (!was_short || (was_cut && client.was_answered_)) client.last_pause_ = milliseconds{0};
+        if (!was_short || client.stopped_) continue;
         // A server that lets us in and throws us out again is not hammered either.
-        if (now() - since < kHandshakePatience && !client.stopped_) {
+        if (!was_cut || !client.reconnects_.take(now())) {
             const milliseconds time = client.next_pause();
             // Longer than anybody can wait for the next connection.
             if (time >= client.options_.timeout) {
@@ -165,8 +170,6 @@ Task<> Client::run(std::shared_ptr<Client> self) {
                              "Redis at " + client.place() + ": " + client.link_reason_);
             }
             co_await client.pause(time);
-        } else {
-            client.last_pause_ = milliseconds{0};
         }
     }
     client.drop_link(Failure::unavailable);
@@ -210,7 +213,7 @@ std::optional<Failure> Client::send(Request& request, SteadyTime asked) {
 std::optional<Failure> Client::forward(const Pending& pending) {
     if (state_ == State::down || stopped_) return Failure::unavailable;
     if (pending_.size() + waiting_.size() >= options_.max_in_flight) return Failure::overloaded;
-    waiting_.push_back(pending);
+    waiting_.push(pending);
     if (state_ == State::ready) link_->flush_soon();
     watch_deadlines();
     return std::nullopt;
@@ -229,18 +232,21 @@ void Client::on_flush() {
 }
 
 void Client::transmit_waiting() {
-    for (; !waiting_.empty(); waiting_.pop_front()) transmit(waiting_.front());
+    while (!waiting_.empty()) {
+        const Pending first = waiting_.pop();
+        if (first.request != nullptr) transmit(first);
+    }
 }
 
 void Client::transmit(const Pending& pending) {
     if (pending.asking) {
-        link_->send("*1\r\n$6\r\nASKING\r\n", first_ticket_ + pending_.size());
-        pending_.push_back({nullptr, pending.deadline});
+        link_->send("*1\r\n$6\r\nASKING\r\n", pending_.next_ticket());
+        pending_.push({nullptr, pending.deadline});
     }
     scratch_.clear();
     pending.request->append_command(scratch_);
-    link_->send(scratch_, first_ticket_ + pending_.size());
-    pending_.push_back(pending);
+    link_->send(scratch_, pending_.next_ticket());
+    pending_.push(pending);
 }
 
 // Not known means not carried out: the one case in which a command is sent again, once. Of all the
@@ -255,11 +261,11 @@ void Client::load_and_resend(Pending pending, std::uint64_t ticket) {
             log(Level::warn, "Redis at {} does not know the script {}: loading it again", place(),
                 script.name);
         }
-        loaded = first_ticket_ + pending_.size();
+        loaded = pending_.next_ticket();
         scratch_.clear();
         append_resp({"SCRIPT", "LOAD", script.text}, scratch_);
         link_->send(scratch_, loaded);
-        pending_.push_back({nullptr, pending.deadline});
+        pending_.push({nullptr, pending.deadline});
     }
     pending.again = true;
     transmit(pending);
@@ -272,12 +278,11 @@ void Client::on_connected() {
 
 void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
     // Replies come in the order of the commands.
-    if (pending_.empty() || ticket != first_ticket_) return;
-    const Pending pending = pending_.front();
-    pending_.pop_front();
-    ++first_ticket_;
+    if (pending_.empty() || ticket != pending_.first_ticket()) return;
+    const Pending pending = pending_.pop();
     // What comes too late does not show that Redis is well.
     if (pending.request == nullptr) return;
+    was_answered_ = true;
     forget_unanswered();
     if (reply.kind == Reply::Kind::error) {
         if (on_error_ && on_error_(pending, reply.text)) return;
@@ -510,16 +515,14 @@ void Client::drop_link(Failure failure) {
 }
 
 void Client::fail_pending(Failure failure) {
-    const auto lost = std::exchange(pending_, {});
-    first_ticket_ += lost.size();
-    for (const Pending& pending : lost) {
+    for (const Pending& pending : pending_.take_all()) {
         if (pending.request != nullptr) pending.request->on_failure(failure);
     }
 }
 
 void Client::fail_waiting(Failure failure) {
-    for (const Pending& pending : std::exchange(waiting_, {})) {
-        pending.request->on_failure(failure);
+    for (const Pending& pending : waiting_.take_all()) {
+        if (pending.request != nullptr) pending.request->on_failure(failure);
     }
 }
 
@@ -562,14 +565,10 @@ void Client::sweep_deadlines() {
     sweeping_ = false;
     const SteadyTime time = now();
     std::vector<Request*> late;
-    for (auto* queue : {&pending_, &waiting_}) {
-        for (Pending& pending : *queue) {
-            if (pending.request == nullptr || pending.deadline > time) continue;
-            count_unanswered();
-            late.push_back(std::exchange(pending.request, nullptr));
-        }
-    }
-    std::erase_if(waiting_, [](const Pending& one) { return one.request == nullptr; });
+    pending_.take_late(time, late);
+    waiting_.take_late(time, late);
+    while (!waiting_.empty() && waiting_.front().request == nullptr) waiting_.pop();
+    for (std::size_t i = 0; i < late.size(); ++i) count_unanswered();
     // Only now: who is told may have something else to send.
     for (Request* request : late) request->on_failure(Failure::timeout);
     const int in_a_row = std::max(failures_in_a_row_, options_.unanswered->load());

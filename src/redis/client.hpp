@@ -2,10 +2,10 @@
 //
 // While connected a command is sent with all others of its turn of the loop, or before with a
 // flush(). A connection that was just lost is made again at once and commands wait for it, within
-// their deadlines. When that fails, or so many commands in a row go unanswered, Redis is down:
-// commands are refused without waiting while the connection is tried again behind, with growing,
-// jittered pauses. The handshake is the probe that ends it: it succeeds, and a last PING is
-// answered as fast as a decision has to be.
+// their deadlines; so is the next, a few times a second. When that fails, or so many commands in a
+// row go unanswered, Redis is down: commands are refused without waiting while the connection is
+// tried again behind, with growing, jittered pauses. The handshake is the probe that ends it: it
+// succeeds, and a last PING is answered as fast as a decision has to be.
 //
 // With sentinels, each attempt goes to where they say the master is, and counts only if the server
 // itself says that it is one; so it is asked once a second while connected, too. Without, a server
@@ -15,7 +15,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,6 +29,8 @@
 #include "base/wakeup.hpp"
 #include "redis/link.hpp"
 #include "redis/master_watch.hpp"
+#include "redis/reconnects.hpp"
+#include "redis/reply_queue.hpp"
 #include "redis/script.hpp"
 
 namespace tidegate::redis {
@@ -100,14 +101,7 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
     // the event loop.
     using OnState = std::function<void(bool up, std::string_view reason)>;
 
-    // A command on its way.
-    struct Pending {
-        Request* request;  // null: nobody waits any more, but its reply has a place in the queue
-        SteadyTime deadline;
-        bool again = false;             // its script was not known, so this is the second time
-        std::uint8_t redirections = 0;  // how often other nodes have said whose it is
-        bool asking = false;            // its slot is on its way there: ASKING goes before it
-    };
+    using Pending = redis::Pending;
     // Told of an error before who asked is: true if the command is another node's and on its way
     // there. From inside a reply: must not stop this client.
     using OnError = std::function<bool(const Pending& pending, std::string_view error)>;
@@ -203,12 +197,13 @@ class Client final : public std::enable_shared_from_this<Client>, private Link::
 
     std::shared_ptr<Link> link_;
     bool link_connected_ = false;
-    std::string link_reason_;         // why the link closed
-    std::deque<Pending> pending_;     // in the order of sending, which is that of the replies
-    std::uint64_t first_ticket_ = 1;  // of pending_.front()
-    std::deque<Pending> waiting_;     // for the end of the turn, or for the connection
+    std::string link_reason_;  // why the link closed
+    ReplyQueue pending_;       // in the order of sending
+    ReplyQueue waiting_;       // for the end of the turn, or for the connection
     int failures_in_a_row_ = 0;
     milliseconds last_pause_{0};
+    Reconnects reconnects_;
+    bool was_answered_ = false;                     // a command, since the handshake went well
     std::map<const Script*, std::uint64_t> loads_;  // over this link: the ticket of the last one
     SteadyTime quiet_about_loads_until_;
     SteadyTime quiet_about_errors_until_;

@@ -102,7 +102,8 @@ void Client::on_news(const MasterWatch::News& news) {
     // Not every sentinel hears of a switch at once: a server that says that it is the master is
     // left only when there was one.
     if (!is_elsewhere || (!news.is_switch && is_master_)) {
-        news_ = news;
+        // A switch is told unasked, and may be older than the reason for which we ask.
+        if (!news.is_switch) news_ = news;
         // Perhaps it was not the master yet when we were last there.
         if (news.is_switch && !link_) pause_timer_.cancel();
         wakeup_.wake_later();

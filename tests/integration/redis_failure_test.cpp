@@ -215,3 +215,27 @@ TEST_CASE("redis failure: it stops in time while Redis does not answer") {
     CHECK(Clock::now() - begin < milliseconds{3000});
     redis.resume();
 }
+
+TEST_CASE("redis failure: a Redis whose connections are cut twice a second goes on deciding") {
+    const Upstream upstream(ok());
+    const RedisServer redis;
+    const Tidegate tidegate("threads: 1\n" +
+                            settings(redis.port(), "local", upstream.url(), "1000000/h"));
+    REQUIRE(decided_by(tidegate, "redis"));
+    const std::size_t before = tidegate.access_log(0).size();
+    Statuses statuses;
+    {
+        BackgroundLoad load(tidegate.port(), 4);
+        for (int cut = 0; cut < 6; ++cut) {
+            std::this_thread::sleep_for(milliseconds{500});
+            redis.command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+        }
+        statuses = load.stop();
+    }
+    CHECK(statuses[200] == total(statuses));
+    const auto log = tidegate.access_log(before + static_cast<std::size_t>(total(statuses)));
+    const auto elsewhere = std::count_if(
+        log.begin(), log.end(), [](const auto& line) { return line.at("store") != "redis"; });
+    MESSAGE(elsewhere << " of " << log.size() << " decisions were made without Redis");
+    CHECK(static_cast<std::size_t>(elsewhere) * 20 <= log.size());
+}

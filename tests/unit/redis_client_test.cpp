@@ -189,7 +189,7 @@ TEST_CASE("client: whom a reply wakes goes on in the same turn") {
         co_await mine.wakeup->wait();
         mine.woken = true;
     };
-    spawn(rig.io.get_executor(), sleep(waking));
+    spawn_vital(rig.io.get_executor(), sleep(waking));
     CHECK(rig.client->send(waking) == std::nullopt);
     // Of the loop's events one at a time: that which tells of the reply is that which wakes.
     CHECK(rig.until([&] { return !waking.woken_in_reply; }));
@@ -366,6 +366,51 @@ TEST_CASE("client: a server that lets us in only to hang up is soon taken for do
     rig.askers.pop_back();  // it was not sent
     CHECK(rig.askers.size() < 10);
     for (const Asker& asker : rig.askers) CHECK(asker.told == 1);
+}
+
+TEST_CASE("client: a healthy Redis whose connections are cut again and again is never down") {
+    Rig rig([](ClientOptions& options) {
+        options.timeout = 100ms;
+        options.probe_every = 1s;
+    });
+    rig.connect();
+    for (int i = 1; i <= Reconnects::kMax; ++i) {
+        rig.server.hang_up();
+        CHECK(rig.until([&] { return rig.server.connections == i + 1; }));
+        CHECK(rig.ask("x").answered("done"));
+    }
+    CHECK(rig.states.empty());
+}
+
+TEST_CASE("client: connections that bring an answer and are cut are made again in time") {
+    Rig rig([](ClientOptions& options) {
+        options.timeout = 200ms;
+        options.probe_every = 5s;
+    });
+    rig.connect();
+    // More than are made again at once: these wait for the shortest pause, which does not grow.
+    for (int i = 0; i < 3 * Reconnects::kMax; ++i) {
+        rig.server.hang_up();
+        CHECK(rig.until([&] { return rig.server.connections == i + 2; }));
+        CHECK(rig.ask("x").answered("done"));
+    }
+    CHECK(rig.states.empty());
+}
+
+TEST_CASE("client: a server that closes every connection after the handshake is not hammered") {
+    Rig rig([](ClientOptions& options) {
+        options.timeout = 100ms;
+        options.probe_every = 60s;
+    });
+    rig.server.other = [&](const Words&) {
+        rig.server.say("+OK\r\n");
+        rig.server.hang_up();
+        return "";
+    };
+    rig.run();
+    CHECK(rig.until([&] { return rig.is_down(); }));
+    // One, those that are made again at once, and two or three after pauses of 50 and 100 ms.
+    CHECK(rig.server.connections <= 1 + Reconnects::kMax + 3);
 }
 
 // What a server says that was made a replica behind the same address.

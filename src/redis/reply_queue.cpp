@@ -1,0 +1,55 @@
+#include "redis/reply_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tidegate::redis {
+
+void ReplyQueue::push(const Pending& command) {
+    if (commands_.empty() || command.deadline >= latest_) {
+        latest_ = command.deadline;
+    } else if (command.request != nullptr) {
+        early_.push_back({command.deadline, next_ticket()});
+        std::push_heap(early_.begin(), early_.end());
+    }
+    commands_.push_back(command);
+}
+
+Pending ReplyQueue::pop() {
+    const Pending first = commands_.front();
+    commands_.pop_front();
+    ++first_ticket_;
+    if (commands_.empty()) early_.clear();
+    return first;
+}
+
+std::deque<Pending> ReplyQueue::take_all() {
+    first_ticket_ += commands_.size();
+    early_.clear();
+    return std::exchange(commands_, {});
+}
+
+std::size_t ReplyQueue::take_late(SteadyTime now, std::vector<Request*>& late) {
+    std::size_t looked_at = 0;
+    for (; !early_.empty() && early_.front().deadline <= now; ++looked_at) {
+        const std::uint64_t ticket = early_.front().ticket;
+        std::pop_heap(early_.begin(), early_.end());
+        early_.pop_back();
+        if (ticket >= first_ticket_) abandon(commands_[ticket - first_ticket_], late);
+    }
+    // Behind one that is in time are only those, and such as are in the heap.
+    searched_ = std::max(searched_, first_ticket_);
+    for (; searched_ != next_ticket(); ++searched_) {
+        ++looked_at;
+        Pending& command = commands_[searched_ - first_ticket_];
+        if (command.request != nullptr && command.deadline > now) break;
+        abandon(command, late);
+    }
+    return looked_at;
+}
+
+void ReplyQueue::abandon(Pending& command, std::vector<Request*>& late) {
+    if (command.request != nullptr) late.push_back(std::exchange(command.request, nullptr));
+}
+
+}  // namespace tidegate::redis
