@@ -53,7 +53,8 @@ void TlsServer::Conversation::wait_for_end() {
     }
 }
 
-TlsServer::TlsServer(Certificate certificate, Handler handler, int newest, const Authority* clients)
+TlsServer::TlsServer(Certificate certificate, Handler handler, int newest, const Authority* clients,
+                     Clients rule)
     : certificate_(std::move(certificate)),
       handler_(std::move(handler)),
       context_(SSL_CTX_new(TLS_server_method())) {
@@ -67,8 +68,8 @@ TlsServer::TlsServer(Certificate certificate, Handler handler, int newest, const
     }
     if (clients != nullptr) {
         X509_STORE_add_cert(SSL_CTX_get_cert_store(context_.get()), clients->certificate());
-        SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
-                           nullptr);
+        const int must = rule == Clients::must_have_one ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0;
+        SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER | must, nullptr);
     }
     listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};

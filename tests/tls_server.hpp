@@ -43,10 +43,13 @@ class TlsServer {
     };
     using Handler = std::function<void(Conversation&)>;
 
+    // Whether clients that are asked for a certificate may have none.
+    enum class Clients { must_have_one, may_have_none };
+
     // `newest`: the highest version of TLS it speaks; 0: any. `clients`: must vouch for clients,
-    // which then must have a certificate.
+    // which then are asked for a certificate.
     TlsServer(Certificate certificate, Handler handler, int newest = 0,
-              const Authority* clients = nullptr);
+              const Authority* clients = nullptr, Clients rule = Clients::must_have_one);
     // Answers every request with these bytes and closes.
     TlsServer(Certificate certificate, const std::string& answer);
     ~TlsServer();

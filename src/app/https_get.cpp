@@ -77,10 +77,17 @@ Task<error_code> connect(std::shared_ptr<Socket> socket, Endpoints endpoints, St
     co_return ec;
 }
 
+constexpr const char* kNoCertificate = "it wants a client certificate, and Tidegate sends it none";
+
+std::string fault_of_handshake(TlsStream& stream, const error_code& ec) {
+    TlsFault fault = tls_fault(stream.native_handle(), ec, false);
+    return fault.wants_certificate ? kNoCertificate : std::move(fault.message);
+}
+
 // Empty: the server is who it should be.
 Task<std::string> shake_hands(TlsStream& stream) {
     const auto [ec] = co_await stream.async_handshake(ssl::stream_base::client, as_values);
-    if (ec) co_return tls_fault(stream.native_handle(), ec).message;
+    if (ec) co_return fault_of_handshake(stream, ec);
     co_return std::string();
 }
 
@@ -103,6 +110,14 @@ std::string fault_of_reading(error_code ec, const HttpsBounds& bounds) {
     return "its answer cannot be read: " + ec.message();
 }
 
+// Of a server that ended the connection before it said anything.
+std::string fault_of_silence(TlsStream& stream, error_code unsent, error_code ec,
+                             const HttpsBounds& bounds) {
+    const error_code end = ec == http::error::end_of_stream ? asio::error::eof : ec;
+    if (tls_fault(stream.native_handle(), end, false).wants_certificate) return kNoCertificate;
+    return unsent ? "it cannot be asked: " + unsent.message() : fault_of_reading(ec, bounds);
+}
+
 Task<Result<HttpsBody, std::string>> exchange(TlsStream& stream, const config::HttpsUrl& url,
                                               const HttpsBounds& bounds,
                                               const std::string& accept) {
@@ -112,14 +127,14 @@ Task<Result<HttpsBody, std::string>> exchange(TlsStream& stream, const config::H
     request.set(http::field::accept, accept);
     request.set(http::field::accept_encoding, "identity");
     request.set(http::field::connection, "close");
-    if (const auto [ec, bytes] = co_await http::async_write(stream, request, as_values); ec) {
-        co_return Wrong{"it cannot be asked: " + ec.message()};
-    }
+    const auto [unsent, sent] = co_await http::async_write(stream, request, as_values);
     beast::flat_buffer buffer(kBufferBytesMax);
     Parser parser;
     parser.header_limit(kHeadBytesMax);
     parser.body_limit(bounds.body_bytes_max);
+    // Why it did not take the request may lie there: an answer, or an alert of TLS.
     auto [ec, bytes] = co_await http::async_read_header(stream, buffer, parser, as_values);
+    if (ec && !parser.got_some()) co_return Wrong{fault_of_silence(stream, unsent, ec, bounds)};
     if (ec) co_return Wrong{fault_of_reading(ec, bounds)};
     if (parser.get().result() != http::status::ok) {
         co_return Wrong{fault_of_status(parser.get().result_int())};

@@ -89,6 +89,39 @@ std::string explanation(SSL* tls, long verdict) {
     }
 }
 
+// Marks connections whose server has asked for a client certificate.
+int asked_index() {
+    static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+    return index;
+}
+
+// Called when the server asks for a client certificate, whether there is one or not.
+int note_asked(SSL* tls, void*) {
+    static char mark;
+    SSL_set_ex_data(tls, asked_index(), &mark);
+    return 1;  // go on with the certificate that is configured, or without one
+}
+
+bool was_asked(const SSL* tls) {
+    return SSL_get_ex_data(tls, asked_index()) != nullptr;
+}
+
+// Whether the server sent an alert: what OpenSSL finds wrong itself has lower numbers.
+bool is_alert(const error_code& ec) {
+    return ec.category() == asio::error::get_ssl_category() &&
+           ERR_GET_REASON(static_cast<unsigned long>(ec.value())) > SSL_AD_REASON_OFFSET;
+}
+
+bool is_end(const error_code& ec) {
+    return ec == asio::error::eof || ec == asio::ssl::error::stream_truncated ||
+           ec == asio::error::connection_reset || ec == asio::error::broken_pipe;
+}
+
+std::string words_for_end(const error_code& ec) {
+    const bool is_plain_end = ec == asio::error::eof || ec == asio::ssl::error::stream_truncated;
+    return is_plain_end ? "connection closed" : ec.message();
+}
+
 // What an error of TLS means to people who do not know its alerts by heart (RFC 8446 section 6.2).
 std::string words_for(const error_code& ec) {
     switch (ERR_GET_REASON(static_cast<unsigned long>(ec.value()))) {
@@ -132,6 +165,7 @@ Result<std::shared_ptr<TlsClient>, std::string> TlsClient::make(const TlsSetting
     SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
     SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+    SSL_CTX_set_cert_cb(context.get(), note_asked, nullptr);
     std::string fault = believe_authorities(context.get(), settings.ca);
     if (fault.empty()) fault = use_own_certificate(context.get(), settings);
     if (!fault.empty()) return {in_place_error, std::move(fault)};
@@ -156,17 +190,30 @@ void TlsClient::become(const TlsClient& other) {
     server_name_ = other.server_name_;
 }
 
-TlsFault tls_fault(SSL* tls, const error_code& ec) {
+TlsFault tls_fault(SSL* tls, const error_code& ec, bool heard) {
     const long verdict = SSL_get_verify_result(tls);
     if (verdict != X509_V_OK) {
-        return {true, std::string("its certificate is not accepted: ") +
-                          X509_verify_cert_error_string(verdict) + explanation(tls, verdict)};
+        return {true, false,
+                std::string("its certificate is not accepted: ") +
+                    X509_verify_cert_error_string(verdict) + explanation(tls, verdict)};
     }
-    if (ec.category() == asio::error::get_ssl_category()) return {true, words_for(ec)};
-    if (ec == asio::error::eof || ec == asio::ssl::error::stream_truncated) {
-        return {false, "connection closed"};
+    const bool is_tls = ec.category() == asio::error::get_ssl_category();
+    if (!heard && was_asked(tls) && (is_alert(ec) || is_end(ec))) {
+        const std::string why = is_tls ? ec.message() : words_for_end(ec);
+        if (SSL_get_certificate(tls) == nullptr) {
+            return {true, true,
+                    "it wants a client certificate, and none is configured (`tls.certificate` and "
+                    "`tls.key`): " +
+                        why};
+        }
+        // With an alert there is more to say.
+        if (!is_alert(ec)) {
+            return {false, false,
+                    why + " after it had asked for our certificate, which it may not accept"};
+        }
     }
-    return {false, ec.message()};
+    if (is_tls) return {true, false, words_for(ec)};
+    return {false, false, words_for_end(ec)};
 }
 
 }  // namespace tidegate

@@ -36,8 +36,15 @@ std::string Station::name() const {
     return fmt::format("{} {}", kind, address.to_string());
 }
 
+std::string Station::certificate_advice() const {
+    constexpr std::string_view kNodes = ".nodes";
+    const std::string_view tls_of =
+        section.ends_with(kNodes) ? section.substr(0, section.size() - kNodes.size()) : section;
+    return fmt::format("write `certificate` and `key` in {}.tls", tls_of);
+}
+
 bool RedisTalk::open(const Station& station, Findings& findings) {
-    const std::string change = fmt::format("correct {}, or start it", station.section);
+    std::string change = fmt::format("correct {}, or start it", station.section);
     const auto endpoints = find_endpoints(station.address, patience_.next());
     if (!endpoints) {
         findings.fault("redis.name", endpoints.error(),
@@ -48,7 +55,8 @@ bool RedisTalk::open(const Station& station, Findings& findings) {
     for (const auto& endpoint : *endpoints) {
         std::string fault;
         auto wire = open_wire(station, endpoint, fault);
-        if (wire == nullptr) {
+        if (!fault.empty()) {
+            if (wire->wants_certificate()) change = station.certificate_advice();
             faults.push_back(endpoints->size() == 1
                                  ? fault
                                  : fmt::format("{}: {}", endpoint_text(endpoint), fault));
@@ -85,7 +93,7 @@ std::unique_ptr<Wire> RedisTalk::open_wire(const Station& station,
     } else if (!fault.empty()) {
         fault = "it cannot be connected to: " + fault;
     }
-    return fault.empty() ? std::move(wire) : nullptr;
+    return wire;
 }
 
 bool RedisTalk::say_password(const Station& station, Findings& findings) {
@@ -95,7 +103,9 @@ bool RedisTalk::say_password(const Station& station, Findings& findings) {
                               : ask({"AUTH", station.username, station.password});
     if (is_lost()) {
         findings.fault("redis.answers", "no answer to the password: " + lost_,
-                       "see whether it hangs, or whether something else listens there");
+                       wire_->wants_certificate()
+                           ? station.certificate_advice()
+                           : "see whether it hangs, or whether something else listens there");
     } else if (answer.is_error() && has_no_password(answer)) {
         findings.fault("redis.password", "it has no password, and one is configured",
                        fmt::format("set one there, or take it out of {}", station.section));
@@ -113,7 +123,8 @@ bool RedisTalk::greet(const Station& station, Findings& findings) {
     if (is_lost()) {
         findings.fault("redis.answers", "no answer: " + lost_,
                        station.tls == nullptr ? "see whether it hangs, or wants TLS (`rediss://`)"
-                                              : "see whether it hangs");
+                       : wire_->wants_certificate() ? station.certificate_advice()
+                                                    : "see whether it hangs");
         return false;
     }
     if (wants_password(answer)) {

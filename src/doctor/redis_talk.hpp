@@ -26,6 +26,8 @@ struct Station {
     std::string_view kind;  // `redis`, `sentinel`
 
     std::string name() const;  // `redis 10.0.0.1:6379`
+    // What to do about a server that wants a client certificate.
+    std::string certificate_advice() const;
 };
 
 class RedisTalk {
@@ -48,6 +50,7 @@ class RedisTalk {
     const Patience& patience() const { return patience_; }
 
   private:
+    // Of no use when `fault` says why.
     std::unique_ptr<Wire> open_wire(const Station& station,
                                     const StreamProtocol::endpoint& endpoint, std::string& fault);
     bool say_password(const Station& station, Findings& findings);

@@ -100,7 +100,14 @@ std::string Wire::encrypt(TlsPtr tls, SteadyTime until) {
         until);
     if (!ec) return {};
     return ec == asio::error::timed_out ? "no answer in time to the handshake of TLS"
-                                        : tls_fault(tls_->native_handle(), ec).message;
+                                        : words_for_end(ec);
+}
+
+std::string Wire::words_for_end(const error_code& ec) {
+    if (!tls_ || ec == asio::error::timed_out) return words_of(ec);
+    TlsFault fault = tls_fault(tls_->native_handle(), ec, is_heard_);
+    wants_certificate_ = fault.wants_certificate;
+    return std::move(fault.message);
 }
 
 std::optional<std::chrono::system_clock::time_point> Wire::certificate_until() const {
@@ -123,7 +130,11 @@ std::string Wire::write(std::string_view bytes, SteadyTime until) {
             }
         },
         until);
-    return ec ? words_of(ec) : "";
+    if (!ec) return {};
+    // Why the server has closed may lie there: an alert of TLS.
+    std::string unread;
+    std::string why = tls_ && ec != asio::error::timed_out ? read(unread, until) : "";
+    return why.empty() ? words_for_end(ec) : why;
 }
 
 std::string Wire::read(std::string& to, SteadyTime until) {
@@ -142,8 +153,10 @@ std::string Wire::read(std::string& to, SteadyTime until) {
             }
         },
         until);
-    if (!ec) to.append(piece.data(), size);
-    return ec ? words_of(ec) : "";
+    if (ec) return words_for_end(ec);
+    is_heard_ = true;
+    to.append(piece.data(), size);
+    return {};
 }
 
 }  // namespace tidegate::doctor

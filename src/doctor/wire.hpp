@@ -37,6 +37,8 @@ class Wire {
     std::string connect(const StreamProtocol::endpoint& endpoint, SteadyTime until);
     // Shakes hands; `tls` is not null.
     std::string encrypt(TlsPtr tls, SteadyTime until);
+    // Whether the connection ended because the server wants a client certificate and there is none.
+    bool wants_certificate() const { return wants_certificate_; }
     // Once encrypted: until when the server's own certificate is valid.
     std::optional<std::chrono::system_clock::time_point> certificate_until() const;
 
@@ -47,12 +49,15 @@ class Wire {
   private:
     using TlsStream = asio::ssl::stream<StreamSocket&>;
 
+    std::string words_for_end(const error_code& ec);
     template <class Begin>
     error_code await(Begin begin, SteadyTime until);
 
     asio::io_context io_{1};
     StreamSocket socket_;
     std::optional<TlsStream> tls_;
+    bool is_heard_ = false;  // the server has said something
+    bool wants_certificate_ = false;
 };
 
 }  // namespace tidegate::doctor

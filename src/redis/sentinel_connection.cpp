@@ -97,9 +97,13 @@ Task<Fault> SentinelConnection::shake_hands() {
     tls_.emplace(socket_, tls.release());
     const auto [ec] = co_await tls_->async_handshake(asio::ssl::stream_base::client, as_values);
     if (!ec) co_return Fault{};
-    if (late_) co_return Fault{false, reason(ec)};
-    TlsFault fault = tls_fault(tls_->native_handle(), ec);
-    co_return Fault{fault.refused, std::move(fault.message)};
+    co_return fault_of(ec);
+}
+
+Fault SentinelConnection::fault_of(error_code ec) {
+    if (late_ || !tls_) return {false, reason(ec)};
+    TlsFault fault = tls_fault(tls_->native_handle(), ec, is_heard_);
+    return {fault.refused, std::move(fault.message)};
 }
 
 std::string SentinelConnection::reason(error_code ec) const {
@@ -108,8 +112,10 @@ std::string SentinelConnection::reason(error_code ec) const {
 }
 
 Task<Answer> SentinelConnection::ask(std::string command) {
-    if (const error_code ec = co_await send(std::move(command))) co_return Fault{false, reason(ec)};
+    const error_code unsent = co_await send(std::move(command));
+    // Why the sentinel has closed may lie there: an alert of TLS, or an error.
     Answer answer = co_await next();
+    if (unsent && answer && answer->kind != SentinelReply::Kind::error) answer = fault_of(unsent);
     if (!answer || answer->kind != SentinelReply::Kind::error) co_return answer;
     // Old servers repeat the words of a command they do not know: one of AUTH's is the password.
     const std::string_view error = answer->text;
@@ -140,7 +146,8 @@ Task<Answer> SentinelConnection::next() {
         } else {
             std::tie(ec, bytes) = co_await socket_.async_read_some(room, as_values);
         }
-        if (ec) co_return Fault{false, reason(ec)};
+        if (ec) co_return fault_of(ec);
+        is_heard_ = true;
         if (!reader_.feed({piece.data(), bytes})) {
             co_return Fault{false, "what it says is not a sentinel's answer"};
         }

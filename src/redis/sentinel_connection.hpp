@@ -50,6 +50,8 @@ class SentinelConnection : public std::enable_shared_from_this<SentinelConnectio
     // Each returns what was wrong, or nothing.
     Task<std::string> connect();
     Task<Fault> shake_hands();
+    // Why the connection has ended.
+    Fault fault_of(error_code ec);
     std::string reason(error_code ec) const;
 
     const SentinelOptions& options_;
@@ -58,6 +60,7 @@ class SentinelConnection : public std::enable_shared_from_this<SentinelConnectio
     std::optional<TlsStream> tls_;
     Timer timer_;
     bool late_ = false;
+    bool is_heard_ = false;  // the sentinel has said something
     SentinelReader reader_;
 };
 

@@ -10,6 +10,8 @@
 
 #include <boost/asio/write.hpp>
 
+#include "telemetry/log.hpp"
+
 namespace tidegate::redis {
 
 namespace {
@@ -73,7 +75,20 @@ TlsPipe::~TlsPipe() = default;
 
 void TlsPipe::start(std::function<void(bool)> on_done) {
     on_done_ = std::move(on_done);
-    spawn(executor_, run(shared_from_this()));
+    live(run(shared_from_this()));
+}
+
+// An exception ends this connection, as if the server had closed it.
+void TlsPipe::live(Task<> task) {
+    spawn(executor_, std::move(task),
+          [self = shared_from_this()](const std::exception_ptr& failed) {
+              if (!failed) return;
+              self->fault_ = {false, false, "internal error: " + words_of(failed)};
+              telemetry::log(telemetry::Level::error, "a connection to Redis: {}",
+                             self->fault_.message);
+              self->close();
+              if (const auto on_done = std::exchange(self->on_done_, nullptr)) on_done(false);
+          });
 }
 
 Task<> TlsPipe::run(std::shared_ptr<TlsPipe> self) {
@@ -81,13 +96,13 @@ Task<> TlsPipe::run(std::shared_ptr<TlsPipe> self) {
     const error_code ec = co_await pipe.shake_hands();
     const bool good = !ec && pipe.far_.is_open();
     if (!good) {
-        pipe.fault_ = tls_fault(pipe.server_.native_handle(), ec);
+        pipe.fault_ = tls_fault(pipe.server_.native_handle(), ec, false);
         pipe.close();
     }
     pipe.is_open_ = good;
     if (const auto on_done = std::exchange(pipe.on_done_, nullptr)) on_done(good);
     if (!good) co_return;
-    spawn(pipe.executor_, encrypt(self));
+    pipe.live(encrypt(self));
     co_await pipe.decrypt();
 }
 
@@ -126,9 +141,10 @@ Task<> TlsPipe::decrypt() {
         const auto [ended, size] =
             co_await server_.async_read_some(asio::buffer(plain_in_), as_values);
         if (ended) {
-            fault_ = tls_fault(server_.native_handle(), ended);
+            fault_ = tls_fault(server_.native_handle(), ended, is_heard_);
             break;
         }
+        is_heard_ = true;
         co_await asio::async_write(far_, asio::buffer(plain_in_, size), as_values);
     }
     close();

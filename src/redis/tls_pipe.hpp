@@ -54,6 +54,7 @@ class TlsPipe : public std::enable_shared_from_this<TlsPipe> {
 
     TlsPipe(Executor executor, StreamSocket transport, StreamSocket far, TlsPtr tls);
 
+    void live(Task<> task);
     static Task<> run(std::shared_ptr<TlsPipe> self);
     static Task<> encrypt(std::shared_ptr<TlsPipe> self);
     Task<> decrypt();
@@ -69,6 +70,7 @@ class TlsPipe : public std::enable_shared_from_this<TlsPipe> {
     TlsFault fault_;
     bool is_reached_ = false;  // there is a TCP connection
     bool is_open_ = false;     // the hands are shaken
+    bool is_heard_ = false;    // the server has said something over TLS
     Buffer plain_out_;
     Buffer plain_in_;
 };

@@ -249,6 +249,43 @@ TEST_CASE("doctor: TLS that is not accepted is a fault, and a certificate that e
     CHECK(plain.has("redis.answers", "fault", "rediss://"));
 }
 
+TEST_CASE("doctor: a client certificate that is missing or refused is named, in every TLS") {
+    const Upstream upstream(ok());
+    const TemporaryFolder folder;
+    const Authority authority;
+    const Certificate own = authority.issue("DNS:localhost");
+    const Certificate unknown = Authority().issue("DNS:tidegate");
+    const auto file = [&](const char* name, const std::string& text) {
+        return folder.write(name, text);
+    };
+    const std::string ca = file("ca.pem", authority.pem());
+    const std::string presenting = ", certificate: \"" + file("unknown.pem", unknown.pem()) +
+                                   "\", key: \"" + file("unknown.key", unknown.key_pem()) + "\"";
+    for (const std::string protocols : {"TLSv1.2", "TLSv1.3"}) {
+        CAPTURE(protocols);
+        const std::string port = std::to_string(free_port());
+        const RedisServer redis({"--tls-port", port, "--tls-auth-clients", "yes",
+                                 "--tls-ca-cert-file", ca, "--tls-protocols", protocols,
+                                 "--tls-cert-file", file("own.pem", own.pem()), "--tls-key-file",
+                                 file("own.key", own.key_pem())});
+        const auto examined = [&](const std::string& more) {
+            return examine(on_redis("rediss://localhost:" + port, upstream,
+                                    ", tls: {ca: \"" + ca + "\"" + more + "}"));
+        };
+        for (int i = 0; i < 5; ++i) {
+            const auto missing = examined("");
+            CHECK_MESSAGE(missing.text.find("it wants a client certificate, and none is "
+                                            "configured") != std::string::npos,
+                          missing.text);
+            CHECK(missing.text.find("write `certificate` and `key` in store.redis.tls") !=
+                  std::string::npos);
+        }
+        const auto refused = examined(presenting);
+        CHECK_MESSAGE(refused.text.find("it does not accept our certificate") != std::string::npos,
+                      refused.text);
+    }
+}
+
 TEST_CASE("doctor: sentinels are asked, and the master they name is visited") {
     const Upstream upstream(ok());
     SentinelWorld world;

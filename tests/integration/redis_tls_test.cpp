@@ -23,10 +23,12 @@ constexpr milliseconds kTimeout{100};  // store.redis.timeout where answers must
 // A Redis that takes TLS on one port, and plain connections, for the test, on another.
 class TlsRedis {
   public:
+    // `protocols`: as Redis has them; empty: its default.
     explicit TlsRedis(const std::string& names = "DNS:localhost,IP:127.0.0.1",
-                      Validity validity = {}, bool asks_clients = false)
+                      Validity validity = {}, bool asks_clients = false,
+                      const std::string& protocols = "")
         : tls_port_(free_port()),
-          server_(arguments(authority.issue(names, validity), asks_clients)) {}
+          server_(arguments(authority.issue(names, validity), asks_clients, protocols)) {}
 
     // The `redis` section of a configuration; `more` goes into `tls`.
     std::string section(const std::string& more = "", const std::string& host = "localhost",
@@ -51,15 +53,18 @@ class TlsRedis {
     const Authority authority;
 
   private:
-    std::vector<std::string> arguments(const Certificate& own, bool asks_clients) const {
+    std::vector<std::string> arguments(const Certificate& own, bool asks_clients,
+                                       const std::string& protocols) const {
         folder_.write("ca.pem", authority.pem());
         folder_.write("server.pem", own.pem());
         folder_.write("server.key", own.key_pem());
-        return {"--tls-port",         std::to_string(tls_port_),
-                "--tls-cert-file",    path("server.pem"),
-                "--tls-key-file",     path("server.key"),
-                "--tls-ca-cert-file", path("ca.pem"),
-                "--tls-auth-clients", asks_clients ? "yes" : "no"};
+        std::vector<std::string> words{"--tls-port",         std::to_string(tls_port_),
+                                       "--tls-cert-file",    path("server.pem"),
+                                       "--tls-key-file",     path("server.key"),
+                                       "--tls-ca-cert-file", path("ca.pem"),
+                                       "--tls-auth-clients", asks_clients ? "yes" : "no"};
+        if (!protocols.empty()) words.insert(words.end(), {"--tls-protocols", protocols});
+        return words;
     }
 
     TemporaryFolder folder_;
@@ -120,12 +125,18 @@ TEST_CASE("redis tls: a client certificate is presented to a server that wants o
 }
 
 TEST_CASE("redis tls: a server that does not accept us ends the start, and it says why") {
-    const TlsRedis redis("DNS:localhost", {}, true);
-    const auto missing = refusal(redis.section());
-    says(missing, redis.address());
-    says(missing, "it wants a client certificate");
-    says(refusal(redis.section(redis.presenting(Authority()))),
-         "it does not accept our certificate");
+    for (const std::string protocols : {"TLSv1.2", "TLSv1.3"}) {
+        CAPTURE(protocols);
+        const TlsRedis redis("DNS:localhost", {}, true, protocols);
+        // Every time: what the server says may come behind what the client says, or with it.
+        for (int i = 0; i < 5; ++i) {
+            const auto missing = refusal(redis.section());
+            says(missing, redis.address());
+            says(missing, "it wants a client certificate, and none is configured");
+        }
+        says(refusal(redis.section(redis.presenting(Authority()))),
+             "it does not accept our certificate");
+    }
 }
 
 TEST_CASE("redis tls: a server that we do not accept ends the start, and it says why") {

@@ -55,6 +55,17 @@ struct World {
     }
 };
 
+TEST_CASE("https_get: a server that wants a client certificate is told by that, every time") {
+    World world;
+    const test::Authority clients;
+    for (const int newest : {0, TLS1_2_VERSION}) {
+        CAPTURE(newest);
+        auto& server = world.server.emplace(
+            world.trusted.authority.issue(), [](TlsServer::Conversation&) {}, newest, &clients);
+        for (int i = 0; i < 20; ++i) CHECK(mentions(fetch(server.url()), "client certificate"));
+    }
+}
+
 TEST_CASE("https_get: the body of a 200, asked for as HTTP wants it") {
     World world;
     auto& server = world.serve(tls_answer("{}"));
@@ -228,8 +239,8 @@ TEST_CASE("https_get: a loop that ends in the middle takes everything with it") 
         client.wait_for_end();
     });
     asio::io_context io{1};
-    spawn(io.get_executor(),
-          https_get(io.get_executor(), *config::parse_https_url(server.url()), {}, "*/*"));
+    spawn_vital(io.get_executor(),
+                https_get(io.get_executor(), *config::parse_https_url(server.url()), {}, "*/*"));
     run_until(io, [&] { return server.seen().size() == 1; });
 }
 

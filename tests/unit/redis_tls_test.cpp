@@ -320,12 +320,78 @@ TEST_CASE("tls: a client certificate that is wanted is presented; missing or wro
         const auto missing = try_once(server, believing(authority));
         REQUIRE(missing);
         CHECK(missing->refused);
-        if (newest == 0) says(missing, "it wants a client certificate");
+        says(missing, "it wants a client certificate, and none is configured");
         const auto wrong = try_once(server, presenting(authority, authority.issue("DNS:tidegate")));
         REQUIRE(wrong);
         CHECK(wrong->refused);
         says(wrong, "it does not accept our certificate");
     }
+}
+
+TEST_CASE("tls: a missing client certificate is named every time, whatever becomes of the alert") {
+    const Authority authority;
+    const Authority clients;
+    for (const int newest : {0, TLS1_2_VERSION}) {
+        CAPTURE(newest);
+        const TlsServer server(authority.issue(), answer_all, newest, &clients);
+        int named = 0;
+        for (int i = 0; i < 50; ++i) {
+            const auto fault = try_once(server, believing(authority));
+            const bool is_named =
+                fault && fault->message.find("it wants a client certificate") != std::string::npos;
+            named += is_named && fault->refused ? 1 : 0;
+        }
+        CHECK(named == 50);
+    }
+}
+
+TEST_CASE("tls: a client certificate that has expired is refused, and that is told") {
+    const Authority authority;
+    const Authority clients;
+    const test::Certificate late = clients.issue("DNS:tidegate", {-7200, -3600});
+    for (const int newest : {0, TLS1_2_VERSION}) {
+        CAPTURE(newest);
+        const TlsServer server(authority.issue(), answer_all, newest, &clients);
+        const auto fault = try_once(server, presenting(authority, late));
+        says(fault, "it does not accept our certificate");
+        says(fault, "expired");
+        CHECK(fault->refused);
+    }
+}
+
+TEST_CASE("tls: a server that asks for a client certificate and does without it is no fault") {
+    const Authority authority;
+    const Authority clients;
+    for (const int newest : {0, TLS1_2_VERSION}) {
+        CAPTURE(newest);
+        // A connection that has brought an answer and ends has not ended for want of one.
+        const TlsServer server(
+            authority.issue(),
+            [](TlsServer::Conversation& client) {
+                Commands commands(client);
+                if (!commands.next().empty()) client.send("+OK\r\n");
+            },
+            newest, &clients, TlsServer::Clients::may_have_none);
+        ClientOptions options = options_for(server.port(), believing(authority));
+        options.database = 1;  // two commands
+        const auto fault = Client::try_once(options, 10s);
+        REQUIRE(fault);
+        CHECK(fault->message.find("client certificate") == std::string::npos);
+        CHECK_FALSE(fault->refused);
+    }
+}
+
+TEST_CASE("tls: a server that asks for a certificate and closes without a word is told by that") {
+    const Authority authority;
+    const Authority clients;
+    const TlsServer server(
+        authority.issue(), [](TlsServer::Conversation&) {}, 0, &clients,
+        TlsServer::Clients::may_have_none);
+    const auto missing = try_once(server, believing(authority));
+    says(missing, "it wants a client certificate, and none is configured");
+    const auto refused = try_once(server, presenting(authority, clients.issue("DNS:tidegate")));
+    says(refused, "after it had asked for our certificate, which it may not accept");
+    CHECK_FALSE(refused->refused);
 }
 
 TEST_CASE("tls: a server that speaks none is told by that") {
