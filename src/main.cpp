@@ -1,13 +1,31 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
+#include "base/internal_error.hpp"
 #include "cli/commands.hpp"
 #include "telemetry/log.hpp"
+
+namespace {
+
+// In order behind what was logged before.
+void tell_end_in_log(std::string_view why) noexcept {
+    using namespace tidegate::telemetry;
+    try {
+        log(Level::error, "{}", why);
+        flush_log();
+    } catch (const std::exception&) {
+        std::fprintf(stderr, "tidegate: %.*s\n", static_cast<int>(why.size()), why.data());
+    }
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
     // A client that leaves in the middle of an answer is an error code, not the end.
     std::signal(SIGPIPE, SIG_IGN);
+    tidegate::set_tell_end(tell_end_in_log);
     int exit_code = 1;
     try {
         exit_code = tidegate::cli::run_command_line(argc, argv);

@@ -101,7 +101,7 @@ void FaultProxy::Network::bind(std::uint16_t port) {
 
 void FaultProxy::Network::listen() {
     listener.listen();
-    spawn(listener.get_executor(), accept_all(shared_from_this()));
+    spawn_vital(listener.get_executor(), accept_all(shared_from_this()));
 }
 
 void FaultProxy::Network::wake_all() {
@@ -118,7 +118,7 @@ Task<> FaultProxy::Network::accept_all(std::shared_ptr<Network> self) {
         keep_from_children(client);
         auto connection = std::make_shared<Connection>(std::move(client));
         self->connections.push_back(connection);
-        spawn(self->listener.get_executor(), serve(self, connection));
+        spawn_vital(self->listener.get_executor(), serve(self, connection));
     }
 }
 
@@ -137,8 +137,8 @@ Task<> FaultProxy::Network::serve(std::shared_ptr<Network> self, ConnectionPtr c
     connection->near.set_option(asio::ip::tcp::no_delay(true), ignored);
     connection->far.set_option(asio::ip::tcp::no_delay(true), ignored);
     for (Direction* way : {&connection->there, &connection->back}) {
-        spawn(executor, read(self, connection, *way));
-        spawn(executor, write(self, connection, *way));
+        spawn_vital(executor, read(self, connection, *way));
+        spawn_vital(executor, write(self, connection, *way));
     }
 }
 

@@ -128,7 +128,7 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
 
 AdminServer::AdminServer(asio::io_context& io, Acceptor acceptor, AdminSources sources)
     : impl_(std::make_shared<Impl>(std::move(acceptor), std::move(sources))) {
-    spawn(io.get_executor(), Impl::accept_all(impl_));
+    spawn_vital(io.get_executor(), Impl::accept_all(impl_));
 }
 
 AdminServer::~AdminServer() {
@@ -170,7 +170,7 @@ Task<> AdminServer::Impl::accept_all(std::shared_ptr<Impl> self) {
         }
         if (!self->make_room()) continue;
         const Place place = self->connections.emplace(self->connections.end(), std::move(socket));
-        spawn(self->acceptor.get_executor(), serve(self, place));
+        spawn_vital(self->acceptor.get_executor(), serve(self, place));
     }
 }
 

@@ -197,7 +197,7 @@ Place& KeyFetcher::Impl::place_of(const std::string& url) {
     std::shared_ptr<Place>& place = places[url];
     if (!place) {
         place = std::make_shared<Place>(url, options.timing);
-        spawn(executor, keep_fresh(shared_from_this(), place));
+        spawn_vital(executor, keep_fresh(shared_from_this(), place));
     }
     return *place;
 }

@@ -92,7 +92,7 @@ Task<ReloadReport> Reloader::reload() {
 
 void Reloader::reload_on_signal() {
     if (std::exchange(signal_waits_, true)) return;
-    spawn(executor_, reload());
+    spawn_vital(executor_, reload());
 }
 
 Task<> Reloader::first_keys() {
@@ -229,7 +229,7 @@ Task<> Reloader::put_in_force(std::shared_ptr<const Blueprint> next) {
         pause.expires_after(kPoll);
         co_await pause.async_wait(as_values);
     }
-    if (!std::exchange(sweeping_, true)) spawn(executor_, sweep_logs());
+    if (!std::exchange(sweeping_, true)) spawn_vital(executor_, sweep_logs());
 }
 
 Task<> Reloader::sweep_logs() {

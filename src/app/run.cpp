@@ -145,7 +145,7 @@ int Life::run() {
         log(Level::info, "listening on {}, {} thread{}", group.settings.address.to_string(),
             process_.workers, process_.workers == 1 ? "" : "s");
     }
-    spawn(io_.get_executor(), become_ready());
+    spawn_vital(io_.get_executor(), become_ready());
     await_stop();
     await_other_signals();
     // The main loop ends when the last worker has.

@@ -175,7 +175,7 @@ void Worker::start_heartbeat() {
                                   .local_clock = settings.local_clock,
                                   .configured = config.replicas.value_or(0)},
         process_.replicas);
-    spawn(context_.executor, store::Heartbeat::run(heartbeat_));
+    spawn_vital(context_.executor, store::Heartbeat::run(heartbeat_));
 }
 
 void Worker::start() {
@@ -185,12 +185,12 @@ void Worker::start() {
         if (index_ == 0) start_heartbeat();
     }
     for (const auto& pool : context_.generation->upstreams) {
-        spawn(executor, proxy::UpstreamPool::resolve_names(pool));
+        spawn_vital(executor, proxy::UpstreamPool::resolve_names(pool));
     }
     for (const auto& listener : listeners_) {
-        spawn(executor, accept(*listener));
+        spawn_vital(executor, accept(*listener));
     }
-    spawn(executor, tick());
+    spawn_vital(executor, tick());
     thread_ = std::thread([this] { io_.run(); });
 }
 
@@ -225,7 +225,7 @@ void Worker::adopt(const Blueprint& blueprint) {
     }
     for (const auto& pool : context_.generation->upstreams) {
         if (has(before->upstreams, pool)) continue;
-        spawn(io_.get_executor(), proxy::UpstreamPool::resolve_names(pool));
+        spawn_vital(io_.get_executor(), proxy::UpstreamPool::resolve_names(pool));
     }
     if (heartbeat_) heartbeat_->configure(blueprint.config->replicas.value_or(0));
     // They are of limits that may be others now.
@@ -279,7 +279,11 @@ int Worker::accept_ready(Listener& listener) {
                       SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (descriptor >= 0) {
             listener.starved = false;
-            open_session(listener, descriptor, from);
+            try {
+                open_session(listener, descriptor, from);
+            } catch (...) {
+                tell_internal_error(std::current_exception());
+            }
             continue;
         }
         const int error = errno;
@@ -337,9 +341,14 @@ void Worker::open_session(Listener& listener, int descriptor, const sockaddr_sto
     spawn(io_.get_executor(), proxy::Session::run(std::move(session)),
           // The seat comes back whether this is called or, with the loop, only destroyed.
           [this, taken = std::move(*seat)](const std::exception_ptr& failed) {
-              if (failed) log(Level::error, "a session ended with an exception");
+              if (failed) tell_internal_error(failed);
               finish_if_empty();
           });
+}
+
+void Worker::tell_internal_error(const std::exception_ptr& failure) {
+    context_.metrics.count_internal_error();
+    log(Level::error, "internal error, a client's connection was reset: {}", words_of(failure));
 }
 
 Task<> Worker::tick() {

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -79,6 +80,8 @@ class Worker {
     Result<ClientSeats::Seat, telemetry::ConnectionRefusal> take_seat(const identity::Peer& peer);
     void open_session(Listener& listener, int descriptor, const sockaddr_storage& from);
     Task<> tick();
+    // An exception has ended a session: it is told and counted.
+    void tell_internal_error(const std::exception_ptr& failure);
     void finish_if_empty();
 
     Process& process_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <source_location>
 #include <tuple>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/internal_error.hpp"
 #include "base/task.hpp"
 
 namespace tidegate {
@@ -131,7 +133,8 @@ Spawned live(Executor executor, Task<T> task, OnEnd on_end) {
 
 // Lets `task` live by itself on the loop of `executor`, which does not end before it. Begins at
 // once if that is the loop we are in. When its frame is gone the loop calls on_end, with the
-// exception that ended it or none, and what it returned; without on_end both are dropped.
+// exception that ended it or none, and what it returned. An exception is a bug: on_end tells it and
+// ends what the task was for, or throws it on, which ends the loop.
 template <class T, class OnEnd>
 void spawn(Executor executor, Task<T> task, OnEnd on_end) {
     if (executor.running_in_this_thread()) {
@@ -143,9 +146,16 @@ void spawn(Executor executor, Task<T> task, OnEnd on_end) {
                    });
     }
 }
+
+// The same for a task that the program cannot do without: ticks, accepting, a connection that is
+// kept. An exception that ends it ends the program, and its message names the caller: a loop that
+// was gone in silence would be missed much later.
 template <class T>
-void spawn(Executor executor, Task<T> task) {
-    spawn(executor, std::move(task), [](const auto&...) {});
+void spawn_vital(Executor executor, Task<T> task,
+                 std::source_location from = std::source_location::current()) {
+    spawn(executor, std::move(task), [from](const std::exception_ptr& failure, const auto&...) {
+        if (failure) end_program(failure, from);
+    });
 }
 
 }  // namespace tidegate

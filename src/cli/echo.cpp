@@ -67,9 +67,9 @@ struct EchoServer::Impl {
                 error_code ignored;
                 socket.set_option(asio::ip::tcp::no_delay(true), ignored);
             }
-            spawn(io.get_executor(),
-                  serve_seated(Seat(connections),
-                               std::make_shared<admin::TimedSocket>(std::move(socket))));
+            spawn_vital(io.get_executor(),
+                        serve_seated(Seat(connections),
+                                     std::make_shared<admin::TimedSocket>(std::move(socket))));
         }
     }
 
@@ -82,7 +82,7 @@ struct EchoServer::Impl {
 };
 
 EchoServer::EchoServer(const config::Address& address) : impl_(std::make_unique<Impl>(address)) {
-    spawn(impl_->io.get_executor(), impl_->accept_all());
+    spawn_vital(impl_->io.get_executor(), impl_->accept_all());
     impl_->thread = std::thread([&io = impl_->io] {
         telemetry::block_all_signals();
         io.run();

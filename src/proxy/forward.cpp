@@ -1,6 +1,7 @@
 #include "proxy/forward.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "proxy/heads.hpp"
@@ -39,6 +40,8 @@ class Forwarding {
           upload_(worker, client, sleeper, exchange, pool_.settings(), seat_.body) {}
 
     Task<Fault> run();
+    // After an exception: nothing is running when it returns.
+    Task<> break_off();
 
   private:
     const config::Timeouts& timeouts() const { return x_.config().timeouts; }
@@ -100,6 +103,7 @@ Task<Fault> Forwarding::run() {
         fault = upload_.begin(lease_);
         if (fault == Fault::none) fault = co_await converse();
         if (upload_.is_running()) co_await upload_.end();
+        upload_.rethrow();
         if (fault == Fault::none) {
             finish();
             co_return fault;
@@ -119,6 +123,11 @@ Task<Fault> Forwarding::run() {
         x_.answer_buffer.release();
         scanner_.reset();
     }
+}
+
+Task<> Forwarding::break_off() {
+    if (upload_.is_running()) co_await upload_.end();
+    if (lease_) pool_.throw_away(lease_);
 }
 
 // Nothing has been sent to a server that was never reached: any request may try the next.
@@ -323,7 +332,15 @@ void Forwarding::finish() {
 
 Task<> forward(WorkerContext& worker, Http1Client& client, Sleeper& sleeper, Exchange& exchange) {
     Forwarding forwarding(worker, client, sleeper, exchange);
-    exchange.fault = co_await forwarding.run();
+    std::exception_ptr failure;
+    try {
+        exchange.fault = co_await forwarding.run();
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    if (!failure) co_return;
+    co_await forwarding.break_off();
+    std::rethrow_exception(failure);
 }
 
 }  // namespace tidegate::proxy

@@ -70,7 +70,13 @@ Session::Session(WorkerContext& worker, ConnectionPtr connection, identity::Peer
 }
 
 Session::~Session() {
-    client_.connection().close();
+    // A request that has not come to its end: an exception took it, and its client must not take
+    // what it has for an answer.
+    if (exchange_) {
+        client_.connection().reset();
+    } else {
+        client_.connection().close();
+    }
     worker_.metrics.client_disconnected();
 }
 

@@ -44,8 +44,7 @@ Fault Upload::begin(UpstreamLease& lease) {
     batch_ = batch;
     may_send_ = !x_.framing.expects_continue || x_.bytes_received > 0;
     answer_sleeper_.allow_forever();
-    state_ = State::running;
-    spawn(worker_.executor, run(*this));
+    spawn_vital(worker_.executor, run(*this));
     return Fault::none;
 }
 
@@ -77,8 +76,18 @@ BodyBatch Upload::take_body(Fault& fault) {
     return batch;
 }
 
+void Upload::rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+}
+
 Task<> Upload::run(Upload& self) {
-    self.fault_ = co_await self.send_body();
+    self.state_ = State::running;
+    try {
+        self.fault_ = co_await self.send_body();
+    } catch (...) {
+        self.failure_ = std::current_exception();
+        self.fault_ = Fault::client_left;  // no answer; rethrow() says more
+    }
     self.state_ = self.fault_ == Fault::none ? State::idle : State::failed;
     // The exchange may be gone before the client's connection is.
     self.client_.wake_nobody();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 
 #include "proxy/exchange.hpp"
 #include "proxy/http1_client.hpp"
@@ -43,6 +44,9 @@ class Upload {
     // Why it ended early. With upstream_broken, an answer may be there all the same.
     Fault fault() const { return fault_; }
 
+    // Throws what the coroutine has thrown, if it has.
+    void rethrow() const;
+
     // The answer is there, or never will be: nobody needs the rest of the body. Closes the
     // connection; nothing is running when it returns.
     Task<> end();
@@ -68,6 +72,7 @@ class Upload {
     Fault fault_ = Fault::none;
     bool cancelled_ = false;
     bool may_send_ = false;  // the client does not wait for 100 Continue
+    std::exception_ptr failure_;
 };
 
 }  // namespace tidegate::proxy

@@ -190,7 +190,7 @@ Cluster::Position Cluster::add(const NodeAddress& address) {
 // From the event loop: this may be inside a reply.
 void Cluster::start(const Node& node) {
     asio::post(executor_, [client = node.client, executor = executor_] {
-        spawn(executor, Client::run(client));
+        spawn_vital(executor, Client::run(client));
     });
 }
 

@@ -25,7 +25,7 @@ constexpr milliseconds kRoundPause{1'000};
 // without a master must not keep its sentinels from finding one.
 constexpr milliseconds kAskPauseMin{25};
 constexpr milliseconds kAskPauseMax{250};
-constexpr milliseconds kAskedInARow{1'000};
+constexpr milliseconds kAskedInARow{300};  // longer than the longest pause
 constexpr milliseconds kComplainEvery{10'000};
 
 SteadyTime now() {
@@ -69,9 +69,9 @@ MasterWatch::MasterWatch(SentinelOptions options)
       asked_(io_.get_executor()),
       order_(options_.nodes.size(), std::random_device{}()),
       random_(std::random_device{}()) {
-    spawn(io_.get_executor(), try_all());
-    spawn(io_.get_executor(), answer_asks());
-    spawn(io_.get_executor(), follow_switches());
+    spawn_vital(io_.get_executor(), try_all());
+    spawn_vital(io_.get_executor(), answer_asks());
+    spawn_vital(io_.get_executor(), follow_switches());
     thread_ = std::thread([this] { io_.run(); });
 }
 
@@ -226,7 +226,7 @@ Task<std::string> MasterWatch::follow_one(std::size_t node, bool& followed) {
 }
 
 Task<std::string> MasterWatch::hear_switches(std::shared_ptr<SentinelConnection> connection) {
-    spawn(io_.get_executor(), keep_pinging(io_.get_executor(), connection));
+    spawn_vital(io_.get_executor(), keep_pinging(io_.get_executor(), connection));
     while (true) {
         connection->expect_within(kPingEvery + options_.patience);
         const auto heard = co_await connection->next();

@@ -24,8 +24,8 @@ class Servers {
 
     // Connects and stays connected until stop(). Once.
     void start(Executor executor) const {
-        if (client_) spawn(executor, Client::run(client_));
-        if (cluster_) spawn(executor, Cluster::run(cluster_));
+        if (client_) spawn_vital(executor, Client::run(client_));
+        if (cluster_) spawn_vital(executor, Cluster::run(cluster_));
     }
     // Tells everybody who waits before it returns. Not from on_reply or on_failure.
     void stop() const {

@@ -361,6 +361,10 @@ void Metrics::Impl::add_connections(Families& families) const {
         .counter("tidegate_client_connections_made_room_total",
                  "Connections without a request, closed for other clients as there were too many")
         .add({}, sum([](const auto& shard) { return shard.clients_made_room.value(); }));
+    families
+        .counter("tidegate_internal_errors_total",
+                 "Requests that a fault of the program ended; each is in the error log")
+        .add({}, sum([](const auto& shard) { return shard.internal_errors.value(); }));
     families.counter("tidegate_client_received_bytes_total", "Bytes of bodies from clients")
         .add({}, sum([](const auto& shard) { return shard.bytes_received.value(); }));
     families.counter("tidegate_client_sent_bytes_total", "Bytes of bodies to clients")

@@ -166,6 +166,8 @@ class MetricsShard {
     void client_idled_out();
     // tidegate_client_connections_made_room_total: closed at connections.max for another client
     void client_made_room();
+    // tidegate_internal_errors_total: an exception ended a request, and its connection was reset
+    void count_internal_error();
     // tidegate_upstream_connections (gauge), tidegate_upstream_connections_total
     void upstream_connected();
     void upstream_disconnected();

@@ -80,6 +80,9 @@ void MetricsShard::client_idled_out() {
 void MetricsShard::client_made_room() {
     impl_->clients_made_room.add();
 }
+void MetricsShard::count_internal_error() {
+    impl_->internal_errors.add();
+}
 void MetricsShard::upstream_connected() {
     impl_->upstream_connections.opened.add();
 }

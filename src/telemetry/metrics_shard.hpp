@@ -67,6 +67,7 @@ struct alignas(64) MetricsShard::Impl {
     std::array<Counter, kConnectionRefusals> clients_refused{};
     Counter clients_idled_out;
     Counter clients_made_room;
+    Counter internal_errors;
     ConnectionCounts upstream_connections;
     Counter bytes_received;
     Counter bytes_sent;

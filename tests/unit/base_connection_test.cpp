@@ -136,7 +136,7 @@ TEST_CASE("connection: who watches is woken once") {
     Pair pair;
     Wakeup wakeup(pair.io.get_executor());
     bool woken = false;
-    spawn(pair.io.get_executor(), sleep_once(wakeup, woken));
+    spawn_vital(pair.io.get_executor(), sleep_once(wakeup, woken));
     pair.ours->watch_read(&wakeup);
     pair.settle();
     CHECK_FALSE(woken);
@@ -144,7 +144,7 @@ TEST_CASE("connection: who watches is woken once") {
     pair.settle();
     CHECK(woken);
     woken = false;
-    spawn(pair.io.get_executor(), sleep_once(wakeup, woken));
+    spawn_vital(pair.io.get_executor(), sleep_once(wakeup, woken));
     pair.say("y");
     pair.settle();
     CHECK_FALSE(woken);  // it did not name itself again
@@ -170,7 +170,7 @@ TEST_CASE("connection: closed, it is worth trying, which fails; and nobody is wo
     Pair pair;
     Wakeup wakeup(pair.io.get_executor());
     bool woken = false;
-    spawn(pair.io.get_executor(), sleep_once(wakeup, woken));
+    spawn_vital(pair.io.get_executor(), sleep_once(wakeup, woken));
     pair.ours->watch_read(&wakeup);
     pair.settle();
     pair.say("x");
@@ -192,12 +192,12 @@ TEST_CASE("connection: one that is closed by another's waking is not told of") {
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
     ConnectionPtr second(new Connection(first.readiness, ends[0]));
     Wakeup wakeup(first.io.get_executor());
-    spawn(first.io.get_executor(),
-          [](Wakeup& woken, ConnectionPtr& one, ConnectionPtr& other) -> Task<> {
-              co_await woken.wait();
-              one.reset();
-              other.reset();
-          }(wakeup, first.ours, second));
+    spawn_vital(first.io.get_executor(),
+                [](Wakeup& woken, ConnectionPtr& one, ConnectionPtr& other) -> Task<> {
+                    co_await woken.wait();
+                    one.reset();
+                    other.reset();
+                }(wakeup, first.ours, second));
     first.settle();
     first.ours->watch_read(&wakeup);
     second->watch_read(&wakeup);
@@ -218,7 +218,7 @@ TEST_CASE("connection: who goes on at the end of any turn knows what the kernel 
         co_await mine.wait();
         found = connection.has_spoken();
     };
-    spawn(pair.io.get_executor(), look(wakeup, *pair.ours, heard));
+    spawn_vital(pair.io.get_executor(), look(wakeup, *pair.ours, heard));
     pair.settle();
     Turn::of(pair.io.get_executor()).run([&] {
         wakeup.wake_later();
@@ -248,12 +248,12 @@ TEST_CASE("connection: what one event brings is done before the loop goes on") {
     Wakeup first(pair.io.get_executor());
     Wakeup second(pair.io.get_executor());
     bool woken = false;
-    spawn(pair.io.get_executor(), sleep_once(second, woken));
+    spawn_vital(pair.io.get_executor(), sleep_once(second, woken));
     const auto wake = [](Wakeup& mine, Wakeup& other) -> Task<> {
         co_await mine.wait();
         other.wake_later();
     };
-    spawn(pair.io.get_executor(), wake(first, second));
+    spawn_vital(pair.io.get_executor(), wake(first, second));
     pair.settle();
     pair.ours->watch_read(&first);
     pair.say("x");

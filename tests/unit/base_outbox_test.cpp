@@ -121,7 +121,7 @@ TEST_CASE("outbox: flush_all waits while the peer reads slowly, and ends when al
     outbox.add(bytes);
     IoStatus status = IoStatus::failed;
     bool done = false;
-    spawn(wire.io.get_executor(), send_all(outbox, wire, milliseconds{1'000}, status, done));
+    spawn_vital(wire.io.get_executor(), send_all(outbox, wire, milliseconds{1'000}, status, done));
     wire.settle();
     CHECK_FALSE(done);
     std::string received;
@@ -143,7 +143,7 @@ TEST_CASE("outbox: flush_all gives up when the peer takes nothing for as long as
     outbox.add(bytes);
     IoStatus status = IoStatus::ok;
     bool done = false;
-    spawn(wire.io.get_executor(), send_all(outbox, wire, milliseconds{1'000}, status, done));
+    spawn_vital(wire.io.get_executor(), send_all(outbox, wire, milliseconds{1'000}, status, done));
     wire.settle();
     wire.wheel.advance(SteadyTime{} + milliseconds{950});
     wire.settle();
@@ -164,7 +164,7 @@ TEST_CASE("outbox: flush_all whose connection is cut off meanwhile fails when it
     outbox.add(bytes);
     IoStatus status = IoStatus::ok;
     bool done = false;
-    spawn(wire.io.get_executor(), send_all(outbox, wire, milliseconds{1'000}, status, done));
+    spawn_vital(wire.io.get_executor(), send_all(outbox, wire, milliseconds{1'000}, status, done));
     wire.settle();
     wire.ours->reset();
     wire.sleeper.wakeup().wake_later();
@@ -178,7 +178,7 @@ TEST_CASE("sleeper: who steps aside goes on after those who were ready") {
     DeadlineWheel wheel{SteadyTime{}};
     Sleeper sleeper{io.get_executor(), wheel};
     std::string order;
-    spawn(io.get_executor(), [](Sleeper& self, std::string& seen) -> Task<> {
+    spawn_vital(io.get_executor(), [](Sleeper& self, std::string& seen) -> Task<> {
         seen += 'a';
         co_await self.step_aside();
         seen += 'c';

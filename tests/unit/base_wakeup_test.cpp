@@ -19,7 +19,7 @@ Task<> sleep_and_note(std::shared_ptr<Wakeup> wakeup, char name, int times, std:
 struct World {
     std::shared_ptr<Wakeup> sleeper(char name, int times = 1) {
         auto wakeup = std::make_shared<Wakeup>(io.get_executor());
-        spawn(io.get_executor(), sleep_and_note(wakeup, name, times, notes));
+        spawn_vital(io.get_executor(), sleep_and_note(wakeup, name, times, notes));
         io.poll();  // to sleep
         return wakeup;
     }
@@ -59,7 +59,7 @@ TEST_CASE("wakeup: in a turn of the loop, who is woken later runs at its end") {
         other->wake_later();
     };
     const auto waker = std::make_shared<Wakeup>(world.io.get_executor());
-    spawn(world.io.get_executor(), wake(waker, b));
+    spawn_vital(world.io.get_executor(), wake(waker, b));
     world.after_poll();  // to sleep
     Turn::of(world.io.get_executor()).run([&] { waker->wake_later(); });
     CHECK(world.notes == ".a");
@@ -100,7 +100,7 @@ TEST_CASE("wakeup: who is woken while others are woken has its turn as well") {
         notes += '1';
         other->wake_later();
     };
-    spawn(world.io.get_executor(), wake_second(first, second, world.notes));
+    spawn_vital(world.io.get_executor(), wake_second(first, second, world.notes));
     world.after_poll();
     first->wake_later();
     CHECK(world.after_poll() == "12");
@@ -114,7 +114,7 @@ TEST_CASE("wakeup: a sleeper of a loop that ends is let go") {
         const auto sleep = [](std::shared_ptr<Wakeup> mine, std::shared_ptr<int>) -> Task<> {
             co_await mine->wait();
         };
-        spawn(io.get_executor(), sleep(wakeup, token));
+        spawn_vital(io.get_executor(), sleep(wakeup, token));
         io.poll();
         CHECK(token.use_count() == 2);
         wakeup->wake_later();

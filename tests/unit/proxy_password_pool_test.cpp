@@ -79,7 +79,7 @@ struct Session {
     explicit Session(asio::io_context& loop) : io(loop) {}
 
     void await_answer() {
-        spawn(io.get_executor(), sleep());
+        spawn_vital(io.get_executor(), sleep());
         io.restart();
         io.poll();
     }

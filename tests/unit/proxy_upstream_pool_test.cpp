@@ -40,11 +40,11 @@ struct Pooled {
     }
     ConnectFault connect(UpstreamServer& server, UpstreamLease& lease, UpstreamSeat& from) {
         ConnectFault fault = ConnectFault::unreachable;
-        spawn(world.io.get_executor(),
-              [](Pooled& self, UpstreamServer& to, UpstreamLease& made, UpstreamSeat& asking,
-                 ConnectFault& outcome) -> Task<> {
-                  outcome = co_await self.pool->connect(to, self.sleeper, made, asking);
-              }(*this, server, lease, from, fault));
+        spawn_vital(world.io.get_executor(),
+                    [](Pooled& self, UpstreamServer& to, UpstreamLease& made, UpstreamSeat& asking,
+                       ConnectFault& outcome) -> Task<> {
+                        outcome = co_await self.pool->connect(to, self.sleeper, made, asking);
+                    }(*this, server, lease, from, fault));
         settle(true);
         return fault;
     }
@@ -181,11 +181,11 @@ TEST_CASE("upstream_pool: what the loop has fetched but not told yet is heeded a
     CHECK(client->read_some(into).status == IoStatus::would_block);
     client->watch_read(&pooled.sleeper.wakeup());
     bool taken = true;
-    spawn(pooled.world.io.get_executor(),
-          [](Pooled& self, UpstreamServer& from, bool& outcome) -> Task<> {
-              co_await self.sleeper.sleep();
-              outcome = static_cast<bool>(self.pool->take_idle(from));
-          }(pooled, server, taken));
+    spawn_vital(pooled.world.io.get_executor(),
+                [](Pooled& self, UpstreamServer& from, bool& outcome) -> Task<> {
+                    co_await self.sleeper.sleep();
+                    outcome = static_cast<bool>(self.pool->take_idle(from));
+                }(pooled, server, taken));
     pooled.settle();
     REQUIRE(::send(ends[1], "x", 1, MSG_NOSIGNAL) == 1);
     far.send(asio::buffer("HTTP/1.1 200 OK\r\n\r\n", 19));

@@ -213,6 +213,7 @@ TEST_CASE("metrics: connections, bytes and upstreams") {
     metrics.shard(0).client_idled_out();
     metrics.shard(0).client_made_room();
     metrics.shard(0).client_made_room();
+    metrics.shard(1).count_internal_error();
     metrics.shard(1).upstream_connected();
     metrics.shard(1).upstream_disconnected();
     metrics.shard(0).count_bytes(10, 5'000'000'000);
@@ -228,6 +229,7 @@ TEST_CASE("metrics: connections, bytes and upstreams") {
     CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="per_ip"})") == "2");
     CHECK(sample(text, "tidegate_client_connections_idle_closed_total") == "1");
     CHECK(sample(text, "tidegate_client_connections_made_room_total") == "2");
+    CHECK(sample(text, "tidegate_internal_errors_total") == "1");
     CHECK(sample(text, "tidegate_upstream_connections") == "0");
     CHECK(sample(text, "tidegate_upstream_connections_total") == "1");
     CHECK(sample(text, "tidegate_client_received_bytes_total") == "11");
