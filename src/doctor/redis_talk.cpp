@@ -37,10 +37,9 @@ std::string Station::name() const {
 }
 
 std::string Station::certificate_advice() const {
-    constexpr std::string_view kNodes = ".nodes";
-    const std::string_view tls_of =
-        section.ends_with(kNodes) ? section.substr(0, section.size() - kNodes.size()) : section;
-    return fmt::format("write `certificate` and `key` in {}.tls", tls_of);
+    // `tls` is the neighbour of `url`, `nodes` and `cluster`.
+    return fmt::format("write `certificate` and `key` in {}.tls",
+                       section.substr(0, section.rfind('.')));
 }
 
 bool RedisTalk::open(const Station& station, Findings& findings) {

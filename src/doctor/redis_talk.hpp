@@ -21,7 +21,7 @@ struct Station {
     std::string username;
     std::string password;
     std::shared_ptr<const TlsClient> tls;  // null: not encrypted
-    // For advice: where all this is configured (`store.redis`), and what is spoken to.
+    // For advice: where its address is configured (`store.redis.url`), and what is spoken to.
     std::string_view section;
     std::string_view kind;  // `redis`, `sentinel`
 
