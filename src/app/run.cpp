@@ -17,6 +17,7 @@
 #include "app/process.hpp"
 #include "app/reloader.hpp"
 #include "app/worker.hpp"
+#include "base/quote.hpp"
 #include "base/version.hpp"
 #include "telemetry/log.hpp"
 
@@ -133,7 +134,7 @@ bool Life::open(std::string& fault) {
 int Life::run() {
     std::string fault;
     if (!open(fault)) {
-        std::fprintf(stderr, "tidegate: %s\n", fault.c_str());
+        std::fprintf(stderr, "tidegate: %s\n", displayable(fault).c_str());
         return 1;
     }
     for (std::size_t i = 0; i < process_.workers; ++i) {

@@ -38,10 +38,10 @@ std::string aligned(const Facts& facts) {
     }
     std::string text;
     for (const Fact& fact : facts) {
-        text += fmt::format("{:<{}}  ", fact.what, what_width);
-        text += fact.why.empty() ? fact.value
+        std::string line = fmt::format("{:<{}}  ", fact.what, what_width);
+        line += fact.why.empty() ? fact.value
                                  : fmt::format("{:<{}}  {}", fact.value, value_width, fact.why);
-        text += '\n';
+        text += displayable(line) + '\n';
     }
     return text;
 }

@@ -5,14 +5,17 @@
 
 #include <fmt/format.h>
 
+#include "base/quote.hpp"
+
 namespace tidegate::cli {
 
 namespace {
 
 std::string line_of(const config::Diagnostic& found, std::string_view kind) {
-    if (found.line == 0) return fmt::format("{}: {}: {}\n", found.file, kind, found.message);
-    return fmt::format("{}:{}:{}: {}: {}\n", found.file, found.line, found.column, kind,
-                       found.message);
+    const std::string file = displayable(found.file);
+    const std::string message = displayable(found.message);
+    if (found.line == 0) return fmt::format("{}: {}: {}\n", file, kind, message);
+    return fmt::format("{}:{}:{}: {}: {}\n", file, found.line, found.column, kind, message);
 }
 
 std::string counted(std::size_t count, std::string_view one, std::string_view many) {

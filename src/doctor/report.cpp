@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/quote.hpp"
+
 namespace tidegate::doctor {
 
 namespace {
@@ -50,10 +52,11 @@ std::string report_text(std::span<const Finding> findings) {
     }
     std::string text;
     for (const Finding& finding : findings) {
+        // Servers said some of it.
         text += fmt::format("{:<{}}  {:<{}}  {}\n", name_of(finding.severity), kSeverityWidth,
-                            finding.about, width, finding.what);
+                            displayable(finding.about), width, displayable(finding.what));
         if (!finding.advice.empty()) {
-            text += fmt::format("{:<{}}  -> {}\n", "", kSeverityWidth, finding.advice);
+            text += fmt::format("{:<{}}  -> {}\n", "", kSeverityWidth, displayable(finding.advice));
         }
     }
     text += fmt::format("{}, {}, {}, {}\n", counted(findings, Severity::fault),

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/quote.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/utf8.hpp"
 
@@ -12,36 +13,47 @@ namespace tidegate::telemetry {
 
 namespace {
 
-// Printable ASCII but `"` and `\`: goes as it is.
+// What goes as it is: printable ASCII from kLowest on but `"` and `\`, and perhaps `,`.
+template <char kLowest, bool kWithComma>
 constexpr std::array<bool, 256> make_plain() {
     std::array<bool, 256> plain{};
-    for (std::size_t c = 0x20; c < 0x7f; ++c) plain[c] = c != '"' && c != '\\';
+    for (std::size_t c = kLowest; c < 0x7f; ++c) plain[c] = c != '"' && c != '\\';
+    plain[','] = kWithComma;
     return plain;
 }
-constexpr auto kPlain = make_plain();
 
-// Not zero if any character of `text` is not plain. The high bit of each byte says so: up to the
-// first such character nothing is borrowed or carried from byte to byte, and behind it no matter.
-template <class Word>
-Word find_special(Word text) {
-    constexpr auto kOnes = static_cast<Word>(0x0101010101010101);
-    const Word control = text - kOnes * 0x20;  // 0xff, too
-    const Word quote = (text ^ (kOnes * '"')) - kOnes;
-    const Word backslash = (text ^ (kOnes * '\\')) - kOnes;
-    const Word del_and_above = text + kOnes;
-    return (control | quote | backslash | del_and_above) & (kOnes * 0x80);
-}
+template <char kLowest, bool kWithComma>
+struct PlainText {
+    static constexpr std::array<bool, 256> kTable = make_plain<kLowest, kWithComma>();
+
+    // Not zero if any character of `text` is not plain. The high bit of each byte says so: up to
+    // the first such character nothing is borrowed or carried from byte to byte, and behind it no
+    // matter.
+    template <class Word>
+    static Word find_special(Word text) {
+        constexpr auto kOnes = static_cast<Word>(0x0101010101010101);
+        const Word control = text - kOnes * kLowest;  // 0xff, too
+        const Word quote = (text ^ (kOnes * '"')) - kOnes;
+        const Word backslash = (text ^ (kOnes * '\\')) - kOnes;
+        const Word comma = kWithComma ? 0 : (text ^ (kOnes * ',')) - kOnes;
+        const Word del_and_above = text + kOnes;
+        return (control | quote | backslash | comma | del_and_above) & (kOnes * 0x80);
+    }
+};
+using InString = PlainText<' ', true>;
+using InWord = PlainText<'!', true>;
+using InList = PlainText<'!', false>;
 
 // Copies `text` a word at a time; the last one may overlap the one before. Whether all is plain.
 // Requires at least a word.
-template <class Word>
+template <class Word, class Plain>
 bool copy_plain_words(std::string_view text, char* out) {
     Word special = 0;
     const auto copy_word = [&](std::size_t at) {
         Word word;
         std::memcpy(&word, text.data() + at, sizeof word);
         std::memcpy(out + at, &word, sizeof word);
-        special |= find_special(word);
+        special |= Plain::find_special(word);
     };
     const std::size_t last = text.size() - sizeof(Word);
     for (std::size_t at = 0; at < last; at += sizeof(Word)) copy_word(at);
@@ -50,11 +62,12 @@ bool copy_plain_words(std::string_view text, char* out) {
 }
 
 // What nearly all texts are. If false, what was written means nothing.
+template <class Plain>
 bool copy_plain(std::string_view text, char* out) {
-    if (text.size() >= 8) return copy_plain_words<std::uint64_t>(text, out);
-    if (text.size() >= 4) return copy_plain_words<std::uint32_t>(text, out);
+    if (text.size() >= 8) return copy_plain_words<std::uint64_t, Plain>(text, out);
+    if (text.size() >= 4) return copy_plain_words<std::uint32_t, Plain>(text, out);
     for (const char c : text) {
-        if (!kPlain[static_cast<unsigned char>(c)]) return false;
+        if (!Plain::kTable[static_cast<unsigned char>(c)]) return false;
         *out++ = c;
     }
     return true;
@@ -65,12 +78,21 @@ char* copy(std::string_view text, char* out) {
     return out + text.size();
 }
 
-char* write_control(unsigned char c, char* out) {
+// Of the first 65,536, as all are that mislead.
+char* write_code_point(std::uint32_t point, char* out) {
     static constexpr std::string_view kHex = "0123456789abcdef";
-    out = copy("\\u00", out);
-    *out++ = kHex[c >> 4];
-    *out++ = kHex[c & 15];
+    out = copy("\\u", out);
+    for (int shift = 12; shift >= 0; shift -= 4) *out++ = kHex[(point >> shift) & 15];
     return out;
+}
+
+// Requires well-formed UTF-8 of two or three bytes.
+std::uint32_t code_point_of(std::string_view sequence) {
+    const auto bits = [&](std::size_t i, std::uint32_t mask) {
+        return static_cast<unsigned char>(sequence[i]) & mask;
+    };
+    if (sequence.size() == 2) return bits(0, 0x1f) << 6 | bits(1, 0x3f);
+    return bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f);
 }
 
 // One character that is not plain, removed from the front of `text`.
@@ -93,26 +115,40 @@ char* write_special(std::string_view& text, char* out) {
             case '\t':
                 return copy("\\t", out);
             default:
-                return write_control(c, out);
+                return write_code_point(c, out);
         }
     }
-    const auto second = static_cast<unsigned char>(sequence[1]);
-    if (c == 0xc2 && second < 0xa0) return write_control(second, out);  // C1
+    if (misleading_bytes(sequence) != 0) return write_code_point(code_point_of(sequence), out);
     return copy(sequence, out);
 }
 
-}  // namespace
-
-char* write_json_escaped(std::string_view text, char* out) {
-    if (copy_plain(text, out)) return out + text.size();
+template <class Plain>
+char* write_escaped(std::string_view text, char* out) {
+    if (copy_plain<Plain>(text, out)) return out + text.size();
     while (!text.empty()) {
         std::size_t plain = 0;
-        while (plain < text.size() && kPlain[static_cast<unsigned char>(text[plain])]) ++plain;
+        while (plain < text.size() && Plain::kTable[static_cast<unsigned char>(text[plain])]) {
+            ++plain;
+        }
         out = copy(text.substr(0, plain), out);
         text.remove_prefix(plain);
         if (!text.empty()) out = write_special(text, out);
     }
     return out;
+}
+
+}  // namespace
+
+char* write_json_escaped(std::string_view text, char* out) {
+    return write_escaped<InString>(text, out);
+}
+
+char* write_json_escaped_word(std::string_view text, char* out) {
+    return write_escaped<InWord>(text, out);
+}
+
+char* write_if_plain_item(std::string_view text, char* out) {
+    return !text.empty() && copy_plain<InList>(text, out) ? out + text.size() : nullptr;
 }
 
 void append_json_escaped(std::string_view text, std::string& out) {

@@ -14,6 +14,7 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 
+#include "base/quote.hpp"
 #include "telemetry/signals.hpp"
 
 namespace tidegate::telemetry {
@@ -104,23 +105,6 @@ spdlog::level::level_enum spdlog_level(Level level) {
     return spdlog::level::err;
 }
 
-bool is_control(char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-}
-
-// What a peer said may be part of a message; it must not make lines of its own.
-std::string without_controls(std::string_view message) {
-    std::string safe;
-    for (const char c : message) {
-        if (is_control(c)) {
-            fmt::format_to(std::back_inserter(safe), "\\x{:02x}", static_cast<unsigned>(c));
-        } else {
-            safe += c;
-        }
-    }
-    return safe;
-}
-
 }  // namespace
 
 void set_log_level(Level level) {
@@ -133,8 +117,8 @@ bool log_enabled(Level level) {
 
 void log_line(Level level, std::string_view message) {
     if (!log_enabled(level)) return;
-    the_error_log().logger->log(spdlog_level(level),
-                                spdlog::string_view_t{without_controls(message)});
+    // What a peer said may be part of a message; it must not make lines of its own.
+    the_error_log().logger->log(spdlog_level(level), spdlog::string_view_t{displayable(message)});
 }
 
 void flush_log() {

@@ -20,10 +20,12 @@ constexpr std::size_t kIdentifierBytesMax = 128;
 constexpr std::size_t kIdentifiersMax = 16;
 
 // All the strings of a line at their longest, were every byte escaped; the names of the fields,
-// the numbers and the marks of what was cut.
+// the numbers and the marks of what was cut. An identifier may be escaped twice, which makes one
+// byte more of each escape, and has quotes of its own.
 constexpr std::size_t kStringBytesMax = kPathBytesMax + kHostBytesMax + 2 * kMethodBytesMax +
                                         8 * kNameBytesMax + kIdBytesMax +
                                         kIdentifiersMax * (kIdentifierBytesMax + 1);
+constexpr std::size_t kTwiceEscapedBytesMax = kIdentifiersMax * (kIdentifierBytesMax + 4);
 constexpr std::size_t kFixedBytesMax = 1024;
 
 char* put_decimal(char* out, unsigned value, int digits) {
@@ -36,7 +38,8 @@ char* put_decimal(char* out, unsigned value, int digits) {
 }  // namespace
 
 std::string_view LogLineFormatter::json(const RequestRecord& record) {
-    static_assert(kStringBytesMax * kEscapedBytesMax + kFixedBytesMax <= kBufferBytes);
+    static_assert(kStringBytesMax * kEscapedBytesMax + kTwiceEscapedBytesMax + kFixedBytesMax <=
+                  kBufferBytes);
     begin(record.time);
     put(R"({"time":")");
     put({rfc3339_.data(), rfc3339_.size()});
@@ -55,7 +58,7 @@ std::string_view LogLineFormatter::json(const RequestRecord& record) {
     put(R"(","route":")");
     put_escaped(record.route, kNameBytesMax);
     put(record.identifiers.empty() ? R"(","identifiers":[)" : R"(","identifiers":[")");
-    put_identifiers(record, R"(",")");
+    put_elements(record);
     put(record.identifiers.empty() ? R"(],"verdict":")" : R"("],"verdict":")");
     put_escaped(record.verdict, kNameBytesMax);
     put(R"(","limited_by":")");
@@ -88,13 +91,13 @@ std::string_view LogLineFormatter::json(const RequestRecord& record) {
 
 std::string_view LogLineFormatter::text(const RequestRecord& record) {
     begin(record.time);
-    put_or_dash(record.client, kNameBytesMax);
+    put_word(record.client, kNameBytesMax);
     put(" - - [");
     put({common_.data(), common_.size()});
     put(R"( +0000] ")");
-    put_or_dash(record.method, kMethodBytesMax);
+    put_word(record.method, kMethodBytesMax);
     put(" ");
-    put_or_dash(record.path, kPathBytesMax);
+    put_word(record.path, kPathBytesMax);
     put(" ");
     put_escaped(record.protocol, kMethodBytesMax);
     put(R"(" )");
@@ -108,7 +111,7 @@ std::string_view LogLineFormatter::text(const RequestRecord& record) {
     put(R"(" route=")");
     put_escaped(record.route, kNameBytesMax);
     put(R"(" identifiers=")");
-    put_identifiers(record, ",");
+    put_list(record);
     put(R"(" verdict=")");
     put_escaped(record.verdict, kNameBytesMax);
     put(R"(" limited_by=")");
@@ -206,16 +209,50 @@ void LogLineFormatter::put_escaped(std::string_view text, std::size_t bytes_max)
     }
 }
 
-void LogLineFormatter::put_or_dash(std::string_view text, std::size_t bytes_max) {
-    put_escaped(text.empty() ? "-" : text, bytes_max);
+void LogLineFormatter::put_word(std::string_view text, std::size_t bytes_max) {
+    if (text.empty()) return put("-");
+    if (text.size() == 1 && text.front() == '-') return put(R"(\u002d)");
+    if (text.size() <= bytes_max) {
+        out_ = write_json_escaped_word(text, out_);
+    } else {
+        out_ = write_json_escaped_word(utf8_prefix(text, bytes_max), out_);
+        put("...");
+    }
 }
 
-void LogLineFormatter::put_identifiers(const RequestRecord& record, std::string_view separator) {
+void LogLineFormatter::put_elements(const RequestRecord& record) {
     const std::size_t count = std::min(record.identifiers.size(), kIdentifiersMax);
     for (std::size_t i = 0; i < count; ++i) {
-        if (i != 0) put(separator);
+        if (i != 0) put(R"(",")");
         put_escaped(record.identifiers[i], kIdentifierBytesMax);
     }
+}
+
+void LogLineFormatter::put_list(const RequestRecord& record) {
+    const std::size_t count = std::min(record.identifiers.size(), kIdentifiersMax);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (i != 0) *out_++ = ',';
+        const std::string_view identifier = record.identifiers[i];
+        char* const end = identifier.size() <= kIdentifierBytesMax
+                              ? write_if_plain_item(identifier, out_)
+                              : nullptr;
+        if (end != nullptr) {
+            out_ = end;
+        } else {
+            put_quoted_item(identifier);
+        }
+    }
+}
+
+void LogLineFormatter::put_quoted_item(std::string_view identifier) {
+    const std::string_view shown = utf8_prefix(identifier, kIdentifierBytesMax);
+    std::array<char, kIdentifierBytesMax * kEscapedBytesMax> escaped;
+    const char* const end = write_json_escaped(shown, escaped.data());
+    put(R"(\")");
+    out_ =
+        write_json_escaped({escaped.data(), static_cast<std::size_t>(end - escaped.data())}, out_);
+    if (shown.size() < identifier.size()) put("...");
+    put(R"(\")");
 }
 
 }  // namespace tidegate::telemetry

@@ -20,7 +20,11 @@
 // What is not known is an empty string. What a client chose is cut at a bound, and then ends in
 // `...`.
 //
-// Text is the common log format, followed by the same facts as name="value".
+// Text is the common log format, followed by the same facts as name="value". What stands between
+// quotes is escaped as in JSON; in the request line spaces are, too, and a lone `-`, which stands
+// for what is not known. The value of `identifiers` is a list: an identifier that holds a comma, a
+// space, a quote, a backslash or anything but printable ASCII is a JSON string in it, whose quotes
+// and backslashes the value escapes once more. docs/configuration.md has the grammar.
 #pragma once
 
 #include <array>
@@ -50,10 +54,13 @@ class LogLineFormatter {
     void put(std::chrono::nanoseconds time);
     // `text` escaped, and cut if it has more than `bytes_max` bytes.
     void put_escaped(std::string_view text, std::size_t bytes_max);
-    // `"-"` for what is empty, as the common log format has it.
-    void put_or_dash(std::string_view text, std::size_t bytes_max);
-    // Each identifier escaped, with `separator` between.
-    void put_identifiers(const RequestRecord& record, std::string_view separator);
+    // Without spaces; `-` for what is empty, as the common log format has it.
+    void put_word(std::string_view text, std::size_t bytes_max);
+    // As elements of a JSON array, but for the first and last quote.
+    void put_elements(const RequestRecord& record);
+    // As a list within a string.
+    void put_list(const RequestRecord& record);
+    void put_quoted_item(std::string_view identifier);
 
     static constexpr std::size_t kBufferBytes = 40'960;
 

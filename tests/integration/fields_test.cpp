@@ -241,6 +241,20 @@ TEST_CASE("fields: one that chooses the route is refused in every reading but it
     CHECK(upstream.requests() == 2);
 }
 
+TEST_CASE("fields: an id from a trusted proxy that would not survive a log is replaced") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate("identity: {client_ip: {trusted_proxies: [127.0.0.1]}}\n" +
+                            simple(upstream.url()));
+    for (const std::string& id :
+         {std::string("a b"), std::string("a\"b"), std::string("a,b"), std::string("a\\b"),
+          std::string("\xe2\x80\xae"), std::string(129, 'a'), std::string()}) {
+        CAPTURE(id);
+        CHECK(tidegate.get("/", "X-Request-Id: " + id + "\r\n").status() == 200);
+        CHECK(upstream.last().count("X-Request-Id") == 1);
+        CHECK(upstream.last().field("X-Request-Id").size() == 32);
+    }
+}
+
 TEST_CASE("fields: every answer made by the proxy carries a new request id") {
     const Upstream upstream(ok());
     const Tidegate tidegate(unlimited({upstream.url()}) + "limits_on_requests: {uri_bytes: 64}\n");

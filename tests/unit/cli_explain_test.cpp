@@ -345,5 +345,12 @@ TEST_CASE("explain: the same for programs") {
     CHECK(told["result"] == json({{"outcome", "limited"}, {"identifiers", 1}, {"limits", 2}}));
 }
 
+TEST_CASE("explain: no part of a request commands the terminal") {
+    Question question = from("203.0.113.7", "/x\x9b?a=\x1b[2J", {"X-A: \x1b[2J"});
+    question.method = "GET\x1b[2J\u202e";
+    const std::string text = explanation_text(explained(question));
+    for (const char* hidden : {"\x1b", "\x9b", "\u202e"}) CHECK_FALSE(has(text, hidden));
+}
+
 }  // namespace
 }  // namespace tidegate::cli

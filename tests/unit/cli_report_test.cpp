@@ -17,6 +17,13 @@ TEST_CASE("report: faults come before warnings, each with its place if it has on
     CHECK(summary(loaded) == "2 errors, 1 warning");
 }
 
+TEST_CASE("report: no name of a file or in it commands the terminal or makes a line of its own") {
+    config::Loaded loaded;
+    loaded.errors.push_back({"t\x1b[2J.yaml", 7, 12, "a\nu.yaml:1:1: error: b\u202e\x9b"});
+    CHECK(report(loaded) ==
+          "t\\x1b[2J.yaml:7:12: error: a\\x0au.yaml:1:1: error: b\\xe2\\x80\\xae\\x9b\n");
+}
+
 TEST_CASE("report: a good configuration is summed up, one and many told apart") {
     const config::Loaded loaded =
         config::load_text("upstream: http://127.0.0.1:3000\nlimits: [10/s, 120/min]\n", "t.yaml");

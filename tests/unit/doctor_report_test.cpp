@@ -36,6 +36,14 @@ TEST_CASE("report: a line a finding, aligned, with what to do under it") {
     CHECK(report_text({}) == "0 faults, 0 warnings, 0 notes, 0 ok\n");
 }
 
+TEST_CASE("report: what a server says neither commands the terminal nor makes a line of its own") {
+    const std::vector<Finding> all{{Severity::ok, "a.b", "\x1b[2J", "x\nfault  listen", "\u202e"}};
+    CHECK(report_text(all) ==
+          "ok       \\x1b[2J  x\\x0afault  listen\n"
+          "         -> \\xe2\\x80\\xae\n"
+          "0 faults, 0 warnings, 0 notes, 1 ok\n");
+}
+
 TEST_CASE("report: the worst finding is the exit code") {
     CHECK(code({}) == 0);
     CHECK(code({kOk, kNote}) == 0);

@@ -28,6 +28,9 @@ TEST_CASE("json_escape: what means something in JSON or to a terminal is escaped
     CHECK(escaped("\"\\\n\r\t") == R"(\"\\\n\r\t)");
     CHECK(escaped(std::string_view("\0\x1f\x7f", 3)) == R"(\u0000\u001f\u007f)");
     CHECK(escaped("\xc2\x9b") == R"(\u009b)");  // C1: begins a terminal's control sequence
+    CHECK(escaped("\u200b\u2028\u2029\u202e\u2066\ufeff") ==
+          R"(\u200b\u2028\u2029\u202e\u2066\ufeff)");
+    CHECK(escaped("\u2027\u202f") == "\u2027\u202f");
     CHECK(escaped("\xc2\xa0") == "\xc2\xa0");
 }
 
@@ -85,6 +88,31 @@ TEST_CASE("json_escape: each byte is seen wherever it stands in a text of any le
             }
         }
     }
+}
+
+TEST_CASE("json_escape: a word has no space, and an item no comma either, wherever it stands") {
+    for (std::size_t size = 1; size <= 20; ++size) {
+        for (std::size_t at = 0; at < size; ++at) {
+            for (int byte = 0; byte < 128; ++byte) {
+                const auto c = static_cast<char>(byte);
+                std::string text(size, 'a');
+                text[at] = c;
+                char room[20 * kEscapedBytesMax];
+                const std::string word(room, write_json_escaped_word(text, room));
+                const std::string expected =
+                    std::string(at, 'a') +
+                    (c == ' ' ? R"(\u0020)" : escaped_one(static_cast<unsigned char>(byte))) +
+                    std::string(size - at - 1, 'a');
+                if (word != expected) FAIL_CHECK(text);
+                const bool plain = c > ' ' && c <= '~' && c != '"' && c != '\\' && c != ',';
+                char* const end = write_if_plain_item(text, room);
+                if ((end != nullptr) != plain) FAIL_CHECK(text);
+                if (plain && std::string(room, end) != text) FAIL_CHECK(text);
+            }
+        }
+    }
+    char room[1];
+    CHECK(write_if_plain_item("", room) == nullptr);
 }
 
 TEST_CASE("json_escape: of what is in memory around a text nothing is read or written") {

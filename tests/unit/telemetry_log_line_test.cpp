@@ -1,10 +1,15 @@
+#include <algorithm>
 #include <array>
+#include <map>
+#include <random>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "telemetry/log_line.hpp"
+#include "telemetry/utf8.hpp"
 
 namespace tidegate::telemetry {
 namespace {
@@ -112,6 +117,199 @@ TEST_CASE("log_line: what a client chose can neither end the line nor a string")
     CHECK(line.find(R"("host":"h\u0000x",)") != std::string::npos);
     CHECK(line.find('\n') == line.size() - 1);
     CHECK(text(record).find("\"- " + expected_path + " HTTP/1.1\"") != std::string::npos);
+}
+
+// What a line says, read back.
+struct Read {
+    std::string client, method, path;
+    std::map<std::string, std::string> values;
+    std::vector<std::string> identifiers;
+};
+
+std::string unescaped(std::string_view inside) {
+    return nlohmann::json::parse('"' + std::string(inside) + '"').get<std::string>();
+}
+
+// Takes what stands before `end` from the front of `rest`; `end` goes, too.
+std::string_view take(std::string_view& rest, std::string_view end) {
+    const std::size_t at = rest.find(end);
+    REQUIRE(at != std::string_view::npos);
+    const std::string_view taken = rest.substr(0, at);
+    rest.remove_prefix(at + end.size());
+    return taken;
+}
+
+// A string in quotes, from the front of `rest`, still escaped.
+std::string_view take_string(std::string_view& rest) {
+    REQUIRE(rest.starts_with('"'));
+    std::size_t end = 1;
+    while (rest.at(end) != '"') end += rest[end] == '\\' ? 2 : 1;
+    const std::string_view inside = rest.substr(1, end - 1);
+    rest.remove_prefix(end + 1);
+    return inside;
+}
+
+std::string word(std::string_view text) {
+    return text == "-" ? "" : unescaped(text);
+}
+
+std::vector<std::string> items(std::string_view list) {
+    std::vector<std::string> all;
+    while (!list.empty()) {
+        if (list.starts_with('"')) {
+            all.push_back(unescaped(take_string(list)));
+        } else {
+            const std::size_t end = std::min(list.find(','), list.size());
+            all.emplace_back(list.substr(0, end));
+            list.remove_prefix(end);
+        }
+        if (!list.empty()) take(list, ",");
+    }
+    return all;
+}
+
+// Reads the text form by its grammar (docs/configuration.md), and nothing else.
+Read read_text(std::string_view line) {
+    Read read;
+    read.client = word(take(line, " - - ["));
+    take(line, "] ");
+    std::string_view request = take_string(line);
+    read.method = word(take(request, " "));
+    read.path = word(take(request, " "));
+    CHECK(request == "HTTP/1.1");
+    take(line, " ");
+    read.values["status"] = take(line, " ");
+    read.values["bytes_out"] = take(line, " ");
+    while (line != "\n") {
+        const std::string name(take(line, "="));
+        const bool is_new = read.values.emplace(name, unescaped(take_string(line))).second;
+        CHECK_MESSAGE(is_new, name);
+        if (line != "\n") take(line, " ");
+    }
+    read.identifiers = items(read.values.at("identifiers"));
+    return read;
+}
+
+// With each byte that is no UTF-8 as the log has it.
+std::string replaced(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+        const std::size_t length = utf8_sequence_bytes(text);
+        out += length == 0 ? "\xef\xbf\xbd" : text.substr(0, length);
+        text.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+    return out;
+}
+
+// Up to six pieces of what somebody could try, at most 30 bytes: nothing is cut.
+std::string hostile(std::mt19937& random) {
+    static const std::vector<std::string> kPieces{",",
+                                                  "=",
+                                                  " ",
+                                                  "\"",
+                                                  "\\",
+                                                  "\n",
+                                                  "\r",
+                                                  "\t",
+                                                  std::string(1, '\0'),
+                                                  "\x1b[2J",
+                                                  "\x7f",
+                                                  "\u0085",
+                                                  "\u2028",
+                                                  "\u202e",
+                                                  "\u200b",
+                                                  "\ufeff",
+                                                  "\u00e9",
+                                                  "\U0001f30a",
+                                                  "\xff",
+                                                  "\xc3",
+                                                  "-",
+                                                  "a",
+                                                  "user:a,b",
+                                                  ",user:b",
+                                                  "\" verdict=\"x",
+                                                  "\\u002c",
+                                                  "\\\"",
+                                                  "[",
+                                                  "] ",
+                                                  "{",
+                                                  "...",
+                                                  "%2C",
+                                                  "' ",
+                                                  "`",
+                                                  "\",\"",
+                                                  " - - [",
+                                                  "\" 200 "};
+    std::string text;
+    for (std::size_t left = random() % 7; left > 0; --left) {
+        const std::string& piece = kPieces[random() % kPieces.size()];
+        if (text.size() + piece.size() <= 30) text += piece;
+    }
+    return text;
+}
+
+TEST_CASE("log_line: whatever clients choose, a reader of either form gets back just that") {
+    std::mt19937 random(12);
+    for (int round = 0; round < 3'000; ++round) {
+        std::vector<std::string> texts;
+        for (int i = 0; i < 16; ++i) texts.push_back(hostile(random));
+        const std::vector<std::string_view> identifiers(
+            texts.begin() + 10, texts.begin() + 10 + static_cast<int>(random() % 7));
+        RequestRecord record = some_record();
+        record.client = texts[0];
+        record.method = texts[1];
+        record.path = texts[2];
+        record.host = texts[3];
+        record.request_id = texts[4];
+        record.route = texts[5];
+        record.limited_by = texts[6];
+        record.shadow_limited_by = texts[7];
+        record.upstream = texts[8];
+        record.error = texts[9];
+        record.identifiers = identifiers;
+        std::vector<std::string> expected;
+        for (const std::string& text : texts) expected.push_back(replaced(text));
+        const std::vector<std::string> listed(
+            expected.begin() + 10, expected.begin() + 10 + static_cast<int>(identifiers.size()));
+
+        const std::string line = text(record);
+        CAPTURE(line);
+        CHECK(line.find('\n') == line.size() - 1);
+        Read read = read_text(line);
+        CHECK(read.client == expected[0]);
+        CHECK(read.method == expected[1]);
+        CHECK(read.path == expected[2]);
+        const auto parsed = nlohmann::json::parse(json(record));
+        CHECK(parsed.at("client") == expected[0]);
+        CHECK(parsed.at("method") == expected[1]);
+        CHECK(parsed.at("path") == expected[2]);
+        const std::array<const char*, 7> names{
+            "host", "id", "route", "limited_by", "shadow_limited_by", "upstream", "error"};
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            CHECK(read.values.at(names[i]) == expected[3 + i]);
+            CHECK(parsed.at(names[i]) == expected[3 + i]);
+        }
+        CHECK(read.values.at("verdict") == "limited");
+        CHECK(read.values.size() == 17);
+        CHECK(read.identifiers == listed);
+        CHECK(parsed.at("identifiers") == listed);
+    }
+}
+
+TEST_CASE("log_line: in the text form an identifier that could be taken for two has quotes") {
+    RequestRecord record;
+    const std::array<std::string_view, 4> identifiers{"ip:203.0.113.7", "user:a,b", "user:a \"b\"",
+                                                      "12:route:search+8:user:a=b"};
+    record.identifiers = identifiers;
+    CHECK(text(record).find(R"( identifiers="ip:203.0.113.7,\"user:a,b\",\"user:a \\\"b\\\"\",)"
+                            R"(12:route:search+8:user:a=b" )") != std::string::npos);
+}
+
+TEST_CASE("log_line: what is not known and a lone dash are told apart") {
+    RequestRecord record;
+    record.method = "-";
+    record.path = "/a b";
+    CHECK(text(record).find(R"("\u002d /a\u0020b HTTP/1.1")") != std::string::npos);
 }
 
 TEST_CASE("log_line: a path of just the bound is whole, a longer one is cut and says so") {

@@ -56,6 +56,9 @@ TEST_CASE("log: what is below the level is not written") {
 TEST_CASE("log: what a peer said cannot begin a line of its own") {
     const std::string text = logged([] { log_line(Level::info, "a\nb\x1b[0m{}%v\x7f"); });
     CHECK(text.ends_with("info a\\x0ab\\x1b[0m{}%v\\x7f\n"));
+    const std::string hidden =
+        logged([] { log_line(Level::info, "\u00e9\u009b\x9b\u202e\u2028z"); });
+    CHECK(hidden.ends_with("info \u00e9\\xc2\\x9b\\x9b\\xe2\\x80\\xae\\xe2\\x80\\xa8z\n"));
 }
 
 }  // namespace
