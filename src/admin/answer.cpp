@@ -18,6 +18,10 @@ namespace {
 
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kPrometheusText = "text/plain; version=0.0.4; charset=utf-8";
+constexpr std::string_view kTokenNeeded =
+    "Send the token that `admin.token` has in the configuration: `Authorization: Bearer TOKEN`.";
+constexpr std::string_view kOnlyLocal =
+    "The configuration has no `admin.token`: only the machine that Tidegate runs on may ask this.";
 
 enum class Path { metrics, health, readiness, reload, inspect, reset, other };
 
@@ -119,9 +123,9 @@ AdminAnswer counts(const AdminRequest& request, bool reset, bool has_token) {
 AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources, Path path) {
     const std::string_view token = sources.token();
     const bool has_token = bears_token(request.authorization, token);
-    if (!request.local && !has_token) {
-        if (token.empty()) return problem(403);
-        AdminAnswer answer = problem(401);
+    if (token.empty() && !request.local) return problem(403, kOnlyLocal);
+    if (!token.empty() && !has_token) {
+        AdminAnswer answer = problem(401, kTokenNeeded);
         answer.authenticate = "Bearer realm=\"tidegate\"";
         return answer;
     }
@@ -163,7 +167,11 @@ AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources) 
     const bool is_open = path == Path::metrics || path == Path::health || path == Path::readiness;
     if (!is_open) return restricted(request, sources, path);
     if (request.method != "GET" && request.method != "HEAD") return wrong_method("GET, HEAD");
-    if (path == Path::metrics) return ok(kPrometheusText, sources.metrics());
+    if (path == Path::metrics) {
+        AdminAnswer answer = ok(kPrometheusText, {});
+        answer.metrics = true;
+        return answer;
+    }
     if (path == Path::readiness) return readiness(sources);
     return ok(kJson, "{\"status\":\"ok\"}\n");
 }

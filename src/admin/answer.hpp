@@ -40,7 +40,7 @@ struct CountsRequest {
 struct AdminSources {
     std::function<std::string()> metrics;  // the Prometheus text format
     std::function<Readiness()> ready;
-    // What opens more than the open paths to peers that are not local; empty: nothing does.
+    // What opens more than the open paths; empty: local peers need none, and no other has access.
     std::function<std::string_view()> token;
     std::function<Task<ReloadReport>()> reload;
     std::function<Task<AdminAnswer>(CountsRequest)> counts{};
@@ -61,15 +61,17 @@ struct AdminAnswer {
     std::string body;
     std::string_view allow;         // for 405
     std::string_view authenticate;  // for 401: WWW-Authenticate
+    bool metrics = false;           // the body is that of AdminSources::metrics
     bool reload = false;  // it was asked for and is permitted; the answer is answer_to_reload()
     // Likewise; the answer is that of AdminSources::counts.
     std::optional<CountsRequest> counts{};
 };
 
-// `/metrics`, `/healthz` and `/readyz` answer everybody; anything else asks for the bearer token
-// unless the peer is local. What changes something is POST, and not for a browser that some page
-// sends here, be it under a name of its own (DNS rebinding): no Origin, and a Host that is an
-// address or `localhost`. What tells of clients without a token asks for such a Host, too.
+// `/metrics`, `/healthz` and `/readyz` answer every peer. Anything else asks every peer for the
+// bearer token, local ones too; where none is configured it answers local peers only. What changes
+// something is POST, and not for a browser that some page sends here, be it under a name of its own
+// (DNS rebinding): no Origin, and a Host that is an address or `localhost`. What tells of clients
+// without a token asks for such a Host, too.
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources);
 
 // 200, or 409 when it was refused; JSON either way.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <list>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -23,23 +24,27 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kConnectionsMax = 64;
 constexpr std::uint32_t kHeadBytesMax = 8 * 1024;
-constexpr auto kStepPatience = 10s;
+// What the kernel keeps of an answer that its peer does not take; the kernel doubles it.
+constexpr int kSendBufferBytes = 64 * 1024;
 constexpr auto kReloadPatience = 60s;  // others may be before it
 constexpr auto kCountsPatience = 60s;  // a bound: their source gives up long before
 constexpr auto kLingerPatience = 1s;
 constexpr auto kAcceptPause = 100ms;
+constexpr auto kQuietAfterComplaint = 60s;
 
 using Parser = http::request_parser<http::empty_body>;
-using Response = http::response<http::string_body>;
+using Request = http::request<http::empty_body>;
+using Body = std::shared_ptr<const std::string>;
+using Response = http::response<http::span_body<const char>>;
 
 struct Connection {
     explicit Connection(StreamSocket peer)
         : socket(std::make_shared<TimedSocket>(std::move(peer))) {}
 
     std::shared_ptr<TimedSocket> socket;
-    bool idle = true;  // nothing of a request has been read
+    bool waits_for_peer = true;  // to send a whole request, or to take the answer
+    Body answer;                 // that the peer has not taken yet
 };
 
 // Loopback or a Unix socket: somebody on this machine.
@@ -80,7 +85,13 @@ bool is_parse_error(error_code ec) {
            ec != http::error::end_of_stream && ec != http::error::partial_message;
 }
 
-Response response_for(AdminAnswer answer, unsigned version, bool keep_alive) {
+Body body_of(std::string text) {
+    return std::make_shared<const std::string>(std::move(text));
+}
+
+// Does not own the body.
+Response response_for(const AdminAnswer& answer, const std::string& body, unsigned version,
+                      bool keep_alive) {
     Response response(static_cast<http::status>(answer.status), version);
     response.set(http::field::content_type, answer.content_type);
     response.set(http::field::cache_control, "no-store");
@@ -89,7 +100,7 @@ Response response_for(AdminAnswer answer, unsigned version, bool keep_alive) {
         response.set(http::field::www_authenticate, answer.authenticate);
     }
     response.keep_alive(keep_alive);
-    response.body() = std::move(answer.body);
+    response.body() = {body.data(), body.size()};
     response.prepare_payload();
     return response;
 }
@@ -99,35 +110,49 @@ Response response_for(AdminAnswer answer, unsigned version, bool keep_alive) {
 struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     using Place = std::list<Connection>::iterator;
 
-    Impl(Acceptor opened, AdminSources from)
+    Impl(Acceptor opened, AdminSources from, const AdminBounds& within)
         : acceptor(std::move(opened)),
           accept_pause(acceptor.get_executor()),
-          sources(std::move(from)) {}
+          sources(std::move(from)),
+          bounds(within) {}
 
     void stop();
-    // Makes room for one more by closing the connection that has idled longest; false when all are
-    // at work.
+    // Makes room for one more connection; false when every one is at work.
     bool make_room();
+    // From now on `connection` waits for its peer, who has `patience`.
+    void wait_for_peer(Place connection, std::chrono::milliseconds patience);
+    // Closes the connection that has waited longest for its peer, of those that `filter` lets pass;
+    // false when there is none.
+    template <class Filter>
+    bool close_longest_waiting(Filter filter);
+    // Makes room for one more answer.
+    void bound_answers(const Body& newest);
     AdminAnswer answer(const Parser& parser, bool local) const;
 
     // Coroutines take the state by value: it lives as long as they do.
     static Task<> accept_all(std::shared_ptr<Impl> self);
     static Task<> serve(std::shared_ptr<Impl> self, Place connection);
     // One request and its answer; false when it was the connection's last.
-    static Task<bool> serve_one(const Impl& self, Connection& connection,
-                                beast::flat_buffer& buffer);
-    static Task<bool> refuse(Connection& connection, int status);
-    static Task<bool> send(Connection& connection, Response& response, bool head_only);
+    static Task<bool> serve_one(Impl& self, Place connection, beast::flat_buffer& buffer);
+    static Task<Body> metrics(Impl& self);
+    static Task<bool> refuse(Impl& self, Place connection, int status);
+    static Task<bool> send(Impl& self, Place connection, const AdminAnswer& answer, Body body,
+                           const Request& head);
 
     Acceptor acceptor;
     Timer accept_pause;
     AdminSources sources;
+    const AdminBounds bounds;
+    // Those that wait for their peers stand in the order in which they began to.
     std::list<Connection> connections;
+    std::shared_ptr<Body> next_metrics;  // for the requests of this turn of the loop
+    Timer::time_point next_complaint{};
     bool stopped = false;
 };
 
-AdminServer::AdminServer(asio::io_context& io, Acceptor acceptor, AdminSources sources)
-    : impl_(std::make_shared<Impl>(std::move(acceptor), std::move(sources))) {
+AdminServer::AdminServer(asio::io_context& io, Acceptor acceptor, AdminSources sources,
+                         AdminBounds bounds)
+    : impl_(std::make_shared<Impl>(std::move(acceptor), std::move(sources), bounds)) {
     spawn_vital(io.get_executor(), Impl::accept_all(impl_));
 }
 
@@ -148,13 +173,49 @@ void AdminServer::Impl::stop() {
 }
 
 bool AdminServer::Impl::make_room() {
-    if (connections.size() < kConnectionsMax) return true;
+    if (connections.size() < bounds.connections) return true;
+    if (const auto now = Timer::clock_type::now(); now >= next_complaint) {
+        next_complaint = now + kQuietAfterComplaint;
+        telemetry::log(telemetry::Level::warn,
+                       "admin: all {} connections are taken; a new one takes the place of the one "
+                       "that has waited longest for its peer",
+                       bounds.connections);
+    }
+    return close_longest_waiting([](const Connection&) { return true; });
+}
+
+void AdminServer::Impl::wait_for_peer(Place connection, std::chrono::milliseconds patience) {
+    connection->socket->expect_within(patience);
+    connection->waits_for_peer = true;
+    connections.splice(connections.end(), connections, connection);
+}
+
+template <class Filter>
+bool AdminServer::Impl::close_longest_waiting(Filter filter) {
     for (Connection& connection : connections) {
-        if (!connection.idle || !connection.socket->socket().is_open()) continue;
+        if (!connection.waits_for_peer || !connection.socket->socket().is_open()) continue;
+        if (!filter(connection)) continue;
         connection.socket->close();
         return true;
     }
     return false;
+}
+
+void AdminServer::Impl::bound_answers(const Body& newest) {
+    const auto others_bytes = [&] {
+        std::set<Body> others;  // connections share the text of metrics
+        for (const Connection& connection : connections) {
+            if (connection.socket->socket().is_open()) others.insert(connection.answer);
+        }
+        std::size_t bytes = 0;
+        for (const Body& other : others) bytes += other && other != newest ? other->size() : 0;
+        return bytes;
+    };
+    const auto is_other = [&](const Connection& connection) {
+        return connection.answer && connection.answer != newest;
+    };
+    while (others_bytes() > bounds.answer_bytes && close_longest_waiting(is_other)) {
+    }
 }
 
 Task<> AdminServer::Impl::accept_all(std::shared_ptr<Impl> self) {
@@ -169,6 +230,8 @@ Task<> AdminServer::Impl::accept_all(std::shared_ptr<Impl> self) {
             continue;
         }
         if (!self->make_room()) continue;
+        error_code ignored;
+        socket.set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
         const Place place = self->connections.emplace(self->connections.end(), std::move(socket));
         spawn_vital(self->acceptor.get_executor(), serve(self, place));
     }
@@ -178,7 +241,7 @@ Task<> AdminServer::Impl::serve(std::shared_ptr<Impl> self, Place connection) {
     const std::shared_ptr<TimedSocket> socket = connection->socket;
     try {
         beast::flat_buffer buffer(kHeadBytesMax);
-        while (co_await serve_one(*self, *connection, buffer)) {
+        while (co_await serve_one(*self, connection, buffer)) {
         }
     } catch (const std::exception& error) {
         telemetry::log(telemetry::Level::error, "admin: {}", error.what());
@@ -187,35 +250,32 @@ Task<> AdminServer::Impl::serve(std::shared_ptr<Impl> self, Place connection) {
     self->connections.erase(connection);
 }
 
-Task<bool> AdminServer::Impl::serve_one(const Impl& self, Connection& connection,
-                                        beast::flat_buffer& buffer) {
-    StreamSocket& socket = connection.socket->socket();
-    connection.socket->expect_within(kStepPatience);
-    connection.idle = buffer.size() == 0;
-    if (connection.idle) {
-        auto [ec] = co_await socket.async_wait(asio::socket_base::wait_read, as_values);
-        if (ec) co_return false;
-        connection.idle = false;
-    }
-
+Task<bool> AdminServer::Impl::serve_one(Impl& self, Place connection, beast::flat_buffer& buffer) {
+    StreamSocket& socket = connection->socket->socket();
+    self.wait_for_peer(connection, self.bounds.patience);
     Parser parser;
     parser.header_limit(kHeadBytesMax);
     auto [ec, bytes] = co_await http::async_read_header(socket, buffer, parser, as_values);
-    if (is_parse_error(ec)) co_return co_await refuse(connection, status_of(ec));
+    if (is_parse_error(ec)) co_return co_await refuse(self, connection, status_of(ec));
     if (ec || self.stopped) co_return false;
-    if (announces_body(parser)) co_return co_await refuse(connection, 413);
+    connection->waits_for_peer = false;
+    if (announces_body(parser)) co_return co_await refuse(self, connection, 413);
 
-    const auto& head = parser.get();
     AdminAnswer answer = self.answer(parser, is_local(socket));
-    if (answer.reload) {
-        connection.socket->expect_within(kReloadPatience);
+    Body body;
+    if (answer.metrics) {
+        body = co_await metrics(self);
+        if (!body) answer = problem(500);
+    } else if (answer.reload) {
+        connection->socket->expect_within(kReloadPatience);
         answer = answer_to_reload(co_await self.sources.reload());
     } else if (answer.counts) {
-        connection.socket->expect_within(kCountsPatience);
+        connection->socket->expect_within(kCountsPatience);
         answer = co_await self.sources.counts(std::move(*answer.counts));
     }
-    Response response = response_for(std::move(answer), head.version(), head.keep_alive());
-    co_return co_await send(connection, response, head.method() == http::verb::head);
+    if (self.stopped) co_return false;
+    if (!body) body = body_of(std::move(answer.body));
+    co_return co_await send(self, connection, answer, std::move(body), parser.get());
 }
 
 AdminAnswer AdminServer::Impl::answer(const Parser& parser, bool local) const {
@@ -240,19 +300,43 @@ AdminAnswer AdminServer::Impl::answer(const Parser& parser, bool local) const {
     }
 }
 
-Task<bool> AdminServer::Impl::refuse(Connection& connection, int status) {
-    Response response = response_for(problem(status), 11, false);
-    co_await send(connection, response, false);
-    co_await connection.socket->close_gently(kLingerPatience);
+// The server makes the text once for all requests that arrive in one turn of the loop, so that a
+// crowd of scrapers does not keep `/healthz` waiting. Null when it cannot be made.
+Task<Body> AdminServer::Impl::metrics(Impl& self) {
+    if (!self.next_metrics) self.next_metrics = std::make_shared<Body>();
+    const std::shared_ptr<Body> mine = self.next_metrics;
+    co_await asio::post(self.acceptor.get_executor(), as_values);
+    if (!*mine && !self.stopped) {
+        self.next_metrics.reset();
+        try {
+            *mine = body_of(self.sources.metrics());
+        } catch (const std::exception& error) {
+            telemetry::log(telemetry::Level::error, "admin: /metrics: {}", error.what());
+        }
+    }
+    co_return *mine;
+}
+
+Task<bool> AdminServer::Impl::refuse(Impl& self, Place connection, int status) {
+    AdminAnswer answer = problem(status);
+    Body body = body_of(std::move(answer.body));
+    Request unread;
+    unread.keep_alive(false);
+    co_await send(self, connection, answer, std::move(body), unread);
+    co_await connection->socket->close_gently(kLingerPatience);
     co_return false;
 }
 
-Task<bool> AdminServer::Impl::send(Connection& connection, Response& response, bool head_only) {
-    StreamSocket& socket = connection.socket->socket();
-    connection.socket->expect_within(kStepPatience);
-    http::response_serializer<http::string_body> serializer(response);
+Task<bool> AdminServer::Impl::send(Impl& self, Place connection, const AdminAnswer& answer,
+                                   Body body, const Request& head) {
+    StreamSocket& socket = connection->socket->socket();
+    Response response = response_for(answer, *body, head.version(), head.keep_alive());
+    http::response_serializer<Response::body_type> serializer(response);
+    self.bound_answers(body);
+    connection->answer = std::move(body);
+    self.wait_for_peer(connection, self.bounds.patience);
     error_code ec;
-    if (head_only) {
+    if (head.method() == http::verb::head) {
         // Content-Length says what GET would bring (RFC 9110 section 9.3.2).
         serializer.split(true);
         std::tie(ec, std::ignore) =
@@ -260,6 +344,7 @@ Task<bool> AdminServer::Impl::send(Connection& connection, Response& response, b
     } else {
         std::tie(ec, std::ignore) = co_await http::async_write(socket, serializer, as_values);
     }
+    connection->answer.reset();
     co_return !ec && response.keep_alive();
 }
 

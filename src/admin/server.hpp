@@ -1,9 +1,12 @@
 // The admin listener: metrics, health and readiness over HTTP, apart from the proxy's own path.
 //
-// Lives on one event loop and is touched by its thread only. Bounded: 64 connections, heads of
-// 8 KiB, 10 seconds for each step, no request bodies.
+// Lives on one event loop and is touched by its thread only; that is none of a worker's, so no
+// request waits for an answer made here. Bounded: heads of 8 KiB, no request bodies, and
+// AdminBounds.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
 
 #include "admin/answer.hpp"
@@ -11,10 +14,23 @@
 
 namespace tidegate::admin {
 
+struct AdminBounds {
+    // When all are taken, a new connection takes the place of the one that has waited longest for
+    // its peer: to send a whole request, or to take the answer. The server refuses the new one only
+    // when every other request is being worked on.
+    std::size_t connections = 64;
+    // For a whole request, and again for taking the whole answer.
+    std::chrono::milliseconds patience{10'000};
+    // Answers that wait to be taken, in all. Beyond it the server closes the connections that have
+    // waited longest; one answer may have any size.
+    std::size_t answer_bytes = std::size_t{32} << 20;
+};
+
 class AdminServer {
   public:
     // Begins to serve `acceptor`, which is open and listening, once `io` runs. `io` outlives this.
-    AdminServer(asio::io_context& io, Acceptor acceptor, AdminSources sources);
+    AdminServer(asio::io_context& io, Acceptor acceptor, AdminSources sources,
+                AdminBounds bounds = {});
     // Stops.
     ~AdminServer();
     AdminServer(const AdminServer&) = delete;

@@ -72,9 +72,16 @@ CLI::App* describe(CLI::App& app, const char* name, const char* what,
     return command;
 }
 
-Result<AdminPlace, std::string> place_on_command_line(const CountsArguments& arguments) {
-    AdminPlace place{*config::parse_listen_address(arguments.admin), {}};
+// Where the proxy is asked, and what to do when it wants another token.
+struct Place : AdminPlace {
+    std::string token_advice;
+};
+
+Result<Place, std::string> place_on_command_line(const CountsArguments& arguments) {
+    Place place{{*config::parse_listen_address(arguments.admin), {}},
+                "name a file that holds it with --token-file"};
     if (arguments.token_file.empty()) return place;
+    place.token_advice = fmt::format("{} holds another one", quote(arguments.token_file));
     std::ifstream file(arguments.token_file);
     place.token.assign(std::istreambuf_iterator<char>(file), {});
     if (!file || place.token.empty()) {
@@ -84,18 +91,27 @@ Result<AdminPlace, std::string> place_on_command_line(const CountsArguments& arg
     return place;
 }
 
-Result<AdminPlace, std::string> find_place(const CountsArguments& arguments,
-                                           const std::string& default_file) {
+Result<Place, std::string> find_place(const CountsArguments& arguments,
+                                      const std::string& default_file) {
     if (!arguments.admin.empty()) return place_on_command_line(arguments);
     std::error_code ec;
     const bool has_file =
         !arguments.file.empty() || std::filesystem::exists(default_file, ec) || ec;
-    const config::Loaded loaded =
-        has_file ? config::load_file(arguments.file.empty() ? default_file : arguments.file)
-                 : config::quickstart();
+    const std::string& file = arguments.file.empty() ? default_file : arguments.file;
+    const config::Loaded loaded = has_file ? config::load_file(file) : config::quickstart();
     if (!loaded.config) return report(loaded) + summary(loaded);
     if (!loaded.config->admin) return std::string("the configuration has `admin: off`");
-    return AdminPlace{loaded.config->admin->address, loaded.config->admin->token};
+    Place place{{loaded.config->admin->address, loaded.config->admin->token}, {}};
+    const std::string where = has_file ? quote(file) : "the built-in quickstart";
+    place.token_advice =
+        place.token.empty()
+            ? fmt::format("{} has no `admin.token`; give the configuration of that proxy with -c",
+                          where)
+            : fmt::format(
+                  "`admin.token` in {} is another one; if it is new, reload the proxy "
+                  "with HUP",
+                  where);
+    return place;
 }
 
 int complain(int code, std::string_view what) {
@@ -103,12 +119,13 @@ int complain(int code, std::string_view what) {
     return code;
 }
 
-std::string refusal(const AdminReply& reply) {
+std::string refusal(const Place& place, const AdminReply& reply) {
+    if (reply.status == 401) {
+        return fmt::format("the admin listener on {} asks for its token: {}",
+                           place.address.to_string(), place.token_advice);
+    }
     std::string detail = problem_detail(reply.body);
     if (!detail.empty()) return detail;
-    if (reply.status == 401 || reply.status == 403) {
-        return fmt::format("the admin listener refuses ({}): is the token right?", reply.status);
-    }
     return fmt::format("the admin listener answers {}", reply.status);
 }
 
@@ -121,8 +138,8 @@ int ask(const CountsArguments& arguments, const std::string& default_file, bool 
                                            percent_encoded(arguments.identifier));
     const auto reply = ask_admin(*place, reset, target, kPatience);
     if (!reply) return complain(kNoAnswer, reply.error());
-    if (reply->status == 400) return complain(kWrongUse, refusal(*reply));
-    if (reply->status != 200) return complain(kNoAnswer, refusal(*reply));
+    if (reply->status == 400) return complain(kWrongUse, refusal(*place, *reply));
+    if (reply->status != 200) return complain(kNoAnswer, refusal(*place, *reply));
     const std::optional<CountsText> counts = text_of(reply->body);
     if (!counts) return complain(kNoAnswer, "the answer is not Tidegate's");
     fmt::print("{}", arguments.as_json ? reply->body : counts->text);

@@ -79,6 +79,26 @@ void read_listen(const Value& value, Config& config) {
     for (const Value& listener : listeners) read_listener(listener, config);
 }
 
+namespace {
+
+// Compared with what a field of HTTP brings, which neither has controls nor begins or ends in
+// spaces.
+std::optional<std::string> read_token(const Value& value) {
+    std::optional<std::string> token = value.secret();
+    if (!token) return token;
+    const bool is_sendable = token->front() != ' ' && token->back() != ' ' &&
+                             std::none_of(token->begin(), token->end(), [](char c) {
+                                 return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+                             });
+    if (is_sendable) return token;
+    value.fault(
+        "this token begins or ends with a space or holds a control character, and no client can "
+        "send it: write it without");
+    return std::nullopt;
+}
+
+}  // namespace
+
 void read_admin(const Value& value, Config& config) {
     config.admin.reset();
     if (value.is_off()) return;
@@ -90,7 +110,7 @@ void read_admin(const Value& value, Config& config) {
             address = read_address(*at);
         }
         if (const auto token = section.find("token")) {
-            if (auto text = token->secret()) admin.token = std::move(*text);
+            if (auto text = read_token(*token)) admin.token = std::move(*text);
         }
         section.refuse_others();
     } else {

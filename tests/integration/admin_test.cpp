@@ -1,5 +1,6 @@
 // What an operator sees: metrics that add up, health that tells the truth.
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,92 @@
 #include "integration/upstream.hpp"
 
 using namespace tidegate::test;
+
+namespace {
+
+// Enough names that sockets do not hold the text of metrics.
+std::string many_routes(const Upstream& upstream, int count) {
+    std::string yaml = "upstreams: {api: {servers: [" + upstream.url() + "]}}\nroutes:\n";
+    for (int i = 0; i < count; ++i) {
+        const std::string name = "route-" + std::to_string(i);
+        yaml +=
+            "  - {name: " + name + ", match: {path: /" + name + "}, upstream: api, policies: []}\n";
+    }
+    return yaml;
+}
+
+// More connections than the listener takes, from several addresses, each of which sends `bytes`.
+std::vector<RawClient> crowd(const Tidegate& tidegate, const std::string& bytes) {
+    std::vector<RawClient> all;
+    for (int i = 0; i < 80; ++i) {
+        all.emplace_back(tidegate.admin_port(), "127.0.0." + std::to_string(1 + i % 8));
+        all.back().send(bytes);
+    }
+    return all;
+}
+
+// Health and readiness are told at once.
+void check_answers(const Tidegate& tidegate) {
+    const auto begin = Clock::now();
+    for (const std::string path : {"/healthz", "/readyz"}) {
+        CAPTURE(path);
+        const auto answer = tidegate.admin(path);
+        REQUIRE(answer);
+        CHECK(answer->status() == 200);
+    }
+    CHECK(Clock::now() - begin < milliseconds{5'000});
+}
+
+}  // namespace
+
+TEST_CASE("admin: a crowd that never asks, never ends its head or sends no body shuts nobody out") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(simple(upstream.url()));
+    const std::string head = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
+    for (const std::string& begin : {std::string(), head}) {
+        CAPTURE(begin);
+        auto all = crowd(tidegate, begin);
+        check_answers(tidegate);
+        // The last of them is still there, and may go on.
+        all.back().send(begin.empty() ? head + "\r\n" : "\r\n");
+        CHECK(all.back().response().status() == 200);
+        CHECK(all.front().closed());
+    }
+    const auto all =
+        crowd(tidegate, "POST /reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n");
+    check_answers(tidegate);
+    CHECK(tidegate.errors().find("admin: all 64 connections are taken") != std::string::npos);
+}
+
+TEST_CASE("admin: readers of metrics that do not read shut nobody out, and hold bounded memory") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(many_routes(upstream, 1'000));
+    const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    RawClient reader(tidegate.admin_port());
+    const std::size_t text = reader.ask(request).body.size();
+    REQUIRE(text > 1'000'000);
+    const long before = tidegate.peak_memory_kib();
+    auto all = crowd(tidegate, request);
+    check_answers(tidegate);
+    CHECK(all.back().response().body.size() > text / 2);
+    // 32 MiB of answers, the one that is being made, and what its making takes.
+    CHECK(tidegate.peak_memory_kib() - before < 64 * 1024);
+}
+
+TEST_CASE("admin: a configured token is asked for on this machine, too, but not for metrics") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(simple(upstream.url(), "5/h"), "s3cret");
+    for (const std::string path : {"/metrics", "/healthz", "/readyz"}) {
+        CHECK(tidegate.admin(path).value().status() == 200);
+    }
+    const auto refused = tidegate.admin("/api/inspect?identifier=ip%3A127.0.0.1").value();
+    CHECK(refused.status() == 401);
+    CHECK(refused.field("WWW-Authenticate") == "Bearer realm=\"tidegate\"");
+    CHECK(tidegate.reload().status() == 401);
+    RawClient client(tidegate.admin_port());
+    client.send("POST /reload HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3cret\r\n\r\n");
+    CHECK(client.response().status() == 200);
+}
 
 TEST_CASE("admin: the metrics count what was sent") {
     const Upstream upstream(ok("hello"));

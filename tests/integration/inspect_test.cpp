@@ -251,6 +251,36 @@ TEST_CASE(
     CHECK(run_tidegate({"inspect", "user:a", "-c", file}).code == 1);
 }
 
+TEST_CASE(
+    "inspect: the command takes the token from the configuration, and says where it belongs") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(one_policy(upstream, kPolicy), "s3cret");
+    CHECK(run_tidegate({"inspect", "user:a", "-c", tidegate.file()}).code == 1);
+    CHECK(run_tidegate({"reset", "user:a", "-c", tidegate.file()}).code == 1);
+
+    Finished finished = asked(tidegate, {"inspect", "user:a"});
+    CHECK(finished.code == 3);
+    says(finished.errors, "asks for its token");
+    says(finished.errors, "--token-file");
+    const TemporaryFolder folder;
+    finished = asked(tidegate, {"reset", "user:a", "--token-file", folder.write("token", "old\n")});
+    CHECK(finished.code == 3);
+    says(finished.errors, "holds another one");
+    CHECK(asked(tidegate, {"reset", "user:a", "--token-file", folder.write("token", "s3cret\n")})
+              .code == 1);
+    for (const bool has_token : {false, true}) {
+        const std::string file = folder.write(
+            "other.yaml", "admin: {address: 127.0.0.1:" + std::to_string(tidegate.admin_port()) +
+                              (has_token ? ", token: other}\n" : "}\n") +
+                              one_policy(upstream, kPolicy));
+        finished = run_tidegate({"inspect", "user:a", "-c", file});
+        CHECK(finished.code == 3);
+        says(finished.errors, "`admin.token`");
+        says(finished.errors, has_token ? "reload the proxy" : "has no");
+        CHECK(finished.errors.find("s3cret") == std::string::npos);
+    }
+}
+
 TEST_CASE("inspect: the API changes nothing for a page in a browser, and takes no odd question") {
     const Upstream upstream(ok());
     const Tidegate tidegate(one_policy(upstream, "{key: [ip], limits: [5/h]}"));

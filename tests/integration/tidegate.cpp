@@ -14,9 +14,10 @@ namespace tidegate::test {
 namespace {
 
 std::string settings(const std::string& yaml, std::uint16_t port, std::uint16_t admin_port,
-                     const std::string& access_log) {
+                     const std::string& admin_token, const std::string& access_log) {
     std::ostringstream text;
-    text << "listen: 127.0.0.1:" << port << "\nadmin: 127.0.0.1:" << admin_port << '\n';
+    text << "listen: 127.0.0.1:" << port << "\nadmin: {address: 127.0.0.1:" << admin_port
+         << (admin_token.empty() ? "" : ", token: " + admin_token) << "}\n";
     if (yaml.find("log:") == std::string::npos) {
         text << "log: {access: {path: " << access_log << "}, level: info}\n";
     }
@@ -42,13 +43,12 @@ std::vector<std::pair<std::string, double>> series_of(const std::string& text,
 
 }  // namespace
 
-Tidegate::Tidegate(const std::string& yaml) : port_(free_port()), admin_port_(free_port()) {
+Tidegate::Tidegate(const std::string& yaml, const std::string& admin_token)
+    : port_(free_port()), admin_port_(free_port()), admin_token_(admin_token) {
     // The kernel may well name the same one twice, as the first is free again.
     while (admin_port_ == port_) admin_port_ = free_port();
     write_configuration(yaml);
-    process_.emplace(std::vector<std::string>{program(), "run", "-c",
-                                              (folder_.path() / "tidegate.yaml").string()},
-                     folder_.path());
+    process_.emplace(std::vector<std::string>{program(), "run", "-c", file()}, folder_.path());
     const auto deadline = Clock::now() + kPatience;
     while (!ready()) {
         if (!running()) throw std::runtime_error("tidegate ended at once, and said:\n" + errors());
@@ -67,8 +67,8 @@ Tidegate::~Tidegate() {
 }
 
 void Tidegate::write_configuration(const std::string& yaml) const {
-    folder_.write("tidegate.yaml",
-                  settings(yaml, port_, admin_port_, (folder_.path() / "access.log").string()));
+    folder_.write("tidegate.yaml", settings(yaml, port_, admin_port_, admin_token_,
+                                            (folder_.path() / "access.log").string()));
 }
 
 Message Tidegate::reload() const {

@@ -18,12 +18,15 @@ class Tidegate {
     // Starts the program with `yaml`, to which `listen`, `admin` and `log` are added (on free
     // ports, and a file), and `threads: 2` unless it says otherwise; returns when it is ready.
     // Throws with what it wrote to standard error if it does not become so.
-    explicit Tidegate(const std::string& yaml);
+    // With `admin_token`, that is the admin listener's.
+    explicit Tidegate(const std::string& yaml, const std::string& admin_token = "");
     // Stops it if the test did not. A sanitizer's report, a crash or a hang fails the test.
     ~Tidegate();
 
     std::uint16_t port() const { return port_; }
     std::uint16_t admin_port() const { return admin_port_; }
+    // Where the configuration is.
+    std::string file() const { return (folder_.path() / "tidegate.yaml").string(); }
 
     RawClient client(const std::string& from = "127.0.0.1") const { return RawClient(port_, from); }
     Message get(const std::string& path = "/", const std::string& more_fields = "",
@@ -61,6 +64,7 @@ class Tidegate {
     TemporaryFolder folder_;
     std::uint16_t port_;
     std::uint16_t admin_port_;
+    std::string admin_token_;
     std::optional<Process> process_;
     bool end_was_seen_ = false;  // by the test, which judges it
 };

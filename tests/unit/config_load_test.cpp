@@ -404,8 +404,8 @@ TEST_CASE("config: the environment fills scalars and never becomes YAML") {
 
 TEST_CASE("config: a secret comes from a file beside the configuration, without its line end") {
     const Folder folder;
-    folder.write("admin.token", "s3cret \n");
-    folder.write("redis.password", "p\r\n");
+    folder.write("admin.token", "s3cret\n");
+    folder.write("redis.password", "p \r\n");
     folder.write("access.log", "");
     const std::string path = folder.write("tidegate.yaml", std::string(kUpstream) + R"(
 listen: unix:in.sock
@@ -416,8 +416,8 @@ log: {access: {path: access.log, format: text, sample: 0.25}}
     const Loaded loaded = load_file(path);
     for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
     REQUIRE(loaded.config != nullptr);
-    CHECK(loaded.config->admin->token == "s3cret ");
-    CHECK(std::get<config::RedisSettings>(loaded.config->store).password == "p");
+    CHECK(loaded.config->admin->token == "s3cret");
+    CHECK(std::get<config::RedisSettings>(loaded.config->store).password == "p ");
     CHECK(loaded.config->listen[0].address.unix_path == folder.path + "/in.sock");
     CHECK(loaded.config->log.access_path == folder.path + "/access.log");
     CHECK_FALSE(loaded.config->log.access_json);
