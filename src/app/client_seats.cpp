@@ -33,7 +33,7 @@ std::size_t AddressHash::operator()(const IpAddress& ip) const {
     return mix(mix(words[0] ^ secret[0], secret[1]) ^ words[1], secret[0]);
 }
 
-ClientSeats::ClientSeats() {
+ClientSeats::ClientSeats(std::size_t most) : most_(most) {
     std::random_device random;
     // Odd, so never 0, which would make all alike.
     for (auto& half : hash_.secret) half = (std::uint64_t{random()} << 32) | random() | 1;
@@ -47,7 +47,7 @@ ClientSeats::Shard& ClientSeats::shard_of(const IpAddress& holder) {
 
 Result<ClientSeats::Seat, ConnectionRefusal> ClientSeats::take(
     const std::optional<IpAddress>& holder, const config::Connections& bounds) {
-    if (taken_.fetch_add(1, std::memory_order_relaxed) >= bounds.max) {
+    if (taken_.fetch_add(1, std::memory_order_relaxed) >= std::min(bounds.max, most_)) {
         taken_.fetch_sub(1, std::memory_order_relaxed);
         return ConnectionRefusal::max;
     }

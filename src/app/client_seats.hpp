@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -57,7 +58,8 @@ class ClientSeats {
         const Table::value_type* entry_;  // null: counted in all only
     };
 
-    ClientSeats();
+    // There are never more than `most`, whatever the bounds say.
+    explicit ClientSeats(std::size_t most = std::numeric_limits<std::size_t>::max());
 
     // A seat for one more, or the bound that has none left. No holder, or no bound for one: counted
     // in all only.
@@ -78,6 +80,7 @@ class ClientSeats {
     Shard& shard_of(const IpAddress& holder);
     void give_back(const Table::value_type* entry);
 
+    const std::size_t most_;
     std::atomic<std::size_t> taken_{0};
     AddressHash hash_;
     std::array<Shard, kShards> shards_;

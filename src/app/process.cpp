@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "app/blueprint.hpp"
+#include "app/descriptors.hpp"
 #include "app/first_scripts.hpp"
 #include "proxy/fault.hpp"
 #include "store/access_rights.hpp"
@@ -156,7 +157,8 @@ Process::Process(const config::Config& config, std::size_t worker_count, const s
       redis_tls(make_redis_tls(config)),
       sentinel_tls(make_sentinel_tls(config)),
       redis(redis_options(config, redis_tls, sentinel_tls)),
-      redis_cluster(cluster_options(config, redis)) {
+      redis_cluster(cluster_options(config, redis)),
+      client_seats(client_connections_max(workers, config)) {
     memory_store.set_policies(policy_names(config));
 }
 

@@ -32,6 +32,7 @@ import urllib.parse
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "soak"))
+sys.dont_write_bytecode = True
 
 import spellings  # noqa: E402
 from world import Failed, Tidegate, World, accepts, free_port, until  # noqa: E402

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <csignal>
 #include <deque>
 #include <string>
 #include <thread>
@@ -254,6 +255,33 @@ TEST_CASE("connections: running out of descriptors does not end the listening") 
     CHECK(served_in_the_end(tidegate));
     REQUIRE(::prlimit(tidegate.pid(), RLIMIT_NOFILE, &before, nullptr) == 0);
     CHECK(hammer({tidegate.port()}, 8, 80) == Statuses{{200, 80}});
+}
+
+TEST_CASE(
+    "connections: silent clients leave the admin listener and the upstream their descriptors") {
+    const Upstream upstream(ok());
+    const TemporaryFolder folder;
+    const std::uint16_t port = free_port();
+    std::uint16_t admin_port = free_port();
+    while (admin_port == port) admin_port = free_port();
+    const std::string file =
+        folder.write("tidegate.yaml", "listen: 127.0.0.1:" + std::to_string(port) +
+                                          "\nadmin: 127.0.0.1:" + std::to_string(admin_port) +
+                                          "\nlog: {access: off}\n" + simple(upstream.url()));
+    Process process(
+        {"/bin/sh", "-c", "ulimit -n 256 && exec \"$0\" run -c \"$1\"", program(), file},
+        folder.path());
+    await_quietly([&] { return Socket::try_connect(admin_port).has_value(); });
+    RawClient used(port);
+    std::vector<RawClient> silent;
+    for (int i = 0; i < 300; ++i) silent.emplace_back(port);
+    for (const std::string path : {"/healthz", "/readyz"}) {
+        CHECK(http_get(admin_port, path).status() == 200);
+    }
+    CHECK(used.get().status() == 200);
+    CHECK(process.errors().find("it takes 128 connections from clients") != std::string::npos);
+    process.signal(SIGTERM);
+    CHECK(process.wait(kPatience) == 0);
 }
 
 TEST_CASE("connections: two hundred at once are all served") {

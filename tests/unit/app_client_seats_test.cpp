@@ -61,6 +61,13 @@ TEST_CASE("client_seats: one more than there are in all is refused, whoever come
     }
 }
 
+TEST_CASE("client_seats: what the process can hold is a bound above all others") {
+    ClientSeats all(1);
+    const auto first = all.take(std::nullopt, bounds(2, 2));
+    REQUIRE(first.has_value());
+    CHECK(all.take(std::nullopt, bounds(2, 2)).error() == ConnectionRefusal::max);
+}
+
 TEST_CASE("client_seats: a seat comes back once, however often it was moved") {
     ClientSeats all;
     const auto who = ip("203.0.113.1");
