@@ -38,8 +38,9 @@ std::vector<std::string> other_spellings(const std::string& text) {
 std::vector<std::string> other_paths() {
     std::vector<std::string> paths = other_spellings("/login");  // 31
     for (std::size_t i = 31; i > 0; --i) paths.push_back(paths[i - 1] + "/");
-    for (const char* path : {"/%4Cogin", "/%4cOGIN", "/LOG%49N", "/log%C4%B1n", "/log%C4%B0n",
-                             "/log\xC4\xB0n", "//LOGIN", "/x/../LOGIN", "/LOGIN;x", "http://a/LOGIN"})
+    for (const char* path :
+         {"/%4Cogin", "/%4cOGIN", "/LOG%49N", "/log%C4%B1n", "/log%C4%B0n", "/log\xC4\xB0n",
+          "//LOGIN", "/x/../LOGIN", "/LOGIN;x", "http://a/LOGIN"})
         paths.push_back(path);
     return paths;
 }

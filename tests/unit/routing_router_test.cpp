@@ -102,8 +102,8 @@ TEST_CASE("router: a host is compared without port, case and trailing dot") {
     for (const char* host : {"api.example.com", "API.Example.COM", "api.example.com:8080",
                              "api.example.com.", "Api.Example.Com.:443"})
         CHECK_MESSAGE(route(router, "/x", "GET", host) == "0", host);
-    for (const char* host : {"example.com", "xapi.example.com", "", ":80",
-                             "api.example.comx", "[2001:db8::2]", "["})
+    for (const char* host :
+         {"example.com", "xapi.example.com", "", ":80", "api.example.comx", "[2001:db8::2]", "["})
         CHECK_MESSAGE(route(router, "/x", "GET", host) == "none", host);
     CHECK(route(router, "/x", "GET", "[2001:DB8::1]:80") == "1");
     CHECK(route(router, "/x", "GET", "[2001:db8::1]") == "1");
