@@ -31,6 +31,7 @@ constexpr auto kReloadPatience = 60s;  // others may be before it
 constexpr auto kCountsPatience = 60s;  // a bound: their source gives up long before
 constexpr auto kLingerPatience = 1s;
 constexpr auto kAcceptPause = 100ms;
+constexpr int kAcceptedAtOnce = 32;
 constexpr auto kQuietAfterComplaint = 60s;
 
 using Parser = http::request_parser<http::empty_body>;
@@ -114,7 +115,9 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
         : acceptor(std::move(opened)),
           accept_pause(acceptor.get_executor()),
           sources(std::move(from)),
-          bounds(within) {}
+          bounds(within) {
+        acceptor.non_blocking(true);
+    }
 
     void stop();
     // Makes room for one more connection; false when every one is at work.
@@ -128,6 +131,8 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     // Makes room for one more answer.
     void bound_answers(const Body& newest);
     AdminAnswer answer(const Parser& parser, bool local) const;
+
+    void admit(StreamSocket socket);
 
     // Coroutines take the state by value: it lives as long as they do.
     static Task<> accept_all(std::shared_ptr<Impl> self);
@@ -229,12 +234,22 @@ Task<> AdminServer::Impl::accept_all(std::shared_ptr<Impl> self) {
             co_await self->accept_pause.async_wait(as_values);
             continue;
         }
-        if (!self->make_room()) continue;
-        error_code ignored;
-        socket.set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
-        const Place place = self->connections.emplace(self->connections.end(), std::move(socket));
-        spawn_vital(self->acceptor.get_executor(), serve(self, place));
+        self->admit(std::move(socket));
+        // Those that have come meanwhile, so that their requests are met in one turn.
+        for (int more = 1; more < kAcceptedAtOnce; ++more) {
+            StreamSocket next = self->acceptor.accept(ec);
+            if (ec) break;
+            self->admit(std::move(next));
+        }
     }
+}
+
+void AdminServer::Impl::admit(StreamSocket socket) {
+    if (!make_room()) return;
+    error_code ignored;
+    socket.set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
+    const Place place = connections.emplace(connections.end(), std::move(socket));
+    spawn_vital(acceptor.get_executor(), serve(shared_from_this(), place));
 }
 
 Task<> AdminServer::Impl::serve(std::shared_ptr<Impl> self, Place connection) {

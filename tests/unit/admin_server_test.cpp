@@ -312,6 +312,17 @@ TEST_CASE("admin: those who ask for metrics together get one text") {
     for (ClientSocket& reader : readers)
         CHECK(read_to_end(reader).ends_with(std::string(100'000, 'm')));
     CHECK(fixture.metrics_made() <= 2);
+    // So do those who come together.
+    const std::size_t before = fixture.metrics_made();
+    readers.clear();
+    fixture.while_it_stands([&] {
+        for (int i = 0; i < 20; ++i) {
+            readers.push_back(fixture.client());
+            send(readers.back(), kMetrics);
+        }
+    });
+    for (ClientSocket& reader : readers) CHECK(begins_with_status(read_to_end(reader), 200));
+    CHECK(fixture.metrics_made() <= before + 3);
     // And a new one when someone asks again.
     const std::size_t made = fixture.metrics_made();
     CHECK(begins_with_status(answer_to_bytes(fixture, kMetrics), 200));

@@ -119,7 +119,7 @@ TEST_CASE("connection: a peer that has only finished sending still takes what is
     CHECK(pair.read().status == IoStatus::end);
     CHECK(pair.ours->has_ended());
     CHECK_FALSE(pair.ours->is_broken());
-    spawn(pair.io.get_executor(), sleep_once(wakeup, woken));
+    spawn_vital(pair.io.get_executor(), sleep_once(wakeup, woken));
     pair.ours->watch_read(&wakeup);
     std::string answer = "answer";
     const iovec piece{answer.data(), answer.size()};

@@ -43,6 +43,8 @@ std::string route(const Router& router, std::string_view target, std::string_vie
             return "bad";
         case MatchOutcome::ambiguous_path:
             return "ambiguous";
+        case MatchOutcome::ambiguous_headers:
+            return "ambiguous headers";
         case MatchOutcome::other_case:
             return "case";
         case MatchOutcome::other_method:
