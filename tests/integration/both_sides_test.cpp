@@ -190,7 +190,7 @@ TEST_CASE("both sides: only what is idempotent and has no body is sent again, an
                                   "0\r\n\r\n",
                          false});
     }
-    for (const std::string method : {"POST", "PATCH", "get", "PROPFIND"}) {
+    for (const std::string method : {"POST", "PATCH", "GETS", "PROPFIND"}) {
         cases.push_back({method + " /x HTTP/1.1\r\nHost: a\r\n\r\n", false});
     }
     for (const bool by_reset : {false, true}) {

@@ -53,16 +53,17 @@ class ElfFile {
 
     // The features of the processor that the program is marked for: GNU_PROPERTY_X86_FEATURE_1_*.
     std::uint32_t processor_features() const {
-        const auto notes = segment(PT_GNU_PROPERTY);
-        if (!notes) return 0;
-        const std::size_t name_bytes = 4;  // "GNU" and its end
-        std::size_t place = notes->p_offset + sizeof(Elf64_Nhdr) + name_bytes;
-        const std::size_t end = notes->p_offset + notes->p_filesz;
-        while (place + 8 <= end) {
-            const auto type = at<std::uint32_t>(place);
-            const auto size = at<std::uint32_t>(place + 4);
-            if (type == GNU_PROPERTY_X86_FEATURE_1_AND) return at<std::uint32_t>(place + 8);
-            place += 8 + (size + 7) / 8 * 8;
+        for (const Elf64_Phdr& segment : segments_) {
+            if (segment.p_type != PT_NOTE) continue;
+            const std::size_t end = segment.p_offset + segment.p_filesz;
+            for (std::size_t place = segment.p_offset; place < end;) {
+                const auto note = at<Elf64_Nhdr>(place);
+                const std::size_t properties = place + sizeof note + rounded(note.n_namesz, 4);
+                if (note.n_type == NT_GNU_PROPERTY_TYPE_0) {
+                    return processor_features(properties, properties + note.n_descsz);
+                }
+                place = properties + rounded(note.n_descsz, segment.p_align);
+            }
         }
         return 0;
     }
@@ -70,6 +71,20 @@ class ElfFile {
     bool holds(std::string_view text) const { return bytes_.find(text) != std::string::npos; }
 
   private:
+    static std::size_t rounded(std::size_t size, std::size_t to) {
+        return (size + to - 1) / to * to;
+    }
+
+    std::uint32_t processor_features(std::size_t place, std::size_t end) const {
+        while (place < end) {
+            const auto type = at<std::uint32_t>(place);
+            const auto size = at<std::uint32_t>(place + 4);
+            if (type == GNU_PROPERTY_X86_FEATURE_1_AND) return at<std::uint32_t>(place + 8);
+            place += 8 + rounded(size, 8);
+        }
+        return 0;
+    }
+
     template <class Value>
     Value at(std::size_t offset) const {
         REQUIRE(offset + sizeof(Value) <= bytes_.size());
