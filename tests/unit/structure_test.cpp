@@ -161,3 +161,27 @@ TEST_CASE("structure: every header guards itself") {
             CHECK_MESSAGE(read(file).find("\n#pragma once\n") != std::string::npos, file);
     }
 }
+
+TEST_CASE("structure: the tests that docs/security.md names are there") {
+    const auto tests = fs::path(TIDEGATE_SOURCE_DIR) / "tests";
+    std::string all;
+    for (const auto& file : source_files(tests)) all += read(file);
+    const auto text = read(tests.parent_path() / "docs" / "security.md");
+    static const std::regex named(R"(`((?:unit|integration|store)/[a-z_.]*)`|"([^"\n]+)\")");
+    std::size_t files = 0;
+    std::size_t names = 0;
+    for (std::sregex_iterator it(text.begin(), text.end(), named), end; it != end; ++it) {
+        if ((*it)[1].matched) {
+            ++files;
+            CHECK_MESSAGE(fs::exists(tests / (*it)[1].str()), (*it)[1]);
+            continue;
+        }
+        ++names;
+        // `...` stands for the rest of a name.
+        static const std::regex rest(R"(^\.\.\. | \.\.\.$)");
+        const auto name = std::regex_replace((*it)[2].str(), rest, "");
+        CHECK_MESSAGE(all.find(name) != std::string::npos, name);
+    }
+    CHECK(files > 10);
+    CHECK(names > 10);
+}
