@@ -67,7 +67,7 @@ bool same_loosely(std::string_view a, std::string_view b) {
 // Whether some reader takes `written`, decoded, for `name`. PHP passes over spaces before a name,
 // qs and Rack over brackets, others over a `?`; all take what is before a bracket for the name of a
 // list.
-bool could_be_read_as(std::string_view written, std::string_view name) {
+bool decoded_could_be(std::string_view written, std::string_view name) {
     if (written.size() < name.size()) return false;
     if (same_loosely(written, name)) return true;
     const std::size_t first = written.find_first_not_of(" []?");
@@ -110,7 +110,7 @@ class QueryReader {
         if (!decode_form(parameter.substr(0, equals), decoded_) || has_control(decoded_)) {
             return false;
         }
-        if (!could_be_read_as(decoded_, name_)) return true;
+        if (!decoded_could_be(decoded_, name_)) return true;
         if (found_ || decoded_ != name_) return false;
         found_ = true;
         const auto value = parameter.substr(std::min(equals + 1, parameter.size()));
@@ -152,6 +152,14 @@ bool is_unclear_in_fields(const Fields& fields, std::string_view name) {
         found = true;
     }
     return false;
+}
+
+bool could_be_read_as(std::string_view written, std::string_view name) {
+    const std::size_t encoded = written.find_first_of("%+");
+    if (encoded == written.npos) return decoded_could_be(written, name);
+    std::string decoded;
+    if (decode_form(written, decoded)) return decoded_could_be(decoded, name);
+    return decoded_could_be(written.substr(0, written.find('%')), name);
 }
 
 Stated stated_in_query(std::string_view query, std::string_view name) {

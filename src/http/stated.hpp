@@ -49,4 +49,8 @@ inline constexpr std::size_t kParametersMax = 1'000;
 // - there are more than kParametersMax parameters.
 Stated stated_in_query(std::string_view query, std::string_view name);
 
+// Whether some server could take `written`, a parameter's or a cookie's name as it was sent, for
+// `name`: it is decoded, and cut where it cannot be.
+bool could_be_read_as(std::string_view written, std::string_view name);
+
 }  // namespace tidegate::http

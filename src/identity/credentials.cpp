@@ -5,6 +5,8 @@
 
 #include <openssl/crypto.h>
 
+#include "http/stated.hpp"
+
 namespace tidegate::identity {
 namespace {
 
@@ -83,14 +85,19 @@ std::string_view without_quotes(std::string_view value) {
 }
 
 // Looks for the cookie in one field; `value` is what was found before. False when it is there with
-// another value.
+// another value, or under a name that some server takes for its own.
 bool find_in(std::string_view cookies, std::string_view name,
              std::optional<std::string_view>& value) {
     while (!cookies.empty()) {
         const std::string_view pair = cookies.substr(0, cookies.find(';'));
         cookies.remove_prefix(std::min(pair.size() + 1, cookies.size()));
         const auto equals = pair.find('=');
-        if (equals == pair.npos || trimmed(pair.substr(0, equals)) != name) continue;
+        const std::string_view written = trimmed(pair.substr(0, equals));
+        if (written != name) {
+            if (http::could_be_read_as(written, name)) return false;
+            continue;
+        }
+        if (equals == pair.npos) continue;
         const std::string_view here = without_quotes(trimmed(pair.substr(equals + 1)));
         if (value && *value != here) return false;
         value = here;

@@ -39,7 +39,8 @@ Credential find_secret(const http::Fields& fields, std::string_view field);
 Credential find_basic(const http::Fields& fields);
 
 // The value of the cookie of that name, over all Cookie fields (RFC 6265 sections 4.1.1 and 5.4).
-// Empty is absent. Malformed: two values of one name, and characters that no cookie-octet is: some
+// Empty is absent. Malformed: two values of one name, another spelling of the name (PHP takes
+// `session.id` for `session_id`; others ignore case), and characters that no cookie-octet is: some
 // servers end a value there and some do not, so that one session could be called by many names.
 // For the same reason quotes around the value do not count.
 Credential find_cookie(const http::Fields& fields, std::string_view name);

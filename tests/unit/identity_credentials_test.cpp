@@ -217,11 +217,28 @@ TEST_CASE("credentials: a cookie is found among others") {
 
 TEST_CASE("credentials: a cookie of another name is another cookie") {
     for (const std::string_view value :
-         {"sid=abc", "XSID=abc", "SIDX=abc", "SID", "SID;=abc", "a=SID=abc", "\"SID\"=abc", "=abc",
-          "S ID=abc", "$SID=abc", "", ";", "="}) {
+         {"XSID=abc", "SIDX=abc", "SID", "SID;=abc", "a=SID=abc", "\"SID\"=abc", "=abc", "S ID=abc",
+          "$SID=abc", "", ";", "="}) {
         CHECK_MESSAGE(cookie(value) == "(absent)", value);
     }
     CHECK(cookie(Pairs{{"Set-Cookie", "SID=abc"}, {"Cookie2", "SID=abc"}}) == "(absent)");
+}
+
+TEST_CASE("credentials: a name that some server takes for the cookie's is malformed") {
+    const auto named = [](std::string_view value) {
+        return shown(find_cookie(fields_of({{"Cookie", value}}), "session_id"));
+    };
+    for (const char* name :
+         {"session.id", "session[id", "Session_ID", "SESSION_ID", "session%5fid", "session+id",
+          "session_id[]", "[session_id", "session_id%00x", "session id"}) {
+        CAPTURE(name);
+        CHECK(named(std::string(name) + "=abc") == "(malformed)");
+        CHECK(named("session_id=abc; " + std::string(name) + "=other") == "(malformed)");
+    }
+    for (const char* name : {"session", "session_id2", "my_session_id", "100%", "sessionid"}) {
+        CAPTURE(name);
+        CHECK(named("session_id=abc; " + std::string(name) + "=other") == "abc");
+    }
 }
 
 TEST_CASE("credentials: an empty cookie is absent") {
