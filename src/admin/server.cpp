@@ -182,8 +182,8 @@ bool AdminServer::Impl::make_room() {
     if (const auto now = Timer::clock_type::now(); now >= next_complaint) {
         next_complaint = now + kQuietAfterComplaint;
         telemetry::log(telemetry::Level::warn,
-                       "admin: all {} connections are taken; a new one takes the place of the one "
-                       "that has waited longest for its peer",
+                       "admin: all {} connections are in use; the listener closes the one that has "
+                       "waited longest for its client, for each new one",
                        bounds.connections);
     }
     return close_longest_waiting([](const Connection&) { return true; });

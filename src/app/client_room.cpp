@@ -53,10 +53,12 @@ void ClientRoom::count(const proxy::SessionList& sessions,
 void ClientRoom::say(const IpAddress& address, SteadyTime now) {
     if (said_ && now - *said_ < kSayEvery) return;
     said_ = now;
-    telemetry::log(telemetry::Level::warn,
-                   "connections.max is reached: {} has more than a quarter of the connections of "
-                   "this thread, and those without a request make room for other clients",
-                   address.to_string());
+    telemetry::log(
+        telemetry::Level::warn,
+        "connections.max is reached and {} has more than a quarter of the connections of "
+        "this thread: the proxy closes those of them that have no request, for other "
+        "clients. Set connections.per_ip to bound each address",
+        address.to_string());
 }
 
 }  // namespace tidegate::app

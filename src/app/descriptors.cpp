@@ -39,11 +39,12 @@ std::size_t client_connections_max(std::size_t workers, const config::Config& co
     const std::size_t descriptors = raise_descriptor_limit();
     const std::size_t most = descriptors_for_clients(descriptors, workers, config);
     if (most < config.connections.max) {
-        telemetry::log(telemetry::Level::warn,
-                       "connections.max is {}, but this process may open {} files and sockets: it "
-                       "takes {} connections from clients at most; raise the limit "
-                       "(`LimitNOFILE` of systemd, `ulimit -n`) or lower connections.max",
-                       config.connections.max, descriptors, most);
+        telemetry::log(
+            telemetry::Level::warn,
+            "connections.max is {}, but the limit of open files is {}: Tidegate takes at "
+            "most {} connections from clients. Raise the limit (`LimitNOFILE` of systemd, "
+            "`ulimit -n`), or lower connections.max or upstreams.NAME.max_connections",
+            config.connections.max, descriptors, most);
     }
     return most;
 }

@@ -41,10 +41,11 @@ void set_tell_end(TellEnd tell) {
 void end_program(const std::exception_ptr& failure, const std::source_location& from) noexcept {
     std::array<char, 512> text{};
     const auto describe = [&](const char* what) {
-        std::snprintf(text.data(), text.size(),
-                      "internal error, the program ends: a task that must not end, begun in %s:%u, "
-                      "ended with: %s",
-                      file_name(from), static_cast<unsigned>(from.line()), what);
+        std::snprintf(
+            text.data(), text.size(),
+            "internal error: the task begun in %s:%u ended with: %s. The program stops, as "
+            "it cannot run without this task",
+            file_name(from), static_cast<unsigned>(from.line()), what);
     };
     try {
         std::rethrow_exception(failure);

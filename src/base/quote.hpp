@@ -7,10 +7,8 @@
 
 namespace tidegate {
 
-// How many bytes at the beginning of `text` are a character that does something to the display
-// instead of standing there: C0, DEL, C1, invisible ones, ends of lines, and those that turn the
-// direction of writing (U+200B to U+200F, U+2028 to U+202E, U+2066 to U+2069, U+FEFF). 0: none.
-// Requires some text.
+// The length of the first character of `text` if is_hidden() (base/utf8.hpp) says that a reader
+// does not see it or that a terminal obeys it; else 0. Requires text that is not empty.
 std::size_t misleading_bytes(std::string_view text);
 
 // `text` with the bytes of such characters, and those that are not UTF-8, as `\x1b` and the like: a

@@ -72,6 +72,26 @@ std::size_t utf8_length(std::string_view text) {
     return length;
 }
 
+bool is_utf8(std::string_view text) {
+    while (!text.empty()) {
+        const std::size_t length = utf8_length(text);
+        if (length == 0) return false;
+        text.remove_prefix(length);
+    }
+    return true;
+}
+
+std::string_view utf8_prefix(std::string_view text, std::size_t bytes_max) {
+    if (text.size() <= bytes_max) return text;
+    // A character that reaches over the end began at most three bytes before it.
+    for (std::size_t back = 1; back <= 3 && back <= bytes_max; ++back) {
+        if (utf8_length(text.substr(bytes_max - back)) > back) {
+            return text.substr(0, bytes_max - back);
+        }
+    }
+    return text.substr(0, bytes_max);
+}
+
 char32_t code_point(std::string_view text) {
     constexpr std::array<unsigned, 5> kLeadBits{0, 0x7f, 0x1f, 0x0f, 0x07};
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };

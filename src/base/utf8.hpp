@@ -10,6 +10,11 @@ namespace tidegate {
 // overlong forms, nothing above U+10FFFF). Requires a text that is not empty.
 std::size_t utf8_length(std::string_view text);
 
+bool is_utf8(std::string_view text);
+
+// The longest beginning of `text` of at most `bytes_max` bytes that does not split a character.
+std::string_view utf8_prefix(std::string_view text, std::size_t bytes_max);
+
 // The character that `text` is, all of it. Requires that utf8_length(text) is its size.
 char32_t code_point(std::string_view text);
 

@@ -81,7 +81,7 @@ Result<Place, std::string> place_on_command_line(const CountsArguments& argument
     Place place{{*config::parse_listen_address(arguments.admin), {}},
                 "name a file that holds it with --token-file"};
     if (arguments.token_file.empty()) return place;
-    place.token_advice = fmt::format("{} holds another one", quote(arguments.token_file));
+    place.token_advice = fmt::format("{} holds another token", quote(arguments.token_file));
     std::ifstream file(arguments.token_file);
     place.token.assign(std::istreambuf_iterator<char>(file), {});
     if (!file || place.token.empty()) {
@@ -105,11 +105,11 @@ Result<Place, std::string> find_place(const CountsArguments& arguments,
     const std::string where = has_file ? quote(file) : "the built-in quickstart";
     place.token_advice =
         place.token.empty()
-            ? fmt::format("{} has no `admin.token`; give the configuration of that proxy with -c",
+            ? fmt::format("{} has no `admin.token`; name the file of the running proxy with -c",
                           where)
             : fmt::format(
-                  "`admin.token` in {} is another one; if it is new, reload the proxy "
-                  "with HUP",
+                  "`admin.token` in {} is not the token of the running proxy; if you changed it, "
+                  "reload the proxy (HUP)",
                   where);
     return place;
 }

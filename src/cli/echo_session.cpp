@@ -20,7 +20,7 @@
 #include "cli/echo_wishes.hpp"
 #include "http/problem.hpp"
 #include "telemetry/log.hpp"
-#include "telemetry/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace tidegate::cli {
 
@@ -64,7 +64,7 @@ std::string echo_of(const http::request_header<>& head, const ReadBody& body) {
         "  \"headers\": [{}\n  ],\n  \"body_bytes\": {}",
         json_of(std::string(head.method_string())), json_of(std::string(head.target())),
         head.version() % 10, fields, body.bytes);
-    if (body.bytes <= kBodyShownMax && telemetry::is_utf8(body.beginning)) {
+    if (body.bytes <= kBodyShownMax && is_utf8(body.beginning)) {
         echo += ",\n  \"body\": " + json_of(body.beginning);
     }
     return echo + "\n}\n";

@@ -203,8 +203,8 @@ void read_what_becomes_of_the_invalid(Section& section, Config& config) {
     // Without either key the prefix is 64.
     const auto place = failed ? failed : section.find("client_ip");
     place->warn(
-        "with an ipv6_prefix longer than 64, whoever has a /64 can guess credentials from each of "
-        "its addresses");
+        "identity.client_ip.ipv6_prefix is longer than 64: a client with a /64 has a limit of "
+        "failed_credentials of its own for each of its addresses; add 64 to the list");
 }
 
 // Settings that have nothing to act upon.
@@ -214,7 +214,10 @@ void warn_about_idle_settings(Section& section, const Config& config, const Decl
     if (!checks_credentials(config)) {
         for (const std::string_view key : {"on_invalid_credentials", "failed_credentials"}) {
             const auto value = section.find(key);
-            if (value) value->warn("never: no method of identity.user checks credentials");
+            if (!value || value->is_off()) continue;
+            value->warn(
+                "has no effect: no method of identity.user checks credentials; add `jwt`, "
+                "`api_key` or `basic`, or remove this key");
         }
     }
     const auto told = section.find("forward_as");

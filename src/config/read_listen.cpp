@@ -92,8 +92,8 @@ std::optional<std::string> read_token(const Value& value) {
                              });
     if (is_sendable) return token;
     value.fault(
-        "this token begins or ends with a space or holds a control character, and no client can "
-        "send it: write it without");
+        "a token must not begin or end with a space or hold control characters, as no client could "
+        "send it: remove them");
     return std::nullopt;
 }
 

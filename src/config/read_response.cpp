@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/quote.hpp"
+#include "base/units.hpp"
 #include "config/field_text.hpp"
 #include "config/sections.hpp"
 
@@ -61,10 +62,15 @@ void read_body(const Value& value, Response& response) {
 void read_body_rate(const Value& value, RequestBounds& bounds) {
     if (value.is_off()) {
         bounds.body_rate = 0;
-    } else if (value.is("0")) {
-        value.fault("a rate of 0 bounds nothing: write `off`");
-    } else {
-        bounds.body_rate = value.size({1, kBodyRateMax}).value_or(bounds.body_rate);
+    } else if (const auto text = value.text("a size such as `240`, or `off`")) {
+        const auto rate = parse_size(*text);
+        if (!rate || *rate < 1 || *rate > static_cast<std::uint64_t>(kBodyRateMax)) {
+            value.fault(quote(*text) +
+                        " is not a number of bytes a second from `1` to `1GiB`, such as `240` or "
+                        "`8KiB`, nor `off`");
+            return;
+        }
+        bounds.body_rate = *rate;
     }
 }
 
@@ -132,11 +138,16 @@ void read_timeouts(const Value& value, Config& config) {
     if (const auto total = section.find("request_body_total"); total && total->is_off()) {
         timeouts.request_body_total = milliseconds{0};
     } else if (total) {
-        timeouts.request_body_total = total->duration({}).value_or(timeouts.request_body_total);
+        timeouts.request_body_total =
+            total->duration({}, true).value_or(timeouts.request_body_total);
     }
     section.duration("client_write", timeouts.client_write);
     section.duration("client_idle", timeouts.client_idle);
-    section.duration("hold_aborted", timeouts.hold_aborted, {milliseconds{0}, hours{1}});
+    if (const auto hold = section.find("hold_aborted"); hold && hold->is_off()) {
+        hold->fault("`off` is not a duration: write `0s` to give such slots back at once");
+    } else {
+        section.duration("hold_aborted", timeouts.hold_aborted, {milliseconds{0}, hours{1}});
+    }
     section.duration("drain", timeouts.drain);
     section.duration("shutdown_delay", timeouts.shutdown_delay, {milliseconds{0}, hours{1}});
     section.not_available({"tunnel_idle", "tls_handshake"});

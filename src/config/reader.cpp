@@ -172,12 +172,13 @@ std::optional<bool> Value::toggle() const {
     return choice<bool>({{"on", true}, {"off", false}, {"true", true}, {"false", false}});
 }
 
-std::optional<milliseconds> Value::duration(DurationRange range) const {
+std::optional<milliseconds> Value::duration(DurationRange range, bool may_be_off) const {
+    const std::string_view or_off = may_be_off ? ", or `off`" : "";
     const std::optional<std::string> found = text("a duration such as `100ms`, `1.5s` or `1h`");
     if (!found) return std::nullopt;
     const auto parsed = parse_duration(*found);
     if (!parsed) {
-        fault(parsed.error());
+        fault(parsed.error().append(or_off));
         return std::nullopt;
     }
     const auto whole = std::chrono::duration_cast<milliseconds>(*parsed);
@@ -187,7 +188,7 @@ std::optional<milliseconds> Value::duration(DurationRange range) const {
     }
     if (whole < range.min || whole > range.max) {
         fault(quote(*found) + " is not from " + format_duration(range.min) + " to " +
-              format_duration(range.max));
+              format_duration(range.max) + std::string(or_off));
         return std::nullopt;
     }
     return whole;

@@ -85,7 +85,8 @@ class Value {
     // From 0 to 1, millionths.
     std::optional<double> fraction() const;
     std::optional<bool> toggle() const;
-    std::optional<milliseconds> duration(DurationRange range) const;
+    // `may_be_off`: only for what faults say would be right.
+    std::optional<milliseconds> duration(DurationRange range, bool may_be_off = false) const;
     // Bytes; `unlimited` only where `may_be_unlimited`.
     std::optional<std::uint64_t> size(IntegerRange range, bool may_be_unlimited = false) const;
 

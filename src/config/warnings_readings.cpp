@@ -13,9 +13,8 @@ namespace {
 using limit::KeyPart;
 
 constexpr std::string_view kQueryReading =
-    ": Tidegate refuses a query that frameworks would read in different ways; it cannot see a name "
-    "that the application takes from a body, a cookie or the path as well, so take it from the "
-    "query alone";
+    ": Tidegate sees the query only. If the application also takes this name from a body, a cookie "
+    "or the path, clients can get past the limit: let it read the query alone";
 
 // Where it stands: among `policies`, or in a route.
 Place place_of(const limit::Policy& policy, const Config& config, const Declared& declared) {
@@ -60,43 +59,11 @@ void warn_about_query_moments(const Config& config, const Declared& declared, Co
     }
 }
 
-// What makes `other` looser than `route`; empty: nothing that can be told.
-std::string what_is_lacking(const Route& route, const Route& other) {
-    for (const Policy* policy : route.policies) {
-        const auto& policies = other.policies;
-        if (policy->shadow ||
-            std::find(policies.begin(), policies.end(), policy) != policies.end()) {
-            continue;
-        }
-        return "the policy " + quote(policy->name);
-    }
-    if (route.header_cost || other.header_cost || other.cost >= route.cost) return {};
-    return "its cost of " + std::to_string(route.cost);
-}
-
-// Clients choose which fields they send.
-void warn_about_left_headers(const Config& config, const Declared& declared, Context& context) {
-    for (std::size_t i = 0; i < declared.routes.size(); ++i) {
-        const auto next = config.router.without_headers(i);
-        if (!next) continue;
-        const Route& route = config.routes[i];
-        const std::string lacking = what_is_lacking(route, config.routes[*next]);
-        if (lacking.empty()) continue;
-        context.warnings.push_back(
-            {declared.routes[i], "a client that leaves out the `headers` of the route " +
-                                     quote(route.name) + " takes the route " +
-                                     quote(config.routes[*next].name) + ", without " + lacking +
-                                     ": limit both alike, or match by something that clients "
-                                     "cannot leave out"});
-    }
-}
-
 }  // namespace
 
 void warn_about_readings(const Config& config, const Declared& declared, Context& context) {
     warn_about_query_keys(config, declared, context);
     warn_about_query_moments(config, declared, context);
-    warn_about_left_headers(config, declared, context);
 }
 
 }  // namespace tidegate::config

@@ -23,13 +23,23 @@ void warn_about_shadowed(const Config& config, const Declared& declared, Context
     }
 }
 
-// Whether a request on `to` escapes some limit of `from`, or pays less there.
+// What makes `other` looser than `route`; empty: nothing that can be told.
+std::string what_is_lacking(const Route& route, const Route& other) {
+    for (const Policy* policy : route.policies) {
+        const auto& policies = other.policies;
+        if (policy->shadow ||
+            std::find(policies.begin(), policies.end(), policy) != policies.end()) {
+            continue;
+        }
+        return "the policy " + quote(policy->name);
+    }
+    if (route.header_cost && !other.header_cost) return "its cost by header";
+    if (other.cost < route.cost) return "its cost of " + std::to_string(route.cost);
+    return {};
+}
+
 bool is_looser(const Route& to, const Route& from) {
-    if (to.cost < from.cost || (from.header_cost && !to.header_cost)) return true;
-    return std::any_of(from.policies.begin(), from.policies.end(), [&](const Policy* policy) {
-        return !policy->shadow &&
-               std::find(to.policies.begin(), to.policies.end(), policy) == to.policies.end();
-    });
+    return !what_is_lacking(from, to).empty();
 }
 
 void warn_about_overlaps(const Config& config, const Declared& declared, Context& context) {
@@ -38,18 +48,20 @@ void warn_about_overlaps(const Config& config, const Declared& declared, Context
         if (!earlier) continue;
         const Route& first = config.routes[*earlier];
         const Route& second = config.routes[i];
-        std::string message = "the routes " + quote(first.name) + " and " + quote(second.name) +
-                              " overlap if case is ignored: with `routes_ignore_case: ";
+        const std::string one = quote(first.name);
+        const std::string other = quote(second.name);
+        std::string message =
+            "the routes " + one + " and " + other + " match the same path in different case";
         if (config.route_case == RouteCase::refuse) {
-            message += "auto`, a path of both that is spelt as " + quote(second.name) +
-                       " has it is refused (400); with `on`, " + quote(first.name) +
-                       " takes it; with `off`, " + quote(second.name) + " does";
+            message +=
+                ". With `routes_ignore_case: auto`, Tidegate refuses (400) that path in the "
+                "spelling of " +
+                other + ". Write `on` to send both to " + one + ", or `off` to keep two routes";
         } else if (is_looser(first, second) || is_looser(second, first)) {
             message +=
-                "off`, each takes the paths in its own case, and an upstream that ignores "
-                "case answers to both; `auto` refuses those spelt as " +
-                quote(second.name) + " has them (400), with `on` " + quote(first.name) +
-                " takes them";
+                ", and their limits differ: if the upstream ignores case, a client chooses "
+                "between them. Write `routes_ignore_case: auto` (refuses the spelling of " +
+                other + ") or `on` (sends both to " + one + ")";
         } else {
             continue;
         }
@@ -69,9 +81,9 @@ void warn_about_escapes(const Config& config, const Declared& declared, Context&
             ++more;
             continue;
         }
-        first = "in another case, a path of the route " + quote(config.routes[i].name) +
-                " takes the route " + quote(config.routes[*other].name) +
-                ", which limits it less, and an upstream that ignores case answers all the same";
+        first = "with `off`, a path of the route " + quote(config.routes[i].name) +
+                " in another case takes the route " + quote(config.routes[*other].name) +
+                ", which limits it less";
     }
     if (first.empty()) return;
     if (more != 0) {
@@ -79,13 +91,33 @@ void warn_about_escapes(const Config& config, const Declared& declared, Context&
                  (more == 1 ? "another route" : std::to_string(more) + " other routes");
     }
     context.warnings.push_back(
-        {declared.route_case, "routes_ignore_case: " + first + "; `auto` refuses such paths"});
+        {declared.route_case, "routes_ignore_case: " + first +
+                                  ". Write `auto` unless the upstream tells `/A` from `/a`"});
+}
+
+// Clients choose which fields they send.
+void warn_about_left_headers(const Config& config, const Declared& declared, Context& context) {
+    for (std::size_t i = 0; i < declared.routes.size(); ++i) {
+        const auto next = config.router.without_headers(i);
+        if (!next) continue;
+        const Route& route = config.routes[i];
+        const std::string lacking = what_is_lacking(route, config.routes[*next]);
+        if (lacking.empty()) continue;
+        const std::string other = quote(config.routes[*next].name);
+        context.warnings.push_back(
+            {declared.routes[i], "the route " + quote(route.name) +
+                                     " needs `headers`, and a client that does not send them takes "
+                                     "the route " +
+                                     other + ", which lacks " + lacking + ": give " + other +
+                                     " the same, or match by path, host or method"});
+    }
 }
 
 }  // namespace
 
 void warn_about_routes(const Config& config, const Declared& declared, Context& context) {
     warn_about_shadowed(config, declared, context);
+    warn_about_left_headers(config, declared, context);
     if (config.route_case == RouteCase::ignore) return;
     warn_about_overlaps(config, declared, context);
     if (config.route_case == RouteCase::as_sent) warn_about_escapes(config, declared, context);

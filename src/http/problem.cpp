@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/utf8.hpp"
+
 namespace tidegate::http {
 namespace {
 
@@ -23,37 +25,6 @@ void append_number(std::int64_t number, std::string& out) {
 
 std::uint8_t byte_at(std::string_view text, std::size_t i) {
     return static_cast<std::uint8_t>(text[i]);
-}
-
-// The length of the well-formed UTF-8 sequence at `at` (RFC 3629 section 4: no overlong forms, no
-// surrogates, nothing above U+10FFFF), or 0.
-std::size_t utf8_length(std::string_view text, std::size_t at) {
-    const std::uint8_t lead = byte_at(text, at);
-    std::size_t length = 0;
-    std::uint8_t low = 0x80;
-    std::uint8_t high = 0xbf;
-    if (lead < 0x80) return 1;
-    if (lead >= 0xc2 && lead <= 0xdf) {
-        length = 2;
-    } else if (lead >= 0xe0 && lead <= 0xef) {
-        length = 3;
-        if (lead == 0xe0) low = 0xa0;
-        if (lead == 0xed) high = 0x9f;
-    } else if (lead >= 0xf0 && lead <= 0xf4) {
-        length = 4;
-        if (lead == 0xf0) low = 0x90;
-        if (lead == 0xf4) high = 0x8f;
-    } else {
-        return 0;
-    }
-    if (text.size() - at < length) return 0;
-    for (std::size_t i = 1; i < length; ++i) {
-        const std::uint8_t byte = byte_at(text, at + i);
-        if (byte < low || byte > high) return 0;
-        low = 0x80;
-        high = 0xbf;
-    }
-    return length;
 }
 
 // A character that JSON does not take as it is (RFC 8259 section 7); also DEL, which it does take
@@ -198,7 +169,7 @@ void append_json_string(std::string_view text, std::string& out) {
     out += '"';
     for (std::size_t i = 0; i < text.size();) {
         const char c = text[i];
-        const std::size_t length = utf8_length(text, i);
+        const std::size_t length = utf8_length(text.substr(i));
         if (length == 0) {
             out += kReplacement;
             ++i;

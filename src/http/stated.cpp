@@ -15,15 +15,6 @@ int hex_value(char c) {
     return -1;
 }
 
-bool is_utf8(std::string_view text) {
-    while (!text.empty()) {
-        const std::size_t length = utf8_length(text);
-        if (length == 0) return false;
-        text.remove_prefix(length);
-    }
-    return true;
-}
-
 // Decodes as forms are (application/x-www-form-urlencoded). False for a malformed `%`, `%00` (at
 // which some readers end the text) and what is not UTF-8: some readers keep that as it is, others
 // leave it out, others put something in its place.

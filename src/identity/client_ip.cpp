@@ -113,9 +113,9 @@ std::string_view describe(ChainFault fault) {
         case ChainFault::unreadable:
             return "holds an entry that is no IP address";
         case ChainFault::unspecified:
-            return "holds an address that names nobody (0.0.0.0 or ::)";
+            return "holds 0.0.0.0 or ::, which is no client's address";
         case ChainFault::repeated:
-            return "is there more than once, is empty, or has another spelling";
+            return "is there twice, is empty, or is spelt with another sign for `-`";
     }
     return "";
 }

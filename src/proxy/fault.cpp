@@ -31,8 +31,7 @@ constexpr auto kTraits = std::to_array<FaultTraits>({
     {408, Outcome::rejected, true, "client: slow head", "The request head did not arrive in time."},
     {408, Outcome::rejected, true, "client: slow body", "The request body did not arrive in time."},
     {408, Outcome::rejected, true, "client: slow body, made room",
-     "All connections to the upstream are in use, and the request body came too slowly to keep one "
-     "from other requests."},
+     "The request body came too slowly, and all connections to the upstream are in use."},
     {400, Outcome::rejected, false, "client: nobody",
      "The request names nobody whom a limit of this route could count."},
     {400, Outcome::rejected, false, "client: ambiguous name",

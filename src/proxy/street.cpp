@@ -119,8 +119,9 @@ void report_chain_fault(WorkerContext& worker, const identity::Peer& peer,
         return address ? address->to_string() : std::string(otherwise);
     };
     telemetry::log(telemetry::Level::warn,
-                   "{} from {} {}: such requests count as one client, {}. "
-                   "tidegate_forwarding_invalid_total counts them; this is said once an hour",
+                   "the field {} from {} {}: Tidegate counts all such requests as the client {}. "
+                   "Correct the proxy that writes the field, or identity.client_ip.header. Counted "
+                   "in tidegate_forwarding_invalid_total; logged once an hour",
                    identity::field_of(exchange.config().client_ip),
                    text(peer.address, "a Unix socket"), identity::describe(exchange.chain_fault),
                    text(exchange.client, "one without an address"));

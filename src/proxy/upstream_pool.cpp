@@ -266,11 +266,11 @@ bool UpstreamPool::make_room(const UpstreamSeat& seat) {
         said_ = time;
         const auto holder = leaving->holder();
         log(Level::warn,
-            "upstream {}: all {} connections of this thread are in use, {} of them for {}: "
-            "requests "
-            "whose clients are slow make room for others",
+            "upstream {}: all {} connections of this thread are in use, {} of them by {}; the "
+            "proxy ends requests whose clients are slow, to make room. Raise "
+            "upstreams.{}.max_connections if this is normal load",
             settings_.name, connections_max_, seats_.held_by(holder),
-            holder ? holder->to_string() : "clients without an address");
+            holder ? holder->to_string() : "clients without an address", settings_.name);
     }
     leaving->evict();
     return connections_ < connections_max_;

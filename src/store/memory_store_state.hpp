@@ -30,8 +30,8 @@ struct State {
 
     // The record that counts `limit`, looked for at `hint` first; records.size() if there is none.
     std::size_t find(const limit::Limit& limit, std::size_t hint) const;
-    // Whether it may be forgotten though it has not expired. Slots are requests in flight: if they
-    // were forgotten, others would take their places.
+    // Whether it may be forgotten though it has not expired. A slot is a request that an upstream
+    // may still be at work on: if it were forgotten, another request would take its place.
     bool may_go() const;
     bool has_expired(std::int64_t now_us) const { return expires_us <= now_us && may_go(); }
     // How much is lost if it is forgotten: the heaviest of its records.

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/quote.hpp"
+#include "base/utf8.hpp"
 #include "telemetry/access_log.hpp"
-#include "telemetry/utf8.hpp"
 
 namespace tidegate::telemetry {
 
@@ -78,27 +78,22 @@ char* copy(std::string_view text, char* out) {
     return out + text.size();
 }
 
-// Of the first 65,536, as all are that mislead.
-char* write_code_point(std::uint32_t point, char* out) {
+// As one `\u` escape, or as two (a surrogate pair) above U+FFFF.
+char* write_code_point(char32_t point, char* out) {
     static constexpr std::string_view kHex = "0123456789abcdef";
+    if (point > 0xffff) {
+        out = write_code_point(0xd800 + ((point - 0x10000) >> 10), out);
+        return write_code_point(0xdc00 + (point & 0x3ff), out);
+    }
     out = copy("\\u", out);
     for (int shift = 12; shift >= 0; shift -= 4) *out++ = kHex[(point >> shift) & 15];
     return out;
 }
 
-// Requires well-formed UTF-8 of two or three bytes.
-std::uint32_t code_point_of(std::string_view sequence) {
-    const auto bits = [&](std::size_t i, std::uint32_t mask) {
-        return static_cast<unsigned char>(sequence[i]) & mask;
-    };
-    if (sequence.size() == 2) return bits(0, 0x1f) << 6 | bits(1, 0x3f);
-    return bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f);
-}
-
 // One character that is not plain, removed from the front of `text`.
 char* write_special(std::string_view& text, char* out) {
     const auto c = static_cast<unsigned char>(text.front());
-    const std::size_t length = utf8_sequence_bytes(text);
+    const std::size_t length = utf8_length(text);
     const std::string_view sequence = text.substr(0, length);
     text.remove_prefix(length == 0 ? 1 : length);
     if (length == 0) return copy("\\ufffd", out);
@@ -118,7 +113,7 @@ char* write_special(std::string_view& text, char* out) {
                 return write_code_point(c, out);
         }
     }
-    if (misleading_bytes(sequence) != 0) return write_code_point(code_point_of(sequence), out);
+    if (misleading_bytes(sequence) != 0) return write_code_point(code_point(sequence), out);
     return copy(sequence, out);
 }
 

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/utf8.hpp"
 #include "telemetry/json_escape.hpp"
-#include "telemetry/utf8.hpp"
 
 namespace tidegate::telemetry {
 

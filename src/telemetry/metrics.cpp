@@ -359,11 +359,11 @@ void Metrics::Impl::add_connections(Families& families) const {
         .add({}, sum([](const auto& shard) { return shard.clients_idled_out.value(); }));
     families
         .counter("tidegate_client_connections_made_room_total",
-                 "Connections without a request, closed for other clients as there were too many")
+                 "Connections without a request, closed for other clients at connections.max")
         .add({}, sum([](const auto& shard) { return shard.clients_made_room.value(); }));
     families
         .counter("tidegate_internal_errors_total",
-                 "Requests that a fault of the program ended; each is in the error log")
+                 "Connections that an internal error reset; the error log says which")
         .add({}, sum([](const auto& shard) { return shard.internal_errors.value(); }));
     families.counter("tidegate_client_received_bytes_total", "Bytes of bodies from clients")
         .add({}, sum([](const auto& shard) { return shard.bytes_received.value(); }));

@@ -65,7 +65,7 @@ TEST_CASE("admin: a crowd that never asks, never ends its head or sends no body 
     const auto all =
         crowd(tidegate, "POST /reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n");
     check_answers(tidegate);
-    CHECK(tidegate.errors().find("admin: all 64 connections are taken") != std::string::npos);
+    CHECK(tidegate.errors().find("admin: all 64 connections are in use") != std::string::npos);
 }
 
 TEST_CASE("admin: readers of metrics that do not read shut nobody out, and hold bounded memory") {

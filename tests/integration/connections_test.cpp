@@ -279,7 +279,7 @@ TEST_CASE(
         CHECK(http_get(admin_port, path).status() == 200);
     }
     CHECK(used.get().status() == 200);
-    CHECK(process.errors().find("it takes 128 connections from clients") != std::string::npos);
+    CHECK(process.errors().find("takes at most 128 connections from clients") != std::string::npos);
     process.signal(SIGTERM);
     CHECK(process.wait(kPatience) == 0);
 }

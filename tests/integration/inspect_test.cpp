@@ -265,7 +265,7 @@ TEST_CASE(
     const TemporaryFolder folder;
     finished = asked(tidegate, {"reset", "user:a", "--token-file", folder.write("token", "old\n")});
     CHECK(finished.code == 3);
-    says(finished.errors, "holds another one");
+    says(finished.errors, "holds another token");
     CHECK(asked(tidegate, {"reset", "user:a", "--token-file", folder.write("token", "s3cret\n")})
               .code == 1);
     for (const bool has_token : {false, true}) {

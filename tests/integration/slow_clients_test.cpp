@@ -213,7 +213,7 @@ TEST_CASE("slow clients: one address keeps no upstream from others by slow uploa
     for (std::thread& other : others) other.join();
     CHECK(served == kConnections * 3 / 4);
     CHECK_SOON(faults(tidegate, "client: slow body, made room") == kConnections * 3 / 4);
-    CHECK_SOON(tidegate.errors().find("16 of them for 127.0.0.1") != std::string::npos);
+    CHECK_SOON(tidegate.errors().find("16 of them by 127.0.0.1") != std::string::npos);
 }
 
 TEST_CASE("slow clients: one address keeps no upstream from others by answers it does not read") {

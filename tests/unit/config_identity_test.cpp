@@ -491,7 +491,7 @@ TEST_CASE("config: passwords that may be guessed without end are warned about") 
                      "identity.client_ip: with an ipv6_prefix longer than 64"));
     CHECK(one_begins(
         warnings_of(user_of(basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: 128}")),
-        "identity.failed_credentials: with an ipv6_prefix longer than 64"));
+        "identity.failed_credentials: identity.client_ip.ipv6_prefix is longer than 64"));
     CHECK(warnings_of(
               user_of(basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: [64, 128]}"))
               .empty());
@@ -499,7 +499,7 @@ TEST_CASE("config: passwords that may be guessed without end are warned about") 
 
 TEST_CASE("config: settings that have nothing to act upon are warned about") {
     CHECK(one_begins(warnings_of(identity_of("failed_credentials: 1/s")),
-                     "identity.failed_credentials: never"));
+                     "identity.failed_credentials: has no effect"));
     CHECK(
         one_begins(warnings_of(user_of("{cookie: {name: a}}", ", on_invalid_credentials: reject")),
                    "identity.on_invalid_credentials: never"));

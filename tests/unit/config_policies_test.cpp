@@ -300,9 +300,8 @@ TEST_CASE(
         return warnings(config::load_text(kBegin + rest, "w"));
     };
     const std::string why =
-        ": Tidegate refuses a query that frameworks would read in different ways; it cannot see a "
-        "name that the application takes from a body, a cookie or the path as well, so take it "
-        "from the query alone";
+        ": Tidegate sees the query only. If the application also takes this name from a body, a "
+        "cookie or the path, clients can get past the limit: let it read the query alone";
     const std::string moment = "at: {query: when}, algorithm: schedule, quota: 1, per: 1min";
     CHECK(of("policies:\n  p: {key: [\"query:t+ip\", ip], limits: [1/s]}\n"
              "  q: {key: [\"ip+query:t\"], limits: [1/s]}\n"
@@ -328,9 +327,9 @@ TEST_CASE("config: a route that clients leave by leaving out a field is warned a
             "w"));
     };
     const auto left = [](const std::string& lacking) {
-        return "w:4:5: a client that leaves out the `headers` of the route `route-0` takes the "
-               "route `route-1`, without " +
-               lacking + ": limit both alike, or match by something that clients cannot leave out";
+        return "w:4:5: the route `route-0` needs `headers`, and a client that does not send them "
+               "takes the route `route-1`, which lacks " +
+               lacking + ": give `route-1` the same, or match by path, host or method";
     };
     const auto includes = [](const std::vector<std::string>& all, const std::string& text) {
         return std::find(all.begin(), all.end(), text) != all.end();

@@ -73,9 +73,9 @@ TEST_CASE("config: a route that another case escapes is warned about only where 
     CHECK(warnings("on", routes).empty());
     CHECK(warnings("off", routes) ==
           std::vector<std::string>{
-              "test.yaml:3:21: routes_ignore_case: in another case, a path of the route `login` "
-              "takes the route `rest`, which limits it less, and an upstream that ignores case "
-              "answers all the same; so do paths of another route; `auto` refuses such paths"});
+              "test.yaml:3:21: routes_ignore_case: with `off`, a path of the route `login` in "
+              "another case takes the route `rest`, which limits it less; so do paths of another "
+              "route. Write `auto` unless the upstream tells `/A` from `/a`"});
     CHECK(warnings("off", route("free", "/free", "loose") + route("rest", "/**", "strict, loose"))
               .empty());
     CHECK(warnings("off", route("login", "/login", "strict") + route("x", "/x", "loose")).empty());
@@ -85,19 +85,20 @@ TEST_CASE("config: routes that overlap if case is ignored are named, and what be
     const std::string routes = route("new", "/Login", "strict") + route("old", "/login", "loose");
     CHECK(warnings("auto", routes) ==
           std::vector<std::string>{
-              "test.yaml:6:5: the routes `new` and `old` overlap if case is ignored: with "
-              "`routes_ignore_case: auto`, a path of both that is spelt as `old` has it is refused "
-              "(400); with `on`, `new` takes it; with `off`, `old` does"});
+              "test.yaml:6:5: the routes `new` and `old` match the same path in different case. "
+              "With `routes_ignore_case: auto`, Tidegate refuses (400) that path in the spelling "
+              "of `old`. Write `on` to send both to `new`, or `off` to keep two routes"});
     CHECK(warnings("on", routes) ==
           std::vector<std::string>{
               "test.yaml:6:5: the route `old` is never reached: `new` takes everything it could "
               "match"});
-    CHECK(warnings("off", routes) ==
-          std::vector<std::string>{
-              "test.yaml:6:5: the routes `new` and `old` overlap if case is ignored: with "
-              "`routes_ignore_case: off`, each takes the paths in its own case, and an upstream "
-              "that ignores case answers to both; `auto` refuses those spelt as `old` has them "
-              "(400), with `on` `new` takes them"});
+    CHECK(
+        warnings("off", routes) ==
+        std::vector<std::string>{
+            "test.yaml:6:5: the routes `new` and `old` match the same path in different case, and "
+            "their limits differ: if the upstream ignores case, a client chooses between them. "
+            "Write `routes_ignore_case: auto` (refuses the spelling of `old`) or `on` (sends "
+            "both to `new`)"});
     CHECK(warnings("auto", route("a", "/Users/{id}", "strict") + route("b", "/users/**", "loose"))
               .size() == 1);
     CHECK(warnings("auto", route("a", "/Users/x", "strict") + route("b", "/users/y", "loose"))

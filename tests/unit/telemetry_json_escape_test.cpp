@@ -5,7 +5,6 @@
 
 #include "telemetry/access_log.hpp"
 #include "telemetry/json_escape.hpp"
-#include "telemetry/utf8.hpp"
 
 namespace tidegate::telemetry {
 namespace {
@@ -30,6 +29,7 @@ TEST_CASE("json_escape: what means something in JSON or to a terminal is escaped
     CHECK(escaped("\xc2\x9b") == R"(\u009b)");  // C1: begins a terminal's control sequence
     CHECK(escaped("\u200b\u2028\u2029\u202e\u2066\ufeff") ==
           R"(\u200b\u2028\u2029\u202e\u2066\ufeff)");
+    CHECK(escaped("\u00ad\U000e0041") == R"(\u00ad\udb40\udc41)");
     CHECK(escaped("\u2027\u202f") == "\u2027\u202f");
     CHECK(escaped("\xc2\xa0") == "\xc2\xa0");
 }
@@ -124,23 +124,6 @@ TEST_CASE("json_escape: of what is in memory around a text nothing is read or wr
         CHECK(std::string_view(room.data(), size) == std::string(size, 'x'));
         CHECK(room[size] == '.');
     }
-}
-
-TEST_CASE("utf8: a prefix ends before the character that does not fit") {
-    CHECK(utf8_prefix("abc", 5) == "abc");
-    CHECK(utf8_prefix("abc", 2) == "ab");
-    CHECK(utf8_prefix("abc", 0) == "");
-    CHECK(utf8_prefix("\xf0\x9f\x8c\x8az", 4) == "\xf0\x9f\x8c\x8a");
-    CHECK(utf8_prefix("\xf0\x9f\x8c\x8az", 3) == "");
-    CHECK(utf8_prefix("a\xe2\x82\xac", 3) == "a");
-    CHECK(utf8_prefix("\x80\x80\x80\x80\x80", 4) == "\x80\x80\x80\x80");
-}
-
-TEST_CASE("utf8: what is and what is not") {
-    CHECK(is_utf8(""));
-    CHECK(is_utf8("a\xc3\xa9\xf0\x9f\x8c\x8a"));
-    CHECK_FALSE(is_utf8("a\xc3"));
-    CHECK_FALSE(is_utf8("\xed\xbf\xbf"));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.hpp"
 #include "telemetry/log_line.hpp"
-#include "telemetry/utf8.hpp"
 
 namespace tidegate::telemetry {
 namespace {
@@ -194,7 +194,7 @@ Read read_text(std::string_view line) {
 std::string replaced(std::string_view text) {
     std::string out;
     while (!text.empty()) {
-        const std::size_t length = utf8_sequence_bytes(text);
+        const std::size_t length = utf8_length(text);
         out += length == 0 ? "\xef\xbf\xbd" : text.substr(0, length);
         text.remove_prefix(std::max<std::size_t>(length, 1));
     }
