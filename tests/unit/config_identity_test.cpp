@@ -502,7 +502,7 @@ TEST_CASE("config: settings that have nothing to act upon are warned about") {
                      "identity.failed_credentials: has no effect"));
     CHECK(
         one_begins(warnings_of(user_of("{cookie: {name: a}}", ", on_invalid_credentials: reject")),
-                   "identity.on_invalid_credentials: never"));
+                   "identity.on_invalid_credentials: has no effect"));
     CHECK(one_begins(warnings_of(identity_of("forward_as: {user: x-u, client_ip: x-i}")),
                      "identity.forward_as.user: never"));
     CHECK(one_begins(warnings_of(user_of(kJwt, ", forward_as: {user: x-u, tier: x-t}")),
