@@ -185,11 +185,18 @@ void Authenticator::look_with(const CookieMethod& method, const http::Fields& fi
 void Authenticator::look_with(const HeaderMethod& method, const Peer& peer,
                               const http::Fields& fields, Finding& finding) const {
     if (!peer.trusted) return;
-    const std::string_view user = http::single_value(fields, method.field);
+    // What Connection names does not reach the upstream, which would see another user.
+    const auto stated = [&](std::string_view name) {
+        const bool is_named = std::any_of(fields.begin(), fields.end(), [&](const auto& field) {
+            return field.id == http::FieldName::named_by_connection &&
+                   http::equal_ignoring_case(field.name, name);
+        });
+        return is_named ? std::string_view{} : http::single_value(fields, name);
+    };
+    const std::string_view user = stated(method.field);
     if (user.empty()) return;
-    const std::string_view tier = method.tier_field.empty()
-                                      ? std::string_view{}
-                                      : http::single_value(fields, method.tier_field);
+    const std::string_view tier =
+        method.tier_field.empty() ? std::string_view{} : stated(method.tier_field);
     if (!is_safe_user(user)) {
         refuse(CredentialFault::unsafe_user, finding);
     } else {

@@ -52,10 +52,15 @@ bool is_token68(std::string_view text) {
 
 // The value of the only field of that name. Another spelling that some servers take for the same
 // (`X_Api_Key`) makes two of it, or one that is not ours to read.
+// Connection names it: the upstream does not get it, so it must not say whose request this is.
+bool is_for_this_hop(const http::Field& field) {
+    return field.id == http::FieldName::named_by_connection;
+}
+
 Credential only_field(const http::Fields& fields, std::string_view name) {
     Credential found;
     for (const http::Field& field : fields) {
-        if (!http::equal_as_variable(field.name, name)) continue;
+        if (is_for_this_hop(field) || !http::equal_as_variable(field.name, name)) continue;
         if (found.state != State::absent || !http::equal_ignoring_case(field.name, name))
             return {State::twice, {}};
         found = {State::present, field.value};
@@ -159,6 +164,7 @@ Credential find_basic(const http::Fields& fields) {
 Credential find_cookie(const http::Fields& fields, std::string_view name) {
     std::optional<std::string_view> value;
     for (const http::Field& field : fields) {
+        if (is_for_this_hop(field)) continue;
         if (http::equal_ignoring_case(field.name, "cookie") && !find_in(field.value, name, value))
             return {State::malformed, {}};
     }

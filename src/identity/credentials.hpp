@@ -38,6 +38,8 @@ Credential find_secret(const http::Fields& fields, std::string_view field);
 // What follows `Basic` in Authorization (RFC 7617 section 2): base64, not looked at yet.
 Credential find_basic(const http::Fields& fields);
 
+// Fields that Connection names are absent here: the upstream does not get them.
+
 // The value of the cookie of that name, over all Cookie fields (RFC 6265 sections 4.1.1 and 5.4).
 // Empty is absent. Malformed: two values of one name, another spelling of the name (PHP takes
 // `session.id` for `session_id`; others ignore case), and characters that no cookie-octet is: some

@@ -243,6 +243,32 @@ void both(bool possible, F each) {
     if (possible) each(true);
 }
 
+// Of a path whose end is what it is.
+std::vector<PathReading> readings_of(std::string_view path, const PathShape& shape) {
+    const auto has = [&](PathFeature feature) { return (shape.features & feature) != 0; };
+    std::vector<PathReading> readings;
+    Manner untouched;
+    untouched.dots_removed = false;
+    readings.push_back({as_sent(path), Reader(path, untouched).read()});
+
+    both(has(kEncodedSlash), [&](bool slash) {
+        both(has(kBackslash), [&](bool backslash) {
+            both(has(kEmptySegments), [&](bool merged) {
+                both(has(kDotSegments), [&](bool dots_kept) {
+                    Manner manner{slash, backslash, Parameters::keep, merged, !dots_kept};
+                    add_reading(path, manner, readings);
+                    if (!has(kParameters)) return;
+                    manner.parameters = Parameters::cut;
+                    add_reading(path, manner, readings);
+                    manner.parameters = Parameters::cut_before_decoding;
+                    add_reading(path, manner, readings);
+                });
+            });
+        });
+    });
+    return readings;
+}
+
 }  // namespace
 
 PathShape examine_path(std::string_view path) {
@@ -284,27 +310,20 @@ bool has_too_many_readings(const PathShape& shape) {
 }
 
 std::vector<PathReading> path_readings(std::string_view path, const PathShape& shape) {
-    const auto has = [&](PathFeature feature) { return (shape.features & feature) != 0; };
-    std::vector<PathReading> readings;
-    Manner untouched;
-    untouched.dots_removed = false;
-    readings.push_back({as_sent(path), Reader(path, untouched).read()});
-
-    both(has(kEncodedSlash), [&](bool slash) {
-        both(has(kBackslash), [&](bool backslash) {
-            both(has(kEmptySegments), [&](bool merged) {
-                both(has(kDotSegments), [&](bool dots_kept) {
-                    Manner manner{slash, backslash, Parameters::keep, merged, !dots_kept};
-                    add_reading(path, manner, readings);
-                    if (!has(kParameters)) return;
-                    manner.parameters = Parameters::cut;
-                    add_reading(path, manner, readings);
-                    manner.parameters = Parameters::cut_before_decoding;
-                    add_reading(path, manner, readings);
-                });
+    std::vector<PathReading> readings = readings_of(path, shape);
+    // `$` of many regular expressions matches before a final newline, too: frameworks that route by
+    // them take `/a%0A` for `/a`.
+    constexpr std::size_t kNewlineBytes = 3;
+    if (path.size() <= kNewlineBytes) return readings;
+    const std::size_t end = path.size() - kNewlineBytes;
+    if (path[end] != '%' || encoded_byte(path, end) != '\n') return readings;
+    for (PathReading& other : readings_of(path.substr(0, end), shape)) {
+        const bool is_new =
+            std::none_of(readings.begin(), readings.end(), [&](const PathReading& reading) {
+                return reading.text == other.text && reading.decoded == other.decoded;
             });
-        });
-    });
+        if (is_new) readings.push_back(std::move(other));
+    }
     return readings;
 }
 

@@ -45,8 +45,9 @@ inline constexpr int kMixedFeaturesMax = 2;
 bool has_too_many_readings(const PathShape& shape);
 
 // All readings, without repetitions; the first is the path as sent, where only bytes that cannot
-// stand in a path unencoded are decoded. In each, `/` separates segments and nothing else.
-// Requires a shape that is not bad and does not have too many readings.
+// stand in a path unencoded are decoded. A path that ends in `%0A` is read without it as well. In
+// each, `/` separates segments and nothing else. Requires a shape that is not bad and does not have
+// too many readings.
 std::vector<PathReading> path_readings(std::string_view path, const PathShape& shape);
 
 // Decodes `%xx` once; an encoded slash stays `%2F`, for it separates nothing. Nothing for a

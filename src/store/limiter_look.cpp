@@ -10,11 +10,11 @@ namespace {
 
 using Result = Decision::Result;
 
-// As the charge of `cost` units would be answered.
-limit::LimitVerdict verdict_of(const LimitCount& count, std::int64_t cost) {
+// As a charge of one unit would be answered.
+limit::LimitVerdict verdict_of(const LimitCount& count) {
     return {.remaining = count.remaining,
             .next_unit = count.next_unit.value_or(limit::kNever),
-            .denied = count.denied || cost > count.remaining};
+            .denied = count.denied};
 }
 
 }  // namespace
@@ -54,10 +54,10 @@ void Limiter::looked(Decision& decision, const Counts& counts) {
     verdict = {};
     for (const ItemCounts& item : counts.items) {
         for (const LimitCount& count : item.limits) {
-            const limit::LimitVerdict& told =
-                verdict.limits.emplace_back(verdict_of(count, decision.cost));
+            const limit::LimitVerdict& told = verdict.limits.emplace_back(verdict_of(count));
             if (!told.denied) continue;
             verdict.admitted = false;
+            // Slots: when one is given up is not known, and they are not remembered.
             const limit::Micros wait = count.denied_for.value_or(std::chrono::seconds{1});
             verdict.retry_after =
                 std::max({verdict.retry_after, wait, count.next_unit.value_or(wait)});
@@ -65,7 +65,10 @@ void Limiter::looked(Decision& decision, const Counts& counts) {
     }
     if (verdict.admitted) return;
     decision.result = Result::limited;
-    denials_.remember(decision.charge(), verdict, decision.asked_);
+    // What is denied one unit is denied more of them, too.
+    limit::Charge asked = decision.charge();
+    asked.cost = 1;
+    denials_.remember(asked, verdict, decision.asked_);
 }
 
 }  // namespace tidegate::store

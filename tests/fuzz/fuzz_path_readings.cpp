@@ -54,7 +54,7 @@ void check_readings(const std::string& path, const Fixture& fixture) {
                matched.outcome == MatchOutcome::other_case);
     if (has_too_many_readings(shape)) return;
     const auto readings = path_readings(path, shape);
-    FUZZ_CHECK(!readings.empty() && readings.size() <= 8);
+    FUZZ_CHECK(!readings.empty() && readings.size() <= 16);
     for (const PathReading& reading : readings) {
         FUZZ_CHECK(reading.text.starts_with('/') && reading.text.size() <= path.size());
         if (matched.outcome != MatchOutcome::matched) continue;

@@ -266,3 +266,23 @@ TEST_CASE("fields: every answer made by the proxy carries a new request id") {
     CHECK(first.field("X-Request-Id") != second.field("X-Request-Id"));
     CHECK(first.body.find("127.0.0.1") == std::string::npos);
 }
+
+TEST_CASE("fields: one that Connection names tells neither the upstream nor Tidegate who it is") {
+    const Upstream upstream(ok());
+    for (const std::string field : {"X-User-Id: alice", "Cookie: sid=alice"}) {
+        CAPTURE(field);
+        const Tidegate tidegate(
+            "identity: {client_ip: {trusted_proxies: [127.0.0.1]},\n"
+            "  user: [{header: {name: x-user-id, from: trusted_proxies}}, {cookie: {name: sid}}]}\n"
+            "policies: {one: {key: [\"user|ip\"], limits: [1/h]}}\n"
+            "upstreams: {api: {servers: [\"" +
+            upstream.url() + "\"]}}\nroutes: [{policies: [one]}]\n");
+        const std::string name = field.substr(0, field.find(':'));
+        CHECK(tidegate.get("/", field + "\r\n").status() == 200);
+        CHECK(upstream.last().count(name) == 1);
+        CHECK(tidegate.get("/", field + "\r\n").status() == 429);
+        // Nobody's request to the upstream is nobody's here: it counts for the address.
+        CHECK(tidegate.get("/", field + "\r\nConnection: " + name + "\r\n").status() == 200);
+        CHECK(upstream.last().count(name) == 0);
+    }
+}

@@ -85,6 +85,15 @@ TEST_CASE("path_readings: decoding happens once") {
     CHECK(texts("/%252Fa").count("//a") == 0);
 }
 
+TEST_CASE("path_readings: a path is read without a newline at its end, too, but not without two") {
+    CHECK(texts("/login%0a") == Texts{"/login\n", "/login"});
+    CHECK(texts("/login%0A").contains("/login"));
+    CHECK(texts("/login%0a%0a") == Texts{"/login\n\n", "/login\n"});
+    CHECK_FALSE(texts("/login%0d").contains("/login"));
+    CHECK_FALSE(texts("/login%250a").contains("/login"));
+    CHECK(texts("/%0a").contains("/"));
+}
+
 TEST_CASE("path_readings: dot segments") {
     CHECK(texts("/a/b/../c") == Texts{"/a/b/../c", "/a/c"});
     CHECK(texts("/a/./b/.") == Texts{"/a/./b/.", "/a/b/"});
