@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <source_location>
 #include <tuple>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/assert/source_location.hpp>
 
 #include "base/internal_error.hpp"
 #include "base/task.hpp"
@@ -152,7 +152,7 @@ void spawn(Executor executor, Task<T> task, OnEnd on_end) {
 // was gone in silence would be missed much later.
 template <class T>
 void spawn_vital(Executor executor, Task<T> task,
-                 std::source_location from = std::source_location::current()) {
+                 boost::source_location from = BOOST_CURRENT_LOCATION) {
     spawn(executor, std::move(task), [from](const std::exception_ptr& failure, const auto&...) {
         if (failure) end_program(failure, from);
     });

@@ -16,7 +16,7 @@ void tell_on_standard_error(std::string_view why) noexcept {
 
 std::atomic<TellEnd> tell_end{tell_on_standard_error};
 
-const char* file_name(const std::source_location& from) {
+const char* file_name(const boost::source_location& from) {
     const char* const slash = std::strrchr(from.file_name(), '/');
     return slash != nullptr ? slash + 1 : from.file_name();
 }
@@ -38,7 +38,7 @@ void set_tell_end(TellEnd tell) {
 }
 
 // In a buffer of its own: there may be no memory left.
-void end_program(const std::exception_ptr& failure, const std::source_location& from) noexcept {
+void end_program(const std::exception_ptr& failure, const boost::source_location& from) noexcept {
     std::array<char, 512> text{};
     const auto describe = [&](const char* what) {
         std::snprintf(

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <exception>
-#include <source_location>
 #include <string>
 #include <string_view>
+
+#include <boost/assert/source_location.hpp>
 
 namespace tidegate {
 
@@ -19,6 +20,6 @@ void set_tell_end(TellEnd tell);
 // Ends the program at once, with SIGABRT: `failure` ended what was begun at `from`, and the program
 // is of no use without it. Any thread.
 [[noreturn]] void end_program(const std::exception_ptr& failure,
-                              const std::source_location& from) noexcept;
+                              const boost::source_location& from) noexcept;
 
 }  // namespace tidegate
