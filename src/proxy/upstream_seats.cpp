@@ -21,19 +21,27 @@ std::optional<IpAddress> UpstreamSeat::holder() const {
 }
 
 bool UpstreamSeats::may_join(const UpstreamSeat& asking, std::size_t free, SteadyTime now) {
-    if (now >= short_until_) reserved_ = 0;
-    if (free > reserved_) return true;
+    if (now >= next_end_) update_shortages(now);
+    if (free > reserved_max_) return true;
     const std::optional<IpAddress> holder = asking.holder();
-    return !holder || holder == short_of_ || held_by(holder) < share_;
+    if (!holder || held_by(holder) < share_) {
+        Shortage* const own = find_shortage(holder);
+        if (own != nullptr && free > 0) own->served = true;
+        return true;
+    }
+    const std::size_t reserved = count_reserved();
+    return reserved == 0 || free > reserved;
 }
 
 UpstreamSeat* UpstreamSeats::find_room(const UpstreamSeat& asking, SteadyTime now) {
     const std::optional<IpAddress> holder = asking.holder();
     if (now < next_search_ && (!in_vain_for_ || in_vain_for_ == holder)) return nullptr;
-    const bool has_share = holder && held_by(holder) > share_;  // `asking` included
-    // An address that has its share already keeps no connection from others.
-    if (!has_share) note_shortage(holder, now);
+    // A client without an address has a share of its own, and `asking` is all that it holds.
+    const std::size_t held = holder ? held_by(holder) : 1;
+    const bool has_share = held > share_;  // `asking` included
     UpstreamSeat* const found = choose(find_crowds(asking), asking, now);
+    // An address that has its share already keeps no connection from others.
+    if (!has_share) note_shortage(holder, held - 1, found != nullptr, now);
     if (found == nullptr) {
         // Another address may take the place of one that has its share.
         in_vain_for_ = has_share ? holder : std::nullopt;
@@ -96,11 +104,58 @@ UpstreamSeat* UpstreamSeats::choose(const Crowds& crowds, const UpstreamSeat& as
     return nullptr;
 }
 
-void UpstreamSeats::note_shortage(const std::optional<IpAddress>& holder, SteadyTime now) {
-    if (now >= short_until_) reserved_ = 0;
-    reserved_ = std::min(reserved_ + 1, max_ - share_);
-    short_of_ = holder;
-    short_until_ = now + kShortage;
+UpstreamSeats::Shortage* UpstreamSeats::find_shortage(const std::optional<IpAddress>& holder) {
+    for (Shortage& shortage : shortages_) {
+        if (shortage.needed > 0 && shortage.holder == holder) return &shortage;
+    }
+    return nullptr;
+}
+
+// A request of `holder`, which holds `held` connections besides, found none free. `served`: another
+// request makes room for it.
+void UpstreamSeats::note_shortage(const std::optional<IpAddress>& holder, std::size_t held,
+                                  bool served, SteadyTime now) {
+    update_shortages(now);
+    Shortage* shortage = find_shortage(holder);
+    if (shortage == nullptr) {
+        const auto unused = std::find_if(shortages_.begin(), shortages_.end(),
+                                         [](const Shortage& other) { return other.needed == 0; });
+        if (unused == shortages_.end()) return;
+        shortage = &*unused;
+        *shortage = {holder, 0, now + kShortage, false};
+    }
+    shortage->needed = std::min(std::max(shortage->needed, held) + 1, share_);
+    // An address that gets connections does not wait: its shortage may end.
+    if (!shortage->served) shortage->until = now + kShortage;
+    shortage->served = shortage->served || served;
+    update_shortages(now);
+}
+
+void UpstreamSeats::update_shortages(SteadyTime now) {
+    std::size_t needed = 0;
+    next_end_ = SteadyTime::max();
+    for (Shortage& shortage : shortages_) {
+        if (now >= shortage.until) shortage.needed = 0;
+        if (shortage.needed == 0) continue;
+        needed += shortage.needed;
+        next_end_ = std::min(next_end_, shortage.until);
+    }
+    reserved_max_ = std::min(needed, max_ - share_);
+}
+
+// What the short addresses need and do not hold. One pass: in a shortage, many requests ask.
+std::size_t UpstreamSeats::count_reserved() const {
+    std::array<Shortage, kShortages> left = shortages_;
+    for (const UpstreamSeat& seat : seats_) {
+        const std::optional<IpAddress> holder = seat.holder();
+        if (!holder) continue;
+        for (Shortage& shortage : left) {
+            if (shortage.needed > 0 && shortage.holder == holder) --shortage.needed;
+        }
+    }
+    std::size_t needed = 0;
+    for (const Shortage& shortage : left) needed += shortage.needed;
+    return std::min(needed, max_ - share_);
 }
 
 }  // namespace tidegate::proxy

@@ -4,9 +4,12 @@
 // A share is a quarter of all connections, and at least one. It counts only in a shortage: an
 // address may have all connections for as long as no other address needs one. A request that finds
 // none free takes the place of another whose *client* the upstream waits for; requests that the
-// upstream works on stay. Part of a pool, one thread. Does no I/O; the caller supplies the time.
+// upstream works on stay. For an address that found none, connections are kept as they come free:
+// so many that it has what it needs, its share at most. Part of a pool, one thread. Does no I/O;
+// the caller supplies the time.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -56,8 +59,12 @@ class UpstreamSeat : public boost::intrusive::list_base_hook<
 
 class UpstreamSeats {
   public:
-    // How long connections are kept for other addresses since one of them found none.
+    // How long connections are kept for an address since it found none. Finding none again makes
+    // this longer only for an address that got no connection meanwhile.
     static constexpr std::chrono::seconds kShortage{2};
+    // For so many addresses at a time connections are kept; for all of them together, for no more
+    // than leave one share.
+    static constexpr std::size_t kShortages = 4;
     // An upload that is kSlowLag behind kSlowRate bytes a second makes room for any request.
     static constexpr std::uint64_t kSlowRate = 1'024;
     static constexpr std::chrono::seconds kSlowLag{5};
@@ -66,9 +73,10 @@ class UpstreamSeats {
     explicit UpstreamSeats(std::size_t max) : max_(max), share_(max / 4 > 1 ? max / 4 : 1) {}
 
     // Lately a request of an address with less than its share found no connection free.
-    bool is_short() const { return reserved_ > 0; }
+    bool is_short() const { return reserved_max_ > 0; }
     // Whether a request that is not in the list yet may take one of `free` connections: not if
-    // these are kept for other addresses and its own has its share.
+    // these are kept for other addresses and its own has its share. For an address, as many are
+    // kept as it needs less those that it holds: none while it holds its share.
     bool may_join(const UpstreamSeat& asking, std::size_t free, SteadyTime now);
     void join(UpstreamSeat& seat) { seats_.push_back(seat); }
 
@@ -82,16 +90,28 @@ class UpstreamSeats {
     std::size_t held_by(const std::optional<IpAddress>& holder) const;
 
   private:
+    // Of an address with less than its share: its requests found no connection free.
+    struct Shortage {
+        std::optional<IpAddress> holder;
+        std::size_t needed = 0;  // connections, with those that it holds; 0: no shortage
+        SteadyTime until{};
+        bool served = false;  // it got a connection since
+    };
+
     Crowds find_crowds(const UpstreamSeat& asking) const;
     UpstreamSeat* choose(const Crowds& crowds, const UpstreamSeat& asking, SteadyTime now);
-    void note_shortage(const std::optional<IpAddress>& holder, SteadyTime now);
+    Shortage* find_shortage(const std::optional<IpAddress>& holder);
+    void note_shortage(const std::optional<IpAddress>& holder, std::size_t held, bool served,
+                       SteadyTime now);
+    void update_shortages(SteadyTime now);
+    std::size_t count_reserved() const;
 
     const std::size_t max_;
     const std::size_t share_;
     boost::intrusive::list<UpstreamSeat, boost::intrusive::constant_time_size<false>> seats_;
-    std::size_t reserved_ = 0;  // connections kept for addresses with less than their share
-    std::optional<IpAddress> short_of_;  // the address whose request found none last
-    SteadyTime short_until_{};
+    std::array<Shortage, kShortages> shortages_;
+    std::size_t reserved_max_ = 0;             // kept if the short addresses hold nothing
+    SteadyTime next_end_ = SteadyTime::max();  // of a shortage
     SteadyTime next_search_{};
     std::optional<IpAddress> in_vain_for_;  // only its next search has to wait; none: all have
 };

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -57,6 +58,10 @@ struct Upstream {
             if (&one->seat == found) return one.get();
         }
         return nullptr;
+    }
+    // `count` requests, 1 ms apart, that find no connection free and make no room.
+    void ask_in_vain(const std::string& address, int count, SteadyTime begin = kStart) {
+        for (int i = 0; i < count; ++i) CHECK(asks(address, begin + i * 1ms) == nullptr);
     }
     bool may_join(const std::string& address, std::size_t free, SteadyTime now = kStart) {
         const Holding asking(address, settings);
@@ -168,6 +173,91 @@ TEST_CASE("upstream_seats: while others are short, an address with its share get
     CHECK_FALSE(upstream.may_join(kGreedy, 1, kStart + UpstreamSeats::kShortage - 1ms));
     CHECK(upstream.may_join(kGreedy, 1, kStart + UpstreamSeats::kShortage));
     CHECK_FALSE(upstream.seats.is_short());
+}
+
+TEST_CASE("upstream_seats: for one address no more than its share is kept, however often it asks") {
+    for (const std::string& address : {kOther, std::string()}) {
+        CAPTURE(address);
+        Upstream upstream(16);
+        for (int i = 0; i < 16; ++i) upstream.sit(kGreedy);
+        upstream.ask_in_vain(address, 2);
+        CHECK_FALSE(upstream.may_join(kGreedy, 2, kStart + 20ms));
+        CHECK(upstream.may_join(kGreedy, 3, kStart + 20ms));
+        upstream.ask_in_vain(address, 12, kStart + 30ms);
+        CHECK_FALSE(upstream.may_join(kGreedy, 4, kStart + 50ms));
+        CHECK(upstream.may_join(kGreedy, 5, kStart + 50ms));
+    }
+    // What it holds already is part of its share.
+    Upstream upstream(16);
+    for (int i = 0; i < 13; ++i) upstream.sit(kGreedy);
+    for (int i = 0; i < 3; ++i) upstream.sit(kOther);
+    upstream.ask_in_vain(kOther, 12);
+    CHECK_FALSE(upstream.may_join(kGreedy, 1, kStart + 20ms));
+    CHECK(upstream.may_join(kGreedy, 2, kStart + 20ms));
+}
+
+TEST_CASE(
+    "upstream_seats: what is kept gets less as the short address joins, and then is nothing") {
+    Upstream upstream(16);
+    for (int i = 0; i < 16; ++i) upstream.sit(kGreedy);
+    upstream.ask_in_vain(kOther, 12);
+    upstream.all.clear();
+    for (int i = 0; i < 12; ++i) upstream.sit(kGreedy);
+    const SteadyTime now = kStart + 20ms;
+    for (std::size_t kept = 4; kept > 0; --kept) {
+        CAPTURE(kept);
+        CHECK_FALSE(upstream.may_join(kGreedy, kept, now));
+        CHECK(upstream.may_join(kGreedy, kept + 1, now));
+        CHECK(upstream.may_join(kOther, kept, now));
+        upstream.sit(kOther);
+    }
+    CHECK(upstream.may_join(kGreedy, 1, now));
+    // With its share it may still look for a request that makes room.
+    CHECK(upstream.may_join(kOther, 0, now));
+}
+
+TEST_CASE("upstream_seats: the shortage of an address that got a connection is not prolonged") {
+    const auto is_kept = [](Upstream& upstream, std::chrono::nanoseconds since) {
+        return !upstream.may_join(kGreedy, 1, kStart + since);
+    };
+    for (const bool served : {false, true}) {
+        CAPTURE(served);
+        Upstream upstream(8);
+        for (int i = 0; i < 8; ++i) upstream.sit(kGreedy);
+        upstream.ask_in_vain(kOther, 1);
+        if (served) CHECK(upstream.may_join(kOther, 1, kStart + 1s));
+        upstream.ask_in_vain(kOther, 1, kStart + 1500ms);
+        CHECK(is_kept(upstream, 1999ms));
+        CHECK(is_kept(upstream, 2s) == !served);
+        CHECK(is_kept(upstream, 3499ms) == !served);
+        CHECK_FALSE(is_kept(upstream, 3500ms));
+        CHECK_FALSE(upstream.seats.is_short());
+        // The next is a new one.
+        upstream.ask_in_vain(kOther, 1, kStart + 4s);
+        CHECK(is_kept(upstream, 4s));
+    }
+    // Others made room for each.
+    Upstream upstream(8);
+    for (int i = 0; i < 8; ++i) upstream.upload(kGreedy, 10);
+    CHECK(upstream.asks(kOther) != nullptr);
+    CHECK(upstream.asks(kOther, kStart + 1500ms) != nullptr);
+    CHECK(is_kept(upstream, 1999ms));
+    CHECK_FALSE(is_kept(upstream, 2s));
+}
+
+TEST_CASE("upstream_seats: what is kept for several addresses adds up, to all but one share") {
+    Upstream upstream(16);
+    for (int i = 0; i < 16; ++i) upstream.sit(kGreedy);
+    std::size_t kept = 0;
+    for (int i = 0; i < 6; ++i) {
+        CAPTURE(i);
+        upstream.ask_in_vain("203.0.113." + std::to_string(i), 12, kStart + i * 20ms);
+        kept = std::min<std::size_t>(kept + 4, 12);
+        CHECK_FALSE(upstream.may_join(kGreedy, kept, kStart + i * 20ms + 15ms));
+        CHECK(upstream.may_join(kGreedy, kept + 1, kStart + i * 20ms + 15ms));
+    }
+    // An address with less than its share may have what is kept for others.
+    CHECK(upstream.may_join(kOther, 1, kStart + 200ms));
 }
 
 TEST_CASE(
