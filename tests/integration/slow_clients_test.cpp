@@ -133,7 +133,7 @@ TEST_CASE("slow clients: one that waits for 100 Continue has its time once it ma
         if (request.target() == "/silent") return conversation.wait_for_end();
         std::this_thread::sleep_for(milliseconds{400});
         conversation.send("HTTP/1.1 100 Continue\r\n\r\n");
-        if (conversation.some() == "body") conversation.send(ok());
+        if (conversation.some() == "body") conversation.send(ok("ok", "Connection: close\r\n"));
         conversation.wait_for_end();
     });
     const Tidegate tidegate("timeouts: {request_body: 100ms}\n" +
