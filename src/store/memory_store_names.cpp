@@ -6,7 +6,8 @@ namespace tidegate::store {
 namespace {
 
 constexpr std::size_t kLooked = 8;      // states of each kind
-constexpr std::size_t kStepsMost = 64;  // past states that may not go
+constexpr std::size_t kStepsMost = 64;  // of each kind, past states that may not go
+constexpr std::size_t kFurtherStepsMost = 4 * kStepsMost;  // if none of those may go
 
 }  // namespace
 
@@ -25,6 +26,7 @@ void PolicyNames::add(State& state) {
 void PolicyNames::remove(State& state) {
     if (mark_ == &state) mark_ = state.newer;
     if (hand_ == &state) hand_ = state.newer;
+    if (further_ == &state) further_ = state.newer;
     (state.older != nullptr ? state.older->newer : oldest_) = state.newer;
     (state.newer != nullptr ? state.newer->older : newest_) = state.older;
     --size_;
@@ -49,19 +51,31 @@ PolicyNames::Choice PolicyNames::choose(std::int64_t now_us) {
     Choice choice;
     if (hand_ == nullptr || !hand_->settled) hand_ = oldest_;
     if (hand_ != nullptr && hand_->settled) {
-        hand_ = look_from(hand_, mark_, kLooked, now_us, choice);
+        std::size_t steps = kStepsMost;
+        hand_ = look_from(hand_, mark_, kLooked, steps, now_us, choice);
     }
     // Half of those that have not settled have to stay.
-    look_from(mark_, nullptr, std::min(kLooked, (fresh_ + 1) / 2), now_us, choice);
+    std::size_t steps = kStepsMost;
+    look_from(mark_, nullptr, std::min(kLooked, (fresh_ + 1) / 2), steps, now_us, choice);
+    if (choice.state == nullptr) look_on(now_us, choice);
     if (!decides()) choice.weight = 0;
     return choice;
 }
 
-// Looks at up to `most` states that may go, from `from` towards `end`, for a better choice. Returns
-// where it stopped.
-State* PolicyNames::look_from(State* from, const State* end, std::size_t most, std::int64_t now_us,
-                              Choice& choice) {
-    for (std::size_t step = 0; from != end && most > 0 && step < kStepsMost; ++step) {
+// To the newest, and then from the oldest.
+void PolicyNames::look_on(std::int64_t now_us, Choice& choice) {
+    std::size_t steps = std::min(kFurtherStepsMost, size_);
+    while (choice.state == nullptr && steps > 0) {
+        if (further_ == nullptr) further_ = oldest_;
+        further_ = look_from(further_, nullptr, kLooked, steps, now_us, choice);
+    }
+}
+
+// Looks at up to `most` states that may go, from `from` towards `end`, for a better choice, and
+// takes what it goes from `steps`, which bounds it. Returns where it stopped.
+State* PolicyNames::look_from(State* from, const State* end, std::size_t most, std::size_t& steps,
+                              std::int64_t now_us, Choice& choice) {
+    for (; from != end && most > 0 && steps > 0; --steps) {
         State& state = *from;
         from = state.newer;
         if (!state.may_go()) continue;

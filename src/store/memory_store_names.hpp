@@ -38,12 +38,14 @@ class PolicyNames {
     // Adds a state as the newest.
     void add(State& state);
     void remove(State& state);
-    // Looks at a bounded number of states, at others each time.
+    // Looks at a bounded number of states, at others each time. Where those it looks at first may
+    // not go, it looks on, from where the last such look ended: in the end past any number of them.
     Choice choose(std::int64_t now_us);
 
   private:
-    State* look_from(State* from, const State* end, std::size_t most, std::int64_t now_us,
-                     Choice& choice);
+    State* look_from(State* from, const State* end, std::size_t most, std::size_t& steps,
+                     std::int64_t now_us, Choice& choice);
+    void look_on(std::int64_t now_us, Choice& choice);
     void move_mark();
 
     std::uint64_t policy_;  // hash of its name
@@ -52,6 +54,7 @@ class PolicyNames {
     State* mark_ = nullptr;  // the oldest that has not settled; null if there are none
     State* hand_ =
         nullptr;  // where looking at those that have settled goes on; null: at the oldest
+    State* further_ = nullptr;  // where looking on goes on, past names of all ages; null: likewise
     std::size_t size_ = 0;
     std::size_t fresh_ = 0;  // how many have not settled
     bool has_share_ = true;  // the configuration has the policy

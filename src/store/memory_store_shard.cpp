@@ -1,6 +1,8 @@
 #include "store/memory_store_shard.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 #include <utility>
 
 namespace tidegate::store {
@@ -10,6 +12,8 @@ namespace {
 // grows. That is more than it grows by, so names that expired make room instead.
 constexpr std::size_t kSweepStepsAtCapacity = 64;
 constexpr std::size_t kSweepStepsToGrow = 3;
+
+constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();  // any number of names
 
 }  // namespace
 
@@ -104,14 +108,16 @@ void Shard::sweep(std::size_t steps, std::int64_t now_us) {
 
 // Makes room for a name of policy `own`. Each policy with names has an equal share of the table,
 // and no other policy's name pushes it below that. Above it, what is lighter goes; of equals a name
-// of the policy that asks for room.
+// of the policy that asks for room. Where slots in flight leave none above it, a policy in its
+// share makes room for one that has fewer names.
 bool Shard::evict_for(std::uint32_t own, std::int64_t now_us) {
     const std::size_t share = share_beside(own);
     PolicyNames& mine = policies_[own];
-    PolicyNames* const other = farthest_above(share, own);
-    PolicyNames::Choice choice;
-    if (other != nullptr) choice = other->choose(now_us);
+    PolicyNames::Choice choice = ask_others(own, share, kAny, now_us);
     const bool is_owed_room = mine.has_share() && mine.size() < share;
+    if (choice.state == nullptr && is_owed_room && mine.decides()) {
+        choice = ask_others(own, mine.size(), share, now_us);
+    }
     if (choice.state == nullptr || !is_owed_room) {
         const PolicyNames::Choice from_mine = mine.choose(now_us);
         const bool is_lighter = choice.state == nullptr || from_mine.weight <= choice.weight;
@@ -133,20 +139,30 @@ std::size_t Shard::share_beside(std::uint32_t own) const {
     return capacity_ / std::max<std::size_t>(1, policies);
 }
 
-// The other policy that holds the most above its share; one whose counts decide nothing comes
-// first. Null if there is none.
-PolicyNames* Shard::farthest_above(std::size_t share, std::uint32_t own) {
-    PolicyNames* farthest = nullptr;
-    std::pair<bool, std::size_t> most{false, 0};
-    for (PolicyNames& names : policies_) {
-        const std::size_t allowed = names.has_share() ? share : 0;
-        if (&names == &policies_[own] || names.size() <= allowed) continue;
-        const std::pair excess{!names.decides(), names.size() - allowed};
-        if (excess <= most) continue;
-        most = excess;
-        farthest = &names;
+// Asks the other policies that hold more than `above` names and up to `up_to`, each once, for a
+// name that may go, until one has some. One whose counts decide nothing comes first, then the one
+// that holds the most; all that one without a share holds is above the share.
+PolicyNames::Choice Shard::ask_others(std::uint32_t own, std::size_t above, std::size_t up_to,
+                                      std::int64_t now_us) {
+    // Whether its counts decide nothing, what it holds, and which it is: no two stand alike.
+    using Rank = std::tuple<bool, std::size_t, std::size_t>;
+    for (Rank last{true, kAny, 0};;) {
+        Rank first{false, 0, 0};
+        PolicyNames* next = nullptr;
+        for (std::size_t i = 0; i < policies_.size(); ++i) {
+            PolicyNames& names = policies_[i];
+            if (i == own || names.size() == 0) continue;
+            const std::size_t held = names.size() + (names.has_share() ? 0 : capacity_);
+            const Rank rank{!names.decides(), held, policies_.size() - i};
+            if (held <= above || held > up_to || rank >= last || rank <= first) continue;
+            first = rank;
+            next = &names;
+        }
+        if (next == nullptr) return {};
+        const PolicyNames::Choice choice = next->choose(now_us);
+        if (choice.state != nullptr) return choice;
+        last = first;
     }
-    return farthest;
 }
 
 }  // namespace tidegate::store

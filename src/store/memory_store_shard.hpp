@@ -15,7 +15,8 @@
 namespace tidegate::store {
 
 // Not thread-safe but for mutex(), size() and evictions(): the caller holds the mutex. Whatever is
-// called takes some microseconds at most, however many states there are.
+// called takes some microseconds at most, however many states there are; insert() takes longer
+// where it looks past hundreds of names that hold slots, a bounded number of each policy.
 class alignas(64) Shard {
   public:
     using PolicyHashes = std::shared_ptr<const std::vector<std::uint64_t>>;  // sorted
@@ -43,7 +44,8 @@ class alignas(64) Shard {
     void sweep(std::size_t steps, std::int64_t now_us);
     bool evict_for(std::uint32_t own, std::int64_t now_us);
     std::size_t share_beside(std::uint32_t own) const;
-    PolicyNames* farthest_above(std::size_t share, std::uint32_t own);
+    PolicyNames::Choice ask_others(std::uint32_t own, std::size_t above, std::size_t up_to,
+                                   std::int64_t now_us);
 
     std::mutex mutex_;
     StateTable table_;

@@ -218,6 +218,75 @@ TEST_CASE("memory_store: where all is held, only new names are refused, whicheve
     CHECK(passes);
 }
 
+TEST_CASE("memory_store: where one policy's names are all in flight, others make room") {
+    for (int round = 0; round < 5; ++round) {  // names spread anew
+        MemoryStore store(bounded(1'000));
+        const auto slots = policy("c", {made(1, 0s, limit::Algorithm::concurrency)});
+        const auto windows = policy("w", {made(5, 1h)});
+        const auto logins = policy("login", {made(5, 15min)});
+        Client holder{store, slots};
+        Client filler{store, windows};
+        Client guesser{store, logins};
+        for (int i = 0; i < 600; ++i) {
+            REQUIRE(holder.ask("held" + std::to_string(i), kBegin, 1, 1) == Outcome::decided);
+        }
+        filler.flood(2'000, kBegin);
+        for (int i = 0; i < 60; ++i) {
+            CAPTURE(i);
+            REQUIRE(guesser.passes("user" + std::to_string(i), kBegin));
+        }
+        // What is in flight is still counted.
+        for (int i = 0; i < 600; ++i) {
+            REQUIRE(holder.ask("held" + std::to_string(i), kBegin, 1, 2) == Outcome::decided);
+            REQUIRE_FALSE(holder.verdict.admitted);
+        }
+    }
+}
+
+TEST_CASE("memory_store: what requests in flight leave, policies share; these push out no more") {
+    MemoryStore store(bounded(63));  // one shard
+    const auto slots = policy("c", {made(1, 0s, limit::Algorithm::concurrency)});
+    const auto windows = policy("w", {made(5, 1h)});
+    const auto logins = policy("login", {made(5, 15min)});
+    auto watched = policy("watched", {made(5, 15min)});
+    watched.shadow = true;
+    Client holder{store, slots};
+    Client filler{store, windows};
+    Client guesser{store, logins};
+    for (int i = 0; i < 51; ++i) {
+        REQUIRE(holder.ask("held" + std::to_string(i), kBegin, 1, 1) == Outcome::decided);
+    }
+    for (int i = 0; i < 12; ++i) REQUIRE(filler.passes("filler" + std::to_string(i), kBegin));
+    // Less than the share of either.
+    for (int i = 0; i < 6; ++i) REQUIRE(guesser.passes("user" + std::to_string(i), kBegin, 5));
+    CHECK(store.evictions() == 6);
+    CHECK(holder.ask("one more", kBegin, 1, 1) == Outcome::full);
+    Client{store, watched}.flood(20, kBegin);
+    CHECK(store.evictions() == 6);
+    for (int i = 0; i < 6; ++i) CHECK_FALSE(guesser.passes("user" + std::to_string(i), kBegin));
+}
+
+TEST_CASE("memory_store: a name that may go is found behind hundreds that may not") {
+    const auto slots = policy("slots", {made(1, 0s, limit::Algorithm::concurrency)});
+    const auto other = policy("other", {made(1, 1h)});
+    for (const char* name : {"held100", "held300", "held590"}) {
+        CAPTURE(std::string(name));
+        MemoryStore store(bounded(63));
+        store.set_bounds(600, OnFull::evict);  // still one shard
+        Client holder{store, slots};
+        Client client{store, other};
+        for (int i = 0; i < 600; ++i) {
+            REQUIRE(holder.ask("held" + std::to_string(i), kBegin, 1, 1) == Outcome::decided);
+        }
+        CHECK(client.ask("new", kBegin) == Outcome::full);
+        const limit::ChargeItem item{&slots, name};
+        store.release({.items = {&item, 1}, .lease = {1, 1}});
+        bool passes = false;  // it is found, if not at the first look
+        for (int i = 0; i < 4; ++i) passes = passes || client.passes("new", kBegin);
+        CHECK(passes);
+    }
+}
+
 TEST_CASE("memory_store: units that were given back weigh nothing") {
     MemoryStore store(bounded(63));
     const auto some = policy("p", {made(2, 1h)});
