@@ -187,12 +187,15 @@ AdminAnswer answer_to_reload(const ReloadReport& report) {
     return answer;
 }
 
-AdminAnswer problem(int status, std::string_view detail) {
+AdminAnswer problem(int status, std::string_view detail,
+                    std::optional<std::int64_t> retry_after_seconds) {
     http::Problem details;
     details.status = status;
     details.detail = detail;
+    details.retry_after_seconds = retry_after_seconds;
     AdminAnswer answer;
     answer.status = status;
+    answer.retry_after_seconds = retry_after_seconds;
     answer.content_type = http::kProblemContentType;
     http::append_problem(details, answer.body);
     return answer;

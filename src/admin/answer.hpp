@@ -61,8 +61,9 @@ struct AdminAnswer {
     std::string body;
     std::string_view allow;         // for 405
     std::string_view authenticate;  // for 401: WWW-Authenticate
-    bool metrics = false;           // the body is that of AdminSources::metrics
-    bool reload = false;  // it was asked for and is permitted; the answer is answer_to_reload()
+    std::optional<std::int64_t> retry_after_seconds{};
+    bool metrics = false;  // the body is that of AdminSources::metrics
+    bool reload = false;   // it was asked for and is permitted; the answer is answer_to_reload()
     // Likewise; the answer is that of AdminSources::counts.
     std::optional<CountsRequest> counts{};
 };
@@ -78,6 +79,7 @@ AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources);
 AdminAnswer answer_to_reload(const ReloadReport& report);
 
 // An answer of problem details (RFC 9457). `detail` is a sentence; empty: none.
-AdminAnswer problem(int status, std::string_view detail = {});
+AdminAnswer problem(int status, std::string_view detail = {},
+                    std::optional<std::int64_t> retry_after_seconds = {});
 
 }  // namespace tidegate::admin

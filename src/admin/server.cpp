@@ -33,6 +33,9 @@ constexpr auto kLingerPatience = 1s;
 constexpr auto kAcceptPause = 100ms;
 constexpr int kAcceptedAtOnce = 32;
 constexpr auto kQuietAfterComplaint = 60s;
+constexpr std::int64_t kRetryAfterSeconds = 1;
+constexpr std::string_view kTooMuchWork =
+    "Tidegate is working on too many admin requests (reload, inspect, reset); try again later.";
 
 using Parser = http::request_parser<http::empty_body>;
 using Request = http::request<http::empty_body>;
@@ -45,6 +48,7 @@ struct Connection {
 
     std::shared_ptr<TimedSocket> socket;
     bool waits_for_peer = true;  // to send a whole request, or to take the answer
+    bool at_work = false;        // on a reload, or on what asks the store
     Body answer;                 // that the peer has not taken yet
 };
 
@@ -100,6 +104,9 @@ Response response_for(const AdminAnswer& answer, const std::string& body, unsign
     if (!answer.authenticate.empty()) {
         response.set(http::field::www_authenticate, answer.authenticate);
     }
+    if (answer.retry_after_seconds) {
+        response.set(http::field::retry_after, std::to_string(*answer.retry_after_seconds));
+    }
     response.keep_alive(keep_alive);
     response.body() = {body.data(), body.size()};
     response.prepare_payload();
@@ -140,6 +147,8 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     // One request and its answer; false when it was the connection's last.
     static Task<bool> serve_one(Impl& self, Place connection, beast::flat_buffer& buffer);
     static Task<Body> metrics(Impl& self);
+    // The answer to what may take long, or why it has to wait.
+    static Task<AdminAnswer> work(Impl& self, Place connection, AdminAnswer asked);
     static Task<bool> refuse(Impl& self, Place connection, int status);
     static Task<bool> send(Impl& self, Place connection, const AdminAnswer& answer, Body body,
                            const Request& head);
@@ -281,12 +290,8 @@ Task<bool> AdminServer::Impl::serve_one(Impl& self, Place connection, beast::fla
     if (answer.metrics) {
         body = co_await metrics(self);
         if (!body) answer = problem(500);
-    } else if (answer.reload) {
-        connection->socket->expect_within(kReloadPatience);
-        answer = answer_to_reload(co_await self.sources.reload());
-    } else if (answer.counts) {
-        connection->socket->expect_within(kCountsPatience);
-        answer = co_await self.sources.counts(std::move(*answer.counts));
+    } else if (answer.reload || answer.counts) {
+        answer = co_await work(self, connection, std::move(answer));
     }
     if (self.stopped) co_return false;
     if (!body) body = body_of(std::move(answer.body));
@@ -330,6 +335,25 @@ Task<Body> AdminServer::Impl::metrics(Impl& self) {
         }
     }
     co_return *mine;
+}
+
+// Work goes on when its client has left, and keeps its place among `at_work` until it ends.
+Task<AdminAnswer> AdminServer::Impl::work(Impl& self, Place connection, AdminAnswer asked) {
+    const auto at_work = std::count_if(self.connections.begin(), self.connections.end(),
+                                       [](const Connection& other) { return other.at_work; });
+    if (static_cast<std::size_t>(at_work) >= self.bounds.at_work) {
+        co_return problem(503, kTooMuchWork, kRetryAfterSeconds);
+    }
+    connection->at_work = true;
+    connection->socket->expect_within(asked.reload ? kReloadPatience : kCountsPatience);
+    AdminAnswer answer;
+    if (asked.reload) {
+        answer = answer_to_reload(co_await self.sources.reload());
+    } else {
+        answer = co_await self.sources.counts(std::move(*asked.counts));
+    }
+    connection->at_work = false;
+    co_return answer;
 }
 
 Task<bool> AdminServer::Impl::refuse(Impl& self, Place connection, int status) {

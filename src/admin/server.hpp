@@ -19,6 +19,9 @@ struct AdminBounds {
     // its peer: to send a whole request, or to take the answer. The server refuses the new one only
     // when every other request is being worked on.
     std::size_t connections = 64;
+    // Requests that may take long (reloads, and what asks the store) and are worked on at once. A
+    // further one is answered 503 at once; the other connections stay for what is answered at once.
+    std::size_t at_work = 16;
     // For a whole request, and again for taking the whole answer.
     std::chrono::milliseconds patience{10'000};
     // Answers that wait to be taken, in all. Beyond it the server closes the connections that have

@@ -255,6 +255,45 @@ TEST_CASE(
     }
 }
 
+TEST_CASE(
+    "admin: reloads at work are bounded, and a crowd of them keeps no probe from its answer") {
+    Fixture fixture;
+    std::vector<ClientSocket> workers;
+    for (int i = 0; i < 16; ++i) {
+        workers.push_back(fixture.client());
+        send(workers.back(), kReload);
+    }
+    await([&] { return fixture.reloads() == 16; });
+    for (int i = 0; i < 100; ++i) {
+        ClientSocket next = fixture.client();
+        send(next, kReload);
+        REQUIRE(has_news(next, std::chrono::seconds(10)));
+        const std::string answer = read_to_end(next);
+        CHECK(begins_with_status(answer, 503));
+        CHECK(answer.find("\r\nRetry-After: 1\r\n") != std::string::npos);
+        CHECK(answer.find("application/problem+json") != std::string::npos);
+        CHECK(answer.find("try again") != std::string::npos);
+    }
+    // Those that were refused and stay connected make room, too.
+    std::vector<ClientSocket> refused;
+    for (int i = 0; i < 100; ++i) {
+        refused.push_back(fixture.client());
+        send(refused.back(),
+             "POST /reload HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n");
+    }
+    CHECK(begins_with_status(answer_to_bytes(fixture, kHealth), 200));
+    CHECK(begins_with_status(answer_to_bytes(fixture, kMetrics), 200));
+    CHECK(fixture.reloads() == 16);
+    fixture.end_reloads();
+    for (ClientSocket& worker : workers) CHECK(begins_with_status(read_to_end(worker), 200));
+    // And then there is room for work.
+    ClientSocket last = fixture.client();
+    send(last, kReload);
+    await([&] { return fixture.reloads() == 17; });
+    fixture.end_reloads();
+    CHECK(begins_with_status(read_to_end(last), 200));
+}
+
 TEST_CASE("admin: a request has its time as a whole, however it drips") {
     Fixture fixture(any_port(), {.patience = std::chrono::milliseconds(100)});
     ClientSocket socket = fixture.client();
