@@ -488,7 +488,7 @@ TEST_CASE("config: passwords that may be guessed without end are warned about") 
     CHECK(warnings_of(user_of(basic)).empty());
     CHECK(warnings_of(user_of(basic, ", failed_credentials: 20/min")).empty());
     CHECK(one_begins(warnings_of(user_of(basic, ", client_ip: {ipv6_prefix: 128}")),
-                     "identity.client_ip: with an ipv6_prefix longer than 64"));
+                     "identity.client_ip: identity.client_ip.ipv6_prefix is longer than 64"));
     CHECK(one_begins(
         warnings_of(user_of(basic, ", failed_credentials: 20/min, client_ip: {ipv6_prefix: 128}")),
         "identity.failed_credentials: identity.client_ip.ipv6_prefix is longer than 64"));
