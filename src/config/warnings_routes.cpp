@@ -42,29 +42,31 @@ bool is_looser(const Route& to, const Route& from) {
     return !what_is_lacking(from, to).empty();
 }
 
+// Nothing where each takes the paths in its own case and neither limits less.
+std::string about_overlap(const Config& config, const Route& first, const Route& second) {
+    const std::string one = quote(first.name);
+    const std::string other = quote(second.name);
+    const std::string message =
+        "the routes " + one + " and " + other + " match the same path in different case";
+    if (config.route_case == RouteCase::refuse) {
+        return message +
+               ". With `routes_ignore_case: auto`, Tidegate refuses (400) that path in the "
+               "spelling of " +
+               other + ". Write `on` to send both to " + one + ", or `off` to keep two routes";
+    }
+    if (!is_looser(first, second) && !is_looser(second, first)) return {};
+    return message +
+           ", and their limits differ: if the upstream ignores case, a client chooses between "
+           "them. Write `routes_ignore_case: auto` (refuses the spelling of " +
+           other + ") or `on` (sends both to " + one + ")";
+}
+
 void warn_about_overlaps(const Config& config, const Declared& declared, Context& context) {
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {
         const auto earlier = config.router.differs_by_case(i);
         if (!earlier) continue;
-        const Route& first = config.routes[*earlier];
-        const Route& second = config.routes[i];
-        const std::string one = quote(first.name);
-        const std::string other = quote(second.name);
-        std::string message =
-            "the routes " + one + " and " + other + " match the same path in different case";
-        if (config.route_case == RouteCase::refuse) {
-            message +=
-                ". With `routes_ignore_case: auto`, Tidegate refuses (400) that path in the "
-                "spelling of " +
-                other + ". Write `on` to send both to " + one + ", or `off` to keep two routes";
-        } else if (is_looser(first, second) || is_looser(second, first)) {
-            message +=
-                ", and their limits differ: if the upstream ignores case, a client chooses "
-                "between them. Write `routes_ignore_case: auto` (refuses the spelling of " +
-                other + ") or `on` (sends both to " + one + ")";
-        } else {
-            continue;
-        }
+        std::string message = about_overlap(config, config.routes[*earlier], config.routes[i]);
+        if (message.empty()) continue;
         context.warnings.push_back({declared.routes[i], std::move(message)});
     }
 }
@@ -95,6 +97,14 @@ void warn_about_escapes(const Config& config, const Declared& declared, Context&
                                   ". Write `auto` unless the upstream tells `/A` from `/a`"});
 }
 
+std::string about_left_headers(const Route& route, const Route& next, const std::string& lacking) {
+    const std::string other = quote(next.name);
+    return "the route " + quote(route.name) +
+           " needs `headers`, and a client that does not send them takes the route " + other +
+           ", which lacks " + lacking + ": give " + other +
+           " the same, or match by path, host or method";
+}
+
 // Clients choose which fields they send.
 void warn_about_left_headers(const Config& config, const Declared& declared, Context& context) {
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {
@@ -103,13 +113,8 @@ void warn_about_left_headers(const Config& config, const Declared& declared, Con
         const Route& route = config.routes[i];
         const std::string lacking = what_is_lacking(route, config.routes[*next]);
         if (lacking.empty()) continue;
-        const std::string other = quote(config.routes[*next].name);
         context.warnings.push_back(
-            {declared.routes[i], "the route " + quote(route.name) +
-                                     " needs `headers`, and a client that does not send them takes "
-                                     "the route " +
-                                     other + ", which lacks " + lacking + ": give " + other +
-                                     " the same, or match by path, host or method"});
+            {declared.routes[i], about_left_headers(route, config.routes[*next], lacking)});
     }
 }
 
