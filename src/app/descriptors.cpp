@@ -39,8 +39,10 @@ std::size_t client_connections_max(std::size_t workers, const config::Config& co
     const std::size_t descriptors = raise_descriptor_limit();
     const std::size_t most = descriptors_for_clients(descriptors, workers, config);
     if (most < config.connections.max) {
+        // A little less than the default is what many systems have, and nothing to mend.
+        const bool matters = most < config.connections.max / 2;
         telemetry::log(
-            telemetry::Level::warn,
+            matters ? telemetry::Level::warn : telemetry::Level::debug,
             "connections.max is {}, but the limit of open files is {}: Tidegate takes at "
             "most {} connections from clients. Raise the limit (`LimitNOFILE` of systemd, "
             "`ulimit -n`), or lower connections.max or upstreams.NAME.max_connections",
