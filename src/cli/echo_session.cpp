@@ -17,10 +17,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.hpp"
 #include "cli/echo_wishes.hpp"
 #include "http/problem.hpp"
 #include "telemetry/log.hpp"
-#include "base/utf8.hpp"
 
 namespace tidegate::cli {
 

@@ -117,10 +117,10 @@ class Limiter {
 
     // Whether a charge of decision.items would be denied now, as far as the store knows; takes
     // nothing. The result is `limited` with its verdict, else `admitted` without one: also when the
-    // store fails, as this is asked only to save effort. Redis is asked about one unit: a request of
-    // a higher cost may be let by here and denied by decide(), and its retry_after may be too short.
-    // Requires items
-    // without schedules, not in shadow. `sleeper` as for decide(). There is nothing to settle.
+    // store fails, as this is asked only to save effort. Redis is asked about one unit: a request
+    // of a higher cost may be let by here and denied by decide(), and its retry_after may be too
+    // short. Requires items without schedules, not in shadow. `sleeper` as for decide(). There is
+    // nothing to settle.
     void look(Decision& decision, Wakeup& sleeper,
               SteadyTime now = std::chrono::steady_clock::now());
 
