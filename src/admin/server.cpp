@@ -129,7 +129,7 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     void stop();
     // Makes room for one more connection; false when every one is at work.
     bool make_room();
-    // From now on `connection` waits for its peer, who has `patience`.
+    // From now on `connection` waits for its peer, for `patience` at most.
     void wait_for_peer(Place connection, std::chrono::milliseconds patience);
     // Closes the connection that has waited longest for its peer, of those that `filter` lets pass;
     // false when there is none.

@@ -80,7 +80,7 @@ class Worker {
     Result<ClientSeats::Seat, telemetry::ConnectionRefusal> take_seat(const identity::Peer& peer);
     void open_session(Listener& listener, int descriptor, const sockaddr_storage& from);
     Task<> tick();
-    // An exception has ended a session: it is told and counted.
+    // An exception has ended a session: the worker logs and counts it.
     void tell_internal_error(const std::exception_ptr& failure);
     void finish_if_empty();
 

@@ -70,7 +70,8 @@ void Connection::on_events(std::uint32_t events) {
     const ConnectionPtr self(this);
     constexpr std::uint32_t kEnd = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
     if ((events & kEnd) != 0) hung_up_ = true;
-    // After an end, a reset is told so and in no other way: reading goes on to find the end.
+    // After an end, the kernel tells of a reset by this event alone: reading goes on to find the
+    // end.
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) broken_ = true;
     if ((events & (EPOLLIN | kEnd)) != 0) {
         readable_ = true;
