@@ -17,7 +17,9 @@ namespace {
 template <char kLowest, bool kWithComma>
 constexpr std::array<bool, 256> make_plain() {
     std::array<bool, 256> plain{};
-    for (std::size_t c = kLowest; c < 0x7f; ++c) plain[c] = c != '"' && c != '\\';
+    for (auto c = static_cast<unsigned char>(kLowest); c < 0x7f; ++c) {
+        plain[c] = c != '"' && c != '\\';
+    }
     plain[','] = kWithComma;
     return plain;
 }

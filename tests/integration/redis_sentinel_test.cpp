@@ -8,6 +8,8 @@
 #include <iomanip>
 #include <map>
 #include <memory>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -87,6 +89,18 @@ int admitted_by(const Lines& log, const std::string& store) {
     }));
 }
 
+// The masters that a Tidegate told of, oldest first, each move from where the last one led to.
+std::vector<std::string> masters_told(const std::string& log) {
+    static const std::regex kMove(R"(has moved from (\S+) to (\S+))");
+    std::vector<std::string> masters;
+    for (std::sregex_iterator move(log.begin(), log.end(), kMove), end; move != end; ++move) {
+        if (masters.empty()) masters.push_back((*move)[1]);
+        CHECK(masters.back() == (*move)[1]);
+        masters.push_back((*move)[2]);
+    }
+    return masters;
+}
+
 std::size_t occurrences(const std::string& text, const std::string& part) {
     std::size_t count = 0;
     for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
@@ -135,9 +149,12 @@ void check_answers(const Tidegate& tidegate, const Statuses& statuses, const Lin
     CHECK(longest_decision_us(log) <= deadline_us());
     CHECK(admitted_by(log, "local") <= kQuota / kReplicas);
     CHECK(ends_with_redis(log));
-    // State changes are told once.
-    CHECK(occurrences(tidegate.errors(), "Redis is down") <= 2);
-    CHECK(occurrences(tidegate.errors(), "has moved from") == 1);
+    // State changes are told once. On a busy machine the sentinels may give up a second master, but
+    // no master comes twice.
+    const auto masters = masters_told(tidegate.errors());
+    CHECK(masters.size() >= 2);
+    CHECK(occurrences(tidegate.errors(), "Redis is down") <= 2 * (masters.size() - 1));
+    CHECK(std::set<std::string>(masters.begin(), masters.end()).size() == masters.size());
 }
 
 // `fault` ends the reign of the master, under load; then all that must hold of it.
