@@ -3,8 +3,8 @@
 #include <exception>
 #include <string_view>
 
-#include "base/internal_error.hpp"
 #include "cli/commands.hpp"
+#include "net/internal_error.hpp"
 #include "telemetry/log.hpp"
 
 namespace {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <thread>
 
-#include "base/asio.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::test {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/asio.hpp"
 #include "config/config.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::admin {
 

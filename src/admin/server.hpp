@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "admin/answer.hpp"
-#include "base/asio.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::admin {
 

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/asio.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::admin {
 

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/tls_client.hpp"
 #include "config/config.hpp"
 #include "identity/remembered.hpp"
 #include "proxy/upstream_pool.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/metrics.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::app {
 

@@ -14,13 +14,13 @@
 #include <openssl/ssl.h>
 
 #include "admin/timed_socket.hpp"
-#include "base/certificate.hpp"
-#include "base/deadline.hpp"
-#include "base/name_lookup.hpp"
-#include "base/tls_client.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "config/wrong.hpp"
+#include "net/deadline.hpp"
+#include "net/name_lookup.hpp"
+#include "tls/certificate.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::app {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "base/asio.hpp"
 #include "base/result.hpp"
 #include "config/address.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::app {
 

@@ -11,9 +11,9 @@
 
 #include "app/fetch_schedule.hpp"
 #include "app/https_get.hpp"
-#include "base/asio.hpp"
 #include "config/config.hpp"
 #include "identity/key_source.hpp"
+#include "net/asio.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::app {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/asio.hpp"
 #include "base/result.hpp"
 #include "config/config.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::app {
 

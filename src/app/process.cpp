@@ -158,7 +158,7 @@ Process::Process(const config::Config& config, std::size_t worker_count, const s
       sentinel_tls(make_sentinel_tls(config)),
       redis(redis_options(config, redis_tls, sentinel_tls)),
       redis_cluster(cluster_options(config, redis)),
-      client_seats(client_connections_max(workers, config)) {
+      connection_limit(client_connections_max(workers, config)) {
     memory_store.set_policies(policy_names(config));
 }
 

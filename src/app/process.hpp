@@ -10,8 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "app/client_seats.hpp"
-#include "base/tls_client.hpp"
+#include "app/connection_limit.hpp"
 #include "config/config.hpp"
 #include "proxy/password_pool.hpp"
 #include "redis/client.hpp"
@@ -19,6 +18,7 @@
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"
 #include "telemetry/metrics.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::app {
 
@@ -36,7 +36,7 @@ struct Process {
     // Of which `redis` says how its nodes are spoken to; none: it is no cluster.
     std::optional<redis::ClusterOptions> redis_cluster;
     store::Replicas replicas{0};
-    ClientSeats client_seats;
+    ConnectionLimit connection_limit;
     proxy::PasswordPool passwords{{}};
     std::atomic<int> workers_without_store{0};
 

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "app/log_level.hpp"
-#include "app/restart.hpp"
-#include "base/name_lookup.hpp"
+#include "app/needs_restart.hpp"
+#include "net/name_lookup.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {

@@ -16,7 +16,7 @@
 #include "app/key_fetcher.hpp"
 #include "app/process.hpp"
 #include "app/worker.hpp"
-#include "base/asio.hpp"
+#include "net/asio.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::app {

@@ -11,7 +11,7 @@
 #include <boost/asio/signal_set.hpp>
 
 #include "admin/server.hpp"
-#include "app/counts_desk.hpp"
+#include "app/counts_service.hpp"
 #include "app/listener.hpp"
 #include "app/log_level.hpp"
 #include "app/process.hpp"
@@ -70,7 +70,7 @@ class Life {
     Life(std::shared_ptr<const config::Config> config, std::string file)
         : process_(*config, worker_count(*config), std::string(kVersion)),
           reloader_(io_.get_executor(), process_, workers_, std::move(config), std::move(file)),
-          counts_desk_(io_.get_executor(), process_, workers_, reloader_),
+          counts_service_(io_.get_executor(), process_, workers_, reloader_),
           signals_(io_, SIGINT, SIGTERM),
           other_signals_(io_, SIGHUP, SIGUSR1),
           delay_(io_) {}
@@ -95,7 +95,7 @@ class Life {
     std::vector<ListenerGroup> groups_;
     Workers workers_;
     Reloader reloader_;
-    CountsDesk counts_desk_;
+    CountsService counts_service_;
     std::unique_ptr<admin::AdminServer> admin_;
     asio::signal_set signals_;
     asio::signal_set other_signals_;
@@ -238,7 +238,7 @@ admin::AdminSources Life::sources() {
     sources.token = [this] { return std::string_view(reloader_.config().admin->token); };
     sources.reload = [this] { return reloader_.reload(); };
     sources.counts = [this](admin::CountsRequest request) {
-        return counts_desk_.answer(std::move(request));
+        return counts_service_.answer(std::move(request));
     };
     sources.metrics = [this] {
         telemetry::Metrics::Gauges gauges;

@@ -93,7 +93,7 @@ Worker::Worker(Process& process, std::size_t index, const std::vector<ListenerGr
                .buffers = buffers_,
                .request_ids = {},
                .exchanges = {io_.get_executor(), deadlines_, buffers_}},
-      turned_away_(context_.request_ids, context_.metrics),
+      refused_connections_(context_.request_ids, context_.metrics),
       tick_timer_(io_) {
     if (redis_) {
         const auto& settings = std::get<config::RedisSettings>(blueprint.config->store);
@@ -294,7 +294,7 @@ int Worker::accept_ready(Listener& listener) {
                     listener.settings.address.to_string(),
                     error_code(error, boost::system::system_category()).message());
             }
-            turned_away_.close_all();
+            refused_connections_.close_all();
             return accepted;
         }
         // Any other error: that one connection is gone.
@@ -302,11 +302,11 @@ int Worker::accept_ready(Listener& listener) {
     return kAcceptedAtOnce;
 }
 
-Result<ClientSeats::Seat, telemetry::ConnectionRefusal> Worker::take_seat(
+Result<ConnectionLimit::Seat, telemetry::ConnectionRefusal> Worker::take_seat(
     const identity::Peer& peer) {
     const config::Config& config = *context_.generation->config;
     const auto holder = seat_holder(peer, config.client_ip);
-    auto seat = process_.client_seats.take(holder, config.connections);
+    auto seat = process_.connection_limit.take(holder, config.connections);
     if (seat || seat.error() != telemetry::ConnectionRefusal::max ||
         !room_.make(sessions_, holder, config.client_ip, now())) {
         return seat;
@@ -315,7 +315,7 @@ Result<ClientSeats::Seat, telemetry::ConnectionRefusal> Worker::take_seat(
     // The session that leaves still has its seat, until the end of this turn.
     config::Connections one_more = config.connections;
     one_more.max = std::numeric_limits<std::size_t>::max();
-    return process_.client_seats.take(holder, one_more);
+    return process_.connection_limit.take(holder, one_more);
 }
 
 void Worker::open_session(Listener& listener, int descriptor, const sockaddr_storage& from) {
@@ -325,7 +325,7 @@ void Worker::open_session(Listener& listener, int descriptor, const sockaddr_sto
         peer.address ? config.client_ip.trusts(*peer.address) : listener.settings.trusted;
     auto seat = take_seat(peer);
     if (!seat) {
-        turned_away_.add(descriptor, seat.error(), peer.address, now());
+        refused_connections_.add(descriptor, seat.error(), peer.address, now());
         return;
     }
     if (peer.address) {
@@ -358,7 +358,7 @@ Task<> Worker::tick() {
         co_await tick_timer_.async_wait(as_values);
         const SteadyTime time = now();
         deadlines_.advance(time);
-        turned_away_.sweep(time);
+        refused_connections_.sweep(time);
         limiter_.report_local(time);
         if (time - swept < kSweepEvery) continue;
         swept = time;

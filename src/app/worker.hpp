@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "app/blueprint.hpp"
-#include "app/client_room.hpp"
+#include "app/connection_eviction.hpp"
 #include "app/listener.hpp"
 #include "app/process.hpp"
-#include "app/turned_away.hpp"
-#include "base/asio.hpp"
-#include "base/deadline.hpp"
-#include "base/readiness.hpp"
+#include "app/refused_connections.hpp"
+#include "net/asio.hpp"
+#include "net/deadline.hpp"
+#include "net/readiness.hpp"
 #include "proxy/session.hpp"
 #include "proxy/worker_context.hpp"
 #include "store/heartbeat.hpp"
@@ -77,7 +77,8 @@ class Worker {
     // descriptor to give.
     int accept_ready(Listener& listener);
     // A seat, or the bound that has none left.
-    Result<ClientSeats::Seat, telemetry::ConnectionRefusal> take_seat(const identity::Peer& peer);
+    Result<ConnectionLimit::Seat, telemetry::ConnectionRefusal> take_seat(
+        const identity::Peer& peer);
     void open_session(Listener& listener, int descriptor, const sockaddr_storage& from);
     Task<> tick();
     // An exception has ended a session: the worker logs and counts it.
@@ -97,8 +98,8 @@ class Worker {
     proxy::WorkerContext context_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     proxy::SessionList sessions_;
-    TurnedAway turned_away_;
-    ClientRoom room_;
+    RefusedConnections refused_connections_;
+    ConnectionEviction room_;
     Timer tick_timer_;
     std::atomic<bool> finished_{false};  // set on its own thread
     std::thread thread_;

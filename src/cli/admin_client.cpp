@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "admin/timed_socket.hpp"
-#include "base/asio.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::cli {
 

@@ -28,7 +28,7 @@ constexpr int kFound = 0;
 constexpr int kNothingCounted = 1;
 constexpr int kWrongUse = 2;
 constexpr int kNoAnswer = 3;
-// More than the proxy takes for any answer (app/counts_desk.hpp).
+// More than the proxy takes for any answer (app/counts_service.hpp).
 constexpr std::chrono::seconds kPatience{30};
 
 constexpr const char* kFooter =

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 
 #include "admin/timed_socket.hpp"
-#include "base/asio.hpp"
 #include "cli/echo_listener.hpp"
 #include "cli/echo_session.hpp"
+#include "net/asio.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/signals.hpp"
 

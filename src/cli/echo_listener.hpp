@@ -1,8 +1,8 @@
 // The echo upstream's listening socket.
 #pragma once
 
-#include "base/asio.hpp"
 #include "config/config.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::cli {
 

@@ -18,7 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.hpp"
-#include "cli/echo_wishes.hpp"
+#include "cli/echo_options.hpp"
 #include "http/problem.hpp"
 #include "telemetry/log.hpp"
 
@@ -117,7 +117,7 @@ Answer bad_request(const std::string& detail) {
 }
 
 Answer answer_to(const http::request_header<>& head, const ReadBody& body,
-                 const EchoWishes& wishes) {
+                 const EchoOptions& wishes) {
     Answer answer;
     answer.status = wishes.status;
     if (wishes.bytes) {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "admin/timed_socket.hpp"
-#include "base/asio.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::cli {
 

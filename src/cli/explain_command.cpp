@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "app/key_fetcher.hpp"
-#include "base/asio.hpp"
 #include "base/quote.hpp"
 #include "cli/report.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::cli {
 

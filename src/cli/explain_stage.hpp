@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "app/blueprint.hpp"
-#include "base/asio.hpp"
 #include "cli/explain.hpp"
+#include "net/asio.hpp"
 #include "proxy/http1_client.hpp"
 #include "proxy/street.hpp"
 #include "proxy/worker_context.hpp"

@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "base/ip.hpp"
-#include "base/tls_settings.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/group.hpp"
 #include "identity/tiers.hpp"
 #include "identity/user_methods.hpp"
 #include "limit/policy.hpp"
 #include "routing/router.hpp"
+#include "tls/tls_settings.hpp"
 
 namespace tidegate::config {
 

@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/certificate.hpp"
 #include "base/quote.hpp"
 #include "base/timestamp.hpp"
 #include "config/address.hpp"
 #include "config/named_file.hpp"
 #include "config/sections.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate::config {
 

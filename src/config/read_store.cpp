@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "base/quote.hpp"
-#include "base/tls_client.hpp"
 #include "config/address.hpp"
 #include "config/sections.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::config {
 

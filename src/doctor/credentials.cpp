@@ -12,13 +12,13 @@
 
 #include "app/https_get.hpp"
 #include "app/key_fetcher.hpp"
-#include "base/asio.hpp"
-#include "base/certificate.hpp"
 #include "base/quote.hpp"
 #include "config/address.hpp"
 #include "doctor/judge.hpp"
 #include "doctor/parallel.hpp"
 #include "identity/jwk_set.hpp"
+#include "net/asio.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate::doctor {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/deadline.hpp"
+#include "net/deadline.hpp"
 
 namespace tidegate::doctor {
 

@@ -6,12 +6,12 @@
 #include <string>
 #include <string_view>
 
-#include "base/tls_client.hpp"
 #include "config/config.hpp"
 #include "doctor/answer.hpp"
 #include "doctor/finding.hpp"
 #include "doctor/patience.hpp"
 #include "doctor/wire.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::doctor {
 

@@ -4,11 +4,11 @@
 #include <memory>
 #include <optional>
 
-#include "base/tls_client.hpp"
 #include "config/config.hpp"
 #include "doctor/finding.hpp"
 #include "doctor/patience.hpp"
 #include "redis/sentinel.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::doctor {
 

@@ -8,8 +8,8 @@
 #include <boost/asio/write.hpp>
 #include <openssl/ssl.h>
 
-#include "base/certificate.hpp"
-#include "base/name_lookup.hpp"
+#include "net/name_lookup.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate::doctor {
 

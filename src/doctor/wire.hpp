@@ -10,11 +10,11 @@
 
 #include <boost/asio/ssl/stream.hpp>
 
-#include "base/asio.hpp"
-#include "base/deadline.hpp"
 #include "base/result.hpp"
-#include "base/tls_client.hpp"
 #include "config/config.hpp"
+#include "net/asio.hpp"
+#include "net/deadline.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::doctor {
 

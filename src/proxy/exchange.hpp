@@ -8,17 +8,17 @@
 #include <string_view>
 #include <vector>
 
-#include "base/buffer.hpp"
-#include "base/deadline.hpp"
 #include "base/ip.hpp"
-#include "base/outbox.hpp"
-#include "base/sleeper.hpp"
 #include "config/config.hpp"
 #include "http/body.hpp"
 #include "http/framing.hpp"
 #include "http/head.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "identity/authenticator.hpp"
+#include "net/buffer.hpp"
+#include "net/deadline.hpp"
+#include "net/outbox.hpp"
+#include "net/sleeper.hpp"
 #include "proxy/fault.hpp"
 #include "proxy/generation.hpp"
 #include "store/limiter.hpp"

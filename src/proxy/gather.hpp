@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "base/outbox.hpp"
 #include "http/body.hpp"
+#include "net/outbox.hpp"
 
 namespace tidegate::proxy {
 

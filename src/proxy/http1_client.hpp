@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/connection.hpp"
-#include "base/sleeper.hpp"
 #include "identity/client_ip.hpp"
+#include "net/connection.hpp"
+#include "net/sleeper.hpp"
 #include "proxy/exchange.hpp"
 
 namespace tidegate::proxy {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "base/deadline.hpp"
+#include "net/deadline.hpp"
 
 namespace tidegate::proxy {
 

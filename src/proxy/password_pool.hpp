@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/asio.hpp"
-#include "base/wakeup.hpp"
 #include "identity/htpasswd.hpp"
+#include "net/asio.hpp"
+#include "net/wakeup.hpp"
 
 namespace tidegate::proxy {
 

@@ -230,7 +230,7 @@ Task<> Session::authenticate() {
     if (exchange.who.result == Finding::Result::refused) {
         if (is_guess(exchange.who.fault)) co_await prove();
     } else {
-        const CheckLine::Place place(worker_.checks, exchange.who.key, sleeper_.wakeup());
+        const CredentialQueue::Place place(worker_.checks, exchange.who.key, sleeper_.wakeup());
         sleeper_.allow_forever();
         while (!place.is_first() && !has_gone()) co_await sleeper_.sleep();
         client_.wake_nobody();

@@ -7,7 +7,7 @@
 
 #include <boost/intrusive/list.hpp>
 
-#include "base/sleeper.hpp"
+#include "net/sleeper.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/http1_client.hpp"
 #include "proxy/worker_context.hpp"

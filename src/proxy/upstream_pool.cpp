@@ -11,7 +11,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
-#include "base/name_lookup.hpp"
+#include "net/name_lookup.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::proxy {

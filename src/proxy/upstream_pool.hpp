@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "base/connection.hpp"
-#include "base/sleeper.hpp"
 #include "config/config.hpp"
+#include "net/connection.hpp"
+#include "net/sleeper.hpp"
 #include "proxy/upstream_seats.hpp"
 #include "telemetry/metrics.hpp"
 

@@ -18,9 +18,9 @@
 #include <boost/intrusive/list.hpp>
 
 #include "base/crowds.hpp"
-#include "base/deadline.hpp"
 #include "base/ip.hpp"
 #include "identity/client_ip.hpp"
+#include "net/deadline.hpp"
 #include "proxy/pace.hpp"
 
 namespace tidegate::proxy {

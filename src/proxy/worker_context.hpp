@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "base/asio.hpp"
-#include "base/buffer.hpp"
-#include "base/deadline.hpp"
-#include "proxy/check_line.hpp"
+#include "net/asio.hpp"
+#include "net/buffer.hpp"
+#include "net/deadline.hpp"
+#include "proxy/credential_queue.hpp"
 #include "proxy/exchange_pool.hpp"
 #include "proxy/generation.hpp"
 #include "proxy/password_pool.hpp"
@@ -31,7 +31,7 @@ struct WorkerContext {
     BufferPool& buffers;
     RequestIds request_ids;
     ExchangePool exchanges;
-    CheckLine checks{};
+    CredentialQueue checks{};
     bool draining = false;  // answers say `Connection: close`
 };
 

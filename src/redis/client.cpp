@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/name_lookup.hpp"
 #include "base/quote.hpp"
+#include "net/name_lookup.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::redis {

@@ -24,14 +24,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/asio.hpp"
-#include "base/tls_client.hpp"
-#include "base/wakeup.hpp"
+#include "net/asio.hpp"
+#include "net/wakeup.hpp"
 #include "redis/link.hpp"
 #include "redis/master_watch.hpp"
 #include "redis/reconnects.hpp"
 #include "redis/reply_queue.hpp"
 #include "redis/script.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::redis {
 

@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/asio.hpp"
-#include "base/wakeup.hpp"
+#include "net/asio.hpp"
+#include "net/wakeup.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster_map.hpp"
 

@@ -12,9 +12,9 @@
 
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 
-#include "base/asio.hpp"
-#include "base/tls_client.hpp"
-#include "base/turn.hpp"
+#include "net/asio.hpp"
+#include "net/turn.hpp"
+#include "tls/tls_client.hpp"
 
 struct redisAsyncContext;
 struct redisReply;

@@ -17,8 +17,8 @@
 #include <string>
 #include <thread>
 
-#include "base/asio.hpp"
-#include "base/wakeup.hpp"
+#include "net/asio.hpp"
+#include "net/wakeup.hpp"
 #include "redis/sentinel_connection.hpp"
 
 namespace tidegate::redis {

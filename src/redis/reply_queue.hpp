@@ -12,7 +12,7 @@
 #include <deque>
 #include <vector>
 
-#include "base/deadline.hpp"
+#include "net/deadline.hpp"
 
 namespace tidegate::redis {
 

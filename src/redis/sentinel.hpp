@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/tls_client.hpp"
+#include "tls/tls_client.hpp"
 
 struct redisReader;
 

@@ -7,8 +7,8 @@
 
 #include <boost/asio/write.hpp>
 
-#include "base/name_lookup.hpp"
 #include "base/quote.hpp"
+#include "net/name_lookup.hpp"
 #include "redis/client.hpp"
 
 namespace tidegate::redis {

@@ -11,8 +11,8 @@
 
 #include <boost/asio/ssl/stream.hpp>
 
-#include "base/asio.hpp"
 #include "base/result.hpp"
+#include "net/asio.hpp"
 #include "redis/sentinel.hpp"
 
 namespace tidegate::redis {

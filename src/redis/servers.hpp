@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/asio.hpp"
+#include "net/asio.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster.hpp"
 

@@ -16,8 +16,8 @@
 
 #include <boost/asio/ssl/stream.hpp>
 
-#include "base/asio.hpp"
-#include "base/tls_client.hpp"
+#include "net/asio.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::redis {
 

@@ -10,7 +10,7 @@
 #include "limit/window.hpp"
 #include "store/charge_script.hpp"
 #include "store/reply_reader.hpp"
-#include "store/told_moments.hpp"
+#include "store/schedule_reply.hpp"
 
 namespace tidegate::store {
 namespace {
@@ -254,13 +254,13 @@ bool read_schedules(ReplyReader& reader, const limit::Charge& charge, Micros now
                     Micros& earliest) {
     struct Schedule {
         const Limit* limit;
-        ToldMoments told;
+        ScheduleReply told;
     };
     std::vector<Schedule> schedules;
     bool all_told = true;
     Micros moment{0};
     for (const Limit* limit : schedules_asked(charge, now)) {
-        ToldMoments& told = schedules.emplace_back(Schedule{limit, {}}).told;
+        ScheduleReply& told = schedules.emplace_back(Schedule{limit, {}}).told;
         if (!read_moments(reader, told)) return false;
         all_told = all_told && told.are_all;
         moment = std::max(moment, told.asked_for);

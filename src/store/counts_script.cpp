@@ -11,8 +11,8 @@
 #include "store/charge_script.hpp"
 #include "store/reply_reader.hpp"
 #include "store/resp.hpp"
+#include "store/schedule_reply.hpp"
 #include "store/scripts.hpp"
-#include "store/told_moments.hpp"
 
 namespace tidegate::store {
 namespace {
@@ -83,7 +83,7 @@ bool read_schedules(ReplyReader& reader, std::span<const ChargeItem> items, Micr
         const auto limits = items[i].limits();
         for (std::size_t k = 0; k < limits.size(); ++k) {
             if (limits[k].algorithm != Algorithm::schedule) continue;
-            ToldMoments told;
+            ScheduleReply told;
             if (!read_moments(reader, told)) return false;
             counts[i].limits[k] = count_of_schedule(told.moments, told.are_all, limits[k],
                                                     limits[k].quota, told.asked_for, now);

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/asio.hpp"
-#include "base/wakeup.hpp"
+#include "net/asio.hpp"
+#include "net/wakeup.hpp"
 #include "redis/servers.hpp"
 #include "store/limiter.hpp"
 

@@ -18,8 +18,8 @@
 
 #include <boost/intrusive/list.hpp>
 
-#include "base/wakeup.hpp"
 #include "limit/charge.hpp"
+#include "net/wakeup.hpp"
 #include "redis/servers.hpp"
 #include "store/deny_cache.hpp"
 #include "store/inspector.hpp"

@@ -11,7 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/asio.hpp"
+#include "net/asio.hpp"
 #include "tls_server.hpp"
 
 namespace tidegate::app {

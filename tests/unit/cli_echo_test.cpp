@@ -11,9 +11,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "base/asio.hpp"
 #include "cli/echo.hpp"
-#include "cli/echo_wishes.hpp"
+#include "cli/echo_options.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::cli {
 namespace {
@@ -212,7 +212,7 @@ TEST_CASE("echo: stopping does not wait for those who wait") {
     CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(10));
 }
 
-TEST_CASE("echo_wishes: nothing asked for is an echo at once") {
+TEST_CASE("echo_options: nothing asked for is an echo at once") {
     for (const std::string_view target : {"/", "/?", "*", "/?a&b=c&&status", "/status=404", ""}) {
         const auto wishes = read_wishes(target);
         REQUIRE(wishes.has_value());
@@ -222,7 +222,7 @@ TEST_CASE("echo_wishes: nothing asked for is an echo at once") {
     }
 }
 
-TEST_CASE("echo_wishes: what is asked for is read up to its bounds") {
+TEST_CASE("echo_options: what is asked for is read up to its bounds") {
     const auto wishes = read_wishes("/a?x=1&status=599&delay=60s&bytes=1GiB");
     REQUIRE(wishes.has_value());
     CHECK(wishes->status == 599);

@@ -14,7 +14,7 @@
 #include <boost/asio/write.hpp>
 #include <doctest/doctest.h>
 
-#include "base/asio.hpp"
+#include "net/asio.hpp"
 
 namespace tidegate::test {
 

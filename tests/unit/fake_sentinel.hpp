@@ -11,7 +11,7 @@
 
 #include <boost/asio/write.hpp>
 
-#include "base/asio.hpp"
+#include "net/asio.hpp"
 #include "redis/client.hpp"
 #include "redis/sentinel.hpp"
 

@@ -19,9 +19,9 @@
 #include <boost/asio/write.hpp>
 #include <doctest/doctest.h>
 
-#include "base/tls_client.hpp"
 #include "redis/client.hpp"
 #include "redis/tls_pipe.hpp"
+#include "tls/tls_client.hpp"
 #include "tls_server.hpp"
 #include "unit/fake_redis.hpp"
 

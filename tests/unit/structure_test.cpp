@@ -32,10 +32,12 @@ const std::vector<Rule>& rules() {
             {"http", {"base"}},
             {"identity", {"http", "base"}},
             {"routing", {"http", "base"}},
-            {"config", {"limit", "http", "identity", "routing", "base"}},
+            {"tls", {"base"}},
+            {"config", {"limit", "http", "identity", "routing", "tls", "base"}},
             {"telemetry", {"base"}},
-            {"redis", {"telemetry", "base"}},
-            {"store", {"limit", "redis", "config", "telemetry", "base"}},
+            {"net", {"tls", "telemetry", "base"}},
+            {"redis", {"net", "tls", "telemetry", "base"}},
+            {"store", {"limit", "redis", "config", "net", "telemetry", "base"}},
         };
         for (const std::string room : {"proxy", "admin", "app", "doctor", "cli"}) {
             Rooms everything_above;

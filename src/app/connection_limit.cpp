@@ -1,0 +1,86 @@
+#include "app/connection_limit.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+namespace tidegate::app {
+
+namespace {
+
+using telemetry::ConnectionRefusal;
+
+// Folds a 128-bit product: every bit of the result hangs on every bit of both.
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+}  // namespace
+
+std::optional<IpAddress> seat_holder(const identity::Peer& peer,
+                                     const identity::ClientIpSettings& settings) {
+    if (!peer.address || peer.trusted) return std::nullopt;
+    const auto& prefixes = settings.ipv6_prefixes;
+    return masked(*peer.address, *std::min_element(prefixes.begin(), prefixes.end()));
+}
+
+std::size_t AddressHash::operator()(const IpAddress& ip) const {
+    std::array<std::uint64_t, 2> words{};
+    static_assert(sizeof words == sizeof ip.bytes);
+    std::memcpy(words.data(), ip.bytes.data(), sizeof words);
+    return mix(mix(words[0] ^ secret[0], secret[1]) ^ words[1], secret[0]);
+}
+
+ConnectionLimit::ConnectionLimit(std::size_t most) : most_(most) {
+    std::random_device random;
+    // Odd, so never 0, which would make all alike.
+    for (auto& half : hash_.secret) half = (std::uint64_t{random()} << 32) | random() | 1;
+    for (Shard& shard : shards_) shard.table = Table(0, hash_);
+}
+
+ConnectionLimit::Shard& ConnectionLimit::shard_of(const IpAddress& holder) {
+    // The table takes the hash modulo its size: other bits than those say which table.
+    return shards_[(hash_(holder) >> 32) % kShards];
+}
+
+Result<ConnectionLimit::Seat, ConnectionRefusal> ConnectionLimit::take(
+    const std::optional<IpAddress>& holder, const config::Connections& bounds) {
+    if (taken_.fetch_add(1, std::memory_order_relaxed) >= std::min(bounds.max, most_)) {
+        taken_.fetch_sub(1, std::memory_order_relaxed);
+        return ConnectionRefusal::max;
+    }
+    if (!holder || bounds.per_ip == 0) return Seat(*this, nullptr);
+    Shard& shard = shard_of(*holder);
+    {
+        const std::lock_guard lock(shard.mutex);
+        const auto entry = shard.table.try_emplace(*holder, 0).first;
+        if (entry->second < bounds.per_ip) {
+            ++entry->second;
+            return Seat(*this, &*entry);
+        }
+    }
+    taken_.fetch_sub(1, std::memory_order_relaxed);
+    return ConnectionRefusal::per_ip;
+}
+
+void ConnectionLimit::give_back(const Table::value_type* entry) {
+    taken_.fetch_sub(1, std::memory_order_relaxed);
+    if (entry == nullptr) return;
+    Shard& shard = shard_of(entry->first);
+    const std::lock_guard lock(shard.mutex);
+    const auto found = shard.table.find(entry->first);
+    if (--found->second == 0) shard.table.erase(found);
+}
+
+std::size_t ConnectionLimit::holders() const {
+    std::size_t sum = 0;
+    for (const Shard& shard : shards_) {
+        const std::lock_guard lock(shard.mutex);
+        sum += shard.table.size();
+    }
+    return sum;
+}
+
+}  // namespace tidegate::app

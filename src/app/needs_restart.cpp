@@ -1,0 +1,54 @@
+#include "app/needs_restart.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <variant>
+
+namespace tidegate::app {
+
+namespace {
+
+using config::Config;
+
+bool listens_alike(const Config& a, const Config& b) {
+    return std::is_permutation(a.listen.begin(), a.listen.end(), b.listen.begin(), b.listen.end());
+}
+
+std::optional<config::Address> admin_address(const Config& config) {
+    return config.admin ? std::optional(config.admin->address) : std::nullopt;
+}
+
+// Which of Redis and memory counts, and for Redis everything: its connections are made of it. But
+// certificates run out; new ones are for connections made from then on.
+bool stores_alike(const Config& a, const Config& b) {
+    if (a.store.index() != b.store.index()) return false;
+    if (!std::holds_alternative<config::RedisSettings>(a.store)) return true;
+    auto redis = std::get<config::RedisSettings>(a.store);
+    const auto& other = std::get<config::RedisSettings>(b.store);
+    if (redis.tls && other.tls) redis.tls = other.tls;
+    if (redis.sentinel && other.sentinel && redis.sentinel->tls && other.sentinel->tls) {
+        redis.sentinel->tls = other.sentinel->tls;
+    }
+    return redis == other;
+}
+
+}  // namespace
+
+std::vector<std::string> needs_restart(const Config& running, const Config& next,
+                                       std::size_t workers, std::size_t workers_next) {
+    std::vector<std::string> parts;
+    const auto add = [&](const char* what) {
+        parts.push_back(std::string(what) + " cannot change while Tidegate runs: restart it");
+    };
+    if (!listens_alike(running, next)) add("`listen`");
+    if (admin_address(running) != admin_address(next)) add("the address of `admin`");
+    // `auto` goes on meaning what it meant at the start, though the machine may have changed.
+    if (running.threads != next.threads && workers != workers_next) add("`threads`");
+    if (!stores_alike(running, next)) {
+        add(running.store.index() != next.store.index() ? "`store`, from memory to Redis or back,"
+                                                        : "`store.redis`");
+    }
+    return parts;
+}
+
+}  // namespace tidegate::app

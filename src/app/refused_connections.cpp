@@ -1,0 +1,123 @@
+#include "app/refused_connections.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "http/problem.hpp"
+#include "telemetry/log.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+using telemetry::ConnectionRefusal;
+using telemetry::Level;
+using telemetry::log;
+
+constexpr std::string_view kNoId = "................................";
+constexpr int kRetryAfterSeconds = 1;
+constexpr std::chrono::minutes kSayEvery{1};
+// What is thrown away of one client at a time: the kernel's buffer holds back the rest.
+constexpr int kBlocksATime = 4;
+constexpr std::size_t kBlockBytes = 4'096;
+
+std::string_view detail_of(ConnectionRefusal reason) {
+    return reason == ConnectionRefusal::max
+               ? "Too many connections are open here."
+               : "Too many connections are open here from this client's address.";
+}
+
+// True once the client has closed, or the connection has failed.
+bool read_over(int descriptor) {
+    std::array<char, kBlockBytes> block;
+    for (int i = 0; i < kBlocksATime; ++i) {
+        const ssize_t bytes = ::recv(descriptor, block.data(), block.size(), MSG_DONTWAIT);
+        if (bytes == 0) return true;
+        if (bytes < 0) return errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+    }
+    return false;
+}
+
+}  // namespace
+
+RefusedConnections::Answer::Answer(ConnectionRefusal reason) {
+    constexpr int kStatus = 503;
+    std::string body;
+    http::append_problem({.status = kStatus,
+                          .detail = detail_of(reason),
+                          .request_id = kNoId,
+                          .violated_policies = {},
+                          .retry_after_seconds = kRetryAfterSeconds},
+                         body);
+    body += '\n';
+    text = fmt::format(
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nX-Request-Id: {}\r\n"
+        "Retry-After: {}\r\nConnection: close\r\n\r\n{}",
+        kStatus, http::status_title(kStatus), http::kProblemContentType, body.size(), kNoId,
+        kRetryAfterSeconds, body);
+    id_at = {text.find(kNoId), text.rfind(kNoId)};
+}
+
+void RefusedConnections::Answer::put_id(const std::string& id) {
+    for (const std::size_t at : id_at) text.replace(at, kNoId.size(), id);
+}
+
+RefusedConnections::RefusedConnections(proxy::RequestIds& request_ids,
+                                       telemetry::MetricsShard& metrics)
+    : request_ids_(request_ids),
+      metrics_(metrics),
+      answers_{Answer(ConnectionRefusal::max), Answer(ConnectionRefusal::per_ip)} {}
+
+void RefusedConnections::add(int descriptor, ConnectionRefusal reason,
+                             const std::optional<IpAddress>& peer, SteadyTime now) {
+    metrics_.client_refused(reason);
+    say(reason, peer, now);
+    Answer& answer = answers_[static_cast<std::size_t>(reason)];
+    request_ids_.next(id_);
+    answer.put_id(id_);
+    // A new connection's buffer takes it whole, or the client has gone already.
+    ::send(descriptor, answer.text.data(), answer.text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ::shutdown(descriptor, SHUT_WR);
+    if (read_over(descriptor)) {
+        ::close(descriptor);
+        return;
+    }
+    if (kept_.size() == kKeptMax) {
+        ::close(kept_.front().descriptor);
+        kept_.pop_front();
+    }
+    kept_.push_back({descriptor, now + kKept});
+}
+
+void RefusedConnections::sweep(SteadyTime now) {
+    std::erase_if(kept_, [now](const Kept& one) {
+        const bool over = read_over(one.descriptor) || one.until <= now;
+        if (over) ::close(one.descriptor);
+        return over;
+    });
+}
+
+void RefusedConnections::close_all() {
+    for (const Kept& one : kept_) ::close(one.descriptor);
+    kept_.clear();
+}
+
+void RefusedConnections::say(ConnectionRefusal reason, const std::optional<IpAddress>& peer,
+                             SteadyTime now) {
+    auto& said = said_[static_cast<std::size_t>(reason)];
+    if (said && now - *said < kSayEvery) return;
+    said = now;
+    if (reason == ConnectionRefusal::max) {
+        log(Level::warn, "turning clients away: connections.max is reached");
+    } else {
+        log(Level::warn, "turning a client away: {} has connections.per_ip open",
+            peer ? peer->to_string() : "it");
+    }
+}
+
+}  // namespace tidegate::app

@@ -1,5 +1,0 @@
-// Asio and Beast are compiled here, once.
-#include "base/asio.hpp"
-
-#include <boost/asio/impl/src.hpp>
-#include <boost/beast/src.hpp>

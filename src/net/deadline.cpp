@@ -1,0 +1,44 @@
+#include "net/deadline.hpp"
+
+#include <algorithm>
+
+namespace tidegate {
+
+void DeadlineWheel::set(Deadline& deadline, std::chrono::milliseconds after) {
+    // Two ticks of slack: the one that is under way and the one it expires in.
+    deadline.tick_ = now_tick_ + after / kTick + 2;
+    if (!deadline.is_linked() || deadline.slot_tick_ > deadline.tick_) place(deadline);
+}
+
+void DeadlineWheel::place(Deadline& deadline) {
+    deadline.unlink();
+    deadline.slot_tick_ =
+        std::min(deadline.tick_, now_tick_ + static_cast<std::int64_t>(kSlots) - 1);
+    slots_[static_cast<std::size_t>(deadline.slot_tick_) % kSlots].push_back(deadline);
+}
+
+void DeadlineWheel::advance(SteadyTime now) {
+    const std::int64_t target = (now - start_) / kTick;
+    while (now_tick_ < target) {
+        ++now_tick_;
+        sweep(slots_[static_cast<std::size_t>(now_tick_) % kSlots]);
+    }
+}
+
+void DeadlineWheel::sweep(List& slot) {
+    // Away from the wheel first: what fires may set deadlines that belong into this very slot.
+    List due;
+    due.swap(slot);
+    while (!due.empty()) {
+        Deadline& deadline = due.front();
+        due.pop_front();
+        if (deadline.tick_ > now_tick_) {
+            if (deadline.is_set()) place(deadline);
+            continue;
+        }
+        deadline.clear();
+        deadline.on_expired_(deadline.owner_);
+    }
+}
+
+}  // namespace tidegate

@@ -1,0 +1,38 @@
+#include "net/outbox.hpp"
+
+#include <algorithm>
+
+namespace tidegate {
+
+IoStatus Outbox::flush(Connection& connection) {
+    while (!empty()) {
+        const IoResult result = connection.write_some({pieces_.data() + first_, count_ - first_});
+        if (result.status != IoStatus::ok) return result.status;
+        std::size_t left = result.bytes;
+        while (left > 0) {
+            iovec& piece = pieces_[first_];
+            const std::size_t gone = std::min(left, piece.iov_len);
+            piece.iov_base = static_cast<char*>(piece.iov_base) + gone;
+            piece.iov_len -= gone;
+            left -= gone;
+            if (piece.iov_len == 0) ++first_;
+        }
+    }
+    clear();
+    return IoStatus::ok;
+}
+
+Task<IoStatus> Outbox::flush_all(Connection& connection, Sleeper& sleeper,
+                                 std::chrono::milliseconds patience) {
+    for (;;) {
+        const IoStatus status = flush(connection);
+        if (status != IoStatus::would_block) co_return status;
+        sleeper.allow(patience);
+        connection.watch_write(&sleeper.wakeup());
+        while (!connection.writable() && !sleeper.expired()) co_await sleeper.sleep();
+        if (!connection.writable()) co_return IoStatus::failed;
+        sleeper.allow_forever();
+    }
+}
+
+}  // namespace tidegate

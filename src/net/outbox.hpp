@@ -1,0 +1,44 @@
+// Pieces of bytes on their way into a connection, gathered into as few system calls as it takes.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "net/connection.hpp"
+#include "net/sleeper.hpp"
+
+namespace tidegate {
+
+// Holds views: what they point to stays until everything has been sent. Single-threaded.
+class Outbox {
+  public:
+    static constexpr std::size_t kPiecesMax = 16;
+
+    void add(std::string_view piece) {
+        if (piece.empty()) return;
+        assert(count_ < kPiecesMax);
+        pieces_[count_++] = {const_cast<char*>(piece.data()), piece.size()};  // only read
+    }
+    bool empty() const { return first_ == count_; }
+    void clear() { first_ = count_ = 0; }
+
+    // Sends what the connection takes now: `ok` when all is gone, or would_block, or failed.
+    IoStatus flush(Connection& connection);
+
+    // Sends all of it, each wait within `patience`. Failed, too, when time runs out: then the
+    // sleeper has expired.
+    Task<IoStatus> flush_all(Connection& connection, Sleeper& sleeper,
+                             std::chrono::milliseconds patience);
+
+  private:
+    std::array<iovec, kPiecesMax> pieces_;
+    std::size_t first_ = 0;
+    std::size_t count_ = 0;
+};
+
+}  // namespace tidegate

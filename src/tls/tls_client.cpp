@@ -1,0 +1,219 @@
+#include "tls/tls_client.hpp"
+
+#include <utility>
+
+#include <boost/asio/ssl/error.hpp>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
+
+#include "base/ip.hpp"
+#include "tls/certificate.hpp"
+
+namespace tidegate {
+
+namespace {
+
+// What OpenSSL complained of last.
+std::string reason_of_openssl() {
+    const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
+    std::string text = reason != nullptr ? reason : "out of memory";
+    ERR_clear_error();
+    return text;
+}
+
+// Empty when all went well, as are the other results here.
+std::string believe_authorities(SSL_CTX* context, const std::string& pem) {
+    if (pem.empty()) {
+        if (SSL_CTX_set_default_verify_paths(context) == 1) return {};
+        return "the system's authorities cannot be read: " + reason_of_openssl();
+    }
+    const auto authorities = parse_certificates(pem);
+    if (!authorities) return "the file of authorities " + authorities.error();
+    X509_STORE* const store = SSL_CTX_get_cert_store(context);
+    for (const CertificatePtr& authority : *authorities) {
+        if (X509_STORE_add_cert(store, authority.get()) != 1) {
+            return "an authority is not accepted: " + reason_of_openssl();
+        }
+    }
+    // Who names one authority of a chain, or the server's own certificate, means just that one.
+    X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_PARTIAL_CHAIN);
+    return {};
+}
+
+std::string use_own_certificate(SSL_CTX* context, const TlsSettings& settings) {
+    if (settings.certificate.empty()) return {};
+    auto chain = parse_certificates(settings.certificate);
+    if (!chain) return "the certificate " + chain.error();
+    const auto key = parse_private_key(settings.key);
+    if (!key) return "the key " + key.error();
+    if (!belong_together(*chain->front(), **key)) return "the key is not that of the certificate";
+    if (SSL_CTX_use_certificate(context, chain->front().get()) != 1 ||
+        SSL_CTX_use_PrivateKey(context, key->get()) != 1) {
+        return "the certificate cannot be used: " + reason_of_openssl();
+    }
+    for (std::size_t i = 1; i < chain->size(); ++i) {
+        if (SSL_CTX_add1_chain_cert(context, (*chain)[i].get()) != 1) {
+            return "the certificate's chain cannot be used: " + reason_of_openssl();
+        }
+    }
+    return {};
+}
+
+bool expect_name(SSL* tls, std::string name) {
+    X509_VERIFY_PARAM* const wanted = SSL_get0_param(tls);
+    X509_VERIFY_PARAM_set_hostflags(
+        wanted, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+    if (parse_ip(name)) return X509_VERIFY_PARAM_set1_ip_asc(wanted, name.c_str()) == 1;
+    // The root's dot is part neither of SNI (RFC 6066 section 3) nor of a certificate's names.
+    if (name.ends_with('.')) name.pop_back();
+    return X509_VERIFY_PARAM_set1_host(wanted, name.data(), name.size()) == 1 &&
+           SSL_ctrl(tls, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name.data()) == 1;
+}
+
+std::string explanation(SSL* tls, long verdict) {
+    switch (verdict) {
+        case X509_V_ERR_HOSTNAME_MISMATCH:
+            return std::string(" (it is not for `") +
+                   X509_VERIFY_PARAM_get0_host(SSL_get0_param(tls), 0) + "`)";
+        case X509_V_ERR_IP_ADDRESS_MISMATCH:
+            return " (it does not name this address)";
+        case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+        case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+        case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+        case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+            return " (no authority that we believe vouches for it)";
+        default:
+            return {};
+    }
+}
+
+// Marks connections whose server has asked for a client certificate.
+int asked_index() {
+    static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+    return index;
+}
+
+// Called when the server asks for a client certificate, whether there is one or not.
+int note_asked(SSL* tls, void*) {
+    static char mark;
+    SSL_set_ex_data(tls, asked_index(), &mark);
+    return 1;  // go on with the certificate that is configured, or without one
+}
+
+bool was_asked(const SSL* tls) {
+    return SSL_get_ex_data(tls, asked_index()) != nullptr;
+}
+
+// Whether the server sent an alert: what OpenSSL finds wrong itself has lower numbers.
+bool is_alert(const error_code& ec) {
+    return ec.category() == asio::error::get_ssl_category() &&
+           ERR_GET_REASON(static_cast<unsigned long>(ec.value())) > SSL_AD_REASON_OFFSET;
+}
+
+bool is_end(const error_code& ec) {
+    return ec == asio::error::eof || ec == asio::ssl::error::stream_truncated ||
+           ec == asio::error::connection_reset || ec == asio::error::broken_pipe;
+}
+
+std::string words_for_end(const error_code& ec) {
+    const bool is_plain_end = ec == asio::error::eof || ec == asio::ssl::error::stream_truncated;
+    return is_plain_end ? "connection closed" : ec.message();
+}
+
+// What an error of TLS means to people who do not know its alerts by heart (RFC 8446 section 6.2).
+std::string words_for(const error_code& ec) {
+    switch (ERR_GET_REASON(static_cast<unsigned long>(ec.value()))) {
+        case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+            return "it wants a client certificate: " + ec.message();
+        case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+        case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+        case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+        case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+            return "it does not accept our certificate: " + ec.message();
+        case SSL_R_WRONG_VERSION_NUMBER:
+        case SSL_R_PACKET_LENGTH_TOO_LONG:
+            return "it does not speak TLS there: " + ec.message();
+        case SSL_R_UNSUPPORTED_PROTOCOL:
+        case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+            return "it speaks TLS of no version from 1.2 on: " + ec.message();
+        default:
+            return "TLS: " + ec.message();
+    }
+}
+
+}  // namespace
+
+void FreeTls::operator()(SSL* tls) const {
+    SSL_free(tls);
+}
+
+void TlsClient::FreeContext::operator()(SSL_CTX* context) const {
+    SSL_CTX_free(context);
+}
+
+TlsClient::TlsClient(ContextPtr context, std::string server_name)
+    : context_(std::move(context)), server_name_(std::move(server_name)) {}
+
+Result<std::shared_ptr<TlsClient>, std::string> TlsClient::make(const TlsSettings& settings) {
+    using boost::system::in_place_error;
+    ContextPtr context(SSL_CTX_new(TLS_client_method()));
+    if (context == nullptr) return {in_place_error, "TLS cannot be set up: " + reason_of_openssl()};
+    SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+    SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+    SSL_CTX_set_cert_cb(context.get(), note_asked, nullptr);
+    std::string fault = believe_authorities(context.get(), settings.ca);
+    if (fault.empty()) fault = use_own_certificate(context.get(), settings);
+    if (!fault.empty()) return {in_place_error, std::move(fault)};
+    return std::shared_ptr<TlsClient>(new TlsClient(std::move(context), settings.server_name));
+}
+
+TlsPtr TlsClient::connection_to(const std::string& host) const {
+    const std::lock_guard lock(mutex_);
+    TlsPtr tls(SSL_new(context_.get()));
+    if (tls != nullptr && !expect_name(tls.get(), server_name_.empty() ? host : server_name_)) {
+        tls.reset();
+    }
+    ERR_clear_error();
+    return tls;
+}
+
+void TlsClient::become(const TlsClient& other) {
+    if (this == &other) return;
+    const std::scoped_lock lock(mutex_, other.mutex_);
+    SSL_CTX_up_ref(other.context_.get());
+    context_.reset(other.context_.get());
+    server_name_ = other.server_name_;
+}
+
+TlsFault tls_fault(SSL* tls, const error_code& ec, bool heard) {
+    const long verdict = SSL_get_verify_result(tls);
+    if (verdict != X509_V_OK) {
+        return {true, false,
+                std::string("its certificate is not accepted: ") +
+                    X509_verify_cert_error_string(verdict) + explanation(tls, verdict)};
+    }
+    const bool is_tls = ec.category() == asio::error::get_ssl_category();
+    if (!heard && was_asked(tls) && (is_alert(ec) || is_end(ec))) {
+        const std::string why = is_tls ? ec.message() : words_for_end(ec);
+        if (SSL_get_certificate(tls) == nullptr) {
+            return {true, true,
+                    "it wants a client certificate, and none is configured (`tls.certificate` and "
+                    "`tls.key`): " +
+                        why};
+        }
+        // With an alert there is more to say.
+        if (!is_alert(ec)) {
+            return {false, false,
+                    why + " after it had asked for our certificate, which it may not accept"};
+        }
+    }
+    if (is_tls) return {true, false, words_for(ec)};
+    return {false, false, words_for_end(ec)};
+}
+
+}  // namespace tidegate

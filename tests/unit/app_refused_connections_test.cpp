@@ -1,0 +1,166 @@
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "app/refused_connections.hpp"
+
+using namespace tidegate;
+using app::RefusedConnections;
+using telemetry::ConnectionRefusal;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// The client's end of a connection that was just accepted.
+class Client {
+  public:
+    Client() {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
+        ours_ = ends[0];
+        accepted = ends[1];
+    }
+    ~Client() { leave(); }
+    Client(Client&& other) noexcept
+        : accepted(other.accepted), ours_(std::exchange(other.ours_, -1)) {}
+    Client& operator=(Client&&) = delete;
+
+    // What was said so far.
+    std::string heard() const {
+        std::array<char, 4'096> block;
+        const ssize_t bytes = ::recv(ours_, block.data(), block.size(), 0);
+        return {block.data(), bytes > 0 ? static_cast<std::size_t>(bytes) : 0};
+    }
+    // Whether the other end takes what is sent; it does not once it is closed.
+    bool can_send(const std::string& bytes) const {
+        return ::send(ours_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+               static_cast<ssize_t>(bytes.size());
+    }
+    void leave() {
+        if (ours_ >= 0) ::close(std::exchange(ours_, -1));
+    }
+
+    int accepted;
+
+  private:
+    int ours_;
+};
+
+struct Rig {
+    telemetry::Metrics metrics{{}, {}, 1, "1"};
+    proxy::RequestIds ids;
+    RefusedConnections turned_away{ids, metrics.shard(0)};
+    SteadyTime start{};
+
+    void add(const Client& client, ConnectionRefusal reason = ConnectionRefusal::per_ip,
+             std::chrono::milliseconds at = 0ms) {
+        turned_away.add(client.accepted, reason, std::nullopt, start + at);
+    }
+};
+
+std::string after(const std::string& text, const std::string& mark, std::size_t size) {
+    const auto at = text.find(mark);
+    return at == std::string::npos ? "" : text.substr(at + mark.size(), size);
+}
+
+}  // namespace
+
+TEST_CASE("refused_connections: a client is told why, with all that an answer made here has") {
+    Rig rig;
+    const Client by_address;
+    const Client by_max;
+    rig.add(by_address, ConnectionRefusal::per_ip);
+    rig.add(by_max, ConnectionRefusal::max);
+    const std::string one = by_address.heard();
+    const std::string other = by_max.heard();
+    for (const std::string& answer : {one, other}) {
+        CHECK(answer.starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
+        CHECK(answer.find("\r\nContent-Type: application/problem+json\r\n") != std::string::npos);
+        CHECK(answer.find("\r\nRetry-After: 1\r\n") != std::string::npos);
+        CHECK(answer.find("\r\nConnection: close\r\n") != std::string::npos);
+        const std::string body = answer.substr(answer.find("\r\n\r\n") + 4);
+        CHECK(after(answer, "Content-Length: ", 3) == std::to_string(body.size()));
+        CHECK(after(body, R"("status":)", 3) == "503");
+        CHECK(after(answer, "X-Request-Id: ", 32) == after(body, R"("request_id":")", 32));
+    }
+    CHECK(one.find("this client's address") != std::string::npos);
+    CHECK(other.find("this client's address") == std::string::npos);
+    const std::string id = after(one, "X-Request-Id: ", 32);
+    CHECK(id.find_first_not_of("0123456789abcdef") == std::string::npos);
+    CHECK(id != after(other, "X-Request-Id: ", 32));
+}
+
+TEST_CASE("refused_connections: each reason has a counter of its own") {
+    Rig rig;
+    const std::array<Client, 3> clients;
+    rig.add(clients[0], ConnectionRefusal::max);
+    rig.add(clients[1], ConnectionRefusal::per_ip);
+    rig.add(clients[2], ConnectionRefusal::per_ip);
+    const std::string text = rig.metrics.serialize({});
+    CHECK(text.find("refused_total{reason=\"max\"} 1\n") != std::string::npos);
+    CHECK(text.find("refused_total{reason=\"per_ip\"} 2\n") != std::string::npos);
+}
+
+TEST_CASE(
+    "refused_connections: a request that comes late is taken, so that nothing resets the answer") {
+    Rig rig;
+    const Client client;
+    rig.add(client);
+    CHECK(client.can_send("GET / HTTP/1.1\r\n\r\n"));
+    rig.turned_away.sweep(rig.start + 50ms);
+    CHECK(client.can_send("more"));
+    CHECK(client.heard().starts_with("HTTP/1.1 503"));
+    CHECK(rig.turned_away.kept() == 1);
+}
+
+TEST_CASE("refused_connections: who has left is let go at once, who stays when the time is over") {
+    Rig rig;
+    Client leaves;
+    const Client stays;
+    Client gone;
+    gone.leave();
+    rig.add(leaves);
+    rig.add(stays);
+    rig.add(gone);
+    CHECK(rig.turned_away.kept() == 2);
+    leaves.leave();
+    rig.turned_away.sweep(rig.start + 50ms);
+    CHECK(rig.turned_away.kept() == 1);
+    rig.turned_away.sweep(rig.start + RefusedConnections::kKept - 1ms);
+    CHECK(rig.turned_away.kept() == 1);
+    rig.turned_away.sweep(rig.start + RefusedConnections::kKept);
+    CHECK(rig.turned_away.kept() == 0);
+    CHECK_FALSE(stays.can_send("x"));
+}
+
+TEST_CASE("refused_connections: a client that never stops sending is not listened to for ever") {
+    Rig rig;
+    const Client client;
+    rig.add(client);
+    const std::string block(4'096, 'x');
+    while (client.can_send(block)) {
+    }
+    rig.turned_away.sweep(rig.start + 50ms);  // ends
+    rig.turned_away.sweep(rig.start + RefusedConnections::kKept);
+    CHECK(rig.turned_away.kept() == 0);
+}
+
+TEST_CASE("refused_connections: a flood keeps no more than there are places for, the last ones") {
+    Rig rig;
+    std::vector<Client> clients(RefusedConnections::kKeptMax + 10);
+    for (const Client& client : clients) rig.add(client);
+    CHECK(rig.turned_away.kept() == RefusedConnections::kKeptMax);
+    CHECK_FALSE(clients.front().can_send("x"));
+    CHECK(clients.back().can_send("x"));
+    for (const Client& client : clients) CHECK(client.heard().starts_with("HTTP/1.1 503"));
+    rig.turned_away.close_all();
+    CHECK(rig.turned_away.kept() == 0);
+    CHECK_FALSE(clients.back().can_send("x"));
+}

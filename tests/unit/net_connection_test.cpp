@@ -1,0 +1,265 @@
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "net/connection.hpp"
+
+namespace tidegate {
+namespace {
+
+// One end is ours, the other a plain descriptor.
+struct Pair {
+    asio::io_context io{1};
+    Readiness readiness{io};
+    ConnectionPtr ours;
+    int peer = -1;
+
+    Pair() {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
+                0);
+        ours = ConnectionPtr(new Connection(readiness, ends[0]));
+        peer = ends[1];
+    }
+    ~Pair() { hang_up(); }
+
+    void say(std::string_view bytes) const {
+        REQUIRE(::send(peer, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+                static_cast<ssize_t>(bytes.size()));
+    }
+    void hang_up() {
+        if (peer >= 0) ::close(peer);
+        peer = -1;
+    }
+    // What the kernel knows is told, and whoever it wakes has run.
+    void settle() {
+        io.restart();
+        while (io.poll() > 0) {
+        }
+    }
+    IoResult read(std::size_t room = 100) {
+        std::string into(room, '\0');
+        return ours->read_some(into);
+    }
+};
+
+// Sleeps once and says when it was woken.
+Task<> sleep_once(Wakeup& wakeup, bool& woken) {
+    co_await wakeup.wait();
+    woken = true;
+}
+
+}  // namespace
+
+TEST_CASE("connection: what came before it was looked at is found") {
+    Pair pair;
+    pair.say("hello");
+    CHECK_FALSE(pair.ours->readable());
+    pair.settle();
+    CHECK(pair.ours->readable());
+    CHECK(pair.read().bytes == 5);
+}
+
+TEST_CASE("connection: a short read has found all there was, and what comes later is told") {
+    Pair pair;
+    pair.say("hello");
+    pair.settle();
+    CHECK(pair.read().bytes == 5);
+    CHECK_FALSE(pair.ours->readable());
+    pair.say("x");
+    pair.settle();
+    CHECK(pair.ours->readable());
+}
+
+TEST_CASE("connection: a read that was filled to the last byte is worth another") {
+    Pair pair;
+    pair.say("hello");
+    pair.settle();
+    CHECK(pair.read(5).bytes == 5);
+    CHECK(pair.ours->readable());
+    CHECK(pair.read().status == IoStatus::would_block);
+    CHECK_FALSE(pair.ours->readable());
+}
+
+TEST_CASE("connection: an end that was told together with the last bytes is not forgotten") {
+    Pair pair;
+    pair.say("hello");
+    pair.hang_up();
+    pair.settle();
+    CHECK(pair.read().bytes == 5);
+    CHECK(pair.ours->readable());
+    CHECK(pair.read().status == IoStatus::end);
+}
+
+TEST_CASE("connection: an end after the last bytes were read is told") {
+    Pair pair;
+    pair.say("hello");
+    pair.settle();
+    CHECK(pair.read().bytes == 5);
+    pair.hang_up();
+    pair.settle();
+    CHECK(pair.ours->readable());
+    CHECK(pair.read().status == IoStatus::end);
+}
+
+TEST_CASE("connection: a peer that has only finished sending still takes what is sent to it") {
+    Pair pair;
+    Wakeup wakeup(pair.io.get_executor());
+    bool woken = false;
+    pair.say("hello");
+    REQUIRE(::shutdown(pair.peer, SHUT_WR) == 0);
+    pair.settle();
+    CHECK(pair.read().bytes == 5);
+    CHECK(pair.ours->has_hung_up());
+    CHECK_FALSE(pair.ours->has_ended());
+    CHECK(pair.read().status == IoStatus::end);
+    CHECK(pair.ours->has_ended());
+    CHECK_FALSE(pair.ours->is_broken());
+    spawn_vital(pair.io.get_executor(), sleep_once(wakeup, woken));
+    pair.ours->watch_read(&wakeup);
+    std::string answer = "answer";
+    const iovec piece{answer.data(), answer.size()};
+    CHECK(pair.ours->write_some({&piece, 1}).bytes == 6);
+    pair.settle();
+    CHECK_FALSE(woken);  // the end is told once
+    pair.hang_up();
+    pair.settle();
+    CHECK(woken);
+    CHECK(pair.ours->is_broken());
+}
+
+TEST_CASE("connection: who watches is woken once") {
+    Pair pair;
+    Wakeup wakeup(pair.io.get_executor());
+    bool woken = false;
+    spawn_vital(pair.io.get_executor(), sleep_once(wakeup, woken));
+    pair.ours->watch_read(&wakeup);
+    pair.settle();
+    CHECK_FALSE(woken);
+    pair.say("x");
+    pair.settle();
+    CHECK(woken);
+    woken = false;
+    spawn_vital(pair.io.get_executor(), sleep_once(wakeup, woken));
+    pair.say("y");
+    pair.settle();
+    CHECK_FALSE(woken);  // it did not name itself again
+    wakeup.wake_now();
+}
+
+TEST_CASE("connection: a full socket is not writable until the peer has read") {
+    Pair pair;
+    const std::string much(1 << 20, 'x');
+    const iovec piece{const_cast<char*>(much.data()), much.size()};
+    pair.settle();
+    while (pair.ours->write_some({&piece, 1}).status == IoStatus::ok) {
+    }
+    CHECK_FALSE(pair.ours->writable());
+    std::string drain(1 << 20, '\0');
+    while (::recv(pair.peer, drain.data(), drain.size(), 0) > 0) {
+    }
+    pair.settle();
+    CHECK(pair.ours->writable());
+}
+
+TEST_CASE("connection: closed, it is worth trying, which fails; and nobody is woken by it") {
+    Pair pair;
+    Wakeup wakeup(pair.io.get_executor());
+    bool woken = false;
+    spawn_vital(pair.io.get_executor(), sleep_once(wakeup, woken));
+    pair.ours->watch_read(&wakeup);
+    pair.settle();
+    pair.say("x");
+    pair.ours->close();
+    pair.settle();
+    CHECK_FALSE(woken);
+    CHECK(pair.ours->readable());
+    CHECK(pair.ours->writable());
+    CHECK(pair.ours->is_broken());
+    CHECK(pair.read().status == IoStatus::failed);
+    const iovec piece{nullptr, 0};
+    CHECK(pair.ours->write_some({&piece, 1}).status == IoStatus::failed);
+    wakeup.wake_now();
+}
+
+TEST_CASE("connection: one that is closed by another's waking is not told of") {
+    Pair first;
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    ConnectionPtr second(new Connection(first.readiness, ends[0]));
+    Wakeup wakeup(first.io.get_executor());
+    spawn_vital(first.io.get_executor(),
+                [](Wakeup& woken, ConnectionPtr& one, ConnectionPtr& other) -> Task<> {
+                    co_await woken.wait();
+                    one.reset();
+                    other.reset();
+                }(wakeup, first.ours, second));
+    first.settle();
+    first.ours->watch_read(&wakeup);
+    second->watch_read(&wakeup);
+    first.say("x");
+    REQUIRE(::send(ends[1], "x", 1, MSG_NOSIGNAL) == 1);
+    first.settle();  // both are told in one turn; whichever comes first takes both away
+    CHECK(first.ours == nullptr);
+    CHECK(second == nullptr);
+    ::close(ends[1]);
+}
+
+TEST_CASE("connection: who goes on at the end of any turn knows what the kernel knew by then") {
+    Pair pair;
+    pair.settle();
+    Wakeup wakeup(pair.io.get_executor());
+    bool heard = false;
+    const auto look = [](Wakeup& mine, const Connection& connection, bool& found) -> Task<> {
+        co_await mine.wait();
+        found = connection.has_spoken();
+    };
+    spawn_vital(pair.io.get_executor(), look(wakeup, *pair.ours, heard));
+    pair.settle();
+    Turn::of(pair.io.get_executor()).run([&] {
+        wakeup.wake_later();
+        pair.say("out of turn");
+    });
+    CHECK(heard);
+    // What comes later is told as ever.
+    CHECK(pair.read().bytes == 11);
+    CHECK_FALSE(pair.ours->readable());
+    pair.say("x");
+    pair.settle();
+    CHECK(pair.ours->readable());
+}
+
+TEST_CASE("connection: a turn after the end asks nobody") {
+    Pair pair;
+    pair.settle();
+    pair.readiness.stop();
+    pair.say("x");
+    Turn::of(pair.io.get_executor()).run([] {});
+    CHECK_FALSE(pair.ours->readable());
+}
+
+TEST_CASE("connection: what one event brings is done before the loop goes on") {
+    Pair pair;
+    pair.settle();
+    Wakeup first(pair.io.get_executor());
+    Wakeup second(pair.io.get_executor());
+    bool woken = false;
+    spawn_vital(pair.io.get_executor(), sleep_once(second, woken));
+    const auto wake = [](Wakeup& mine, Wakeup& other) -> Task<> {
+        co_await mine.wait();
+        other.wake_later();
+    };
+    spawn_vital(pair.io.get_executor(), wake(first, second));
+    pair.settle();
+    pair.ours->watch_read(&first);
+    pair.say("x");
+    pair.io.restart();
+    CHECK(pair.io.run_one() == 1);
+    CHECK(woken);
+}
+
+}  // namespace tidegate
