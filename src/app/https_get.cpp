@@ -19,6 +19,7 @@
 #include "config/wrong.hpp"
 #include "net/deadline.hpp"
 #include "net/name_lookup.hpp"
+#include "net/tls_fault.hpp"
 #include "tls/certificate.hpp"
 #include "tls/tls_client.hpp"
 

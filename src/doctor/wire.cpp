@@ -9,6 +9,7 @@
 #include <openssl/ssl.h>
 
 #include "net/name_lookup.hpp"
+#include "net/tls_fault.hpp"
 #include "tls/certificate.hpp"
 
 namespace tidegate::doctor {

@@ -9,6 +9,7 @@
 
 #include "base/quote.hpp"
 #include "net/name_lookup.hpp"
+#include "net/tls_fault.hpp"
 #include "redis/client.hpp"
 
 namespace tidegate::redis {

@@ -17,6 +17,7 @@
 #include <boost/asio/ssl/stream.hpp>
 
 #include "net/asio.hpp"
+#include "net/tls_fault.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::redis {

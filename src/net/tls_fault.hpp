@@ -1,0 +1,27 @@
+// Why a TLS connection to a server failed, in words for an operator. Any thread.
+#pragma once
+
+#include <string>
+
+#include <openssl/types.h>
+
+#include "net/asio.hpp"
+
+namespace tidegate {
+
+// What went wrong in a handshake or after it; a clause for an operator, about the server.
+struct TlsFault {
+    // One side does not accept the other: it will go on so until somebody changes something.
+    bool refused = false;
+    // The server asked for a client certificate and ended the connection, and none is configured.
+    bool wants_certificate = false;
+    std::string message;
+};
+
+// Of a connection that TlsClient::connection_to() made, and that ended with `ec`. `heard`:
+// something of what is spoken over TLS has come from the server. Until then a server may still
+// refuse the client's certificate: in TLS 1.3 the client's handshake is over before the server has
+// looked at it, and what the server says to it may be lost with the connection.
+TlsFault tls_fault(SSL* tls, const error_code& ec, bool heard);
+
+}  // namespace tidegate
