@@ -107,7 +107,7 @@ TEST_CASE("task: a vital one that throws ends the program, which says what and w
     const End bug = end_of_vital_task(false);
     CHECK(bug.signal == SIGABRT);
     CHECK(bug.errors.find("a bug") != std::string::npos);
-    CHECK(bug.errors.find("base_task_test.cpp:") != std::string::npos);
+    CHECK(bug.errors.find("net_task_test.cpp:") != std::string::npos);
     const End no_memory = end_of_vital_task(true);
     CHECK(no_memory.signal == SIGABRT);
     CHECK(no_memory.errors.find("bad_alloc") != std::string::npos);
