@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "admin/counts_answer.hpp"
+#include "base/constant_time.hpp"
 #include "base/ip.hpp"
+#include "base/json_escape.hpp"
 #include "http/field.hpp"
 #include "http/problem.hpp"
 #include "telemetry/access_log.hpp"
@@ -34,16 +36,6 @@ Path path_of(std::string_view target) {
     if (path == "/api/inspect") return Path::inspect;
     if (path == "/api/reset") return Path::reset;
     return Path::other;
-}
-
-// How long it takes tells nothing about where the two differ.
-bool equal_in_constant_time(std::string_view given, std::string_view expected) {
-    unsigned difference = given.size() == expected.size() ? 0 : 1;
-    for (std::size_t i = 0; i < given.size(); ++i) {
-        const char other = expected[i % expected.size()];
-        difference |= static_cast<unsigned>(given[i] ^ other);
-    }
-    return difference == 0;
 }
 
 // RFC 6750 section 2.1; schemes are compared without case (RFC 9110 section 11.1).
@@ -147,14 +139,14 @@ void append_diagnostics(std::string_view name, const std::vector<config::Diagnos
     for (const config::Diagnostic& one : all) {
         if (&one != &all.front()) out += ',';
         out += "{\"file\":\"";
-        telemetry::append_json_escaped(one.file, out);
+        append_json_escaped(one.file, out);
         if (one.line != 0) {
             out += fmt::format("\",\"line\":{},\"column\":{}", one.line, one.column);
         } else {
             out += '"';
         }
         out += ",\"message\":\"";
-        telemetry::append_json_escaped(one.message, out);
+        append_json_escaped(one.message, out);
         out += "\"}";
     }
     out += ']';

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/ascii.hpp"
+#include "base/hex.hpp"
 #include "base/ip.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
@@ -26,7 +28,7 @@ constexpr int kIpv6Bits = 128;
 
 bool is_hash(std::string_view text) {
     return text.size() == kHashBytes && text.front() == '#' &&
-           text.find_first_not_of("0123456789abcdef", 1) == std::string_view::npos;
+           text.find_first_not_of(kHexDigits, 1) == std::string_view::npos;
 }
 
 // What an identifier may be written with; see identity/identifier.hpp.
@@ -40,10 +42,9 @@ bool is_one_of(const std::array<std::string_view, N>& all, std::string_view one)
     return std::find(all.begin(), all.end(), one) != all.end();
 }
 
+// Identifiers have capitals in their percent encoding.
 int digit_of(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
+    return is_lower(c) ? -1 : hex_value(c);
 }
 
 std::string percent_decoded(std::string_view text) {

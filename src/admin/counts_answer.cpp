@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/timestamp.hpp"
-#include "http/stated.hpp"
+#include "http/request_value.hpp"
 #include "proxy/policy_texts.hpp"
 
 namespace tidegate::admin {
@@ -15,7 +15,6 @@ namespace tidegate::admin {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using limit::Algorithm;
 using store::LimitCount;
 
 // Beyond it a moment has no four-digit year.
@@ -38,8 +37,8 @@ Json moments_json(const LimitCount& count) {
 }
 
 Json limit_json(const limit::Limit& limit, std::string_view label, const LimitCount& count) {
-    Json json = {{"name", label}, {"algorithm", name_of(limit.algorithm)}, {"quota", limit.quota}};
-    if (limit.algorithm != Algorithm::concurrency) json["duration_us"] = limit.duration.count();
+    Json json = {{"name", label}, {"algorithm", limit.traits().name}, {"quota", limit.quota}};
+    if (!limit.is_concurrency()) json["duration_us"] = limit.duration.count();
     if (limit.burst != 0) json["burst"] = limit.burst;
     json["counted"] = count.counted;
     if (!count.counted_all) json["counted_all"] = false;
@@ -49,7 +48,7 @@ Json limit_json(const limit::Limit& limit, std::string_view label, const LimitCo
     json["denied"] = count.denied;
     json["denied_for_us"] = optional_us(count.denied_for);
     if (count.denied_for == limit::kNever) json["never_passes"] = true;
-    if (limit.algorithm == Algorithm::schedule) json["moments"] = moments_json(count);
+    if (limit.is_schedule()) json["moments"] = moments_json(count);
     return json;
 }
 
@@ -131,13 +130,13 @@ AdminAnswer json_answer(const Json& json) {
 Result<std::string, AdminAnswer> identifier_asked_for(std::string_view target) {
     const std::size_t mark = target.find('?');
     const auto query = mark == std::string_view::npos ? std::string_view() : target.substr(mark);
-    http::Stated stated = http::stated_in_query(query, "identifier");
+    http::RequestValue stated = http::value_in_query(query, "identifier");
     switch (stated.how) {
-        case http::Stated::How::once:
+        case http::RequestValue::How::once:
             return std::move(stated.value);
-        case http::Stated::How::absent:
+        case http::RequestValue::How::absent:
             return problem(400, "The query lacks `identifier`.");
-        case http::Stated::How::unclear:
+        case http::RequestValue::How::unclear:
             break;
     }
     return problem(400, "The query can be read in more than one way.");

@@ -15,6 +15,7 @@
 
 #include "admin/timed_socket.hpp"
 #include "telemetry/log.hpp"
+#include "telemetry/log_interval.hpp"
 
 namespace tidegate::admin {
 
@@ -32,7 +33,6 @@ constexpr auto kCountsPatience = 60s;  // a bound: their source gives up long be
 constexpr auto kLingerPatience = 1s;
 constexpr auto kAcceptPause = 100ms;
 constexpr int kAcceptedAtOnce = 32;
-constexpr auto kQuietAfterComplaint = 60s;
 constexpr std::int64_t kRetryAfterSeconds = 1;
 constexpr std::string_view kTooMuchWork =
     "Tidegate is working on too many admin requests (reload, inspect, reset); try again later.";
@@ -160,7 +160,7 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     // Those that wait for their peers stand in the order in which they began to.
     std::list<Connection> connections;
     std::shared_ptr<Body> next_metrics;  // for the requests of this turn of the loop
-    Timer::time_point next_complaint{};
+    telemetry::LogInterval log_interval;
     bool stopped = false;
 };
 
@@ -188,8 +188,7 @@ void AdminServer::Impl::stop() {
 
 bool AdminServer::Impl::make_room() {
     if (connections.size() < bounds.connections) return true;
-    if (const auto now = Timer::clock_type::now(); now >= next_complaint) {
-        next_complaint = now + kQuietAfterComplaint;
+    if (log_interval.is_due(Timer::clock_type::now())) {
         telemetry::log(telemetry::Level::warn,
                        "admin: all {} connections are in use; the listener closes the one that has "
                        "waited longest for its client, for each new one",

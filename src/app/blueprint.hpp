@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "config/config.hpp"
-#include "identity/remembered.hpp"
+#include "identity/credential_cache.hpp"
 #include "proxy/upstream_pool.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/metrics.hpp"
@@ -18,8 +18,8 @@ struct Blueprint {
     std::uint64_t number = 1;  // 1 at the start, and one more each time one is put in force
     std::shared_ptr<const config::Config> config;
     // What the workers learn of credentials. Methods are other ones under another configuration.
-    std::shared_ptr<identity::SharedRemembered> remembered =
-        std::make_shared<identity::SharedRemembered>();
+    std::shared_ptr<identity::SharedCredentialCache> remembered =
+        std::make_shared<identity::SharedCredentialCache>();
     telemetry::MetricSlots slots;
     std::shared_ptr<telemetry::AccessLog> access_log;  // null: off
     proxy::KnownAddresses addresses;                   // of names that are new

@@ -7,11 +7,7 @@
 
 namespace tidegate::app {
 
-namespace {
-
-constexpr std::chrono::minutes kSayEvery{1};
-
-}  // namespace
+namespace {}  // namespace
 
 bool ConnectionEviction::make(proxy::SessionList& sessions, const std::optional<IpAddress>& holder,
                               const identity::ClientIpSettings& settings, SteadyTime now) {
@@ -51,8 +47,7 @@ void ConnectionEviction::count(const proxy::SessionList& sessions,
 }
 
 void ConnectionEviction::say(const IpAddress& address, SteadyTime now) {
-    if (said_ && now - *said_ < kSayEvery) return;
-    said_ = now;
+    if (!log_interval_.is_due(now)) return;
     telemetry::log(
         telemetry::Level::warn,
         "connections.max is reached and {} has more than a quarter of the connections of "

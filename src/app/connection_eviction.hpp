@@ -9,11 +9,12 @@
 #include <cstddef>
 #include <optional>
 
-#include "base/crowds.hpp"
+#include "base/heavy_hitters.hpp"
 #include "base/ip.hpp"
 #include "config/config.hpp"
 #include "net/deadline.hpp"
 #include "proxy/session.hpp"
+#include "telemetry/log_interval.hpp"
 
 namespace tidegate::app {
 
@@ -35,9 +36,9 @@ class ConnectionEviction {
     void count(const proxy::SessionList& sessions, const identity::ClientIpSettings& settings);
     void say(const IpAddress& address, SteadyTime now);
 
-    Crowds crowds_;
+    HeavyHitters crowds_;
     std::optional<SteadyTime> counted_;
-    std::optional<SteadyTime> said_;
+    telemetry::LogInterval log_interval_;
 };
 
 }  // namespace tidegate::app

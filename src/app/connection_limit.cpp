@@ -22,8 +22,7 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 std::optional<IpAddress> seat_holder(const identity::Peer& peer,
                                      const identity::ClientIpSettings& settings) {
     if (!peer.address || peer.trusted) return std::nullopt;
-    const auto& prefixes = settings.ipv6_prefixes;
-    return masked(*peer.address, *std::min_element(prefixes.begin(), prefixes.end()));
+    return masked(*peer.address, settings.widest_ipv6_prefix());
 }
 
 std::size_t AddressHash::operator()(const IpAddress& ip) const {

@@ -34,11 +34,8 @@ bool is_cluster(const config::Config& config) {
 }
 
 bool may_give_back(const config::Config& config) {
-    return std::any_of(
-        config.limit_lists.begin(), config.limit_lists.end(), [](const config::LimitList& list) {
-            const auto limits = list.limits();
-            return std::any_of(limits.begin(), limits.end(), store::may_be_given_back);
-        });
+    return std::any_of(config.limit_lists.begin(), config.limit_lists.end(),
+                       [](const config::LimitList& list) { return list.settles; });
 }
 
 }  // namespace

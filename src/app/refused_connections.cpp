@@ -21,7 +21,6 @@ using telemetry::log;
 
 constexpr std::string_view kNoId = "................................";
 constexpr int kRetryAfterSeconds = 1;
-constexpr std::chrono::minutes kSayEvery{1};
 // What is thrown away of one client at a time: the kernel's buffer holds back the rest.
 constexpr int kBlocksATime = 4;
 constexpr std::size_t kBlockBytes = 4'096;
@@ -109,9 +108,7 @@ void RefusedConnections::close_all() {
 
 void RefusedConnections::say(ConnectionRefusal reason, const std::optional<IpAddress>& peer,
                              SteadyTime now) {
-    auto& said = said_[static_cast<std::size_t>(reason)];
-    if (said && now - *said < kSayEvery) return;
-    said = now;
+    if (!log_intervals_[static_cast<std::size_t>(reason)].is_due(now)) return;
     if (reason == ConnectionRefusal::max) {
         log(Level::warn, "turning clients away: connections.max is reached");
     } else {

@@ -16,6 +16,7 @@
 #include "base/ip.hpp"
 #include "net/deadline.hpp"
 #include "proxy/request_id.hpp"
+#include "telemetry/log_interval.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::app {
@@ -62,8 +63,8 @@ class RefusedConnections {
 
     proxy::RequestIds& request_ids_;
     telemetry::MetricsShard& metrics_;
-    std::array<Answer, 2> answers_;  // by reason
-    std::array<std::optional<SteadyTime>, 2> said_;
+    std::array<Answer, 2> answers_;                        // by reason
+    std::array<telemetry::LogInterval, 2> log_intervals_;  // by reason
     std::string id_;
     std::deque<Kept> kept_;  // the first one first
 };

@@ -4,6 +4,9 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/hex.hpp"
+#include "base/numbers.hpp"
+
 namespace tidegate {
 namespace {
 
@@ -26,14 +29,6 @@ bool parse_v4(std::string_view text, std::uint8_t* bytes) {
         bytes[i] = static_cast<std::uint8_t>(value);
     }
     return at == end;
-}
-
-// The value of a hexadecimal digit, or -1.
-int hex_value(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
 }
 
 // Reads up to four hexadecimal digits off the front of `text`.
@@ -217,11 +212,11 @@ std::optional<IpNetwork> parse_network(std::string_view text) {
     if (slash == text.npos) return IpNetwork{*ip, bits};
 
     const std::string_view length = text.substr(slash + 1);
-    int prefix = 0;
-    const auto [end, ec] = std::from_chars(length.data(), length.data() + length.size(), prefix);
-    if (ec != std::errc{} || end != length.data() + length.size() || length.front() == '-' ||
-        (length.front() == '0' && length.size() > 1))
+    const auto bits_given = parse_number<int>(length);
+    if (!bits_given || length.front() == '-' || (length.front() == '0' && length.size() > 1)) {
         return std::nullopt;
+    }
+    int prefix = *bits_given;
     if (ip->v4 && host.find(':') != host.npos) prefix -= kMappedBits;
     if (prefix < 0 || prefix > bits) return std::nullopt;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hex.hpp"
 #include "base/utf8.hpp"
 
 namespace tidegate {
@@ -9,10 +10,6 @@ namespace tidegate {
 namespace {
 
 constexpr std::size_t kShownBytes = 60;
-
-bool continues_utf8(char c) {
-    return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
-}
 
 }  // namespace
 
@@ -22,17 +19,14 @@ std::size_t misleading_bytes(std::string_view text) {
 }
 
 std::string displayable(std::string_view text) {
-    constexpr std::string_view kHex = "0123456789abcdef";
     std::string out;
     while (!text.empty()) {
         const std::size_t size = utf8_length(text);
         const std::size_t hidden = size == 0 ? 1 : misleading_bytes(text);
         if (hidden == 0) out += text.substr(0, size);
         for (const char c : text.substr(0, hidden)) {
-            const auto byte = static_cast<unsigned char>(c);
             out += "\\x";
-            out += kHex[byte >> 4U];
-            out += kHex[byte & 0x0FU];
+            append_hex(static_cast<unsigned char>(c), out);
         }
         text.remove_prefix(std::max(size, hidden));
     }
@@ -40,13 +34,9 @@ std::string displayable(std::string_view text) {
 }
 
 std::string quote(std::string_view text) {
-    std::size_t shown = text.size();
-    if (shown > kShownBytes) {
-        shown = kShownBytes;
-        while (shown > 0 && continues_utf8(text[shown])) --shown;
-    }
-    const std::string_view mark = shown < text.size() ? "..." : "";
-    return "`" + displayable(text.substr(0, shown)).append(mark) + "`";
+    const std::string_view shown = utf8_prefix(text, kShownBytes);
+    const std::string_view mark = shown.size() < text.size() ? "..." : "";
+    return "`" + displayable(shown).append(mark) + "`";
 }
 
 }  // namespace tidegate

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "base/ascii.hpp"
+
 namespace tidegate {
 
 namespace {
@@ -13,10 +15,6 @@ using std::chrono::microseconds;
 constexpr std::int64_t kMicrosASecond = 1'000'000;
 constexpr int kSecondsADay = 86'400;
 constexpr std::size_t kUnixDigitsMax = 12;  // beyond the year 9999, and far from overflow
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 // Takes exactly `count` digits off `text`.
 bool take_digits(std::string_view& text, std::size_t count, int& number) {

@@ -1,8 +1,9 @@
 #include "base/units.hpp"
 
 #include <array>
-#include <charconv>
 
+#include "base/ascii.hpp"
+#include "base/numbers.hpp"
 #include "base/quote.hpp"
 
 namespace tidegate {
@@ -42,10 +43,6 @@ constexpr std::int64_t kFractionScale = 1'000'000'000;
 
 __extension__ using Int128 = __int128;
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 std::size_t number_length(std::string_view text) {
     std::size_t length = 0;
     while (length < text.size() && (is_digit(text[length]) || text[length] == '.')) ++length;
@@ -65,11 +62,7 @@ const Unit* find_unit(const std::array<Unit, N>& units, std::string_view name) {
 std::optional<std::int64_t> parse_decimal(std::string_view text) {
     if (text.empty() || !is_digit(text.front())) return std::nullopt;
     if (text.size() > 1 && text.front() == '0') return std::nullopt;
-    std::int64_t value = 0;
-    const char* end = text.data() + text.size();
-    const auto [stopped, ec] = std::from_chars(text.data(), end, value);
-    if (ec != std::errc{} || stopped != end) return std::nullopt;
-    return value;
+    return parse_number<std::int64_t>(text);
 }
 
 std::optional<std::int64_t> parse_fixed(std::string_view text, int scale_digits) {

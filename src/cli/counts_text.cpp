@@ -9,13 +9,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "telemetry/access_log.hpp"
+#include "base/json_escape.hpp"
+#include "base/strict_json.hpp"
 
 namespace tidegate::cli {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 constexpr std::size_t kColumns = 8;
 using Row = std::array<std::string, kColumns>;
@@ -24,7 +25,7 @@ using Row = std::array<std::string, kColumns>;
 std::string shown(const Json& text) {
     if (!text.is_string()) return "-";
     std::string out;
-    telemetry::append_json_escaped(text.get_ref<const std::string&>(), out);
+    append_json_escaped(text.get_ref<const std::string&>(), out);
     return out;
 }
 
@@ -148,8 +149,10 @@ std::string forgotten_text(const Json& one, const Json& json) {
 
 template <class TextOf>
 std::optional<CountsText> text_of(std::string_view body, TextOf text_of_one) {
+    const auto parsed = parse_json_object(body);
+    if (!parsed) return std::nullopt;
+    const Json& json = *parsed;
     try {
-        const Json json = Json::parse(body);
         CountsText counts;
         counts.counted = json.at("counted").get<bool>();
         for (const Json& one : json.at("identifiers")) counts.text += text_of_one(one, json);
@@ -170,10 +173,9 @@ std::optional<CountsText> reset_text(std::string_view json) {
 }
 
 std::string problem_detail(std::string_view json) {
-    const Json problem = Json::parse(json, nullptr, false);
-    if (!problem.is_object()) return {};
-    const auto detail = problem.find("detail");
-    return detail == problem.end() ? std::string() : shown(*detail);
+    const auto problem = parse_json_object(json);
+    const Json* const detail = problem ? find_member(*problem, "detail") : nullptr;
+    return detail == nullptr ? std::string() : shown(*detail);
 }
 
 }  // namespace tidegate::cli

@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 
 #include "admin/timed_socket.hpp"
+#include "base/block_signals.hpp"
 #include "cli/echo_listener.hpp"
 #include "cli/echo_session.hpp"
 #include "net/asio.hpp"
 #include "telemetry/log.hpp"
-#include "telemetry/signals.hpp"
 
 namespace tidegate::cli {
 
@@ -84,7 +84,7 @@ struct EchoServer::Impl {
 EchoServer::EchoServer(const config::Address& address) : impl_(std::make_unique<Impl>(address)) {
     spawn_vital(impl_->io.get_executor(), impl_->accept_all());
     impl_->thread = std::thread([&io = impl_->io] {
-        telemetry::block_all_signals();
+        block_all_signals();
         io.run();
     });
 }

@@ -10,7 +10,7 @@
 #include "identity/client_ip.hpp"
 #include "identity/credentials.hpp"
 #include "identity/htpasswd.hpp"
-#include "identity/tiers.hpp"
+#include "identity/user_tiers.hpp"
 
 namespace tidegate::cli {
 

@@ -65,11 +65,9 @@ Json route_json(const Explanation& told) {
 
 Json limit_json(const Explanation::Limit& each) {
     const limit::Limit& limit = each.limit;
-    Json json = {{"name", each.label}, {"algorithm", name_of(limit.algorithm)}};
+    Json json = {{"name", each.label}, {"algorithm", limit.traits().name}};
     json["quota"] = limit.quota;
-    if (limit.algorithm != limit::Algorithm::concurrency) {
-        json["duration_us"] = limit.duration.count();
-    }
+    if (!limit.is_concurrency()) json["duration_us"] = limit.duration.count();
     if (limit.burst != 0) json["burst"] = limit.burst;
     return json;
 }

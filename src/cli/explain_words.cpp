@@ -98,14 +98,11 @@ Words words_of(ChargeNotes::KeyOutcome outcome) {
 }
 
 std::string described(const limit::Limit& limit) {
-    using limit::Algorithm;
-    std::string text = limit.algorithm == Algorithm::concurrency
+    std::string text = limit.is_concurrency()
                            ? fmt::format("{} at once", limit.quota)
                            : fmt::format("{} in {}", limit.quota, format_duration(limit.duration));
-    text += fmt::format(", {}", name_of(limit.algorithm));
-    if (limit.algorithm == Algorithm::gcra || limit.algorithm == Algorithm::leaky_bucket) {
-        text += fmt::format(", burst {}", limit.burst);
-    }
+    text += fmt::format(", {}", limit.traits().name);
+    if (limit.is_bucket()) text += fmt::format(", burst {}", limit.burst);
     if (limit.strict) text += ", strict";
     if (limit.count == limit::Count::all) text += ", counts refused requests too";
     if (limit.count == limit::Count::by_status) {

@@ -16,9 +16,9 @@
 
 #include "base/ip.hpp"
 #include "identity/client_ip.hpp"
-#include "identity/group.hpp"
-#include "identity/tiers.hpp"
+#include "identity/client_list.hpp"
 #include "identity/user_methods.hpp"
+#include "identity/user_tiers.hpp"
 #include "limit/policy.hpp"
 #include "routing/router.hpp"
 #include "tls/tls_settings.hpp"
@@ -146,8 +146,8 @@ struct MomentSource {
 
 // A policy as it is written: what it counts, whom it leaves alone and whom it turns away.
 struct Policy : limit::Policy {
-    identity::Group exempt;
-    identity::Group deny;
+    identity::ClientList exempt;
+    identity::ClientList deny;
     std::optional<MomentSource> moment;  // of its schedule limits, tiers included
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.hpp"
 #include "base/quote.hpp"
 
 namespace tidegate::config {
@@ -40,10 +41,7 @@ std::optional<std::string> read_field_name(const Value& value) {
         value.fault(quote(*name) + " is not the name of a header field such as `x-user-id`");
         return std::nullopt;
     }
-    std::transform(name->begin(), name->end(), name->begin(), [](char c) {
-        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
-    return name;
+    return to_lower(std::move(*name));
 }
 
 }  // namespace tidegate::config

@@ -186,18 +186,10 @@ LimitList list_of(const Policy& policy, const limit::Tier* tier) {
     list.tier = tier;
     list.horizon = limit::kDurationMax;
     for (const limit::Limit& limit : list.limits()) {
-        switch (limit.algorithm) {
-            case limit::Algorithm::schedule:
-                list.schedules = true;
-                list.horizon = std::min(list.horizon, limit.horizon);
-                break;
-            case limit::Algorithm::leaky_bucket:
-            case limit::Algorithm::concurrency:
-                list.settles = true;
-                break;
-            default:
-                list.settles = list.settles || limit.count == limit::Count::by_status;
-        }
+        list.settles = list.settles || limit.settles();
+        if (!limit.is_schedule()) continue;
+        list.schedules = true;
+        list.horizon = std::min(list.horizon, limit.horizon);
     }
     return list;
 }

@@ -11,15 +11,12 @@ namespace {
 
 // The most that can ever pass `limit` at once.
 std::int64_t most_at_once(const limit::Limit& limit) {
-    const bool bucket = limit.algorithm == limit::Algorithm::gcra ||
-                        limit.algorithm == limit::Algorithm::leaky_bucket;
-    return bucket ? limit.burst : limit.quota;
+    return limit.is_bucket() ? limit.burst : limit.quota;
 }
 
 // A quota of 0 is meant to deny and warned about; a slot is one, whatever the request costs.
 bool can_never_pass(std::int64_t cost, const limit::Limit& limit) {
-    return limit.quota != 0 && limit.algorithm != limit::Algorithm::concurrency &&
-           cost > most_at_once(limit);
+    return limit.quota != 0 && !limit.is_concurrency() && cost > most_at_once(limit);
 }
 
 bool check_list(const Value& value, std::int64_t cost, const limit::Policy& policy,

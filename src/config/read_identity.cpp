@@ -195,11 +195,7 @@ void read_what_becomes_of_the_invalid(Section& section, Config& config) {
     } else {
         limit_failed_credentials_by_default(config);
     }
-    const auto& prefixes = config.client_ip.ipv6_prefixes;
-    if (config.failed_credentials == nullptr ||
-        *std::min_element(prefixes.begin(), prefixes.end()) <= 64) {
-        return;
-    }
+    if (config.failed_credentials == nullptr || config.client_ip.widest_ipv6_prefix() <= 64) return;
     // Without either key the prefix is 64.
     const auto place = failed ? failed : section.find("client_ip");
     place->warn(

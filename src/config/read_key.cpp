@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "base/ascii.hpp"
 #include "base/quote.hpp"
 #include "config/field_text.hpp"
 #include "config/sections.hpp"
@@ -37,10 +38,7 @@ std::string_view cut(std::string_view& rest, char separator) {
 bool is_secret(std::string_view name) {
     constexpr std::array<std::string_view, 9> kTelling{
         "auth", "cookie", "key", "passw", "secret", "session", "sig", "token", "credential"};
-    std::string lower(name);
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
+    const std::string lower = to_lower(std::string(name));
     return std::any_of(kTelling.begin(), kTelling.end(),
                        [&](std::string_view part) { return lower.find(part) != lower.npos; });
 }
@@ -157,9 +155,7 @@ class KeyReader {
     }
 
     std::optional<KeyPart> read_field(std::string name) {
-        std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-            return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-        });
+        name = to_lower(std::move(name));
         if (const std::string fault = fault_of_field(name, config_); !fault.empty()) {
             return wrong("`header:" + name + "` is no key: " + fault);
         }

@@ -152,7 +152,7 @@ void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource
     section.choice<bool>("past", spec.forward_past, {{"now", false}, {"forward", true}});
     const auto at = section.find("at");
     if (at) moment = read_moment(*at);
-    const bool schedules = spec.algorithm == Algorithm::schedule;
+    const bool schedules = limit::traits_of(spec.algorithm).has(limit::kMoment);
     if (at && !schedules) at->fault("`at` is for schedule only");
     if (!at && schedules) {
         section.value().fault("a schedule needs to know the moment: `at: {header: x-send-at}`");
@@ -162,7 +162,7 @@ void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource
 // All algorithms have a duration but concurrency; the day of UTC needs not be written.
 void read_duration(Section& section, LimitSpec& spec) {
     const auto per = section.find("per");
-    if (spec.algorithm == Algorithm::concurrency) {
+    if (!limit::traits_of(spec.algorithm).has(limit::kPer)) {
         if (per) per->fault("concurrency has no `per`: it bounds what is in flight at once");
         return;
     }
@@ -177,6 +177,16 @@ void read_duration(Section& section, LimitSpec& spec) {
     }
 }
 
+std::vector<std::pair<std::string_view, Algorithm>> algorithm_names() {
+    std::vector<std::pair<std::string_view, Algorithm>> names;
+    for (std::size_t i = 0; i < limit::kAlgorithms.size(); ++i) {
+        const limit::AlgorithmTraits& traits = limit::kAlgorithms[i];
+        names.emplace_back(traits.name, Algorithm{static_cast<std::uint8_t>(i)});
+        if (!traits.synonym.empty()) names.emplace_back(traits.synonym, names.back().second);
+    }
+    return names;
+}
+
 std::optional<LimitSpec> read_map(const Value& value, std::optional<MomentSource>& moment) {
     const std::size_t faults_before = value.context().faults.size();
     LimitSpec spec;
@@ -185,15 +195,7 @@ std::optional<LimitSpec> read_map(const Value& value, std::optional<MomentSource
     if (const auto quota = section.need("quota", "`quota: 10`")) {
         spec.quota = read_quota(*quota).value_or(0);
     }
-    section.choice<Algorithm>("algorithm", spec.algorithm,
-                              {{"sliding_window", Algorithm::sliding_window},
-                               {"fixed_window", Algorithm::fixed_window},
-                               {"sliding_log", Algorithm::sliding_log},
-                               {"gcra", Algorithm::gcra},
-                               {"token_bucket", Algorithm::gcra},
-                               {"leaky_bucket", Algorithm::leaky_bucket},
-                               {"schedule", Algorithm::schedule},
-                               {"concurrency", Algorithm::concurrency}});
+    section.choice<Algorithm>("algorithm", spec.algorithm, algorithm_names());
     read_schedule(section, spec, moment);
     read_duration(section, spec);
     if (const auto precision = section.find("precision")) spec.precision = read_time(*precision);
@@ -238,8 +240,7 @@ std::optional<limit::Limit> read_failure_limit(const Value& value) {
     std::optional<MomentSource> moment;
     std::optional<LimitSpec> spec = read_spec(value, moment);
     if (!spec) return std::nullopt;
-    if (spec->algorithm == Algorithm::leaky_bucket || spec->algorithm == Algorithm::schedule ||
-        spec->algorithm == Algorithm::concurrency) {
+    if (!limit::traits_of(spec->algorithm).has(limit::kCount)) {
         value.fault("failures are counted by sliding_window, fixed_window, sliding_log or gcra");
         return std::nullopt;
     }

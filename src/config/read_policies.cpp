@@ -6,7 +6,7 @@
 
 #include "base/quote.hpp"
 #include "config/sections.hpp"
-#include "identity/names.hpp"
+#include "identity/name_rules.hpp"
 
 namespace tidegate::config {
 
@@ -17,7 +17,7 @@ constexpr std::size_t kTiersMax = 64;
 constexpr std::size_t kGroupMax = 10'000;
 
 // Networks, and users as `user:NAME`.
-void read_group(const Value& value, identity::Group& group) {
+void read_client_list(const Value& value, identity::ClientList& group) {
     constexpr std::string_view kUser = "user:";
     constexpr std::string_view kWanted = "a network such as `10.0.0.0/8`, or `user:NAME`";
     const auto items = value.one_or_more("a list of networks and users: `[10.0.0.0/8]`");
@@ -79,9 +79,9 @@ void read_who_and_what(Section& section, const Config& config, Policy& policy) {
         policy.moment = std::move(limits.moment);
     }
     if (const auto tiers = section.find("tiers")) read_tiers(*tiers, policy);
-    if (const auto exempt = section.find("exempt")) read_group(*exempt, policy.exempt);
+    if (const auto exempt = section.find("exempt")) read_client_list(*exempt, policy.exempt);
     const auto deny = section.find("deny");
-    if (deny) read_group(*deny, policy.deny);
+    if (deny) read_client_list(*deny, policy.deny);
     const auto on_missing = read_on_missing(section);
     if (key) policy.key = read_key(*key, on_missing, config);
     section.choice<bool>("mode", policy.shadow, {{"enforce", false}, {"shadow", true}});

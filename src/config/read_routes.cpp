@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "base/ascii.hpp"
 #include "base/quote.hpp"
 #include "config/address.hpp"
 #include "config/field_text.hpp"
@@ -17,13 +18,6 @@ namespace {
 constexpr std::size_t kRoutesMax = 10'000;
 constexpr std::size_t kPoliciesMax = 16;  // a route; each costs every request that meets it
 constexpr std::size_t kPathBytesMax = 1'024;
-
-std::string lower(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(), [](char c) {
-        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
-    return text;
-}
 
 std::string upper(std::string text) {
     std::transform(text.begin(), text.end(), text.begin(), [](char c) {
@@ -75,7 +69,7 @@ void read_host(const Value& value, routing::Match& match) {
         return;
     }
     if (host->ends_with('.')) host->pop_back();
-    match.host = lower(std::move(*host));
+    match.host = to_lower(std::move(*host));
 }
 
 void read_headers(const Value& value, routing::Match& match) {
@@ -96,7 +90,7 @@ void read_headers(const Value& value, routing::Match& match) {
             item.fault(quote(*content) + " cannot be the value of a header field");
             continue;
         }
-        const std::string field = lower(name);
+        const std::string field = to_lower(name);
         const auto same = [&](const auto& other) { return other.first == field; };
         if (std::any_of(match.headers.begin(), match.headers.end(), same)) {
             item.fault(quote(field) + " is there already, in another case");

@@ -4,7 +4,7 @@
 #include "base/quote.hpp"
 #include "config/named_file.hpp"
 #include "config/sections.hpp"
-#include "identity/names.hpp"
+#include "identity/name_rules.hpp"
 
 namespace tidegate::config {
 

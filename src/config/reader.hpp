@@ -91,8 +91,8 @@ class Value {
     std::optional<std::uint64_t> size(IntegerRange range, bool may_be_unlimited = false) const;
 
     // One of the names in `choices`; `later` are of the documentation, but not built.
-    template <class T>
-    std::optional<T> choice(std::initializer_list<std::pair<std::string_view, T>> choices,
+    template <class T, class Choices = std::initializer_list<std::pair<std::string_view, T>>>
+    std::optional<T> choice(const Choices& choices,
                             std::initializer_list<std::string_view> later = {}) const {
         std::vector<std::string_view> names;
         for (const auto& [choice_name, value] : choices) names.push_back(choice_name);
@@ -152,12 +152,11 @@ class Section {
         }
     }
 
-    template <class T>
-    void choice(std::string_view key, T& out,
-                std::initializer_list<std::pair<std::string_view, T>> choices,
+    template <class T, class Choices = std::initializer_list<std::pair<std::string_view, T>>>
+    void choice(std::string_view key, T& out, const Choices& choices,
                 std::initializer_list<std::string_view> later = {}) {
         if (const auto value = find(key)) {
-            if (const auto chosen = value->choice(choices, later)) out = *chosen;
+            if (const auto chosen = value->choice<T>(choices, later)) out = *chosen;
         }
     }
 

@@ -4,15 +4,16 @@
 #include <array>
 #include <cstddef>
 
+#include "base/ascii.hpp"
+
 namespace tidegate::config {
 
 namespace {
 
 constexpr std::size_t kWordBytesMax = 48;  // a longer word is no misspelling of ours
 
-char lower(char c) {
-    if (c == '-') return '_';
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+char folded(char c) {
+    return c == '-' ? '_' : to_lower(c);
 }
 
 // Optimal string alignment: Levenshtein with swaps of neighbours. Case, and `-` for `_`, are free.
@@ -25,10 +26,10 @@ std::size_t distance(std::string_view a, std::string_view b) {
     for (std::size_t i = 1; i <= a.size(); ++i) {
         row[0] = i;
         for (std::size_t j = 1; j <= b.size(); ++j) {
-            const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+            const bool same = folded(a[i - 1]) == folded(b[j - 1]);
             row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
-            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
-                lower(a[i - 2]) == lower(b[j - 1])) {
+            if (i > 1 && j > 1 && folded(a[i - 1]) == folded(b[j - 2]) &&
+                folded(a[i - 2]) == folded(b[j - 1])) {
                 row[j] = std::min(row[j], before[j - 2] + 1);
             }
         }

@@ -100,9 +100,7 @@ limit::Micros longest_window(const config::Config& config) {
     limit::Micros longest{0};
     for (const config::LimitList& list : config.limit_lists) {
         for (const limit::Limit& limit : list.limits()) {
-            if (limit.algorithm != limit::Algorithm::concurrency) {
-                longest = std::max(longest, limit.duration);
-            }
+            if (!limit.is_concurrency()) longest = std::max(longest, limit.duration);
         }
     }
     return longest;

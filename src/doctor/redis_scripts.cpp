@@ -34,9 +34,9 @@ limit::Limit made(Algorithm algorithm) {
     limit::LimitSpec spec;
     spec.algorithm = algorithm;
     spec.quota = kQuota;
-    if (algorithm != Algorithm::concurrency) spec.duration = std::chrono::seconds{2};
+    if (limit::traits_of(algorithm).has(limit::kPer)) spec.duration = std::chrono::seconds{2};
     // What it could hold within the default would be too much.
-    if (algorithm == Algorithm::schedule) spec.horizon = std::chrono::minutes{1};
+    if (limit::traits_of(algorithm).has(limit::kMoment)) spec.horizon = std::chrono::minutes{1};
     return *limit::make_limit(spec);
 }
 
@@ -104,8 +104,7 @@ class Trial {
         std::vector<std::string> keys(1);
         store::append_state_key(item_, visit_.settings.key_prefix, keys[0]);
         for (const limit::Limit& limit : policy_.limits) {
-            if (limit.algorithm == Algorithm::schedule ||
-                limit.algorithm == Algorithm::concurrency) {
+            if (limit.has_set()) {
                 store::append_set_key(item_, limit, visit_.settings.key_prefix,
                                       keys.emplace_back());
             }

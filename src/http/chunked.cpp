@@ -4,19 +4,14 @@
 #include <array>
 #include <charconv>
 
+#include "base/hex.hpp"
+
 namespace tidegate::http {
 
 namespace {
 
 using State = ChunkedDecoder::State;
 using Step = ChunkedDecoder::Step;
-
-int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
 
 // What is left of a line, taken off from the front.
 class Rest {
@@ -124,9 +119,9 @@ Step ChunkedDecoder::next(std::string_view input, const TrailerBounds& bounds, F
 Step ChunkedDecoder::read_size_line(std::string_view input) {
     std::size_t digits = 0;
     std::uint64_t size = 0;
-    while (digits < input.size() && hex_digit(input[digits]) >= 0) {
+    while (digits < input.size() && hex_value(input[digits]) >= 0) {
         if (digits == 15) return {State::bad};
-        size = size * 16 + static_cast<std::uint64_t>(hex_digit(input[digits]));
+        size = size * 16 + static_cast<std::uint64_t>(hex_value(input[digits]));
         ++digits;
     }
     if (digits == 0 && !input.empty()) return {State::bad};

@@ -3,14 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/ascii.hpp"
 #include "base/byte_words.hpp"
 
 namespace tidegate::http {
 namespace {
-
-constexpr char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-}
 
 // A name as numbers: the first eight bytes, the second and the last, which may overlap; what is
 // shorter than that is in the first alone.
@@ -110,7 +107,7 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
     constexpr std::size_t kWord = sizeof(std::uint64_t);
     if (a.size() < kWord) {
         for (std::size_t i = 0; i < a.size(); ++i)
-            if (lower(a[i]) != lower(b[i])) return false;
+            if (to_lower(a[i]) != to_lower(b[i])) return false;
         return true;
     }
     const auto equal_at = [&](std::size_t at) {
@@ -125,11 +122,7 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 
 bool equal_as_variable(std::string_view a, std::string_view b) {
     if (a.size() != b.size()) return false;
-    const auto folded = [](char c) {
-        const bool is_plain =
-            (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        return is_plain ? lower(c) : '-';
-    };
+    const auto folded = [](char c) { return is_alphanumeric(c) ? to_lower(c) : '-'; };
     for (std::size_t i = 0; i < a.size(); ++i)
         if (folded(a[i]) != folded(b[i])) return false;
     return true;

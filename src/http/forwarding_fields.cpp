@@ -1,9 +1,8 @@
 #include "http/forwarding_fields.hpp"
 
-#include <array>
-#include <charconv>
 #include <cstddef>
 
+#include "base/numbers.hpp"
 #include "http/structured_field.hpp"
 
 namespace tidegate::http {
@@ -74,10 +73,8 @@ void append_x_forwarded(const ForwardingInput& input, std::string& out) {
     append_line("X-Forwarded-For", out, [&] { append_x_forwarded_for(input, out); });
     append_first_seen(input, FieldName::x_forwarded_proto, "X-Forwarded-Proto", input.scheme, out);
     append_first_seen(input, FieldName::x_forwarded_host, "X-Forwarded-Host", input.host, out);
-    std::array<char, 8> digits;
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), input.local_port);
-    const std::string_view port =
-        input.local_port == 0 ? std::string_view{} : std::string_view(digits.data(), end.ptr);
+    std::string port;
+    if (input.local_port != 0) append_number(input.local_port, port);
     append_first_seen(input, FieldName::x_forwarded_port, "X-Forwarded-Port", port, out);
     if (input.client) append_line("X-Real-IP", out, [&] { input.client->append_to(out); });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.hpp"
 #include "http/forwarding_fields.hpp"
 
 namespace tidegate::http {
@@ -43,15 +44,11 @@ bool read_connection(std::string_view list, Seen& seen, Framing& framing) {
     return true;
 }
 
-char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-}
-
 // Some order that ignores case.
 bool is_before(std::string_view a, std::string_view b) {
     if (a.size() != b.size()) return a.size() < b.size();
     return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
-                                        [](char x, char y) { return lower(x) < lower(y); });
+                                        [](char x, char y) { return to_lower(x) < to_lower(y); });
 }
 
 bool is_written_anew(const Field& field) {

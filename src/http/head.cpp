@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/ascii.hpp"
 #include "base/byte_words.hpp"
 #include "base/ip.hpp"
 
@@ -71,7 +72,6 @@ std::string_view trimmed(std::string_view text) {
 
 // HTTP-version = "HTTP/" DIGIT "." DIGIT, whichever it is.
 bool is_version(std::string_view text) {
-    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
     return text.size() == 8 && text.starts_with("HTTP/") && is_digit(text[5]) && text[6] == '.' &&
            is_digit(text[7]);
 }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <utility>
 
-#include "base/utf8.hpp"
+#include "base/json_escape.hpp"
+#include "base/numbers.hpp"
 
 namespace tidegate::http {
 namespace {
@@ -16,45 +16,6 @@ constexpr std::string_view kQuotaExceededUri =
 // The title registered with that type.
 constexpr std::string_view kQuotaExceededTitle =
     "Request cannot be satisfied as assigned quota has been exceeded";
-
-void append_number(std::int64_t number, std::string& out) {
-    std::array<char, 24> digits;
-    const auto result = std::to_chars(digits.data(), digits.data() + digits.size(), number);
-    out.append(digits.data(), result.ptr);
-}
-
-std::uint8_t byte_at(std::string_view text, std::size_t i) {
-    return static_cast<std::uint8_t>(text[i]);
-}
-
-// A character that JSON does not take as it is (RFC 8259 section 7); also DEL, which it does take
-// but terminals do not.
-void append_escaped(char c, std::string& out) {
-    constexpr std::string_view kHex = "0123456789abcdef";
-    switch (c) {
-        case '"':
-            out += "\\\"";
-            return;
-        case '\\':
-            out += "\\\\";
-            return;
-        case '\n':
-            out += "\\n";
-            return;
-        case '\r':
-            out += "\\r";
-            return;
-        case '\t':
-            out += "\\t";
-            return;
-        default:
-            break;
-    }
-    const auto byte = static_cast<std::uint8_t>(c);
-    out += "\\u00";
-    out += kHex[byte >> 4];
-    out += kHex[byte & 0xf];
-}
 
 // In the order of their numbers.
 constexpr auto kTitles = std::to_array<std::pair<int, std::string_view>>({
@@ -126,6 +87,7 @@ std::string_view status_title(int status) {
     return found != kTitles.end() && found->first == status ? found->second : "Unknown";
 }
 
+// Written by hand, for each denied request gets one.
 void append_problem(const Problem& problem, std::string& out) {
     const bool quota = problem.type == ProblemType::quota_exceeded;
     out += R"({"type":)";
@@ -162,29 +124,6 @@ void append_problem(const Problem& problem, std::string& out) {
         append_json_string(problem.earliest, out);
     }
     out += '}';
-}
-
-void append_json_string(std::string_view text, std::string& out) {
-    constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
-    out += '"';
-    for (std::size_t i = 0; i < text.size();) {
-        const char c = text[i];
-        const std::size_t length = utf8_length(text.substr(i));
-        if (length == 0) {
-            out += kReplacement;
-            ++i;
-        } else if (length > 1) {
-            out += text.substr(i, length);
-            i += length;
-        } else {
-            if (byte_at(text, i) < 0x20 || c == '"' || c == '\\' || c == 0x7f)
-                append_escaped(c, out);
-            else
-                out += c;
-            ++i;
-        }
-    }
-    out += '"';
 }
 
 }  // namespace tidegate::http

@@ -33,7 +33,4 @@ std::string_view status_title(int status);
 // violated-policies, retry_after and earliest. Allocates nothing when `out` has room.
 void append_problem(const Problem& problem, std::string& out);
 
-// Appends `text` as a JSON string, quotes included. Bytes that are not UTF-8 become U+FFFD.
-void append_json_string(std::string_view text, std::string& out);
-
 }  // namespace tidegate::http

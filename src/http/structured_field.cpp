@@ -1,8 +1,8 @@
 #include "http/structured_field.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+
+#include "base/numbers.hpp"
 
 namespace tidegate::http {
 
@@ -16,11 +16,7 @@ void append_quoted_string(std::string_view text, std::string& out) {
 }
 
 void append_integer(std::int64_t number, std::string& out) {
-    std::array<char, 24> digits;
-    const auto result =
-        std::to_chars(digits.data(), digits.data() + digits.size(),
-                      std::clamp(number, -kStructuredIntegerMax, kStructuredIntegerMax));
-    out.append(digits.data(), result.ptr);
+    append_number(std::clamp(number, -kStructuredIntegerMax, kStructuredIntegerMax), out);
 }
 
 }  // namespace tidegate::http

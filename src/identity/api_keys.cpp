@@ -1,48 +1,17 @@
 #include "identity/api_keys.hpp"
 
 #include <cstring>
-#include <memory>
-#include <new>
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 
-#include "identity/names.hpp"
+#include "base/hex.hpp"
+#include "identity/name_rules.hpp"
+#include "identity/sha256.hpp"
 
 namespace tidegate::identity {
 namespace {
 
 constexpr std::size_t kSlotsMin = 16;
-
-int digit_of(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-struct ReleaseContext {
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-using Context = std::unique_ptr<EVP_MD_CTX, ReleaseContext>;
-
-Context make_context() {
-    Context context(EVP_MD_CTX_new());
-    if (!context || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1)
-        throw std::bad_alloc();
-    return context;
-}
-
-void sha256(std::string_view text, unsigned char* out) {
-    // To look for the algorithm takes longer than a short digest: once a thread.
-    thread_local const Context context = make_context();
-    unsigned size = 0;
-    // Fails only for want of memory.
-    if (EVP_DigestInit_ex(context.get(), nullptr, nullptr) != 1 ||
-        EVP_DigestUpdate(context.get(), text.data(), text.size()) != 1 ||
-        EVP_DigestFinal_ex(context.get(), out, &size) != 1) {
-        throw std::bad_alloc();
-    }
-}
 
 }  // namespace
 
@@ -67,8 +36,7 @@ std::string_view ApiKeys::add(std::string_view digest, std::string_view user,
 
 std::optional<ApiKeys::Owner> ApiKeys::find(std::string_view key) const {
     if (entries_.empty()) return std::nullopt;
-    Digest digest;
-    sha256(key, digest.data());
+    const Digest digest = sha256(key);
     const Entry* const entry = find_entry(digest, tag_of(digest));
     if (entry == nullptr) return std::nullopt;
     const std::string_view names(names_);
@@ -80,10 +48,9 @@ std::optional<ApiKeys::Digest> ApiKeys::read_digest(std::string_view hex) {
     Digest digest;
     if (hex.size() != 2 * digest.size()) return std::nullopt;
     for (std::size_t i = 0; i < digest.size(); ++i) {
-        const int high = digit_of(hex[2 * i]);
-        const int low = digit_of(hex[2 * i + 1]);
-        if (high < 0 || low < 0) return std::nullopt;
-        digest[i] = static_cast<std::uint8_t>(high << 4 | low);
+        const int byte = hex_byte(hex[2 * i], hex[2 * i + 1]);
+        if (byte < 0) return std::nullopt;
+        digest[i] = static_cast<std::uint8_t>(byte);
     }
     return digest;
 }

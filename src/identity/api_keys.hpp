@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "identity/keyed_digest.hpp"
+#include "identity/sha256.hpp"
 
 namespace tidegate::identity {
 
@@ -38,7 +39,7 @@ class ApiKeys {
     std::size_t size() const { return entries_.size(); }
 
   private:
-    using Digest = std::array<std::uint8_t, 32>;
+    using Digest = Sha256;
 
     struct Entry {
         Digest digest;

@@ -1,18 +1,16 @@
 #include "identity/authenticator.hpp"
 
 #include <algorithm>
-#include <array>
-#include <new>
 #include <type_traits>
 #include <utility>
 
-#include <openssl/evp.h>
-
+#include "base/hex.hpp"
 #include "identity/api_keys.hpp"
 #include "identity/credentials.hpp"
 #include "identity/jwt.hpp"
 #include "identity/key_source.hpp"
-#include "identity/names.hpp"
+#include "identity/name_rules.hpp"
+#include "identity/sha256.hpp"
 
 namespace tidegate::identity {
 namespace {
@@ -68,24 +66,6 @@ bool is_present(const Credential& credential, Finding& finding) {
     return false;
 }
 
-// What stands for a value that nobody may see. The same in every process, so that all proxies in
-// front of one store count it as one.
-std::array<char, 64> sha256_hex(std::string_view text) {
-    constexpr std::string_view kHex = "0123456789abcdef";
-    std::array<unsigned char, 32> digest;
-    unsigned size = 0;
-    // SHA-256 of bytes in memory fails only for want of memory.
-    if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
-        throw std::bad_alloc();
-    }
-    std::array<char, 64> hex;
-    for (std::size_t i = 0; i < digest.size(); ++i) {
-        hex[2 * i] = kHex[digest[i] >> 4];
-        hex[2 * i + 1] = kHex[digest[i] & 0xf];
-    }
-    return hex;
-}
-
 }  // namespace
 
 void Finding::reset() {
@@ -98,12 +78,13 @@ void Finding::reset() {
 }
 
 Authenticator::Authenticator(const std::vector<UserMethod>& methods,
-                             std::shared_ptr<SharedRemembered> shared,
-                             const Remembered::Options& remembered)
+                             std::shared_ptr<SharedCredentialCache> shared,
+                             const CredentialCache::Options& remembered)
     : methods_(&methods),
       reads_authorization_(std::any_of(methods.begin(), methods.end(), reads_authorization)),
       shared_(std::move(shared)),
-      remembered_(shared_ ? Remembered(remembered, shared_->digest()) : Remembered(remembered)) {}
+      remembered_(shared_ ? CredentialCache(remembered, shared_->digest())
+                          : CredentialCache(remembered)) {}
 
 void Authenticator::look(const Peer& peer, const http::Fields& fields, Time now, Finding& finding) {
     finding.reset();
@@ -130,7 +111,7 @@ void Authenticator::look(const Peer& peer, const http::Fields& fields, Time now,
 bool Authenticator::recall(Finding& finding, Time now) {
     const std::uint64_t version = version_of(finding);
     auto known = remembered_.find(finding.key, now, version);
-    if (!known && shared_ && shared_->tell(finding.key, now, version, remembered_)) {
+    if (!known && shared_ && shared_->copy(finding.key, now, version, remembered_)) {
         known = remembered_.find(finding.key, now, version);
     }
     if (!known) return false;
@@ -177,7 +158,9 @@ void Authenticator::look_with(const CookieMethod& method, const http::Fields& fi
         refuse(CredentialFault::unclear_cookie, finding);
     }
     if (cookie.state != Credential::State::present) return;
-    const auto hex = sha256_hex(cookie.text);
+    // The cookie itself is a secret. Its digest is the same in every process, so that all proxies
+    // in front of one store count it as one.
+    const auto hex = hex_of(sha256(cookie.text));
     name({hex.data(), hex.size()}, {}, finding);
 }
 
@@ -245,9 +228,9 @@ void Authenticator::check_token(Finding& finding, Time now) {
 
 // Of a refusal the fault.
 void Authenticator::remember(const Finding& finding, Time expires, std::uint64_t version) {
-    const Remembered::User user = finding.result == Result::user
-                                      ? Remembered::User{finding.user, finding.tier}
-                                      : Remembered::User{{}, {}, finding.fault};
+    const CredentialCache::User user = finding.result == Result::user
+                                           ? CredentialCache::User{finding.user, finding.tier}
+                                           : CredentialCache::User{{}, {}, finding.fault};
     remembered_.insert(finding.key, user, expires, version);
     if (shared_) shared_->insert(finding.key, user, expires, version);
 }

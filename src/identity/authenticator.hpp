@@ -15,8 +15,8 @@
 
 #include "http/field.hpp"
 #include "identity/client_ip.hpp"
+#include "identity/credential_cache.hpp"
 #include "identity/credential_fault.hpp"
-#include "identity/remembered.hpp"
 #include "identity/user_methods.hpp"
 
 namespace tidegate::identity {
@@ -40,7 +40,7 @@ struct Finding {
 
     // Of one that is unchecked.
     std::string_view credential;  // goes into the request's fields
-    Remembered::Key key{};        // what it is remembered by
+    CredentialCache::Key key{};   // what it is remembered by
 
     void reset();
 };
@@ -52,8 +52,8 @@ class Authenticator {
     // `methods` outlives it. `shared`: of all threads that serve this configuration; null: what
     // other threads have checked is not known.
     explicit Authenticator(const std::vector<UserMethod>& methods,
-                           std::shared_ptr<SharedRemembered> shared = nullptr,
-                           const Remembered::Options& remembered = {});
+                           std::shared_ptr<SharedCredentialCache> shared = nullptr,
+                           const CredentialCache::Options& remembered = {});
 
     // The first method that finds a credential decides. Allocates nothing when nothing is found,
     // or a credential that is remembered, and the finding has had room for it.
@@ -91,8 +91,8 @@ class Authenticator {
 
     const std::vector<UserMethod>* methods_;
     bool reads_authorization_;
-    std::shared_ptr<SharedRemembered> shared_;  // null: none
-    Remembered remembered_;
+    std::shared_ptr<SharedCredentialCache> shared_;  // null: none
+    CredentialCache remembered_;
 };
 
 }  // namespace tidegate::identity

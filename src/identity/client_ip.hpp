@@ -21,6 +21,8 @@ struct ClientIpSettings {
     std::vector<int> ipv6_prefixes{64};  // each makes an identifier of its own
 
     bool trusts(const IpAddress& peer) const;
+    // What bounds whole clients (connections, shares of a pool) counts by.
+    int widest_ipv6_prefix() const;
 };
 
 // The field that names the client, in lower case.

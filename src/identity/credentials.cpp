@@ -5,7 +5,7 @@
 
 #include <openssl/crypto.h>
 
-#include "http/stated.hpp"
+#include "http/request_value.hpp"
 
 namespace tidegate::identity {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "http/field.hpp"
 #include "identity/credential_fault.hpp"
-#include "identity/names.hpp"
+#include "identity/name_rules.hpp"
 
 namespace tidegate::identity {
 

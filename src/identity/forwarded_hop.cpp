@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/ascii.hpp"
+#include "base/numbers.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::identity {
@@ -22,10 +23,6 @@ std::string_view trimmed(std::string_view text) {
     return text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
 }
 
-bool is_alphanumeric(char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 // RFC 9110 section 5.6.2.
 bool is_token_char(char c) {
     return is_alphanumeric(c) ||
@@ -33,10 +30,7 @@ bool is_token_char(char c) {
 }
 
 bool is_port(std::string_view text) {
-    if (text.empty() || text.size() > 5) return false;
-    std::uint32_t port = 0;
-    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), port);
-    return ec == std::errc{} && end == text.data() + text.size() && port <= 65535;
+    return text.size() <= 5 && parse_number<std::uint16_t>(text);
 }
 
 // RFC 7239 section 6: a port may be hidden behind a name.

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include <openssl/crypto.h>
 
-#include "identity/names.hpp"
+#include "base/ascii.hpp"
+#include "base/constant_time.hpp"
+#include "base/units.hpp"
+#include "identity/name_rules.hpp"
 
 namespace tidegate::identity {
 namespace {
@@ -27,21 +29,8 @@ constexpr double kBcryptStep = 200;
 constexpr std::string_view kAdvice = "make it anew with `htpasswd -B`";
 
 bool is_crypt_text(std::string_view text) {
-    return std::all_of(text.begin(), text.end(), [](char c) {
-        return c == '.' || c == '/' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
-               (c >= 'a' && c <= 'z');
-    });
-}
-
-std::optional<long> read_number(std::string_view digits) {
-    long number = 0;
-    const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    // libcrypt takes no leading zero.
-    if (ec != std::errc{} || end != digits.data() + digits.size() || digits.front() == '0' ||
-        number < 0) {
-        return std::nullopt;
-    }
-    return number;
+    return std::all_of(text.begin(), text.end(),
+                       [](char c) { return c == '.' || c == '/' || is_alphanumeric(c); });
 }
 
 // What a hash is, as far as it can be taken.
@@ -56,7 +45,6 @@ bool is_bcrypt(std::string_view hash) {
 
 // `$2y$10$`, 22 characters of salt and 31 of digest.
 Kind bcrypt_kind(std::string_view hash) {
-    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
     const bool shaped = hash.size() == 60 && is_digit(hash[4]) && is_digit(hash[5]) &&
                         hash[6] == '$' && is_crypt_text(hash.substr(7));
     if (!shaped) return {0, "is no whole bcrypt hash"};
@@ -73,11 +61,12 @@ Kind bcrypt_kind(std::string_view hash) {
 Kind sha_kind(std::string_view hash) {
     const std::size_t digest_chars = hash[1] == '5' ? 43 : 86;
     std::string_view rest = hash.substr(3);
-    long rounds = kShaRoundsDefault;
+    std::int64_t rounds = kShaRoundsDefault;
     if (constexpr std::string_view kRounds = "rounds="; rest.starts_with(kRounds)) {
         const auto end = rest.find('$');
         if (end == rest.npos) return {0, "is no whole SHA-crypt hash"};
-        const auto written = read_number(rest.substr(kRounds.size(), end - kRounds.size()));
+        // libcrypt takes no leading zero, and neither does this.
+        const auto written = parse_decimal(rest.substr(kRounds.size(), end - kRounds.size()));
         if (!written || *written < kShaRoundsMin || *written > Htpasswd::kShaRoundsMax) {
             return {0, "is a SHA-crypt hash of a number of rounds that is not taken: 1000 to " +
                            std::to_string(Htpasswd::kShaRoundsMax) + " are"};
@@ -139,8 +128,7 @@ bool matches(std::string_view password, const std::string& hash) {
     const auto work = std::make_unique<crypt_data>();
     const char* const computed =
         ::crypt_rn(text.data(), hash.c_str(), work.get(), static_cast<int>(sizeof *work));
-    const bool equal = computed != nullptr && std::string_view(computed).size() == hash.size() &&
-                       CRYPTO_memcmp(computed, hash.data(), hash.size()) == 0;
+    const bool equal = computed != nullptr && equal_in_constant_time(computed, hash);
     OPENSSL_cleanse(work.get(), sizeof *work);
     OPENSSL_cleanse(text.data(), text.size());
     return possible && equal;

@@ -1,35 +1,17 @@
 #include "identity/identifier.hpp"
 
-#include <array>
-#include <charconv>
-#include <cstdint>
-#include <new>
-
-#include <openssl/evp.h>
+#include "base/hex.hpp"
+#include "base/numbers.hpp"
+#include "identity/sha256.hpp"
 
 namespace tidegate::identity {
 namespace {
 
-constexpr std::string_view kHexLower = "0123456789abcdef";
-constexpr std::string_view kHexUpper = "0123456789ABCDEF";
 constexpr int kIpv6Bits = 128;
 
 // Braces would end a Redis hash tag; the rest would not survive a log or a terminal.
 bool must_be_encoded(char c) {
     return c < ' ' || c > '~' || c == '{' || c == '}' || c == '%';
-}
-
-void append_encoded(char c, std::string& out) {
-    const auto byte = static_cast<std::uint8_t>(c);
-    out += '%';
-    out += kHexUpper[byte >> 4];
-    out += kHexUpper[byte & 0xf];
-}
-
-void append_number(std::size_t number, std::string& out) {
-    std::array<char, 20> digits;
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
-    out.append(digits.data(), end.ptr);
 }
 
 // Appends `text` encoded; a `#` that comes to stand at `body` is, too. False once `out` grows
@@ -38,7 +20,7 @@ bool append_encoded_value(std::string_view text, std::size_t body, std::size_t e
                           std::string& out) {
     for (const char c : text) {
         if (must_be_encoded(c) || (c == '#' && out.size() == body)) {
-            append_encoded(c, out);
+            append_percent_encoded(c, out);
         } else {
             out += c;
         }
@@ -49,15 +31,7 @@ bool append_encoded_value(std::string_view text, std::size_t body, std::size_t e
 
 void append_hash(std::string_view text, std::string& out) {
     out += '#';
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-    unsigned size = 0;
-    // SHA-256 of bytes in memory fails only for want of memory.
-    if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1)
-        throw std::bad_alloc();
-    for (unsigned i = 0; i < size; ++i) {
-        out += kHexLower[digest[i] >> 4];
-        out += kHexLower[digest[i] & 0xf];
-    }
+    append_hex(sha256(text), out);
 }
 
 }  // namespace
@@ -70,7 +44,7 @@ void append_ip_identifier(const IpAddress& ip, int ipv6_prefix, std::string& out
     }
     masked(ip, ipv6_prefix).append_to(out);
     out += '/';
-    append_number(static_cast<std::size_t>(ipv6_prefix), out);
+    append_number(ipv6_prefix, out);
 }
 
 void append_user_identifier(std::string_view user, std::string& out) {

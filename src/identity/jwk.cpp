@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include <nlohmann/json.hpp>
 #include <openssl/bn.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
@@ -101,13 +102,13 @@ std::string order_of(const Curve& curve) {
 }
 
 // The member as bytes; nothing if it is missing, empty, or no base64url.
-std::optional<std::string> bytes_member(const JsonObject& object, std::string_view name) {
+std::optional<std::string> bytes_member(const JsonValue& object, std::string_view name) {
     const auto text = string_member(object, name);
     if (!text || text->empty()) return std::nullopt;
     return decode_base64url(*text);
 }
 
-KeyOrFault read_secret(const JsonObject& object) {
+KeyOrFault read_secret(const JsonValue& object) {
     auto decoded = bytes_member(object, "k");
     if (!decoded) return Malformed{"`k` is not base64url"};
     const Wiped secret(*std::move(decoded));
@@ -159,7 +160,7 @@ std::string fault_of_rsa(std::string_view modulus, std::string_view exponent) {
     return {};
 }
 
-KeyOrFault read_rsa(const JsonObject& object) {
+KeyOrFault read_rsa(const JsonValue& object) {
     const auto n = bytes_member(object, "n");
     if (!n) return Malformed{"`n` is not base64url"};
     const auto e = bytes_member(object, "e");
@@ -183,7 +184,7 @@ KeyOrFault read_rsa(const JsonObject& object) {
     return key;
 }
 
-KeyOrFault read_curve(const JsonObject& object) {
+KeyOrFault read_curve(const JsonValue& object) {
     const auto name = string_member(object, "crv");
     if (!name) return Malformed{"`crv` is missing or no string"};
     const auto* curve = std::find_if(kCurves.begin(), kCurves.end(),
@@ -214,16 +215,16 @@ KeyOrFault read_curve(const JsonObject& object) {
 }
 
 // Why a key is not for checking what others signed (RFC 7517 sections 4.2 and 4.3).
-std::variant<std::monostate, NotForUs, Malformed> check_use(const JsonObject& object) {
-    if (const JsonValue* use = object.if_contains("use")) {
+std::variant<std::monostate, NotForUs, Malformed> check_use(const JsonValue& object) {
+    if (const JsonValue* use = find_member(object, "use")) {
         if (!use->is_string()) return Malformed{"`use` is no string"};
         if (text_of(*use) != "sig") return NotForUs{"its `use` is " + quote(text_of(*use))};
     }
-    const JsonValue* operations = object.if_contains("key_ops");
+    const JsonValue* operations = find_member(object, "key_ops");
     if (operations == nullptr) return {};
     if (!operations->is_array()) return Malformed{"`key_ops` is no list"};
     bool verifies = false;
-    for (const JsonValue& operation : operations->get_array()) {
+    for (const JsonValue& operation : *operations) {
         if (!operation.is_string()) return Malformed{"`key_ops` holds what is no string"};
         verifies = verifies || text_of(operation) == "verify";
     }
@@ -232,7 +233,7 @@ std::variant<std::monostate, NotForUs, Malformed> check_use(const JsonObject& ob
 }
 
 // The parameters by their kind, without what names and restricts the key.
-KeyOrFault read_parameters(const JsonObject& object) {
+KeyOrFault read_parameters(const JsonValue& object) {
     const auto kind = string_member(object, "kty");
     if (!kind) return Malformed{"`kty` is missing or no string"};
     if (*kind == "oct") return read_secret(object);
@@ -242,7 +243,7 @@ KeyOrFault read_parameters(const JsonObject& object) {
 }
 
 // What `kid` and `alg` add. Nothing if both are good.
-std::variant<std::monostate, NotForUs, Malformed> read_restrictions(const JsonObject& object,
+std::variant<std::monostate, NotForUs, Malformed> read_restrictions(const JsonValue& object,
                                                                     Jwk& key) {
     if (object.contains("kid")) {
         const auto kid = string_member(object, "kid");
@@ -252,7 +253,7 @@ std::variant<std::monostate, NotForUs, Malformed> read_restrictions(const JsonOb
         }
         key.kid = std::string(*kid);
     }
-    const JsonValue* algorithm = object.if_contains("alg");
+    const JsonValue* algorithm = find_member(object, "alg");
     if (algorithm == nullptr) return {};
     if (!algorithm->is_string()) return Malformed{"`alg` is no string"};
     key.algorithm = parse_jws_algorithm(text_of(*algorithm));
@@ -263,7 +264,7 @@ std::variant<std::monostate, NotForUs, Malformed> read_restrictions(const JsonOb
     return {};
 }
 
-bool has_private_part(const JsonObject& object) {
+bool has_private_part(const JsonValue& object) {
     constexpr std::array<std::string_view, 7> kPrivate{"d", "p", "q", "dp", "dq", "qi", "oth"};
     return std::any_of(kPrivate.begin(), kPrivate.end(),
                        [&](std::string_view name) { return object.contains(name); });
@@ -302,17 +303,16 @@ bool Jwk::may_have_signed(std::string_view signature, JwsAlgorithm wanted) const
 
 JwkReading read_jwk(const JsonValue& value) {
     if (!value.is_object()) return {std::nullopt, true, "it is no object"};
-    const JsonObject& object = value.get_object();
-    if (auto fault = fault_in(check_use(object))) return *std::move(fault);
-    KeyOrFault outcome = read_parameters(object);
+    if (auto fault = fault_in(check_use(value))) return *std::move(fault);
+    KeyOrFault outcome = read_parameters(value);
     if (auto fault = fault_in(outcome)) return *std::move(fault);
     Jwk key = std::get<Jwk>(std::move(outcome));
-    if (auto fault = fault_in(read_restrictions(object, key))) return *std::move(fault);
+    if (auto fault = fault_in(read_restrictions(value, key))) return *std::move(fault);
 
     key.digest = digest_of({key.digest, key.kid ? "kid" : "", key.kid.value_or(""),
                             key.algorithm ? to_string(*key.algorithm) : ""});
     JwkReading reading{std::move(key), false, {}};
-    if (reading.key->kind != KeyKind::secret && has_private_part(object))
+    if (reading.key->kind != KeyKind::secret && has_private_part(value))
         reading.remark = "it holds private parts, which nobody but the issuer should have";
     return reading;
 }

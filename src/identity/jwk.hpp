@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/strict_json.hpp"
 #include "identity/jws_algorithm.hpp"
-#include "identity/strict_json.hpp"
 
 namespace tidegate::identity {
 

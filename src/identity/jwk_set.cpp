@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <nlohmann/json.hpp>
 #include <openssl/err.h>
 
 #include "base/quote.hpp"
@@ -14,8 +15,7 @@ namespace {
 std::string name_of(const JsonValue& member, std::size_t number) {
     std::string name = "key " + std::to_string(number);
     if (!member.is_object()) return name;
-    if (const auto kid = string_member(member.get_object(), "kid"))
-        name += " (kid " + quote(*kid) + ")";
+    if (const auto kid = string_member(member, "kid")) name += " (kid " + quote(*kid) + ")";
     return name;
 }
 
@@ -26,11 +26,10 @@ Result<std::shared_ptr<const JwkSet>, std::string> JwkSet::parse(std::string_vie
     if (json.size() > kJwkSetBytesMax) return std::string("more than 1 MiB");
     auto document = parse_json_object(json);
     if (!document) return document.error();
-    const JsonValue* keys = document->if_contains("keys");
+    const JsonValue* keys = find_member(*document, "keys");
     if (keys == nullptr || !keys->is_array())
         return std::string("no `keys`, or no list: `{\"keys\": [...]}`");
-    const JsonArray& members = keys->get_array();
-    const std::size_t count = members.size();
+    const std::size_t count = keys->size();
     if (count > kJwkSetKeysMax)
         return "more than " + std::to_string(kJwkSetKeysMax) + " keys: " + std::to_string(count);
 
@@ -38,7 +37,7 @@ Result<std::shared_ptr<const JwkSet>, std::string> JwkSet::parse(std::string_vie
     ERR_set_mark();
     std::shared_ptr<JwkSet> set(new JwkSet);
     std::optional<std::string> fault;
-    for (std::size_t i = 0; i < count && !fault; ++i) fault = set->take(members[i], i + 1, origin);
+    for (std::size_t i = 0; i < count && !fault; ++i) fault = set->take((*keys)[i], i + 1, origin);
     ERR_pop_to_mark();
     if (fault) return *std::move(fault);
     if (set->keys_.empty() && origin == Origin::file)

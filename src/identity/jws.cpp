@@ -8,11 +8,12 @@
 #include <memory>
 #include <utility>
 
+#include <nlohmann/json.hpp>
 #include <openssl/err.h>
 
+#include "base/strict_json.hpp"
 #include "http/field.hpp"
 #include "identity/base64url.hpp"
-#include "identity/strict_json.hpp"
 
 namespace tidegate::identity {
 namespace {
@@ -50,7 +51,7 @@ bool is_token_type(std::string_view type) {
     });
 }
 
-CredentialFault read_head(const JsonObject& head, Jws& jws) {
+CredentialFault read_head(const JsonValue& head, Jws& jws) {
     const auto algorithm = parse_jws_algorithm(string_member(head, "alg").value_or(""));
     if (!algorithm) return CredentialFault::algorithm;
     jws.algorithm = *algorithm;

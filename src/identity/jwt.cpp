@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <optional>
 
+#include <nlohmann/json.hpp>
+
+#include "base/strict_json.hpp"
 #include "identity/jws.hpp"
-#include "identity/names.hpp"
-#include "identity/strict_json.hpp"
+#include "identity/name_rules.hpp"
 
 namespace tidegate::identity {
 namespace {
@@ -23,7 +25,7 @@ constexpr double kSecondsMax = 253'402'300'799.0;
 // RFC 7519 section 2: NumericDate, perhaps with a fraction.
 std::optional<WallTime> read_time(const JsonValue& value) {
     if (!value.is_number()) return std::nullopt;
-    const auto seconds = value.to_number<double>();
+    const auto seconds = value.get<double>();
     if (!std::isfinite(seconds) || seconds < 0 || seconds > kSecondsMax) return std::nullopt;
     // Whole seconds and fraction apart: together they are more than a double holds.
     const double whole = std::floor(seconds);
@@ -38,14 +40,14 @@ system_clock::time_point clock_time(WallTime time) {
     return std::min(time, kLast);
 }
 
-CredentialFault check_times(const JsonObject& claims, std::chrono::seconds leeway, WallTime now,
+CredentialFault check_times(const JsonValue& claims, std::chrono::seconds leeway, WallTime now,
                             system_clock::time_point& expires) {
-    const JsonValue* end = claims.if_contains("exp");
+    const JsonValue* end = find_member(claims, "exp");
     const auto exp = end != nullptr ? read_time(*end) : std::nullopt;
     if (!exp) return CredentialFault::time_claim;
     bool ahead = false;
     for (const char* name : {"nbf", "iat"}) {
-        const JsonValue* claim = claims.if_contains(name);
+        const JsonValue* claim = find_member(claims, name);
         if (claim == nullptr) continue;
         const auto from = read_time(*claim);
         if (!from) return CredentialFault::time_claim;
@@ -57,36 +59,36 @@ CredentialFault check_times(const JsonObject& claims, std::chrono::seconds leewa
     return CredentialFault::none;
 }
 
-bool is_issued_by(const JsonObject& claims, const std::string& issuer) {
+bool is_issued_by(const JsonValue& claims, const std::string& issuer) {
     return issuer.empty() || string_member(claims, "iss") == issuer;
 }
 
 // RFC 7519 section 4.1.3: one audience, or a list of them. A list that holds anything but strings
 // is none.
-bool is_meant_for(const JsonObject& claims, const std::vector<std::string>& wanted) {
+bool is_meant_for(const JsonValue& claims, const std::vector<std::string>& wanted) {
     if (wanted.empty()) return true;
     const auto is_wanted = [&](const JsonValue& audience) {
         return std::find(wanted.begin(), wanted.end(), text_of(audience)) != wanted.end();
     };
-    const JsonValue* claim = claims.if_contains("aud");
+    const JsonValue* claim = find_member(claims, "aud");
     if (claim == nullptr) return false;
     if (claim->is_string()) return is_wanted(*claim);
     if (!claim->is_array()) return false;
     bool found = false;
-    for (const JsonValue& audience : claim->get_array()) {
+    for (const JsonValue& audience : *claim) {
         if (!audience.is_string()) return false;
         found = found || is_wanted(audience);
     }
     return found;
 }
 
-CredentialFault read_names(const JsonObject& object, const JwtMethod& method, TokenClaims& claims) {
+CredentialFault read_names(const JsonValue& object, const JwtMethod& method, TokenClaims& claims) {
     const auto user = string_member(object, method.claim);
     if (!user) return CredentialFault::user_claim;
     if (!is_safe_user(*user)) return CredentialFault::unsafe_user;
     claims.user = *user;
     if (method.tier_claim.empty()) return CredentialFault::none;
-    const JsonValue* tier = object.if_contains(method.tier_claim);
+    const JsonValue* tier = find_member(object, method.tier_claim);
     if (tier == nullptr) return CredentialFault::none;
     if (!tier->is_string() || !is_tier_name(text_of(*tier))) return CredentialFault::tier_claim;
     claims.tier = text_of(*tier);

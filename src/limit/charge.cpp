@@ -7,7 +7,7 @@ bool Refund::concerns(const Limit& limit) const {
         case Of::status:
             return limit.count == Count::by_status && !limit.keeps(status);
         case Of::place:
-            return limit.algorithm == Algorithm::leaky_bucket;
+            return limit.traits().queues;
         case Of::all:
             break;
     }

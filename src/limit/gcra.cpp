@@ -51,7 +51,7 @@ Flow::Flow(const Limit& limit, std::int64_t divisor)
       burst(limit.burst / divisor),
       duration_us(limit.duration.count()),
       max_delay_us(limit.max_delay.count()),
-      leaky(limit.algorithm == Algorithm::leaky_bucket) {}
+      leaky(limit.traits().queues) {}
 
 ExactTime time_for(const Flow& flow, std::int64_t units) {
     assert(flow.quota >= 1 && units >= 0);

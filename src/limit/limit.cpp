@@ -50,35 +50,14 @@ std::string written(Micros duration) {
     return {};
 }
 
-bool is_window(Algorithm algorithm) {
-    return algorithm == Algorithm::sliding_window || algorithm == Algorithm::fixed_window;
-}
-
-bool is_bucket(Algorithm algorithm) {
-    return algorithm == Algorithm::gcra || algorithm == Algorithm::leaky_bucket;
-}
-
 // What the limit is, without its quota, and without what follows from the rest by itself.
 std::string default_name(const Limit& limit) {
-    switch (limit.algorithm) {
-        case Algorithm::sliding_window:
-            break;
-        case Algorithm::fixed_window:
-            return written(limit.duration) +
-                   (limit.anchor == Anchor::clock ? "-fixed" : "-fixed-first_request");
-        case Algorithm::sliding_log:
-            return written(limit.duration) + "-log";
-        case Algorithm::gcra:
-            return written(limit.duration) + "-gcra";
-        case Algorithm::leaky_bucket:
-            return written(limit.duration) + "-leaky";
-        case Algorithm::schedule:
-            return limit.utc_day ? "day-schedule" : written(limit.duration) + "-schedule";
-        case Algorithm::concurrency:
-            return "concurrency";
-    }
-    std::string name = written(limit.duration);
-    if (limit.precision != default_precision(limit.duration)) {
+    const AlgorithmTraits& traits = limit.traits();
+    std::string name;
+    if (traits.has(kPer)) name = limit.utc_day ? "day" : written(limit.duration);
+    name += traits.suffix;
+    if (limit.opens_itself()) name += "-first_request";
+    if (traits.has(kPrecision) && limit.precision != default_precision(limit.duration)) {
         name += "-by-" + written(limit.precision);
     }
     return limit.strict ? name + "-strict" : name;
@@ -116,45 +95,38 @@ std::string out_of_range(std::string_view what, std::int64_t value, std::int64_t
            " is out of range: " + std::to_string(min) + " to " + std::to_string(max);
 }
 
-// Settings that another algorithm would understand. Empty when there are none.
-std::string stray_setting(const LimitSpec& spec) {
-    const Algorithm algorithm = spec.algorithm;
-    if (algorithm == Algorithm::fixed_window) {
-        if (spec.precision) return "fixed_window has no precision: it counts whole windows";
-        if (spec.strict) return "fixed_window cannot be strict: use sliding_window";
-    } else {
-        if (spec.anchor != Anchor::clock) return "anchor is for fixed_window only";
-        if (spec.precision && algorithm != Algorithm::sliding_window) {
-            return "precision is for sliding_window only";
-        }
-        if (spec.strict && algorithm != Algorithm::sliding_window) {
-            return "strict is for sliding_window only";
-        }
-    }
-    if (spec.burst && !is_bucket(algorithm)) return "burst is for gcra and leaky_bucket only";
-    if (spec.max_delay && algorithm != Algorithm::leaky_bucket) {
-        return "max_delay is for leaky_bucket only";
-    }
-    const bool schedules = spec.utc_day || spec.horizon || spec.forward_past;
-    if (schedules && algorithm != Algorithm::schedule) {
-        return "window, horizon and past are for schedule only";
-    }
-    if (spec.count != Count::admitted && !is_window(algorithm) &&
-        algorithm != Algorithm::sliding_log && algorithm != Algorithm::gcra) {
-        return "count is for windows, sliding_log and gcra only";
+// A setting that only other algorithms have. Empty when there is none.
+std::string_view stray_setting(const LimitSpec& spec) {
+    struct Given {
+        Setting setting;
+        bool given;
+        std::string_view fault;
+    };
+    const bool fixed = spec.algorithm == Algorithm::fixed_window;
+    const std::array<Given, 7> settings{{
+        {kAnchor, spec.anchor != Anchor::clock, "anchor is for fixed_window only"},
+        {kPrecision, spec.precision.has_value(),
+         fixed ? "fixed_window has no precision: it counts whole windows"
+               : "precision is for sliding_window only"},
+        {kStrict, spec.strict,
+         fixed ? "fixed_window cannot be strict: use sliding_window"
+               : "strict is for sliding_window only"},
+        {kBurst, spec.burst.has_value(), "burst is for gcra and leaky_bucket only"},
+        {kMaxDelay, spec.max_delay.has_value(), "max_delay is for leaky_bucket only"},
+        {kMoment, spec.utc_day || spec.horizon || spec.forward_past,
+         "window, horizon and past are for schedule only"},
+        {kCount, spec.count != Count::admitted, "count is for windows, sliding_log and gcra only"},
+    }};
+    for (const Given& one : settings) {
+        if (one.given && !traits_of(spec.algorithm).has(one.setting)) return one.fault;
     }
     return {};
 }
 
 std::string fault_of_quota(const LimitSpec& spec) {
-    std::int64_t least = 0;
-    std::int64_t most = kQuotaMax;
-    if (is_bucket(spec.algorithm)) least = 1;
-    if (spec.algorithm == Algorithm::sliding_log) most = kLogQuotaMax;
-    if (spec.algorithm == Algorithm::schedule) most = kScheduleQuotaMax;
-    if (spec.algorithm == Algorithm::concurrency) most = kLeasesMax;
-    if (spec.quota >= least && spec.quota <= most) return {};
-    return out_of_range("a quota", spec.quota, least, most);
+    const AlgorithmTraits& traits = traits_of(spec.algorithm);
+    if (spec.quota >= traits.quota_min && spec.quota <= traits.quota_max) return {};
+    return out_of_range("a quota", spec.quota, traits.quota_min, traits.quota_max);
 }
 
 std::string fault_of_precision(const LimitSpec& spec) {
@@ -172,7 +144,7 @@ std::string fault_of_precision(const LimitSpec& spec) {
 
 // A full bucket must have leaked within kDurationMax: times stay exact in a script then.
 std::string fault_of_bucket(const LimitSpec& spec) {
-    if (!is_bucket(spec.algorithm)) return {};
+    if (!traits_of(spec.algorithm).has(kBurst)) return {};
     const std::int64_t burst = spec.burst.value_or(spec.quota);
     if (burst < 1 || burst > kQuotaMax) return out_of_range("a burst", burst, 1, kQuotaMax);
     __extension__ using Wide = __int128;
@@ -187,7 +159,7 @@ std::string fault_of_bucket(const LimitSpec& spec) {
 }
 
 std::string fault_of_schedule(const LimitSpec& spec) {
-    if (spec.algorithm != Algorithm::schedule) return {};
+    if (!traits_of(spec.algorithm).has(kMoment)) return {};
     if (spec.utc_day && spec.duration != std::chrono::hours{24}) {
         return "a window of utc_day lasts a day: `per: 1day`";
     }
@@ -208,12 +180,12 @@ std::string fault_of_schedule(const LimitSpec& spec) {
 // Empty when nothing is wrong.
 std::string fault_of(const LimitSpec& spec) {
     if (std::string fault = fault_of_quota(spec); !fault.empty()) return fault;
-    if (spec.algorithm != Algorithm::concurrency &&
+    if (traits_of(spec.algorithm).has(kPer) &&
         (spec.duration < kDurationMin || spec.duration > kDurationMax)) {
         return "the duration is out of range: " + written(kDurationMin) + " to " +
                written(kDurationMax);
     }
-    if (std::string fault = stray_setting(spec); !fault.empty()) return fault;
+    if (const auto fault = stray_setting(spec); !fault.empty()) return std::string(fault);
     if (spec.count == Count::by_status && spec.statuses.empty()) {
         return "count needs at least one status";
     }
@@ -222,43 +194,17 @@ std::string fault_of(const LimitSpec& spec) {
     return fault_of_schedule(spec);
 }
 
-void count_in_blocks(const LimitSpec& spec, Limit& limit) {
-    limit.precision = spec.duration;
-    limit.blocks = 1;
-    if (spec.algorithm == Algorithm::sliding_window) {
-        limit.precision = spec.precision.value_or(default_precision(spec.duration));
-        limit.blocks = (spec.duration - Micros{1}) / limit.precision + 1 + (spec.strict ? 1 : 0);
-    } else if (spec.algorithm == Algorithm::sliding_log) {
-        // A log is a window whose sub-buckets are single microseconds.
-        limit.precision = Micros{1};
-        limit.blocks = spec.duration.count();
-    }
+Micros precision_of(const LimitSpec& spec) {
+    const AlgorithmTraits& traits = traits_of(spec.algorithm);
+    if (traits.state == StateKind::log) return Micros{1};
+    if (!traits.has(kPrecision)) return spec.duration;
+    return spec.precision.value_or(default_precision(spec.duration));
 }
 
 }  // namespace
 
 bool Limit::keeps(int status) const {
     return status == 0 || std::binary_search(statuses.begin(), statuses.end(), status);
-}
-
-std::string_view name_of(Algorithm algorithm) {
-    switch (algorithm) {
-        case Algorithm::sliding_window:
-            return "sliding_window";
-        case Algorithm::fixed_window:
-            return "fixed_window";
-        case Algorithm::sliding_log:
-            return "sliding_log";
-        case Algorithm::gcra:
-            return "gcra";
-        case Algorithm::leaky_bucket:
-            return "leaky_bucket";
-        case Algorithm::schedule:
-            return "schedule";
-        case Algorithm::concurrency:
-            return "concurrency";
-    }
-    return {};
 }
 
 Result<Limit, std::string> make_limit(const LimitSpec& spec) {
@@ -271,16 +217,17 @@ Result<Limit, std::string> make_limit(const LimitSpec& spec) {
     limit.strict = spec.strict;
     limit.count = spec.count;
     limit.quota = spec.quota;
-    limit.duration = spec.algorithm == Algorithm::concurrency ? kLease : spec.duration;
+    limit.duration = limit.is_concurrency() ? kLease : spec.duration;
     limit.named = !spec.name.empty();
     limit.statuses = spec.statuses;
     std::sort(limit.statuses.begin(), limit.statuses.end());
-    if (is_window(spec.algorithm) || spec.algorithm == Algorithm::sliding_log) {
-        count_in_blocks(spec, limit);
-    } else if (is_bucket(spec.algorithm)) {
+    if (limit.is_window()) {
+        limit.precision = precision_of(spec);
+        limit.blocks = (spec.duration - Micros{1}) / limit.precision + 1 + (spec.strict ? 1 : 0);
+    } else if (limit.is_bucket()) {
         limit.burst = spec.burst.value_or(spec.quota);
         limit.max_delay = spec.max_delay.value_or(kDelayMax);
-    } else if (spec.algorithm == Algorithm::schedule) {
+    } else if (limit.is_schedule()) {
         limit.utc_day = spec.utc_day;
         limit.forward_past = spec.forward_past;
         limit.horizon = spec.horizon.value_or(kHorizon);

@@ -5,26 +5,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
+#include "limit/algorithm.hpp"
 
 namespace tidegate::limit {
 
 using Micros = std::chrono::microseconds;
-
-enum class Algorithm : std::uint8_t {
-    sliding_window,
-    fixed_window,
-    sliding_log,
-    gcra,  // token_bucket is another name for it
-    leaky_bucket,
-    schedule,
-    concurrency,
-};
-// As the configuration has it.
-std::string_view name_of(Algorithm algorithm);
 
 enum class Anchor : std::uint8_t { clock, first_request };
 
@@ -35,13 +23,7 @@ enum class Count : std::uint8_t {
     by_status,  // taken at admission, given back unless the answer has one of the statuses
 };
 
-// Bounds of what may be configured; together they keep every number of a script below 2^53.
-inline constexpr std::int64_t kQuotaMax = 4'294'967'295;
 inline constexpr std::int64_t kBlocksMax = 1'000;
-inline constexpr std::int64_t kLogQuotaMax = 1'000;  // of a sliding_log: each unit is kept
-inline constexpr std::int64_t kLeasesMax = 100'000;  // quota of a concurrency limit
-// A look at a schedule in Redis reads the moments of two windows.
-inline constexpr std::int64_t kScheduleQuotaMax = 2'000;
 inline constexpr std::int64_t kMomentsMax = 100'000;  // what a schedule may hold of an identifier
 inline constexpr Micros kDurationMin{1'000};
 inline constexpr Micros kDurationMax = std::chrono::hours{24 * 366 * 10};
@@ -90,6 +72,19 @@ struct Limit {
     std::uint32_t id = 0;  // names the record in the state; a hash of all but the quota
     bool named = false;    // the configuration gave the name
 
+    const AlgorithmTraits& traits() const { return traits_of(algorithm); }
+    StateKind state() const { return traits().state; }
+    bool is_window() const { return state() == StateKind::windows || state() == StateKind::log; }
+    bool is_bucket() const { return state() == StateKind::bucket; }
+    bool is_schedule() const { return state() == StateKind::moments; }
+    bool is_concurrency() const { return state() == StateKind::slots; }
+    // Redis keeps a set for it, apart from the packed value of the identifier.
+    bool has_set() const { return is_schedule() || is_concurrency(); }
+    bool opens_itself() const { return anchor == Anchor::first_request; }
+    // Only time frees units, and only admitted requests take them.
+    bool only_time_frees() const { return count == Count::admitted && traits().time_frees; }
+    // The end of a request may give something back.
+    bool settles() const { return count == Count::by_status || traits().settles; }
     // Whether an answer of that status keeps the units that were taken at admission. So does none
     // at all (0): a guess was made, also by who does not stay for the answer.
     bool keeps(int status) const;

@@ -149,7 +149,7 @@ Micros frees_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring, c
 
 std::size_t marks_max(const Limit& limit) {
     const std::int64_t most = limit.blocks - 1;
-    if (limit.algorithm != Algorithm::sliding_log) return static_cast<std::size_t>(most);
+    if (limit.state() != StateKind::log) return static_cast<std::size_t>(most);
     return static_cast<std::size_t>(std::min(most, kLogQuotaMax));
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/timestamp.hpp"
 #include "base/units.hpp"
-#include "http/stated.hpp"
+#include "http/request_value.hpp"
 #include "proxy/charge_notes.hpp"
 #include "proxy/identifiers.hpp"
 #include "proxy/street.hpp"
@@ -13,7 +13,7 @@ namespace tidegate::proxy {
 
 namespace {
 
-using http::Stated;
+using http::RequestValue;
 using limit::Micros;
 using Made = IdentifierMaker::Made;
 using telemetry::CostFault;
@@ -142,13 +142,13 @@ Cost cost_of(const Exchange& exchange) {
     const config::Route& route = *exchange.route;
     if (!route.header_cost) return {route.cost};
     const config::HeaderCost& source = *route.header_cost;
-    const Stated stated = http::stated_in_fields(exchange.request.fields, source.field);
-    if (stated.how == Stated::How::absent) return {route.cost};
+    const RequestValue stated = http::value_in_fields(exchange.request.fields, source.field);
+    if (stated.how == RequestValue::How::absent) return {route.cost};
     if (!source.from_anyone && !exchange.peer_trusted) {
         return {route.cost, true, CostFault::untrusted};
     }
     const auto cost = parse_decimal(stated.value);
-    if (stated.how == Stated::How::unclear || !cost) {
+    if (stated.how == RequestValue::How::unclear || !cost) {
         return {route.cost, true, CostFault::unreadable};
     }
     if (*cost < source.min || *cost > source.max) {
@@ -175,13 +175,13 @@ struct Moment {
 Moment read_moment(const Exchange& exchange) {
     const config::MomentSource& source = *exchange.route->moment;
     const http::RequestHead& request = exchange.request;
-    const Stated stated = source.in == config::MomentSource::In::header
-                              ? http::stated_in_fields(request.fields, source.name)
-                              : http::stated_in_query(request.query, source.name);
-    if (stated.how == Stated::How::absent) {
+    const RequestValue stated = source.in == config::MomentSource::In::header
+                                    ? http::value_in_fields(request.fields, source.name)
+                                    : http::value_in_query(request.query, source.name);
+    if (stated.how == RequestValue::How::absent) {
         return {std::nullopt, "The request does not say when it is meant for."};
     }
-    if (stated.how == Stated::How::unclear) {
+    if (stated.how == RequestValue::How::unclear) {
         return {std::nullopt, "The request says in more than one way when it is meant for."};
     }
     const auto at = parse_timestamp(stated.value);

@@ -7,14 +7,14 @@
 #include <deque>
 #include <unordered_map>
 
-#include "identity/remembered.hpp"
+#include "identity/credential_cache.hpp"
 #include "net/wakeup.hpp"
 
 namespace tidegate::proxy {
 
 class CredentialQueue {
   public:
-    using Key = identity::Remembered::Key;
+    using Key = identity::CredentialCache::Key;
 
     // A request's place in the line of its credential. Ends when it goes; then the next is woken.
     class Place {

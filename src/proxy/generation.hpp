@@ -25,7 +25,7 @@ namespace tidegate::proxy {
 struct Generation
     : boost::intrusive_ref_counter<Generation, boost::sp_adl_block::thread_unsafe_counter> {
     explicit Generation(std::shared_ptr<const config::Config> of,
-                        std::shared_ptr<identity::SharedRemembered> remembered = nullptr)
+                        std::shared_ptr<identity::SharedCredentialCache> remembered = nullptr)
         : config(std::move(of)),
           policy_texts(*config),
           identity_fields(*config),

@@ -1,8 +1,8 @@
 #include "proxy/heads.hpp"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/numbers.hpp"
 #include "base/timestamp.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/problem.hpp"
@@ -17,11 +17,6 @@ namespace {
 using http::BodyKind;
 using http::Field;
 using http::FieldName;
-
-void append_number(std::uint64_t number, std::string& out) {
-    char text[20];
-    out.append(text, std::to_chars(text, text + sizeof text, number).ptr);
-}
 
 void append_field(std::string_view name, std::string_view value, std::string& out) {
     out.append(name).append(": ").append(value).append("\r\n");

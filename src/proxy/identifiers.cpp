@@ -4,14 +4,14 @@
 #include <string_view>
 #include <utility>
 
-#include "http/stated.hpp"
+#include "http/request_value.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::proxy {
 
 namespace {
 
-using http::Stated;
+using http::RequestValue;
 using Kind = limit::KeyPart::Kind;
 
 std::string_view kind_name(Kind kind) {
@@ -101,10 +101,11 @@ IdentifierMaker::Made IdentifierMaker::make_part(const Part& part) {
 
 IdentifierMaker::Made IdentifierMaker::make_stated(const Part& part) {
     const http::RequestHead& request = exchange_.request;
-    Stated stated = part.kind == Kind::header ? http::stated_in_fields(request.fields, part.name)
-                                              : http::stated_in_query(request.query, part.name);
-    if (stated.how == Stated::How::absent) return Made::missing;
-    if (stated.how == Stated::How::unclear) return Made::unclear;
+    RequestValue stated = part.kind == Kind::header
+                              ? http::value_in_fields(request.fields, part.name)
+                              : http::value_in_query(request.query, part.name);
+    if (stated.how == RequestValue::How::absent) return Made::missing;
+    if (stated.how == RequestValue::How::unclear) return Made::unclear;
     if (part.kind == Kind::query) {
         stated.value = counted_query_value(std::move(stated.value));
         if (stated.value.empty()) return Made::missing;

@@ -14,8 +14,8 @@
 
 #include <openssl/crypto.h>
 
+#include "base/block_signals.hpp"
 #include "identity/keyed_digest.hpp"
-#include "telemetry/signals.hpp"
 
 namespace tidegate::proxy {
 
@@ -217,7 +217,7 @@ PasswordPool::PasswordPool(const Options& options, Verify verify)
     : shared_(std::make_shared<Shared>(options, std::move(verify))) {
     for (std::size_t i = 0; i < options.threads; ++i) {
         threads_.emplace_back([shared = shared_](const std::stop_token& stop) {
-            telemetry::block_all_signals();
+            block_all_signals();
             shared->work(stop);
         });
     }

@@ -7,18 +7,15 @@ namespace {
 std::int64_t window_seconds(const limit::Limit& limit) {
     constexpr std::int64_t kSecond = 1'000'000;
     // Slots have no window, and a schedule's lies around the moment, not before now.
-    if (limit.algorithm == limit::Algorithm::concurrency ||
-        limit.algorithm == limit::Algorithm::schedule) {
-        return 0;
-    }
+    if (limit.has_set()) return 0;
     const std::int64_t micros = limit.duration.count();
     return micros < kSecond ? 0 : (micros + kSecond - 1) / kSecond;
 }
 
 http::RateLimitItem::Kind kind_of(const limit::Limit& limit) {
     using Kind = http::RateLimitItem::Kind;
-    if (limit.algorithm == limit::Algorithm::concurrency) return Kind::in_flight;
-    if (limit.algorithm == limit::Algorithm::schedule) return Kind::schedule;
+    if (limit.is_concurrency()) return Kind::in_flight;
+    if (limit.is_schedule()) return Kind::schedule;
     return Kind::window;
 }
 

@@ -1,26 +1,15 @@
 #include "proxy/request_id.hpp"
 
-#include <array>
-#include <cstddef>
 #include <random>
 
+#include "base/hex.hpp"
+
 namespace tidegate::proxy {
-
-namespace {
-
-void append_hex(std::uint64_t number, std::string& out) {
-    static constexpr char kDigits[] = "0123456789abcdef";
-    std::array<char, 16> text;
-    for (std::size_t i = 0; i < text.size(); ++i) text[i] = kDigits[number >> (60 - 4 * i) & 15];
-    out.append(text.data(), text.size());
-}
-
-}  // namespace
 
 RequestIds::RequestIds() {
     std::random_device random;
     const auto draw = [&random] { return (std::uint64_t{random()} << 32) | random(); };
-    append_hex(draw(), prefix_);
+    append_hex64(draw(), prefix_);
     state_ = draw();
 }
 
@@ -30,7 +19,7 @@ void RequestIds::next(std::string& out) {
     mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
     out.assign(prefix_);
-    append_hex(mixed ^ (mixed >> 31), out);
+    append_hex64(mixed ^ (mixed >> 31), out);
 }
 
 }  // namespace tidegate::proxy

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "http/head.hpp"
-#include "identity/tiers.hpp"
+#include "identity/user_tiers.hpp"
 #include "proxy/unauthorized.hpp"
 #include "telemetry/log.hpp"
-#include "telemetry/now_and_then.hpp"
+#include "telemetry/log_interval.hpp"
 
 namespace tidegate::proxy {
 
@@ -112,7 +112,7 @@ void identify(const Http1Client& client, Exchange& exchange) {
 
 void report_chain_fault(WorkerContext& worker, const identity::Peer& peer,
                         const Exchange& exchange) {
-    static telemetry::NowAndThen said{std::chrono::hours{1}};
+    static telemetry::LogInterval said{std::chrono::hours{1}};
     worker.metrics.count_forwarding_invalid();
     if (!said.is_due(std::chrono::steady_clock::now())) return;
     const auto text = [](const std::optional<IpAddress>& address, const char* otherwise) {

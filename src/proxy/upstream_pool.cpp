@@ -24,7 +24,6 @@ using telemetry::log;
 // A server that could not be reached is left alone for so long, unless there is no other.
 constexpr std::chrono::seconds kShunned{1};
 // How often the log says that requests make room for others.
-constexpr std::chrono::minutes kSayEvery{1};
 // How soon a name that has never been resolved is looked up again.
 constexpr config::milliseconds kUnresolved{1'000};
 // How often a look-up that is under way is asked whether it is done.
@@ -262,8 +261,7 @@ bool UpstreamPool::make_room(const UpstreamSeat& seat) {
     const SteadyTime time = now();
     UpstreamSeat* const leaving = seats_.find_room(seat, time);
     if (leaving == nullptr) return false;
-    if (said_ == SteadyTime{} || time - said_ >= kSayEvery) {
-        said_ = time;
+    if (log_interval_.is_due(time)) {
         const auto holder = leaving->holder();
         log(Level::warn,
             "upstream {}: all {} connections of this thread are in use, {} of them by {}; the "

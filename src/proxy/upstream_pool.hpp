@@ -14,6 +14,7 @@
 #include "net/connection.hpp"
 #include "net/sleeper.hpp"
 #include "proxy/upstream_seats.hpp"
+#include "telemetry/log_interval.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::proxy {
@@ -128,7 +129,7 @@ class UpstreamPool {
     std::size_t idle_max_;
     std::size_t connections_ = 0;
     UpstreamSeats seats_;
-    SteadyTime said_{};  // when the log was told that a request made room
+    telemetry::LogInterval log_interval_;  // of requests that make room
     telemetry::MetricsShard& metrics_;
     std::vector<UpstreamServer> servers_;
     Timer resolve_timer_;

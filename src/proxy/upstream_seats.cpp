@@ -16,8 +16,7 @@ constexpr std::chrono::microseconds kPauseASeat{1};
 
 std::optional<IpAddress> UpstreamSeat::holder() const {
     if (!client_) return std::nullopt;
-    const auto& prefixes = settings_.ipv6_prefixes;
-    return masked(*client_, *std::min_element(prefixes.begin(), prefixes.end()));
+    return masked(*client_, settings_.widest_ipv6_prefix());
 }
 
 bool UpstreamSeats::may_join(const UpstreamSeat& asking, std::size_t free, SteadyTime now) {
@@ -57,8 +56,8 @@ std::size_t UpstreamSeats::held_by(const std::optional<IpAddress>& holder) const
 }
 
 // Other addresses than that of `asking` which have more than their share.
-Crowds UpstreamSeats::find_crowds(const UpstreamSeat& asking) const {
-    Crowds crowds;
+HeavyHitters UpstreamSeats::find_crowds(const UpstreamSeat& asking) const {
+    HeavyHitters crowds;
     for (const UpstreamSeat& seat : seats_) {
         const std::optional<IpAddress> holder = seat.holder();
         if (holder && &seat != &asking) crowds.add(*holder);
@@ -69,7 +68,7 @@ Crowds UpstreamSeats::find_crowds(const UpstreamSeat& asking) const {
     return crowds;
 }
 
-UpstreamSeat* UpstreamSeats::choose(const Crowds& crowds, const UpstreamSeat& asking,
+UpstreamSeat* UpstreamSeats::choose(const HeavyHitters& crowds, const UpstreamSeat& asking,
                                     SteadyTime now) {
     struct Best {
         UpstreamSeat* seat = nullptr;

@@ -17,7 +17,7 @@
 
 #include <boost/intrusive/list.hpp>
 
-#include "base/crowds.hpp"
+#include "base/heavy_hitters.hpp"
 #include "base/ip.hpp"
 #include "identity/client_ip.hpp"
 #include "net/deadline.hpp"
@@ -98,8 +98,8 @@ class UpstreamSeats {
         bool served = false;  // it got a connection since
     };
 
-    Crowds find_crowds(const UpstreamSeat& asking) const;
-    UpstreamSeat* choose(const Crowds& crowds, const UpstreamSeat& asking, SteadyTime now);
+    HeavyHitters find_crowds(const UpstreamSeat& asking) const;
+    UpstreamSeat* choose(const HeavyHitters& crowds, const UpstreamSeat& asking, SteadyTime now);
     Shortage* find_shortage(const std::optional<IpAddress>& holder);
     void note_shortage(const std::optional<IpAddress>& holder, std::size_t held, bool served,
                        SteadyTime now);

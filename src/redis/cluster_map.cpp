@@ -1,7 +1,8 @@
 #include "redis/cluster_map.hpp"
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/numbers.hpp"
 
 namespace tidegate::redis {
 
@@ -15,15 +16,9 @@ std::string_view take_until(char separator, std::string_view& text) {
     return taken;
 }
 
-std::optional<std::uint16_t> parse_number(std::string_view text, unsigned most) {
-    unsigned number = 0;
-    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (ec != std::errc{} || end != text.data() + text.size() || number > most) return std::nullopt;
-    return static_cast<std::uint16_t>(number);
-}
-
 std::optional<std::uint16_t> parse_slot(std::string_view text) {
-    return parse_number(text, kSlots - 1);
+    const auto slot = parse_number<std::uint16_t>(text);
+    return slot && *slot < kSlots ? slot : std::nullopt;
 }
 
 // `host:port`, where the host may be an IPv6 address without brackets, or nothing: then it is
@@ -31,7 +26,7 @@ std::optional<std::uint16_t> parse_slot(std::string_view text) {
 std::optional<NodeAddress> parse_address(std::string_view text, const std::string& asked_host) {
     const std::size_t colon = text.rfind(':');
     if (colon == std::string_view::npos) return std::nullopt;
-    const auto port = parse_number(text.substr(colon + 1), 65'535);
+    const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
     const std::string_view host = text.substr(0, colon);
     if (!port || *port == 0 || host == "?") return std::nullopt;
     return NodeAddress{host.empty() ? asked_host : std::string(host), *port};

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <system_error>
 
 #include <hiredis/read.h>
 
+#include "base/numbers.hpp"
 #include "base/quote.hpp"
 #include "redis/reply_depth.hpp"
 
@@ -31,12 +31,9 @@ std::optional<MasterAddress> address_of(std::string_view host, std::string_view 
     const bool is_plain =
         !host.empty() && host.size() <= kHostBytesMax &&
         std::all_of(host.begin(), host.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
-    std::uint16_t number = 0;
-    const auto [end, ec] = std::from_chars(port.data(), port.data() + port.size(), number);
-    if (!is_plain || ec != std::errc() || end != port.data() + port.size() || number == 0) {
-        return std::nullopt;
-    }
-    return MasterAddress{std::string(host), number};
+    const auto number = parse_number<std::uint16_t>(port);
+    if (!is_plain || number.value_or(0) == 0) return std::nullopt;
+    return MasterAddress{std::string(host), *number};
 }
 
 }  // namespace

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <string>
 
+#include "base/ascii.hpp"
 #include "base/ip.hpp"
 
 namespace tidegate::routing {
 namespace {
-
-char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-}
 
 // `[2001:DB8:0::1]` is `[2001:db8::1]`; what is no address stays as it is.
 std::string one_spelling(std::string_view literal) {
@@ -27,7 +24,7 @@ HostName::HostName(std::string_view host) {
     if (host.starts_with('[') && host.ends_with(']')) host = literal = one_spelling(host);
     if (host.size() > bytes_.size()) return;  // names nothing
     size_ = host.size();
-    std::transform(host.begin(), host.end(), bytes_.begin(), lower);
+    std::transform(host.begin(), host.end(), bytes_.begin(), [](char c) { return to_lower(c); });
 }
 
 std::string_view HostName::without_port(std::string_view host) {

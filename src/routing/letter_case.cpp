@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/ascii.hpp"
 #include "base/utf8.hpp"
 
 namespace tidegate::routing {
@@ -110,10 +111,6 @@ constexpr std::array kLetters = std::to_array<Letters>({
     {0xFB06, "st"},
 });
 
-bool is_capital(char c) {
-    return c >= 'A' && c <= 'Z';
-}
-
 bool is_ascii(char c) {
     return static_cast<unsigned char>(c) < 0x80;
 }
@@ -175,7 +172,7 @@ char* fold(std::string_view text, bool ascii, char* out) {
             out = fold_one(text, out);
             continue;
         }
-        *out++ = ascii && is_capital(c) ? static_cast<char>(c | 0x20) : c;
+        *out++ = ascii ? to_lower(c) : c;
         text.remove_prefix(1);
     }
     return out;
@@ -191,7 +188,7 @@ std::string fold(std::string_view text, bool ascii) {
 
 bool may_fold(std::string_view text) {
     return std::any_of(text.begin(), text.end(),
-                       [](char c) { return is_capital(c) || !is_ascii(c); });
+                       [](char c) { return is_upper(c) || !is_ascii(c); });
 }
 
 std::size_t fold_case(std::string_view text, char* out) {

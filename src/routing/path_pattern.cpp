@@ -6,6 +6,7 @@
 
 #include <re2/re2.h>
 
+#include "base/ascii.hpp"
 #include "routing/letter_case.hpp"
 #include "routing/path_readings.hpp"
 
@@ -67,14 +68,6 @@ Problem check_literal(std::string_view text) {
 bool holds_more_than_ascii(std::string_view text) {
     return std::any_of(text.begin(), text.end(),
                        [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
-}
-
-bool is_lower(char c) {
-    return c >= 'a' && c <= 'z';
-}
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
 }
 
 // Whether the `-` at `at` could stand for capitals among others, as in `[0-z]` or `[@-_]`.

@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/ascii.hpp"
+#include "base/hex.hpp"
+
 namespace tidegate::routing {
 namespace {
 
@@ -29,19 +32,10 @@ Class class_of(char c) {
     return kClasses[static_cast<std::uint8_t>(c)];
 }
 
-int hex_value(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 // The byte that the `%xx` at `at` stands for, or -1 when it is malformed.
 int encoded_byte(std::string_view text, std::size_t at) {
     if (text.size() - at < 3) return -1;
-    const int high = hex_value(text[at + 1]);
-    const int low = hex_value(text[at + 2]);
-    return high < 0 || low < 0 ? -1 : high << 4 | low;
+    return hex_byte(text[at + 1], text[at + 2]);
 }
 
 // One byte of a path, decoded.
@@ -60,9 +54,8 @@ Unit take_unit(std::string_view text, std::size_t& at) {
 
 // RFC 3986 section 3.3: may a byte stand in a segment as it is?
 bool is_segment_char(char c) {
-    const bool alphanumeric =
-        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    return alphanumeric || std::string_view("-._~!$&'()*+,;=:@").find(c) != std::string_view::npos;
+    return is_alphanumeric(c) ||
+           std::string_view("-._~!$&'()*+,;=:@").find(c) != std::string_view::npos;
 }
 
 // Follows segments through anything that some server takes for their end.
@@ -212,16 +205,12 @@ class Reader {
 // As sent: bytes that must be encoded in a path are decoded, as nobody can mean anything else by
 // them; all others keep their spelling, but for the case of the digits (RFC 3986 section 6.2.2.1).
 std::string as_sent(std::string_view path) {
-    constexpr std::string_view kHex = "0123456789ABCDEF";
     std::string out;
     out.reserve(path.size());
     for (std::size_t at = 0; at < path.size();) {
         const Unit unit = take_unit(path, at);
         if (unit.encoded && (is_segment_char(unit.c) || unit.c == '/')) {
-            const auto byte = static_cast<std::uint8_t>(unit.c);
-            out += '%';
-            out += kHex[byte >> 4];
-            out += kHex[byte & 0xf];
+            append_percent_encoded(unit.c, out);
         } else {
             out += unit.c;
         }

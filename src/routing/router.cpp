@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "http/method.hpp"
-#include "http/stated.hpp"
+#include "http/request_value.hpp"
 #include "routing/host_name.hpp"
 #include "routing/letter_case.hpp"
 #include "routing/path_pattern.hpp"

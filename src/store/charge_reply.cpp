@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "limit/concurrency.hpp"
 #include "limit/gcra.hpp"
-#include "limit/leases.hpp"
 #include "limit/schedule.hpp"
 #include "limit/window.hpp"
 #include "store/charge_script.hpp"
@@ -15,7 +15,6 @@
 namespace tidegate::store {
 namespace {
 
-using limit::Algorithm;
 using limit::ChargeItem;
 using limit::Flow;
 using limit::kNever;
@@ -140,10 +139,6 @@ Finding find_in_slots(const Look& look, const Stood& stood) {
     return finding;
 }
 
-bool is_bucket(const Limit& limit) {
-    return limit.algorithm == Algorithm::gcra || limit.algorithm == Algorithm::leaky_bucket;
-}
-
 limit::Bucket bucket_of(const Limit& limit, const Stood& stood) {
     limit::Bucket bucket;
     bucket.parts_of = static_cast<std::uint32_t>(limit.quota);
@@ -153,18 +148,18 @@ limit::Bucket bucket_of(const Limit& limit, const Stood& stood) {
 }
 
 bool is_possible(const Limit& limit, const Stood& stood) {
-    if (is_bucket(limit)) return stood.first >= 0 && stood.first < limit.quota && stood.second >= 0;
+    if (limit.is_bucket())
+        return stood.first >= 0 && stood.first < limit.quota && stood.second >= 0;
     return stood.first >= 0 && stood.first <= limit::kQuotaMax && stood.second >= 0;
 }
 
 Finding find(const Look& look, const Stood& stood, Micros windows_admit_at) {
-    switch (look.limit.algorithm) {
-        case Algorithm::gcra:
-        case Algorithm::leaky_bucket:
+    switch (look.limit.state()) {
+        case limit::StateKind::bucket:
             return find_in_bucket(look, bucket_of(look.limit, stood));
-        case Algorithm::schedule:
+        case limit::StateKind::moments:
             return find_in_schedule(look, stood);
-        case Algorithm::concurrency:
+        case limit::StateKind::slots:
             return find_in_slots(look, stood);
         default:
             return find_in_window(look, stood, windows_admit_at);
@@ -211,7 +206,7 @@ void take(const limit::Charge& charge, Answer& answer) {
         for (const Limit& limit : item.limits()) {
             Stood& stood = answer.stood[position++];
             if (charge.cost == 0) continue;
-            if (is_bucket(limit)) {
+            if (limit.is_bucket()) {
                 limit::Bucket bucket = bucket_of(limit, stood);
                 limit::take(bucket, Flow(limit), answer.now, charge.cost);
                 stood = {bucket.parts, bucket.tat_us};
@@ -240,7 +235,7 @@ std::vector<const Limit*> schedules_asked(const limit::Charge& charge, Micros no
             ++end;
         }
         for (const Limit& limit : first.limits()) {
-            if (limit.algorithm != Algorithm::schedule || first.policy->shadow) continue;
+            if (!limit.is_schedule() || first.policy->shadow) continue;
             if (!limit::concerns_moment(limit, charge.moment, now)) continue;
             schedules.insert(schedules.end(), end - begin, &limit);
         }

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstdint>
 
+#include "base/hex.hpp"
 #include "limit/gcra.hpp"
 #include "limit/window.hpp"
 #include "store/resp.hpp"
@@ -13,7 +14,6 @@
 namespace tidegate::store {
 namespace {
 
-using limit::Algorithm;
 using limit::ChargeItem;
 using limit::ExactTime;
 using limit::Flow;
@@ -49,28 +49,13 @@ std::size_t safe_size(std::string_view text) {
 
 // A policy's name is the operator's own, but a brace in it would be another hash tag.
 void append_safe(std::string_view text, std::string& out) {
-    constexpr std::string_view kHex = "0123456789ABCDEF";
     for (char letter : text) {
-        const auto byte = static_cast<unsigned char>(letter);
         if (is_plain(letter)) {
             out += letter;
         } else {
-            out.append(1, '%').append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
+            append_percent_encoded(letter, out);
         }
     }
-}
-
-bool is_window(const Limit& limit) {
-    return limit.algorithm == Algorithm::sliding_window ||
-           limit.algorithm == Algorithm::fixed_window || limit.algorithm == Algorithm::sliding_log;
-}
-
-bool is_bucket(const Limit& limit) {
-    return limit.algorithm == Algorithm::gcra || limit.algorithm == Algorithm::leaky_bucket;
-}
-
-bool has_set(const Limit& limit) {
-    return limit.algorithm == Algorithm::schedule || limit.algorithm == Algorithm::concurrency;
 }
 
 // How many of the items, from the first on, are of one policy: their limits are sent once.
@@ -93,46 +78,30 @@ void for_each_run(std::span<const ChargeItem> items, Visit visit) {
     }
 }
 
+// How the script counts: the letter that it is told.
 char kind_of(const Limit& limit) {
-    const bool all = limit.count == limit::Count::all;
-    switch (limit.algorithm) {
-        case Algorithm::sliding_window:
-        case Algorithm::fixed_window:
-            return all ? 'W' : 'w';
-        case Algorithm::sliding_log:
-            return all ? 'L' : 'l';
-        case Algorithm::gcra:
-            return all ? 'G' : 'g';
-        case Algorithm::leaky_bucket:
-            return 'k';
-        case Algorithm::schedule:
-            return limit.utc_day ? 'd' : 's';
-        case Algorithm::concurrency:
-            return 'c';
-    }
-    return 'w';
+    const char letter = limit.utc_day ? 'd' : limit.traits().letter;
+    return limit.count == limit::Count::all ? static_cast<char>(letter - 'a' + 'A') : letter;
 }
 
 std::uint8_t mark_bytes(const Limit& limit) {
-    if (!is_window(limit)) return 0;
-    return limit.algorithm == Algorithm::sliding_log ? 12 : 6;
+    if (!limit.is_window()) return 0;
+    return limit.state() == limit::StateKind::log ? 12 : 6;
 }
 
 // How long a full bucket takes to become empty; of leaky_bucket, the longest line.
 ExactTime fullest(const Limit& limit) {
     const ExactTime burst = limit::time_for(Flow(limit), limit.burst);
-    const bool line_is_shorter =
-        limit.algorithm == Algorithm::leaky_bucket && limit.max_delay.count() <= burst.us;
+    const bool line_is_shorter = limit.traits().queues && limit.max_delay.count() <= burst.us;
     return line_is_shorter ? ExactTime{limit.max_delay.count(), 0} : burst;
 }
 
 void pack_terms(const Limit& limit, Packer& out) {
     out.put(static_cast<std::uint32_t>(limit.quota));
-    if (is_window(limit)) {
-        const bool opens_itself = limit.anchor == limit::Anchor::first_request;
-        out.put_double(opens_itself ? 0 : limit.precision.count());
+    if (limit.is_window()) {
+        out.put_double(limit.opens_itself() ? 0 : limit.precision.count());
         out.put_double(limit::span_of(limit).count());
-    } else if (is_bucket(limit)) {
+    } else if (limit.is_bucket()) {
         const ExactTime full = fullest(limit);
         out.put_double(full.us);
         out.put_double(full.parts);
@@ -182,15 +151,14 @@ void append_asked(std::span<const ChargeItem> items, std::size_t times, std::str
 
 // What the limit needs to know of the request besides its cost.
 void append_numbers(const Limit& limit, const limit::Charge& charge, std::string& out) {
-    if (is_bucket(limit)) {
+    if (limit.is_bucket()) {
         // A line would take any cost, were it not told.
-        const bool too_much =
-            limit.algorithm == Algorithm::leaky_bucket && charge.cost > limit.burst;
+        const bool too_much = limit.traits().queues && charge.cost > limit.burst;
         const ExactTime time =
             too_much ? ExactTime{-1, 0} : limit::time_for(Flow(limit), charge.cost);
         append_double(time.us, out);
         append_double(time.parts, out);
-    } else if (limit.algorithm == Algorithm::schedule) {
+    } else if (limit.is_schedule()) {
         append_double(charge.moment.count(), out);
         append_double(0, out);
     } else {
@@ -202,7 +170,7 @@ void append_numbers(const Limit& limit, const limit::Charge& charge, std::string
 void append_requests(std::span<const limit::Charge> charges, std::string& out) {
     std::size_t size = 0;
     for_each_run(charges[0].items, [&](std::span<const ChargeItem> run) {
-        for (const Limit& limit : run[0].limits()) size += is_window(limit) ? 0 : kNumbersBytes;
+        for (const Limit& limit : run[0].limits()) size += limit.is_window() ? 0 : kNumbersBytes;
     });
     append_length('$', (sizeof(double) + size) * charges.size(), out);
     for (const limit::Charge& charge : charges) {
@@ -210,7 +178,7 @@ void append_requests(std::span<const limit::Charge> charges, std::string& out) {
         append_double(std::min(charge.cost, limit::kQuotaMax + 1), out);
         for_each_run(charge.items, [&](std::span<const ChargeItem> run) {
             for (const Limit& limit : run[0].limits()) {
-                if (!is_window(limit)) append_numbers(limit, charge, out);
+                if (!limit.is_window()) append_numbers(limit, charge, out);
             }
         });
     }
@@ -255,10 +223,8 @@ bool can_share_command(const limit::Charge& charge) {
     return std::all_of(charge.items.begin(), charge.items.end(), [](const ChargeItem& item) {
         const auto limits = item.limits();
         return !item.policy->shadow &&
-               std::all_of(limits.begin(), limits.end(), [](const Limit& limit) {
-                   return limit.count == limit::Count::admitted &&
-                          (is_window(limit) || limit.algorithm == Algorithm::gcra);
-               });
+               std::all_of(limits.begin(), limits.end(),
+                           [](const Limit& limit) { return limit.only_time_frees(); });
     });
 }
 
@@ -267,21 +233,15 @@ bool can_mix(const limit::Charge& charge) {
     return charge.items.size() <= kItemsMax && &charge_script(charge) != &charge_script({});
 }
 
-bool may_be_given_back(const Limit& limit) {
-    return limit.count == limit::Count::by_status || limit.algorithm == Algorithm::leaky_bucket ||
-           limit.algorithm == Algorithm::concurrency;
-}
-
 void append_state_key(const ChargeItem& item, std::string_view prefix, std::string& out) {
     append_key(item, prefix, {}, out);
 }
 
 void append_set_key(const ChargeItem& item, const Limit& limit, std::string_view prefix,
                     std::string& out) {
-    constexpr std::string_view kHex = "0123456789abcdef";
     std::array<char, 9> suffix{':'};
     for (std::size_t digit = 0; digit < 8; ++digit) {
-        suffix[1 + digit] = kHex[limit.id >> (28 - 4 * digit) & 15];
+        suffix[1 + digit] = kHexDigits[limit.id >> (28 - 4 * digit) & 15];
     }
     append_key(item, prefix, {suffix.data(), suffix.size()}, out);
 }
@@ -290,7 +250,8 @@ std::size_t reading_keys(std::span<const ChargeItem> items) {
     std::size_t keys = items.size();
     for (const ChargeItem& item : items) {
         const auto limits = item.limits();
-        keys += static_cast<std::size_t>(std::count_if(limits.begin(), limits.end(), has_set));
+        keys += static_cast<std::size_t>(std::count_if(
+            limits.begin(), limits.end(), [](const Limit& limit) { return limit.has_set(); }));
     }
     return keys;
 }
@@ -301,7 +262,7 @@ void append_reading(std::span<const ChargeItem> items, std::size_t keys, std::si
     for (const ChargeItem& item : items) append_state_key(item, prefix, out);
     for (const ChargeItem& item : items) {
         for (const Limit& limit : item.limits()) {
-            if (has_set(limit)) append_set_key(item, limit, prefix, out);
+            if (limit.has_set()) append_set_key(item, limit, prefix, out);
         }
     }
     append_asked(items, requests, out);

@@ -26,9 +26,6 @@ inline constexpr std::size_t kMixedMax = 8;
 // decided in one command with this one: up to four items of plain windows, a cost above 0.
 bool can_mix(const limit::Charge& charge);
 
-// Whether something of an admitted charge may have to be given back.
-bool may_be_given_back(const limit::Limit& limit);
-
 // The key of a state: `prefix`, a format version, the policy's name and `{identifier}` as hash tag.
 // Appends it as RESP.
 void append_state_key(const limit::ChargeItem& item, std::string_view prefix, std::string& out);

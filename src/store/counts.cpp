@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "limit/leases.hpp"
+#include "limit/concurrency.hpp"
 #include "limit/schedule.hpp"
 
 namespace tidegate::store {

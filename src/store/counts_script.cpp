@@ -17,7 +17,6 @@
 namespace tidegate::store {
 namespace {
 
-using limit::Algorithm;
 using limit::ChargeItem;
 using limit::Limit;
 
@@ -29,18 +28,14 @@ struct Stood {
     std::int64_t fourth;
 };
 
-bool is_bucket(const Limit& limit) {
-    return limit.algorithm == Algorithm::gcra || limit.algorithm == Algorithm::leaky_bucket;
-}
-
 bool is_possible(const Limit& limit, const Stood& stood) {
     if (stood.first < 0 || stood.second < 0) return false;
-    if (is_bucket(limit)) return stood.first < limit.quota;
-    return limit.algorithm == Algorithm::schedule || stood.first <= limit::kQuotaMax;
+    if (limit.is_bucket()) return stood.first < limit.quota;
+    return limit.is_schedule() || stood.first <= limit::kQuotaMax;
 }
 
 LimitCount count_of(const Limit& limit, const Stood& stood, Micros now) {
-    if (is_bucket(limit)) {
+    if (limit.is_bucket()) {
         const limit::Flow flow(limit);
         limit::Bucket bucket;
         bucket.parts_of = static_cast<std::uint32_t>(limit.quota);
@@ -48,7 +43,7 @@ LimitCount count_of(const Limit& limit, const Stood& stood, Micros now) {
         bucket.tat_us = stood.second;
         return count_of_bucket(flow, limit::backlog_at(bucket, flow, now));
     }
-    if (limit.algorithm == Algorithm::concurrency) {
+    if (limit.is_concurrency()) {
         return count_of_slots(stood.first, limit.quota);
     }
     return count_of_window(
@@ -64,8 +59,7 @@ bool read_item(ReplyReader& reader, const ChargeItem& item, Micros now, ItemCoun
         }
         if (!reader.ok() || !is_possible(limit, stood)) return false;
         // That of a schedule is made of its moments, which come later.
-        const bool is_schedule = limit.algorithm == Algorithm::schedule;
-        counts.limits.push_back(is_schedule ? LimitCount{} : count_of(limit, stood, now));
+        counts.limits.push_back(limit.is_schedule() ? LimitCount{} : count_of(limit, stood, now));
     }
     const std::uint8_t others = reader.byte();
     for (std::uint8_t i = 0; i < others; ++i) {
@@ -82,7 +76,7 @@ bool read_schedules(ReplyReader& reader, std::span<const ChargeItem> items, Micr
     for (std::size_t i = 0; i < items.size(); ++i) {
         const auto limits = items[i].limits();
         for (std::size_t k = 0; k < limits.size(); ++k) {
-            if (limits[k].algorithm != Algorithm::schedule) continue;
+            if (!limits[k].is_schedule()) continue;
             ScheduleReply told;
             if (!read_moments(reader, told)) return false;
             counts[i].limits[k] = count_of_schedule(told.moments, told.are_all, limits[k],
@@ -107,7 +101,7 @@ std::vector<std::pair<const ChargeItem*, const Limit*>> schedules_of(
     std::vector<std::pair<const ChargeItem*, const Limit*>> schedules;
     for (const ChargeItem& item : items) {
         for (const Limit& limit : item.limits()) {
-            if (limit.algorithm == Algorithm::schedule) schedules.emplace_back(&item, &limit);
+            if (limit.is_schedule()) schedules.emplace_back(&item, &limit);
         }
     }
     return schedules;
@@ -167,7 +161,7 @@ std::optional<std::vector<bool>> read_forget_reply(std::string_view reply,
         bool any = *of_states++ == '1';
         for (; i < items.size() && items[i].policy == policy; ++i) {
             for (const Limit& limit : items[i].limits()) {
-                if (limit.algorithm == Algorithm::schedule && *of_schedules++ == '1') any = true;
+                if (limit.is_schedule() && *of_schedules++ == '1') any = true;
             }
         }
         forgotten.resize(i, any);

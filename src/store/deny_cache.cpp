@@ -9,24 +9,14 @@
 namespace tidegate::store {
 namespace {
 
-using limit::Algorithm;
 using limit::Micros;
-
-bool only_time_frees(const limit::Limit& limit) {
-    switch (limit.algorithm) {
-        case Algorithm::leaky_bucket:
-        case Algorithm::schedule:
-        case Algorithm::concurrency:
-            return false;
-        default:
-            return limit.count == limit::Count::admitted;
-    }
-}
 
 bool may_be_remembered(const limit::Charge& charge) {
     return std::all_of(charge.items.begin(), charge.items.end(), [](const limit::ChargeItem& item) {
         const auto limits = item.limits();
-        return !item.policy->shadow && std::all_of(limits.begin(), limits.end(), only_time_frees);
+        return !item.policy->shadow &&
+               std::all_of(limits.begin(), limits.end(),
+                           [](const limit::Limit& limit) { return limit.only_time_frees(); });
     });
 }
 

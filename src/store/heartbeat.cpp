@@ -1,7 +1,6 @@
 #include "store/heartbeat.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <initializer_list>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/numbers.hpp"
 #include "redis/slot.hpp"
 
 namespace tidegate::store {
@@ -23,13 +23,6 @@ std::int64_t wall_clock() {
     return std::chrono::duration_cast<std::chrono::seconds>(
                std::chrono::system_clock::now().time_since_epoch())
         .count();
-}
-
-std::optional<std::int64_t> as_number(std::string_view text) {
-    std::int64_t number = 0;
-    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (ec != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return number;
 }
 
 }  // namespace
@@ -72,7 +65,7 @@ class Heartbeat::Call final : public redis::Request {
         if (reply.kind == redis::Reply::Kind::integer) {
             number_ = reply.integer;
         } else if (reply.kind == redis::Reply::Kind::array) {
-            number_ = as_number(reply.text);
+            number_ = parse_number<std::int64_t>(reply.text);
         }
         done_ = true;
         wakeup_.wake_later();

@@ -7,7 +7,6 @@ namespace tidegate::store {
 
 namespace {
 
-using limit::Algorithm;
 using limit::ChargeItem;
 using limit::Limit;
 using limit::LimitVerdict;
@@ -28,7 +27,7 @@ bool has_shadow(const Joint::Part& part) {
 
 // A limit as it stands without the units that it is about to get back.
 void tell_without(std::int64_t cost, const Limit& limit, LimitVerdict& told) {
-    const bool slots = limit.algorithm == Algorithm::concurrency;
+    const bool slots = limit.is_concurrency();
     const std::int64_t full = limit.burst > 0 ? limit.burst : limit.quota;
     told.remaining = std::min(full, told.remaining + (slots ? 1 : cost));
     if (told.remaining == full) told.next_unit = Micros{0};
@@ -40,7 +39,7 @@ bool schedule_denied(const Joint::Part& part) {
     for (const ChargeItem& item : part.items) {
         for (const Limit& limit : item.limits()) {
             const bool denied = part.verdict.limits[position++].denied;
-            if (denied && limit.algorithm == Algorithm::schedule && !item.policy->shadow) {
+            if (denied && limit.is_schedule() && !item.policy->shadow) {
                 return true;
             }
         }

@@ -67,7 +67,7 @@ bool any_limit(std::span<const limit::ChargeItem> items, Predicate predicate) {
 }
 
 bool is_concurrency(const limit::Limit& limit) {
-    return limit.algorithm == limit::Algorithm::concurrency;
+    return limit.is_concurrency();
 }
 
 LocalReport::Options reporting(const Limiter::RedisParts& redis) {

@@ -54,7 +54,7 @@ struct Decision
     std::int64_t cost = 1;
     limit::Micros moment{0};  // for limits of schedule
     // Whether an admission leaves something to do: units to give back by status, a place in a line,
-    // a slot to release (may_be_given_back() of any limit).
+    // a slot to release (Limit::settles() of any limit).
     bool needs_settling = false;
 
     // Answered. `verdict` speaks of `decided()`: all items, or after a failure of the store those

@@ -39,9 +39,8 @@ Result result_of(Joint::Result result) {
 bool has_slots(const Joint::Part& part) {
     return std::any_of(part.items.begin(), part.items.end(), [](const ChargeItem& item) {
         const auto limits = item.limits();
-        return std::any_of(limits.begin(), limits.end(), [](const limit::Limit& limit) {
-            return limit.algorithm == limit::Algorithm::concurrency;
-        });
+        return std::any_of(limits.begin(), limits.end(),
+                           [](const limit::Limit& limit) { return limit.is_concurrency(); });
     });
 }
 

@@ -12,7 +12,6 @@
 namespace tidegate::store {
 namespace {
 
-using limit::Algorithm;
 using limit::ChargeItem;
 using limit::Limit;
 using limit::Micros;
@@ -21,19 +20,6 @@ using OfLimit = LocalTaken::OfLimit;
 
 constexpr std::size_t kSamples = 8;        // of what may be forgotten
 constexpr std::size_t kLookedAtMost = 64;  // by one hand_out()
-
-bool is_bucket(const Limit& limit) {
-    return limit.algorithm == Algorithm::gcra || limit.algorithm == Algorithm::leaky_bucket;
-}
-
-// Whether Redis can be told of what it counts.
-bool can_be_told(const Limit& limit) {
-    return limit.algorithm != Algorithm::schedule && limit.algorithm != Algorithm::concurrency;
-}
-
-bool opens_itself(const Limit& limit) {
-    return limit.anchor == limit::Anchor::first_request;
-}
 
 // Copies count in the same way and as much: what is noted of one is true of the other.
 bool is_copy_of(const limit::Policy& copy, const ChargeItem& item) {
@@ -55,7 +41,7 @@ auto first_from(std::vector<Portion>& portions, Micros began) {
 
 // The portion that units taken at `at` are in; portions.end() if there is none.
 auto portion_at(std::vector<Portion>& portions, const Limit& limit, Micros at) {
-    if (opens_itself(limit)) {
+    if (limit.opens_itself()) {
         const auto later = first_from(portions, at + Micros{1});
         if (later == portions.begin()) return portions.end();
         return std::prev(later)->began + limit::span_of(limit) > at ? std::prev(later)
@@ -76,7 +62,7 @@ void forget_the_oldest(std::vector<Portion>& portions, const Limit& limit, Micro
 void count_in_window(OfLimit& taken, const Limit& limit, Micros at, std::int64_t units) {
     auto portion = portion_at(taken.portions, limit, at);
     if (portion == taken.portions.end()) {
-        const Micros began = opens_itself(limit) ? at : at - at % limit.precision;
+        const Micros began = limit.opens_itself() ? at : at - at % limit.precision;
         taken.portions.insert(first_from(taken.portions, began), {began, units});
         forget_the_oldest(taken.portions, limit, taken.portions.back().began);
         return;
@@ -103,7 +89,7 @@ void join_buckets(OfLimit& earlier, const Limit& limit, const OfLimit& later) {
 }
 
 Micros end_of(const OfLimit& taken, const Limit& limit) {
-    if (!is_bucket(limit)) {
+    if (!limit.is_bucket()) {
         return taken.portions.empty() ? Micros{0}
                                       : taken.portions.back().began + limit::span_of(limit);
     }
@@ -113,7 +99,7 @@ Micros end_of(const OfLimit& taken, const Limit& limit) {
 }
 
 void give_back_to(OfLimit& taken, const Limit& limit, std::int64_t units, Micros at, Micros now) {
-    if (is_bucket(limit)) {
+    if (limit.is_bucket()) {
         const limit::Bucket before = taken.bucket;
         limit::give_back(taken.bucket, limit, at, units, now);
         const bool gone =
@@ -172,7 +158,7 @@ std::size_t LocalLedger::take(const limit::Charge& charge, const limit::Verdict&
         const bool granted = verdict.receipt.generations[i] != 0;
         const auto limits = item.limits();
         const auto is_noted = [&](const Limit& limit) {
-            return can_be_told(limit) && (granted || limit.count == limit::Count::all);
+            return limit.traits().reports && (granted || limit.count == limit::Count::all);
         };
         if (std::none_of(limits.begin(), limits.end(), is_noted)) continue;
         LocalTaken& taken = made(item, forgotten);
@@ -195,7 +181,7 @@ void LocalLedger::give_back(const limit::Refund& refund, Micros now) {
         const std::size_t before = taken->portions();
         const auto limits = item.limits();
         for (std::size_t k = 0; k < limits.size(); ++k) {
-            if (!can_be_told(limits[k]) || !refund.concerns(limits[k])) continue;
+            if (!limits[k].traits().reports || !refund.concerns(limits[k])) continue;
             give_back_to(taken->limits[k], limits[k], refund.charge.cost, refund.receipt->at, now);
         }
         portions_ -= before - taken->portions();
@@ -233,7 +219,7 @@ std::size_t LocalLedger::put_back(LocalTaken taken) {
         const LocalTaken later = remove(there->second);
         for (std::size_t k = 0; k < later.limits.size(); ++k) {
             const Limit& limit = taken.policy->limits[k];
-            if (is_bucket(limit)) join_buckets(taken.limits[k], limit, later.limits[k]);
+            if (limit.is_bucket()) join_buckets(taken.limits[k], limit, later.limits[k]);
             for (const Portion& portion : later.limits[k].portions) {
                 count_in_window(taken.limits[k], limit, portion.began, portion.units);
             }
@@ -324,7 +310,7 @@ std::size_t LocalLedger::make_room(std::size_t names) {
 void LocalLedger::count(LocalTaken& taken, std::size_t place, Micros at, std::int64_t units) {
     const Limit& limit = taken.policy->limits[place];
     OfLimit& of_limit = taken.limits[place];
-    if (is_bucket(limit)) {
+    if (limit.is_bucket()) {
         count_in_bucket(of_limit, limit, at, units);
     } else {
         count_in_window(of_limit, limit, at, units);

@@ -71,12 +71,9 @@ void for_each_limit(const limit::Charge& charge, Scratch& work, Visit visit) {
 const Record& nothing_of(const Limit& limit) {
     static const auto kNothing = [] {
         std::vector<Record> records;
-        for (const auto algorithm :
-             {limit::Algorithm::sliding_window, limit::Algorithm::fixed_window,
-              limit::Algorithm::sliding_log, limit::Algorithm::gcra, limit::Algorithm::leaky_bucket,
-              limit::Algorithm::schedule, limit::Algorithm::concurrency}) {
+        for (std::uint8_t i = 0; i < limit::kAlgorithms.size(); ++i) {
             Limit some;
-            some.algorithm = algorithm;
+            some.algorithm = limit::Algorithm{i};
             records.emplace_back(some);
         }
         return records;
@@ -246,7 +243,7 @@ void tell_retry(const Asked& asked, Scratch& work, limit::Verdict& verdict) {
                 return kind.retry(limit, asked, standing_of(kind, step));
             });
             verdict.retry_after = std::max(verdict.retry_after, retry);
-            by_schedule = by_schedule || limit.algorithm == limit::Algorithm::schedule;
+            by_schedule = by_schedule || limit.is_schedule();
         });
     // A cost of 0 asks whether there is room, and nothing else.
     if (by_schedule && asked.charge.cost > 0) verdict.earliest = earliest_of_all(asked, work);
@@ -264,8 +261,7 @@ void tell(const Asked& asked, Scratch& work, limit::Verdict& verdict) {
                 return kind.told(limit, asked, standing_of(kind, step), taken);
             });
             told.denied = denied;
-            if (taken > 0 && limit.algorithm == limit::Algorithm::leaky_bucket &&
-                !item.policy->shadow) {
+            if (taken > 0 && limit.traits().queues && !item.policy->shadow) {
                 const auto& backlog = std::get<limit::ExactTime>(step.standing);
                 verdict.wait = std::max(verdict.wait, limit::wait_of(backlog));
             }
@@ -480,7 +476,7 @@ void MemoryStore::give_back(const limit::Refund& refund, Micros now) {
 void MemoryStore::release(const limit::Charge& charge, Micros until) {
     impl_->for_each_known(charge,
                           [&](const Limit& limit, State& state, Record& record, std::size_t) {
-                              if (limit.algorithm != limit::Algorithm::concurrency) return;
+                              if (!limit.is_concurrency()) return;
                               record.release(charge.lease, until);
                               state.expires_us = std::max(state.expires_us, record.ends_us());
                           });

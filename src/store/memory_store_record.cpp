@@ -226,48 +226,23 @@ void SlotsCount::release(const limit::LeaseId& lease, Micros until) {
     kept_until_us_.insert(later, until.count());
 }
 
-namespace {
-
-// Position of the kind among the alternatives of a record.
-enum class KindOf : std::uint8_t { windows, bucket, log, moments, slots };
-
-KindOf kind_of(limit::Algorithm algorithm) {
-    switch (algorithm) {
-        case limit::Algorithm::sliding_window:
-        case limit::Algorithm::fixed_window:
-            break;
-        case limit::Algorithm::sliding_log:
-            return KindOf::log;
-        case limit::Algorithm::gcra:
-        case limit::Algorithm::leaky_bucket:
-            return KindOf::bucket;
-        case limit::Algorithm::schedule:
-            return KindOf::moments;
-        case limit::Algorithm::concurrency:
-            return KindOf::slots;
-    }
-    return KindOf::windows;
-}
-
-}  // namespace
-
 void Record::reset(const Limit& limit) {
     id_ = limit.id;
     weight_ = 0;
-    switch (kind_of(limit.algorithm)) {
-        case KindOf::windows:
+    switch (limit.state()) {
+        case limit::StateKind::windows:
             kind_.emplace<Windows>();
             break;
-        case KindOf::bucket:
+        case limit::StateKind::bucket:
             kind_.emplace<BucketCount>();
             break;
-        case KindOf::log:
+        case limit::StateKind::log:
             kind_ = std::make_unique<Log>();
             break;
-        case KindOf::moments:
+        case limit::StateKind::moments:
             kind_ = std::make_unique<MomentsCount>();
             break;
-        case KindOf::slots:
+        case limit::StateKind::slots:
             kind_ = std::make_unique<SlotsCount>();
             break;
     }
@@ -275,7 +250,7 @@ void Record::reset(const Limit& limit) {
 
 // Ids are hashes: two limits that differ in kind might share one.
 bool Record::counts(const Limit& limit) const {
-    return id_ == limit.id && kind_.index() == static_cast<std::size_t>(kind_of(limit.algorithm));
+    return id_ == limit.id && kind_.index() == static_cast<std::size_t>(limit.state());
 }
 
 std::int64_t Record::ends_us() const {

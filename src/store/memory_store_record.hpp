@@ -16,8 +16,8 @@
 #include <boost/unordered/unordered_flat_set.hpp>
 
 #include "limit/charge.hpp"
+#include "limit/concurrency.hpp"
 #include "limit/gcra.hpp"
-#include "limit/leases.hpp"
 #include "limit/window.hpp"
 #include "store/counts.hpp"
 
@@ -227,6 +227,7 @@ class Record {
 
     using Windows = WindowCount<std::uint16_t>;
     using Log = WindowCount<std::uint64_t>;
+    // In the order of limit::StateKind.
     std::variant<Windows, BucketCount, std::unique_ptr<Log>, std::unique_ptr<MomentsCount>,
                  std::unique_ptr<SlotsCount>>
         kind_;

@@ -14,7 +14,6 @@
 namespace tidegate::store {
 namespace {
 
-using limit::Algorithm;
 using limit::ChargeItem;
 using limit::Limit;
 using limit::Micros;
@@ -22,8 +21,8 @@ using limit::Micros;
 // Whether `limit` is part of the refund. Slots are released, which is another command; a moment
 // that was past has been recorded nowhere.
 bool is_refunded(const limit::Refund& refund, const Limit& limit) {
-    if (!refund.concerns(limit) || limit.algorithm == Algorithm::concurrency) return false;
-    return limit.algorithm != Algorithm::schedule ||
+    if (!refund.concerns(limit) || limit.is_concurrency()) return false;
+    return !limit.is_schedule() ||
            limit::concerns_moment(limit, refund.charge.moment, refund.receipt->at);
 }
 
@@ -38,21 +37,18 @@ bool concerns(const limit::Refund& refund, std::size_t item) {
 void append_limit(const Limit& limit, const limit::Refund& refund, std::string& out) {
     const std::int64_t cost = refund.charge.cost;
     append_packed(limit.id, out);
-    if (limit.algorithm == Algorithm::gcra || limit.algorithm == Algorithm::leaky_bucket) {
+    out += limit.traits().letter;
+    if (limit.is_bucket()) {
         const limit::ExactTime time = limit::time_for(limit::Flow(limit), cost);
-        out += limit.algorithm == Algorithm::gcra ? 'g' : 'k';
         append_double(limit.quota, out);
         append_double(time.us, out);
         append_double(time.parts, out);
-    } else if (limit.algorithm == Algorithm::schedule) {
-        out += 's';
+    } else if (limit.is_schedule()) {
         append_double(std::max(refund.charge.moment, refund.receipt->at).count(), out);
         append_double(cost, out);
         append_double(0, out);
     } else {
-        const bool opens_itself = limit.anchor == limit::Anchor::first_request;
-        out += limit.algorithm == Algorithm::sliding_log ? 'l' : 'w';
-        append_double(opens_itself ? 0 : limit.precision.count(), out);
+        append_double(limit.opens_itself() ? 0 : limit.precision.count(), out);
         append_double(limit::span_of(limit).count(), out);
         append_double(cost, out);
     }
@@ -67,7 +63,7 @@ template <class Visit>
 void for_each_slot(const limit::Charge& charge, Visit visit) {
     for (const ChargeItem& item : charge.items) {
         for (const Limit& limit : item.limits()) {
-            if (limit.algorithm == Algorithm::concurrency) visit(item, limit);
+            if (limit.is_concurrency()) visit(item, limit);
         }
     }
 }
@@ -120,7 +116,7 @@ bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
             if (!is_refunded(refund, limit)) continue;
             append_limit(limit, refund, packed);
             ++packed[count_at];
-            if (limit.algorithm != Algorithm::schedule) continue;
+            if (!limit.is_schedule()) continue;
             append_set_key(refund.charge.items[i], limit, prefix, sets);
             ++set_count;
         }

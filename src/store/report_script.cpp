@@ -11,7 +11,6 @@
 namespace tidegate::store {
 namespace {
 
-using limit::Algorithm;
 using limit::ExactTime;
 using limit::Limit;
 using limit::Micros;
@@ -57,7 +56,7 @@ void append_report_command(const LocalTaken& taken, Micros now, std::string_view
     append_double(now.count(), report);
     for (std::size_t k = 0; k < taken.limits.size(); ++k) {
         const Limit& limit = taken.policy->limits[k];
-        if (limit.algorithm == Algorithm::gcra || limit.algorithm == Algorithm::leaky_bucket) {
+        if (limit.is_bucket()) {
             append_bucket(taken.limits[k], limit, now, report);
         } else {
             append_window(taken.limits[k], report);

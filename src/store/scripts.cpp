@@ -8,6 +8,7 @@
 
 #include <openssl/evp.h>
 
+#include "base/hex.hpp"
 #include "store/lua_files.hpp"
 #include "store/unroll.hpp"
 
@@ -22,7 +23,6 @@ constexpr std::size_t kUnrolledMax = 8;
 constexpr std::size_t kShortWayItems = 4;
 
 std::string sha1_of(std::string_view text) {
-    constexpr std::string_view kHex = "0123456789abcdef";
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
     unsigned size = 0;
     // The digest of bytes in memory fails only for want of memory.
@@ -30,10 +30,7 @@ std::string sha1_of(std::string_view text) {
         throw std::bad_alloc();
     }
     std::string out;
-    for (unsigned i = 0; i < size; ++i) {
-        out += kHex[digest[i] >> 4];
-        out += kHex[digest[i] & 0xf];
-    }
+    append_hex({digest.data(), size}, out);
     return out;
 }
 
@@ -90,9 +87,8 @@ const redis::Script& charge_script_for(std::size_t way) {
 }
 
 bool is_plain_window(const Limit& limit) {
-    return limit.count == limit::Count::admitted && limit.anchor == limit::Anchor::clock &&
-           (limit.algorithm == limit::Algorithm::sliding_window ||
-            limit.algorithm == limit::Algorithm::fixed_window);
+    return limit.state() == limit::StateKind::windows && limit.count == limit::Count::admitted &&
+           !limit.opens_itself();
 }
 
 bool is_of_plain_windows(const limit::ChargeItem& item) {

@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/block_signals.hpp"
 #include "telemetry/byte_ring.hpp"
 #include "telemetry/log_line.hpp"
 #include "telemetry/log_output.hpp"
-#include "telemetry/signals.hpp"
 
 namespace tidegate::telemetry {
 

@@ -81,8 +81,4 @@ class AccessLog {
     std::shared_ptr<Impl> impl_;  // the writer's too
 };
 
-// Appends `text` as the inside of a JSON string: quotes, backslashes, controls and invalid UTF-8
-// are escaped.
-void append_json_escaped(std::string_view text, std::string& out);
-
 }  // namespace tidegate::telemetry

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/json_escape.hpp"
 #include "base/utf8.hpp"
-#include "telemetry/json_escape.hpp"
 
 namespace tidegate::telemetry {
 

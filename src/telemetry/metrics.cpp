@@ -9,7 +9,7 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
-#include "telemetry/families.hpp"
+#include "telemetry/metric_families.hpp"
 #include "telemetry/metrics_shard.hpp"
 #include "telemetry/name_registry.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fuzz_check.hpp"
-#include "http/stated.hpp"
+#include "http/request_value.hpp"
 #include "identity/credentials.hpp"
 
 namespace {

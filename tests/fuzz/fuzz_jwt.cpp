@@ -12,7 +12,7 @@
 #include "fuzz_check.hpp"
 #include "identity/jws.hpp"
 #include "identity/jwt.hpp"
-#include "identity/names.hpp"
+#include "identity/name_rules.hpp"
 #include "token_maker.hpp"
 
 namespace {

@@ -188,7 +188,7 @@ TEST_CASE("config: exempt and deny name networks and users") {
     const auto config = with_policy(
         "key: [ip], limits: [1/s], exempt: [10.0.0.0/8, \"user:b\", \"user:a\"], deny: 192.0.2.1");
     const config::Policy& policy = *config->policies[0];
-    const auto in = [](const identity::Group& group, const char* ip, const char* user) {
+    const auto in = [](const identity::ClientList& group, const char* ip, const char* user) {
         return group.includes(*ip != 0 ? parse_ip(ip) : std::nullopt,
                               *user != 0 ? std::optional<std::string_view>(user) : std::nullopt);
     };

@@ -71,7 +71,8 @@ http::Fields fields(std::initializer_list<std::pair<std::string_view, std::strin
 
 // An authenticator of its methods, and what it found last.
 struct Door {
-    explicit Door(std::vector<UserMethod> of, std::shared_ptr<SharedRemembered> shared = nullptr)
+    explicit Door(std::vector<UserMethod> of,
+                  std::shared_ptr<SharedCredentialCache> shared = nullptr)
         : methods(std::move(of)), authenticator(methods, std::move(shared)) {}
 
     Result look(const http::Fields& of, bool trusted = false, Time now = kNow) {
@@ -163,7 +164,7 @@ TEST_CASE("authenticator: what our key signed and is refused all the same is not
 }
 
 TEST_CASE("authenticator: what one thread has checked, all threads know") {
-    const auto shared = std::make_shared<SharedRemembered>();
+    const auto shared = std::make_shared<SharedCredentialCache>();
     const std::vector<UserMethod> methods{tokens(), passwords("staff")};
     Door first(methods, shared);
     Door second(methods, shared);

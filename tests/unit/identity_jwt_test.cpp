@@ -139,12 +139,16 @@ TEST_CASE("JWT: exp is needed, a number, and within the years that there are") {
     CHECK(fault_of_claims(R"({"sub":"alice"})") == CredentialFault::time_claim);
     for (const std::string_view exp :
          {R"("1700000060")", "null", "true", "[1700000060]", R"({"a":1})", "-1", "-1e300", "1e300",
-          "1.7976931348623157e308", "1e999", "-1e999", "253402300800", "1700000060000",
-          "9223372036854775807", "9223372036854775808", "123456789012345678901234567890",
-          R"("")"}) {
+          "1.7976931348623157e308", "253402300800", "1700000060000", "9223372036854775807",
+          "9223372036854775808", "123456789012345678901234567890", R"("")"}) {
         CAPTURE(exp);
         CHECK(fault_of_claims(with_times("\"exp\":" + std::string(exp))) ==
               CredentialFault::time_claim);
+    }
+    for (const std::string_view exp : {"1e999", "-1e999"}) {  // no double holds them
+        CAPTURE(exp);
+        CHECK(fault_of_claims(with_times("\"exp\":" + std::string(exp))) ==
+              CredentialFault::not_json);
     }
     for (const std::string_view exp : {"0", "-0", "0.5", "1", "1699999970", "1.69999997e9"}) {
         CAPTURE(exp);

@@ -162,4 +162,35 @@ TEST_CASE("limit: units stay taken for the statuses that count, and where no ans
     CHECK(limit.keeps(0));
 }
 
+TEST_CASE("algorithms: the rows are in the order of the enumeration, and named differently") {
+    std::set<std::string_view> names;
+    for (const AlgorithmTraits& traits : kAlgorithms) {
+        CHECK(names.insert(traits.name).second);
+        if (!traits.synonym.empty()) CHECK(names.insert(traits.synonym).second);
+    }
+    CHECK(kAlgorithms.size() == static_cast<std::size_t>(Algorithm::concurrency) + 1);
+    CHECK(traits_of(Algorithm::sliding_window).name == "sliding_window");
+    CHECK(traits_of(Algorithm::gcra).synonym == "token_bucket");
+    CHECK(traits_of(Algorithm::leaky_bucket).name == "leaky_bucket");
+    CHECK(traits_of(Algorithm::concurrency).name == "concurrency");
+}
+
+TEST_CASE("limit: units by status, places in a queue and slots may be given back") {
+    const auto settles = [](Algorithm algorithm, Micros duration) {
+        LimitSpec some = spec(5, duration);
+        some.algorithm = algorithm;
+        return make_limit(some)->settles();
+    };
+    CHECK_FALSE(settles(Algorithm::gcra, 1s));
+    CHECK_FALSE(settles(Algorithm::sliding_window, 1s));
+    CHECK_FALSE(settles(Algorithm::schedule, 1h));
+    CHECK(settles(Algorithm::leaky_bucket, 1s));
+    CHECK(settles(Algorithm::concurrency, 0s));
+    LimitSpec by_status = spec(5, 1s);
+    by_status.algorithm = Algorithm::gcra;
+    by_status.count = Count::by_status;
+    by_status.statuses = {401};
+    CHECK(make_limit(by_status)->settles());
+}
+
 }  // namespace tidegate::limit

@@ -370,16 +370,4 @@ TEST_CASE("charge_script: only what counts the admitted, outside the shadow, sha
     CHECK_FALSE(shares({made(counting)}));
 }
 
-TEST_CASE("charge_script: units by status, places in a line and slots may be given back") {
-    LimitSpec spec = spec_of(Algorithm::gcra, 5, 1s);
-    CHECK_FALSE(may_be_given_back(made(spec)));
-    spec.count = limit::Count::by_status;
-    spec.statuses = {401};
-    CHECK(may_be_given_back(made(spec)));
-    CHECK_FALSE(may_be_given_back(window(5, 1s)));
-    CHECK_FALSE(may_be_given_back(made(spec_of(Algorithm::schedule, 5, 1h))));
-    CHECK(may_be_given_back(made(spec_of(Algorithm::leaky_bucket, 5, 1s))));
-    CHECK(may_be_given_back(made(spec_of(Algorithm::concurrency, 5, 0s))));
-}
-
 }  // namespace tidegate::store

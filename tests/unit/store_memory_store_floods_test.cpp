@@ -93,7 +93,7 @@ TEST_CASE("memory_store: a quota of one: names as heavy and newer push out no ol
     using limit::Algorithm;
     for (const Algorithm algorithm : {Algorithm::sliding_window, Algorithm::fixed_window,
                                       Algorithm::sliding_log, Algorithm::gcra}) {
-        CAPTURE(std::string(name_of(algorithm)));
+        CAPTURE(std::string(limit::traits_of(algorithm).name));
         MemoryStore store(bounded(kMaxKeys));
         const auto some = policy("p", {made(1, 1h, algorithm)});
         Client client{store, some};

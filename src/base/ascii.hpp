@@ -1,0 +1,34 @@
+// Letters and digits of ASCII, whatever the locale. Pure.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+namespace tidegate {
+
+constexpr bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+constexpr bool is_upper(char c) {
+    return c >= 'A' && c <= 'Z';
+}
+
+constexpr bool is_lower(char c) {
+    return c >= 'a' && c <= 'z';
+}
+
+constexpr bool is_alphanumeric(char c) {
+    return is_digit(c) || is_upper(c) || is_lower(c);
+}
+
+constexpr char to_lower(char c) {
+    return is_upper(c) ? static_cast<char>(c | 0x20) : c;
+}
+
+inline std::string to_lower(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](char c) { return to_lower(c); });
+    return text;
+}
+
+}  // namespace tidegate

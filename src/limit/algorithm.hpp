@@ -1,0 +1,132 @@
+// The algorithms, and how they differ: one row each. What the other rooms ask of an algorithm they
+// ask of its row, so that a new one needs its arithmetic, a row, its Lua file and its reading in
+// the configuration. Pure.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace tidegate::limit {
+
+// Bounds of what may be configured; with those of limit.hpp they keep every number of a script
+// below 2^53.
+inline constexpr std::int64_t kQuotaMax = 4'294'967'295;
+inline constexpr std::int64_t kLogQuotaMax = 1'000;  // of a sliding_log: each unit is kept
+inline constexpr std::int64_t kLeasesMax = 100'000;  // quota of a concurrency limit
+// A look at a schedule in Redis reads the moments of two windows.
+inline constexpr std::int64_t kScheduleQuotaMax = 2'000;
+
+// Part of what is stored in Redis: numbers are never given to another.
+enum class Algorithm : std::uint8_t {
+    sliding_window,
+    fixed_window,
+    sliding_log,
+    gcra,
+    leaky_bucket,
+    schedule,
+    concurrency,
+};
+
+// What a store keeps of one limit for one identifier.
+enum class StateKind : std::uint8_t {
+    windows,  // counts of sub-buckets (window.hpp)
+    bucket,   // when it will be empty (gcra.hpp)
+    log,      // as windows, with a sub-bucket for each microsecond
+    moments,  // a set of accepted moments (schedule.hpp)
+    slots,    // a set of requests in flight (leases.hpp)
+};
+
+// Settings that not every algorithm has; a row holds their sum.
+enum Setting : unsigned {
+    kPer = 1,
+    kPrecision = 2,
+    kStrict = 4,
+    kAnchor = 8,
+    kBurst = 16,
+    kMaxDelay = 32,
+    kMoment = 64,  // `at`, `window`, `horizon` and `past`
+    kCount = 128,
+};
+
+struct AlgorithmTraits {
+    std::string_view name;       // in the configuration and in reports
+    std::string_view synonym{};  // another name in the configuration
+    std::string_view suffix{};   // of the name of a limit that the configuration does not name
+    char letter;                 // in scripts; in upper case where denied requests count, too
+    StateKind state;
+    unsigned settings;
+    std::int64_t quota_min = 0;
+    std::int64_t quota_max = kQuotaMax;
+    bool queues = false;      // holds a request until those before it have left
+    bool settles = false;     // the end of a request gives something back, whatever its status
+    bool time_frees = false;  // only time frees units: a denial holds until its time, and charges
+                              // of one loop turn can share a command
+    bool reports = false;     // counts made while Redis was away can be added there
+
+    constexpr bool has(Setting setting) const { return (settings & setting) != 0; }
+};
+
+// In the order of Algorithm.
+inline constexpr std::array<AlgorithmTraits, 7> kAlgorithms{{
+    {.name = "sliding_window",
+     .letter = 'w',
+     .state = StateKind::windows,
+     .settings = kPer | kPrecision | kStrict | kCount,
+     .time_frees = true,
+     .reports = true},
+    {.name = "fixed_window",
+     .suffix = "-fixed",
+     .letter = 'w',
+     .state = StateKind::windows,
+     .settings = kPer | kAnchor | kCount,
+     .time_frees = true,
+     .reports = true},
+    {.name = "sliding_log",
+     .suffix = "-log",
+     .letter = 'l',
+     .state = StateKind::log,
+     .settings = kPer | kCount,
+     .quota_max = kLogQuotaMax,
+     .time_frees = true,
+     .reports = true},
+    {.name = "gcra",
+     .synonym = "token_bucket",
+     .suffix = "-gcra",
+     .letter = 'g',
+     .state = StateKind::bucket,
+     .settings = kPer | kBurst | kCount,
+     .quota_min = 1,
+     .time_frees = true,
+     .reports = true},
+    {.name = "leaky_bucket",
+     .suffix = "-leaky",
+     .letter = 'k',
+     .state = StateKind::bucket,
+     .settings = kPer | kBurst | kMaxDelay,
+     .quota_min = 1,
+     .queues = true,
+     .settles = true,
+     .reports = true},
+    {.name = "schedule",
+     .suffix = "-schedule",
+     .letter = 's',
+     .state = StateKind::moments,
+     .settings = kPer | kMoment,
+     .quota_max = kScheduleQuotaMax},
+    {.name = "concurrency",
+     .suffix = "concurrency",
+     .letter = 'c',
+     .state = StateKind::slots,
+     .settings = 0,
+     .quota_max = kLeasesMax,
+     .settles = true},
+}};
+
+constexpr const AlgorithmTraits& traits_of(Algorithm algorithm) {
+    return kAlgorithms[static_cast<std::size_t>(algorithm)];
+}
+
+}  // namespace tidegate::limit
