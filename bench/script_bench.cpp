@@ -2,7 +2,7 @@
 // keeps a hash for each identifier (hash_limiter.lua). CPU time of the server, read from the
 // system; rounds of all contenders take turns, and the median round counts.
 //
-//   bench_script [rounds] [compare|kinds|memory]
+//   bench_script [rounds] [compare|kinds|loop|memory]
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -223,7 +223,7 @@ void compare(test::RedisServer& server, int rounds) {
         hash_of_fields(server.text({"SCRIPT", "LOAD", hash_limiter()})),
         ours("tidegate", {}),
         mixed("tidegate, 8 a command"),
-        ours("tidegate, the long way", std::string(store::charge_script({}).sha1)),
+        ours("tidegate, no fast path", std::string(store::charge_script({}).sha1)),
     };
     std::printf("Redis CPU, microseconds a decision (2 identifiers, 3 windows; medians of %d)\n\n",
                 rounds);
@@ -316,43 +316,97 @@ std::vector<Kind> kinds() {
     };
 }
 
-// Our script asked that; `digest` as above.
-Contender asked(const Kind& kind, std::string digest) {
-    const auto append = [&kind, digest](const Case& some, std::size_t call, std::string& out) {
-        const Names names = names_of(some, call);
-        std::vector<limit::ChargeItem> items;
-        for (const limit::Policy& policy : kind.policies) {
-            const bool odd = items.size() % 2 == 1;
-            items.push_back({&policy, odd ? names.user : names.address});
-            if (kind.names == 2) items.push_back({&policy, names.user});
+// Our script asked that, so many requests a command; `digest` as above.
+Contender asked(const Kind& kind, std::string digest, std::size_t calls = 1) {
+    const auto append = [&kind, digest, calls](const Case& some, std::size_t call,
+                                               std::string& out) {
+        std::vector<Names> names;
+        for (std::size_t i = 0; i < calls; ++i) names.push_back(names_of(some, call + i));
+        std::vector<std::vector<limit::ChargeItem>> items(calls);
+        std::vector<limit::Charge> charges;
+        for (std::size_t i = 0; i < calls; ++i) {
+            for (const limit::Policy& policy : kind.policies) {
+                const bool odd = items[i].size() % 2 == 1;
+                items[i].push_back({&policy, odd ? names[i].user : names[i].address});
+                if (kind.names == 2) items[i].push_back({&policy, names[i].user});
+            }
+            charges.push_back({items[i], 1});
         }
         const std::size_t begin = out.size();
-        const limit::Charge charge{items, 1};
-        store::append_charge_command({&charge, 1}, "tg:", time_of(call), out);
+        const auto add = calls == 1 ? store::append_charge_command : store::append_mixed_command;
+        add(charges, "tg:", time_of(call), out);
         if (!digest.empty()) out.replace(out.find("$40\r\n", begin) + 5, 40, digest);
     };
-    return {kind.name, append, [](const redisReply& reply) {
-                return reply.type == REDIS_REPLY_STRING && reply.len > 8 && (reply.str[8] & 1) != 0;
-            }};
+    return {kind.name, append, admits, calls};
 }
 
 void compare_kinds(test::RedisServer& server, int rounds) {
     constexpr Case kSome{"", 1'000, kPlenty, 6'000, 10'000, true};
-    const std::string long_way(store::charge_script({}).sha1);
+    const std::string general(store::charge_script({}).sha1);
     std::printf("\nRedis CPU, microseconds a decision (1,000 users, admitted; medians of %d)\n\n",
                 rounds);
-    std::printf("%-26s %8s %12s\n", "", "us", "the long way");
+    std::printf("%-26s %8s %13s\n", "", "us", "no fast path");
     const std::vector<Kind> all = kinds();
     std::vector<std::vector<double>> us(all.size());
-    std::vector<std::vector<double>> long_us(all.size());
+    std::vector<std::vector<double>> general_us(all.size());
     for (int round = 0; round < rounds; ++round) {
         for (std::size_t i = 0; i < all.size(); ++i) {
             us[i].push_back(measured(server, asked(all[i], {}), kSome));
-            long_us[i].push_back(measured(server, asked(all[i], long_way), kSome));
+            general_us[i].push_back(measured(server, asked(all[i], general), kSome));
         }
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
-        std::printf("%-26s %8.2f %12.2f\n", all[i].name, median(us[i]), median(long_us[i]));
+        std::printf("%-26s %8.2f %13.2f\n", all[i].name, median(us[i]), median(general_us[i]));
+    }
+}
+
+// ---- branches and loop
+
+// The script with the fast path, but with its loop for every number of limits.
+std::string loop_alone() {
+    const limit::Policy policy = many_windows(1);
+    const limit::ChargeItem item{&policy, "ip:203.0.113.7"};
+    std::string text(store::charge_script({{&item, 1}, 1}).text);
+    const std::string test = "if limits > 4 then";
+    const std::size_t at = text.find(test);
+    if (at == std::string::npos) throw std::runtime_error("the fast path has no loop");
+    return text.replace(at, test.size(), "if limits > 0 then");
+}
+
+// What the branches of the fast path save. Both scripts serve the same keys, in short slices in
+// turn.
+void compare_with_loop(test::RedisServer& server, int slices) {
+    constexpr Case kSome{"", 10'000, kPlenty, 24'000, 2'400, true};
+    const std::string loop = server.text({"SCRIPT", "LOAD", loop_alone()});
+    const std::vector<Kind> all{{"1 window", {many_windows(1)}},
+                                {"3 windows", {three_windows(kPlenty)}},
+                                {"3 windows, 2 names", {three_windows(kPlenty)}, 2}};
+    std::printf("\nRedis CPU, microseconds a decision (10,000 users, admitted; medians of %d)\n\n",
+                slices);
+    std::printf("%-20s %10s %8s %8s %14s\n", "", "a command", "branch", "loop", "branch of loop");
+    test::RedisConnection redis(server.port());
+    for (const Kind& kind : all) {
+        for (const std::size_t calls : {1, 4, 8}) {
+            const std::array<Contender, 2> both{asked(kind, {}, calls), asked(kind, loop, calls)};
+            redis.command({"FLUSHALL"});
+            std::size_t call = kSome.warm_up;
+            call_all(redis, both[0], kSome, 0, call, false);
+            std::array<std::vector<double>, 2> us;
+            std::vector<double> ratios;
+            for (int slice = 0; slice < slices; ++slice) {
+                for (int turn = 0; turn < 2; ++turn) {
+                    const std::size_t one = (slice + turn) % 2;
+                    const std::int64_t before = cpu_ns(server.pid());
+                    call_all(redis, both[one], kSome, call, call + kSome.calls, true);
+                    us[one].push_back(static_cast<double>(cpu_ns(server.pid()) - before) / 1'000 /
+                                      static_cast<double>(kSome.calls));
+                    call += kSome.calls;
+                }
+                ratios.push_back(us[0].back() / us[1].back());
+            }
+            std::printf("%-20s %10zu %8.2f %8.2f %14.3f\n", kind.name, calls, median(us[0]),
+                        median(us[1]), median(ratios));
+        }
     }
 }
 
@@ -448,6 +502,7 @@ int run(int rounds, const std::string& part) {
     }
     if (part.empty() || part == "compare") compare(server, rounds);
     if (part.empty() || part == "kinds") compare_kinds(server, rounds);
+    if (part.empty() || part == "loop") compare_with_loop(server, 8 * rounds);
     if (part.empty() || part == "memory") tell_memory(server);
     return 0;
 }

@@ -1,15 +1,16 @@
--- gcra and leaky_bucket. A time is whole microseconds and parts of one, in 1 / quota, as emission is a
--- fraction: `units` of the record are the parts of its tat, `ends` the microseconds. `oldest` is when
--- the last in line of leaky_bucket came, for giving back; negative where that is not known any more.
+-- gcra and leaky_bucket: a record holds its tat (theoretical arrival time), when the bucket is empty again.
+-- The emission interval is a fraction, so a time is whole microseconds (`ends` of the record) and parts
+-- of one in 1 / quota (`units`). For leaky_bucket, `oldest` is when the last request in the line came,
+-- for giving back its place; negative where that is not known any more.
 
--- Makes the record one that counts in 1 / quota. A server clock that was put back far must not lock
--- anybody out: true if so. Then a full bucket is enough; but a line stands as when its last came, for
--- its turns may be much longer than anybody is let wait (max_delay). `full` is when a bucket that fills
--- now is empty.
+-- Makes the record count in parts of 1 / quota, and moves it back in time if the clock of Redis was put
+-- back far, so that the identifier is not blocked until the old time comes again; returns whether it was.
+-- The bucket is then full. The line of leaky_bucket keeps its length, as of when its last request came,
+-- for it may be much longer than max_delay. `full` is how long a full bucket takes to become empty.
 local function settle_bucket(record, quota, now, full, full_parts, server_clock, leaky)
     if record.base ~= quota then
         keep_untouched(record)
-        -- The parts of another quota: up, never down.
+        -- Parts of another quota are rounded up, never down.
         if record.units > 0 then record.units, record.ends = 0, record.ends + 1 end
         record.base = quota
     end
@@ -24,8 +25,9 @@ local function settle_bucket(record, quota, now, full, full_parts, server_clock,
     return true
 end
 
--- Whether the bucket admits, and its tat when the request's own time is added; a negative one is more
--- than it ever takes. In a line (`leaky`) a request waits only for those before it.
+-- Whether the bucket admits a request, and its tat with the time that the request takes. A negative time
+-- stands for a cost that the bucket never takes. In a line (`leaky`) a request waits only for the
+-- requests before it, so its own time does not count.
 local function look_bucket(record, quota, now, full, full_parts, time, parts, leaky)
     local tat, tat_parts = record.ends, record.units
     if tat < now then tat, tat_parts = now, 0 end

@@ -1,20 +1,21 @@
--- Charges requests to every limit of every identifier: looks at all, and only if all admit takes from
--- all. Before the first write everything has been read and checked.
+-- Charges requests to every limit of every identifier: looks at all limits, and only if all admit takes
+-- from all. A script that fails half-way is not rolled back, so everything is read and checked before
+-- the first write.
 --
--- KEYS, ARGV[1], ARGV[3]  as in `reading`
+-- KEYS, ARGV[1], ARGV[3]  as in read_states.lua
 -- ARGV[2]  for each request: cost d, then for each limit of each run that is no window 16 bytes: the
 --          time that the cost takes and its parts d d (g, k), the moment and - d d (s, d), the slot (c)
 --
--- Answers  now d; for each request: what admits it I1 (1: what is enforced, 2: what is in shadow) and
---          when the windows would d; then, as it stood before the first of them took anything (but
---          after what counts the denied), for each state its generation d and for each limit two
---          numbers d d:
---            windows    units, and when the next is free; where there are none, `ends` of the state
+-- Answers  now d; for each request: which policies admit it I1 (1: the enforced ones, 2: those in
+--          shadow) and, after a denial, when the windows admit it d; then for each state its generation d
+--          and for each limit two numbers d d. They say how the limit stood before the first request
+--          took anything, but after limits with `count: all` have counted a denial:
+--            windows    units, and when the next one is free; without units `ends` of the record
 --            buckets    parts and tat
---            schedule   units at most in a window of the moment, -
---            slots      how many are held, and 1 if its own is among them
---          then, if a schedule denied, for each that was asked: the moment looked at d, how many
---          moments I2, and each by its length I1
+--            schedule   units in the fullest window of the moment, -
+--            slots      how many are held, and 1 if the slot of the request is one of them
+--          then, if a schedule denied, for each schedule that was asked: the moment looked at d, the
+--          number of accepted moments I2, and each of them with its length I1
 
 local requests = ARGV[2]
 
@@ -46,7 +47,7 @@ local function look(run, k, i, cost, number_at)
         local slot = string.sub(requests, number_at, number_at + 15)
         local held, mine = slots_held(limit.sets[i], slot, now, limit.second, server_clock)
         record.units, record.oldest = held, mine and 1 or 0
-        -- One slot, whatever the cost.
+        -- A request holds one slot, whatever its cost.
         if cost == 0 then return held <= quota end
         return mine or held < quota
     end
@@ -60,7 +61,7 @@ local function take_from(run, k, i, cost, number_at)
         take(record, now, limit.second, limit.third, cost)
     elseif kind == 'g' or kind == 'k' then
         local _, tat, parts = look_at_bucket(limit, record, number_at)
-        -- With `count: all` the debt saturates at twice the burst, or where it was.
+        -- With `count: all` the bucket fills to twice the burst at most, or stays where it was.
         local most, most_parts = now + 2 * limit.second, 2 * limit.third
         if most_parts >= limit.quota then most, most_parts = most + 1, most_parts - limit.quota end
         if record.ends > most or record.ends == most and record.units > most_parts then
@@ -82,7 +83,7 @@ local function take_from(run, k, i, cost, number_at)
     state.changed = true
 end
 
--- What the states of a run say before a request that is admitted takes from them.
+-- Tells how the states of a run stand.
 local function tell(run, told)
     local format = '<d' .. string.rep('dd', #run)
     for i = run.first, run.last do
@@ -102,20 +103,20 @@ local function has_moments(limit)
     return limit.kind == 's' or limit.kind == 'd'
 end
 
--- Where the numbers of the next limit begin.
+-- Where in ARGV[2] the numbers of the next limit begin.
 local function behind(limit, numbers_at)
     return (limit.kind == 'w' or limit.kind == 'l') and numbers_at or numbers_at + 16
 end
 
--- Whether what is enforced denies, and what is in shadow; whether a schedule does; and where the
--- numbers of the next request begin.
+-- Whether an enforced policy denies, whether one in shadow does, whether a schedule does; and where in
+-- ARGV[2] the numbers of the next request begin.
 local function look_at_all(cost, numbers_at)
     local denied, shadow_denied, by_schedule = false, false, false
     for _, run in ipairs(runs) do
         for k, limit in ipairs(run) do
             for i = run.first, run.last do
                 if look(run, k, i, cost, numbers_at) then
-                    -- Nothing to note.
+                    -- It admits.
                 elseif run.shadow then
                     shadow_denied = true
                 else
@@ -128,7 +129,8 @@ local function look_at_all(cost, numbers_at)
     return denied, shadow_denied, by_schedule, numbers_at
 end
 
--- Takes from what admits the request; or, of what does not, from the limits with `count: all`.
+-- With `admitting`, takes from the policies that admit the request; else, of the policies that do not,
+-- from the limits with `count: all`.
 local function take_from_all(cost, numbers_at, denied, shadow_denied, admitting)
     for _, run in ipairs(runs) do
         local admits = not denied and not (run.shadow and shadow_denied)
@@ -141,7 +143,7 @@ local function take_from_all(cost, numbers_at, denied, shadow_denied, admitting)
     end
 end
 
--- When the windows that deny would admit; and, if a schedule denies, what there is to know of each.
+-- When all windows that deny would admit; and, if a schedule denies, the moments of each schedule.
 local function explain(cost, by_schedule, explained)
     local retry_at = 0
     for _, run in ipairs(runs) do
@@ -165,7 +167,7 @@ end
 
 -- Decides the requests one after the other.
 local verdicts, told, explained, cost_at = {}, {}, {}, 1
-for request = 1, times do
+for request = 1, request_count do
     local cost, numbers_at = unbytes('<d', requests, cost_at)
     local denied, shadow_denied, by_schedule, next_at = look_at_all(cost, numbers_at)
     if cost > 0 and (denied or shadow_denied) then

@@ -1,12 +1,13 @@
--- Forgets what is counted, all at once. Slots of concurrency are left: their requests are in flight.
+-- Forgets what is counted for an identifier (`tidegate reset`). Slots of concurrency stay: their requests
+-- are in flight.
 --
--- KEYS  the states, then sorted sets of moments
+-- KEYS     the states, then the sorted sets of schedules
 --
--- Answers a letter for each key: 1 if there was something, else 0.
+-- Answers  for each key 1 if it existed, else 0
 
 local forgotten = {}
 for i, key in ipairs(KEYS) do
-    -- What expires at once is deleted; and no right is needed that charging does not need, too.
+    -- A TTL of 0 deletes the key, and charging needs the right to PEXPIRE anyway.
     forgotten[i] = redis.call('PEXPIRE', key, '0') == 1 and '1' or '0'
 end
 return table.concat(forgotten)

@@ -1,5 +1,5 @@
--- Keeps slots of concurrency for a time although their requests have ended: what they asked for may
--- still be going on. One that is not held any more is left alone.
+-- Keeps slots of concurrency for a time although their requests have ended (`hold_aborted`): the upstream
+-- may still be working. A slot that is not held any more is left alone.
 --
 -- KEYS     sorted sets
 -- ARGV[1]  for each a slot, 16 bytes
@@ -11,7 +11,7 @@ for i, key in ipairs(KEYS) do
     local slot = string.sub(ARGV[1], 16 * i - 15, 16 * i)
     local till = redis.call('ZSCORE', key, slot)
     if till and tonumber(till) > now then
-        -- In this order: see take_slot().
+        -- ZADD before ZREM: see take_slot().
         redis.call('ZADD', key, decimal(now + time), kept_slot(slot, time))
         redis.call('ZREM', key, slot)
         keep_set(key, time)

@@ -1,15 +1,15 @@
--- Tells how everything stands, for people. Takes nothing.
+-- Tells what is counted (`tidegate inspect`). Takes nothing.
 --
--- KEYS, ARGV[1], ARGV[3]  as in `reading`, for no request; ARGV[2] is not looked at
+-- KEYS, ARGV[1], ARGV[3]  as in read_states.lua, for no request; ARGV[2] is not used
 --
 -- Answers  now d; then for each state, for each limit four numbers d d d d (times are moments, 0: none)
---            windows    units, when the next is free, when all are, and when one more would pass if
---                       it does not now
+--            windows    units; when the next one is free; when all are; when a request of cost 1
+--                       passes, if it does not now
 --            buckets    parts and tat, -, -
 --            schedule   the time of the newest request, -, -, -
 --            slots      how many are held, -, -, -
---          and how many other records count yet I1, for each: id I4, until when d;
---          then for each schedule of each state its moments, as `charge` tells them
+--          then how many records of other limits the state has I1, for each: id I4, ends d;
+--          then for each schedule of each state its moments, as charge.lua tells them
 
 local function told_of_window(limit, record)
     if record.units == 0 then return 0, 0, 0, 0 end

@@ -1,5 +1,5 @@
--- Renews slots of concurrency that are still held. One that is not is left alone: its time had run out,
--- and it may be another's.
+-- Renews the leases of slots of concurrency. A slot whose lease has ended is left alone: another request
+-- may have been admitted in its place.
 --
 -- KEYS     sorted sets
 -- ARGV[1]  for each a slot, 16 bytes

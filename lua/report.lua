@@ -1,13 +1,14 @@
--- Counts what a proxy admitted by itself while it could not ask: adds units to the sub-buckets they
--- were taken in, as far as those count yet. Nothing is denied; more than the quota denies what comes.
+-- Counts what a proxy admitted in process while Redis was away: adds units to the sub-buckets in which they
+-- were taken, as far as those still count. Nothing is denied; units above the quota deny later requests.
 --
 -- KEYS[1]  the state
--- ARGV[1], ARGV[3]  as in `reading`: one state, no request
+-- ARGV[1], ARGV[3]  as in read_states.lua: one state, no request
 -- ARGV[2]  the time of the proxy's clock d, then for each limit how many portions were taken I2, each
---            windows    when its sub-bucket began d (where the first request opens it: when that was)
---                       and units I4
---            buckets    one: how much time it took and its parts d d; its tat, had there been nothing
---                       before, d d; the most that a bucket may hold then d d; when the last came d
+--            windows    when its sub-bucket began d (if the window begins with its first request: when
+--                       that came) and units I4
+--            buckets    one: the time that the units take and its parts d d; the tat, had the bucket
+--                       been empty before, d d; the most that the bucket may then hold d d; when the
+--                       last request came d
 --            others     none
 --
 -- Answers 1 if something was counted, else 0.
@@ -17,16 +18,17 @@ local run = runs[1]
 local state = run.states[1]
 local sent, portions_at = unbytes('<d', report)
 
--- Clocks that differ by less than this are taken for the same: the command's way is in it.
+-- The clocks of proxy and Redis count as equal if they differ by less than a second: the command has
+-- travelled meanwhile.
 local behind = now - sent
 if math.abs(behind) < 1000000 then behind = 0 end
 
--- By our clock, when the last unit of a sub-bucket may have been taken; never later than now.
+-- When, by the clock of Redis, the last unit of a sub-bucket may have been taken; never later than now.
 local function here(began, width)
     return math.min(behind == 0 and began or began + width - 1 + behind, now)
 end
 
--- Windows that the first request opens do not overlap: what counts yet is of the one that is open.
+-- Windows that begin with their first request do not overlap: only the current one counts.
 local function report_opened(record, span, portions)
     local units = record.units
     for _, portion in ipairs(portions) do
@@ -40,7 +42,8 @@ local function report_opened(record, span, portions)
     return record.units > units
 end
 
--- The units of each sub-bucket that counts, by when it stops counting, and those times.
+-- The units of each sub-bucket that counts, by the time when it stops counting; the list of those times;
+-- and a function that adds units to one.
 local function sub_buckets(record, width, span)
     local held, ends, before, size = {}, {}, record.base, record.size
     local function add(till, units)
@@ -52,7 +55,7 @@ local function sub_buckets(record, width, span)
         add(end_of(record, label, width, span), (total - before) % 4294967296)
         before = total
     end
-    -- Empty or not: time never runs backwards.
+    -- Even without units, as the time of a record never runs backwards.
     if record.ends > now then add(record.ends, (record.base + record.units - before) % 4294967296) end
     return held, ends, add
 end
@@ -73,7 +76,7 @@ local function report_window(record, width, span, portions)
     table.sort(ends)
     local format, wrap = mark_format(record)
     local marks, total, oldest = {}, record.base, 0
-    -- Of a log the last thousand moments and one: see take().
+    -- A log keeps 1,001 moments: see take() in window.lua.
     for i = record.size == 12 and math.max(1, #ends - 1000) or 1, #ends do
         local till = ends[i]
         total = total + held[till]
@@ -92,7 +95,8 @@ local function is_later(us, parts, than, than_parts)
     return us > than or us == than and parts > than_parts
 end
 
--- What came to a bucket moves its tat: by the time that it takes, and at least to where it would be.
+-- Moves the tat of a bucket by the time that the units take, and at least to where it would be if the
+-- bucket had been empty.
 local function report_bucket(record, limit, portion)
     local quota = limit.quota
     local tat, parts = record.ends + portion.time, record.units + portion.parts
@@ -106,7 +110,7 @@ local function report_bucket(record, limit, portion)
     end
     record.ends, record.units = tat, parts
     if limit.kind == 'k' then
-        -- Nobody who is in the line here is its last any more.
+        -- The last request of the line is not known here any more.
         record.oldest = -math.max(math.abs(record.oldest), here(portion.last, 1))
     end
     return true

@@ -1,6 +1,7 @@
--- schedule: a sorted set of the moments that were accepted, `moment:units`.
+-- schedule: a sorted set of the moments that were accepted. Score: the moment; member: `moment:units`.
 
--- The most units that a half-open window of `duration` containing `moment` holds, or its day.
+-- The most units in any half-open window of `duration` that contains `moment`; with `by_day`, the units of
+-- its day.
 local function look_schedule(key, duration, moment, by_day)
     local from, to = moment - duration + 1, moment + duration - 1
     if by_day then
@@ -11,7 +12,7 @@ local function look_schedule(key, duration, moment, by_day)
     for i, member in ipairs(redis.call('ZRANGEBYSCORE', key, decimal(from), decimal(to))) do
         local time, count = string.match(member, '^(%d+):(%d+)$')
         times[i], units[i] = tonumber(time), tonumber(count)
-        -- The fullest windows begin at a moment that is taken, or at the one asked for.
+        -- The fullest window begins at an accepted moment or at the one that is asked for.
         if not by_day and times[i] < moment then begins[i] = times[i] end
     end
     begins[#begins + 1] = by_day and from or moment
@@ -30,8 +31,8 @@ local function look_schedule(key, duration, moment, by_day)
     return math.min(most, 4294967295)
 end
 
--- The moments that may matter to those from `moment` on, packed for the proxy to say which would do.
--- Some thousands at most: it may not know.
+-- The accepted moments that matter for moments from `moment` on, packed: from them the proxy computes the
+-- first moment that would be accepted. At most 4,000: with more the proxy names none.
 local function moments_from(key, duration, moment)
     local from = decimal(moment - duration + 1)
     local members = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'LIMIT', '0', '4000')
@@ -40,11 +41,11 @@ local function moments_from(key, duration, moment)
     return table.concat(packed)
 end
 
--- Gives when the last moment goes.
+-- Adds units to a moment. Returns when the last moment expires.
 local function take_schedule(key, duration, now, moment, cost)
     local there = redis.call('ZRANGEBYSCORE', key, decimal(moment), decimal(moment))[1]
     if there then cost = cost + tonumber(string.match(there, ':(%d+)$')) end
-    -- Never without a member in between: see slots.lua.
+    -- ZADD before ZREM: the set is never empty in between. See take_slot() in slots.lua.
     redis.call('ZADD', key, decimal(moment), decimal(moment) .. ':' .. decimal(cost))
     if there then redis.call('ZREM', key, there) end
     redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. decimal(now - duration))
@@ -53,8 +54,8 @@ local function take_schedule(key, duration, now, moment, cost)
     return last + duration
 end
 
--- Time never runs backwards, unless the server's clock was put back by more than a window: true if so.
--- The moments stay, they are what clients asked for.
+-- The time of a record never runs backwards, unless the clock of Redis was put back by more than a window;
+-- returns whether it was. The moments stay: clients asked for them.
 local function follow_newest(record, now, duration)
     if record.oldest - now <= duration then return false end
     record.oldest = now

@@ -1,32 +1,36 @@
--- What is kept for one identifier under one policy: a packed string. In every script, behind
--- the short way.
+-- The state: what Redis keeps for one identifier under one policy, packed into one string. A record of
+-- the state is one limit. docs/scripts.md shows the bytes of an example. All scripts include this file.
 --
---   head     layout I4 (which records, in which order: 256 * hash + how many), generation I4 (drawn
---            when the state is made: units are given back only to the state they came from)
---   units    of each record: I4. Side by side, as most requests change nothing else
---   expiry   d: what the key's TTL covers
---   records  of each: ends d, oldest d, base I4, marks I2, gone I2
---   names    of each: id I4, bytes of a mark I1
---   marks    of the last record, then of the one before, ...; oldest first: total I4 and label (I2,
---            or d in a log)
+--   layout      I4: which records, in which order (256 * hash + number of records)
+--   generation  I4: drawn when the state is made. Units are given back only to the state that they were
+--               taken from
+--   units       I4 for each record. They are side by side, as most requests change nothing else
+--   expiry      d: until when the TTL of the key lets the state live
+--   records     for each: ends d, oldest d, base I4, marks I2, gone I2
+--   names       for each: id of the limit I4, bytes of a mark I1
+--   marks       of the last record, then of the one before, ...; the oldest mark first: total I4, label
+--               (I2; in a log d)
 --
--- A window counts `units`, as of when this was written; `ends` is when its newest sub-bucket stops
--- counting, `oldest` when the oldest one with units does, 0 if none has. A mark is a sub-bucket
--- that ended: the total of all units taken until then, `base` being the total before the oldest mark
--- that counts. So what counts is the difference of two totals, found by bisection, and neither a
--- denial nor a long idle time walks through expired sub-buckets. The first `gone` marks count no
--- more. A label is the number of a sub-bucket modulo 2^16; in a log, whose sub-buckets are
--- microseconds, the time itself.
--- A bucket (gcra, leaky_bucket) has parts and tat; see there. A schedule has in `ends`
--- when its last moment goes, in `oldest` the time of its newest request.
+-- d is a double, I4 an unsigned integer of four bytes; little-endian, as `<` in struct.pack. Times are
+-- microseconds since 1970.
 --
--- Numbers are doubles: everything is an integer below 2^53, and a - a % b is exact there.
+-- A window has `units` that count, as of when the state was written. `ends` is when its newest sub-bucket
+-- stops counting, `oldest` when the oldest sub-bucket with units does (0: there is none). A mark is
+-- a sub-bucket that has ended: its total is that of all units taken until then. `base` is the total
+-- before the oldest mark that counts. So the units that count are the difference of two totals, which
+-- bisection finds: neither a denial nor a long pause makes a script walk through ended sub-buckets. The
+-- first `gone` marks count no more. A label is the number of a sub-bucket modulo 2^16; in a log, whose
+-- sub-buckets are microseconds, it is the time.
+-- A bucket (gcra, leaky_bucket) keeps parts in `units` and its tat in `ends`: see bucket.lua. A schedule
+-- keeps in `ends` when its last moment expires, in `oldest` the time of its newest request.
+--
+-- Numbers in Lua are doubles. All values are integers below 2^53, and there a - a % b is exact.
 
 local function decimal(number)
     return string.format('%.0f', number)
 end
 
--- The records of a state; nothing if the value is no state.
+-- The state that a value holds, with its records; nil if the value is no state.
 local function opened(value)
     local unbytes, sub = struct.unpack, string.sub
     if #value < 16 then return nil end
@@ -55,16 +59,16 @@ local function opened(value)
     return from == #value + 1 and state or nil
 end
 
--- Stores a state. Its key lives at least until no record holds anything: the TTL is never made
--- shorter, but where the clock was put back, and left alone where it is long enough. A second more
--- than needed, so that it need not be set with each sub-bucket.
+-- Writes a state. Its key lives at least until no record holds anything. The TTL stays where it is long
+-- enough, and becomes shorter only when the clock was put back. It is a second longer than needed, so
+-- that not every new sub-bucket needs a new one.
 local function store(key, state, now)
     local bytes_of, n = struct.pack, #state
     -- Marks come last, those of the last record first.
     local units, records, names, marks, last = {}, {}, {}, {}, 0
     for k = 1, n do
-        -- What was only looked at stays as it was: what has expired may count again should the clock
-        -- be put back, as it does for who never wrote.
+        -- A record that the request took nothing from is written as it was read: units that have
+        -- expired count again if the clock is put back.
         local record = state[k].untouched or state[k]
         local count = record.size > 0 and #record.marks / record.size or 0
         units[k] = record.units
@@ -86,21 +90,21 @@ local function store(key, state, now)
     redis.call('SET', key, value, 'PX', decimal(left / 1000 + 1))
 end
 
--- Whether a key for which MGET answered nothing is not there. It answers nothing for a key of another
--- type, too; SET would replace that by a fresh state.
+-- Whether a key for which MGET answered nothing does not exist. MGET answers nothing for a key of another
+-- type, too, and SET would replace that key by a new state.
 local function is_absent(key)
     return redis.call('PTTL', key) == -2
 end
 
--- A value under our name that is not ours: a fault of ours, or a hand. Counting anew would hide it
--- and admit more; with an error the proxy's failure policy decides, and tells. So that nobody is
--- stuck with it for ever, it expires within a day.
+-- The answer where a key holds something else than a state. Counting from zero would hide the fault and
+-- admit too much; after an error the proxy's failure policy decides, and the proxy logs it. The key
+-- expires within a day, so that its identifier is not blocked for ever.
 local function unreadable(key)
     if redis.call('PTTL', key) == -1 then redis.call('PEXPIRE', key, '86400000') end
     return redis.error_reply('TIDEGATE unreadable state in ' .. key)
 end
 
--- Before a record is changed for looking at it only; see store().
+-- Notes a record before it is changed only for looking at it; see store().
 local function keep_untouched(record)
     record.untouched = {
         id = record.id, size = record.size, units = record.units, ends = record.ends,

@@ -1,5 +1,6 @@
--- Windows and logs; see the state. `width` is that of a sub-bucket, 0 where the first request opens
--- it; `span` is how long a sub-bucket counts from its beginning.
+-- sliding_window, fixed_window and sliding_log: sub-buckets of units, as state.lua describes. `width` is
+-- the duration of a sub-bucket (0: the window begins with its first request), `span` is how long
+-- a sub-bucket counts from its beginning.
 
 local function mark_format(record)
     if record.size == 12 then return '<I4d', 9007199254740992 end
@@ -10,8 +11,8 @@ local function beginning(now, width)
     return width > 0 and now - now % width or now
 end
 
--- The first of `count` marks for which `reached(total, label)` holds, or count + 1. They are in the
--- order of time.
+-- The first of `count` marks for which `reached(total, label)` holds, or count + 1; by bisection, as
+-- marks are in the order of time.
 local function first_mark(record, count, reached)
     local unbytes, format = struct.unpack, mark_format(record)
     local low, high = 1, count + 1
@@ -23,13 +24,13 @@ local function first_mark(record, count, reached)
     return low
 end
 
--- When the sub-bucket of that label stops counting.
+-- When the sub-bucket with this label stops counting.
 local function end_of(record, label, width, span)
     local _, wrap = mark_format(record)
     return record.ends - ((record.ends - span) / width - label) % wrap * width
 end
 
--- Forgets what has stopped counting.
+-- Removes the units that have stopped counting.
 local function settle(record, now, width, span)
     if record.units == 0 or now < record.oldest then return end
     keep_untouched(record)
@@ -43,7 +44,7 @@ local function settle(record, now, width, span)
         return end_of(record, label, width, span) > now
     end)
     local format = mark_format(record)
-    -- The first mark counts yet only if `oldest` is not what the marks say.
+    -- With `first` == 1 no mark has ended: `oldest` was earlier than the marks say.
     if first > 1 then record.base = struct.unpack(format, record.marks, 1 + size * (first - 2)) end
     record.units = (total - record.base) % 4294967296
     record.oldest = record.units > 0 and record.ends or 0
@@ -54,17 +55,17 @@ local function settle(record, now, width, span)
     record.marks = string.sub(record.marks, 1 + size * (first - 1))
 end
 
--- Takes units at `now` from a settled record. They saturate: with `count: all` nothing else bounds
--- them.
+-- Takes units at `now`. The record is settled. Units saturate, as nothing else bounds them with
+-- `count: all`.
 local function take(record, now, width, span, cost)
     local began = beginning(now, width)
     record.untouched = nil
     if record.units == 0 then
-        -- Time never runs backwards, not even where all was given back.
+        -- The time of a record never runs backwards, not even after all units were given back.
         record.ends = math.max(began + span, record.ends)
         record.oldest = record.ends
     elseif width > 0 and began + span > record.ends then
-        -- The newest sub-bucket has ended: it leaves a mark, unless its units were given back.
+        -- The newest sub-bucket has ended and leaves a mark, unless its units were given back.
         local format, wrap = mark_format(record)
         local total = (record.base + record.units) % 4294967296
         local last = #record.marks - record.size + 1
@@ -74,7 +75,7 @@ local function take(record, now, width, span, cost)
         end
         record.ends = began + span
         if record.size == 12 and #record.marks > 1000 * 12 then
-            -- More than the largest quota of a log, so the oldest makes no difference any more.
+            -- A log has more marks than its largest possible quota: the oldest changes no decision.
             local gone, _, _, label = struct.unpack('<I4dI4d', record.marks)
             record.units = record.units - (gone - record.base) % 4294967296
             record.base, record.oldest = gone, label + span
@@ -95,8 +96,8 @@ local function frees_at(record, needed, width, span)
     return end_of(record, label, width, span)
 end
 
--- The server's clock was put back by more than a window: the labels follow, or the identifier would
--- wait until the old time comes again. True if so.
+-- Moves a record back in time if the clock of Redis was put back by more than a window, and returns
+-- whether it was. Without that the identifier would wait until the old time comes again.
 local function follow_clock(record, now, width, span)
     if record.units == 0 or record.ends - span - now <= span then return false end
     local back = record.ends - span - beginning(now, width)

@@ -122,8 +122,7 @@ class Trial {
     Answer answer_;
 };
 
-// Plain windows have a script with a way of their own: that one is tried, and the one that can do
-// all.
+// Plain windows have a script with a fast path: that one is tried, and the one for all charges.
 std::array<limit::Policy, 2> tried_policies() {
     return {made_policy({Algorithm::sliding_window}),
             made_policy({Algorithm::sliding_log, Algorithm::gcra, Algorithm::schedule,

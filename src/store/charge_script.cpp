@@ -273,7 +273,7 @@ void append_charge_command(std::span<const limit::Charge> charges, std::string_v
     const limit::Charge& first = charges[0];
     assert(!first.items.empty() && first.items.size() <= 255 && charges.size() <= kBatchMax);
     const std::size_t keys = reading_keys(first.items);
-    // The shorter ways are for different items.
+    // The fast path takes several requests only of different items.
     const auto& script = charges.size() == 1 ? charge_script(first) : charge_script({});
     append_call(script, keys, clock, out);
     append_reading(first.items, keys, charges.size(), prefix, out);

@@ -1,4 +1,5 @@
-// Charges in the words of lua/charge.lua, and the script's answer as verdicts. Pure.
+// Commands that charge, as lua/charge.lua takes them, and its answers as verdicts. Pure.
+// docs/scripts.md shows an example with its bytes.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +44,8 @@ void append_charge_command(std::span<const limit::Charge> charges, std::string_v
 void append_mixed_command(std::span<const limit::Charge> charges, std::string_view prefix,
                           std::optional<limit::Micros> clock, std::string& out);
 
-// The part of a command that says whose limits are meant, as lua/reading.lua takes it: how many
-// keys (reading_keys()), the keys, and what is asked of, by so many requests. At most 255 items.
+// The part of a command that lua/read_states.lua reads: the number of keys (reading_keys()), the
+// keys, and the policies, for so many requests. At most 255 items.
 void append_reading(std::span<const limit::ChargeItem> items, std::size_t keys,
                     std::size_t requests, std::string_view prefix, std::string& out);
 std::size_t reading_keys(std::span<const limit::ChargeItem> items);
@@ -57,7 +58,7 @@ bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> ch
 // What was answered to one of several charges of different items.
 enum class Mixed : std::uint8_t {
     decided,
-    ask_alone,   // the shorter ways did not understand it: nothing was taken for it
+    ask_alone,   // the fast path left it alone: nothing was taken for it
     unreadable,  // no reply to it; its verdict is unspecified
 };
 // The same of append_mixed_command(), for each charge.

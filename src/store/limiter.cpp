@@ -309,8 +309,8 @@ bool Limiter::may_mix(SteadyTime now) const {
     return now >= mixes_from_ && !redis_.servers.is_cluster();
 }
 
-// The states are of a kind that the script has no short way for, as after a change of limits: then
-// asking together is a way in vain.
+// The fast path left half of a command alone, as it does after a change of limits: for some seconds
+// each decision is sent by itself.
 void Limiter::mix_later() {
     mixes_from_ = steady_now() + kMixingPause;
 }

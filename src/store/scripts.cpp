@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <new>
-#include <span>
 #include <string>
 
 #include <openssl/evp.h>
@@ -17,10 +16,9 @@ namespace {
 
 using limit::Limit;
 
-// Beyond this a function of Lua has too many locals. Few policies have more limits.
-constexpr std::size_t kUnrolledMax = 8;
-// As many states as the short way has made its tables for.
-constexpr std::size_t kShortWayItems = 4;
+// Up to so many limits of a policy have a branch of the fast path of their own. More branches make
+// every decision dearer, as Redis walks through the whole script when it collects garbage.
+constexpr std::size_t kUnrolledMax = 4;
 
 std::string sha1_of(std::string_view text) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
@@ -53,37 +51,23 @@ class OwnedScript {
     redis::Script script_;
 };
 
-OwnedScript long_way(std::string_view front = {}) {
+OwnedScript charge_with(std::string_view front) {
     return {"charge",
-            {front, lua::state, lua::window, lua::bucket, lua::schedule, lua::slots, lua::reading,
-             lua::charge}};
+            {front, lua::state, lua::window, lua::bucket, lua::schedule, lua::slots,
+             lua::read_states, lua::charge}};
 }
 
-OwnedScript in_front_of_long_way(std::string_view way) {
-    const std::string begun = with_lines(way, "--request", lua::short_request);
-    return long_way(
-        std::string(lua::short_reading).append(with_lines(begun, "--writing", lua::short_writing)));
+// Decides every charge.
+const redis::Script& general_script() {
+    static const OwnedScript script = charge_with({});
+    return script.get();
 }
 
-OwnedScript short_way(std::size_t limits) {
-    return in_front_of_long_way(
-        unroll(with_lines(lua::short_way, "--window", lua::short_window), limits));
-}
-
-OwnedScript middle_way() {
-    return in_front_of_long_way(
-        with_lines(lua::middle_way, "--window", in_loop(lua::short_window)));
-}
-
-// The long way alone; with the short way for that many limits; with the middle way.
-constexpr std::size_t kLongWay = 0;
-constexpr std::size_t kMiddleWay = kUnrolledMax + 1;
-
-const redis::Script& charge_script_for(std::size_t way) {
-    static const std::array<OwnedScript, kMiddleWay + 1> scripts{
-        long_way(),   short_way(1), short_way(2), short_way(3), short_way(4),
-        short_way(5), short_way(6), short_way(7), short_way(8), middle_way()};
-    return scripts[way].get();
+// The same, with the fast path for plain windows in front.
+const redis::Script& windows_script() {
+    static const OwnedScript script =
+        charge_with(unroll(lua::fast_path, lua::fast_path_window, kUnrolledMax));
+    return script.get();
 }
 
 bool is_plain_window(const Limit& limit) {
@@ -96,30 +80,22 @@ bool is_of_plain_windows(const limit::ChargeItem& item) {
     return !item.policy->shadow && std::all_of(limits.begin(), limits.end(), is_plain_window);
 }
 
-bool has_short_way(std::span<const limit::ChargeItem> items) {
-    const std::size_t limits = items[0].limits().size();
-    return items.size() <= kShortWayItems && limits <= kUnrolledMax &&
-           std::all_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
-               return item.limits().size() == limits;
-           });
-}
-
-std::size_t way_of(const limit::Charge& charge) {
-    if (charge.cost == 0 || charge.items.empty()) return kLongWay;
+bool has_fast_path(const limit::Charge& charge) {
+    if (charge.cost == 0 || charge.items.empty()) return false;
     const limit::ChargeItem* before = nullptr;
     for (const limit::ChargeItem& item : charge.items) {
         const bool is_known =
             before != nullptr && item.policy == before->policy && item.tier == before->tier;
-        if (!is_known && !is_of_plain_windows(item)) return kLongWay;
+        if (!is_known && !is_of_plain_windows(item)) return false;
         before = &item;
     }
-    return has_short_way(charge.items) ? charge.items[0].limits().size() : kMiddleWay;
+    return true;
 }
 
 }  // namespace
 
 const redis::Script& charge_script(const limit::Charge& charge) {
-    return charge_script_for(way_of(charge));
+    return has_fast_path(charge) ? windows_script() : general_script();
 }
 
 const redis::Script& give_back_script() {
@@ -140,14 +116,15 @@ const redis::Script& hold_script() {
 
 const redis::Script& report_script() {
     static const OwnedScript script{
-        "report", {lua::state, lua::window, lua::bucket, lua::schedule, lua::reading, lua::report}};
+        "report",
+        {lua::state, lua::window, lua::bucket, lua::schedule, lua::read_states, lua::report}};
     return script.get();
 }
 
 const redis::Script& inspect_script() {
     static const OwnedScript script{
         "inspect",
-        {lua::state, lua::window, lua::bucket, lua::schedule, lua::reading, lua::inspect}};
+        {lua::state, lua::window, lua::bucket, lua::schedule, lua::read_states, lua::inspect}};
     return script.get();
 }
 
@@ -157,12 +134,8 @@ const redis::Script& forget_script() {
 }
 
 std::vector<const redis::Script*> all_scripts() {
-    std::vector<const redis::Script*> all{&give_back_script(), &renew_script(),  &hold_script(),
-                                          &inspect_script(),   &forget_script(), &report_script()};
-    for (std::size_t way = kLongWay; way <= kMiddleWay; ++way) {
-        all.push_back(&charge_script_for(way));
-    }
-    return all;
+    return {&general_script(), &windows_script(), &give_back_script(), &renew_script(),
+            &hold_script(),    &report_script(),  &inspect_script(),   &forget_script()};
 }
 
 }  // namespace tidegate::store

@@ -1,4 +1,4 @@
-// The scripts that run in Redis, put together from the files of lua/. Made once; any thread.
+// The scripts that run in Redis, made of the files of lua/ when they are first needed. Any thread.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,8 @@
 
 namespace tidegate::store {
 
-// What charges requests with these items. For windows alone it has a shorter way in front: a script
-// for each number of limits, and one for many limits, or policies with different numbers of them.
-// No items: the one that can do all, and nothing else.
+// The script that decides this charge: for plain windows the one with the fast path in front, else the
+// one without it. Without items: the latter, which decides every charge.
 const redis::Script& charge_script(const limit::Charge& charge);
 
 const redis::Script& give_back_script();
@@ -20,7 +19,7 @@ const redis::Script& report_script();
 const redis::Script& inspect_script();
 const redis::Script& forget_script();
 
-// All that a Redis may come to hold.
+// All scripts that the program may load into a Redis.
 std::vector<const redis::Script*> all_scripts();
 
 }  // namespace tidegate::store

@@ -1,31 +1,24 @@
 #include "store/unroll.hpp"
 
-#include <utility>
+#include <algorithm>
 
 namespace tidegate::store {
 namespace {
 
-constexpr std::size_t kHeadBytes = 16;
-constexpr std::size_t kRecordBytes = 28;
-
-void replace_all(std::string& text, std::string_view name, const std::string& value) {
+void replace_all(std::string& text, std::string_view name, std::string_view value) {
     for (std::size_t at = text.find(name); at != std::string::npos;
          at = text.find(name, at + value.size())) {
         text.replace(at, name.size(), value);
     }
 }
 
-std::string with_number(std::string_view text, const std::string& number) {
+std::string with_number(std::string_view text, std::string_view number) {
     std::string out(text);
     replace_all(out, "$", number);
     return out;
 }
 
-std::string numbered(std::string_view text, std::size_t number) {
-    return with_number(text, std::to_string(number));
-}
-
-// What stands before the next `begin`, between it and the `end` after it, and behind that.
+// The text before the next `begin`, between `begin` and the `end` after it, and after that.
 struct Part {
     std::string_view before;
     std::string_view inside;
@@ -42,59 +35,63 @@ Part next_part(std::string_view text, std::string_view begin, std::string_view e
             true};
 }
 
+// A directive has no space behind its dashes.
+std::string without_comments(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+        const std::string_view line =
+            text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1);
+        text.remove_prefix(line.size());
+        const std::string_view words =
+            line.substr(std::min(line.find_first_not_of(' '), line.size()));
+        if (!words.starts_with("-- ") && words != "--\n") out += line;
+    }
+    return out;
+}
+
 std::string list_of(std::string_view item, std::size_t limits) {
     const bool is_format = item.find('$') == std::string_view::npos;
     std::string out;
     for (std::size_t number = 1; number <= limits; ++number) {
         if (number > 1 && !is_format) out += ", ";
-        out += numbered(item, number);
+        out += with_number(item, std::to_string(number));
     }
     return out;
 }
 
 std::string with_lists(std::string_view text, std::size_t limits) {
     std::string out;
-    for (;;) {
-        const Part part = next_part(text, "{{", "}}");
-        out += part.before;
-        if (!part.found) return out;
-        out += list_of(part.inside, limits);
+    for (Part part = next_part(text, "{{", "}}"); part.found; part = next_part(text, "{{", "}}")) {
+        out.append(part.before).append(list_of(part.inside, limits));
         text = part.after;
     }
+    out += text;
+    replace_all(out, "LIMITS", std::to_string(limits));
+    return out;
 }
 
-std::string with_blocks(std::string_view text, std::size_t limits) {
-    std::string out;
-    for (;;) {
-        const Part part = next_part(text, "--each limit", "--end\n");
-        out += part.before;
-        if (!part.found) return out;
-        const std::string_view lines = part.inside.substr(part.inside.find('\n') + 1);
-        for (std::size_t number = limits; number >= 1; --number) out += numbered(lines, number);
-        text = part.after;
+std::string branch_for(std::string_view branch, std::string_view window, std::size_t limits) {
+    std::string windows;
+    for (std::size_t number = limits; number >= 1; --number) {
+        windows += with_number(window, std::to_string(number));
     }
+    std::string out = with_lists(branch, limits);
+    replace_all(out, "--each window\n", windows);
+    return out;
 }
 
 }  // namespace
 
-std::string unroll(std::string_view text, std::size_t limits) {
-    std::string out = with_blocks(with_lists(text, limits), limits);
-    replace_all(out, "LIMITS", std::to_string(limits));
-    replace_all(out, "HEAD", std::to_string(kHeadBytes + kRecordBytes * limits));
-    return out;
-}
-
-std::string with_lines(std::string_view text, std::string_view mark, std::string_view lines) {
-    const Part part = next_part(text, mark, "\n");
-    std::string out(part.before);
-    // The lines have an indentation of their own.
-    while (part.found && out.ends_with(' ')) out.pop_back();
-    if (part.found) out += lines;
-    return out.append(part.after);
-}
-
-std::string in_loop(std::string_view lines) {
-    return with_number(lines, "");
+std::string unroll(std::string_view text, std::string_view window, std::size_t most) {
+    const std::string code = without_comments(text);
+    const std::string window_code = without_comments(window);
+    const Part part = next_part(code, "--each number of limits\n", "--end\n");
+    std::string out = with_lists(part.before, most);
+    replace_all(out, "--window\n", with_number(window_code, ""));
+    for (std::size_t limits = 1; part.found && limits <= most; ++limits) {
+        out += branch_for(part.inside, window_code, limits);
+    }
+    return out += with_lists(part.after, most);
 }
 
 }  // namespace tidegate::store

@@ -103,17 +103,17 @@ TEST_CASE("redis: by the server's clock a unit comes back when the answer says")
     CHECK(redis.charge_by_server_clock(ask).admitted);
 }
 
-TEST_CASE("redis: both ways and a batch tell the same time") {
+TEST_CASE("redis: the fast path, the general way and a batch tell the same time") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(9, 1s)});
     const Ask ask(some, {"user:a"});
     const Micros before = server_time(redis);
-    const Verdict by_short_way = redis.charge_by_server_clock(ask);
+    const Verdict by_fast_path = redis.charge_by_server_clock(ask);
     const Verdict asked = redis.charge_by_server_clock(Ask(some, {"user:a"}, 0));
     const limit::Charge charges[] = {ask, ask};
     const auto together = charge_together(redis, charges, "t:", std::nullopt);
-    CHECK(by_short_way.receipt.at >= before);
-    CHECK(asked.receipt.at >= by_short_way.receipt.at);
+    CHECK(by_fast_path.receipt.at >= before);
+    CHECK(asked.receipt.at >= by_fast_path.receipt.at);
     CHECK(together[0].receipt.at >= asked.receipt.at);
     CHECK(server_time(redis) >= together[0].receipt.at);
 }

@@ -46,7 +46,7 @@ std::vector<Limit> all_limits() {
     return limits;
 }
 
-// As many as go the middle way.
+// As many as the loop of the fast path is for.
 std::vector<Limit> many_windows() {
     std::vector<Limit> limits;
     for (int i = 1; i <= 9; ++i) limits.push_back(sliding(50, i * 10s, {.precision = i * 1s}));

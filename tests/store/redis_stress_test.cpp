@@ -42,7 +42,7 @@ limit::Limit bucket(std::int64_t quota, Micros duration) {
     return made(spec);
 }
 
-// A policy that goes the short way, and one that does not.
+// A policy that the fast path decides, and one that it does not.
 struct Hot {
     limit::Policy windows = policy("w", {fixed(kPerSecond, 1s), fixed(kInAll, 87'600h)});
     limit::Policy mixed = policy("m", {bucket(kPerSecond, 1s), fixed(kInAll, 87'600h)});

@@ -1,8 +1,9 @@
-// The script has a short way and a middle way for plain windows, and takes several requests in one
-// command. None of that may make a difference. TIDEGATE_SEED says which sequences, TIDEGATE_TRACES
-// how many.
+// The charge script has a fast path for plain windows, with a branch for each small number of
+// limits and a loop for more, and decides several requests in one command. Each way of deciding a
+// request must give the same verdict and the same state. TIDEGATE_SEED says which sequences,
+// TIDEGATE_TRACES how many.
+#include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <random>
 #include <sstream>
@@ -31,8 +32,8 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
     return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// The script without another way in front.
-const redis::Script& long_way() {
+// The script without the fast path.
+const redis::Script& general() {
     return store::charge_script({});
 }
 
@@ -256,66 +257,69 @@ class Altered {
     redis::Script script_{};
 };
 
-// The scripts that charges would choose, which count how often they are asked and how often they
-// come to the long way.
-class CountedWays {
+// The script of each charge, which also counts how often its fast path is asked and how often it
+// leaves a charge to the general way.
+class CountedFastPath {
   public:
-    explicit CountedWays(RedisSubject& redis) : redis_(redis) {}
+    explicit CountedFastPath(RedisSubject& redis) : redis_(redis) {}
 
-    const redis::Script* of(const limit::Charge& charge) {
+    const redis::Script* script_of(const limit::Charge& charge) {
         const redis::Script& script = store::charge_script(charge);
-        if (script.sha1 == long_way().sha1) return &script;
-        const bool middle = script.text.find("head_format") != std::string_view::npos;
-        Counts& counts = middle ? middle_ : short_;
-        ++counts.asked;
-        auto& counted = counted_[script.sha1];
-        if (!counted) {
-            counted = std::make_unique<Altered>(redis_, script, store::lua::state,
-                                                std::string("redis.call('INCR', '") +
-                                                    (middle ? "middle" : "short") + "')\n" +
-                                                    std::string(store::lua::state));
+        if (&script == &general()) return &script;
+        Part& part = has_many_limits(charge) ? loop_ : branches_;
+        ++part.asked;
+        if (!part.script) {
+            part.script = std::make_unique<Altered>(
+                redis_, script, store::lua::state,
+                "redis.call('INCR', '" + part.key + "')\n" + std::string(store::lua::state));
         }
-        return counted->script();
+        return part.script->script();
     }
 
     // Before all keys are deleted.
     void gather() {
-        for (Counts* counts : {&short_, &middle_}) {
-            const std::string text = redis_.text({"GET", counts == &short_ ? "short" : "middle"});
-            if (!text.empty()) counts->not_understood += std::stoull(text);
+        for (Part* part : {&branches_, &loop_}) {
+            const std::string text = redis_.text({"GET", part->key});
+            if (!text.empty()) part->left_alone += std::stoull(text);
         }
     }
 
-    // Both have been asked, and have answered most of it themselves.
-    bool are_worth_it() const { return are_most(short_) && are_most(middle_); }
+    // Branches and loop have been asked, and have decided most charges themselves.
+    bool is_worth_it() const { return decides_most(branches_) && decides_most(loop_); }
 
   private:
-    struct Counts {
+    struct Part {
+        std::string key;
+        std::unique_ptr<Altered> script{};
         std::uint64_t asked = 0;
-        std::uint64_t not_understood = 0;
+        std::uint64_t left_alone = 0;
     };
-    static bool are_most(const Counts& counts) {
-        return counts.asked > 0 && counts.not_understood * 2 < counts.asked;
+    static bool has_many_limits(const limit::Charge& charge) {
+        return std::any_of(charge.items.begin(), charge.items.end(),
+                           [](const limit::ChargeItem& item) { return item.limits().size() > 4; });
+    }
+    static bool decides_most(const Part& part) {
+        return part.asked > 0 && part.left_alone * 2 < part.asked;
     }
 
     RedisSubject& redis_;
-    std::map<std::string_view, std::unique_ptr<Altered>> counted_;
-    Counts short_;
-    Counts middle_;
+    Part branches_{"branches"};
+    Part loop_{"loop"};
 };
 
-// The same requests by both ways; some of what is admitted is given back. With `mixed`, the first
-// prefix is asked by one way or the other. "" if no difference was seen.
-std::string difference_of_ways(RedisSubject& redis, CountedWays& ways, std::uint64_t seed,
+// The same requests with the fast path and without it; some of what is admitted is given back. With
+// `mixed`, the first prefix is asked by the one or the other. "" if no difference was seen.
+std::string difference_of_ways(RedisSubject& redis, CountedFastPath& fast_path, std::uint64_t seed,
                                bool mixed) {
     Sequence sequence(seed, Sequence::Limits::plain_windows);
     Verdict verdict;
     Micros now = sequence.now();
     for (int step = 0; step < 60; ++step) {
         const limit::Charge charge = sequence.next_charge();
-        const bool is_long = mixed && sequence.one_in(2);
-        verdict = charge_as(redis, charge, "t:", now, is_long ? &long_way() : ways.of(charge));
-        const Verdict expected = charge_as(redis, charge, "l:", now, &long_way());
+        const bool without = mixed && sequence.one_in(2);
+        verdict =
+            charge_as(redis, charge, "t:", now, without ? &general() : fast_path.script_of(charge));
+        const Verdict expected = charge_as(redis, charge, "l:", now, &general());
         std::string fault;
         if (written(verdict) != written(expected)) {
             fault = written(verdict) + "\nbut\n" + written(expected);
@@ -337,25 +341,25 @@ void check_ways(bool mixed) {
     const std::uint64_t seed = setting("TIDEGATE_SEED", std::random_device{}());
     const std::uint64_t sequences = setting("TIDEGATE_TRACES", 10'000) / 25 + 1;
     RedisSubject redis;
-    CountedWays ways(redis);
+    CountedFastPath fast_path(redis);
     for (std::uint64_t i = 0; i < sequences; ++i) {
-        const std::string fault = difference_of_ways(redis, ways, seed + i, mixed);
+        const std::string fault = difference_of_ways(redis, fast_path, seed + i, mixed);
         if (!fault.empty()) FAIL("TIDEGATE_SEED=" << seed + i << " TIDEGATE_TRACES=1 " << fault);
         if (i % 100 != 0 && i + 1 < sequences) continue;
-        ways.gather();
+        fast_path.gather();
         redis.text({"FLUSHALL"});
     }
     // A few sequences may all be of one kind.
-    if (sequences > 20) CHECK(ways.are_worth_it());
+    if (sequences > 20) CHECK(fast_path.is_worth_it());
 }
 
 }  // namespace
 
-TEST_CASE("redis: the short way and the long way are the same thing") {
+TEST_CASE("redis: the fast path and the general way decide the same") {
     check_ways(false);
 }
 
-TEST_CASE("redis: each way understands what the other has left") {
+TEST_CASE("redis: the fast path and the general way understand what the other has written") {
     check_ways(true);
 }
 
@@ -372,10 +376,10 @@ TEST_CASE("redis: charges in one command get what they get one by one at the sam
             std::vector<limit::Charge> charges(sequence.between(1, sequence.one_in(9) ? 64 : 6),
                                                first);
             for (limit::Charge& charge : charges) charge.cost = sequence.next_cost();
-            const auto verdicts = charge_together(redis, charges, "t:", now, &long_way());
+            const auto verdicts = charge_together(redis, charges, "t:", now, &general());
             for (std::size_t k = 0; k < charges.size(); ++k) {
                 REQUIRE(written(verdicts[k]) ==
-                        written(charge_as(redis, charges[k], "l:", now, &long_way())));
+                        written(charge_as(redis, charges[k], "l:", now, &general())));
             }
             REQUIRE(difference(redis, sequence, false) == "");
             now = sequence.next_time(verdicts.back());
@@ -401,14 +405,14 @@ TEST_CASE("redis: charges of different items in one command get what they get on
             for (std::size_t k = 0; k < charges.size(); ++k) {
                 if (!verdicts[k]) continue;
                 REQUIRE(written(*verdicts[k]) ==
-                        written(charge_as(redis, charges[k], "l:", now, &long_way())));
+                        written(charge_as(redis, charges[k], "l:", now, &general())));
             }
             for (std::size_t k = 0; k < charges.size(); ++k) {
                 ++asked;
                 if (verdicts[k]) continue;
                 ++alone;
                 REQUIRE(written(charge_as(redis, charges[k], "t:", now)) ==
-                        written(charge_as(redis, charges[k], "l:", now, &long_way())));
+                        written(charge_as(redis, charges[k], "l:", now, &general())));
             }
             REQUIRE(difference(redis, sequence, false) == "");
             now = sequence.next_time(verdicts.back() ? *verdicts.back() : Verdict{});
@@ -471,7 +475,7 @@ TEST_CASE("redis: a value of another kind among several is asked alone, the othe
     CHECK(charge_as(redis, charges[4], "t:", kStart + 1s).limits[0].remaining == 18);
 }
 
-TEST_CASE("redis: numbers of sub-buckets wrap around, by every way") {
+TEST_CASE("redis: numbers of sub-buckets wrap around, with the fast path and without") {
     RedisSubject redis;
     for (const std::size_t count : {std::size_t{3}, std::size_t{10}}) {
         std::vector<Limit> windows;
@@ -485,7 +489,7 @@ TEST_CASE("redis: numbers of sub-buckets wrap around, by every way") {
         for (Micros now = wraps - 90s; now < wraps + 200s; now += 1'700ms) {
             const std::string expected = written(memory.charge(ask, now));
             REQUIRE(written(charge_as(redis, ask, "t:", now)) == expected);
-            REQUIRE(written(charge_as(redis, ask, "l:", now, &long_way())) == expected);
+            REQUIRE(written(charge_as(redis, ask, "l:", now, &general())) == expected);
         }
     }
 }
@@ -500,13 +504,13 @@ TEST_CASE("redis: a Redis without KEEPTTL counts the same, and shortens no expir
     const auto two = windows(2);
     const auto three = windows(3);
     const auto nine = windows(9);
-    // The short way; the middle way for many limits, and for several policies; the long way.
+    // A branch of the fast path; its loop; policies of several numbers of limits; the general way.
     const Ask few(two, {"user:a", "user:b"});
     const Ask many(nine, {"user:a", "user:b"});
     const Ask several({{&two, "user:c"}, {&three, "user:c"}}, 1);
     const Ask others(nine, {"user:d"});
     for (const Ask* const asked : {&few, &many, &several, &others}) {
-        const redis::Script& script = asked == &others ? long_way() : store::charge_script(*asked);
+        const redis::Script& script = asked == &others ? general() : store::charge_script(*asked);
         const Altered old(redis, script, "KEEPTTL", "UNHEARD");
         const limit::ChargeItem& item = limit::Charge(*asked).items[0];
         const std::string key = key_of("t:", *item.policy, item.identifier);

@@ -22,14 +22,13 @@ Scripts scripts_of(const std::string& yaml) {
     return first_scripts(*loaded.config);
 }
 
-const redis::Script* long_way() {
+const redis::Script* general() {
     return &store::charge_script({});
 }
 
-// For so many plain windows of one identifier.
-const redis::Script* way_of(std::size_t windows) {
+const redis::Script* windows() {
     limit::Policy policy;
-    policy.limits.resize(windows);
+    policy.limits.resize(1);
     const limit::ChargeItem item{&policy, "ip:192.0.2.1"};
     return &store::charge_script({{&item, 1}, 1});
 }
@@ -40,28 +39,34 @@ const std::string kTwoAndThree =
     "policies: {p: {key: [ip], limits: [1/s, 2/min]}, "
     "q: {key: [user], limits: [1/s, 2/min, 3/h]}}\n"
     "identity: {user: [{header: {name: x-user, from: trusted_proxies}}]}\n";
+const std::string kWindowAndBucket =
+    "policies: {p: {key: [ip], limits: [2/min]}, "
+    "q: {key: [user], limits: [{algorithm: gcra, quota: 5, per: 1s}]}}\n"
+    "identity: {user: [{header: {name: x-user, from: trusted_proxies}}]}\n";
 
 }  // namespace
 
-TEST_CASE("first scripts: the long way, which any charge may need, and those of the routes") {
+TEST_CASE("first scripts: the general one, which any charge may need, and those of the routes") {
     CHECK(
         scripts_of(kRedis + std::string("routes: [{name: all, upstream: api, policies: []}]\n")) ==
-        Scripts{long_way()});
+        Scripts{general()});
     CHECK(scripts_of(kRedis + ("policies: {p: {key: [ip], limits: [1/s, 2/min]}}\n" + kOne)) ==
-          Scripts{long_way(), way_of(2)});
+          Scripts{general(), windows()});
     // Several policies of one request are one charge.
-    CHECK(scripts_of(kRedis + kTwoAndThree + kBoth) == Scripts{long_way(), way_of(9)});
+    CHECK(scripts_of(kRedis + kTwoAndThree + kBoth) == Scripts{general(), windows()});
+    CHECK(scripts_of(kRedis + kWindowAndBucket + kBoth) == Scripts{general()});
 }
 
 TEST_CASE("first scripts: in a cluster each identifier is asked about apart") {
-    CHECK(scripts_of(kCluster + kTwoAndThree + kBoth) == Scripts{long_way(), way_of(2), way_of(3)});
+    CHECK(scripts_of(kCluster + kTwoAndThree + kBoth) == Scripts{general(), windows()});
+    CHECK(scripts_of(kCluster + kWindowAndBucket + kBoth) == Scripts{general(), windows()});
 }
 
 TEST_CASE("first scripts: what gives units back is there when the last request ends") {
     const auto scripts = scripts_of(
         kRedis +
         ("policies: {p: {key: [ip], limits: [{quota: 5, per: 1h, count: [200]}]}}\n" + kOne));
-    CHECK(scripts == Scripts{long_way(), &store::give_back_script()});
+    CHECK(scripts == Scripts{general(), &store::give_back_script()});
 }
 
 }  // namespace tidegate::app

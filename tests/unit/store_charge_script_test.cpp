@@ -338,7 +338,7 @@ TEST_CASE("charge_script: charges in one command are told one after the other") 
     CHECK(words[5] == doubles(1, 500'000, 0) + doubles(0, 0, 0) + doubles(3, 1'500'000, 0));
 }
 
-TEST_CASE("charge_script: the short way is for one charge of a command") {
+TEST_CASE("charge_script: the fast path is not for several charges of the same items") {
     const auto some = policy("p", {window(5, 1s)});
     const ChargeItem item{&some, "a"};
     const std::vector<limit::Charge> charges{{{&item, 1}, 1}, {{&item, 1}, 1}};

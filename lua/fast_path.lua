@@ -1,0 +1,173 @@
+-- The fast path: decides charges of plain windows (sliding_window, fixed_window) with few calls and few
+-- strings: each redis.call costs as much as several limits, and Redis hashes every string that Lua makes.
+-- charge.lua, which follows in the same script, decides everything else.
+--
+-- KEYS, ARGV  as in read_states.lua and charge.lua. There may be several requests, of different
+--             identifiers under the same policies: KEYS has the states of the first request, then those
+--             of the second and so on, and ARGV[2] has a cost d for each request.
+-- Answers     for each request what charge.lua answers to one; for a request that the fast path leaves
+--             alone, now d and the byte 4: the proxy sends that request again, by itself.
+--
+-- The fast path leaves a request to charge.lua, and has written nothing for it then, when a state has
+-- other limits than the request, when the clock was put back, and when a value is not a state.
+--
+-- store/unroll.cpp expands this file when the program starts. A local is the cheapest place that Lua has
+-- for a number, but locals have no index. So a branch is written out for each number of limits up to
+-- LIMITS, with locals of its own for each limit. A loop with tables serves policies with more limits.
+--   {{quota$, width$}}       one item for each limit: quota1, width1, quota2, width2, ...
+--   {{I4dd}}                 in a format: repeated for each limit
+--   LIMITS                   the number of limits of a branch; elsewhere, the most that a branch is for
+--   --each number of limits  up to --end: the lines between, for 1 limit, for 2 limits, ...
+--   --each window            the lines of fast_path_window.lua for each limit, the last limit first
+--   --window                 the same lines once, with names without a number
+do
+local unbytes, bytes_of, sub, rep = struct.unpack, struct.pack, string.sub, string.rep
+local call, protected_call, keys, policies = redis.call, redis.pcall, KEYS, ARGV[1]
+
+local now = ARGV[3] and tonumber(ARGV[3])
+if not now then
+    local time = call('TIME')
+    now = time[1] * 1000000 + time[2]
+end
+local values, states = call('MGET', unpack(keys)), unbytes('<I1', policies)
+
+-- These tables have a size from the start, as each step of their growth costs as much as a limit.
+-- The parts of the answer: for each request a head, then for each of its states how it stood.
+local answers, answered = {'', '', '', ''}, 0
+-- What is written to each state, and how: a TTL in milliseconds, 'KEEPTTL', or the offset for SETRANGE
+-- ('8' for units alone, '0').
+local new, ttls = {0, 0, 0, 0}, {0, 0, 0, 0}
+-- Of several requests: the keys that an earlier request has written. They are read again, with MGET, as
+-- the proxy's user in Redis needs no right to GET.
+local written = #keys > states and {} or nil
+
+-- The policy at hand: where the next one begins in `policies`, how many states it is for, how many of
+-- those are to come, and the terms of its limits.
+local next_policy, policy_states, to_come = 3, 0, 0
+local limits, layout, head
+local {{quota$, width$, span$}}
+-- For more than LIMITS limits: the terms, what is told of each limit, and formats.
+local terms, told, head_format, units_format, told_format
+
+for first = 0, #keys - 1, states do
+    local cost = unbytes('<d', ARGV[2], 8 * first / states + 1)
+    local understood, denied, retry_at = cost > 0, false, 0
+    -- A policy that is the only one is read once for all requests.
+    if policy_states == states then to_come = states else next_policy, to_come = 3, 0 end
+
+    for i = 1, states do
+        local is_new_policy = to_come == 0
+        if is_new_policy then
+            local _
+            policy_states, _, layout, limits = unbytes('<I1I1I4I1', policies, next_policy)
+            to_come, next_policy = policy_states, next_policy + 7 + 26 * limits
+            head = 16 + 28 * limits
+        end
+        to_come = to_come - 1
+
+        local held = values[first + i]
+        if written and written[keys[first + i]] then held = call('MGET', keys[first + i])[1] end
+        -- A state that is not there is one of zeros.
+        local value = held or rep('\0', head) .. sub(policies, next_policy - 5 * limits, next_policy - 1)
+        if #value < head then understood = false break end
+        -- MGET answers nothing for a key of another type, too. PTTL tells them apart.
+        if not held and call('PTTL', keys[first + i]) ~= -2 then understood = false break end
+
+        -- Whether nothing but units changes; when the last of the new sub-buckets stops counting.
+        local same, last = true, 0
+        -- `from` is where the marks of the limit at hand begin in the value, `till` where the value ends.
+        -- `made` is what has become of the bytes between the head and `copied`.
+        local from, till, copied, made = head + 5 * limits + 1, #value + 1, head + 1, ''
+
+        if limits > LIMITS then
+            if is_new_policy then
+                head_format = '<I4I4' .. rep('I4', limits) .. 'd' .. rep('ddI4I2I2', limits)
+                units_format, told_format = '<' .. rep('I4', limits), '<d' .. rep('dd', limits)
+                terms = {unbytes('<' .. rep('I4dd', limits), policies, next_policy - 25 * limits)}
+                told = {unpack(terms, 1, 1 + 2 * limits)}  -- for its size
+            end
+            local state = {unbytes(head_format, value)}
+            if not held then state[1], state[2] = layout, now % 4294967295 + 1 end
+            if state[1] ~= layout then understood = false break end
+            local term, record = 3 * limits, 6 * limits - 1
+            for k = limits, 1, -1 do
+                local quota, width, span = terms[term - 2], terms[term - 1], terms[term]
+                local units, ends, oldest = state[2 + k], state[record], state[record + 1]
+                local base, marks, gone = state[record + 2], state[record + 3], state[record + 4]
+                local before
+                --window
+                state[2 + k], told[2 * k], told[1 + 2 * k] = units, before, oldest
+                if not same then
+                    state[record], state[record + 1] = ends, oldest
+                    state[record + 2], state[record + 3], state[record + 4] = base, marks, gone
+                end
+                term, record = term - 3, record - 5
+            end
+            if not understood or from ~= till then understood = false break end
+            told[1] = state[2]
+            answers[answered + 1 + i] = bytes_of(told_format, unpack(told))
+            if not denied and same then
+                new[i], ttls[i] = bytes_of(units_format, unpack(state, 3, 2 + limits)), '8'
+            elseif not denied then
+                local ttl = copied > head + 1 and 'KEEPTTL' or '0'
+                if last >= state[3 + limits] then
+                    state[3 + limits] = last + 1000001
+                    ttl = string.format('%.0f', (last + 1000001 - now) / 1000 + 1)
+                end
+                new[i], ttls[i] = bytes_of(head_format, unpack(state)), ttl
+                if ttl ~= '0' then new[i] = new[i] .. made .. sub(value, copied) end
+            end
+        --each number of limits
+        elseif limits == LIMITS then
+            if is_new_policy then
+                {{quota$, width$, span$}} = unbytes('<{{I4dd}}', policies, next_policy - 25 * LIMITS)
+            end
+            local held_layout, generation, {{units$}}, expiry, {{ends$, oldest$, base$, marks$, gone$}} =
+                unbytes('<I4I4{{I4}}d{{ddI4I2I2}}', value)
+            if not held then held_layout, generation = layout, now % 4294967295 + 1 end
+            if held_layout ~= layout then understood = false break end
+            local {{before$}}
+            --each window
+            if from ~= till then understood = false break end
+            answers[answered + 1 + i] = bytes_of('<d{{dd}}', generation, {{before$, oldest$}})
+            if not denied and same then
+                new[i], ttls[i] = bytes_of('<{{I4}}', {{units$}}), '8'
+            elseif not denied then
+                local ttl = copied > head + 1 and 'KEEPTTL' or '0'
+                if last >= expiry then
+                    expiry = last + 1000001
+                    ttl = string.format('%.0f', (expiry - now) / 1000 + 1)
+                end
+                new[i], ttls[i] = bytes_of('<I4I4{{I4}}d{{ddI4I2I2}}', layout, generation,
+                    {{units$}}, expiry, {{ends$, oldest$, base$, marks$, gone$}}), ttl
+                if ttl ~= '0' then new[i] = new[i] .. made .. sub(value, copied) end
+            end
+        --end
+        end
+    end
+
+    if understood then
+        for i = 1, denied and 0 or states do
+            local key, ttl = keys[first + i], ttls[i]
+            if ttl == '0' or ttl == '8' then
+                call('SETRANGE', key, ttl, new[i])
+            elseif ttl ~= 'KEEPTTL' then
+                call('SET', key, new[i], 'PX', ttl)
+            elseif not protected_call('SET', key, new[i], ttl).ok then
+                -- Redis 5 has no KEEPTTL and refuses.
+                local left = call('PTTL', key)
+                call('SET', key, new[i], 'PX', left > 0 and string.format('%.0f', left) or '86400000')
+            end
+            if written then written[key] = true end
+        end
+        answers[answered + 1] = bytes_of('<dI1d', now, denied and 2 or 3, retry_at)
+        answered = answered + 1 + states
+    elseif written then
+        answers[answered + 1] = bytes_of('<dI1', now, 4)
+        answered = answered + 1
+    end
+    if (understood or written) and first + states == #keys then
+        return table.concat(answers, '', 1, answered)
+    end
+end
+end
