@@ -95,10 +95,6 @@ Worker::Worker(Process& process, std::size_t index, const std::vector<ListenerGr
                .exchanges = {io_.get_executor(), deadlines_, buffers_}},
       refused_connections_(context_.request_ids, context_.metrics),
       tick_timer_(io_) {
-    if (redis_) {
-        const auto& settings = std::get<config::RedisSettings>(blueprint.config->store);
-        inspector_.emplace(redis_, settings.key_prefix, settings.local_clock);
-    }
     context_.generation = make_generation(blueprint);
     for (const ListenerGroup& group : listeners) {
         listeners_.push_back(std::make_unique<Listener>(Listener{
@@ -128,11 +124,15 @@ redis::Servers Worker::make_redis() {
 store::Limiter Worker::make_limiter(const config::Config& config) {
     telemetry::MetricsShard& metrics = process_.metrics.shard(index_);
     if (!redis_) return {process_.memory_store, metrics};
-    const auto& settings = std::get<config::RedisSettings>(config.store);
     return {process_.memory_store,
-            {redis_, settings.key_prefix, settings.local_clock, &process_.replicas,
-             denials_of(config, process_.workers), reports_of(process_.workers)},
+            {redis_store(config), &process_.replicas, denials_of(config, process_.workers),
+             reports_of(process_.workers)},
             metrics};
+}
+
+store::RedisStore Worker::redis_store(const config::Config& config) const {
+    const auto& settings = std::get<config::RedisSettings>(config.store);
+    return {redis_, settings.key_prefix, settings.local_clock};
 }
 
 proxy::GenerationPtr Worker::make_generation(const Blueprint& blueprint) {
@@ -167,13 +167,9 @@ std::shared_ptr<proxy::UpstreamPool> Worker::make_pool(const config::Upstream& s
 
 void Worker::start_heartbeat() {
     const config::Config& config = *context_.generation->config;
-    const auto& settings = std::get<config::RedisSettings>(config.store);
     heartbeat_ = std::make_shared<store::Heartbeat>(
-        context_.executor, redis_,
-        store::Heartbeat::Options{.key_prefix = settings.key_prefix,
-                                  .name = process_.name,
-                                  .local_clock = settings.local_clock,
-                                  .configured = config.replicas.value_or(0)},
+        context_.executor, redis_store(config),
+        store::Heartbeat::Options{.name = process_.name, .configured = config.replicas.value_or(0)},
         process_.replicas);
     spawn_vital(context_.executor, store::Heartbeat::run(heartbeat_));
 }
@@ -202,7 +198,7 @@ void Worker::reload(std::shared_ptr<const Blueprint> blueprint, std::function<vo
 }
 
 void Worker::inspect(std::function<void(const store::Inspector&)> ask) {
-    asio::post(io_, [this, ask = std::move(ask)] { ask(*inspector_); });
+    asio::post(io_, [this, ask = std::move(ask)] { ask(limiter_.inspector()); });
 }
 
 void Worker::forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,

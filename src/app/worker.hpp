@@ -25,7 +25,6 @@
 #include "proxy/session.hpp"
 #include "proxy/worker_context.hpp"
 #include "store/heartbeat.hpp"
-#include "store/inspector.hpp"
 #include "store/limiter.hpp"
 
 namespace tidegate::app {
@@ -65,6 +64,7 @@ class Worker {
 
     redis::Servers make_redis();
     store::Limiter make_limiter(const config::Config& config);
+    store::RedisStore redis_store(const config::Config& config) const;
     void start_heartbeat();
     // Pools of upstreams that stay as they were are those of the generation in force, if any.
     proxy::GenerationPtr make_generation(const Blueprint& blueprint);
@@ -94,7 +94,6 @@ class Worker {
     redis::Servers redis_;
     std::shared_ptr<store::Heartbeat> heartbeat_;
     store::Limiter limiter_;
-    std::optional<store::Inspector> inspector_;  // with Redis
     proxy::WorkerContext context_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     proxy::SessionList sessions_;

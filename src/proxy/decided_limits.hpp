@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "store/limiter.hpp"
+#include "store/decision.hpp"
 
 namespace tidegate::proxy {
 

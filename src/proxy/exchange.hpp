@@ -21,7 +21,7 @@
 #include "net/sleeper.hpp"
 #include "proxy/fault.hpp"
 #include "proxy/generation.hpp"
-#include "store/limiter.hpp"
+#include "store/decision.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::proxy {

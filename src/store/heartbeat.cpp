@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "base/numbers.hpp"
@@ -17,13 +16,7 @@ namespace tidegate::store {
 namespace {
 
 constexpr std::chrono::milliseconds kEvery{2'000};
-constexpr std::chrono::milliseconds kUntilCounted{100};  // nothing can be shared out before that
-
-std::int64_t wall_clock() {
-    return std::chrono::duration_cast<std::chrono::seconds>(
-               std::chrono::system_clock::now().time_since_epoch())
-        .count();
-}
+constexpr std::chrono::milliseconds kUntilCounted{100};  // before that no share is known
 
 }  // namespace
 
@@ -31,21 +24,21 @@ std::string heartbeat_key(std::string_view key_prefix) {
     return std::string(key_prefix) + "{" + std::string(kHeartbeatTag) + "}";
 }
 
-int ReplicaCount::hear(std::int64_t seen, redis::SteadyTime now) {
+int ReplicaCount::update(std::int64_t seen, SteadyTime now) {
     const auto alive = static_cast<int>(std::clamp<std::int64_t>(seen, 1, 1 << 20));
-    if (alive >= believed_ || now - believed_since_ >= kHeartbeatGoodFor) {
-        believed_ = alive;
-        believed_since_ = now;
+    if (alive >= counted_ || now - counted_since_ >= kHeartbeatGoodFor) {
+        counted_ = alive;
+        counted_since_ = now;
     }
-    return std::max(configured_, believed_);
+    return std::max(configured_, counted_);
 }
 
 int ReplicaCount::configure(int configured) {
     configured_ = configured;
-    return std::max(configured_, believed_);
+    return std::max(configured_, counted_);
 }
 
-// One command and what came of it.
+// One command and its reply.
 class Heartbeat::Call final : public redis::Request {
   public:
     Call(Wakeup& wakeup, std::initializer_list<std::string_view> arguments) : wakeup_(wakeup) {
@@ -79,11 +72,11 @@ class Heartbeat::Call final : public redis::Request {
     Wakeup& wakeup_;
     std::string command_;
     bool done_ = false;
-    std::optional<std::int64_t> number_;  // what an integer says, or an array's first element
+    std::optional<std::int64_t> number_;  // the reply, or the first element of an array
 };
 
-Heartbeat::Heartbeat(Executor executor, redis::Servers servers, Options options, Replicas& replicas)
-    : servers_(std::move(servers)),
+Heartbeat::Heartbeat(Executor executor, RedisStore redis, Options options, Replicas& replicas)
+    : redis_(std::move(redis)),
       options_(std::move(options)),
       count_(options_.configured),
       replicas_(replicas),
@@ -104,35 +97,38 @@ Task<> Heartbeat::run(std::shared_ptr<Heartbeat> self) {
 }
 
 Task<> Heartbeat::beat() {
-    const std::int64_t now = options_.local_clock ? wall_clock() : co_await server_time();
+    const std::int64_t now = co_await time();
     if (now == 0 || stopped_) co_return;
-    const std::string key = heartbeat_key(options_.key_prefix);
-    const std::string spoken = std::to_string(now);
-    const std::string silent = "(" + std::to_string(now - kHeartbeatGoodFor.count());
-    // They leave together and are answered in order.
-    Call speak(wakeup_, {"ZADD", key, spoken, options_.name});
-    Call forget(wakeup_, {"ZREMRANGEBYSCORE", key, "-inf", silent});
+    const std::string key = heartbeat_key(redis_.key_prefix);
+    const std::string last_seen = std::to_string(now);
+    const std::string silent_since = "(" + std::to_string(now - kHeartbeatGoodFor.count());
+    // They leave together, and Redis answers in order.
+    Call add(wakeup_, {"ZADD", key, last_seen, options_.name});
+    Call remove(wakeup_, {"ZREMRANGEBYSCORE", key, "-inf", silent_since});
     Call expire(wakeup_, {"EXPIRE", key, std::to_string(kHeartbeatGoodFor.count())});
     Call count(wakeup_, {"ZCARD", key});
-    for (Call* call : {&speak, &forget, &expire, &count}) call->send(servers_);
-    while (!(speak.done() && forget.done() && expire.done() && count.done())) {
+    for (Call* call : {&add, &remove, &expire, &count}) call->send(redis_.servers);
+    while (!(add.done() && remove.done() && expire.done() && count.done())) {
         co_await wakeup_.wait();
     }
-    // Who could not say that it is there is not among those counted.
-    if (!speak.number() || !count.number()) co_return;
-    replicas_ = count_.hear(*count.number(), std::chrono::steady_clock::now());
+    // Without ZADD the count lacks this proxy.
+    if (!add.number() || !count.number()) co_return;
+    replicas_ = count_.update(*count.number(), std::chrono::steady_clock::now());
 }
 
-Task<std::int64_t> Heartbeat::server_time() {
-    Call time(wakeup_, {"TIME"});
-    time.send(servers_);
-    while (!time.done()) co_await wakeup_.wait();
-    co_return time.number().value_or(0);
+Task<std::int64_t> Heartbeat::time() {
+    if (const auto clock = redis_.clock()) {
+        co_return std::chrono::duration_cast<std::chrono::seconds>(*clock).count();
+    }
+    Call call(wakeup_, {"TIME"});
+    call.send(redis_.servers);
+    while (!call.done()) co_await wakeup_.wait();
+    co_return call.number().value_or(0);
 }
 
 void Heartbeat::configure(int replicas) {
     const int count = count_.configure(replicas);
-    if (count > 0) replicas_ = count;  // what was known goes on being known
+    if (count > 0) replicas_ = count;  // else the last number stays
 }
 
 void Heartbeat::stop() {

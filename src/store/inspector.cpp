@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <memory>
-#include <utility>
+#include <optional>
 
-#include "redis/slot.hpp"
 #include "store/counts_script.hpp"
 #include "store/scripts.hpp"
 
@@ -32,16 +30,12 @@ std::string sentence(redis::Failure failure) {
            "reset removes. The proxy's log says more.";
 }
 
-constexpr const char* kNotUnderstood = "Redis gave an answer that is none.";
-
-std::uint16_t slot_of(std::span<const ChargeItem> items) {
-    return redis::slot_of_tag(items.front().identifier);
-}
+constexpr const char* kNotUnderstood = "Redis sent a reply that Tidegate cannot read.";
 
 }  // namespace
 
-// What a question is made of: its words, and what they have brought so far.
-struct Inspector::Counting {
+// A command, and what its replies have brought so far.
+struct Inspector::Count {
     using Answer = Counts;
 
     std::optional<Micros> clock;
@@ -57,7 +51,7 @@ struct Inspector::Counting {
     }
 };
 
-struct Inspector::Forgetting {
+struct Inspector::Forget {
     using Answer = std::vector<bool>;
 
     std::vector<bool> answer;
@@ -74,35 +68,37 @@ struct Inspector::Forgetting {
     }
 };
 
-// One command after the other, a portion of the items each. Ends itself.
-template <class Words>
-class Inspector::Question final : public redis::Request {
+// One command after the other, a portion of the items each. Deletes itself.
+template <class Command>
+class Inspector::Request final : public redis::Request {
   public:
-    using Done = std::function<void(Result<typename Words::Answer, std::string>)>;
+    using Done = std::function<void(Result<typename Command::Answer, std::string>)>;
 
-    Question(const Inspector& asker, Words words, std::span<const ChargeItem> items, Done done)
-        : servers_(asker.servers_),
-          key_prefix_(asker.key_prefix_),
-          words_(std::move(words)),
+    Request(RedisStore redis, Command command, std::span<const ChargeItem> items, Done done)
+        : redis_(std::move(redis)),
+          command_(std::move(command)),
           left_(items),
           done_(std::move(done)) {}
 
-    // Asks for the next portion, or ends.
-    static void go_on(std::unique_ptr<Question> self) {
+    // Sends the next portion, or ends.
+    static void go_on(std::unique_ptr<Request> self) {
         if (self->left_.empty()) {
-            self->done_(std::move(self->words_.answer));
-        } else if (const auto failed = self->servers_.send(*self, slot_of(self->left_))) {
+            self->done_(std::move(self->command_.answer));
+        } else if (const auto failed =
+                       self->redis_.servers.send(*self, self->redis_.slot_of(self->left_))) {
             self->done_(sentence(*failed));
         } else {
-            static_cast<void>(self.release());  // until it is answered
+            static_cast<void>(self.release());  // until the reply
         }
     }
 
-    void append_command(std::string& out) override { words_.append(portion(), key_prefix_, out); }
-    const redis::Script* script() const override { return &Words::script(); }
+    void append_command(std::string& out) override {
+        command_.append(portion(), redis_.key_prefix, out);
+    }
+    const redis::Script* script() const override { return &Command::script(); }
     void on_reply(const redis::Reply& reply) override {
-        std::unique_ptr<Question> self(this);
-        if (reply.kind != redis::Reply::Kind::string || !words_.read(reply.text, portion())) {
+        std::unique_ptr<Request> self(this);
+        if (reply.kind != redis::Reply::Kind::string || !command_.read(reply.text, portion())) {
             done_(std::string(kNotUnderstood));
             return;
         }
@@ -110,7 +106,7 @@ class Inspector::Question final : public redis::Request {
         go_on(std::move(self));
     }
     void on_failure(redis::Failure failure) override {
-        const std::unique_ptr<Question> self(this);
+        const std::unique_ptr<Request> self(this);
         done_(sentence(failure));
     }
 
@@ -119,31 +115,23 @@ class Inspector::Question final : public redis::Request {
         return left_.first(std::min(left_.size(), kItemsCountedMax));
     }
 
-    redis::Servers servers_;
-    std::string key_prefix_;
-    Words words_;
+    RedisStore redis_;
+    Command command_;
     std::span<const ChargeItem> left_;
     Done done_;
 };
 
-Inspector::Inspector(redis::Servers servers, std::string key_prefix, bool local_clock)
-    : servers_(std::move(servers)), key_prefix_(std::move(key_prefix)), local_clock_(local_clock) {}
-
 void Inspector::count(std::span<const ChargeItem> items, OnCounts done) const {
     assert(!items.empty());
-    using Asked = Question<Counting>;
-    Asked::go_on(std::make_unique<Asked>(*this, Counting{clock(), {}}, items, std::move(done)));
+    using Counting = Request<Count>;
+    Counting::go_on(
+        std::make_unique<Counting>(redis_, Count{redis_.clock(), {}}, items, std::move(done)));
 }
 
 void Inspector::forget(std::span<const ChargeItem> items, OnForgotten done) const {
     assert(!items.empty());
-    using Asked = Question<Forgetting>;
-    Asked::go_on(std::make_unique<Asked>(*this, Forgetting{}, items, std::move(done)));
-}
-
-std::optional<Micros> Inspector::clock() const {
-    if (!local_clock_) return std::nullopt;
-    return std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
+    using Forgetting = Request<Forget>;
+    Forgetting::go_on(std::make_unique<Forgetting>(redis_, Forget{}, items, std::move(done)));
 }
 
 }  // namespace tidegate::store

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <string>
 #include <utility>
 
-#include "redis/slot.hpp"
 #include "store/memory_store.hpp"
 #include "store/report_script.hpp"
 #include "store/scripts.hpp"
@@ -17,31 +16,22 @@ namespace {
 using limit::Micros;
 using telemetry::LocalReportResult;
 
-// After a failure nothing is sent for so long: it is no time to ask for more.
+// The pause after a failure.
 constexpr std::chrono::seconds kQuiet{1};
-// What Redis refuses was not done and may be asked again, but not for ever.
+// What Redis refuses was not carried out: it is sent again, a few times.
 constexpr int kRefusalsMax = 3;
-
-std::uint16_t slot_of(const LocalTaken& taken) {
-    return redis::slot_of_tag(taken.identifier);
-}
-
-std::optional<Micros> wall_clock(bool local_clock) {
-    if (!local_clock) return std::nullopt;
-    return std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
-}
 
 }  // namespace
 
-// One identifier on its way. Ends itself.
+// One identifier on its way. Deletes itself.
 class LocalReport::Command final : public redis::Request {
   public:
     Command(LocalReport& report, LocalTaken taken) : report_(report), taken_(std::move(taken)) {}
 
     void append_command(std::string& out) override {
         has_left_ = true;
-        append_report_command(taken_, process_now(), report_.options_.key_prefix,
-                              wall_clock(report_.options_.local_clock), out);
+        append_report_command(taken_, process_now(), report_.redis_.key_prefix,
+                              report_.redis_.clock(), out);
     }
     const redis::Script* script() const override { return &report_script(); }
 
@@ -63,15 +53,16 @@ class LocalReport::Command final : public redis::Request {
         end();
     }
 
-    // Redis did not take it.
-    LocalTaken come_back() { return std::move(taken_); }
+    // Redis did not take the command.
+    LocalTaken take_back() { return std::move(taken_); }
 
-    // It is not kept for another time; and if it has not left yet, it tells of nothing.
-    void forget_if_meant(std::span<const limit::ChargeItem> items) {
-        const bool is_meant = std::any_of(items.begin(), items.end(), [&](const auto& item) {
+    // If it is about one of the items: is not kept for another time, and reports nothing if it has
+    // not left yet.
+    void forget_if_about(std::span<const limit::ChargeItem> items) {
+        const bool is_about = std::any_of(items.begin(), items.end(), [&](const auto& item) {
             return item.identifier == taken_.identifier && item.policy->name == taken_.policy->name;
         });
-        if (!is_meant) return;
+        if (!is_about) return;
         is_forgotten_ = true;
         for (LocalTaken::OfLimit& of_limit : taken_.limits) of_limit = {};
     }
@@ -92,11 +83,11 @@ class LocalReport::Command final : public redis::Request {
     bool is_forgotten_ = false;
 };
 
-LocalReport::LocalReport(redis::Servers servers, Options options, telemetry::MetricsShard& metrics)
-    : servers_(std::move(servers)),
-      options_(std::move(options)),
+LocalReport::LocalReport(RedisStore redis, const Options& options, telemetry::MetricsShard& metrics)
+    : redis_(std::move(redis)),
+      at_once_(options.at_once),
       metrics_(&metrics),
-      ledger_(options_.ledger) {}
+      ledger_(options.ledger) {}
 
 void LocalReport::took(const limit::Charge& charge, const limit::Verdict& verdict) {
     count(LocalReportResult::forgotten, ledger_.take(charge, verdict));
@@ -108,13 +99,13 @@ void LocalReport::gave_back(const limit::Refund& refund, Micros now) {
 
 void LocalReport::forget(std::span<const limit::ChargeItem> items) {
     ledger_.forget(items);
-    for (Command* const command : in_flight_) command->forget_if_meant(items);
+    for (Command* const command : in_flight_) command->forget_if_about(items);
 }
 
-void LocalReport::send(redis::SteadyTime now) {
+void LocalReport::send(SteadyTime now) {
     if (std::exchange(failed_, false)) quiet_until_ = now + kQuiet;
-    if (ledger_.empty() || now < quiet_until_ || in_flight_.size() >= options_.at_once) return;
-    auto handed = ledger_.hand_out(options_.at_once - in_flight_.size(),
+    if (ledger_.empty() || now < quiet_until_ || in_flight_.size() >= at_once_) return;
+    auto handed = ledger_.hand_out(at_once_ - in_flight_.size(),
                                    [&](const LocalTaken& taken) { return is_reachable(taken); });
     for (LocalTaken& taken : handed) {
         if (taken.ends <= process_now()) {
@@ -126,18 +117,20 @@ void LocalReport::send(redis::SteadyTime now) {
 }
 
 bool LocalReport::is_reachable(const LocalTaken& taken) const {
-    return !servers_.is_away(servers_.is_cluster() ? slot_of(taken) : std::uint16_t{0});
+    const limit::ChargeItem item = taken.item();
+    return !redis_.servers.is_away(redis_.slot_of({&item, 1}));
 }
 
 void LocalReport::send_one(LocalTaken taken) {
-    const std::uint16_t slot = slot_of(taken);
+    const limit::ChargeItem item = taken.item();
+    const std::uint16_t slot = redis_.slot_of({&item, 1});
     auto command = std::make_unique<Command>(*this, std::move(taken));
-    if (servers_.send(*command, slot)) {
+    if (redis_.servers.send(*command, slot)) {
         failed_ = true;
-        keep(command->come_back());
+        keep(command->take_back());
         return;
     }
-    in_flight_.push_back(command.release());  // ends itself
+    in_flight_.push_back(command.release());  // deletes itself
 }
 
 void LocalReport::keep(LocalTaken taken) {

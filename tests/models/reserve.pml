@@ -1,6 +1,6 @@
 /*
- * Reserve and give back over the slots of Redis Cluster, as store/joint.hpp and
- * store/limiter_cluster.cpp do it.
+ * Reserve and give back over the slots of Redis Cluster, as store/cross_slot_verdict.hpp and
+ * store/cross_slot_charge.cpp do it.
  *
  * Each request asks every slot, which admits while it holds less than its quota. A question may be
  * lost, carried out though its answer is lost, or carried out after nobody waits any more; a

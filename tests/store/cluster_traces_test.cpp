@@ -17,7 +17,7 @@
 #include "cluster_world.hpp"
 #include "redis/slot.hpp"
 #include "store/charge_script.hpp"
-#include "store/joint.hpp"
+#include "store/cross_slot_verdict.hpp"
 #include "store/model.hpp"
 #include "store/refund_script.hpp"
 #include "store/safety.hpp"
@@ -30,7 +30,7 @@ namespace {
 
 using limit::ChargeItem;
 using limit::Verdict;
-using store::Joint;
+using store::CrossSlotVerdict;
 
 constexpr std::string_view kPrefix = "t:";
 
@@ -51,33 +51,34 @@ class ClusterSubject : public Subject {
     }
 
     Verdict charge(const limit::Charge& charge, Micros now) override {
-        joint_.begin(charge.items, charge.cost, slot_of);
+        verdict_.begin(charge.items, charge.cost, slot_of);
         is_new_lease_ = leases_.insert(charge.lease).second;
-        for (Joint::Part& part : joint_.parts()) ask(part, charge, now);
-        if (joint_.next(true) != Joint::Next::end) throw std::runtime_error("no end");
+        for (CrossSlotVerdict::Part& part : verdict_.parts()) ask(part, charge, now);
+        if (verdict_.next(true) != CrossSlotVerdict::Next::end) throw std::runtime_error("no end");
         Verdict verdict;
         std::vector<ChargeItem> decided;
-        joint_.join(verdict, decided);
+        verdict_.merge(verdict, decided);
         verdict.receipt.at = now;
         verdict.receipt.generations.assign(charge.items.size(), 0);
         bool any_back = false;
-        for (Joint::Part& part : joint_.parts()) {
+        for (CrossSlotVerdict::Part& part : verdict_.parts()) {
             any_back = give_back_part(part, charge, now) || any_back;
-            for (std::size_t i = 0; i < part.places.size(); ++i) {
-                verdict.receipt.generations[part.places[i]] = part.verdict.receipt.generations[i];
+            for (std::size_t i = 0; i < part.positions.size(); ++i) {
+                verdict.receipt.generations[part.positions[i]] =
+                    part.verdict.receipt.generations[i];
             }
         }
-        spread += joint_.parts().size() > 1 ? 1 : 0;
+        crossing += verdict_.parts().size() > 1 ? 1 : 0;
         given_back += any_back ? 1 : 0;
         return verdict;
     }
 
     void give_back(const limit::Refund& refund, Micros now) override {
         const limit::Charge& charge = refund.charge;
-        joint_.begin(charge.items, charge.cost, slot_of);
-        for (const Joint::Part& part : joint_.parts()) {
+        verdict_.begin(charge.items, charge.cost, slot_of);
+        for (const CrossSlotVerdict::Part& part : verdict_.parts()) {
             limit::Receipt receipt{refund.receipt->at, {}};
-            for (const std::size_t place : part.places) {
+            for (const std::size_t place : part.positions) {
                 receipt.generations.push_back(refund.receipt->generations[place]);
             }
             return_to(part.slot, {part_of(part, charge), &receipt, refund.of, refund.status}, now);
@@ -85,8 +86,8 @@ class ClusterSubject : public Subject {
     }
 
     void release(const limit::Charge& charge, Micros) override {
-        joint_.begin(charge.items, charge.cost, slot_of);
-        for (const Joint::Part& part : joint_.parts()) {
+        verdict_.begin(charge.items, charge.cost, slot_of);
+        for (const CrossSlotVerdict::Part& part : verdict_.parts()) {
             release_slots(part.slot, part_of(part, charge));
         }
     }
@@ -96,15 +97,15 @@ class ClusterSubject : public Subject {
     void begin_trace() { leases_.clear(); }
     void forget_all() { world_.command_all({"FLUSHALL"}); }
 
-    std::uint64_t spread = 0;      // charges over several slots
+    std::uint64_t crossing = 0;    // charges over several slots
     std::uint64_t given_back = 0;  // of which something was
 
   private:
-    static limit::Charge part_of(const Joint::Part& part, const limit::Charge& charge) {
+    static limit::Charge part_of(const CrossSlotVerdict::Part& part, const limit::Charge& charge) {
         return {part.items, charge.cost, charge.lease, charge.moment};
     }
 
-    void ask(Joint::Part& part, const limit::Charge& whole, Micros now) {
+    void ask(CrossSlotVerdict::Part& part, const limit::Charge& whole, Micros now) {
         const limit::Charge charge = part_of(part, whole);
         std::string command;
         store::append_charge_command({&charge, 1}, kPrefix, now, command);
@@ -114,17 +115,18 @@ class ClusterSubject : public Subject {
             !store::read_charge_reply({reply->str, reply->len}, {&charge, 1}, {&verdict, 1})) {
             throw std::runtime_error("no verdict: " + std::string(reply->str ? reply->str : "?"));
         }
-        Joint::answered(part);
+        CrossSlotVerdict::answered(part);
     }
 
     // As the limiter: what is given back leaves the receipt.
-    bool give_back_part(Joint::Part& part, const limit::Charge& charge, Micros now) {
-        const Joint::Back back = joint_.back_of(part);
-        if (back == Joint::Back::nothing) return false;
+    bool give_back_part(CrossSlotVerdict::Part& part, const limit::Charge& charge, Micros now) {
+        const CrossSlotVerdict::GiveBack back = verdict_.to_give_back(part);
+        if (back == CrossSlotVerdict::GiveBack::nothing) return false;
         limit::Receipt& receipt = part.verdict.receipt;
         limit::Receipt given = receipt;
         for (std::size_t i = 0; i < part.items.size(); ++i) {
-            const bool stays = back == Joint::Back::shadow && !part.items[i].policy->shadow;
+            const bool stays =
+                back == CrossSlotVerdict::GiveBack::shadow && !part.items[i].policy->shadow;
             (stays ? given : receipt).generations[i] = 0;
         }
         return_to(part.slot, {part_of(part, charge), &given, limit::Refund::Of::all, 0}, now,
@@ -166,7 +168,7 @@ class ClusterSubject : public Subject {
     ClusterWorld world_;
     std::vector<std::unique_ptr<RedisConnection>> connections_;
     std::array<std::size_t, redis::kSlots> owners_{};
-    Joint joint_;
+    CrossSlotVerdict verdict_;
     // Some traces ask again under a lease that they hold. The limiter draws a new one for each
     // request, so what it gives back was never another's.
     std::set<limit::LeaseId> leases_;
@@ -275,10 +277,10 @@ TEST_CASE("in a cluster: random traces never get more than a limit allows") {
         }
         if (i % 300 == 0) cluster.forget_all();
     }
-    MESSAGE(charges << " charges, " << admitted << " admitted, " << cluster.spread
+    MESSAGE(charges << " charges, " << admitted << " admitted, " << cluster.crossing
                     << " over several slots, " << cluster.given_back << " given back, "
                     << charges - as_the_model << " not as one Redis would have decided");
-    CHECK(cluster.spread * 10 > charges);
+    CHECK(cluster.crossing * 10 > charges);
     CHECK(cluster.given_back * 50 > charges);
     CHECK(admitted * 10 > charges);
     // One after the other, as here, giving back leaves next to no trace.

@@ -7,41 +7,30 @@
 #include <doctest/doctest.h>
 
 #include "store/heartbeat.hpp"
-#include "unit/fake_redis.hpp"
+#include "unit/store_redis.hpp"
 
 namespace tidegate::store {
 namespace {
 
 using namespace std::chrono_literals;
-using test::FakeRedis;
-using test::run_until;
 using test::Words;
 
-constexpr redis::SteadyTime kStart{100h};
+constexpr SteadyTime kStart{100h};
 
-struct Rig {
-    explicit Rig(int configured) {
-        redis::ClientOptions options;
-        options.host = "127.0.0.1";
-        options.port = server.port();
-        options.probe_every = 20ms;
-        client =
-            std::make_shared<redis::Client>(io.get_executor(), options, redis::Client::OnState{});
+struct Rig : test::RedisFixture {
+    explicit Rig(int configured) : RedisFixture(std::vector<const redis::Script*>{}) {
         server.other = [this](const Words& words) { return answer(words); };
         heartbeat = std::make_shared<Heartbeat>(
-            io.get_executor(), client,
-            Heartbeat::Options{.key_prefix = "tg:", .name = "me", .configured = configured},
-            replicas);
+            io.get_executor(), RedisStore{client, "tg:"},
+            Heartbeat::Options{.name = "me", .configured = configured}, replicas);
+        ++running;
         spawn(io.get_executor(), Heartbeat::run(heartbeat),
-              [this](const std::exception_ptr&) { ++ended; });
-        spawn(io.get_executor(), redis::Client::run(client),
-              [this](const std::exception_ptr&) { ++ended; });
+              [this](const std::exception_ptr&) { --running; });
+        run();
     }
     ~Rig() {
         heartbeat->stop();
-        client->stop();
-        CHECK(run_until(
-            io, [&] { return ended == 2; }, 1s));
+        stop();
     }
 
     std::string answer(const Words& words) const {
@@ -50,17 +39,13 @@ struct Rig {
     }
 
     std::string zcard = ":1\r\n";
-    asio::io_context io;
-    FakeRedis server{io};
     Replicas replicas{-1};
-    std::shared_ptr<redis::Client> client;
     std::shared_ptr<Heartbeat> heartbeat;
-    int ended = 0;
 };
 
 }  // namespace
 
-TEST_CASE("heartbeat: what is configured holds until Redis tells of more") {
+TEST_CASE("heartbeat: the configured number holds until Redis counts more") {
     Rig rig(2);
     CHECK(rig.replicas == 2);
     std::int64_t alive = 0;
@@ -71,8 +56,8 @@ TEST_CASE("heartbeat: what is configured holds until Redis tells of more") {
         alive = 1;
     }
     rig.zcard = ":" + std::to_string(alive) + "\r\n";
-    CHECK(run_until(rig.io, [&] { return rig.server.count("ZCARD") == 1; }));
-    if (alive == 5) CHECK(run_until(rig.io, [&] { return rig.replicas == 5; }));
+    CHECK(rig.wait([&] { return rig.server.count("ZCARD") == 1; }));
+    if (alive == 5) CHECK(rig.wait([&] { return rig.replicas == 5; }));
     CHECK(rig.replicas == std::max<std::int64_t>(2, alive));
     const std::vector<Words> beat = {{"TIME"},
                                      {"ZADD", "tg:{replicas}", "1700000000", "me"},
@@ -83,14 +68,14 @@ TEST_CASE("heartbeat: what is configured holds until Redis tells of more") {
     CHECK(std::equal(beat.begin(), beat.end(), rig.server.seen.end() - 5));
 }
 
-TEST_CASE("heartbeat: begun before there is a connection, it counts as soon as there is one") {
+TEST_CASE("heartbeat: started before there is a connection, it counts as soon as there is one") {
     Rig rig(0);
     rig.server.refuse();
     rig.zcard = ":3\r\n";
-    CHECK(run_until(rig.io, [&] { return !rig.client->is_up(); }));
+    rig.await_up(false);
     CHECK(rig.replicas == 0);
     rig.server.listen();
-    CHECK(run_until(rig.io, [&] { return rig.replicas == 3; }));
+    CHECK(rig.wait([&] { return rig.replicas == 3; }));
 }
 
 TEST_CASE("heartbeat: an answer that is no number leaves the replicas unknown") {
@@ -104,7 +89,7 @@ TEST_CASE("heartbeat: an answer that is no number leaves the replicas unknown") 
                 if (words.front() == "TIME") ++beats;
                 return words.front() == command ? nonsense : rig.answer(words);
             };
-            CHECK(run_until(rig.io, [&] { return beats == 2; }));
+            CHECK(rig.wait([&] { return beats == 2; }));
             CHECK(rig.replicas == 0);
         }
     }
@@ -112,34 +97,35 @@ TEST_CASE("heartbeat: an answer that is no number leaves the replicas unknown") 
 
 TEST_CASE("replica_count: never below what is configured, nor below one, nor absurdly many") {
     ReplicaCount count(3);
-    CHECK(count.hear(1, kStart) == 3);
-    CHECK(count.hear(4, kStart) == 4);
-    CHECK(ReplicaCount(0).hear(0, kStart) == 1);
-    CHECK(ReplicaCount(0).hear(-5, kStart) == 1);
-    CHECK(ReplicaCount(0).hear(INT64_MAX, kStart) == 1 << 20);
+    CHECK(count.update(1, kStart) == 3);
+    CHECK(count.update(4, kStart) == 4);
+    CHECK(ReplicaCount(0).update(0, kStart) == 1);
+    CHECK(ReplicaCount(0).update(-5, kStart) == 1);
+    CHECK(ReplicaCount(0).update(INT64_MAX, kStart) == 1 << 20);
 }
 
-TEST_CASE("replica_count: more is believed at once, fewer when nobody told of more for 10 s") {
+TEST_CASE(
+    "replica_count: a larger count holds at once, a smaller one after 10 s without a larger") {
     ReplicaCount count(0);
-    CHECK(count.hear(3, kStart) == 3);
-    CHECK(count.hear(1, kStart + 2s) == 3);  // Redis lost its data: the others will speak again
-    CHECK(count.hear(2, kStart + 9'999ms) == 3);
-    CHECK(count.hear(2, kStart + 10s) == 2);
-    CHECK(count.hear(4, kStart + 11s) == 4);
-    CHECK(count.hear(4, kStart + 20s) == 4);  // told of again
-    CHECK(count.hear(1, kStart + 29s) == 4);
-    CHECK(count.hear(1, kStart + 30s) == 1);
+    CHECK(count.update(3, kStart) == 3);
+    CHECK(count.update(1, kStart + 2s) == 3);  // Redis lost its data: the others will send again
+    CHECK(count.update(2, kStart + 9'999ms) == 3);
+    CHECK(count.update(2, kStart + 10s) == 2);
+    CHECK(count.update(4, kStart + 11s) == 4);
+    CHECK(count.update(4, kStart + 20s) == 4);  // counted again
+    CHECK(count.update(1, kStart + 29s) == 4);
+    CHECK(count.update(1, kStart + 30s) == 1);
 }
 
 TEST_CASE("replica_count: another number is configured while proxies come and go") {
     ReplicaCount count(3);
     CHECK(count.configure(5) == 5);
-    CHECK(count.hear(2, kStart) == 5);
+    CHECK(count.update(2, kStart) == 5);
     CHECK(count.configure(0) == 2);
-    CHECK(count.hear(4, kStart + 1s) == 4);
+    CHECK(count.update(4, kStart + 1s) == 4);
 }
 
-TEST_CASE("heartbeat: a number that is no longer configured is known until Redis tells another") {
+TEST_CASE("heartbeat: a number that is no longer configured holds until Redis counts another") {
     Rig rig(4);
     rig.heartbeat->configure(6);
     CHECK(rig.replicas == 6);

@@ -1,5 +1,4 @@
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,35 +7,23 @@
 
 #include "store/counts_script.hpp"
 #include "store/inspector.hpp"
-#include "store/scripts.hpp"
-#include "unit/fake_redis.hpp"
 #include "unit/store_asking.hpp"
+#include "unit/store_redis.hpp"
 
 namespace tidegate::store {
 namespace {
 
 using namespace std::chrono_literals;
-using test::FakeRedis;
-using test::run_until;
 using test::Words;
 
 }  // namespace
 
-TEST_CASE("inspector: a reset of many policies is several commands, and answers of all of them") {
-    asio::io_context io;
-    FakeRedis server(io);
-    redis::ClientOptions options;
-    options.host = "127.0.0.1";
-    options.port = server.port();
-    options.scripts = all_scripts();
-    const auto client =
-        std::make_shared<redis::Client>(io.get_executor(), options, redis::Client::OnState{});
-    bool ended = false;
-    spawn(io.get_executor(), redis::Client::run(client),
-          [&](const std::exception_ptr&) { ended = true; });
+TEST_CASE("inspector: a reset of many policies is several commands with one answer") {
+    test::RedisFixture redis;
+    redis.run();
     // Of each command the last key was there.
     std::vector<std::size_t> asked;
-    server.evalsha = [&](const Words& words) {
+    redis.server.evalsha = [&](const Words& words) {
         asked.push_back(std::stoul(words.at(2)));
         std::string letters(asked.back(), '0');
         letters.back() = '1';
@@ -48,17 +35,16 @@ TEST_CASE("inspector: a reset of many policies is several commands, and answers 
     std::vector<limit::ChargeItem> items;
     for (const limit::Policy& policy : policies) items.push_back({&policy, "user:a"});
     std::optional<std::vector<bool>> forgotten;
-    Inspector(client, "tg:", false).forget(items, [&](auto answer) {
+    Inspector({redis.client, "tg:"}).forget(items, [&](auto answer) {
         if (answer) forgotten = std::move(*answer);
     });
-    CHECK(run_until(io, [&] { return forgotten.has_value(); }));
+    CHECK(redis.wait([&] { return forgotten.has_value(); }));
     CHECK(asked == std::vector<std::size_t>{kItemsCountedMax, kItemsCountedMax, 44});
     std::vector<bool> expected(items.size());
     expected[kItemsCountedMax - 1] = expected[2 * kItemsCountedMax - 1] = true;
     expected[items.size() - 1] = true;
     CHECK(forgotten == expected);
-    client->stop();
-    CHECK(run_until(io, [&] { return ended; }));
+    redis.stop();
 }
 
 }  // namespace tidegate::store

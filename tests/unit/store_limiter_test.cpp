@@ -11,10 +11,9 @@
 #include <doctest/doctest.h>
 
 #include "store/limiter.hpp"
-#include "store/scripts.hpp"
-#include "unit/fake_redis.hpp"
 #include "unit/script_reply.hpp"
 #include "unit/store_asking.hpp"
+#include "unit/store_redis.hpp"
 
 namespace tidegate::store {
 namespace {
@@ -22,84 +21,58 @@ namespace {
 using namespace std::chrono_literals;
 using limit::OnStoreFailure;
 using telemetry::StoreKind;
-using test::FakeRedis;
 using test::mixed_reply;
-using test::run_until;
 using test::script_reply;
 using test::Words;
 using Result = Decision::Result;
 
+limit::Policy policy_of(const limit::LimitSpec& spec, std::string name = "p") {
+    return test::policy(std::move(name), {test::made(spec)});
+}
+
 limit::Policy policy(std::string name, std::int64_t quota, OnStoreFailure on_store_failure) {
-    limit::Policy policy;
-    policy.name = std::move(name);
-    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
+    limit::Policy policy = test::policy(std::move(name), {test::window(quota, 1h)});
     policy.on_store_failure = on_store_failure;
-    limit::LimitSpec spec;
-    spec.quota = quota;
-    spec.duration = 1h;
-    policy.limits = {*limit::make_limit(spec)};
     return policy;
 }
 
-limit::Policy policy_of(limit::LimitSpec spec) {
-    limit::Policy policy;
-    policy.name = "p";
-    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
-    policy.limits = {*limit::make_limit(spec)};
-    return policy;
+limit::Policy slots(std::int64_t quota) {
+    return policy_of(test::spec_of(limit::Algorithm::concurrency, quota, {}));
+}
+
+// Answers to a charge of slots of concurrency, and to all that is about them afterwards.
+std::string answer_to_slots(const Words& words) {
+    return words.at(2) == "2" ? script_reply(true, 0, {0}) : std::string(":0\r\n");
 }
 
 // A limiter on a Redis that answers charges with `server.evalsha`.
-struct Rig {
-    explicit Rig(std::size_t max_in_flight = 100) {
-        redis::ClientOptions options;
-        options.host = "127.0.0.1";
-        options.port = server.port();
-        options.timeout = 60ms;
-        options.probe_every = 20ms;
-        options.max_in_flight = max_in_flight;
-        options.scripts = all_scripts();
-        client =
-            std::make_shared<redis::Client>(io.get_executor(), options, redis::Client::OnState{});
+struct Rig : test::RedisFixture {
+    explicit Rig(std::size_t max_in_flight = 100) : RedisFixture(all_scripts(), max_in_flight) {
         limiter.emplace(memory,
-                        Limiter::RedisParts{.servers = client,
-                                            .key_prefix = "tg:",
-                                            .local_clock = false,
-                                            .replicas = &replicas,
-                                            .deny_cache = {}},
+                        Limiter::RedisParts{.store = {client, "tg:"}, .replicas = &replicas},
                         metrics.shard(0));
     }
-    ~Rig() {
-        client->stop();
-        if (running) CHECK(run_until(io, [&] { return ended; }));
-    }
+    ~Rig() { stop(); }
 
-    void run() {
-        running = true;
-        spawn(io.get_executor(), redis::Client::run(client),
-              [this](const std::exception_ptr&) { ended = true; });
-    }
     void run_without_redis() {
         server.refuse();
         run();
-        CHECK(run_until(io, [&] { return !client->is_up(); }));
+        await_up(false);
     }
     // One unit of each policy for one client.
     Result decide(const std::vector<const limit::Policy*>& policies) {
         decision.items.clear();
         for (const limit::Policy* one : policies) decision.items.push_back({one, "ip:192.0.2.1"});
         limiter->decide(decision, sleeper);
-        CHECK(run_until(io, [&] { return decision.result != Result::pending; }));
+        CHECK(wait([&] { return decision.result != Result::pending; }));
         return decision.result;
     }
-    // How often the store failed for this reason.
+    // Whether the store failed so often for this reason.
     bool counted(const std::string& reason, int times) const {
-        return metrics.serialize({}).find("tidegate_store_failures_total{reason=\"" + reason +
-                                          "\"} " + std::to_string(times) + "\n") !=
-               std::string::npos;
+        return metrics_have("tidegate_store_failures_total{reason=\"" + reason + "\"} " +
+                            std::to_string(times));
     }
-
-    // How often it failed, for whatever reason.
+    // How often it failed, for all reasons.
     int failures() const {
         const std::string text = metrics.serialize({});
         const std::string name = "\ntidegate_store_failures_total{";
@@ -111,44 +84,40 @@ struct Rig {
         return sum;
     }
 
-    asio::io_context io;
-    FakeRedis server{io};
     Replicas replicas{0};
     MemoryStore memory{MemoryStore::Options{}};
-    telemetry::Metrics metrics{{}, {}, 1, "test"};
-    std::shared_ptr<redis::Client> client;
     std::optional<Limiter> limiter;
     Wakeup sleeper{io.get_executor()};
     Decision decision;
-    bool running = false;
-    bool ended = false;
 };
 
-bool metrics_have(const Rig& rig, const std::string& line) {
-    return rig.metrics.serialize({}).find("\n" + line + "\n") != std::string::npos;
-}
+// A limiter without Redis.
+struct InProcess {
+    asio::io_context io;
+    MemoryStore memory{MemoryStore::Options{}};
+    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    Limiter limiter{memory, metrics.shard(0)};
+    Wakeup sleeper{io.get_executor()};
+    Decision decision;
+};
 
 }  // namespace
 
 TEST_CASE("limiter: without Redis the memory store decides at once") {
-    asio::io_context io;
-    MemoryStore memory{MemoryStore::Options{}};
-    telemetry::Metrics metrics({}, {}, 1, "test");
-    Limiter limiter(memory, metrics.shard(0));
-    Wakeup sleeper(io.get_executor());
+    InProcess rig;
+    Decision& decision = rig.decision;
     const auto one = policy("one", 1, OnStoreFailure::deny);
-    Decision decision;
     decision.items = {{&one, "ip:192.0.2.1"}};
-    limiter.decide(decision, sleeper);
+    rig.limiter.decide(decision, rig.sleeper);
     CHECK(decision.result == Result::admitted);
     CHECK(decision.decided_by == StoreKind::memory);
     CHECK_FALSE(decision.store_failed);
-    limiter.decide(decision, sleeper);
+    rig.limiter.decide(decision, rig.sleeper);
     CHECK(decision.result == Result::limited);
     CHECK(decision.verdict.limits.at(0).denied);
 }
 
-TEST_CASE("limiter: what the script says is the verdict, and nothing is counted here") {
+TEST_CASE("limiter: the verdict is that of the script, and nothing is counted in process") {
     Rig rig;
     rig.run();
     const auto some = policy("some", 5, OnStoreFailure::local);
@@ -257,16 +226,16 @@ TEST_CASE("limiter: local counts outlive a Redis that comes and goes") {
     CHECK(rig.decide({&some}) == Result::admitted);
     rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
     rig.server.listen();
-    CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
+    rig.await_up(true);
     CHECK(rig.decide({&some}) == Result::admitted);
     CHECK(rig.decision.decided_by == StoreKind::redis);
     rig.server.refuse();
-    CHECK(run_until(rig.io, [&] { return !rig.client->is_up(); }));
+    rig.await_up(false);
     CHECK(rig.decide({&some}) == Result::admitted);
     CHECK(rig.decide({&some}) == Result::limited);
 }
 
-TEST_CASE("limiter: local with nobody knowing how many share it denies") {
+TEST_CASE("limiter: local denies while the number of proxies is not known") {
     Rig rig;
     rig.run_without_redis();
     const auto shared = policy("shared", 8, OnStoreFailure::local);
@@ -298,7 +267,7 @@ TEST_CASE("limiter: deny comes before local before allow") {
     CHECK(rig.decide({&open}) == Result::admitted);
 }
 
-TEST_CASE("limiter: a policy in shadow refuses nobody, whatever it says of failures") {
+TEST_CASE("limiter: a policy in shadow denies nothing, whatever it says of failures") {
     Rig rig;
     rig.run_without_redis();
     auto closed = policy("closed", 5, OnStoreFailure::deny);
@@ -311,7 +280,7 @@ TEST_CASE("limiter: a policy in shadow refuses nobody, whatever it says of failu
     CHECK(rig.decision.decided().empty());
 }
 
-TEST_CASE("limiter: a decision says nothing of the one before it") {
+TEST_CASE("limiter: a reused decision says nothing of the request before it") {
     Rig rig;
     rig.replicas = 1;
     rig.run();
@@ -327,7 +296,7 @@ TEST_CASE("limiter: a decision says nothing of the one before it") {
     CHECK(rig.decision.decided().size() == 2);
 }
 
-TEST_CASE("limiter: a denial is remembered, for as long as it says and for the same question") {
+TEST_CASE("limiter: a denial is remembered, for its retry_after and for the same items") {
     Rig rig;
     rig.run();
     const auto some = policy("some", 5, OnStoreFailure::local);
@@ -343,7 +312,7 @@ TEST_CASE("limiter: a denial is remembered, for as long as it says and for the s
         CHECK(rig.decision.verdict.retry_after > 59min);
     }
     CHECK(rig.server.count("EVALSHA") == 1);
-    CHECK(metrics_have(rig, "tidegate_deny_cache_hits_total 10"));
+    CHECK(rig.metrics_have("tidegate_deny_cache_hits_total 10"));
 
     rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
     CHECK(rig.decide({&other}) == Result::admitted);
@@ -353,10 +322,12 @@ TEST_CASE("limiter: a denial is remembered, for as long as it says and for the s
     CHECK_FALSE(rig.decision.remembered);
 }
 
-TEST_CASE("limiter: equal questions of one turn travel as one, each with its own verdict") {
+TEST_CASE(
+    "limiter: decisions of one turn about the same items are one command, each with its own "
+    "verdict") {
     Rig rig;
     rig.run();
-    CHECK(run_until(rig.io, [&] { return rig.server.count("SCRIPT") > 0; }));
+    CHECK(rig.wait([&] { return rig.server.count("SCRIPT") > 0; }));
     const auto some = policy("some", 2, OnStoreFailure::local);
     const auto other = policy("other", 2, OnStoreFailure::local);
     int answered = 0;
@@ -365,7 +336,7 @@ TEST_CASE("limiter: equal questions of one turn travel as one, each with its own
         if (words.at(3).find("other") != std::string::npos) return script_reply(true, 0, {0});
         return script_reply(std::vector<bool>{true, true, false}, 5'000, {0});
     };
-    CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
+    rig.await_up(true);
     // Connected by now, or a moment later; both ways they wait for the end of the turn.
     Decision first;
     Decision second;
@@ -377,9 +348,8 @@ TEST_CASE("limiter: equal questions of one turn travel as one, each with its own
         rig.limiter->decide(*one, rig.sleeper);
         CHECK(one->result == Result::pending);
     }
-    CHECK(run_until(rig.io, [&] {
-        return third.result != Result::pending && another.result != Result::pending;
-    }));
+    CHECK(rig.wait(
+        [&] { return third.result != Result::pending && another.result != Result::pending; }));
     CHECK(answered == 2);
     CHECK(first.result == Result::admitted);
     CHECK(first.verdict.limits.at(0).remaining == 1);
@@ -390,10 +360,11 @@ TEST_CASE("limiter: equal questions of one turn travel as one, each with its own
     CHECK(another.result == Result::admitted);
 }
 
-TEST_CASE("limiter: questions of one turn under the same policies travel as one, whoever asks") {
+TEST_CASE(
+    "limiter: decisions of one turn under the same policies are one command, of all identifiers") {
     Rig rig;
     rig.run();
-    CHECK(run_until(rig.io, [&] { return rig.server.count("SCRIPT") > 0; }));
+    CHECK(rig.wait([&] { return rig.server.count("SCRIPT") > 0; }));
     const auto some = policy("some", 2, OnStoreFailure::local);
     const auto other = policy("other", 2, OnStoreFailure::local);
     std::vector<Words> asked;
@@ -414,7 +385,7 @@ TEST_CASE("limiter: questions of one turn under the same policies travel as one,
         rig.limiter->decide(*one, rig.sleeper);
         CHECK(one->result == Result::pending);
     }
-    CHECK(run_until(rig.io, [&] {
+    CHECK(rig.wait([&] {
         return mixed[2].result != Result::pending && another.result != Result::pending &&
                free.result != Result::pending;
     }));
@@ -444,7 +415,7 @@ TEST_CASE("limiter: questions of one turn under the same policies travel as one,
     CHECK_FALSE(rig.counted("protocol", 1));
 }
 
-TEST_CASE("limiter: eight different questions at most share a command, and fail together") {
+TEST_CASE("limiter: eight identifiers at most share a command, and fail together") {
     Rig rig;
     rig.run();
     const auto open = policy("open", 5, OnStoreFailure::allow);
@@ -470,7 +441,7 @@ TEST_CASE("limiter: eight different questions at most share a command, and fail 
         decisions[i].items = {{&open, names[i]}};
         rig.limiter->decide(decisions[i], rig.sleeper);
     }
-    CHECK(run_until(rig.io, [&] { return decisions.back().result != Result::pending; }));
+    CHECK(rig.wait([&] { return decisions.back().result != Result::pending; }));
     for (const Decision& one : decisions) {
         CHECK(one.result == Result::admitted);
         CHECK(one.store_failed);
@@ -479,7 +450,7 @@ TEST_CASE("limiter: eight different questions at most share a command, and fail 
     CHECK(rig.counted(answer[0] == '-' ? "refused" : "protocol", 24));
 }
 
-TEST_CASE("limiter: sixteen different questions leave before their turn ends") {
+TEST_CASE("limiter: sixteen different decisions leave before their turn ends") {
     Rig rig;
     rig.run();
     const auto first = policy("first", 5, OnStoreFailure::local);
@@ -495,12 +466,12 @@ TEST_CASE("limiter: sixteen different questions leave before their turn ends") {
         decisions[i].items = {{&policies[std::min<std::size_t>(i, 15)], "ip:192.0.2.1"}};
         rig.limiter->decide(decisions[i], rig.sleeper);
     }
-    CHECK(run_until(rig.io, [&] { return decisions.back().result != Result::pending; }));
+    CHECK(rig.wait([&] { return decisions.back().result != Result::pending; }));
     CHECK(rig.server.count("EVALSHA") == 1 + 17);
     for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
 }
 
-TEST_CASE("limiter: a connection that is lost as questions leave fails them, each once") {
+TEST_CASE("limiter: a connection that is lost as decisions leave fails them, each once") {
     Rig rig;
     rig.run();
     const auto open = policy("open", 5, OnStoreFailure::allow);
@@ -516,18 +487,18 @@ TEST_CASE("limiter: a connection that is lost as questions leave fails them, eac
         decisions[i].items = {{&open, names[i]}};
         rig.limiter->decide(decisions[i], rig.sleeper);
     }
-    CHECK(run_until(rig.io, [&] {
+    CHECK(rig.wait([&] {
         return std::none_of(decisions.begin(), decisions.end(),
                             [](const Decision& one) { return one.result == Result::pending; });
     }));
     for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
     CHECK(rig.failures() - before == static_cast<int>(decisions.size()));
     // What it leaves behind is used again.
-    CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
+    rig.await_up(true);
     CHECK(rig.decide({&open}) == Result::admitted);
 }
 
-TEST_CASE("limiter: where half of a command must be asked again, questions travel alone") {
+TEST_CASE("limiter: after a command of which half must be sent again, decisions travel alone") {
     Rig rig;
     rig.run();
     const auto some = policy("some", 5, OnStoreFailure::local);
@@ -540,7 +511,7 @@ TEST_CASE("limiter: where half of a command must be asked again, questions trave
         decisions[0].items = {{&some, "ip:192.0.2.1"}};
         decisions[1].items = {{&some, "ip:192.0.2.2"}};
         for (Decision& one : decisions) rig.limiter->decide(one, rig.sleeper);
-        CHECK(run_until(rig.io, [&] {
+        CHECK(rig.wait([&] {
             return decisions[0].result != Result::pending && decisions[1].result != Result::pending;
         }));
         for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
@@ -552,7 +523,7 @@ TEST_CASE("limiter: where half of a command must be asked again, questions trave
     CHECK(rig.server.seen.back().at(2) == "1");
 }
 
-TEST_CASE("limiter: what shares a command fails together, each by its own policy once") {
+TEST_CASE("limiter: decisions of one command fail together, each by its own policy once") {
     Rig rig;
     rig.run();
     const auto open = policy("open", 5, OnStoreFailure::allow);
@@ -562,7 +533,7 @@ TEST_CASE("limiter: what shares a command fails together, each by its own policy
         one.items = {{&open, "ip:192.0.2.1"}};
         rig.limiter->decide(one, rig.sleeper);
     }
-    CHECK(run_until(rig.io, [&] { return decisions.back().result != Result::pending; }));
+    CHECK(rig.wait([&] { return decisions.back().result != Result::pending; }));
     for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
     CHECK(rig.server.count("EVALSHA") == 2);  // 64 at most in one
     CHECK(rig.counted("refused", 70));
@@ -587,12 +558,12 @@ TEST_CASE("limiter: units are given back unless the answer has a status that cou
     CHECK(rig.server.count("EVALSHA") == 2);
     rig.limiter->settle(rig.decision, 200);
     rig.limiter->settle(rig.decision, 200);  // once
-    CHECK(run_until(rig.io, [&] { return rig.server.count("EVALSHA") == 3; }));
+    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 3; }));
     CHECK(rig.server.seen.back().at(1) == give_back_script().sha1);
     CHECK(rig.server.seen.back().at(3) == "tg:3:p:{ip:192.0.2.1}");
 }
 
-TEST_CASE("limiter: what was admitted without Redis is told to it, less what was given back") {
+TEST_CASE("limiter: what was admitted without Redis is reported to it, less what was given back") {
     Rig rig;
     rig.replicas = 1;
     limit::LimitSpec spec;
@@ -609,9 +580,9 @@ TEST_CASE("limiter: what was admitted without Redis is told to it, less what was
         rig.limiter->settle(rig.decision, status);
     }
     rig.server.listen();
-    CHECK(run_until(rig.io, [&] { return rig.client->is_up(); }));
+    rig.await_up(true);
     rig.limiter->report_local(std::chrono::steady_clock::now());
-    CHECK(run_until(rig.io, [&] { return rig.server.count("EVALSHA") == 1; }));
+    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 1; }));
     const Words& told = rig.server.seen.back();
     REQUIRE(told.size() == 6);
     CHECK(told[1] == report_script().sha1);
@@ -624,13 +595,8 @@ TEST_CASE("limiter: what was admitted without Redis is told to it, less what was
 TEST_CASE("limiter: a slot is renewed while it is held and given up at the end") {
     Rig rig;
     rig.run();
-    limit::LimitSpec spec;
-    spec.algorithm = limit::Algorithm::concurrency;
-    spec.quota = 5;
-    const auto few = policy_of(spec);
-    rig.server.evalsha = [](const Words& words) {
-        return words.at(2) == "2" ? script_reply(true, 0, {0}) : std::string(":0\r\n");
-    };
+    const auto few = slots(5);
+    rig.server.evalsha = answer_to_slots;
     rig.server.other = [](const Words& words) {
         return words.front() == "ZREM" ? ":1\r\n" : "+OK\r\n";
     };
@@ -640,10 +606,10 @@ TEST_CASE("limiter: a slot is renewed while it is held and given up at the end")
     rig.limiter->renew_slots(now);  // fresh
     rig.limiter->renew_slots(now + 4s);
     rig.limiter->renew_slots(now + 5s);
-    CHECK(run_until(rig.io, [&] { return rig.server.count("EVALSHA") == 2; }));
+    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 2; }));
     CHECK(rig.server.seen.back().at(1) == renew_script().sha1);
     rig.limiter->settle(rig.decision, 200);
-    CHECK(run_until(rig.io, [&] { return rig.server.count("ZREM") == 1; }));
+    CHECK(rig.wait([&] { return rig.server.count("ZREM") == 1; }));
     rig.limiter->renew_slots(now + 1h);
     rig.limiter->settle(rig.decision, 200);
     CHECK(rig.decide({&few}) == Result::admitted);
@@ -651,20 +617,15 @@ TEST_CASE("limiter: a slot is renewed while it is held and given up at the end")
     CHECK(rig.server.count("EVALSHA") == 3);
 }
 
-TEST_CASE("limiter: a slot that is to be kept is left to Redis, and renewed no more") {
+TEST_CASE("limiter: a slot that is held after its request is left to Redis, and renewed no more") {
     Rig rig;
     rig.run();
-    limit::LimitSpec spec;
-    spec.algorithm = limit::Algorithm::concurrency;
-    spec.quota = 5;
-    const auto few = policy_of(spec);
-    rig.server.evalsha = [](const Words& words) {
-        return words.at(2) == "2" ? script_reply(true, 0, {0}) : std::string(":0\r\n");
-    };
+    const auto few = slots(5);
+    rig.server.evalsha = answer_to_slots;
     rig.decision.needs_settling = true;
     CHECK(rig.decide({&few}) == Result::admitted);
     rig.limiter->settle(rig.decision, 0, 30s);
-    CHECK(run_until(rig.io, [&] { return rig.server.count("EVALSHA") == 2; }));
+    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 2; }));
     CHECK(rig.server.seen.back().at(1) == hold_script().sha1);
     CHECK(rig.server.seen.back().at(5) == "30000000");
     rig.limiter->renew_slots(std::chrono::steady_clock::now() + 5s);
@@ -674,20 +635,17 @@ TEST_CASE("limiter: a slot that is to be kept is left to Redis, and renewed no m
     CHECK(rig.server.count("ZREM") == 0);
 }
 
-TEST_CASE("limiter: a slot that was perhaps taken too late is given up") {
+TEST_CASE("limiter: a slot that a late answer may have taken is given up") {
     Rig rig;
     rig.replicas = 1;
     rig.run();
-    limit::LimitSpec spec;
-    spec.algorithm = limit::Algorithm::concurrency;
-    spec.quota = 5;
-    const auto few = policy_of(spec);
+    const auto few = slots(5);
     rig.server.evalsha = [](const Words&) { return std::string(); };
     rig.decision.needs_settling = true;
     CHECK(rig.decide({&few}) == Result::admitted);
     CHECK(rig.decision.decided_by == StoreKind::local);
     rig.limiter->renew_slots(std::chrono::steady_clock::now());
-    CHECK(run_until(rig.io, [&] { return rig.server.count("ZREM") == 1; }));
+    CHECK(rig.wait([&] { return rig.server.count("ZREM") == 1; }));
     // The one that was taken here is given up here.
     rig.limiter->settle(rig.decision, 200);
     for (int i = 0; i < 5; ++i) {
@@ -700,24 +658,21 @@ TEST_CASE("limiter: a slot that was perhaps taken too late is given up") {
     }
 }
 
-TEST_CASE("limiter: nobody joins a question that Redis did not take") {
+TEST_CASE("limiter: no decision joins a command that Redis did not take") {
     Rig rig;
     rig.replicas = 1;
     rig.run();
     const auto window = policy("window", 100, OnStoreFailure::local);
-    limit::LimitSpec spec;
-    spec.algorithm = limit::Algorithm::concurrency;
-    spec.quota = 100;
-    auto slots = policy_of(spec);
-    slots.index = 1;
+    auto many = slots(100);
+    many.index = 1;
     rig.server.evalsha = [](const Words&) { return script_reply(true, 0, {0}); };
     CHECK(rig.decide({&window}) == Result::admitted);
     CHECK(rig.decision.decided_by == StoreKind::redis);
     rig.server.refuse();
-    CHECK(run_until(rig.io, [&] { return !rig.client->is_up(); }));
+    rig.await_up(false);
     // The one cannot share a command, the other can; both use what the first has left behind.
     for (int i = 0; i < 4; ++i) {
-        for (const limit::Policy* one : {static_cast<const limit::Policy*>(&slots), &window}) {
+        for (const limit::Policy* one : {static_cast<const limit::Policy*>(&many), &window}) {
             rig.decision.items = {{one, "ip:192.0.2.1"}};
             rig.limiter->decide(rig.decision, rig.sleeper);
             REQUIRE(rig.decision.result == Result::admitted);
@@ -727,24 +682,20 @@ TEST_CASE("limiter: nobody joins a question that Redis did not take") {
 }
 
 TEST_CASE("limiter: a look says whether a charge would be denied, and takes nothing") {
-    asio::io_context io;
-    MemoryStore memory{MemoryStore::Options{}};
-    telemetry::Metrics metrics({}, {}, 1, "test");
-    Limiter limiter(memory, metrics.shard(0));
-    Wakeup sleeper(io.get_executor());
+    InProcess rig;
+    Decision& decision = rig.decision;
     const auto some = policy("some", 4, OnStoreFailure::deny);
-    Decision decision;
     decision.items = {{&some, "ip:192.0.2.1"}};
     decision.cost = 2;
     const auto look = [&] {
-        limiter.look(decision, sleeper);
+        rig.limiter.look(decision, rig.sleeper);
         return decision.result;
     };
     for (int i = 0; i < 10; ++i) CHECK(look() == Result::admitted);
-    CHECK(memory.keys() == 0);
-    limiter.decide(decision, sleeper);
+    CHECK(rig.memory.keys() == 0);
+    rig.limiter.decide(decision, rig.sleeper);
     CHECK(look() == Result::admitted);
-    limiter.decide(decision, sleeper);
+    rig.limiter.decide(decision, rig.sleeper);
     for (int i = 0; i < 10; ++i) CHECK(look() == Result::limited);
     CHECK(decision.verdict.limits.at(0).denied);
     CHECK(decision.verdict.limits.at(0).remaining == 0);
@@ -770,7 +721,7 @@ TEST_CASE("limiter: a look at Redis is one command, and a full address is rememb
         rig.decision.items = {{&some, "ip:192.0.2.1"}};
         rig.decision.cost = cost;
         rig.limiter->look(rig.decision, rig.sleeper);
-        CHECK(run_until(rig.io, [&] { return rig.decision.result != Result::pending; }));
+        CHECK(rig.wait([&] { return rig.decision.result != Result::pending; }));
         return rig.decision.result;
     };
     rig.server.evalsha = [&](const Words&) { return counts(4); };
@@ -795,12 +746,12 @@ TEST_CASE("limiter: a look that fails says nothing against the request") {
     const auto closed = policy("closed", 1, OnStoreFailure::deny);
     rig.decision.items = {{&closed, "ip:192.0.2.1"}};
     rig.limiter->look(rig.decision, rig.sleeper);
-    CHECK(run_until(rig.io, [&] { return rig.decision.result != Result::pending; }));
+    CHECK(rig.wait([&] { return rig.decision.result != Result::pending; }));
     CHECK(rig.decision.result == Result::admitted);
     CHECK(rig.decision.verdict.limits.empty());
 }
 
-TEST_CASE("limiter: what nobody wrote a limit for is counted alone while the share is unknown") {
+TEST_CASE("limiter: a default limit is counted alone while the share is unknown") {
     Rig rig;
     rig.run_without_redis();
     const auto by_default = policy("default", 2, OnStoreFailure::local_or_alone);

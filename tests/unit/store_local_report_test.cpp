@@ -8,46 +8,27 @@
 
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
-#include "store/scripts.hpp"
-#include "unit/fake_redis.hpp"
 #include "unit/store_asking.hpp"
+#include "unit/store_redis.hpp"
 
 namespace tidegate::store {
 namespace {
 
 using namespace std::chrono_literals;
-using test::FakeRedis;
 using test::run_until;
 using test::Words;
 
 // A worker that tells a Redis of what it admitted.
-struct Rig {
-    Rig() {
-        redis::ClientOptions options;
-        options.host = "127.0.0.1";
-        options.port = server.port();
-        options.timeout = 60ms;
-        options.probe_every = 20ms;
-        options.scripts = all_scripts();
-        client =
-            std::make_shared<redis::Client>(io.get_executor(), options, redis::Client::OnState{});
-        LocalReport::Options reporting;
-        reporting.key_prefix = "tg:";
-        reporting.at_once = 4;
-        report = std::make_unique<LocalReport>(client, reporting, metrics.shard(0));
-        spawn(io.get_executor(), redis::Client::run(client),
-              [this](const std::exception_ptr&) { ended = true; });
+struct Rig : test::RedisFixture {
+    Rig()
+        : report(std::make_unique<LocalReport>(
+              RedisStore{client, "tg:"}, LocalReport::Options{.at_once = 4}, metrics.shard(0))) {
+        run();
     }
-    ~Rig() {
-        client->stop();
-        CHECK(run_until(io, [&] { return ended; }));
-    }
+    ~Rig() { stop(); }
 
-    void await_up(bool up) {
-        CHECK(run_until(io, [&] { return client->is_up() == up; }));
-    }
     void await_connected() {
-        CHECK(run_until(io, [&] { return server.count("SCRIPT") >= all_scripts().size(); }));
+        CHECK(wait([&] { return server.count("SCRIPT") >= all_scripts().size(); }));
     }
     void admit(const std::string& identifier, limit::Micros at = process_now()) {
         const limit::ChargeItem item{&some, identifier};
@@ -80,15 +61,10 @@ struct Rig {
         return identifiers;
     }
 
-    asio::io_context io;
-    FakeRedis server{io};
     MemoryStore memory{MemoryStore::Options{}};
-    telemetry::Metrics metrics{{}, {}, 1, "test"};
-    std::shared_ptr<redis::Client> client;
     std::unique_ptr<LocalReport> report;
     limit::Policy some = test::policy("p", {test::window(100, 1h)});
-    redis::SteadyTime now = std::chrono::steady_clock::now();
-    bool ended = false;
+    SteadyTime now = std::chrono::steady_clock::now();
 };
 
 }  // namespace
@@ -122,7 +98,7 @@ TEST_CASE("local_report: so many at once and no more, while Redis has not answer
     rig.server.evalsha = [&](const Words&) { return answering ? ":1\r\n" : ""; };
     for (int i = 0; i < 10; ++i) rig.admit("user:" + std::to_string(i));
     rig.tick();
-    CHECK(run_until(rig.io, [&] { return rig.told().size() == 4; }));
+    CHECK(rig.wait([&] { return rig.told().size() == 4; }));
     rig.tick();
     CHECK(rig.told().size() == 4);
     answering = true;
@@ -179,10 +155,10 @@ TEST_CASE("local_report: what was reset before it left tells of no units") {
     rig.tick();
     const limit::ChargeItem reset{&rig.some, "user:a"};
     rig.report->forget({&reset, 1});
-    CHECK(run_until(rig.io, [&] { return rig.told().size() == 1; }));
+    CHECK(rig.wait([&] { return rig.told().size() == 1; }));
     constexpr std::size_t kTimeAndNoPortions = 8 + 2;
     CHECK(rig.server.seen.back().at(5).size() == kTimeAndNoPortions);
-    CHECK(run_until(rig.io, [&] { return rig.report->empty(); }));
+    CHECK(rig.wait([&] { return rig.report->empty(); }));
     CHECK(rig.counted("reported", 0));
 }
 
@@ -192,7 +168,7 @@ TEST_CASE("local_report: what Redis refuses is asked a few times and then let go
     rig.server.evalsha = [](const Words&) { return "-OOM no room\r\n"; };
     rig.admit("user:a");
     for (std::size_t time = 1; time <= 3; ++time) {
-        CHECK(run_until(rig.io, [&] {
+        CHECK(rig.wait([&] {
             rig.tick();
             return rig.told().size() == time;
         }));
@@ -207,7 +183,7 @@ TEST_CASE("local_report: after a failure it is quiet for a while") {
     rig.server.evalsha = [](const Words&) { return "-OOM no room\r\n"; };
     rig.admit("user:a");
     rig.tick();
-    CHECK(run_until(rig.io, [&] { return rig.told().size() == 1; }));
+    CHECK(rig.wait([&] { return rig.told().size() == 1; }));
     CHECK_FALSE(run_until(
         rig.io, [] { return false; }, 50ms));  // the refusal has come
     rig.report->send(rig.now);

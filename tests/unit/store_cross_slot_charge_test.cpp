@@ -1,4 +1,4 @@
-// Decisions over several slots of a cluster whose nodes answer what they are told to.
+// Decisions of a limiter on a cluster, whose nodes answer as a test says.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,6 +14,7 @@
 #include "store/scripts.hpp"
 #include "unit/fake_redis.hpp"
 #include "unit/script_reply.hpp"
+#include "unit/store_asking.hpp"
 
 namespace tidegate::store {
 namespace {
@@ -27,23 +28,18 @@ using test::script_reply;
 using test::Words;
 using Result = Decision::Result;
 
-// Where the rig's nodes are asked for them.
+// Identifiers in slots of the first and of the second node.
 constexpr std::string_view kOnFirst = "ip:192.0.2.1";
 constexpr std::string_view kOnSecond = "user:alice";
 
-limit::Policy policy_of(limit::LimitSpec spec, OnStoreFailure on_store_failure) {
-    limit::Policy policy;
-    policy.name = "p";
-    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
+limit::Policy policy_of(const limit::LimitSpec& spec, OnStoreFailure on_store_failure) {
+    limit::Policy policy = test::policy("p", {test::made(spec)});
     policy.on_store_failure = on_store_failure;
-    policy.limits = {*limit::make_limit(spec)};
     return policy;
 }
 
 limit::Policy policy(std::int64_t quota, OnStoreFailure on_store_failure = OnStoreFailure::deny) {
-    limit::LimitSpec spec;
-    spec.quota = quota;
-    spec.duration = 1h;
+    const auto spec = test::spec_of(limit::Algorithm::sliding_window, quota, 1h);
     return policy_of(spec, on_store_failure);
 }
 
@@ -68,11 +64,7 @@ struct Rig {
         cluster =
             std::make_shared<redis::Cluster>(io.get_executor(), options, redis::Cluster::OnState{});
         limiter.emplace(memory,
-                        Limiter::RedisParts{.servers = cluster,
-                                            .key_prefix = "tg:",
-                                            .local_clock = false,
-                                            .replicas = &replicas,
-                                            .deny_cache = {}},
+                        Limiter::RedisParts{.store = {cluster, "tg:"}, .replicas = &replicas},
                         metrics.shard(0));
         spawn(io.get_executor(), redis::Cluster::run(cluster),
               [this](const std::exception_ptr&) { ended = true; });
@@ -149,7 +141,7 @@ struct Rig {
 
 }  // namespace
 
-TEST_CASE("limiter in a cluster: a request in one slot is one command to its node") {
+TEST_CASE("cross_slot_charge: a request in one slot is one command to its node") {
     Rig rig;
     const auto some = policy(5);
     auto other = policy(5);
@@ -168,7 +160,7 @@ TEST_CASE("limiter in a cluster: a request in one slot is one command to its nod
     CHECK(rig.charges(0) == 2);
 }
 
-TEST_CASE("limiter in a cluster: admitted only if every slot admits") {
+TEST_CASE("cross_slot_charge: admitted only if every slot admits") {
     Rig rig;
     const auto some = policy(5);
     CHECK(rig.decide(some, some) == Result::admitted);
@@ -181,7 +173,7 @@ TEST_CASE("limiter in a cluster: admitted only if every slot admits") {
     CHECK(rig.metrics_have("tidegate_store_given_back_total 0"));
 }
 
-TEST_CASE("limiter in a cluster: what one slot took is given back, once, where another denied") {
+TEST_CASE("cross_slot_charge: what one slot took is given back, once, where another denied") {
     Rig rig;
     const auto some = policy(5);
     rig.admit(1, false, 3'000);
@@ -203,7 +195,7 @@ TEST_CASE("limiter in a cluster: what one slot took is given back, once, where a
     CHECK(rig.wait([&] { return rig.refunds(0) == 2; }));
 }
 
-TEST_CASE("limiter in a cluster: both deny, nothing is given back") {
+TEST_CASE("cross_slot_charge: both deny, nothing is given back") {
     Rig rig;
     const auto some = policy(5);
     rig.admit(0, false, 1'000);
@@ -213,8 +205,7 @@ TEST_CASE("limiter in a cluster: both deny, nothing is given back") {
     CHECK(rig.metrics_have("tidegate_store_given_back_total 0"));
 }
 
-TEST_CASE(
-    "limiter in a cluster: an answer that is late or makes no sense is a failure of its slot") {
+TEST_CASE("cross_slot_charge: an answer that is late or makes no sense is a failure of its slot") {
     Rig rig;
     rig.replicas = 1;
     std::string reason;
@@ -245,7 +236,7 @@ TEST_CASE(
     CHECK(rig.metrics_have("tidegate_store_failures_total{reason=\"" + reason + "\"} 1"));
 }
 
-TEST_CASE("limiter in a cluster: the items of a slot whose node is away follow their policy") {
+TEST_CASE("cross_slot_charge: the items of a slot whose node is away follow their policy") {
     Rig rig;
     rig.replicas = 2;
     rig.lose(1);
@@ -290,7 +281,7 @@ TEST_CASE("limiter in a cluster: the items of a slot whose node is away follow t
     CHECK(rig.metrics_have("tidegate_store_failures_total{reason=\"timeout\"} 0"));
 }
 
-TEST_CASE("limiter in a cluster: every node away is as one Redis away") {
+TEST_CASE("cross_slot_charge: every node away is as one Redis away") {
     Rig rig;
     rig.replicas = 1;
     rig.lose(0);
@@ -302,7 +293,7 @@ TEST_CASE("limiter in a cluster: every node away is as one Redis away") {
     CHECK(rig.decision.verdict.limits.size() == 2);
 }
 
-TEST_CASE("limiter in a cluster: at the end each slot gets back what the status does not keep") {
+TEST_CASE("cross_slot_charge: at the end each slot gets back what the status does not keep") {
     Rig rig;
     limit::LimitSpec spec;
     spec.quota = 5;
@@ -327,7 +318,7 @@ TEST_CASE("limiter in a cluster: at the end each slot gets back what the status 
     CHECK(rig.refunds(1) == 1);
 }
 
-TEST_CASE("limiter in a cluster: slots of concurrency are renewed where they are, and released") {
+TEST_CASE("cross_slot_charge: slots of concurrency are renewed where they are, and released") {
     Rig rig;
     limit::LimitSpec spec;
     spec.algorithm = limit::Algorithm::concurrency;
@@ -370,7 +361,7 @@ TEST_CASE("limiter in a cluster: slots of concurrency are renewed where they are
     }
 }
 
-TEST_CASE("limiter in a cluster: both slots on one node that goes: each part is told once") {
+TEST_CASE("cross_slot_charge: a node that serves both slots goes: each part fails once") {
     Rig rig;
     rig.replicas = 1;
     const auto shared = policy(5, OnStoreFailure::local);
@@ -385,7 +376,7 @@ TEST_CASE("limiter in a cluster: both slots on one node that goes: each part is 
     CHECK(rig.decision.decided().size() == 2);
 }
 
-TEST_CASE("limiter in a cluster: many at once, some given back, all are told") {
+TEST_CASE("cross_slot_charge: many at once, some given back, each has a result") {
     Rig rig;
     const auto some = policy(5);
     int asked = 0;

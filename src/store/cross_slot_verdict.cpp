@@ -1,7 +1,6 @@
-#include "store/joint.hpp"
+#include "store/cross_slot_verdict.hpp"
 
 #include <algorithm>
-#include <cassert>
 
 namespace tidegate::store {
 
@@ -12,33 +11,34 @@ using limit::Limit;
 using limit::LimitVerdict;
 using limit::Micros;
 using limit::OnStoreFailure;
+using Part = CrossSlotVerdict::Part;
 
-void clear(Joint::Part& part) {
+void clear(Part& part) {
     part.items.clear();
-    part.places.clear();
+    part.positions.clear();
     part.verdict.limits.clear();
-    part.answer = Joint::Answer::none;
+    part.answer = CrossSlotVerdict::Answer::none;
 }
 
-bool has_shadow(const Joint::Part& part) {
+bool has_shadow(const Part& part) {
     return std::any_of(part.items.begin(), part.items.end(),
                        [](const ChargeItem& item) { return item.policy->shadow; });
 }
 
-// A limit as it stands without the units that it is about to get back.
-void tell_without(std::int64_t cost, const Limit& limit, LimitVerdict& told) {
+// Adds the units that the limit is about to get back.
+void add_back(std::int64_t cost, const Limit& limit, LimitVerdict& verdict) {
     const bool slots = limit.is_concurrency();
     const std::int64_t full = limit.burst > 0 ? limit.burst : limit.quota;
-    told.remaining = std::min(full, told.remaining + (slots ? 1 : cost));
-    if (told.remaining == full) told.next_unit = Micros{0};
+    verdict.remaining = std::min(full, verdict.remaining + (slots ? 1 : cost));
+    if (verdict.remaining == full) verdict.next_unit = Micros{0};
 }
 
 // Whether a schedule is among what denied.
-bool schedule_denied(const Joint::Part& part) {
-    std::size_t position = 0;
+bool schedule_denied(const Part& part) {
+    std::size_t next = 0;
     for (const ChargeItem& item : part.items) {
         for (const Limit& limit : item.limits()) {
-            const bool denied = part.verdict.limits[position++].denied;
+            const bool denied = part.verdict.limits[next++].denied;
             if (denied && limit.is_schedule() && !item.policy->shadow) {
                 return true;
             }
@@ -49,7 +49,8 @@ bool schedule_denied(const Joint::Part& part) {
 
 }  // namespace
 
-void Joint::begin(std::span<const ChargeItem> items, std::int64_t cost, const SlotOf& slot_of) {
+void CrossSlotVerdict::begin(std::span<const ChargeItem> items, std::int64_t cost,
+                             const SlotOf& slot_of) {
     used_ = 0;
     clear(local_);
     items_.assign(items.begin(), items.end());
@@ -60,11 +61,11 @@ void Joint::begin(std::span<const ChargeItem> items, std::int64_t cost, const Sl
     for (std::size_t i = 0; i < items.size(); ++i) {
         Part& part = part_of(slot_of(items[i]));
         part.items.push_back(items[i]);
-        part.places.push_back(i);
+        part.positions.push_back(i);
     }
 }
 
-Joint::Part& Joint::part_of(std::uint16_t slot) {
+CrossSlotVerdict::Part& CrossSlotVerdict::part_of(std::uint16_t slot) {
     for (Part& part : parts()) {
         if (part.slot == slot) return part;
     }
@@ -75,8 +76,8 @@ Joint::Part& Joint::part_of(std::uint16_t slot) {
     return part;
 }
 
-// Policies in shadow refuse nobody, whoever fails.
-bool Joint::must_deny(bool can_be_local) const {
+// Policies in shadow deny nothing, whatever fails.
+bool CrossSlotVerdict::must_deny(bool can_be_local) const {
     const auto denies = [&](const ChargeItem& item) {
         if (item.policy->shadow) return false;
         const OnStoreFailure decides = item.policy->on_store_failure;
@@ -89,7 +90,7 @@ bool Joint::must_deny(bool can_be_local) const {
     });
 }
 
-Joint::Next Joint::next(bool can_be_local) {
+CrossSlotVerdict::Next CrossSlotVerdict::next(bool can_be_local) {
     bool denied = false;
     shadow_admitted_ = true;
     for (const Part& part : parts()) {
@@ -102,7 +103,7 @@ Joint::Next Joint::next(bool can_be_local) {
     }
     if (must_deny(can_be_local)) return end(Result::unavailable);
     if (denied) return end(Result::limited);
-    // Last, as it is the cheapest to ask in vain.
+    // Last: not needed where Redis denies.
     if (local_.answer == Answer::none && begin_local(can_be_local)) return Next::ask_local;
     if (local_.answer == Answer::failed) return end(Result::unavailable);
     if (local_.answer == Answer::denied) return end(Result::limited);
@@ -110,45 +111,46 @@ Joint::Next Joint::next(bool can_be_local) {
     return end(Result::admitted);
 }
 
-Joint::Next Joint::end(Result result) {
+CrossSlotVerdict::Next CrossSlotVerdict::end(Result result) {
     result_ = result;
     if (local_.answer == Answer::none) clear(local_);
     return Next::end;
 }
 
-bool Joint::begin_local(bool can_be_local) {
-    for (std::size_t place = 0; place < items_.size(); ++place) {
-        const OnStoreFailure decides = items_[place].policy->on_store_failure;
+bool CrossSlotVerdict::begin_local(bool can_be_local) {
+    for (std::size_t position = 0; position < items_.size(); ++position) {
+        const OnStoreFailure decides = items_[position].policy->on_store_failure;
         const bool is_local = decides == OnStoreFailure::local_or_alone ||
                               (decides == OnStoreFailure::local && can_be_local);
         if (!is_local) continue;
         for (const Part& part : parts()) {
             if (part.answer != Answer::failed) continue;
-            if (std::find(part.places.begin(), part.places.end(), place) == part.places.end()) {
+            if (std::find(part.positions.begin(), part.positions.end(), position) ==
+                part.positions.end()) {
                 continue;
             }
-            local_.items.push_back(items_[place]);
-            local_.places.push_back(place);
+            local_.items.push_back(items_[position]);
+            local_.positions.push_back(position);
         }
     }
     return !local_.items.empty();
 }
 
-Joint::Back Joint::back_of(const Part& part) const {
-    if (part.answer != Answer::admitted || cost_ == 0) return Back::nothing;
-    if (result_ != Result::admitted) return Back::all;
-    // Where its own group denied, nothing of it was taken.
+CrossSlotVerdict::GiveBack CrossSlotVerdict::to_give_back(const Part& part) const {
+    if (part.answer != Answer::admitted || cost_ == 0) return GiveBack::nothing;
+    if (result_ != Result::admitted) return GiveBack::all;
+    // A group that denied has taken nothing.
     const bool took_shadow = part.verdict.shadow_admitted && has_shadow(part);
-    return !shadow_admitted_ && took_shadow ? Back::shadow : Back::nothing;
+    return !shadow_admitted_ && took_shadow ? GiveBack::shadow : GiveBack::nothing;
 }
 
 template <class Visit>
-void Joint::for_each_part(Visit visit) const {
+void CrossSlotVerdict::for_each_part(Visit visit) const {
     for (const Part& part : parts()) visit(part);
     visit(local_);
 }
 
-void Joint::join(limit::Verdict& verdict, std::vector<ChargeItem>& decided) const {
+void CrossSlotVerdict::merge(limit::Verdict& verdict, std::vector<ChargeItem>& decided) const {
     decided.clear();
     verdict.limits.clear();
     verdict.receipt.generations.clear();
@@ -167,14 +169,14 @@ void Joint::join(limit::Verdict& verdict, std::vector<ChargeItem>& decided) cons
         }
     });
     if (!earliest_known) verdict.earliest = Micros{0};
-    for (std::size_t place = 0; place < items_.size(); ++place) {
+    for (std::size_t position = 0; position < items_.size(); ++position) {
         for_each_part([&](const Part& part) {
             if (part.answer != Answer::admitted && part.answer != Answer::denied) return;
             std::size_t first = 0;
             for (std::size_t i = 0; i < part.items.size(); ++i) {
-                if (part.places[i] == place) {
+                if (part.positions[i] == position) {
                     decided.push_back(part.items[i]);
-                    tell_limits(part, i, first, verdict);
+                    append_limits(part, i, first, verdict);
                 }
                 first += part.items[i].limits().size();
             }
@@ -182,18 +184,19 @@ void Joint::join(limit::Verdict& verdict, std::vector<ChargeItem>& decided) cons
     }
 }
 
-// Appends what the limits of an item say, whose first is at `first` in the part's own verdict.
-void Joint::tell_limits(const Part& part, std::size_t item, std::size_t first,
-                        limit::Verdict& verdict) const {
+// Appends the verdicts on the limits of an item, the first of which is at `first` in that of the
+// part.
+void CrossSlotVerdict::append_limits(const Part& part, std::size_t item, std::size_t first,
+                                     limit::Verdict& verdict) const {
     const bool shadow = part.items[item].policy->shadow;
-    const Back back = back_of(part);
+    const GiveBack back = to_give_back(part);
     const bool taken = !shadow || part.verdict.shadow_admitted;
-    const bool given_back = taken && (back == Back::all || (back == Back::shadow && shadow));
+    const bool given_back =
+        taken && (back == GiveBack::all || (back == GiveBack::shadow && shadow));
     for (const Limit& limit : part.items[item].limits()) {
-        LimitVerdict told = part.verdict.limits[first++];
-        // What counts the denied ones, too, keeps what it took.
-        if (given_back && limit.count != limit::Count::all) tell_without(cost_, limit, told);
-        verdict.limits.push_back(told);
+        LimitVerdict& one = verdict.limits.emplace_back(part.verdict.limits[first++]);
+        // A limit that counts denied requests, too, keeps what it took.
+        if (given_back && limit.count != limit::Count::all) add_back(cost_, limit, one);
     }
 }
 

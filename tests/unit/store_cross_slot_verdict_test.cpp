@@ -1,4 +1,4 @@
-// Every way in which the parts of a spread decision may answer, in every order.
+// Every way in which the slots of one decision may answer, in every order.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "store/joint.hpp"
+#include "store/cross_slot_verdict.hpp"
 #include "unit/store_asking.hpp"
 
 namespace tidegate::store {
@@ -20,10 +20,10 @@ using limit::LimitVerdict;
 using limit::OnStoreFailure;
 using test::policy;
 using test::window;
-using Answer = Joint::Answer;
-using Back = Joint::Back;
-using Next = Joint::Next;
-using Result = Joint::Result;
+using Answer = CrossSlotVerdict::Answer;
+using GiveBack = CrossSlotVerdict::GiveBack;
+using Next = CrossSlotVerdict::Next;
+using Result = CrossSlotVerdict::Result;
 
 limit::Policy policy_that(std::string name, OnStoreFailure on_failure, bool shadow = false) {
     limit::Policy made = policy(std::move(name), {window(10, 1h)});
@@ -32,13 +32,13 @@ limit::Policy policy_that(std::string name, OnStoreFailure on_failure, bool shad
     return made;
 }
 
-// `slot:...` lies there.
-std::uint16_t slot_of(const ChargeItem& item) {
+// `7:...` is in slot 7.
+std::uint16_t slot_named(const ChargeItem& item) {
     return static_cast<std::uint16_t>(std::stoi(std::string(item.identifier)));
 }
 
 // What a server says of a part: each limit with so much left, as if it had been asked alone.
-void answer(Joint::Part& part, bool admits, bool shadow_admits = true) {
+void answer(CrossSlotVerdict::Part& part, bool admits, bool shadow_admits = true) {
     part.verdict = {};
     part.verdict.admitted = admits;
     part.verdict.shadow_admitted = shadow_admits;
@@ -50,7 +50,7 @@ void answer(Joint::Part& part, bool admits, bool shadow_admits = true) {
         }
         part.verdict.receipt.generations.push_back(7);
     }
-    Joint::answered(part);
+    CrossSlotVerdict::answered(part);
 }
 
 // What is asked of each server in turn, and what then holds.
@@ -59,9 +59,9 @@ struct Told {
     bool shadow_admits = true;
 };
 
-void tell(Joint::Part& part, const Told& told) {
+void tell(CrossSlotVerdict::Part& part, const Told& told) {
     if (told.answer == Answer::failed) {
-        Joint::failed(part);
+        CrossSlotVerdict::failed(part);
     } else {
         answer(part, told.answer == Answer::admitted, told.shadow_admits);
     }
@@ -73,43 +73,43 @@ struct Ended {
 };
 
 // Answers in the order given; nothing may be known before the last.
-Ended run(Joint& joint, const std::vector<Told>& told, const std::vector<std::size_t>& order,
-          Answer here, bool can_be_local) {
+Ended run(CrossSlotVerdict& split, const std::vector<Told>& told,
+          const std::vector<std::size_t>& order, Answer here, bool can_be_local) {
     for (const std::size_t position : order) {
-        REQUIRE(joint.next(can_be_local) == Next::wait);
-        tell(joint.parts()[position], told[position]);
+        REQUIRE(split.next(can_be_local) == Next::wait);
+        tell(split.parts()[position], told[position]);
     }
-    Next next = joint.next(can_be_local);
+    Next next = split.next(can_be_local);
     const bool asked_local = next == Next::ask_local;
     if (asked_local) {
-        REQUIRE_FALSE(joint.local().items.empty());
-        tell(joint.local(), {here});
-        next = joint.next(can_be_local);
+        REQUIRE_FALSE(split.local().items.empty());
+        tell(split.local(), {here});
+        next = split.next(can_be_local);
     }
     REQUIRE(next == Next::end);
-    return {joint.result(), asked_local};
+    return {split.result(), asked_local};
 }
 
 }  // namespace
 
-TEST_CASE("joint: items of one slot are one part, in their order") {
+TEST_CASE("cross_slot_verdict: items of one slot are one part, in their order") {
     const auto a = policy_that("a", OnStoreFailure::local);
     const auto b = policy_that("b", OnStoreFailure::local);
     const std::vector<ChargeItem> items{{&a, "7:ip"}, {&a, "3:user"}, {&b, "7:ip"}, {&b, "3:user"}};
-    Joint joint;
+    CrossSlotVerdict split;
     for (int again = 0; again < 2; ++again) {
-        joint.begin(items, 1, slot_of);
-        REQUIRE(joint.parts().size() == 2);
-        CHECK(joint.parts()[0].slot == 7);
-        CHECK(joint.parts()[0].places == std::vector<std::size_t>{0, 2});
-        CHECK(joint.parts()[1].items[1].policy == &b);
-        CHECK(joint.next(true) == Next::wait);
-        answer(joint.parts()[0], true);
-        answer(joint.parts()[1], true);
-        CHECK(joint.next(true) == Next::end);
+        split.begin(items, 1, slot_named);
+        REQUIRE(split.parts().size() == 2);
+        CHECK(split.parts()[0].slot == 7);
+        CHECK(split.parts()[0].positions == std::vector<std::size_t>{0, 2});
+        CHECK(split.parts()[1].items[1].policy == &b);
+        CHECK(split.next(true) == Next::wait);
+        answer(split.parts()[0], true);
+        answer(split.parts()[1], true);
+        CHECK(split.next(true) == Next::end);
         limit::Verdict verdict;
         std::vector<ChargeItem> decided;
-        joint.join(verdict, decided);
+        split.merge(verdict, decided);
         CHECK(verdict.admitted);
         REQUIRE(verdict.limits.size() == 4);
         CHECK(verdict.limits[0].remaining == 7);
@@ -121,14 +121,14 @@ TEST_CASE("joint: items of one slot are one part, in their order") {
 }
 
 // Three slots, each of which may admit, deny or fail with each failure policy, in each order: all
-// or none is taken, nobody is admitted whom somebody denied, and nothing is given back that was not
-// taken.
-TEST_CASE("joint: whatever the parts answer in whatever order, all or none is taken") {
+// or none is taken, no request is admitted that a slot denied, and nothing is given back that was
+// not taken.
+TEST_CASE("cross_slot_verdict: whatever the parts answer in whatever order, all or none is taken") {
     const std::array<limit::Policy, 3> policies{policy_that("allow", OnStoreFailure::allow),
                                                 policy_that("local", OnStoreFailure::local),
                                                 policy_that("deny", OnStoreFailure::deny)};
     const std::array answers{Answer::admitted, Answer::denied, Answer::failed};
-    Joint joint;
+    CrossSlotVerdict split;
     std::map<Result, int> seen;
     for (int which = 0; which < 27 * 27 * 4; ++which) {
         const auto digit = [&](int place) {
@@ -146,8 +146,8 @@ TEST_CASE("joint: whatever the parts answer in whatever order, all or none is ta
         }
         std::vector<std::size_t> order{0, 1, 2};
         do {
-            joint.begin(items, 1, slot_of);
-            const Ended ended = run(joint, told, order,
+            split.begin(items, 1, slot_named);
+            const Ended ended = run(split, told, order,
                                     local_admits ? Answer::admitted : Answer::denied, can_be_local);
             // What must be so, said as plainly as can be.
             bool denied = false;
@@ -169,17 +169,18 @@ TEST_CASE("joint: whatever the parts answer in whatever order, all or none is ta
                                                                               : Result::admitted;
             REQUIRE(ended.result == expected);
             REQUIRE(ended.asked_local == asks_local);
-            REQUIRE(joint.has_failed() == failed);
+            REQUIRE(split.has_failed() == failed);
             for (std::size_t i = 0; i < 3; ++i) {
                 const bool taken = told[i].answer == Answer::admitted;
                 const bool back = taken && expected != Result::admitted;
-                REQUIRE(joint.back_of(joint.parts()[i]) == (back ? Back::all : Back::nothing));
+                REQUIRE(split.to_give_back(split.parts()[i]) ==
+                        (back ? GiveBack::all : GiveBack::nothing));
             }
-            REQUIRE(joint.back_of(joint.local()) == Back::nothing);
+            REQUIRE(split.to_give_back(split.local()) == GiveBack::nothing);
 
             limit::Verdict verdict;
             std::vector<ChargeItem> decided;
-            joint.join(verdict, decided);
+            split.merge(verdict, decided);
             REQUIRE(verdict.admitted == (expected == Result::admitted));
             REQUIRE(verdict.limits.size() == decided.size());
             bool any_denied = false;
@@ -192,17 +193,17 @@ TEST_CASE("joint: whatever the parts answer in whatever order, all or none is ta
     CHECK(seen.size() == 3);
 }
 
-TEST_CASE("joint: what is given back is told as if it had not been taken") {
+TEST_CASE("cross_slot_verdict: the verdict has units that are given back as not taken") {
     const auto a = policy_that("a", OnStoreFailure::local);
     const std::vector<ChargeItem> items{{&a, "4:a"}, {&a, "8:b"}, {&a, "2:c"}};
-    Joint joint;
-    joint.begin(items, 3, slot_of);
-    CHECK(run(joint, {{Answer::admitted}, {Answer::admitted}, {Answer::denied}}, {2, 0, 1},
+    CrossSlotVerdict split;
+    split.begin(items, 3, slot_named);
+    CHECK(run(split, {{Answer::admitted}, {Answer::admitted}, {Answer::denied}}, {2, 0, 1},
               Answer::none, true)
               .result == Result::limited);
     limit::Verdict verdict;
     std::vector<ChargeItem> decided;
-    joint.join(verdict, decided);
+    split.merge(verdict, decided);
     REQUIRE(verdict.limits.size() == 3);
     CHECK(verdict.limits[0].remaining == 7);
     CHECK(verdict.limits[0].next_unit == 5s);
@@ -213,83 +214,83 @@ TEST_CASE("joint: what is given back is told as if it had not been taken") {
     CHECK_FALSE(verdict.limits[0].denied);
 }
 
-TEST_CASE("joint: what counts the denied, too, keeps what it took") {
+TEST_CASE("cross_slot_verdict: a limit that counts denied requests, too, keeps what it took") {
     auto all = policy("all", {window(10, 1h)});
     all.limits[0].count = limit::Count::all;
     const auto other = policy_that("other", OnStoreFailure::local);
     const std::vector<ChargeItem> items{{&all, "4:a"}, {&other, "8:b"}};
-    Joint joint;
-    joint.begin(items, 1, slot_of);
-    run(joint, {{Answer::admitted}, {Answer::denied}}, {0, 1}, Answer::none, true);
+    CrossSlotVerdict split;
+    split.begin(items, 1, slot_named);
+    run(split, {{Answer::admitted}, {Answer::denied}}, {0, 1}, Answer::none, true);
     limit::Verdict verdict;
     std::vector<ChargeItem> decided;
-    joint.join(verdict, decided);
+    split.merge(verdict, decided);
     CHECK(verdict.limits[0].remaining == 4);
 }
 
-TEST_CASE("joint: the latest time to come back is told, and never is later than any") {
+TEST_CASE("cross_slot_verdict: retry_after is the longest of all, and never is longer than any") {
     const auto a = policy_that("a", OnStoreFailure::local);
     const std::vector<ChargeItem> items{{&a, "4:a"}, {&a, "8:b"}};
-    Joint joint;
+    CrossSlotVerdict split;
     limit::Verdict verdict;
     std::vector<ChargeItem> decided;
-    joint.begin(items, 1, slot_of);
-    run(joint, {{Answer::denied}, {Answer::denied}}, {1, 0}, Answer::none, true);
-    joint.join(verdict, decided);
+    split.begin(items, 1, slot_named);
+    run(split, {{Answer::denied}, {Answer::denied}}, {1, 0}, Answer::none, true);
+    split.merge(verdict, decided);
     CHECK(verdict.retry_after == 9ms);
-    joint.parts()[0].verdict.retry_after = limit::kNever;
-    joint.join(verdict, decided);
+    split.parts()[0].verdict.retry_after = limit::kNever;
+    split.merge(verdict, decided);
     CHECK(verdict.retry_after == limit::kNever);
 }
 
-TEST_CASE("joint: the longest wait holds, and only for who is admitted") {
+TEST_CASE("cross_slot_verdict: the longest wait holds, and only for an admission") {
     const auto a = policy_that("a", OnStoreFailure::local);
     const std::vector<ChargeItem> items{{&a, "4:a"}, {&a, "8:b"}};
     for (const Answer second : {Answer::admitted, Answer::denied}) {
-        Joint joint;
-        joint.begin(items, 1, slot_of);
-        run(joint, {{Answer::admitted}, {second}}, {0, 1}, Answer::none, true);
-        joint.parts()[0].verdict.wait = 30ms;
+        CrossSlotVerdict split;
+        split.begin(items, 1, slot_named);
+        run(split, {{Answer::admitted}, {second}}, {0, 1}, Answer::none, true);
+        split.parts()[0].verdict.wait = 30ms;
         limit::Verdict verdict;
         std::vector<ChargeItem> decided;
-        joint.join(verdict, decided);
+        split.merge(verdict, decided);
         CHECK(verdict.wait == (second == Answer::admitted ? 30ms : 0ms));
     }
 }
 
-TEST_CASE("joint: where a schedule does not say when, nobody does") {
+TEST_CASE("cross_slot_verdict: without the earliest moment of one schedule there is none") {
     auto schedule = policy("s", {test::made(test::spec_of(limit::Algorithm::schedule, 1, 1min))});
     const auto other = policy_that("other", OnStoreFailure::local);
     const std::vector<ChargeItem> items{{&schedule, "4:a"}, {&schedule, "8:b"}, {&other, "2:c"}};
-    Joint joint;
-    joint.begin(items, 1, slot_of);
-    run(joint, {{Answer::denied}, {Answer::denied}, {Answer::denied}}, {0, 1, 2}, Answer::none,
+    CrossSlotVerdict split;
+    split.begin(items, 1, slot_named);
+    run(split, {{Answer::denied}, {Answer::denied}, {Answer::denied}}, {0, 1, 2}, Answer::none,
         true);
     limit::Verdict verdict;
     std::vector<ChargeItem> decided;
-    joint.parts()[0].verdict.earliest = 40s;
-    joint.join(verdict, decided);
+    split.parts()[0].verdict.earliest = 40s;
+    split.merge(verdict, decided);
     CHECK(verdict.earliest == 0s);
-    joint.parts()[1].verdict.earliest = 30s;
-    joint.join(verdict, decided);
+    split.parts()[1].verdict.earliest = 30s;
+    split.merge(verdict, decided);
     CHECK(verdict.earliest == 40s);
 }
 
-TEST_CASE("joint: policies in shadow are all or none of their own and refuse nobody") {
+TEST_CASE("cross_slot_verdict: policies in shadow are a group of their own and deny nothing") {
     const auto open = policy_that("open", OnStoreFailure::local);
     const auto shadow = policy_that("shadow", OnStoreFailure::deny, true);
     const std::vector<ChargeItem> items{{&open, "4:a"}, {&shadow, "4:a"}, {&shadow, "8:b"}};
-    Joint joint;
+    CrossSlotVerdict split;
     limit::Verdict verdict;
     std::vector<ChargeItem> decided;
     SUBCASE("one of them denies: what the other took is given back, and nothing else") {
-        joint.begin(items, 1, slot_of);
+        split.begin(items, 1, slot_named);
         CHECK(
-            run(joint, {{Answer::admitted}, {Answer::admitted, false}}, {0, 1}, Answer::none, true)
+            run(split, {{Answer::admitted}, {Answer::admitted, false}}, {0, 1}, Answer::none, true)
                 .result == Result::admitted);
-        CHECK(joint.back_of(joint.parts()[0]) == Back::shadow);
-        CHECK(joint.back_of(joint.parts()[1]) == Back::nothing);
-        joint.join(verdict, decided);
+        CHECK(split.to_give_back(split.parts()[0]) == GiveBack::shadow);
+        CHECK(split.to_give_back(split.parts()[1]) == GiveBack::nothing);
+        split.merge(verdict, decided);
         CHECK(verdict.admitted);
         CHECK_FALSE(verdict.shadow_admitted);
         CHECK(verdict.limits[0].remaining == 4);
@@ -298,57 +299,58 @@ TEST_CASE("joint: policies in shadow are all or none of their own and refuse nob
         CHECK(verdict.limits[2].denied);
     }
     SUBCASE("a slot of theirs alone fails: nobody is refused, though they say deny") {
-        joint.begin(items, 1, slot_of);
+        split.begin(items, 1, slot_named);
         CHECK(
-            run(joint, {{Answer::admitted}, {Answer::failed}}, {1, 0}, Answer::none, true).result ==
+            run(split, {{Answer::admitted}, {Answer::failed}}, {1, 0}, Answer::none, true).result ==
             Result::admitted);
-        joint.join(verdict, decided);
+        split.merge(verdict, decided);
         CHECK(decided.size() == 2);
     }
     SUBCASE("the request is refused: all is given back, theirs too") {
         const std::vector<ChargeItem> more{{&shadow, "4:a"}, {&open, "8:b"}};
-        joint.begin(more, 1, slot_of);
+        split.begin(more, 1, slot_named);
         CHECK(
-            run(joint, {{Answer::admitted}, {Answer::denied}}, {0, 1}, Answer::none, true).result ==
+            run(split, {{Answer::admitted}, {Answer::denied}}, {0, 1}, Answer::none, true).result ==
             Result::limited);
-        CHECK(joint.back_of(joint.parts()[0]) == Back::all);
+        CHECK(split.to_give_back(split.parts()[0]) == GiveBack::all);
     }
 }
 
-TEST_CASE("joint: who asks only takes nothing, so nothing is given back") {
+TEST_CASE("cross_slot_verdict: a cost of 0 takes nothing, so nothing is given back") {
     const auto a = policy_that("a", OnStoreFailure::local);
     const std::vector<ChargeItem> items{{&a, "4:a"}, {&a, "8:b"}};
-    Joint joint;
-    joint.begin(items, 0, slot_of);
-    run(joint, {{Answer::admitted}, {Answer::denied}}, {0, 1}, Answer::none, true);
-    CHECK(joint.back_of(joint.parts()[0]) == Back::nothing);
+    CrossSlotVerdict split;
+    split.begin(items, 0, slot_named);
+    run(split, {{Answer::admitted}, {Answer::denied}}, {0, 1}, Answer::none, true);
+    CHECK(split.to_give_back(split.parts()[0]) == GiveBack::nothing);
 }
 
-TEST_CASE("joint: no room in process is unavailable, and all that was taken is given back") {
+TEST_CASE(
+    "cross_slot_verdict: no room in process is unavailable, and all that was taken is given back") {
     const auto a = policy_that("a", OnStoreFailure::local);
     const std::vector<ChargeItem> items{{&a, "4:a"}, {&a, "8:b"}};
-    Joint joint;
-    joint.begin(items, 1, slot_of);
-    CHECK(run(joint, {{Answer::admitted}, {Answer::failed}}, {0, 1}, Answer::failed, true).result ==
+    CrossSlotVerdict split;
+    split.begin(items, 1, slot_named);
+    CHECK(run(split, {{Answer::admitted}, {Answer::failed}}, {0, 1}, Answer::failed, true).result ==
           Result::unavailable);
-    CHECK(joint.back_of(joint.parts()[0]) == Back::all);
+    CHECK(split.to_give_back(split.parts()[0]) == GiveBack::all);
 }
 
-TEST_CASE("joint: what is known to fail before anybody is asked") {
+TEST_CASE("cross_slot_verdict: what is known to fail before anybody is asked") {
     const auto open = policy_that("open", OnStoreFailure::allow);
     const auto shared = policy_that("shared", OnStoreFailure::local);
     const auto closed = policy_that("closed", OnStoreFailure::deny);
     const std::vector<ChargeItem> items{{&open, "1:a"}, {&shared, "2:b"}, {&closed, "3:c"}};
-    Joint joint;
-    joint.begin(items, 1, slot_of);
-    CHECK_FALSE(joint.must_deny(false));
-    Joint::failed(joint.parts()[0]);
-    CHECK_FALSE(joint.must_deny(false));
-    Joint::failed(joint.parts()[1]);
-    CHECK_FALSE(joint.must_deny(true));
-    CHECK(joint.must_deny(false));
-    Joint::failed(joint.parts()[2]);
-    CHECK(joint.must_deny(true));
+    CrossSlotVerdict split;
+    split.begin(items, 1, slot_named);
+    CHECK_FALSE(split.must_deny(false));
+    CrossSlotVerdict::failed(split.parts()[0]);
+    CHECK_FALSE(split.must_deny(false));
+    CrossSlotVerdict::failed(split.parts()[1]);
+    CHECK_FALSE(split.must_deny(true));
+    CHECK(split.must_deny(false));
+    CrossSlotVerdict::failed(split.parts()[2]);
+    CHECK(split.must_deny(true));
 }
 
 }  // namespace tidegate::store

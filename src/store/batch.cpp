@@ -1,0 +1,91 @@
+#include "store/batch.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include <boost/container_hash/hash.hpp>
+
+#include "store/scripts.hpp"
+
+namespace tidegate::store {
+
+namespace {
+
+using limit::ChargeItem;
+
+bool is_same_policy(const ChargeItem& left, const ChargeItem& right) {
+    return left.policy == right.policy && left.tier == right.tier;
+}
+
+bool is_same(const ChargeItem& left, const ChargeItem& right) {
+    return is_same_policy(left, right) && left.identifier == right.identifier;
+}
+
+template <class Equal>
+bool are_equal(const Decision& a, const Decision& b, Equal equal) {
+    return std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), equal);
+}
+
+}  // namespace
+
+std::size_t hash_of(std::span<const ChargeItem> items) {
+    std::size_t hash = items.size();
+    for (const ChargeItem& item : items) {
+        boost::hash_combine(hash, std::hash<std::string_view>{}(item.identifier));
+    }
+    return hash;
+}
+
+void Batch::begin(Decision& decision, std::size_t hash) {
+    is_mixed_ = false;
+    hash_ = hash;
+    decisions_.assign(1, &decision);
+}
+
+bool Batch::add(Decision& decision, std::size_t hash, bool may_mix) {
+    if (!is_mixed_ && hash == hash_ && are_equal(*decisions_[0], decision, is_same)) {
+        if (decisions_.size() == kBatchMax) return false;
+    } else if (can_be_mixed_with(decision, may_mix)) {
+        is_mixed_ = true;
+    } else {
+        return false;
+    }
+    decisions_.push_back(&decision);
+    return true;
+}
+
+bool Batch::can_be_mixed_with(const Decision& decision, bool may_mix) const {
+    const bool can_begin = may_mix && decisions_.size() == 1;
+    if (!is_mixed_ && !(can_begin && can_mix(decisions_[0]->charge()))) return false;
+    return decisions_.size() < kMixedMax && decision.cost > 0 &&
+           are_equal(*decisions_[0], decision, is_same_policy);
+}
+
+void Batch::append_command(std::string_view prefix, std::optional<limit::Micros> clock,
+                           std::string& out) {
+    charges_.clear();
+    for (const Decision* decision : decisions_) charges_.push_back(decision->charge());
+    const auto append = is_mixed_ ? append_mixed_command : append_charge_command;
+    append(charges_, prefix, clock, out);
+}
+
+const redis::Script& Batch::script() const {
+    return is_mixed_ || decisions_.size() == 1 ? charge_script(decisions_[0]->charge())
+                                               : charge_script({});
+}
+
+std::span<const Mixed> Batch::read_reply(std::string_view reply) {
+    verdicts_.clear();
+    for (Decision* decision : decisions_) verdicts_.push_back(&decision->verdict);
+    answers_.assign(decisions_.size(), Mixed::decided);
+    const bool is_reply = is_mixed_ ? read_mixed_reply(reply, charges_, verdicts_, answers_)
+                                    : read_charge_reply(reply, charges_, verdicts_);
+    return is_reply ? answers_ : reject_reply();
+}
+
+std::span<const Mixed> Batch::reject_reply() {
+    answers_.assign(decisions_.size(), Mixed::unreadable);
+    return answers_;
+}
+
+}  // namespace tidegate::store

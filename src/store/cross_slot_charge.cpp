@@ -1,0 +1,164 @@
+#include "store/cross_slot_charge.hpp"
+
+#include <algorithm>
+
+#include "store/charge_script.hpp"
+#include "store/scripts.hpp"
+
+namespace tidegate::store {
+
+using limit::ChargeItem;
+using telemetry::StoreFailure;
+using Answer = CrossSlotVerdict::Answer;
+using GiveBack = CrossSlotVerdict::GiveBack;
+using Next = CrossSlotVerdict::Next;
+using Result = Decision::Result;
+
+// Charges the items of one slot.
+class CrossSlotCharge::Command final : public redis::Request {
+  public:
+    Command(CrossSlotCharge& owner, std::size_t part) : owner_(owner), part_(part) {}
+
+    void append_command(std::string& out) override {
+        const limit::Charge charge = owner_.charge_of(part());
+        const RedisStore& redis = owner_.services_.redis;
+        append_charge_command({&charge, 1}, redis.key_prefix, redis.clock(), out);
+    }
+    const redis::Script* script() const override {
+        return &charge_script(owner_.charge_of(part()));
+    }
+    void on_reply(const redis::Reply& reply) override {
+        const limit::Charge charge = owner_.charge_of(part());
+        limit::Verdict* const verdict = &part().verdict;
+        if (reply.kind == redis::Reply::Kind::string &&
+            read_charge_reply(reply.text, {&charge, 1}, {&verdict, 1})) {
+            CrossSlotVerdict::answered(part());
+        } else {
+            owner_.fail(part(), StoreFailure::protocol);
+        }
+        owner_.go_on();
+    }
+    void on_failure(redis::Failure failure) override {
+        owner_.fail(part(), failure_of(failure));
+        owner_.go_on();
+    }
+
+  private:
+    Part& part() const { return owner_.verdict_.parts()[part_]; }
+
+    CrossSlotCharge& owner_;
+    std::size_t part_;
+};
+
+CrossSlotCharge::CrossSlotCharge(const Services& services, Decision& decision)
+    : services_(services), decision_(decision) {}
+
+CrossSlotCharge::~CrossSlotCharge() = default;
+
+// Sends nothing to slots whose nodes are known to be away; where their policies deny, to no slot.
+void CrossSlotCharge::begin() {
+    decision_.store_state.crosses_slots = true;
+    verdict_.begin(decision_.items, decision_.cost, slot_of);
+    const auto parts = verdict_.parts();
+    for (Part& part : parts) {
+        if (services_.redis.servers.is_away(part.slot)) fail(part, StoreFailure::unavailable);
+    }
+    is_sending_ = true;
+    const bool in_vain = verdict_.must_deny(services_.failure_policy.knows_share());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (parts[i].answer != Answer::none) continue;
+        if (in_vain) {
+            fail(parts[i], StoreFailure::unavailable);
+        } else if (const auto failure = services_.redis.servers.send(command_for(i), parts[i].slot,
+                                                                     decision_.store_state.asked)) {
+            fail(parts[i], failure_of(*failure));
+        }
+    }
+    is_sending_ = false;
+    go_on();
+}
+
+CrossSlotCharge::Command& CrossSlotCharge::command_for(std::size_t part) {
+    while (commands_.size() <= part) {
+        commands_.push_back(std::make_unique<Command>(*this, commands_.size()));
+    }
+    return *commands_[part];
+}
+
+void CrossSlotCharge::fail(Part& part, StoreFailure failure) {
+    const auto parts = verdict_.parts();
+    const auto has_failed = [](const Part& one) { return one.answer == Answer::failed; };
+    if (std::none_of(parts.begin(), parts.end(), has_failed)) failure_ = failure;
+    CrossSlotVerdict::failed(part);
+}
+
+void CrossSlotCharge::go_on() {
+    if (is_sending_) return;
+    const bool can_be_local = services_.failure_policy.knows_share();
+    Next next = verdict_.next(can_be_local);
+    if (next == Next::ask_local) {
+        charge_in_process(verdict_.local());
+        next = verdict_.next(can_be_local);
+    }
+    if (next == Next::end) end();
+}
+
+void CrossSlotCharge::charge_in_process(Part& part) const {
+    const Result result = services_.failure_policy.charge(charge_of(part), part.verdict);
+    if (result == Result::unavailable) {
+        CrossSlotVerdict::failed(part);
+    } else {
+        CrossSlotVerdict::answered(part);
+    }
+}
+
+void CrossSlotCharge::end() {
+    decision_.result = verdict_.result();
+    decision_.store_failed = verdict_.has_failed();
+    if (decision_.store_failed) {
+        services_.metrics.count_store_failure(failure_);
+        decision_.decided_by = telemetry::StoreKind::local;
+    }
+    verdict_.merge(decision_.verdict, decision_.store_state.decided);
+    give_back_parts();
+    for (const Part& part : verdict_.parts()) {
+        if (part.answer == Answer::failed) {
+            services_.leases.release_later(decision_, charge_of(part));
+        }
+    }
+    if (decision_.result == Result::admitted) services_.leases.add(decision_);
+    decision_.store_state.sleeper->wake_later();
+}
+
+void CrossSlotCharge::give_back_parts() {
+    bool any = false;
+    const auto give_back_part = [&](Part& part) {
+        const GiveBack what = verdict_.to_give_back(part);
+        if (what == GiveBack::nothing) return;
+        give_back(part, what);
+        any = true;
+    };
+    for (Part& part : verdict_.parts()) give_back_part(part);
+    give_back_part(verdict_.local());
+    if (any) services_.metrics.count_given_back();
+}
+
+// What is given back leaves the receipt, so that it is not given back again at the end.
+void CrossSlotCharge::give_back(Part& part, GiveBack what) {
+    limit::Receipt& receipt = part.verdict.receipt;
+    limit::Receipt given = receipt;
+    std::vector<ChargeItem> items;
+    for (std::size_t i = 0; i < part.items.size(); ++i) {
+        if (what == GiveBack::shadow && !part.items[i].policy->shadow) {
+            given.generations[i] = 0;
+        } else {
+            receipt.generations[i] = 0;
+            items.push_back(part.items[i]);
+        }
+    }
+    const bool in_redis = &part != &verdict_.local();
+    services_.refunds.give_back({charge_of(part), given, in_redis}, limit::Refund::Of::all);
+    if (in_redis) services_.refunds.release(decision_.charge_of(items), true);
+}
+
+}  // namespace tidegate::store

@@ -1,0 +1,78 @@
+#include "store/failure_policy.hpp"
+
+#include <algorithm>
+
+namespace tidegate::store {
+
+using limit::OnStoreFailure;
+using telemetry::StoreFailure;
+using Result = Decision::Result;
+
+StoreFailure failure_of(redis::Failure failure) {
+    switch (failure) {
+        case redis::Failure::timeout:
+            return StoreFailure::timeout;
+        case redis::Failure::disconnected:
+            return StoreFailure::disconnected;
+        case redis::Failure::unavailable:
+            return StoreFailure::unavailable;
+        case redis::Failure::overloaded:
+            return StoreFailure::overloaded;
+        case redis::Failure::refused:
+            return StoreFailure::refused;
+    }
+    return StoreFailure::protocol;
+}
+
+Result charge_in_process(MemoryStore& memory, const limit::Charge& charge, limit::Verdict& verdict,
+                         telemetry::MetricsShard& metrics) {
+    if (memory.charge(charge, process_now(), verdict) == MemoryStore::Outcome::full) {
+        metrics.count_store_failure(StoreFailure::full);
+        return Result::unavailable;
+    }
+    return result_of(verdict);
+}
+
+void FailurePolicy::decide(Decision& decision, StoreFailure failure) const {
+    metrics_.count_store_failure(failure);
+    decision.store_failed = true;
+    decision.decided_by = telemetry::StoreKind::local;
+    auto& decided = decision.store_state.decided;
+    decided.clear();
+    const bool can_be_local = knows_share();
+    bool denied = false;
+    for (const limit::ChargeItem& item : decision.items) {
+        switch (item.policy->on_store_failure) {
+            case OnStoreFailure::deny:
+                denied = denied || !item.policy->shadow;
+                break;
+            case OnStoreFailure::local:
+                denied = denied || (!can_be_local && !item.policy->shadow);
+                if (can_be_local) decided.push_back(item);
+                break;
+            case OnStoreFailure::local_or_alone:
+                decided.push_back(item);
+                break;
+            case OnStoreFailure::allow:
+                break;
+        }
+    }
+    if (denied) {
+        decided.clear();
+        decision.result = Result::unavailable;
+    } else if (decided.empty()) {
+        decision.verdict = {};
+        decision.result = Result::admitted;
+    } else {
+        decision.result = charge(decision.charge(), decision.verdict);
+    }
+}
+
+Result FailurePolicy::charge(const limit::Charge& charge, limit::Verdict& verdict) const {
+    memory_.set_divisor(std::max(replicas(), 1));
+    const Result result = charge_in_process(memory_, charge, verdict, metrics_);
+    if (result != Result::unavailable) local_report_.took(charge, verdict);
+    return result;
+}
+
+}  // namespace tidegate::store

@@ -1,0 +1,52 @@
+// What decides in place of Redis when it fails: `on_store_failure` of each policy.
+#pragma once
+
+#include <atomic>
+
+#include "limit/charge.hpp"
+#include "redis/client.hpp"
+#include "store/decision.hpp"
+#include "store/local_report.hpp"
+#include "store/memory_store.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::store {
+
+// How many proxies share the store; 0: not known. The heartbeat writes it.
+using Replicas = std::atomic<int>;
+
+// How a failure of Redis is counted.
+telemetry::StoreFailure failure_of(redis::Failure failure);
+
+// Charges in process. `unavailable`, which is counted, if the store has no room.
+Decision::Result charge_in_process(MemoryStore& memory, const limit::Charge& charge,
+                                   limit::Verdict& verdict, telemetry::MetricsShard& metrics);
+
+// One a worker, on its thread.
+class FailurePolicy {
+  public:
+    FailurePolicy(MemoryStore& memory, const Replicas* replicas, LocalReport& local_report,
+                  telemetry::MetricsShard& metrics)
+        : memory_(memory), replicas_(replicas), local_report_(local_report), metrics_(metrics) {}
+
+    // Decides without Redis. Policies that say deny come first: then nothing is taken anywhere.
+    // Policies in shadow deny nothing.
+    void decide(Decision& decision, telemetry::StoreFailure failure) const;
+
+    // Decides a charge of policies that say local, by this process's share of each quota, and notes
+    // what was taken for the report to Redis.
+    Decision::Result charge(const limit::Charge& charge, limit::Verdict& verdict) const;
+
+    // Whether the share of this process is known.
+    bool knows_share() const { return replicas() > 0; }
+
+  private:
+    int replicas() const { return replicas_ != nullptr ? replicas_->load() : 0; }
+
+    MemoryStore& memory_;
+    const Replicas* replicas_;
+    LocalReport& local_report_;
+    telemetry::MetricsShard& metrics_;
+};
+
+}  // namespace tidegate::store

@@ -1,0 +1,61 @@
+#include "store/redis_store.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "redis/slot.hpp"
+
+namespace tidegate::store {
+
+namespace {
+
+// Deletes itself once Redis has answered.
+class UnansweredCommand final : public redis::Request {
+  public:
+    UnansweredCommand(std::string command, const redis::Script* script)
+        : command_(std::move(command)), script_(script) {}
+
+    void append_command(std::string& out) override { out += command_; }
+    const redis::Script* script() const override { return script_; }
+    void on_reply(const redis::Reply&) override { delete this; }
+    void on_failure(redis::Failure) override { delete this; }
+
+  private:
+    std::string command_;
+    const redis::Script* script_;
+};
+
+}  // namespace
+
+std::uint16_t slot_of(const limit::ChargeItem& item) {
+    return redis::slot_of_tag(item.identifier);
+}
+
+std::optional<limit::Micros> RedisStore::clock() const {
+    if (!local_clock) return std::nullopt;
+    return std::chrono::duration_cast<limit::Micros>(
+        std::chrono::system_clock::now().time_since_epoch());
+}
+
+bool RedisStore::crosses_slots(std::span<const limit::ChargeItem> items) const {
+    return servers.is_cluster() &&
+           std::any_of(items.begin(), items.end(), [&](const limit::ChargeItem& item) {
+               return item.identifier != items.front().identifier &&
+                      store::slot_of(item) != store::slot_of(items.front());
+           });
+}
+
+std::uint16_t RedisStore::slot_of(std::span<const limit::ChargeItem> items) const {
+    return servers.is_cluster() && !items.empty() ? store::slot_of(items.front())
+                                                  : std::uint16_t{0};
+}
+
+void RedisStore::send_and_forget(std::string command, const redis::Script* script,
+                                 std::uint16_t slot) const {
+    auto request = std::make_unique<UnansweredCommand>(std::move(command), script);
+    if (!servers.send(*request, slot)) static_cast<void>(request.release());
+}
+
+}  // namespace tidegate::store

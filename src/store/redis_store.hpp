@@ -1,0 +1,37 @@
+// Redis as a store: which servers count, under which keys, and by whose clock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "limit/charge.hpp"
+#include "redis/servers.hpp"
+
+namespace tidegate::store {
+
+using redis::SteadyTime;
+
+// The hash slot of an item's keys in Redis Cluster: its identifier is their hash tag.
+std::uint16_t slot_of(const limit::ChargeItem& item);
+
+// A copy is of the same servers.
+struct RedisStore {
+    redis::Servers servers{};  // none: nothing is counted in Redis
+    std::string key_prefix{};
+    bool local_clock = false;  // this machine's clock counts; else Redis's, by TIME
+
+    // The time that a script counts at; none for Redis's own.
+    std::optional<limit::Micros> clock() const;
+    // Whether the keys of these items are in several slots of a cluster: not for one command.
+    bool crosses_slots(std::span<const limit::ChargeItem> items) const;
+    // Where a command about `items`, which are in one slot, goes. Without a cluster always 0.
+    std::uint16_t slot_of(std::span<const limit::ChargeItem> items) const;
+    // Sends a command once and ignores the reply. What Redis does not get is lost: units stay
+    // counted until they expire, slots of concurrency until their lease ends.
+    void send_and_forget(std::string command, const redis::Script* script,
+                         std::uint16_t slot) const;
+};
+
+}  // namespace tidegate::store

@@ -1,0 +1,58 @@
+// What the tests of the store's ways to Redis share: a client of a FakeRedis.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "redis/client.hpp"
+#include "store/scripts.hpp"
+#include "telemetry/metrics.hpp"
+#include "unit/fake_redis.hpp"
+
+namespace tidegate::test {
+
+// What uses the client is a member of a derived class, whose destructor calls stop().
+struct RedisFixture {
+    explicit RedisFixture(std::vector<const redis::Script*> scripts = store::all_scripts(),
+                          std::size_t max_in_flight = 100) {
+        redis::ClientOptions options;
+        options.host = "127.0.0.1";
+        options.port = server.port();
+        options.timeout = std::chrono::milliseconds{60};
+        options.probe_every = std::chrono::milliseconds{20};
+        options.max_in_flight = max_in_flight;
+        options.scripts = std::move(scripts);
+        client =
+            std::make_shared<redis::Client>(io.get_executor(), options, redis::Client::OnState{});
+    }
+    void run() {
+        ++running;
+        spawn(io.get_executor(), redis::Client::run(client),
+              [this](const std::exception_ptr&) { --running; });
+    }
+    void stop() {
+        client->stop();
+        CHECK(wait([&] { return running == 0; }));
+    }
+    template <class Done>
+    bool wait(Done done) {
+        return run_until(io, done);
+    }
+    void await_up(bool up) {
+        CHECK(wait([&] { return client->is_up() == up; }));
+    }
+    bool metrics_have(const std::string& line) const {
+        return metrics.serialize({}).find("\n" + line + "\n") != std::string::npos;
+    }
+
+    asio::io_context io;
+    FakeRedis server{io};
+    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    std::shared_ptr<redis::Client> client;
+    int running = 0;  // coroutines that have not ended
+};
+
+}  // namespace tidegate::test
