@@ -1,7 +1,6 @@
 #include "doctor/credentials.hpp"
 
 #include <chrono>
-#include <exception>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,8 +13,9 @@
 #include "app/key_fetcher.hpp"
 #include "base/quote.hpp"
 #include "config/address.hpp"
-#include "doctor/judge.hpp"
 #include "doctor/parallel.hpp"
+#include "doctor/thresholds.hpp"
+#include "doctor/wait_for.hpp"
 #include "identity/jwk_set.hpp"
 #include "net/asio.hpp"
 #include "tls/certificate.hpp"
@@ -27,21 +27,7 @@ namespace {
 using std::chrono::system_clock;
 using Fetched = Result<app::HttpsBody, std::string>;
 
-Fetched fetch(const config::HttpsUrl& url, std::chrono::milliseconds time) {
-    asio::io_context io{1};
-    std::optional<Fetched> fetched;
-    spawn(io.get_executor(),
-          app::https_get(io.get_executor(), url, {.patience = time}, app::kAcceptKeys),
-          [&](const std::exception_ptr& failure, Fetched answer) {
-              if (failure) std::rethrow_exception(failure);
-              fetched = std::move(answer);
-          });
-    while (!fetched && io.run_one() > 0) {
-    }
-    return std::move(*fetched);
-}
-
-Findings examine_url(const std::string& text, const Patience& patience) {
+Findings examine_url(const std::string& text, const TimeLimit& time_limit) {
     const auto url = config::parse_https_url(text);
     Findings findings("jwks " + (url ? url->shown() : std::string()));
     const std::string advice =
@@ -51,9 +37,10 @@ Findings examine_url(const std::string& text, const Patience& patience) {
         findings.fault("jwks.fetch", url.error(), advice);
         return findings;
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        patience.next() - std::chrono::steady_clock::now());
-    const Fetched answer = fetch(*url, std::max(left, std::chrono::milliseconds{1}));
+    asio::io_context io{1};
+    const Fetched answer =
+        wait_for(io, app::https_get(io.get_executor(), *url, {.patience = time_limit.for_step()},
+                                    app::kAcceptKeys));
     if (!answer) {
         findings.fault("jwks.fetch", answer.error(), advice);
         return findings;
@@ -66,7 +53,7 @@ Findings examine_url(const std::string& text, const Patience& patience) {
     findings.ok("jwks.keys",
                 fmt::format("{} key{}", (*keys)->size(), (*keys)->size() == 1 ? "" : "s"));
     if (answer->certificate_until) {
-        judge_certificate("jwks.certificate", "its certificate", *answer->certificate_until,
+        check_certificate("jwks.certificate", "its certificate", *answer->certificate_until,
                           system_clock::now(), findings);
     }
     return findings;
@@ -76,11 +63,11 @@ Findings examine_url(const std::string& text, const Patience& patience) {
 void examine_file(const std::string& key, const std::string& pem, Findings& all) {
     if (pem.empty()) return;
     const auto certificates = parse_certificates(pem);
-    if (!certificates) return;  // told when the configuration was read
+    if (!certificates) return;  // the configuration has an error that says so
     auto first = system_clock::time_point::max();
     for (const CertificatePtr& one : *certificates) first = std::min(first, valid_until(*one));
     Findings findings(key);
-    judge_certificate("certificate.file",
+    check_certificate("certificate.file",
                       certificates->size() == 1
                           ? "the certificate"
                           : fmt::format("the first of {} certificates", certificates->size()),
@@ -99,14 +86,14 @@ void examine_files(const std::string& section, const std::optional<TlsSettings>&
 
 }  // namespace
 
-Findings examine_keys(const config::Config& config, const Patience& patience) {
+Findings examine_keys(const config::Config& config, const TimeLimit& time_limit) {
     std::set<std::string> urls;
     for (const auto& source : app::key_sources(config)) {
         if (!source->url().empty()) urls.insert(source->url());
     }
     const std::vector<std::string> list(urls.begin(), urls.end());
     return in_parallel(list.size(),
-                       [&](std::size_t index) { return examine_url(list[index], patience); });
+                       [&](std::size_t index) { return examine_url(list[index], time_limit); });
 }
 
 Findings examine_certificates(const config::Config& config) {

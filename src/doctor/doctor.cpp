@@ -7,8 +7,8 @@
 
 #include "doctor/credentials.hpp"
 #include "doctor/parallel.hpp"
-#include "doctor/patience.hpp"
 #include "doctor/redis_servers.hpp"
+#include "doctor/time_limit.hpp"
 #include "doctor/upstreams.hpp"
 
 namespace tidegate::doctor {
@@ -27,16 +27,16 @@ Findings examine_configuration(const config::Loaded& loaded, const std::string& 
     return findings;
 }
 
-Findings examine_store(const config::Config& config, const Patience& patience) {
+Findings examine_store(const config::Config& config, const TimeLimit& time_limit) {
     if (const auto* redis = std::get_if<config::RedisSettings>(&config.store)) {
-        return examine_redis(config, *redis, patience);
+        return examine_redis(config, *redis, time_limit);
     }
     Findings findings("store");
     findings.ok("store", "memory: each Tidegate counts for itself");
     return findings;
 }
 
-Findings examine_listeners(const config::Config&, const Patience&) {
+Findings examine_listeners(const config::Config&, const TimeLimit&) {
     Findings findings("listen");
     findings.note("listen",
                   "whether its addresses are free was not tried: a Tidegate that runs has "
@@ -45,7 +45,7 @@ Findings examine_listeners(const config::Config&, const Patience&) {
     return findings;
 }
 
-Findings examine_files(const config::Config& config, const Patience&) {
+Findings examine_files(const config::Config& config, const TimeLimit&) {
     return examine_certificates(config);
 }
 
@@ -53,17 +53,18 @@ Findings examine_files(const config::Config& config, const Patience&) {
 
 Findings examine(const config::Loaded& loaded, const std::string& summary,
                  std::chrono::milliseconds time) {
-    using Part = Findings (*)(const config::Config&, const Patience&);
+    using Part = Findings (*)(const config::Config&, const TimeLimit&);
     constexpr std::array<Part, 5> kParts{examine_store, examine_files, examine_upstreams,
                                          examine_keys, examine_listeners};
-    const Patience patience{std::chrono::steady_clock::now() + time};
+    const TimeLimit time_limit{std::chrono::steady_clock::now() + time};
     Findings all = examine_configuration(loaded, summary);
     if (!loaded.config) return all;
-    all.append(in_parallel(
-        kParts.size(), [&](std::size_t index) { return kParts[index](*loaded.config, patience); }));
-    if (std::chrono::steady_clock::now() >= patience.end) {
+    all.append(in_parallel(kParts.size(), [&](std::size_t index) {
+        return kParts[index](*loaded.config, time_limit);
+    }));
+    if (std::chrono::steady_clock::now() >= time_limit.end) {
         Findings late("time");
-        late.warning("time", "it was over: what is said to give no answer may not have been asked",
+        late.warning("time", "it was over: a check that reports no answer may not have run",
                      "give it more: `--within 1min`");
         all.append(std::move(late));
     }

@@ -6,7 +6,7 @@
 
 #include "base/quote.hpp"
 #include "base/units.hpp"
-#include "doctor/judge.hpp"
+#include "doctor/thresholds.hpp"
 
 namespace tidegate::doctor {
 
@@ -43,7 +43,7 @@ std::optional<std::uint64_t> RedisInfo::number(std::string_view name) const {
     return static_cast<std::uint64_t>(*number);
 }
 
-void judge_memory(const RedisInfo& info, Findings& findings) {
+void check_memory(const RedisInfo& info, Findings& findings) {
     const std::uint64_t used = info.number("used_memory").value_or(0);
     const std::uint64_t most = info.number("maxmemory").value_or(0);
     const std::string_view policy = info.text("maxmemory_policy");
@@ -78,7 +78,7 @@ void judge_memory(const RedisInfo& info, Findings& findings) {
     }
 }
 
-void judge_persistence(const RedisInfo& info, const std::optional<std::string>& save,
+void check_persistence(const RedisInfo& info, const std::optional<std::string>& save,
                        limit::Micros longest, Findings& findings) {
     const bool appends = info.text("aof_enabled") == "1";
     const bool saves = save && !save->empty();
@@ -110,7 +110,7 @@ void judge_persistence(const RedisInfo& info, const std::optional<std::string>& 
     } else if (save) {
         findings.note(
             "redis.persistence",
-            "a restart forgets all counts: what they say is taken may be taken once more" + kept,
+            "a restart forgets all counts: each limit may admit its quota once more" + kept,
             advice);
     } else {
         findings.note("redis.persistence",
@@ -121,7 +121,7 @@ void judge_persistence(const RedisInfo& info, const std::optional<std::string>& 
     }
 }
 
-void judge_connections(const RedisInfo& info, Findings& findings) {
+void check_connections(const RedisInfo& info, Findings& findings) {
     const auto connected = info.number("connected_clients");
     const auto most = info.number("maxclients");
     if (!connected || !most || *most == 0 || !is_nearly(*connected, *most)) return;

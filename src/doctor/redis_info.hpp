@@ -26,13 +26,13 @@ class RedisInfo {
 };
 
 // Whether counts may be thrown away, or refused, for want of memory.
-void judge_memory(const RedisInfo& info, Findings& findings);
+void check_memory(const RedisInfo& info, Findings& findings);
 
 // What a restart forgets. `save`: that of CONFIG GET; unset: not to be seen. `longest`: the longest
 // window of all limits; 0: there are none.
-void judge_persistence(const RedisInfo& info, const std::optional<std::string>& save,
+void check_persistence(const RedisInfo& info, const std::optional<std::string>& save,
                        limit::Micros longest, Findings& findings);
 
-void judge_connections(const RedisInfo& info, Findings& findings);
+void check_connections(const RedisInfo& info, Findings& findings);
 
 }  // namespace tidegate::doctor

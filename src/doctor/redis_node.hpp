@@ -1,6 +1,6 @@
-// A visit to one Redis that decides: everything that can be found out of it, without leaving a key
-// behind. What is written is under names nobody else has, expires within seconds, and is removed
-// before that.
+// Looks at one Redis that decides: everything that can be found out, without leaving a key behind.
+// The keys that the doctor writes have names that no one else uses; they expire within seconds, and
+// are removed before that.
 #pragma once
 
 #include <cstdint>
@@ -9,44 +9,44 @@
 
 #include "config/config.hpp"
 #include "doctor/finding.hpp"
-#include "doctor/patience.hpp"
+#include "doctor/redis_connection.hpp"
 #include "doctor/redis_info.hpp"
-#include "doctor/redis_talk.hpp"
+#include "doctor/time_limit.hpp"
 #include "redis/cluster_map.hpp"
 
 namespace tidegate::doctor {
 
-// What may differ from server to server, and what all have in common.
-struct NodeVisit {
-    enum class As : std::uint8_t { single, named_by_sentinels, in_cluster };
+// A Redis, and how Tidegate uses it.
+struct RedisNode {
+    enum class Kind : std::uint8_t { single, sentinel_master, cluster_node };
 
     const config::Config& config;
     const config::RedisSettings& settings;
-    Station station;
-    Patience patience;
-    As as = As::single;
-    std::vector<redis::SlotRange> slots{};  // in a cluster: what it serves
+    RedisTarget target;
+    TimeLimit time_limit;
+    Kind kind = Kind::single;
+    std::vector<redis::SlotRange> slots{};  // of a cluster node: what it serves
 
     // What its user needs besides store::access_rights(): empty, or with a space in front.
     std::string_view more_rights() const;
     // What gives that user all it needs.
     std::string rights_advice() const;
-    // Whether keys with this hash tag are its own.
+    // Whether it serves keys with this hash tag.
     bool serves(std::string_view tag) const;
 };
 
-// Blocks until all is looked at, or the patience ends.
-Findings visit_node(const NodeVisit& visit);
+// Blocks until it has looked at everything, or the time is over.
+Findings check_node(const RedisNode& node);
 
-// The parts of it that have files of their own. Each asks nothing when the talk is lost.
+// Parts of it that have files of their own. They send nothing once the connection is lost.
 
-// The name of what is written: `doctor:` and hexadecimal digits, which `visit.station` serves.
-std::string throw_away_name(const NodeVisit& visit);
+// A name for keys to write: `doctor:` and hexadecimal digits, which the node serves.
+std::string throw_away_name(const RedisNode& node);
 
 // Tries each command that Tidegate sends or calls by a script. False when decisions cannot work.
-bool check_rights(RedisTalk& talk, const NodeVisit& visit, Findings& findings);
+bool check_rights(RedisConnection& connection, const RedisNode& node, Findings& findings);
 
 // Loads the scripts, charges every algorithm, and times decisions.
-void check_scripts(RedisTalk& talk, const NodeVisit& visit, Findings& findings);
+void check_scripts(RedisConnection& connection, const RedisNode& node, Findings& findings);
 
 }  // namespace tidegate::doctor

@@ -1,4 +1,4 @@
-// Whether Redis lets us do what Tidegate does: each command once, on keys nobody else has.
+// Whether the user may send what Tidegate sends: each command once, on keys that no one else uses.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -6,33 +6,30 @@
 #include <fmt/format.h>
 
 #include "doctor/redis_node.hpp"
-#include "doctor/trouble.hpp"
-#include "redis/client.hpp"
+#include "doctor/server_errors.hpp"
+#include "doctor/shown_error.hpp"
+#include "redis/resp.hpp"
 #include "store/scripts.hpp"
 
 namespace tidegate::doctor {
 
 namespace {
 
-using As = NodeVisit::As;
+using Kind = RedisNode::Kind;
+
+using redis::resp;
 
 struct Probe {
     std::string_view right;  // as access lists name it
     std::string command;     // whole RESP
 };
 
-std::string resp(std::initializer_list<std::string_view> words) {
-    std::string command;
-    redis::append_resp(words, command);
-    return command;
-}
-
-// Only SET leaves anything, with an expiry of its own, should we not come to remove it: ZADD with
-// XX and SETRANGE of nothing are commands like others, and make no key that is not there.
+// Only SET makes a key, with an expiry in case the doctor cannot remove it: ZADD with XX and
+// SETRANGE of nothing need the same rights, and make no key that does not exist.
 std::vector<Probe> probes(const std::string& text, const std::string& set) {
     return {
         {"script|load", resp({"SCRIPT", "LOAD", store::give_back_script().text})},
-        // Of a script that nobody has: whoever may run scripts is told so.
+        // Of a script that does not exist: a user that may run scripts gets NOSCRIPT.
         {"evalsha", resp({"EVALSHA", std::string(40, '0'), "1", text})},
         {"time", resp({"TIME"})},
         {"set", resp({"SET", text, "x", "PX", "10000"})},
@@ -52,48 +49,49 @@ std::vector<Probe> probes(const std::string& text, const std::string& set) {
     };
 }
 
-std::vector<Probe> more_probes(As as) {
-    if (as == As::named_by_sentinels) return {{"role", resp({"ROLE"})}};
-    if (as == As::in_cluster) return {{"asking", resp({"ASKING"})}};
+std::vector<Probe> more_probes(Kind kind) {
+    if (kind == Kind::sentinel_master) return {{"role", resp({"ROLE"})}};
+    if (kind == Kind::cluster_node) return {{"asking", resp({"ASKING"})}};
     return {};
 }
 
 // Without DEL, which Tidegate does not need: an expiry in the past removes.
-void remove(RedisTalk& talk, const std::string& text) {
-    if (talk.ask({"PEXPIRE", text, "0"}).is_error()) talk.ask({"SET", text, "x", "PX", "1"});
+void remove(RedisConnection& connection, const std::string& text) {
+    if (connection.ask({"PEXPIRE", text, "0"}).is_error())
+        connection.ask({"SET", text, "x", "PX", "1"});
 }
 
 }  // namespace
 
-bool check_rights(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
+bool check_rights(RedisConnection& connection, const RedisNode& node, Findings& findings) {
     const std::string text =
-        fmt::format("{}{{{}}}", visit.settings.key_prefix, throw_away_name(visit));
+        fmt::format("{}{{{}}}", node.settings.key_prefix, throw_away_name(node));
     const std::string set = text + ":set";
     std::vector<Probe> all = probes(text, set);
-    for (Probe& probe : more_probes(visit.as)) all.push_back(std::move(probe));
+    for (Probe& probe : more_probes(node.kind)) all.push_back(std::move(probe));
     std::vector<std::string_view> missing;
     std::string refusal;
     for (const Probe& probe : all) {
-        const Answer answer = talk.ask_resp(probe.command);
-        if (talk.is_lost()) return false;
+        const RespValue answer = connection.ask_resp(probe.command);
+        if (connection.is_lost()) return false;
         if (!answer.is_error() || answer.is_error("NOSCRIPT")) continue;
-        if (found_trouble(answer, findings)) {
-            remove(talk, text);
+        if (report_server_error(answer, findings)) {
+            remove(connection, text);
             return false;
         }
-        if (probe.right == "time" && visit.settings.local_clock) continue;
+        if (probe.right == "time" && node.settings.local_clock) continue;
         missing.push_back(probe.right);
         refusal = answer.text;
     }
-    remove(talk, text);
+    remove(connection, text);
     if (missing.empty()) {
         findings.ok("redis.rights", fmt::format("all {} commands are allowed", all.size()));
         return true;
     }
     findings.fault("redis.rights",
                    fmt::format("refused: {} ({})", fmt::join(missing, ", "),
-                               shown_error(refusal, visit.station.password)),
-                   visit.rights_advice());
+                               shown_error(refusal, node.target.password)),
+                   node.rights_advice());
     return false;
 }
 

@@ -8,9 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "doctor/judge.hpp"
 #include "doctor/redis_node.hpp"
-#include "doctor/trouble.hpp"
+#include "doctor/server_errors.hpp"
+#include "doctor/shown_error.hpp"
+#include "doctor/thresholds.hpp"
 #include "limit/limit.hpp"
 #include "limit/policy.hpp"
 #include "redis/script.hpp"
@@ -48,23 +49,26 @@ limit::Policy made_policy(std::initializer_list<Algorithm> algorithms) {
     return policy;
 }
 
-// Charges of one identifier under one policy.
-class Trial {
+// Charges one throw-away identifier under one policy.
+class TestCharge {
   public:
-    Trial(RedisTalk& talk, const NodeVisit& visit, const limit::Policy& policy)
-        : talk_(talk), visit_(visit), policy_(policy), identifier_(throw_away_name(visit)) {}
-    ~Trial() { remove(); }
-    Trial(const Trial&) = delete;
-    Trial& operator=(const Trial&) = delete;
+    TestCharge(RedisConnection& connection, const RedisNode& node, const limit::Policy& policy)
+        : connection_(connection),
+          node_(node),
+          policy_(policy),
+          identifier_(throw_away_name(node)) {}
+    ~TestCharge() { remove(); }
+    TestCharge(const TestCharge&) = delete;
+    TestCharge& operator=(const TestCharge&) = delete;
 
-    // Empty: it was admitted as it has to be; else what was wrong.
+    // Empty: the charge was admitted, as it has to be; else what was wrong.
     std::string charge(std::int64_t cost) {
         const limit::Charge charge = charge_of(cost);
-        answer_ = talk_.ask_resp(command_of(charge));
+        answer_ = connection_.ask_resp(command_of(charge));
         if (answer_.is_error()) return shown();
         limit::Verdict verdict;
         const std::array<limit::Verdict*, 1> verdicts{&verdict};
-        if (answer_.kind != Answer::Kind::text ||
+        if (answer_.kind != RespValue::Kind::text ||
             !store::read_charge_reply(answer_.text, {&charge, 1}, verdicts)) {
             return "what it answered is no verdict: " + shown();
         }
@@ -76,24 +80,24 @@ class Trial {
     microseconds time_one() {
         const std::string command = command_of(charge_of(0));
         const auto began = steady_clock::now();
-        const Answer answer = talk_.ask_resp(command);
+        const RespValue answer = connection_.ask_resp(command);
         const auto took = duration_cast<microseconds>(steady_clock::now() - began);
         return answer.is_error() ? microseconds{-1} : took;
     }
 
     // To the last charge.
-    const Answer& answer() const { return answer_; }
+    const RespValue& answer() const { return answer_; }
 
   private:
-    std::string shown() const { return shown_error(answer_.text, visit_.station.password); }
+    std::string shown() const { return shown_error(answer_.text, node_.target.password); }
     limit::Charge charge_of(std::int64_t cost) const {
         return {.items = {&item_, 1}, .cost = cost, .lease = {1, 1}, .moment = now()};
     }
     std::string command_of(const limit::Charge& charge) const {
         std::optional<Micros> clock;
-        if (visit_.settings.local_clock) clock = now();
+        if (node_.settings.local_clock) clock = now();
         std::string command;
-        store::append_charge_command({&charge, 1}, visit_.settings.key_prefix, clock, command);
+        store::append_charge_command({&charge, 1}, node_.settings.key_prefix, clock, command);
         return command;
     }
     static Micros now() {
@@ -102,24 +106,24 @@ class Trial {
     // An expiry in the past removes.
     void remove() {
         std::vector<std::string> keys(1);
-        store::append_state_key(item_, visit_.settings.key_prefix, keys[0]);
+        store::append_state_key(item_, node_.settings.key_prefix, keys[0]);
         for (const limit::Limit& limit : policy_.limits) {
             if (limit.has_set()) {
-                store::append_set_key(item_, limit, visit_.settings.key_prefix,
+                store::append_set_key(item_, limit, node_.settings.key_prefix,
                                       keys.emplace_back());
             }
         }
         for (const std::string& key : keys) {
-            talk_.ask_resp("*3\r\n$7\r\nPEXPIRE\r\n" + key + "$1\r\n0\r\n");
+            connection_.ask_resp("*3\r\n$7\r\nPEXPIRE\r\n" + key + "$1\r\n0\r\n");
         }
     }
 
-    RedisTalk& talk_;
-    const NodeVisit& visit_;
+    RedisConnection& connection_;
+    const RedisNode& node_;
     const limit::Policy& policy_;
     std::string identifier_;
     limit::ChargeItem item_{&policy_, identifier_};
-    Answer answer_;
+    RespValue answer_;
 };
 
 // Plain windows have a script with a fast path: that one is tried, and the one for all charges.
@@ -129,59 +133,61 @@ std::array<limit::Policy, 2> tried_policies() {
                          Algorithm::concurrency})};
 }
 
-// Those that are tried and no more: what is loaded stays, and each makes every decision dearer.
-bool load_scripts(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
+// Only the scripts that the test charges need: a loaded script stays, and each makes every decision
+// dearer.
+bool load_scripts(RedisConnection& connection, const RedisNode& node, Findings& findings) {
     for (const limit::Policy& policy : tried_policies()) {
         const limit::ChargeItem item{&policy, {}};
         const redis::Script& script = store::charge_script({{&item, 1}, 1});
-        const Answer answer = talk.ask({"SCRIPT", "LOAD", script.text});
+        const RespValue answer = connection.ask({"SCRIPT", "LOAD", script.text});
         if (!answer.is_error() && answer.text == script.sha1) continue;
-        if (talk.is_lost() || found_trouble(answer, findings)) return false;
+        if (connection.is_lost() || report_server_error(answer, findings)) return false;
         findings.fault("redis.scripts",
                        fmt::format("the script {} cannot be loaded: {}", script.name,
-                                   shown_error(answer.text, visit.station.password)),
-                       answer.is_error("NOPERM") ? visit.rights_advice()
+                                   shown_error(answer.text, node.target.password)),
+                       answer.is_error("NOPERM") ? node.rights_advice()
                                                  : "use Redis 6.0 or later, with scripts allowed");
         return false;
     }
     return true;
 }
 
-bool try_charges(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
+bool try_charges(RedisConnection& connection, const RedisNode& node, Findings& findings) {
     for (const limit::Policy& policy : tried_policies()) {
-        Trial trial(talk, visit, policy);
-        std::string fault = trial.charge(0);
-        if (fault.empty()) fault = trial.charge(1);
-        if (fault.empty() || talk.is_lost()) continue;
-        if (found_trouble(trial.answer(), findings)) return false;
+        TestCharge test(connection, node, policy);
+        std::string fault = test.charge(0);
+        if (fault.empty()) fault = test.charge(1);
+        if (fault.empty() || connection.is_lost()) continue;
+        if (report_server_error(test.answer(), findings)) return false;
         findings.fault("redis.scripts", "a charge of a throw-away identifier failed: " + fault,
-                       visit.rights_advice());
+                       node.rights_advice());
         return false;
     }
-    if (!talk.is_lost()) findings.ok("redis.scripts", "the scripts load, and charges are decided");
-    return !talk.is_lost();
+    if (!connection.is_lost())
+        findings.ok("redis.scripts", "the scripts load, and charges are decided");
+    return !connection.is_lost();
 }
 
-void time_decisions(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
+void time_decisions(RedisConnection& connection, const RedisNode& node, Findings& findings) {
     const limit::Policy policy = made_policy({Algorithm::sliding_window});
-    Trial trial(talk, visit, policy);
-    const auto until = std::min(steady_clock::now() + kDecisionsTime, talk.patience().end);
+    TestCharge test(connection, node, policy);
+    const auto until = std::min(steady_clock::now() + kDecisionsTime, connection.time_limit().end);
     std::vector<microseconds> times;
     for (int i = 0; i < kDecisions && steady_clock::now() < until; ++i) {
-        const microseconds took = trial.time_one();
+        const microseconds took = test.time_one();
         if (took.count() < 0) break;
         times.push_back(took);
     }
     if (times.empty()) return;
     const std::size_t decisions = times.size();
-    judge_latency(decisions, percentiles_of(std::move(times)), visit.settings.timeout, findings);
+    check_latency(decisions, percentiles_of(std::move(times)), node.settings.timeout, findings);
 }
 
 }  // namespace
 
-void check_scripts(RedisTalk& talk, const NodeVisit& visit, Findings& findings) {
-    if (!load_scripts(talk, visit, findings)) return;
-    if (try_charges(talk, visit, findings)) time_decisions(talk, visit, findings);
+void check_scripts(RedisConnection& connection, const RedisNode& node, Findings& findings) {
+    if (!load_scripts(connection, node, findings)) return;
+    if (try_charges(connection, node, findings)) time_decisions(connection, node, findings);
 }
 
 }  // namespace tidegate::doctor

@@ -12,10 +12,11 @@
 
 #include "app/process.hpp"
 #include "doctor/parallel.hpp"
+#include "doctor/redis_connection.hpp"
 #include "doctor/redis_node.hpp"
-#include "doctor/redis_talk.hpp"
 #include "doctor/sentinels.hpp"
-#include "doctor/trouble.hpp"
+#include "doctor/server_errors.hpp"
+#include "doctor/shown_error.hpp"
 #include "redis/cluster_map.hpp"
 #include "redis/slot.hpp"
 
@@ -23,12 +24,12 @@ namespace tidegate::doctor {
 
 namespace {
 
-using As = NodeVisit::As;
+using Kind = RedisNode::Kind;
 using redis::ClusterNode;
 using Masters = std::vector<ClusterNode>;
 
-Station station_of(const config::RedisSettings& settings, config::Address address,
-                   std::shared_ptr<const TlsClient> tls, std::string_view section) {
+RedisTarget target_of(const config::RedisSettings& settings, config::Address address,
+                      std::shared_ptr<const TlsClient> tls, std::string_view section) {
     return {std::move(address), settings.username, settings.password,
             std::move(tls),     section,           "redis"};
 }
@@ -37,32 +38,32 @@ config::Address address_of(const std::string& host, std::uint16_t port) {
     return {.host = host, .port = port, .unix_path = {}};
 }
 
-// What one of the configured nodes says of the cluster.
-std::optional<Masters> ask_seed(const NodeVisit& visit, Findings& findings) {
-    RedisTalk talk(visit.patience);
-    if (!talk.open(visit.station, findings)) return std::nullopt;
-    const Answer answer = talk.ask({"CLUSTER", "NODES"});
-    if (found_trouble(answer, findings)) return std::nullopt;
+// The list of masters that one of the configured nodes has.
+std::optional<Masters> ask_seed(const RedisNode& node, Findings& findings) {
+    RedisConnection connection(node.time_limit);
+    if (!connection.open(node.target, findings)) return std::nullopt;
+    const RespValue answer = connection.ask({"CLUSTER", "NODES"});
+    if (report_server_error(answer, findings)) return std::nullopt;
     if (answer.is_error("NOPERM")) {
         findings.fault(
             "redis.rights",
-            "refused: cluster|nodes (" + shown_error(answer.text, visit.station.password) + ")",
-            visit.rights_advice());
+            "refused: cluster|nodes (" + shown_error(answer.text, node.target.password) + ")",
+            node.rights_advice());
     } else if (answer.is_error()) {
         const bool disabled = answer.text.find("cluster support disabled") != std::string::npos;
         findings.fault(
             "redis.mode",
-            "CLUSTER NODES was refused: " + shown_error(answer.text, visit.station.password),
+            "CLUSTER NODES was refused: " + shown_error(answer.text, node.target.password),
             disabled ? "write `url` in store.redis instead of `cluster`, or make it a "
                        "node (`cluster-enabled yes`)"
                      : "see its log");
     }
     if (answer.is_error()) return std::nullopt;
-    auto masters = redis::parse_cluster_nodes(answer.text, visit.station.address.host);
+    auto masters = redis::parse_cluster_nodes(answer.text, node.target.address.host);
     if (masters) return std::move(*masters);
     findings.fault("cluster.slots",
                    "what it says of the cluster is of no use: " +
-                       without_secret(masters.error(), visit.station.password),
+                       without_secret(masters.error(), node.target.password),
                    "see CLUSTER INFO; redis-cli --cluster fix");
     return std::nullopt;
 }
@@ -80,8 +81,8 @@ std::size_t slots_served(const Masters& masters) {
     return static_cast<std::size_t>(std::count(served.begin(), served.end(), true));
 }
 
-void judge_slots(const Masters& masters, std::size_t answered, std::size_t asked,
-                 Findings& findings) {
+void report_slots(const Masters& masters, std::size_t answered, std::size_t asked,
+                  Findings& findings) {
     const std::size_t served = slots_served(masters);
     const std::string text =
         fmt::format("{} of {} configured nodes answer; {} masters serve {} of {} slots", answered,
@@ -97,37 +98,38 @@ void judge_slots(const Masters& masters, std::size_t answered, std::size_t asked
 }
 
 Findings examine_cluster(const config::Config& config, const config::RedisSettings& settings,
-                         const std::shared_ptr<const TlsClient>& tls, const Patience& patience) {
+                         const std::shared_ptr<const TlsClient>& tls, const TimeLimit& time_limit) {
     const auto& seeds = settings.cluster;
-    std::vector<std::optional<Masters>> told(seeds.size());
-    const auto visit_to = [&](config::Address address) {
-        return NodeVisit{config, settings,
-                         station_of(settings, std::move(address), tls, "store.redis.cluster"),
-                         patience, As::in_cluster};
+    std::vector<std::optional<Masters>> known(seeds.size());
+    const auto node_at = [&](config::Address address) {
+        return RedisNode{config, settings,
+                         target_of(settings, std::move(address), tls, "store.redis.cluster"),
+                         time_limit, Kind::cluster_node};
     };
     Findings of_seeds = in_parallel(seeds.size(), [&](std::size_t index) {
-        const NodeVisit visit = visit_to(seeds[index]);
-        Findings findings(visit.station.name());
-        told[index] = ask_seed(visit, findings);
+        const RedisNode node = node_at(seeds[index]);
+        Findings findings(node.target.name());
+        known[index] = ask_seed(node, findings);
         return findings;
     });
-    const auto knows = std::find_if(told.begin(), told.end(), [](const auto& one) { return one; });
-    if (knows == told.end()) return of_seeds;
-    const Masters& masters = **knows;
-    // All that is well with them is said of the masters.
+    const auto first =
+        std::find_if(known.begin(), known.end(), [](const auto& one) { return one; });
+    if (first == known.end()) return of_seeds;
+    const Masters& masters = **first;
+    // The findings about the masters say what is well.
     Findings all = std::move(of_seeds).at_most(Severity::warning).only_wrong();
     Findings cluster("cluster");
-    judge_slots(masters,
-                static_cast<std::size_t>(
-                    std::count_if(told.begin(), told.end(), [](const auto& one) { return one; })),
-                seeds.size(), cluster);
+    report_slots(masters,
+                 static_cast<std::size_t>(std::count_if(known.begin(), known.end(),
+                                                        [](const auto& one) { return one; })),
+                 seeds.size(), cluster);
     all.append(std::move(cluster));
     all.append(in_parallel(masters.size(), [&](std::size_t index) {
-        NodeVisit visit =
-            visit_to(address_of(masters[index].address.host, masters[index].address.port));
-        visit.slots = masters[index].slots;
-        if (!visit.slots.empty()) return visit_node(visit);
-        Findings none(visit.station.name());
+        RedisNode node =
+            node_at(address_of(masters[index].address.host, masters[index].address.port));
+        node.slots = masters[index].slots;
+        if (!node.slots.empty()) return check_node(node);
+        Findings none(node.target.name());
         none.note("cluster.slots", "it serves no slots, and was not visited", {});
         return none;
     }));
@@ -135,27 +137,27 @@ Findings examine_cluster(const config::Config& config, const config::RedisSettin
 }
 
 Findings examine_master(const config::Config& config, const config::RedisSettings& settings,
-                        const std::shared_ptr<const TlsClient>& tls, const Patience& patience) {
+                        const std::shared_ptr<const TlsClient>& tls, const TimeLimit& time_limit) {
     SentinelsFound found =
-        examine_sentinels(*settings.sentinel, app::make_sentinel_tls(config), patience);
+        examine_sentinels(*settings.sentinel, app::make_sentinel_tls(config), time_limit);
     if (!found.master) return std::move(found.findings);
     const auto address =
         address_of(found.master->host, static_cast<std::uint16_t>(found.master->port));
     found.findings.append(
-        visit_node({config, settings, station_of(settings, address, tls, "store.redis.sentinel"),
-                    patience, As::named_by_sentinels}));
+        check_node({config, settings, target_of(settings, address, tls, "store.redis.sentinel"),
+                    time_limit, Kind::sentinel_master}));
     return std::move(found.findings);
 }
 
 }  // namespace
 
 Findings examine_redis(const config::Config& config, const config::RedisSettings& settings,
-                       const Patience& patience) {
+                       const TimeLimit& time_limit) {
     const std::shared_ptr<const TlsClient> tls = app::make_redis_tls(config);
-    if (settings.sentinel) return examine_master(config, settings, tls, patience);
-    if (!settings.cluster.empty()) return examine_cluster(config, settings, tls, patience);
-    return visit_node({config, settings,
-                       station_of(settings, settings.address, tls, "store.redis.url"), patience});
+    if (settings.sentinel) return examine_master(config, settings, tls, time_limit);
+    if (!settings.cluster.empty()) return examine_cluster(config, settings, tls, time_limit);
+    return check_node({config, settings,
+                       target_of(settings, settings.address, tls, "store.redis.url"), time_limit});
 }
 
 }  // namespace tidegate::doctor

@@ -3,11 +3,11 @@
 
 #include "config/config.hpp"
 #include "doctor/finding.hpp"
-#include "doctor/patience.hpp"
+#include "doctor/time_limit.hpp"
 
 namespace tidegate::doctor {
 
 Findings examine_redis(const config::Config& config, const config::RedisSettings& settings,
-                       const Patience& patience);
+                       const TimeLimit& time_limit);
 
 }  // namespace tidegate::doctor

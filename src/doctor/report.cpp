@@ -13,7 +13,7 @@ namespace tidegate::doctor {
 namespace {
 
 constexpr int kExitWarnings = 1;
-// A longer name does not push what is said of all others to the right.
+// A longer name does not move the texts of all others to the right.
 constexpr std::size_t kAlignedMax = 32;
 
 std::string_view name_of(Severity severity) {
@@ -52,7 +52,7 @@ std::string report_text(std::span<const Finding> findings) {
     }
     std::string text;
     for (const Finding& finding : findings) {
-        // Servers said some of it.
+        // Some of it comes from servers.
         text += fmt::format("{:<{}}  {:<{}}  {}\n", name_of(finding.severity), kSeverityWidth,
                             displayable(finding.about), width, displayable(finding.what));
         if (!finding.advice.empty()) {

@@ -11,7 +11,9 @@
 #include "base/quote.hpp"
 #include "base/units.hpp"
 #include "doctor/parallel.hpp"
-#include "doctor/redis_talk.hpp"
+#include "doctor/redis_connection.hpp"
+#include "doctor/shown_error.hpp"
+#include "redis/sentinel.hpp"
 
 namespace tidegate::doctor {
 
@@ -22,92 +24,89 @@ constexpr const char* kRights =
     "of the sentinel: ACL SETUSER {} +auth +ping +subscribe +sentinel|get-master-addr-by-name "
     "+sentinel|masters &+switch-master";
 
-// What one of them says.
-struct Word {
-    std::optional<redis::MasterAddress> master;
+// What one sentinel knows.
+struct SentinelView {
+    std::optional<redis::NodeAddress> master;
     std::int64_t quorum = 0;
-    std::int64_t sentinels = 0;  // that it knows, itself included; 0: not told
+    std::int64_t sentinels = 0;  // that it knows, itself included; 0: it does not say
     std::int64_t replicas = 0;
     std::string flags;
 };
 
-const Answer* entry_of(const Answer& masters, std::string_view name) {
+const RespValue* entry_of(const RespValue& masters, std::string_view name) {
     const auto found =
         std::find_if(masters.items.begin(), masters.items.end(),
-                     [&](const Answer& entry) { return entry.value_of("name") == name; });
+                     [&](const RespValue& entry) { return entry.value_of("name") == name; });
     return found == masters.items.end() ? nullptr : &*found;
 }
 
-std::optional<redis::MasterAddress> master_of(const Answer& answer) {
-    if (answer.kind != Answer::Kind::list) return std::nullopt;
-    redis::SentinelReply reply{.kind = redis::SentinelReply::Kind::list, .text = {}, .items = {}};
-    for (const Answer& item : answer.items) reply.items.push_back(item.text);
-    return redis::master_of(reply);
-}
-
-Word read_entry(const Answer& entry, Word word) {
+SentinelView read_entry(const RespValue& entry, SentinelView view) {
     const auto number = [&](std::string_view name) {
         return parse_decimal(entry.value_of(name)).value_or(0);
     };
-    word.quorum = number("quorum");
-    word.sentinels = number("num-other-sentinels") + 1;
-    word.replicas = number("num-slaves");
-    word.flags = entry.value_of("flags");
-    return word;
+    view.quorum = number("quorum");
+    view.sentinels = number("num-other-sentinels") + 1;
+    view.replicas = number("num-slaves");
+    view.flags = entry.value_of("flags");
+    return view;
 }
 
-void refused(const Answer& answer, const config::SentinelSettings& settings, Findings& findings) {
+void report_refusal(const RespValue& answer, const config::SentinelSettings& settings,
+                    Findings& findings) {
     findings.fault("sentinel.rights",
                    "it refuses to be asked: " + shown_error(answer.text, settings.password),
                    fmt::format(fmt::runtime(kRights),
                                settings.username.empty() ? "default" : settings.username));
 }
 
-Word ask_sentinel(const config::SentinelSettings& settings, const Station& station,
-                  const Patience& patience, Findings& findings) {
-    Word word;
-    RedisTalk talk(patience);
-    if (!talk.open(station, findings)) return word;
-    const Answer address = talk.ask({"SENTINEL", "get-master-addr-by-name", settings.master});
-    const Answer masters = talk.ask({"SENTINEL", "MASTERS"});
-    if (talk.is_lost()) {
-        findings.fault("redis.answers", "it stopped answering: " + talk.why_lost(), "see its log");
-        return word;
+SentinelView ask_sentinel(const config::SentinelSettings& settings, const RedisTarget& target,
+                          const TimeLimit& time_limit, Findings& findings) {
+    SentinelView view;
+    RedisConnection connection(time_limit);
+    if (!connection.open(target, findings)) return view;
+    const RespValue address =
+        connection.ask({"SENTINEL", "get-master-addr-by-name", settings.master});
+    const RespValue masters = connection.ask({"SENTINEL", "MASTERS"});
+    if (connection.is_lost()) {
+        findings.fault("redis.answers", "it stopped answering: " + connection.why_lost(),
+                       "see its log");
+        return view;
     }
     if (address.is_error("ERR unknown command")) {
         findings.fault("sentinel.mode", "it is no sentinel",
                        fmt::format("correct {}.nodes; sentinels listen on port 26379", kSection));
-        return word;
+        return view;
     }
     if (address.is_error() || masters.is_error()) {
-        refused(address.is_error() ? address : masters, settings, findings);
+        report_refusal(address.is_error() ? address : masters, settings, findings);
     }
-    word.master = master_of(address);
-    if (const Answer* const entry = entry_of(masters, settings.master)) {
-        return read_entry(*entry, std::move(word));
+    view.master = redis::master_of(address);
+    if (const RespValue* const entry = entry_of(masters, settings.master)) {
+        return read_entry(*entry, std::move(view));
     }
-    if (!word.master && !address.is_error()) {
+    if (!view.master && !address.is_error()) {
         std::vector<std::string> names;
-        for (const Answer& one : masters.items)
+        for (const RespValue& one : masters.items)
             names.push_back(quote(without_secret(one.value_of("name"), settings.password)));
         findings.fault(
             "sentinel.master",
             fmt::format("it knows no master {}; it watches {}", quote(settings.master),
-                        names.empty() ? "nobody" : fmt::format("{}", fmt::join(names, ", "))),
+                        names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
             fmt::format("correct {}.master, or have it watch that master (SENTINEL MONITOR)",
                         kSection));
     }
-    return word;
+    return view;
 }
 
-// The address that most of them name.
-std::optional<redis::MasterAddress> elect(const std::vector<Word>& words, Findings& findings) {
-    std::map<std::string, std::pair<int, redis::MasterAddress>> votes;
-    for (const Word& word : words) {
-        if (!word.master) continue;
-        auto& [count, address] = votes[word.master->to_string()];
+// The address that most sentinels name.
+std::optional<redis::NodeAddress> most_named(const std::vector<SentinelView>& views,
+                                             Findings& findings) {
+    std::map<std::string, std::pair<int, redis::NodeAddress>> votes;
+    for (const SentinelView& view : views) {
+        if (!view.master) continue;
+        auto& [count, address] = votes[view.master->to_string()];
         ++count;
-        address = *word.master;
+        address = *view.master;
     }
     if (votes.empty()) return std::nullopt;
     const auto most = std::max_element(
@@ -128,13 +127,13 @@ std::optional<redis::MasterAddress> elect(const std::vector<Word>& words, Findin
 }
 
 // Whether they could have another master elected.
-void judge_quorum(const std::vector<Word>& words, std::size_t nodes, Findings& findings) {
-    Word most;
+void report_quorum(const std::vector<SentinelView>& views, std::size_t nodes, Findings& findings) {
+    SentinelView most;
     std::int64_t answered = 0;
-    for (const Word& word : words) {
-        if (word.sentinels == 0) continue;
+    for (const SentinelView& view : views) {
+        if (view.sentinels == 0) continue;
         ++answered;
-        if (word.sentinels > most.sentinels) most = word;
+        if (view.sentinels > most.sentinels) most = view;
     }
     if (answered == 0) return;
     const std::int64_t majority = most.sentinels / 2 + 1;
@@ -142,10 +141,10 @@ void judge_quorum(const std::vector<Word>& words, std::size_t nodes, Findings& f
     const std::string text = fmt::format("{} of {} configured answer; they know of {}, quorum {}",
                                          answered, nodes, most.sentinels, most.quorum);
     if (most.quorum > most.sentinels) {
-        findings.fault("sentinel.quorum", text + ": more than there are, so nobody ever takes over",
+        findings.fault("sentinel.quorum", text + ": more than there are, so there is never a failover",
                        "SENTINEL SET <master> quorum <number>, or start more sentinels");
     } else if (most.sentinels < 3) {
-        findings.warning("sentinel.quorum", text + ": when one is lost, nobody takes over",
+        findings.warning("sentinel.quorum", text + ": when one is lost, there is no failover",
                          "run three or more, on machines of their own");
     } else if (answered < std::min(needed, static_cast<std::int64_t>(nodes))) {
         findings.warning("sentinel.quorum", fmt::format("{}: a failover needs {}", text, needed),
@@ -167,22 +166,23 @@ void judge_quorum(const std::vector<Word>& words, std::size_t nodes, Findings& f
 }  // namespace
 
 SentinelsFound examine_sentinels(const config::SentinelSettings& settings,
-                                 std::shared_ptr<const TlsClient> tls, const Patience& patience) {
-    std::vector<Word> words(settings.nodes.size());
+                                 std::shared_ptr<const TlsClient> tls,
+                                 const TimeLimit& time_limit) {
+    std::vector<SentinelView> views(settings.nodes.size());
     SentinelsFound found;
     Findings each = in_parallel(settings.nodes.size(), [&](std::size_t index) {
-        const Station station{
+        const RedisTarget target{
             settings.nodes[index],        settings.username, settings.password, tls,
             "store.redis.sentinel.nodes", "sentinel"};
-        Findings findings(station.name());
-        words[index] = ask_sentinel(settings, station, patience, findings);
+        Findings findings(target.name());
+        views[index] = ask_sentinel(settings, target, time_limit, findings);
         return findings;
     });
     Findings all("sentinels");
-    found.master = elect(words, all);
+    found.master = most_named(views, all);
     if (found.master) all.ok("sentinel.master", "the master is at " + found.master->to_string());
-    judge_quorum(words, settings.nodes.size(), all);
-    // One that is away is made up for by the others.
+    report_quorum(views, settings.nodes.size(), all);
+    // The other sentinels make up for one that is away.
     found.findings.append(found.master ? std::move(each).at_most(Severity::warning)
                                        : std::move(each));
     found.findings.append(std::move(all));

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "doctor/endpoints.hpp"
 #include "doctor/parallel.hpp"
-#include "doctor/wire.hpp"
 
 namespace tidegate::doctor {
 
@@ -35,14 +35,13 @@ struct Reached {
     bool at_all() const { return faults.size() < addresses; }
 };
 
-Reached reach(const config::Address& address, const Patience& patience) {
+Reached reach(const config::Address& address, const TimeLimit& time_limit) {
     Reached reached;
-    const auto endpoints = find_endpoints(address, patience.next());
+    const auto endpoints = find_endpoints(address, time_limit.for_step());
     if (!endpoints) return {1, {endpoints.error()}};
     reached.addresses = endpoints->size();
     for (const auto& endpoint : *endpoints) {
-        Wire wire;
-        const std::string fault = wire.connect(endpoint, patience.next());
+        const std::string fault = try_connect(endpoint, time_limit.for_step());
         if (fault.empty()) continue;
         reached.faults.push_back(
             fmt::format("{} cannot be connected to: {}", endpoint_text(endpoint), fault));
@@ -50,8 +49,8 @@ Reached reach(const config::Address& address, const Patience& patience) {
     return reached;
 }
 
-// What one server came to, once it is known whether any other of its upstream is there.
-Findings judge(const Server& of, const Reached& reached, bool others_help) {
+// The findings about one server. `others_help`: another server of its upstream was reached.
+Findings report(const Server& of, const Reached& reached, bool others_help) {
     const std::string address = of.server->address.to_string();
     Findings findings("upstream " + of.upstream->name);
     if (reached.faults.empty()) {
@@ -72,11 +71,11 @@ Findings judge(const Server& of, const Reached& reached, bool others_help) {
 
 }  // namespace
 
-Findings examine_upstreams(const config::Config& config, const Patience& patience) {
+Findings examine_upstreams(const config::Config& config, const TimeLimit& time_limit) {
     const std::vector<Server> servers = servers_of(config);
     std::vector<Reached> reached(servers.size());
     in_parallel(servers.size(), [&](std::size_t index) {
-        reached[index] = reach(servers[index].server->address, patience);
+        reached[index] = reach(servers[index].server->address, time_limit);
         return Findings();
     });
     Findings all;
@@ -86,7 +85,7 @@ Findings examine_upstreams(const config::Config& config, const Patience& patienc
             others_help = others_help || (servers[other].upstream == servers[i].upstream &&
                                           other != i && reached[other].at_all());
         }
-        all.append(judge(servers[i], reached[i], others_help));
+        all.append(report(servers[i], reached[i], others_help));
     }
     return all;
 }

@@ -3,11 +3,11 @@
 
 #include "config/config.hpp"
 #include "doctor/finding.hpp"
-#include "doctor/patience.hpp"
+#include "doctor/time_limit.hpp"
 
 namespace tidegate::doctor {
 
 // Each server of each upstream, at each of its addresses. No request is sent.
-Findings examine_upstreams(const config::Config& config, const Patience& patience);
+Findings examine_upstreams(const config::Config& config, const TimeLimit& time_limit);
 
 }  // namespace tidegate::doctor

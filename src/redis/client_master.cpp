@@ -1,5 +1,5 @@
-// How a client follows a master: where the sentinels say it is, and only while it says so itself.
-// Without sentinels its address says it: a name, or an address that moves.
+// How a client follows the master: to where the sentinels say it is, and only while the server says
+// itself that it is one. Without sentinels the address says it: a name, or an address that moves.
 #include <utility>
 
 #include "base/quote.hpp"
@@ -9,11 +9,11 @@ namespace tidegate::redis {
 
 namespace {
 
-// Replicas that were masters are noticed within this time, also without a word from anybody.
+// The client notices a master that became a replica within this time, also when it hears of none.
 constexpr milliseconds kRoleEvery{1'000};
 // An attempt, or a pause before one, goes on only while the sentinels do not know better.
 constexpr milliseconds kAskEvery{500};
-// Those who have waited for a master come back within this time of its news, not all at once.
+// Clients that waited for a master connect within this time of its news, not all at once.
 constexpr milliseconds kSpread{100};
 
 }  // namespace
@@ -46,7 +46,7 @@ std::string Client::place() const {
 }
 
 // Nothing when `master_` is where to go, or there are no sentinels.
-Task<std::optional<ConnectFault>> Client::find_master() {
+Client::Connected Client::find_master() {
     if (!options_.master_watch) co_return std::nullopt;
     MasterWatch& watch = *options_.master_watch;
     if (follower_ == 0) {
@@ -54,7 +54,7 @@ Task<std::optional<ConnectFault>> Client::find_master() {
             watch.follow(executor_, [weak = weak_from_this()](const MasterWatch::News& news) {
                 if (const auto self = weak.lock()) self->on_news(news);
             });
-        look_again_later();
+        check_master_later();
     }
     news_.reset();
     is_master_ = false;
@@ -72,27 +72,27 @@ Task<std::optional<ConnectFault>> Client::find_master() {
     co_return std::nullopt;
 }
 
-// The pause after a failed attempt; news end it.
-Task<> Client::pause_until_moved() {
-    co_await pause(next_pause());
+// News of the master end the pause.
+Task<> Client::pause_after_failure() {
+    co_await pause(breaker_.pause_after_failure(random_));
     if (!moved_to_ || stopped_) co_return;
-    last_pause_ = milliseconds{0};
+    breaker_.reset_pauses();
     std::uniform_int_distribution<milliseconds::rep> spread(0, kSpread.count());
     co_await pause(milliseconds{spread(random_)});
 }
 
-void Client::look_again_later() {
-    master_timer_.expires_after(state_ == State::ready ? kRoleEvery : kAskEvery);
+void Client::check_master_later() {
+    master_timer_.expires_after(breaker_.is_up() ? kRoleEvery : kAskEvery);
     master_timer_.async_wait([weak = weak_from_this()](const error_code& ec) {
         const auto self = weak.lock();
         if (!self || ec || self->follower_ == 0) return;
-        if (self->state_ == State::ready) {
+        if (self->breaker_.is_up()) {
             if (!self->role_check_) self->role_check_ = std::make_shared<RoleCheck>(*self);
             self->role_check_->begin();
         } else {
             self->options_.master_watch->ask(self->follower_);
         }
-        self->look_again_later();
+        self->check_master_later();
     });
 }
 
@@ -102,57 +102,38 @@ void Client::on_news(const MasterWatch::News& news) {
     // Not every sentinel hears of a switch at once: a server that says that it is the master is
     // left only when there was one.
     if (!is_elsewhere || (!news.is_switch && is_master_)) {
-        // A switch is told unasked, and may be older than the reason for which we ask.
+        // A switch comes unasked, and may be older than the reason for which the client asks.
         if (!news.is_switch) news_ = news;
-        // Perhaps it was not the master yet when we were last there.
-        if (news.is_switch && !link_) pause_timer_.cancel();
+        // Perhaps it was not the master yet when the client was last there.
+        if (news.is_switch && !connection_) pause_timer_.cancel();
         wakeup_.wake_later();
         return;
     }
     moved_to_ = news.master;
-    if (link_) {
-        leave_link("the sentinels say that the master is at " + news.master->to_string());
+    if (connection_) {
+        leave_connection("the sentinels say that the master is at " + news.master->to_string());
     } else {
         pause_timer_.cancel();
         wakeup_.wake_later();
     }
 }
 
-// Nodes of a cluster stay where they are: who serves a slot is said by others.
+// Nodes of a cluster are not left: the list of the nodes says which one serves a slot.
 void Client::on_replica_error(std::string_view error) {
     if (options_.in_cluster) return;
     was_replica_ = !options_.master_watch;
     leave_replica(error);
 }
 
-// After a server that took no writes. Nothing comes of PEXPIRE where nothing is, but a replica
-// refuses it like any other write.
-Task<std::optional<ConnectFault>> Client::probe_writes() {
-    bool answered = false;
-    std::string command_text;
-    append_resp({"PEXPIRE", options_.absent_key, "1"}, command_text);
-    const std::string error = co_await command(std::move(command_text), options_.timeout, answered);
-    if (!answered || is_replica_error(error)) co_return ConnectFault{false, error};
-    was_replica_ = false;
-    co_return std::nullopt;
-}
-
-// Called from inside hiredis: the link is left from the loop. Until then nothing more is sent.
+// Called from inside hiredis: the loop leaves the connection. Until then nothing more is sent.
 void Client::leave_replica(std::string_view reason) {
-    if (state_ != State::ready) return;
-    enter(State::connecting, reason);
-    asio::post(executor_, [weak = weak_from_this(), link = link_, text = quote(reason)] {
-        const auto self = weak.lock();
-        if (self && self->link_ == link) self->leave_link(text);
-    });
-}
-
-// What is under way may have been carried out; what waits goes on waiting.
-void Client::leave_link(std::string_view reason) {
-    if (state_ == State::ready) enter(State::connecting, reason);
-    drop_link(Failure::disconnected);
-    link_reason_ = reason;
-    wakeup_.wake_later();
+    if (!breaker_.is_up()) return;
+    breaker_.on_connection_lost();
+    asio::post(executor_,
+               [weak = weak_from_this(), connection = connection_, text = quote(reason)] {
+                   const auto self = weak.lock();
+                   if (self && self->connection_ == connection) self->leave_connection(text);
+               });
 }
 
 void Client::leave_watch() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "redis/awaited_command.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::redis {
@@ -23,6 +24,11 @@ constexpr std::uint8_t kRedirectionsMax = 4;
 
 SteadyTime now() {
     return std::chrono::steady_clock::now();
+}
+
+// Outside of the coroutine: GCC 12 cannot keep an initializer list in its frame.
+std::string cluster_nodes() {
+    return resp({"CLUSTER", "NODES"});
 }
 
 }  // namespace
@@ -50,32 +56,6 @@ std::string ClusterOptions::address() const {
     return "the cluster of " + seeds.front().to_string();
 }
 
-// One question to one node, awaited by run().
-class Cluster::Question final : public Request {
-  public:
-    explicit Question(Wakeup& wakeup) : wakeup_(wakeup) {}
-
-    void append_command(std::string& out) override { append_resp({"CLUSTER", "NODES"}, out); }
-    const Script* script() const override { return nullptr; }
-    void on_reply(const Reply& reply) override {
-        if (reply.kind == Reply::Kind::string) answer_ = std::string(reply.text);
-        done_ = true;
-        wakeup_.wake_later();
-    }
-    void on_failure(Failure) override {
-        done_ = true;
-        wakeup_.wake_later();
-    }
-
-    bool done() const { return done_; }
-    std::optional<std::string> take_answer() { return std::move(answer_); }
-
-  private:
-    Wakeup& wakeup_;
-    bool done_ = false;
-    std::optional<std::string> answer_;
-};
-
 Cluster::Cluster(Executor executor, ClusterOptions options, OnState on_state)
     : executor_(executor),
       options_(std::move(options)),
@@ -83,7 +63,7 @@ Cluster::Cluster(Executor executor, ClusterOptions options, OnState on_state)
       wakeup_(executor),
       timer_(executor),
       random_(std::random_device{}()) {
-    owners_.fill(kNobody);
+    owners_.fill(kNoNode);
     // What is sent before run() waits for them.
     for (const NodeAddress& seed : options_.seeds) find_or_add(seed);
 }
@@ -100,10 +80,10 @@ Task<> Cluster::run(std::shared_ptr<Cluster> self) {
         if (now() >= cluster.learn_at_) {
             cluster.learn_at_ = SteadyTime::max();  // unless something comes up meanwhile
             co_await cluster.learn();
-            cluster.tell_state();
+            cluster.report_state();
             cluster.plan_learning();
         }
-        cluster.stop_who_left();
+        cluster.stop_retired();
         if (!cluster.stopped_) co_await cluster.wait_until(cluster.learn_at_);
     }
 }
@@ -114,7 +94,7 @@ void Cluster::stop() {
     for (const auto& node : nodes_) {
         if (node) node->client->stop();
     }
-    for (const Leaving& one : leaving_) one.client->stop();
+    for (const Retired& one : retired_) one.client->stop();
     wakeup_.wake_later();
 }
 
@@ -128,26 +108,25 @@ bool Cluster::is_away(std::uint16_t slot) const {
     return client == nullptr || !client->is_up();
 }
 
-// Of a slot that nobody is known to serve, anybody who is there: the answer says more.
+// Of a slot whose owner is not known, any node that is up: it names the owner.
 Client* Cluster::client_for(std::uint16_t slot) const {
     const Position owner = owners_[slot];
-    if (owner != kNobody) return nodes_[owner]->client.get();
+    if (owner != kNoNode) return nodes_[owner]->client.get();
     for (const auto& node : nodes_) {
         if (node && node->client->is_up()) return node->client.get();
     }
     return nullptr;
 }
 
-std::optional<ConnectFault> Cluster::try_once(const ClusterOptions& options,
-                                              milliseconds patience) {
-    const SteadyTime deadline = now() + patience;
+std::optional<ConnectFault> Cluster::try_once(const ClusterOptions& options, milliseconds time) {
+    const SteadyTime deadline = now() + time;
     std::optional<ConnectFault> first;
     for (std::size_t i = 0; i < options.seeds.size(); ++i) {
         const auto left = std::chrono::duration_cast<milliseconds>(deadline - now());
         const milliseconds share = left / static_cast<int>(options.seeds.size() - i);
         auto fault = Client::try_once(options.client_of(options.seeds[i]), share);
         if (!fault) return std::nullopt;
-        // Who refuses us says more than who is away.
+        // A node that refuses us says more than one that is away.
         if (!first || (fault->refused && !first->refused)) first = std::move(fault);
     }
     return first;
@@ -179,8 +158,8 @@ Cluster::Position Cluster::add(const NodeAddress& address) {
     auto client = std::make_shared<Client>(
         executor_, options_.client_of(address),
         [this, address](bool up, std::string_view reason) { on_node_state(address, up, reason); },
-        [this, host = address.host](const Client::Pending& pending, std::string_view error) {
-            return redirect(host, pending, error);
+        [this, host = address.host](const Command& command, std::string_view error) {
+            return redirect(host, command, error);
         });
     *free = Node{address, {}, std::move(client), {}};
     if (running_) start(**free);
@@ -196,67 +175,69 @@ void Cluster::start(const Node& node) {
 
 void Cluster::retire(Position position) {
     // Longer than a command may wait for its answer.
-    leaving_.push_back({std::move(nodes_[position]->client), now() + 2 * options_.node.timeout});
+    retired_.push_back({std::move(nodes_[position]->client), now() + 2 * options_.node.timeout});
     nodes_[position].reset();
 }
 
-void Cluster::stop_who_left() {
+void Cluster::stop_retired() {
     const SteadyTime time = now();
-    for (const Leaving& one : leaving_) {
+    for (const Retired& one : retired_) {
         if (one.until <= time) one.client->stop();
     }
-    std::erase_if(leaving_, [&](const Leaving& one) { return one.until <= time; });
+    std::erase_if(retired_, [&](const Retired& one) { return one.until <= time; });
 }
 
-// Reads the list from one node, or from each in turn until one has something to say.
+// Reads the list from one node, or from each in turn until one has a list.
 Task<> Cluster::learn() {
     learned_at_ = now();
     changed_ = std::exchange(moved_, false);
     for (std::size_t tries = 0; tries < nodes_.size() && !stopped_; ++tries) {
-        const auto position = next_to_ask();
+        const auto position = next_node_to_ask();
         if (!position) break;
         const NodeAddress asked = nodes_[*position]->address;
         const auto answer = co_await ask(*position);
         if (!answer || stopped_) continue;
         const auto masters = parse_cluster_nodes(*answer, asked.host);
         if (masters) {
-            told_fault_.clear();
+            logged_fault_.clear();
             adopt(*masters);
             co_return;
         }
-        if (std::exchange(told_fault_, masters.error()) != masters.error()) {
+        if (std::exchange(logged_fault_, masters.error()) != masters.error()) {
             log(Level::warn, "Redis at {}: {}", asked.to_string(), masters.error());
         }
     }
     // All that were learned have gone: the seeds may lead to others.
-    if (next_to_ask() || stopped_) co_return;
+    if (next_node_to_ask() || stopped_) co_return;
     for (const NodeAddress& seed : options_.seeds) find_or_add(seed);
 }
 
-std::optional<Cluster::Position> Cluster::next_to_ask() {
+std::optional<Cluster::Position> Cluster::next_node_to_ask() {
     for (std::size_t i = 1; i <= nodes_.size(); ++i) {
-        const std::size_t position = (asked_last_ + i) % nodes_.size();
+        const std::size_t position = (last_asked_ + i) % nodes_.size();
         if (!nodes_[position] || !nodes_[position]->client->is_up()) continue;
-        asked_last_ = position;
+        last_asked_ = position;
         return static_cast<Position>(position);
     }
     return std::nullopt;
 }
 
 Task<std::optional<std::string>> Cluster::ask(Position position) {
-    Question question(wakeup_);
-    if (nodes_[position]->client->send(question)) co_return std::nullopt;
-    while (!question.done()) co_await wakeup_.wait();
-    co_return question.take_answer();
+    AwaitedCommand command(cluster_nodes(), wakeup_);
+    if (nodes_[position]->client->send(command)) co_return std::nullopt;
+    while (!command.done()) co_await wakeup_.wait();
+    const auto& reply = command.reply();
+    if (!reply || reply->kind != Reply::Kind::string) co_return std::nullopt;
+    co_return std::string(reply->text);
 }
 
 void Cluster::adopt(const std::vector<ClusterNode>& masters) {
     std::array<Position, kSlots> owners;
-    owners.fill(kNobody);
+    owners.fill(kNoNode);
     std::vector<bool> listed(nodes_.size());
     for (const ClusterNode& master : masters) {
         auto position = find(master.address, master.name);
-        // Who serves nothing is spoken to when somebody says so.
+        // A node without slots gets a connection when another node redirects a command to it.
         if (!position && master.slots.empty()) continue;
         if (!position) position = add(master.address);
         if (*position >= listed.size()) listed.resize(*position + std::size_t{1});
@@ -277,9 +258,9 @@ void Cluster::adopt(const std::vector<ClusterNode>& masters) {
 // What has changed may be about to change again. While a node is missing the others are asked for
 // its heir as often as it would be tried itself. Jittered: a hundred proxies do not ask at once.
 void Cluster::plan_learning() {
-    const milliseconds pause = !learned_ || told_down_ ? options_.node.probe_every
-                               : changed_              ? kLearnAgain
-                                                       : kLearnEvery;
+    const milliseconds pause = !learned_ || is_down_ ? options_.node.probe_every
+                               : changed_            ? kLearnAgain
+                                                     : kLearnEvery;
     std::uniform_int_distribution<milliseconds::rep> share(pause.count() / 2, pause.count());
     learn_at_ = std::min(learn_at_, now() + milliseconds{share(random_)});
 }
@@ -294,7 +275,7 @@ void Cluster::learn_soon() {
 }
 
 Task<> Cluster::wait_until(SteadyTime time) {
-    for (const Leaving& one : leaving_) time = std::min(time, one.until);
+    for (const Retired& one : retired_) time = std::min(time, one.until);
     timer_.expires_at(time);
     timer_.async_wait([weak = weak_from_this()](const error_code& ec) {
         if (const auto self = ec ? nullptr : weak.lock()) self->wakeup_.wake_later();
@@ -302,22 +283,21 @@ Task<> Cluster::wait_until(SteadyTime time) {
     co_await wakeup_.wait();
 }
 
-bool Cluster::redirect(const std::string& from_host, Client::Pending pending,
-                       std::string_view error) {
+bool Cluster::redirect(const std::string& from_host, Command command, std::string_view error) {
     const auto to = parse_redirection(error, from_host);
-    if (!to || stopped_ || pending.redirections == kRedirectionsMax) return false;
+    if (!to || stopped_ || command.redirections == kRedirectionsMax) return false;
     const auto position = find_or_add(to->target);
     if (!position) return false;
-    pending.again = false;
-    pending.asking = to->is_ask;
-    ++pending.redirections;
+    command.sent_again = false;
+    command.asking = to->is_ask;
+    ++command.redirections;
     if (!to->is_ask) {
         owners_[to->slot] = *position;
         moved_ = true;
         learn_soon();
     }
-    if (const auto failure = nodes_[*position]->client->forward(pending)) {
-        pending.request->on_failure(*failure);
+    if (const auto failure = nodes_[*position]->client->forward(command)) {
+        command.request->on_failure(*failure);
     }
     return true;
 }
@@ -326,17 +306,17 @@ void Cluster::on_node_state(const NodeAddress& address, bool up, std::string_vie
     const auto position = find(address, {});
     if (!position || stopped_) return;
     nodes_[*position]->why_down = up ? std::string_view{} : reason;
-    // Somebody else may serve its slots by now; and at the start, here is somebody to ask. Whoever
-    // leaves and is not missed is not worth a word, so others are asked before one is said.
-    if (up || !next_to_ask()) tell_state();
+    // Another node may serve its slots by now; and at the start, here is a node to ask. A node that
+    // leaves and is not missed is not reported, so others are asked first.
+    if (up || !next_node_to_ask()) report_state();
     learn_soon();
 }
 
-void Cluster::tell_state() {
+void Cluster::report_state() {
     const std::string missing = what_is_missing();
     const bool down = !missing.empty();
-    if (stopped_ || down == told_down_) return;
-    told_down_ = down;
+    if (stopped_ || down == is_down_) return;
+    is_down_ = down;
     if (on_state_) on_state_(!down, down ? missing : options_.address());
 }
 
@@ -346,7 +326,7 @@ std::string Cluster::what_is_missing() const {
     const auto is_up = [](const std::optional<Node>& node) {
         return node && node->client->is_up();
     };
-    const auto unserved = std::count(owners_.begin(), owners_.end(), kNobody);
+    const auto unserved = std::count(owners_.begin(), owners_.end(), kNoNode);
     if (learned_ && unserved > 0) {
         return options_.address() + ": no node serves " + std::to_string(unserved) + " of " +
                std::to_string(kSlots) + " slots";

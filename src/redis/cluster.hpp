@@ -1,11 +1,11 @@
-// A worker's Redis Cluster: a client for each master, and who serves which slot.
+// A worker's Redis Cluster: a client for each master, and which of them serves which slot.
 //
 // The nodes' own list says both. It is read at the start, from any of the nodes that are
 // configured; again when a command was sent to the wrong node, when a node is lost, for as long as
 // one is missing, and once a minute: so nodes come and go without a restart. Until a slot's owner
-// is known any node will do: it says who serves it. What was not carried out because it is
-// another's (MOVED, ASK) goes there, a few times at most and within the deadline it has; all else
-// is as with a client. One thread.
+// is known any node will do: it names the owner. A command that is another node's (MOVED, ASK) was
+// not carried out and goes there, a few times at most and within the deadline it has; all else is
+// as with a client. One thread.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ class UnansweredByNode {
 
 struct ClusterOptions {
     std::vector<NodeAddress> seeds;  // at least one; any nodes of the cluster
-    // How each node is spoken to. Its address, `unanswered` and `in_cluster` are filled in.
+    // Of each node. Its address, `unanswered` and `in_cluster` are filled in.
     ClientOptions node;
     // Of all clusters made with copies of these options.
     std::shared_ptr<UnansweredByNode> unanswered = std::make_shared<UnansweredByNode>();
@@ -51,8 +51,8 @@ struct ClusterOptions {
 
 class Cluster final : public std::enable_shared_from_this<Cluster> {
   public:
-    // Told of each change: up while every slot is served by a node that is, else why not. From the
-    // event loop.
+    // Called at each change: up while every slot is served by a node that is up, else why not. From
+    // the event loop.
     using OnState = Client::OnState;
 
     Cluster(Executor executor, ClusterOptions options, OnState on_state);
@@ -60,22 +60,21 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
 
     // Connects and stays connected until stop(). Spawn it once; it keeps `self` alive.
     static Task<> run(std::shared_ptr<Cluster> self);
-    // Tells everybody who waits before it returns. Not from on_reply or on_failure.
+    // Fails all requests that wait before it returns. Not from on_reply or on_failure.
     void stop();
 
     // Sends `request`, all of whose keys are in `slot` (below kSlots), or says why not. `request`
-    // must live until it has been told, which is within the timeout from `asked` on.
+    // must live until one of its functions was called, within the timeout from `asked` on.
     std::optional<Failure> send(Request& request, std::uint16_t slot,
                                 SteadyTime asked = std::chrono::steady_clock::now());
     // Whether send() would say now that the slot's node is away.
     bool is_away(std::uint16_t slot) const;
 
-    // Tries each seed in turn until one lets us in; for start-up. Blocks for at most `patience`.
-    // Nothing when all went well.
-    static std::optional<ConnectFault> try_once(const ClusterOptions& options,
-                                                milliseconds patience);
+    // Tries each seed in turn until a connection can be used; for start-up. Blocks for at most
+    // `time`. Nothing when all went well.
+    static std::optional<ConnectFault> try_once(const ClusterOptions& options, milliseconds time);
 
-    bool is_up() const { return !told_down_; }
+    bool is_up() const { return !is_down_; }
 
   private:
     struct Node {
@@ -84,14 +83,13 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
         std::shared_ptr<Client> client;
         std::string why_down;
     };
-    struct Leaving {
+    struct Retired {
         std::shared_ptr<Client> client;
         SteadyTime until;
     };
-    class Question;
     // Positions in nodes_; those of the others stay when one leaves.
     using Position = std::uint16_t;
-    static constexpr Position kNobody = 0xffff;
+    static constexpr Position kNoNode = 0xffff;
 
     std::optional<Position> find(const NodeAddress& address, std::string_view name) const;
     std::optional<Position> find_or_add(const NodeAddress& address);
@@ -102,22 +100,22 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
 
     Task<> learn();
     Task<std::optional<std::string>> ask(Position position);
-    std::optional<Position> next_to_ask();
+    std::optional<Position> next_node_to_ask();
     void adopt(const std::vector<ClusterNode>& masters);
     void plan_learning();
     void learn_soon();
     Task<> wait_until(SteadyTime time);
-    void stop_who_left();
+    void stop_retired();
 
-    bool redirect(const std::string& from_host, Client::Pending pending, std::string_view error);
+    bool redirect(const std::string& from_host, Command command, std::string_view error);
     void on_node_state(const NodeAddress& address, bool up, std::string_view reason);
-    void tell_state();
+    void report_state();
     std::string what_is_missing() const;
 
     Executor executor_;
     ClusterOptions options_;
     OnState on_state_;
-    bool told_down_ = false;
+    bool is_down_ = false;
     bool running_ = false;
     bool stopped_ = false;
     bool learned_ = false;  // the owners are known
@@ -126,11 +124,11 @@ class Cluster final : public std::enable_shared_from_this<Cluster> {
 
     std::vector<std::optional<Node>> nodes_;
     std::array<Position, kSlots> owners_;
-    std::vector<Leaving> leaving_;  // may still have something to answer
+    std::vector<Retired> retired_;  // may still have replies to come
 
-    std::size_t asked_last_ = 0;
-    std::string told_fault_;  // of the list; told again when it is another
-    SteadyTime learned_at_;   // or tried to
+    std::size_t last_asked_ = 0;
+    std::string logged_fault_;  // of the list; logged again when it is another
+    SteadyTime learned_at_;     // or tried to
     SteadyTime learn_at_;
     Wakeup wakeup_;  // run() sleeps here
     Timer timer_;

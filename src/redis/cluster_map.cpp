@@ -39,7 +39,7 @@ bool has_flag(std::string_view flags, std::string_view flag) {
     return false;
 }
 
-// `0-5460`, `7000`. What is in brackets is on its way from or to another node: ASK tells of it.
+// `0-5460`, `7000`. A slot in brackets is moving from or to another node; ASK names that.
 bool add_slots(std::string_view text, std::vector<SlotRange>& slots) {
     if (text.starts_with('[')) return true;
     const bool is_range = text.find('-') != std::string_view::npos;
@@ -78,11 +78,6 @@ Line read_line(std::string_view line, const std::string& asked_host, ClusterNode
 
 }  // namespace
 
-std::string NodeAddress::to_string() const {
-    const bool v6 = host.find(':') != std::string::npos;
-    return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
-
 Result<std::vector<ClusterNode>, std::string> parse_cluster_nodes(std::string_view text,
                                                                   const std::string& asked_host) {
     std::vector<ClusterNode> nodes;
@@ -106,7 +101,7 @@ Result<std::vector<ClusterNode>, std::string> parse_cluster_nodes(std::string_vi
     }
     const bool any = std::any_of(nodes.begin(), nodes.end(),
                                  [](const ClusterNode& node) { return !node.slots.empty(); });
-    if (!any) return std::string("it knows of nobody who serves a slot");
+    if (!any) return std::string("it knows no node that serves a slot");
     return nodes;
 }
 

@@ -1,4 +1,5 @@
-// What the nodes of a Redis Cluster say of it: who serves which slots, and where else to ask. Pure.
+// What the nodes of a Redis Cluster say of it: which node serves which slots, and where a command
+// has to go instead. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +10,10 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "redis/node_address.hpp"
 #include "redis/slot.hpp"
 
 namespace tidegate::redis {
-
-struct NodeAddress {
-    std::string host;
-    std::uint16_t port = 0;
-
-    std::string to_string() const;  // `127.0.0.1:7000`, `[::1]:7000`
-    bool operator==(const NodeAddress&) const = default;
-};
 
 struct SlotRange {
     std::uint16_t first = 0;
@@ -49,7 +43,7 @@ inline constexpr std::size_t kClusterNodesMax = 1'000;
 Result<std::vector<ClusterNode>, std::string> parse_cluster_nodes(std::string_view text,
                                                                   const std::string& asked_host);
 
-// `MOVED 3999 127.0.0.1:6381` and `ASK ...`: the command was not carried out, and who would.
+// `MOVED 3999 127.0.0.1:6381` and `ASK ...`: the command was not carried out, and which node would.
 struct Redirection {
     bool is_ask = false;  // this one command, with ASKING before it; else the slot, from now on
     std::uint16_t slot = 0;

@@ -7,35 +7,33 @@
 #include <vector>
 
 #include "base/quote.hpp"
-#include "redis/client.hpp"
+#include "net/deadline.hpp"
+#include "redis/error_reply.hpp"
+#include "redis/resp.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::redis {
 
 namespace {
 
+using std::chrono::milliseconds;
 using telemetry::Level;
 using telemetry::log;
 
-// A sentinel that says nothing is asked whether it is there.
+// The watch pings the sentinel that it is subscribed to so often.
 constexpr milliseconds kPingEvery{1'000};
-// Between two rounds of trying all sentinels, and for one that lets us in only to throw us out.
+// Between two rounds of trying all sentinels, and for one that accepts a connection only to close
+// it.
 constexpr milliseconds kRoundPause{1'000};
-// Between two rounds of asking, growing while there is always somebody who asks: a hundred proxies
+// Between two rounds of asking, growing while there is always a client that asks: a hundred proxies
 // without a master must not keep its sentinels from finding one.
 constexpr milliseconds kAskPauseMin{25};
 constexpr milliseconds kAskPauseMax{250};
 constexpr milliseconds kAskedInARow{300};  // longer than the longest pause
-constexpr milliseconds kComplainEvery{10'000};
+constexpr milliseconds kLogEvery{10'000};
 
 SteadyTime now() {
     return std::chrono::steady_clock::now();
-}
-
-std::string resp(std::initializer_list<std::string_view> arguments) {
-    std::string text;
-    append_resp(arguments, text);
-    return text;
 }
 
 // Made outside of coroutines: GCC 12 cannot keep an initializer list in their frames.
@@ -53,13 +51,20 @@ std::string which_masters() {
 }
 
 // Ends with the connection, a turn later at most.
-Task<> keep_pinging(Executor executor, std::shared_ptr<SentinelConnection> connection) {
+Task<> keep_pinging(Executor executor, std::shared_ptr<ServerConnection> connection) {
     Timer timer(executor);
     while (true) {
         timer.expires_after(kPingEvery);
         co_await timer.async_wait(as_values);
         if (co_await connection->send(ping())) break;
     }
+}
+
+// An error of a sentinel is a fault.
+ServerConnection::Reply without_error(ServerConnection::Reply reply) {
+    if (!reply || !reply->is_error()) return reply;
+    return ServerConnection::Fault{is_access_error(reply->text), false,
+                                   quote(without_arguments(reply->text))};
 }
 
 }  // namespace
@@ -70,8 +75,8 @@ MasterWatch::MasterWatch(SentinelOptions options)
       order_(options_.nodes.size(), std::random_device{}()),
       random_(std::random_device{}()) {
     spawn_vital(io_.get_executor(), try_all());
-    spawn_vital(io_.get_executor(), answer_asks());
-    spawn_vital(io_.get_executor(), follow_switches());
+    spawn_vital(io_.get_executor(), answer_followers());
+    spawn_vital(io_.get_executor(), subscribe_forever());
     thread_ = std::thread([this] { io_.run(); });
 }
 
@@ -99,28 +104,28 @@ void MasterWatch::ask(int follower) {
     asio::post(io_, [this] { asked_.wake_later(); });
 }
 
-// One is enough, and nobody would notice that the others are not there until it is gone. That none
-// is of use, others say.
+// One sentinel is enough, so that the others are of no use would not show until it is gone. That
+// none is of use, clients say.
 Task<> MasterWatch::try_all() {
     std::vector<std::string> faults;
     for (std::size_t node = 0; node < options_.nodes.size(); ++node) {
         const auto master = co_await ask_one(node);
         if (master) continue;
-        faults.push_back(options_.nodes[node].address() +
+        faults.push_back(options_.nodes[node].to_string() +
                          " is of no use: " + master.error().message);
     }
     if (faults.size() == options_.nodes.size()) co_return;
     for (const std::string& fault : faults) log(Level::warn, "the sentinel {}", fault);
 }
 
-// Everybody who has asked by now gets the answer of one round.
-Task<> MasterWatch::answer_asks() {
+// All followers that have asked by now get the answer of one round.
+Task<> MasterWatch::answer_followers() {
     Timer timer(io_);
     milliseconds pause{0};
     SteadyTime last;
     while (true) {
         while (!begin_round()) co_await asked_.wait();
-        tell(co_await ask_around());
+        tell(co_await ask_all());
         const SteadyTime time = now();
         pause = time - last < kAskedInARow ? std::min(pause * 2, kAskPauseMax) : kAskPauseMin;
         last = time;
@@ -129,18 +134,18 @@ Task<> MasterWatch::answer_asks() {
     }
 }
 
-// False when nobody wants to know.
+// False when no follower has asked.
 bool MasterWatch::begin_round() {
     const std::lock_guard lock(mutex_);
-    bool anybody = false;
+    bool any = false;
     for (auto& [number, follower] : followers_) {
         follower.is_awaiting = std::exchange(follower.asked, false);
-        anybody = anybody || follower.is_awaiting;
+        any = any || follower.is_awaiting;
     }
-    return anybody;
+    return any;
 }
 
-Task<MasterWatch::News> MasterWatch::ask_around() {
+Task<MasterWatch::News> MasterWatch::ask_all() {
     News news;
     for (const std::size_t node : order_.next(now())) {
         const auto master = co_await ask_one(node);
@@ -149,8 +154,8 @@ Task<MasterWatch::News> MasterWatch::ask_around() {
             co_return News{*master, false, false, {}};
         }
         order_.failed(node, now());
-        news.denied = news.denied || master.error().denied;
-        news.fault += (news.fault.empty() ? "" : "; ") + options_.nodes[node].address() + ": " +
+        news.denied = news.denied || master.error().refused;
+        news.fault += (news.fault.empty() ? "" : "; ") + options_.nodes[node].to_string() + ": " +
                       master.error().message;
     }
     news.fault =
@@ -158,43 +163,42 @@ Task<MasterWatch::News> MasterWatch::ask_around() {
     co_return news;
 }
 
-Task<Result<MasterAddress, MasterWatch::Fault>> MasterWatch::ask_one(std::size_t node) {
-    const auto connection = connection_to(node);
-    auto answer = co_await SentinelConnection::open(connection);
-    if (answer) {
-        answer = co_await connection->ask(where_is(options_.master));
+Task<Result<NodeAddress, MasterWatch::Fault>> MasterWatch::ask_one(std::size_t node) {
+    const auto connection = co_await connect(node);
+    if (!connection) co_return connection.error();
+    const Reply reply = without_error(co_await (*connection)->ask(where_is(options_.master)));
+    if (reply && reply->kind == RespValue::Kind::nil) {
+        const Reply masters = co_await (*connection)->ask(which_masters());
+        co_return Fault{true, false,
+                        unknown_master(options_.master, masters ? *masters : RespValue{})};
     }
-    if (answer && answer->kind == SentinelReply::Kind::nil) {
-        const auto masters = co_await connection->ask(which_masters());
-        answer = Fault{true, unknown_master(options_.master, masters ? *masters : SentinelReply{})};
-    }
-    connection->close();
-    if (!answer) co_return answer.error();
-    const auto master = master_of(*answer);
-    if (!master) co_return Fault{false, "what it says is no address"};
+    if (!reply) co_return reply.error();
+    const auto master = master_of(*reply);
+    if (!master) co_return Fault{false, false, "what it says is no address"};
     co_return *master;
 }
 
-Task<> MasterWatch::follow_switches() {
+Task<> MasterWatch::subscribe_forever() {
     Timer timer(io_);
     while (true) {
         std::string faults;
-        bool followed = false;
+        bool subscribed = false;
         SteadyTime begun;
         for (const std::size_t node : order_.next(now())) {
             begun = now();
-            const std::string reason = co_await follow_one(node, followed);
+            const std::string reason = co_await subscribe_to(node, subscribed);
             order_.failed(node, now());
-            if (followed) {
+            if (subscribed) {
                 on_lost(node, reason);
                 break;
             }
-            faults += (faults.empty() ? "" : "; ") + options_.nodes[node].address() + ": " + reason;
+            faults +=
+                (faults.empty() ? "" : "; ") + options_.nodes[node].to_string() + ": " + reason;
         }
-        if (followed && now() - begun >= kRoundPause) continue;
-        if (!followed && !std::exchange(told_alone_, true)) {
+        if (subscribed && now() - begun >= kRoundPause) continue;
+        if (!subscribed && !std::exchange(has_logged_none_, true)) {
             log(Level::error,
-                "no sentinel can be followed, so nobody tells when the master {} moves: {}",
+                "no sentinel can be followed, so a move of the master {} is noticed late: {}",
                 quote(options_.master), faults);
         }
         timer.expires_after(jittered(kRoundPause));
@@ -202,59 +206,54 @@ Task<> MasterWatch::follow_switches() {
     }
 }
 
-// Returns why it is over. `followed`: it had begun.
-Task<std::string> MasterWatch::follow_one(std::size_t node, bool& followed) {
-    const auto connection = connection_to(node);
-    auto answer = co_await SentinelConnection::open(connection);
-    if (answer) answer = co_await connection->ask(subscribe());
-    if (!answer) {
-        connection->close();
-        co_return answer.error().message;
-    }
+// Returns why it is over. `subscribed`: it had begun.
+Task<std::string> MasterWatch::subscribe_to(std::size_t node, bool& subscribed) {
+    const auto opened = co_await connect(node);
+    if (!opened) co_return opened.error().message;
+    const ConnectionPtr connection = *opened;
+    const Reply reply = without_error(co_await connection->ask(subscribe()));
+    if (!reply) co_return reply.error().message;
     // Of a switch before the subscription there is no message.
-    connection->expect_within(kPingEvery + options_.patience);
+    connection->expect_within(kPingEvery + options_.timeout);
     const auto master = co_await ask_one(node);
-    if (!master) {
-        connection->close();
-        co_return master.error().message;
-    }
-    followed = true;
-    on_followed(node, *master);
+    if (!master) co_return master.error().message;
+    subscribed = true;
+    on_subscribed(node, *master);
     std::string reason = co_await hear_switches(connection);
-    connection->close();
+    connection->close();  // which ends the pings
     co_return reason;
 }
 
-Task<std::string> MasterWatch::hear_switches(std::shared_ptr<SentinelConnection> connection) {
+Task<std::string> MasterWatch::hear_switches(ConnectionPtr connection) {
     spawn_vital(io_.get_executor(), keep_pinging(io_.get_executor(), connection));
     while (true) {
-        connection->expect_within(kPingEvery + options_.patience);
-        const auto heard = co_await connection->next();
+        connection->expect_within(kPingEvery + options_.timeout);
+        const Reply heard = co_await connection->next();
         if (!heard) co_return heard.error().message;
         if (const auto master = switch_of(*heard, options_.master)) announce(*master);
     }
 }
 
-void MasterWatch::on_followed(std::size_t node, const MasterAddress& master) {
+void MasterWatch::on_subscribed(std::size_t node, const NodeAddress& master) {
     order_.answered(node);
-    const bool was_told = std::exchange(told_lost_, false) || told_alone_;
-    told_alone_ = false;
-    if (was_told || announced_.host.empty()) {
+    const bool has_logged = std::exchange(has_logged_loss_, false) || has_logged_none_;
+    has_logged_none_ = false;
+    if (has_logged || announced_.host.empty()) {
         log(Level::info, "the sentinel {} tells where the master {} is: {}",
-            options_.nodes[node].address(), quote(options_.master), master.to_string());
+            options_.nodes[node].to_string(), quote(options_.master), master.to_string());
     }
     announce(master);
 }
 
 void MasterWatch::on_lost(std::size_t node, const std::string& reason) {
     const SteadyTime time = now();
-    if (time < quiet_until_) return;
-    quiet_until_ = time + kComplainEvery;
-    told_lost_ = true;
-    log(Level::warn, "the sentinel {} is lost: {}", options_.nodes[node].address(), reason);
+    if (time < next_log_of_loss_) return;
+    next_log_of_loss_ = time + kLogEvery;
+    has_logged_loss_ = true;
+    log(Level::warn, "the sentinel {} is lost: {}", options_.nodes[node].to_string(), reason);
 }
 
-void MasterWatch::announce(const MasterAddress& master) {
+void MasterWatch::announce(const NodeAddress& master) {
     if (!announced_.host.empty() && !(announced_ == master)) {
         log(Level::warn, "the master {} has moved from {} to {}", quote(options_.master),
             announced_.to_string(), master.to_string());
@@ -276,11 +275,22 @@ milliseconds MasterWatch::jittered(milliseconds time) {
     return milliseconds{share(random_)};
 }
 
-std::shared_ptr<SentinelConnection> MasterWatch::connection_to(std::size_t node) {
+// Connects to a sentinel and gives the password.
+Task<Result<MasterWatch::ConnectionPtr, MasterWatch::Fault>> MasterWatch::connect(
+    std::size_t node) {
+    const NodeAddress& address = options_.nodes[node];
     auto connection =
-        std::make_shared<SentinelConnection>(io_.get_executor(), options_, options_.nodes[node]);
-    connection->expect_within(options_.patience);
-    return connection;
+        std::make_shared<ServerConnection>(io_.get_executor(), options_.tls, address.host);
+    connection->expect_within(options_.timeout);
+    Fault failed = co_await connection->open(address.port);
+    if (failed.message.empty() && !options_.password.empty()) {
+        const Reply reply = without_error(
+            co_await connection->ask(auth_command(options_.username, options_.password)));
+        if (!reply)
+            failed = {reply.error().refused, false, "the password: " + reply.error().message};
+    }
+    if (!failed.message.empty()) co_return failed;
+    co_return connection;
 }
 
 }  // namespace tidegate::redis

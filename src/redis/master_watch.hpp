@@ -1,9 +1,9 @@
-// Knows where a Redis master is, from its sentinels, for the whole process.
+// Knows from the sentinels where the Redis master is, for the whole process.
 //
 // One thread of its own, so that neither workers nor sentinels pay for the number of threads: it is
-// subscribed to one sentinel's switches, at another as soon as that is lost, and asks any of them
-// when a client wants to know. Sentinels that are of no use are told of once; a master that is well
-// goes on being used without them.
+// subscribed to the switches of one sentinel, of another as soon as that is lost, and asks any of
+// them when a client needs the address. It logs once which sentinels are of no use; clients go on
+// using a master that is well without them.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,18 @@
 
 #include "net/asio.hpp"
 #include "net/wakeup.hpp"
-#include "redis/sentinel_connection.hpp"
+#include "redis/sentinel.hpp"
+#include "redis/server_connection.hpp"
 
 namespace tidegate::redis {
 
 class MasterWatch {
   public:
     struct News {
-        std::optional<MasterAddress> master;  // none: nobody could say
-        bool is_switch = false;               // told to all, unasked: whoever is elsewhere leaves
-        // Without a master: why, and whether that is because sentinels were reached which do not
-        // want us, or know nothing of it.
+        std::optional<NodeAddress> master;  // none: no sentinel could say
+        bool is_switch = false;  // to all followers, unasked: those that are elsewhere leave
+        // Without a master: why, and whether that is because sentinels were reached which refuse
+        // us, or do not know the master.
         bool denied = false;
         std::string fault;
     };
@@ -47,7 +48,7 @@ class MasterWatch {
     // was posted before that may still run after it.
     int follow(Executor executor, OnNews on_news);
     void leave(int follower);
-    // Asks the sentinels, now: one News that is no switch follows, within patience for each.
+    // Asks the sentinels, now: one News that is no switch follows, within the timeout of each.
     void ask(int follower);
 
   private:
@@ -57,31 +58,33 @@ class MasterWatch {
         bool asked = false;
         bool is_awaiting = false;  // the answer to the round of asking that is under way
     };
-    using Fault = SentinelConnection::Fault;
+    using Fault = ServerConnection::Fault;
+    using Reply = ServerConnection::Reply;
+    using ConnectionPtr = std::shared_ptr<ServerConnection>;
 
     Task<> try_all();
-    Task<> answer_asks();
+    Task<> answer_followers();
     bool begin_round();
-    Task<News> ask_around();
-    Task<Result<MasterAddress, Fault>> ask_one(std::size_t node);
-    Task<> follow_switches();
-    Task<std::string> follow_one(std::size_t node, bool& followed);
-    Task<std::string> hear_switches(std::shared_ptr<SentinelConnection> connection);
-    void on_followed(std::size_t node, const MasterAddress& master);
+    Task<News> ask_all();
+    Task<Result<NodeAddress, Fault>> ask_one(std::size_t node);
+    Task<> subscribe_forever();
+    Task<std::string> subscribe_to(std::size_t node, bool& subscribed);
+    Task<std::string> hear_switches(ConnectionPtr connection);
+    void on_subscribed(std::size_t node, const NodeAddress& master);
     void on_lost(std::size_t node, const std::string& reason);
-    void announce(const MasterAddress& master);
+    void announce(const NodeAddress& master);
     void tell(const News& news);
     std::chrono::milliseconds jittered(std::chrono::milliseconds time);
-    std::shared_ptr<SentinelConnection> connection_to(std::size_t node);
+    Task<Result<ConnectionPtr, Fault>> connect(std::size_t node);
 
     const SentinelOptions options_;
     asio::io_context io_{1};
-    Wakeup asked_;  // answer_asks() sleeps here
+    Wakeup asked_;  // answer_followers() sleeps here
     SentinelOrder order_;
-    MasterAddress announced_;
-    bool told_lost_ = false;
-    std::chrono::steady_clock::time_point quiet_until_;  // about sentinels that are lost
-    bool told_alone_ = false;
+    NodeAddress announced_;
+    bool has_logged_loss_ = false;
+    std::chrono::steady_clock::time_point next_log_of_loss_;
+    bool has_logged_none_ = false;  // that there is no sentinel to subscribe to
     std::minstd_rand random_;
 
     std::mutex mutex_;

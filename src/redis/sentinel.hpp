@@ -1,102 +1,44 @@
-// What sentinels are asked and say: Redis Sentinel's words as values, and whose turn it is.
+// What a sentinel is asked and answers, and in which order sentinels are tried.
 //
-// Pure: no sockets, no clock. SentinelConnection carries the words, MasterWatch decides.
+// Pure: no sockets, no clock. ServerConnection does the I/O, MasterWatch decides.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "redis/node_address.hpp"
+#include "redis/resp_reader.hpp"
 #include "tls/tls_client.hpp"
-
-struct redisReader;
 
 namespace tidegate::redis {
 
-// What a master answers ROLE with, first.
-inline constexpr std::string_view kMasterRole = "master";
-
-struct SentinelNode {
-    std::string host;
-    int port = 26379;
-
-    std::string address() const;  // `127.0.0.1:26379`, `[::1]:26379`
-};
-
 struct SentinelOptions {
     std::string master;  // as the sentinels name it
-    std::vector<SentinelNode> nodes;
-    std::string username;  // of the sentinels, who have passwords of their own
+    std::vector<NodeAddress> nodes;
+    std::string username;  // of the sentinels, which have passwords of their own
     std::string password;
     std::shared_ptr<const TlsClient> tls;  // null: not encrypted
     // For one sentinel: connecting, its password, one question.
-    std::chrono::milliseconds patience{500};
+    std::chrono::milliseconds timeout{500};
 };
 
-struct MasterAddress {
-    std::string host;
-    int port = 0;
-
-    std::string to_string() const;
-    bool operator==(const MasterAddress&) const = default;
-};
-
-// A reply of a sentinel, small and flat.
-struct SentinelReply {
-    enum class Kind : std::uint8_t { text, error, nil, list };
-    Kind kind = Kind::nil;
-    std::string text;  // of a text, a number (in decimal) or an error
-    // Of a list; nil is empty. Of a list in it, its first two.
-    std::vector<std::string> items;
-};
-
-// Makes replies of bytes, as they come.
-class SentinelReader {
-  public:
-    SentinelReader();
-    SentinelReader(const SentinelReader&) = delete;
-    SentinelReader& operator=(const SentinelReader&) = delete;
-
-    // False, for good: this is not RESP, or more of it than any answer needs.
-    bool feed(std::string_view bytes);
-    // The next whole reply, if it is there.
-    std::optional<SentinelReply> next();
-    bool is_broken() const { return broken_; }
-
-  private:
-    struct Hooks;  // hiredis's C callbacks
-    struct Free {
-        void operator()(redisReader* reader) const;
-    };
-
-    std::unique_ptr<redisReader, Free> reader_;
-    SentinelReply building_;
-    bool broken_ = false;
-};
-
-// The answer to SENTINEL get-master-addr-by-name; nothing when it is none.
-std::optional<MasterAddress> master_of(const SentinelReply& reply);
+// The answer to SENTINEL get-master-addr-by-name; nothing when it is no address.
+std::optional<NodeAddress> master_of(const RespValue& reply);
 
 // The new address, if `reply` is a message of +switch-master about `master`.
-std::optional<MasterAddress> switch_of(const SentinelReply& reply, std::string_view master);
+std::optional<NodeAddress> switch_of(const RespValue& reply, std::string_view master);
 
-// Why a sentinel does not tell of `master`, and what would be right; `masters` is its answer to
-// SENTINEL MASTERS.
-std::string unknown_master(std::string_view master, const SentinelReply& masters);
-
-// Whether an error is about who we are and what we may do, which time does not heal.
-bool is_denial(std::string_view error);
-
-// Whether the answer to a command, or to ROLE, shows that a server is no master (any more).
-bool is_replica_error(std::string_view error);
+// Why a sentinel does not know `master`, and which it knows; `masters` is its answer to SENTINEL
+// MASTERS.
+std::string unknown_master(std::string_view master, const RespValue& masters);
 
 // In which order sentinels are tried: in turn, so that one whose knowledge is stale does not
-// decide alone, and those that lately failed after all others.
+// decide alone, and those that failed lately after all others.
 class SentinelOrder {
   public:
     using Time = std::chrono::steady_clock::time_point;

@@ -1,5 +1,5 @@
-// Where counts are kept: one Redis, or a cluster of them. What talks to it says in which slot its
-// keys are, and need not know which of the two it is. A handle: copies are of the same servers.
+// Where counts are kept: one Redis, or a cluster of them. Its users say in which slot their keys
+// are, and need not know which of the two it is. A handle: copies are of the same servers.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class Servers {
         if (client_) spawn_vital(executor, Client::run(client_));
         if (cluster_) spawn_vital(executor, Cluster::run(cluster_));
     }
-    // Tells everybody who waits before it returns. Not from on_reply or on_failure.
+    // Fails all requests that wait before it returns. Not from on_reply or on_failure.
     void stop() const {
         if (client_) client_->stop();
         if (cluster_) cluster_->stop();
@@ -43,7 +43,7 @@ class Servers {
     void flush() const {
         if (client_ != nullptr) client_->flush();
     }
-    // Whether nobody answers for that slot, as far as is known.
+    // Whether no server answers for that slot, as far as is known.
     bool is_away(std::uint16_t slot) const {
         return cluster_ == nullptr ? !client_->is_up() : cluster_->is_away(slot);
     }

@@ -16,7 +16,7 @@ namespace tidegate::redis {
 
 namespace {
 
-// What is left to say after hiredis has hung up takes so long at most.
+// What hiredis left behind when it closed its end has so long to be sent.
 constexpr std::chrono::milliseconds kLinger{500};
 
 error_code last_error() {
@@ -44,7 +44,7 @@ error_code outcome_of_connecting(int descriptor) {
 
 std::shared_ptr<TlsPipe> TlsPipe::splice(Executor executor, int descriptor, TlsPtr tls,
                                          std::string& reason) {
-    // From here on closed by their sockets, on every way out.
+    // From here on their sockets close the descriptors, on every way out.
     StreamSocket transport(executor);
     StreamSocket far(executor);
     error_code ec = adopt(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0), AF_INET, transport);
@@ -116,8 +116,8 @@ Task<error_code> TlsPipe::shake_hands() {
     co_return shaken;
 }
 
-// There is no farewell in TLS, only in TCP: commands and replies say how long they are, so a
-// connection that is cut passes for nothing else.
+// The pipe ends TCP without a close alert of TLS: commands and replies say how long they are, so a
+// connection that is cut cannot be taken for anything else.
 Task<> TlsPipe::encrypt(std::shared_ptr<TlsPipe> self) {
     TlsPipe& pipe = *self;
     while (true) {
@@ -126,7 +126,7 @@ Task<> TlsPipe::encrypt(std::shared_ptr<TlsPipe> self) {
         if (ended) break;
         const auto [cut, written] = co_await asio::async_write(
             pipe.server_, asio::buffer(pipe.plain_out_, size), as_values);
-        // Why, the other way is about to be told: an alert may lie there still.
+        // The other way learns why: an alert may still be unread.
         if (cut) break;
     }
     error_code ignored;
@@ -134,8 +134,8 @@ Task<> TlsPipe::encrypt(std::shared_ptr<TlsPipe> self) {
     pipe.close_soon();
 }
 
-// Once hiredis has hung up this reads on for nobody: a connection that is closed with something
-// unread is reset, and what was sent last may be lost with it.
+// Once hiredis has closed its end this still reads, and drops what it reads: a connection that is
+// closed with something unread is reset, and what was sent last may be lost with it.
 Task<> TlsPipe::decrypt() {
     while (true) {
         const auto [ended, size] =

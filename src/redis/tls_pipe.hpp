@@ -1,11 +1,11 @@
 // An encrypted connection that hiredis takes for a plain one.
 //
 // hiredis 0.14 knows no TLS and later versions do it in their own way, so the descriptor it holds
-// is made the near end of a pair of sockets, whatever its version. Between the far end and the
-// server stands this pipe: what goes in at one side comes out, encrypted or decrypted, at the
-// other. Each way holds one buffer; a side that takes nothing is waited for, so the sockets' own
-// buffers are the only others. One thread; owned through a shared pointer because what is under way
-// outlives a close.
+// becomes the near end of a pair of sockets, whatever its version. This pipe connects the far end
+// with the server: it encrypts what it reads from hiredis and decrypts what it reads from the
+// server. Each way holds one buffer, and waits for a side that takes nothing, so the sockets' own
+// buffers are the only others. One thread; owned through a shared pointer because operations
+// outlive a close.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ namespace tidegate::redis {
 
 class TlsPipe : public std::enable_shared_from_this<TlsPipe> {
   public:
-    // Takes over the TCP connection of `descriptor`, which is being made or is there, and puts the
-    // near end in its place, under the same number; nobody may be watching it yet. Null, with
+    // Takes over the TCP connection of `descriptor`, which is being made or is made, and puts the
+    // near end in its place, under the same number; no event loop may watch it yet. Null, with
     // `reason`, when the process has no descriptors left; then all is as it was.
     static std::shared_ptr<TlsPipe> splice(Executor executor, int descriptor, TlsPtr tls,
                                            std::string& reason);
@@ -33,16 +33,16 @@ class TlsPipe : public std::enable_shared_from_this<TlsPipe> {
     TlsPipe(const TlsPipe&) = delete;
     TlsPipe& operator=(const TlsPipe&) = delete;
 
-    // Waits for the connection and shakes hands, for as long as it takes. `on_done` is called from
-    // the event loop, once, with whether the server is who it should be: if not, fault() says why.
-    // Not after finish().
+    // Waits for the connection and the TLS handshake, for as long as it takes. `on_done` is called
+    // from the event loop, once, with whether the server's certificate was accepted: if not,
+    // fault() says why. Not after finish().
     void start(std::function<void(bool)> on_done);
 
-    // hiredis has let go of the near end or is about to. What it had written still leaves, if the
+    // hiredis has closed the near end or is about to. What it had written is still sent, if the
     // server takes it soon.
     void finish();
 
-    // The server is there; it is its word in TLS that is waited for.
+    // TCP is connected; the server has not answered the TLS handshake yet.
     bool is_shaking_hands() const { return is_reached_ && !is_open_; }
 
     // Why the server's side has ended; an empty message until it has.
@@ -70,8 +70,8 @@ class TlsPipe : public std::enable_shared_from_this<TlsPipe> {
     std::function<void(bool)> on_done_;
     TlsFault fault_;
     bool is_reached_ = false;  // there is a TCP connection
-    bool is_open_ = false;     // the hands are shaken
-    bool is_heard_ = false;    // the server has said something over TLS
+    bool is_open_ = false;     // the handshake is over
+    bool is_heard_ = false;    // the server has sent something over TLS
     Buffer plain_out_;
     Buffer plain_in_;
 };

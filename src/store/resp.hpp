@@ -12,6 +12,8 @@
 
 #include <boost/endian/conversion.hpp>
 
+#include "redis/resp.hpp"
+
 namespace tidegate::store {
 
 inline void append_decimal(std::uint64_t number, std::string& out) {
@@ -20,26 +22,9 @@ inline void append_decimal(std::uint64_t number, std::string& out) {
     out.append(digits, end);
 }
 
-// RESP's `$3\r\n` (a string of three bytes) or `*3\r\n` (an array of three).
-inline void append_length(char type, std::size_t length, std::string& out) {
-    char line[24];
-    line[0] = type;
-    char* const end = std::to_chars(line + 1, line + 21, length).ptr;
-    end[0] = '\r';
-    end[1] = '\n';
-    out.append(line, end + 2);
-}
-
-inline void append_string(std::string_view text, std::string& out) {
-    append_length('$', text.size(), out);
-    out.append(text).append("\r\n");
-}
-
-inline void append_number(std::uint64_t number, std::string& out) {
-    char digits[20];
-    const auto end = std::to_chars(digits, digits + sizeof(digits), number).ptr;
-    append_string({digits, end}, out);
-}
+using redis::append_length;
+using redis::append_number;
+using redis::append_string;
 
 // Little endian, as the scripts pack and unpack.
 template <class Unsigned>

@@ -69,7 +69,7 @@ TEST_CASE("credentials: keys that cannot be fetched, or are none, are a fault") 
     CHECK(has(keys_from("https://127.0.0.1:1/keys"), "jwks.fetch", Severity::fault));
 }
 
-TEST_CASE("credentials: certificates of files are told before they expire") {
+TEST_CASE("credentials: certificates of files are reported before they expire") {
     const std::string folder = (std::filesystem::temp_directory_path() / "doctor-XXXXXX").string();
     std::string made = folder;
     REQUIRE(::mkdtemp(made.data()) != nullptr);

@@ -13,14 +13,14 @@ using namespace std::chrono_literals;
 
 Finding memory(const std::string& fields) {
     Findings findings;
-    judge_memory(RedisInfo(fields), findings);
+    check_memory(RedisInfo(fields), findings);
     REQUIRE(findings.list().size() == 1);
     return findings.list().front();
 }
 
 Finding persistence(const std::string& fields, const std::optional<std::string>& save) {
     Findings findings;
-    judge_persistence(RedisInfo(fields), save, 1h, findings);
+    check_persistence(RedisInfo(fields), save, 1h, findings);
     REQUIRE(findings.list().size() == 1);
     return findings.list().front();
 }
@@ -55,7 +55,7 @@ TEST_CASE("redis_info: a policy that evicts loses counts, where there is a maxme
     CHECK(memory("maxmemory:0\nmaxmemory_policy:noeviction\n").severity == Severity::ok);
 }
 
-TEST_CASE("redis_info: memory that is nearly full is told before it is") {
+TEST_CASE("redis_info: memory that is nearly full is a warning") {
     const std::string most = "maxmemory_policy:noeviction\nmaxmemory:1000000\nused_memory:";
     CHECK(memory(most + "899999\n").severity == Severity::ok);
     CHECK(memory(most + "900000\n").severity == Severity::warning);
@@ -64,7 +64,7 @@ TEST_CASE("redis_info: memory that is nearly full is told before it is") {
     CHECK(memory("").severity == Severity::ok);
 }
 
-TEST_CASE("redis_info: what a restart forgets is told with the longest window") {
+TEST_CASE("redis_info: what a restart forgets is reported with the longest window") {
     CHECK(persistence("aof_enabled:1\n", "").severity == Severity::ok);
     const Finding none = persistence("aof_enabled:0\n", "");
     CHECK(none.severity == Severity::note);
@@ -81,10 +81,10 @@ TEST_CASE("redis_info: a disk that cannot be written is a warning, if it is writ
     CHECK(persistence("rdb_last_bgsave_status:err\n", "").severity == Severity::note);
 }
 
-TEST_CASE("redis_info: connections are told about when nearly all are in use") {
+TEST_CASE("redis_info: connections are a warning when nearly all are in use") {
     const auto found = [](const std::string& fields) {
         Findings findings;
-        judge_connections(RedisInfo(fields), findings);
+        check_connections(RedisInfo(fields), findings);
         return findings.list().size();
     };
     CHECK(found("connected_clients:8999\nmaxclients:10000\n") == 0);

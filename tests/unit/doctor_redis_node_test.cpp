@@ -1,5 +1,5 @@
-// A visit to servers that cannot be had: old ones, such that are loading, with a wrong clock, or
-// that make no sense.
+// Fake servers of kinds that are hard to get: old, loading, with a wrong clock, or answering
+// nonsense.
 #include <algorithm>
 #include <chrono>
 #include <sstream>
@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 using test::FakeRedis;
 using test::Words;
 
-// The event loop of a fake in a thread of its own: a visit blocks.
+// The event loop of a fake in a thread of its own: a check blocks.
 class Served {
   public:
     explicit Served(std::function<std::string(const Words&)> answer) : redis(io) {
@@ -71,7 +71,7 @@ std::string willing(const Words& words) {
     return "+OK\r\n";
 }
 
-Findings visit(Served& served, const std::string& more = "", NodeVisit::As as = {},
+Findings check(Served& served, const std::string& more = "", RedisNode::Kind kind = {},
                std::vector<redis::SlotRange> slots = {}, const std::string& who = "") {
     const auto loaded = config::load_text(
         "upstream: http://127.0.0.1:1\nlimits: [5/h]\nreplicas: 1\nstore: {redis: {url: "
@@ -80,13 +80,13 @@ Findings visit(Served& served, const std::string& more = "", NodeVisit::As as = 
         "test.yaml");
     REQUIRE(loaded.config);
     const auto& settings = std::get<config::RedisSettings>(loaded.config->store);
-    const Station station{settings.address, settings.username, settings.password,
-                          nullptr,          "store.redis.url", "redis"};
-    return visit_node({*loaded.config,
+    const RedisTarget target{settings.address, settings.username, settings.password,
+                             nullptr,          "store.redis.url", "redis"};
+    return check_node({*loaded.config,
                        settings,
-                       station,
+                       target,
                        {std::chrono::steady_clock::now() + 5s, 300ms},
-                       as,
+                       kind,
                        std::move(slots)});
 }
 
@@ -103,17 +103,17 @@ bool says(const Finding* finding, const std::string& part) {
     return finding != nullptr && (finding->what + finding->advice).find(part) != std::string::npos;
 }
 
-Findings visit_who_answers(const std::string& command, const std::string& answer) {
+Findings check_who_answers(const std::string& command, const std::string& answer) {
     Served served(
         [&](const Words& words) { return words[0] == command ? answer : willing(words); });
-    return visit(served);
+    return check(served);
 }
 
 }  // namespace
 
 TEST_CASE("redis_node: every right that Tidegate asks for is tried") {
     Served served(willing);
-    const auto found = visit(served);
+    const auto found = check(served);
     CHECK(find(found, "redis.rights", Severity::ok) != nullptr);
     std::istringstream rights(store::access_rights("tg:"));
     int tried = 0;
@@ -130,7 +130,7 @@ TEST_CASE("redis_node: every right that Tidegate asks for is tried") {
 
 TEST_CASE("redis_node: what is written is under the prefix, expires and is removed") {
     Served served(willing);
-    visit(served, ", key_prefix: \"other:\"");
+    check(served, ", key_prefix: \"other:\"");
     for (const Words& words : served.stopped().seen) {
         const std::string& name = words[0];
         const bool has_key = name.starts_with("Z") || name == "SET" || name == "SETRANGE" ||
@@ -144,24 +144,24 @@ TEST_CASE("redis_node: what is written is under the prefix, expires and is remov
     CHECK(removed >= 2);
 }
 
-TEST_CASE("redis_node: an old server is told by INFO, or HELLO, or not at all") {
-    CHECK(says(find(visit_who_answers("INFO", bulk("redis_version:4.0.14\r\nredis_mode:standalone"
+TEST_CASE("redis_node: an old server is known by INFO, or HELLO, or not at all") {
+    CHECK(says(find(check_who_answers("INFO", bulk("redis_version:4.0.14\r\nredis_mode:standalone"
                                                    "\r\nrole:master\r\n")),
                     "redis.version"),
                "4.0.14"));
     const auto hello =
-        visit_who_answers("HELLO",
+        check_who_answers("HELLO",
                           "*6\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n6.0.16\r\n"
                           "$4\r\nrole\r\n$6\r\nmaster\r\n");
     CHECK(says(find(hello, "redis.version", Severity::ok), "6.0.16"));
     CHECK(find(hello, "redis.settings", Severity::note) != nullptr);
-    const auto neither = visit_who_answers("HELLO", "-ERR unknown command\r\n");
+    const auto neither = check_who_answers("HELLO", "-ERR unknown command\r\n");
     CHECK(find(neither, "redis.version", Severity::note) != nullptr);
 }
 
-TEST_CASE("redis_node: a server of another kind is told with where it belongs") {
+TEST_CASE("redis_node: a server of another kind is a fault that says where it belongs") {
     const auto as = [](const std::string& mode, const std::string& role) {
-        return visit_who_answers("INFO", bulk("redis_version:7.0.0\r\nredis_mode:" + mode +
+        return check_who_answers("INFO", bulk("redis_version:7.0.0\r\nredis_mode:" + mode +
                                               "\r\nrole:" + role + "\r\n"));
     };
     CHECK(says(find(as("cluster", "master"), "redis.mode"), "`cluster: "));
@@ -169,8 +169,8 @@ TEST_CASE("redis_node: a server of another kind is told with where it belongs") 
     CHECK(says(find(as("standalone", "slave"), "redis.role"), "replica"));
 }
 
-TEST_CASE("redis_node: a server that is there and does not serve is told why") {
-    const auto ping = [](const std::string& answer) { return visit_who_answers("PING", answer); };
+TEST_CASE("redis_node: the fault of a server that does not serve says why") {
+    const auto ping = [](const std::string& answer) { return check_who_answers("PING", answer); };
     CHECK(says(find(ping("-LOADING Redis is loading the dataset in memory\r\n"), "redis.answers"),
                "loading"));
     CHECK(says(find(ping("-BUSY Redis is busy running a script.\r\n"), "redis.answers"),
@@ -183,8 +183,8 @@ TEST_CASE("redis_node: a server that is there and does not serve is told why") {
     CHECK(says(find(ping(""), "redis.answers"), "no answer in time"));
 }
 
-TEST_CASE("redis_node: writes that are refused for everybody are not taken for a missing right") {
-    const auto set = [](const std::string& answer) { return visit_who_answers("SET", answer); };
+TEST_CASE("redis_node: writes that the server refuses to every user are no missing right") {
+    const auto set = [](const std::string& answer) { return check_who_answers("SET", answer); };
     CHECK(says(find(set("-OOM command not allowed\r\n"), "redis.writes"), "maxmemory"));
     CHECK(says(find(set("-MISCONF Redis is configured\r\n"), "redis.writes"), "disk"));
     CHECK(says(find(set("-NOREPLICAS Not enough\r\n"), "redis.writes"), "replicas"));
@@ -195,19 +195,19 @@ TEST_CASE("redis_node: writes that are refused for everybody are not taken for a
 TEST_CASE("redis_node: one that is loading, busy or moving meanwhile is not taken for a right") {
     for (const char* command : {"INFO", "SELECT", "EVALSHA", "ZADD"}) {
         CAPTURE(command);
-        const auto busy = visit_who_answers(command, "-BUSY Redis is busy\r\n");
+        const auto busy = check_who_answers(command, "-BUSY Redis is busy\r\n");
         CHECK(says(find(busy, "redis.answers"), "SCRIPT KILL"));
         CHECK(find(busy, "redis.rights") == nullptr);
         CHECK(find(busy, "redis.database") == nullptr);
     }
-    CHECK(says(find(visit_who_answers("ZADD", "-LOADING it\r\n"), "redis.answers"), "loading"));
+    CHECK(says(find(check_who_answers("ZADD", "-LOADING it\r\n"), "redis.answers"), "loading"));
     // Rights are as they should be, and then a charge of several keys is told so.
     int scripts = 0;
     Served moving([&](const Words& words) {
         if (words[0] != "EVALSHA") return willing(words);
         return std::string(++scripts == 1 ? "-NOSCRIPT no\r\n" : "-TRYAGAIN Multiple keys\r\n");
     });
-    const auto found = visit(moving);
+    const auto found = check(moving);
     CHECK(says(find(found, "redis.writes"), "moving"));
     CHECK(find(found, "redis.scripts") == nullptr);
 }
@@ -217,7 +217,7 @@ TEST_CASE("redis_node: nothing but what expires by itself is written") {
         const bool removes = words[0] == "PEXPIRE" || words[0] == "EXPIRE" || words[0] == "ZREM";
         return removes || words[0] == "SET" ? std::string("-NOPERM no\r\n") : willing(words);
     });
-    CHECK(says(find(visit(served), "redis.rights"), "set, pexpire, expire, zrem"));
+    CHECK(says(find(check(served), "redis.rights"), "set, pexpire, expire, zrem"));
     for (const Words& words : served.stopped().seen) {
         // Of a key that is not there neither makes one.
         if (words[0] == "ZADD") CHECK(words[2] == "XX");
@@ -229,7 +229,7 @@ TEST_CASE("redis_node: a server that repeats the password does not have it shown
     const auto answered = [](const std::string& command, const std::string& answer) {
         Served served(
             [&](const Words& words) { return words[0] == command ? answer : willing(words); });
-        return visit(served, "", {}, {}, ":pw-secret@");
+        return check(served, "", {}, {}, ":pw-secret@");
     };
     const std::string error = "-ERR I do not like pw-secret\r\n";
     for (const char* command : {"AUTH", "PING", "CONFIG", "SELECT", "SCRIPT", "EVALSHA", "ZADD"}) {
@@ -245,13 +245,13 @@ TEST_CASE("redis_node: a server that repeats the password does not have it shown
                "7.0-***"));
 }
 
-TEST_CASE("redis_node: a clock that is an hour ahead is told") {
-    const auto found = visit_who_answers("TIME", time_answer(1h));
+TEST_CASE("redis_node: a clock that is an hour ahead is a warning") {
+    const auto found = check_who_answers("TIME", time_answer(1h));
     CHECK(says(find(found, "redis.clock", Severity::warning), "ahead of ours"));
     for (const char* odd : {"*0\r\n", "*2\r\n+x\r\n+y\r\n", "+OK\r\n", "*2\r\n:-1\r\n:0\r\n",
                             "*2\r\n+999999999999999999\r\n+0\r\n"}) {
         CAPTURE(odd);
-        CHECK(find(visit_who_answers("TIME", odd), "redis.clock", Severity::warning) == nullptr);
+        CHECK(find(check_who_answers("TIME", odd), "redis.clock", Severity::warning) == nullptr);
     }
 }
 
@@ -259,35 +259,35 @@ TEST_CASE("redis_node: `clock: local` does without TIME") {
     Served served([](const Words& words) {
         return words[0] == "TIME" ? std::string("-NOPERM no\r\n") : willing(words);
     });
-    CHECK(find(visit(served), "redis.rights") != nullptr);
-    CHECK(find(visit(served, ", clock: local"), "redis.rights") == nullptr);
+    CHECK(find(check(served), "redis.rights") != nullptr);
+    CHECK(find(check(served, ", clock: local"), "redis.rights") == nullptr);
 }
 
 TEST_CASE("redis_node: a database that is not there is a fault") {
     CHECK(says(
-        find(visit_who_answers("SELECT", "-ERR DB index is out of range\r\n"), "redis.database"),
+        find(check_who_answers("SELECT", "-ERR DB index is out of range\r\n"), "redis.database"),
         "database 1"));
 }
 
 TEST_CASE("redis_node: what the scripts answer has to be a verdict") {
-    CHECK(says(find(visit_who_answers("EVALSHA", "+nonsense\r\n"), "redis.scripts"), "no verdict"));
-    CHECK(says(find(visit_who_answers("EVALSHA", "-ERR Error running script\r\n"), "redis.rights"),
+    CHECK(says(find(check_who_answers("EVALSHA", "+nonsense\r\n"), "redis.scripts"), "no verdict"));
+    CHECK(says(find(check_who_answers("EVALSHA", "-ERR Error running script\r\n"), "redis.rights"),
                "evalsha"));
     CHECK(
-        says(find(visit_who_answers("SCRIPT", "+0123\r\n"), "redis.scripts"), "cannot be loaded"));
+        says(find(check_who_answers("SCRIPT", "+0123\r\n"), "redis.scripts"), "cannot be loaded"));
 }
 
-TEST_CASE("redis_node: a server that falls silent ends the visit, not the doctor") {
+TEST_CASE("redis_node: a server that falls silent ends its check, not the doctor") {
     Served served(
         [](const Words& words) { return words[0] == "ZADD" ? std::string() : willing(words); });
     const auto began = std::chrono::steady_clock::now();
-    CHECK(says(find(visit(served), "redis.answers"), "stopped answering"));
+    CHECK(says(find(check(served), "redis.answers"), "stopped answering"));
     CHECK(std::chrono::steady_clock::now() - began < 2s);
 }
 
 TEST_CASE("redis_node: in a cluster, what is written is in the slots of the node") {
     Served served(willing);
-    visit(served, "", NodeVisit::As::in_cluster, {{77, 77}});
+    check(served, "", RedisNode::Kind::cluster_node, {{77, 77}});
     CHECK(served.stopped().count("SET") > 0);
     CHECK(served.redis.count("ASKING") == 1);
     for (const Words& words : served.redis.seen) {

@@ -65,7 +65,7 @@ class FakeRedis {
         return found;
     }
 
-    // To whoever is connected.
+    // To the connection that is there.
     void say(std::string_view bytes) {
         error_code ignored;
         if (socket_) asio::write(*socket_, asio::buffer(bytes), ignored);

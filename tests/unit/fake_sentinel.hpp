@@ -12,8 +12,9 @@
 #include <boost/asio/write.hpp>
 
 #include "net/asio.hpp"
-#include "redis/client.hpp"
-#include "redis/sentinel.hpp"
+#include "redis/node_address.hpp"
+#include "redis/resp.hpp"
+#include "redis/resp_reader.hpp"
 
 namespace tidegate::test {
 
@@ -29,7 +30,7 @@ class FakeSentinel {
     FakeSentinel(const FakeSentinel&) = delete;
     FakeSentinel& operator=(const FakeSentinel&) = delete;
 
-    redis::SentinelNode node() const { return {"127.0.0.1", port_}; }
+    redis::NodeAddress node() const { return {"127.0.0.1", static_cast<std::uint16_t>(port_)}; }
 
     // What it knows.
     std::string master_name = "mymaster";
@@ -51,7 +52,7 @@ class FakeSentinel {
         const std::string text = name + " 127.0.0.1 " + std::to_string(master_port) +
                                  " 127.0.0.1 " + std::to_string(port);
         master_port = port;
-        say_to_subscribers(resp({"message", "+switch-master", text}));
+        say_to_subscribers(redis::resp({"message", "+switch-master", text}));
     }
     void say_to_subscribers(const std::string& bytes) {
         error_code ignored;
@@ -82,17 +83,11 @@ class FakeSentinel {
         explicit Peer(Socket socket_of) : socket(std::move(socket_of)) {}
         Socket socket;
         std::array<char, 4'096> piece{};
-        redis::SentinelReader reader;  // commands are lists, too
+        redis::RespReader reader;  // commands are lists, too
         bool is_subscribed = false;
         bool is_known = false;
     };
     using PeerPtr = std::shared_ptr<Peer>;
-
-    static std::string resp(std::initializer_list<std::string_view> words) {
-        std::string text;
-        redis::append_resp(words, text);
-        return text;
-    }
 
     void accept() {
         acceptor_.async_accept([this, gone = gone_](const error_code& ec, Socket socket) {
@@ -116,12 +111,18 @@ class FakeSentinel {
                 peer->reader.feed({peer->piece.data(), size});
                 std::string answers;
                 while (const auto command = peer->reader.next()) {
-                    answers += answer(*peer, command->items);
+                    answers += answer(*peer, words_of(*command));
                 }
                 error_code ignored;
                 if (!is_silent) asio::write(peer->socket, asio::buffer(answers), ignored);
                 read(peer);
             });
+    }
+
+    static std::vector<std::string> words_of(const redis::RespValue& command) {
+        std::vector<std::string> words;
+        for (const auto& word : command.items) words.push_back(word.text);
+        return words;
     }
 
     std::string answer(Peer& peer, const std::vector<std::string>& words) {
@@ -134,14 +135,14 @@ class FakeSentinel {
             peer.is_subscribed = true;
             return "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n";
         }
-        if (words.front() == "PING") return resp({"pong", ""});
+        if (words.front() == "PING") return redis::resp({"pong", ""});
         if (words[1] == "MASTERS") {
             return "*1\r\n*4\r\n$4\r\nname\r\n$" + std::to_string(master_name.size()) + "\r\n" +
                    master_name + "\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n";
         }
         ++asked;
         if (words.back() != master_name) return "*-1\r\n";
-        return resp({"127.0.0.1", std::to_string(master_port)});
+        return redis::resp({"127.0.0.1", std::to_string(master_port)});
     }
 
     asio::io_context& io_;

@@ -1,4 +1,4 @@
-// Somebody who asks a Redis, and what they were told: for tests of clients and clusters.
+// A request that records its outcome: for tests of clients and clusters.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace tidegate::redis {
 
 inline constexpr Script kScript{"count", "0123456789012345678901234567890123456789", "return 1"};
 
-// Somebody who asks, and writes down what is told.
+// Records what became of it.
 struct Asker final : Request {
     explicit Asker(std::string own_name) : name(std::move(own_name)) {}
 

@@ -168,7 +168,7 @@ TEST_CASE("client: commands of one turn leave together and each gets its own rep
     CHECK(rig.states.empty());  // it was never down
 }
 
-TEST_CASE("client: whom a reply wakes goes on in the same turn") {
+TEST_CASE("client: a coroutine that a reply wakes goes on in the same turn") {
     struct Waking final : Request {
         void append_command(std::string& out) override { append_resp({"EVALSHA", "x", "0"}, out); }
         const Script* script() const override { return nullptr; }
@@ -233,7 +233,8 @@ TEST_CASE("client: a reply in pieces is put together") {
     CHECK(asker.answered("hello"));
 }
 
-TEST_CASE("client: a command out of time is told in time, never sent again, its reply ignored") {
+TEST_CASE(
+    "client: a command out of time fails in time, is never sent again, its reply is ignored") {
     Rig rig([](ClientOptions& options) { options.timeout = 100ms; });
     rig.connect();
     rig.server.evalsha = [](const Words&) { return ""; };
@@ -263,7 +264,8 @@ TEST_CASE("client: a script that Redis forgot is loaded and the command sent onc
     CHECK(rig.server.count("EVALSHA") == 2);
 }
 
-TEST_CASE("client: a script used for the first time is loaded without a word, forgotten with one") {
+TEST_CASE(
+    "client: a script used for the first time is loaded, and logged only when Redis forgot it") {
     Rig rig([](ClientOptions& options) { options.scripts.clear(); });
     rig.connect();
     rig.forget_script();
@@ -327,7 +329,7 @@ TEST_CASE("client: errors are refusals, nothing is sent again and the log is not
     CHECK(rig.client->is_up());
 }
 
-TEST_CASE("client: a lost connection is told once each; commands wait for the next one") {
+TEST_CASE("client: a lost connection fails each command once; later ones wait for the next one") {
     Rig rig;
     rig.server.evalsha = [](const Words& words) { return "+" + words[3] + "\r\n"; };
     rig.connect();
@@ -347,7 +349,7 @@ TEST_CASE("client: a lost connection is told once each; commands wait for the ne
     CHECK(rig.states.empty());
 }
 
-TEST_CASE("client: a server that lets us in only to hang up is soon taken for down") {
+TEST_CASE("client: a server that accepts connections only to close them soon counts as down") {
     Rig rig([](ClientOptions& options) {
         options.timeout = 60ms;
         options.probe_every = 200ms;
@@ -374,7 +376,7 @@ TEST_CASE("client: a healthy Redis whose connections are cut again and again is 
         options.probe_every = 1s;
     });
     rig.connect();
-    for (int i = 1; i <= Reconnects::kMax; ++i) {
+    for (int i = 1; i <= Breaker::kReconnects; ++i) {
         rig.server.hang_up();
         CHECK(rig.until([&] { return rig.server.connections == i + 1; }));
         CHECK(rig.ask("x").answered("done"));
@@ -389,7 +391,7 @@ TEST_CASE("client: connections that bring an answer and are cut are made again i
     });
     rig.connect();
     // More than are made again at once: these wait for the shortest pause, which does not grow.
-    for (int i = 0; i < 3 * Reconnects::kMax; ++i) {
+    for (int i = 0; i < 3 * Breaker::kReconnects; ++i) {
         rig.server.hang_up();
         CHECK(rig.until([&] { return rig.server.connections == i + 2; }));
         CHECK(rig.ask("x").answered("done"));
@@ -410,7 +412,7 @@ TEST_CASE("client: a server that closes every connection after the handshake is 
     rig.run();
     CHECK(rig.until([&] { return rig.is_down(); }));
     // One, those that are made again at once, and two or three after pauses of 50 and 100 ms.
-    CHECK(rig.server.connections <= 1 + Reconnects::kMax + 3);
+    CHECK(rig.server.connections <= 1 + Breaker::kReconnects + 3);
 }
 
 // What a server says that was made a replica behind the same address.
@@ -440,7 +442,7 @@ TEST_CASE("client: a replica is left, and the address tried anew; nothing is sen
     }
 }
 
-TEST_CASE("client: as long as an address leads to a replica, Redis is down; told once") {
+TEST_CASE("client: as long as an address leads to a replica, Redis is down; reported once") {
     Rig rig;
     rig.connect();
     bool is_replica = true;
@@ -461,7 +463,7 @@ TEST_CASE("client: as long as an address leads to a replica, Redis is down; told
     CHECK(rig.states == std::vector<bool>{false, true});
 }
 
-TEST_CASE("client: whoever may not ask whether writes are taken is let in all the same") {
+TEST_CASE("client: a user that may not PEXPIRE can connect after a replica all the same") {
     Rig rig;
     rig.connect();
     rig.server.evalsha = read_only;
@@ -497,7 +499,8 @@ TEST_CASE("client: half a reply and then the end is a lost connection") {
     CHECK(asker.failed(Failure::disconnected));
 }
 
-TEST_CASE("client: nobody there is down: refused at once, told once, and it comes back by itself") {
+TEST_CASE(
+    "client: no server is down: refused at once, reported once, and it comes back by itself") {
     Rig rig;
     rig.server.refuse();
     Asker& early = rig.send("early");
@@ -646,7 +649,7 @@ TEST_CASE("client: a name that does not resolve is named") {
     CHECK(rig.first_reason().find("cannot resolve") != std::string::npos);
 }
 
-TEST_CASE("client: a reply that nobody asked for ends the connection, not the program") {
+TEST_CASE("client: a reply to no command ends the connection, not the program") {
     for (const std::string reply :
          {"+OK\r\n", ":1\r\n", "$1\r\nx\r\n", "*1\r\n:1\r\n", "$-1\r\n"}) {
         CAPTURE(reply);
@@ -658,7 +661,7 @@ TEST_CASE("client: a reply that nobody asked for ends the connection, not the pr
     }
 }
 
-TEST_CASE("client: an answer out of protocol is a lost connection, told once") {
+TEST_CASE("client: an answer out of protocol is a lost connection, reported once") {
     for (const std::string garbage :
          {"HTTP/1.1 400 Bad Request\r\n\r\n", "\r\n", "$abc\r\n", "*-7\r\n", "$-9\r\n"}) {
         CAPTURE(garbage);
@@ -680,7 +683,7 @@ TEST_CASE("client: an answer without an end is cut off") {
     CHECK(rig.ask("y").answered("done"));
 }
 
-TEST_CASE("client: garbage behind the last word of the handshake is no connection") {
+TEST_CASE("client: garbage behind the last answer of the handshake is no connection") {
     Rig rig;
     rig.server.other = [](const Words& words) {
         return words[0] == "SCRIPT" ? "+OK\r\nwhat?\r\n" : "";
@@ -692,7 +695,7 @@ TEST_CASE("client: garbage behind the last word of the handshake is no connectio
     CHECK(rig.refused == Failure::unavailable);
 }
 
-TEST_CASE("client: a server that is no Redis is told by what it said") {
+TEST_CASE("client: the fault of a server that is no Redis quotes what it said") {
     const auto fault = try_against([](const Words&) { return "HTTP/1.1 400 Bad Request\r\n\r\n"; });
     REQUIRE(fault);
     CHECK_FALSE(fault->refused);
@@ -739,7 +742,7 @@ TEST_CASE("client: one try ends with its patience, whatever it is waiting for") 
     CHECK(fault->message.find("no answer") != std::string::npos);
 }
 
-TEST_CASE("client: a server that is not ready yet is away, not against us") {
+TEST_CASE("client: a server that is not ready yet is away and does not refuse us") {
     for (const std::string error :
          {"-LOADING Redis is loading the dataset in memory\r\n", "-BUSY Redis is busy\r\n"}) {
         const auto fault = try_against(refusing("SCRIPT", error));
@@ -794,7 +797,7 @@ TEST_CASE("client: one command too many in flight is refused, whether waiting or
     CHECK(rig.askers[5].told == 0);
 }
 
-TEST_CASE("client: stopping tells everybody who waits, ends run and refuses the rest") {
+TEST_CASE("client: stopping fails all that wait, ends run and refuses the rest") {
     Rig rig;
     SUBCASE("connected") {
         rig.connect();

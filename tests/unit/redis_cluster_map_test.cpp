@@ -61,7 +61,7 @@ TEST_CASE("cluster map: single slots, slots on their way, old and new ways to wr
     CHECK(nodes->at(4).address == NodeAddress{"asked", 7001});
 }
 
-TEST_CASE("cluster map: who failed still owns its slots; who has no address is nobody") {
+TEST_CASE("cluster map: a failed node still owns its slots; one without an address is left out") {
     const auto nodes =
         parse_cluster_nodes(line("10.0.0.1:7000@17000", "0-1", "master,fail", "disconnected") +
                                 line("10.0.0.2:7000@17000", "", "master") +
@@ -76,10 +76,10 @@ TEST_CASE("cluster map: who failed still owns its slots; who has no address is n
 
 TEST_CASE("cluster map: what is no list is refused whole") {
     const std::string nonsense = "its list of the cluster's nodes makes no sense";
-    const std::string nobody = "it knows of nobody who serves a slot";
-    CHECK(fault_of("") == nobody);
-    CHECK(fault_of("\n\r\n") == nobody);
-    CHECK(fault_of(line("10.0.0.1:7000@17000", "")) == nobody);
+    const std::string no_node = "it knows no node that serves a slot";
+    CHECK(fault_of("") == no_node);
+    CHECK(fault_of("\n\r\n") == no_node);
+    CHECK(fault_of(line("10.0.0.1:7000@17000", "")) == no_node);
     CHECK(fault_of("hello") == nonsense);
     CHECK(fault_of(line("10.0.0.1:7000@17000", "0-16384")) == nonsense);
     CHECK(fault_of(line("10.0.0.1:7000@17000", "9-8")) == nonsense);

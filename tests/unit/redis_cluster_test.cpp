@@ -131,7 +131,7 @@ std::vector<std::string> asked(const FakeRedis& node) {
 
 }  // namespace
 
-TEST_CASE("cluster: one seed is enough, and each slot is asked of who serves it") {
+TEST_CASE("cluster: one seed is enough, and each command goes to the node that serves its slot") {
     Rig rig;
     rig.run_whole({1});
     for (std::size_t i = 0; i < 3; ++i) {
@@ -154,7 +154,7 @@ TEST_CASE("cluster: a seed that is away is passed over") {
     CHECK(rig.cluster->is_up());
 }
 
-TEST_CASE("cluster: before the slots are known any node is asked, and says who serves them") {
+TEST_CASE("cluster: before the slots are known any node is asked, and names their owners") {
     Rig rig;
     rig.make({0});
     rig.nodes[0].evalsha = [&](const Words&) { return rig.moved(Rig::kSlotOf[2], 2); };
@@ -176,7 +176,7 @@ TEST_CASE("cluster: MOVED is followed at once, the slot is known, and the list i
     CHECK(rig.answer_to(100).answered("2"));
     CHECK(rig.nodes[0].count("EVALSHA") == 1);
     CHECK(rig.wait([&] { return rig.lists_read() > before; }));
-    // Its neighbour moved with it, which nobody had to be told.
+    // Its neighbour moved with it, without a MOVED of its own.
     CHECK(rig.wait([&] { return rig.ask(101).told == 0 && rig.nodes[2].count("EVALSHA") > 2; }));
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("cluster: a list that has changed is read again, until it stays the sa
     Rig rig;
     rig.run_whole();
     CHECK(rig.wait([&] { return rig.lists_read() >= 2; }));
-    // Nobody says so, as nobody asks for what has moved.
+    // No node says so, as no request asks for a slot that has moved.
     rig.nodes[0].evalsha = [&](const Words&) { return rig.moved(100, 2); };
     rig.list =
         rig.line(0, "0-99 101-5460") + rig.line(1, "5461-10922") + rig.line(2, "100 10923-16383");
@@ -209,7 +209,7 @@ TEST_CASE("cluster: a list that has changed is read again, until it stays the sa
     CHECK(rig.wait([&] { return rig.answer_to(5'000).answered("2"); }));
 }
 
-TEST_CASE("cluster: who is sent from one to the other and back is refused in the end") {
+TEST_CASE("cluster: a command that nodes send back and forth is refused in the end") {
     Rig rig;
     rig.run_whole();
     rig.nodes[0].evalsha = [&](const Words&) { return rig.moved(100, 1); };
@@ -327,7 +327,7 @@ TEST_CASE("cluster: a node that comes back serves its slots") {
     CHECK(rig.states.size() == 2);
 }
 
-TEST_CASE("cluster: slots that nobody serves are told of, and asked of anybody") {
+TEST_CASE("cluster: slots without a node are reported, and asked of any node") {
     Rig rig;
     rig.list =
         rig.line(0, "0-99 101-5460") + rig.line(1, "5461-10922") + rig.line(2, "10923-16383");
@@ -340,7 +340,7 @@ TEST_CASE("cluster: slots that nobody serves are told of, and asked of anybody")
     CHECK(rig.wait([&] { return rig.cluster->is_up(); }));
 }
 
-TEST_CASE("cluster: who is not in the list any more answers what it was asked, and is left") {
+TEST_CASE("cluster: a node that left the list answers what it was asked, and is left") {
     Rig rig;
     rig.run_whole();
     rig.nodes[2].evalsha = [](const Words&) { return ""; };
@@ -382,7 +382,7 @@ TEST_CASE("cluster: a list that makes no sense changes nothing") {
     CHECK(rig.cluster->is_up());
 }
 
-TEST_CASE("cluster: nobody is there: all is refused, and stops at once") {
+TEST_CASE("cluster: no node is there: all is refused, and stops at once") {
     Rig rig;
     for (FakeRedis& node : rig.nodes) node.refuse();
     rig.make({0, 1, 2});
@@ -393,7 +393,7 @@ TEST_CASE("cluster: nobody is there: all is refused, and stops at once") {
     CHECK(rig.cluster->is_away(100));
 }
 
-TEST_CASE("cluster: stop tells everybody who waits") {
+TEST_CASE("cluster: stop fails all that wait") {
     Rig rig;
     rig.run_whole();
     for (FakeRedis& node : rig.nodes) node.evalsha = [](const Words&) { return ""; };

@@ -26,7 +26,7 @@ using test::Words;
 
 constexpr Script kScript{"count", "0123456789012345678901234567890123456789", "return 1"};
 
-// Somebody who asks, and writes down what is told.
+// Records what became of it.
 struct Asker final : Request {
     void append_command(std::string& out) override {
         ++written;
@@ -92,7 +92,7 @@ struct Rig {
         spawn(io.get_executor(), Client::run(client),
               [this](const std::exception_ptr&) { ended = true; });
     }
-    // Up to an answer of `a`, with a subscription; nobody asks any more: the client has, and the
+    // Up to an answer of `a`, with a subscription; no one asks any more: the client has, and the
     // watch, once to try each and once for what came before the subscription.
     void connect() {
         run();
@@ -225,7 +225,7 @@ TEST_CASE("master: the switch of another master, and one to where it is, change 
     CHECK(rig.a.redis.connections == 1);
 }
 
-TEST_CASE("master: READONLY is a failure told once, and the sentinels are asked at once") {
+TEST_CASE("master: READONLY fails the request once, and the sentinels are asked at once") {
     Rig rig;
     rig.connect();
     const int asked = rig.sentinel.asked + rig.other_sentinel.asked;
@@ -241,7 +241,7 @@ TEST_CASE("master: READONLY is a failure told once, and the sentinels are asked 
     CHECK(rig.states.empty());
 }
 
-TEST_CASE("master: one that was made a replica without a word is noticed by its role") {
+TEST_CASE("master: one that became a replica without an announcement is noticed by its role") {
     Rig rig;
     rig.connect();
     rig.a.is_master = false;
@@ -271,7 +271,7 @@ TEST_CASE("master: news end the wait for a server that says nothing") {
     CHECK(std::chrono::steady_clock::now() - before < 600ms);
 }
 
-TEST_CASE("master: who waits for a server that says nothing goes on asking where the master is") {
+TEST_CASE("master: a client that waits for a silent server goes on asking where the master is") {
     Rig rig;
     rig.connect();
     rig.a.redis.evalsha = rig.a.redis.other = [](const Words&) { return ""; };
@@ -285,7 +285,8 @@ TEST_CASE("master: who waits for a server that says nothing goes on asking where
     CHECK(std::chrono::steady_clock::now() - before < 900ms);
 }
 
-TEST_CASE("master: sentinels that disagree do not part us from one that says it is the master") {
+TEST_CASE(
+    "master: sentinels that disagree do not move us from a server that says it is the master") {
     Rig rig;
     rig.connect();
     (&rig.subscribed() == &rig.sentinel ? rig.other_sentinel : rig.sentinel).master_port =
@@ -328,7 +329,7 @@ TEST_CASE("master: a sentinel that is lost is replaced, and what it missed is fo
 }
 
 TEST_CASE("master: a sentinel that falls silent is replaced") {
-    Rig rig([](ClientOptions&, SentinelOptions& sentinels) { sentinels.patience = 100ms; });
+    Rig rig([](ClientOptions&, SentinelOptions& sentinels) { sentinels.timeout = 100ms; });
     rig.connect();
     FakeSentinel& first = rig.subscribed();
     FakeSentinel& second = &first == &rig.sentinel ? rig.other_sentinel : rig.sentinel;
@@ -363,8 +364,8 @@ TEST_CASE("master: no sentinel at first is down; it comes up by itself") {
     CHECK(rig.until([&] { return rig.states == std::vector<bool>{false}; }));
     CHECK(rig.reasons.front().find("no sentinel tells where the master `mymaster` is") !=
           std::string::npos);
-    CHECK(rig.reasons.front().find(rig.sentinel.node().address()) != std::string::npos);
-    CHECK(rig.reasons.front().find(rig.other_sentinel.node().address()) != std::string::npos);
+    CHECK(rig.reasons.front().find(rig.sentinel.node().to_string()) != std::string::npos);
+    CHECK(rig.reasons.front().find(rig.other_sentinel.node().to_string()) != std::string::npos);
     rig.other_sentinel.listen();
     CHECK(rig.next_answer() == "a");
 }
@@ -410,7 +411,7 @@ TEST_CASE("master: at the start, what is wrong is said with what would be right"
         CHECK(rig.fault->message.find("the password: `WRONGPASS") != std::string::npos);
         CHECK(rig.fault->message.find("secret") == std::string::npos);
     }
-    SUBCASE("nobody there: they may come") {
+    SUBCASE("no sentinel there: one may come") {
         rig.sentinel.refuse();
         rig.other_sentinel.refuse();
         rig.try_once();

@@ -249,7 +249,7 @@ TEST_CASE("tls: without authorities of its own, those of the system are believed
     says(try_once(server, {}), "no authority that we believe vouches for it");
 }
 
-TEST_CASE("tls: a certificate for another name is refused, and the name that is missing told") {
+TEST_CASE("tls: a certificate for another name is refused, and the missing name shown") {
     const Authority authority;
     const TlsServer server(authority.issue("DNS:redis.internal"), answer_all);
     const auto fault = try_once(server, believing(authority));
@@ -310,7 +310,9 @@ TEST_CASE("tls: versions before 1.2 are not spoken") {
     CHECK_FALSE(try_once(older, believing(authority)));
 }
 
-TEST_CASE("tls: a client certificate that is wanted is presented; missing or wrong, that is told") {
+TEST_CASE(
+    "tls: a client certificate that is wanted is presented; the message says if it is missing or "
+    "wrong") {
     const Authority authority;
     const Authority clients;
     for (const int newest : {0, TLS1_2_VERSION}) {
@@ -345,7 +347,7 @@ TEST_CASE("tls: a missing client certificate is named every time, whatever becom
     }
 }
 
-TEST_CASE("tls: a client certificate that has expired is refused, and that is told") {
+TEST_CASE("tls: a client certificate that has expired is refused, and the message says so") {
     const Authority authority;
     const Authority clients;
     const test::Certificate late = clients.issue("DNS:tidegate", {-7200, -3600});
@@ -381,7 +383,7 @@ TEST_CASE("tls: a server that asks for a client certificate and does without it 
     }
 }
 
-TEST_CASE("tls: a server that asks for a certificate and closes without a word is told by that") {
+TEST_CASE("tls: the message says that a server asked for a certificate before it closed") {
     const Authority authority;
     const Authority clients;
     const TlsServer server(
@@ -394,7 +396,7 @@ TEST_CASE("tls: a server that asks for a certificate and closes without a word i
     CHECK_FALSE(refused->refused);
 }
 
-TEST_CASE("tls: a server that speaks none is told by that") {
+TEST_CASE("tls: the message says that a server does not speak TLS") {
     asio::io_context io;
     asio::ip::tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
     std::thread server([&] {
@@ -440,7 +442,7 @@ TEST_CASE("tls: a handshake that does not come ends with the deadline for connec
     CHECK_FALSE(rig.client->is_up());
 }
 
-TEST_CASE("tls: a connection that is cut is told, made again, and what waits is carried out") {
+TEST_CASE("tls: a connection that is cut is made again, and commands that wait are sent") {
     const Authority authority;
     std::atomic<int> connections{0};
     const TlsServer server(authority.issue(), [&](TlsServer::Conversation& client) {
@@ -505,7 +507,7 @@ TEST_CASE("tls: other certificates are for the connections made from then on") {
     CHECK_FALSE(Client::try_once(options, 10s));
 }
 
-TEST_CASE("tls: a process without descriptors left is told so, and loses none") {
+TEST_CASE("tls: a process without descriptors left says so, and loses none") {
     asio::io_context io;
     const StreamSocket first(io.get_executor());  // what Asio itself needs is there
     const auto settings = TlsClient::make(believing(Authority()));

@@ -39,10 +39,12 @@ const std::vector<Rule>& rules() {
             {"redis", {"net", "tls", "telemetry", "base"}},
             {"store", {"limit", "redis", "config", "net", "telemetry", "base"}},
         };
+        const Rooms doctor{"app",      "store", "redis", "config", "limit",
+                           "identity", "net",   "tls",   "base"};
         for (const std::string room : {"proxy", "admin", "app", "doctor", "cli"}) {
             Rooms everything_above;
             for (const auto& row : rows) everything_above.insert(row.room);
-            rows.push_back({room, everything_above});
+            rows.push_back({room, room == "doctor" ? doctor : everything_above});
         }
         return rows;
     }();

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "doctor/judge.hpp"
+#include "doctor/thresholds.hpp"
 
 namespace tidegate::doctor {
 
@@ -24,27 +24,27 @@ Finding judged(Judge judge) {
 
 Finding certificate(system_clock::duration left) {
     return judged([&](Findings& findings) {
-        judge_certificate("c", "its certificate", kNow + left, kNow, findings);
+        check_certificate("c", "its certificate", kNow + left, kNow, findings);
     });
 }
 
 Finding version(const std::string& text) {
     const auto parsed = parse_version(text);
     REQUIRE(parsed);
-    return judged([&](Findings& findings) { judge_version(*parsed, findings); });
+    return judged([&](Findings& findings) { check_version(*parsed, findings); });
 }
 
 Finding clock_off_by(microseconds offset, microseconds accuracy = 100us, bool local = false) {
-    return judged([&](Findings& findings) { judge_clock(offset, accuracy, local, findings); });
+    return judged([&](Findings& findings) { check_clock(offset, accuracy, local, findings); });
 }
 
 Finding latency(Percentiles times) {
-    return judged([&](Findings& findings) { judge_latency(200, times, 100ms, findings); });
+    return judged([&](Findings& findings) { check_latency(200, times, 100ms, findings); });
 }
 
 }  // namespace
 
-TEST_CASE("judge: a certificate warns two weeks before it expires, and is a fault after") {
+TEST_CASE("thresholds: a certificate warns two weeks before it expires, and is a fault after") {
     CHECK(certificate(15 * 24h).severity == Severity::ok);
     CHECK(certificate(15 * 24h).what == "its certificate is valid until 2026-12-06");
     CHECK(certificate(14 * 24h).severity == Severity::ok);
@@ -58,7 +58,7 @@ TEST_CASE("judge: a certificate warns two weeks before it expires, and is a faul
           "its certificate expired on 1970-01-01");
 }
 
-TEST_CASE("judge: versions are read as servers write them, and nothing else is one") {
+TEST_CASE("thresholds: versions are read as servers write them, and nothing else is one") {
     CHECK(parse_version("7.0.15")->minor == 0);
     CHECK(parse_version("6.2")->minor == 2);
     CHECK(parse_version("7.4.0-rc1")->major == 7);
@@ -73,14 +73,14 @@ TEST_CASE("judge: versions are read as servers write them, and nothing else is o
     CHECK(parse_version("7.4.0-rc1+a_b \xc2\x9b")->text == "7.4.0-rc1+a_b");
 }
 
-TEST_CASE("judge: Redis 6 has all, 5 lacks something, 4 does not do") {
+TEST_CASE("thresholds: Redis 6 has all, 5 lacks something, 4 does not do") {
     CHECK(version("6.0.0").severity == Severity::ok);
     CHECK(version("5.0.14").severity == Severity::note);
     CHECK(version("4.0.14").severity == Severity::fault);
     CHECK(version("10.1").severity == Severity::ok);
 }
 
-TEST_CASE("judge: a clock is off when it is, whatever the way there took") {
+TEST_CASE("thresholds: a clock is off when it is, whatever the way there took") {
     CHECK(clock_off_by(999'999us).severity == Severity::ok);
     CHECK(clock_off_by(1'000'101us).severity == Severity::warning);
     CHECK(clock_off_by(-1'000'101us).severity == Severity::warning);
@@ -91,7 +91,7 @@ TEST_CASE("judge: a clock is off when it is, whatever the way there took") {
     CHECK(clock_off_by(3s, 0us, true).advice.find("clock: local") != std::string::npos);
 }
 
-TEST_CASE("judge: percentiles are times that occurred") {
+TEST_CASE("thresholds: percentiles are times that occurred") {
     const Percentiles one = percentiles_of({7us});
     CHECK(one.p50 == 7us);
     CHECK(one.p99 == 7us);
@@ -105,7 +105,7 @@ TEST_CASE("judge: percentiles are times that occurred") {
     CHECK(percentiles_of({1us, 2us}).p99 == 2us);
 }
 
-TEST_CASE("judge: slow decisions warn before most of them miss the timeout") {
+TEST_CASE("thresholds: slow decisions warn before most of them miss the timeout") {
     CHECK(latency({1ms, 50ms, 500ms}).severity == Severity::ok);
     CHECK(latency({1ms, 51ms, 51ms}).severity == Severity::warning);
     CHECK(latency({100ms, 200ms, 200ms}).severity == Severity::warning);
@@ -115,7 +115,7 @@ TEST_CASE("judge: slow decisions warn before most of them miss the timeout") {
           "timeout is 100ms");
 }
 
-TEST_CASE("judge: sizes are written as people read them") {
+TEST_CASE("thresholds: sizes are written as people read them") {
     CHECK(size_text(0) == "0 bytes");
     CHECK(size_text(1'023) == "1023 bytes");
     CHECK(size_text(1'024) == "1.0 KiB");

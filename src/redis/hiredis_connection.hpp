@@ -1,8 +1,8 @@
 // One hiredis connection on Asio: bytes out in one write a turn of the loop, replies in.
 //
 // hiredis keeps the protocol, Asio the descriptor's events. Commands carry a number (a ticket) and
-// never a pointer: who asked may be gone when the reply comes. Owned through a shared pointer
-// because watches outlive a close. One thread.
+// never a pointer: the request may be gone when the reply arrives. Owned through a shared pointer
+// because waits for events outlive a close. One thread.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "net/asio.hpp"
 #include "net/turn.hpp"
+#include "redis/request.hpp"
 #include "tls/tls_client.hpp"
 
 struct redisAsyncContext;
@@ -23,22 +24,15 @@ namespace tidegate::redis {
 
 class TlsPipe;
 
-// A reply as plain values; views live through the call.
-struct Reply {
-    enum class Kind : std::uint8_t { string, integer, error, nil, array };
-    Kind kind = Kind::nil;
-    std::string_view text;  // of a string, a status or an error; of an array, its first element's
-    std::int64_t integer = 0;
-};
-
-class Link final : public std::enable_shared_from_this<Link>, private Turn::Duty {
+class HiredisConnection final : public std::enable_shared_from_this<HiredisConnection>,
+                                private Turn::Duty {
   public:
-    // Told what happens. Called from inside hiredis, but for on_flush(): may note and post, must
-    // not resume anybody or close the link.
+    // Called from inside hiredis, but for on_flush(): may note and post, must not resume a
+    // coroutine or close the connection.
     class Listener {
       public:
         virtual void on_connected() = 0;
-        // What was said until now is about to leave: the last chance to add to it in this turn.
+        // The commands of this turn are about to be sent: the last chance to add some.
         virtual void on_flush() = 0;
         virtual void on_reply(std::uint64_t ticket, const Reply& reply) = 0;
         // The last call. Commands without a reply have none to come.
@@ -48,23 +42,23 @@ class Link final : public std::enable_shared_from_this<Link>, private Turn::Duty
         ~Listener() = default;
     };
 
-    Link(Executor executor, Listener& listener);
-    ~Link();
-    Link(const Link&) = delete;
-    Link& operator=(const Link&) = delete;
+    HiredisConnection(Executor executor, Listener& listener);
+    ~HiredisConnection();
+    HiredisConnection(const HiredisConnection&) = delete;
+    HiredisConnection& operator=(const HiredisConnection&) = delete;
 
     // Begins to connect; `host` is a numeric address. False, with `reason`, when that fails at
     // once.
     bool connect_tcp(const std::string& host, int port, std::string& reason);
     bool connect_unix(const std::string& path, std::string& reason);
     // The same as connect_tcp(), encrypted by `tls`, which is not null. Connected means that the
-    // server is who it should be.
+    // server's certificate was accepted.
     bool connect_tls(const std::string& host, int port, TlsPtr tls, std::string& reason);
 
     // After on_closed(): whether the connection ended because one side does not accept the other's
     // TLS.
     bool tls_was_refused() const;
-    // Not connected yet, and what is missing is the server's word in TLS.
+    // Not connected yet: the server has not answered the TLS handshake.
     bool awaits_tls() const;
 
     // `command` is whole RESP. Leaves with all others of this turn.
@@ -82,6 +76,7 @@ class Link final : public std::enable_shared_from_this<Link>, private Turn::Duty
 
     bool adopt(redisAsyncContext* context, std::string& reason);
     void encrypted(bool good);
+    void end(const std::string& reason);
     void keep_text(std::string_view text);
     void end_of_turn() noexcept override;
     void read();
@@ -94,7 +89,7 @@ class Link final : public std::enable_shared_from_this<Link>, private Turn::Duty
     redisAsyncContext* context_ = nullptr;
     std::shared_ptr<TlsPipe> pipe_;  // none: not encrypted
     asio::posix::basic_stream_descriptor<Executor> descriptor_;
-    // The reply that is being read: one object for all, instead of allocations for each.
+    // The reply that is being read: one object for all replies, instead of allocations for each.
     std::unique_ptr<redisReply> reply_;
     std::string reply_text_;
     bool connected_ = false;

@@ -16,7 +16,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // `whose` begins the sentence: `its certificate`.
-void judge_certificate(std::string_view check, const std::string& whose,
+void check_certificate(std::string_view check, const std::string& whose,
                        std::chrono::system_clock::time_point until,
                        std::chrono::system_clock::time_point now, Findings& findings);
 
@@ -27,10 +27,10 @@ struct Version {
     std::string text;
 };
 std::optional<Version> parse_version(std::string_view text);
-void judge_version(const Version& version, Findings& findings);
+void check_version(const Version& version, Findings& findings);
 
 // `offset`: how far the server's clock is ahead of ours, at most `accuracy` wrong.
-void judge_clock(microseconds offset, microseconds accuracy, bool local_clock, Findings& findings);
+void check_clock(microseconds offset, microseconds accuracy, bool local_clock, Findings& findings);
 
 struct Percentiles {
     microseconds p50{0};
@@ -40,7 +40,7 @@ struct Percentiles {
 // Requires at least one.
 Percentiles percentiles_of(std::vector<microseconds> times);
 // Of so many decisions that Tidegate waits `timeout` for.
-void judge_latency(std::size_t decisions, const Percentiles& times, milliseconds timeout,
+void check_latency(std::size_t decisions, const Percentiles& times, milliseconds timeout,
                    Findings& findings);
 
 // `1.5 MiB`

@@ -1,4 +1,4 @@
-#include "redis/link.hpp"
+#include "redis/hiredis_connection.hpp"
 
 #include <utility>
 
@@ -34,13 +34,13 @@ Reply plain(const redisReply& reply) {
 
 }  // namespace
 
-struct Link::Hooks {
-    static Link& link(const redisAsyncContext* context) {
-        return *static_cast<Link*>(context->data);
+struct HiredisConnection::Hooks {
+    static HiredisConnection& self_of(const redisAsyncContext* context) {
+        return *static_cast<HiredisConnection*>(context->data);
     }
-    static void add_read(void* data) { static_cast<Link*>(data)->watch_read(); }
+    static void add_read(void* data) { static_cast<HiredisConnection*>(data)->watch_read(); }
     static void add_write(void* data) {
-        Link& self = *static_cast<Link*>(data);
+        HiredisConnection& self = *static_cast<HiredisConnection*>(data);
         // Writable means connected while the connection is being made; and what a flush left over
         // waits for the socket, not for the next turn.
         if (!self.connected_ || self.flushing_) {
@@ -51,13 +51,13 @@ struct Link::Hooks {
     }
     // hiredis is about to close its descriptor: ours lets go of it first.
     static void cleanup(void* data) {
-        Link& self = *static_cast<Link*>(data);
+        HiredisConnection& self = *static_cast<HiredisConnection*>(data);
         self.context_ = nullptr;
         self.descriptor_.release();
         if (self.pipe_) self.pipe_->finish();
     }
     static void on_connect(const redisAsyncContext* context, int status) {
-        Link& self = link(context);
+        HiredisConnection& self = self_of(context);
         if (status == REDIS_OK) {
             self.connected_ = true;
             if (self.listener_ != nullptr) self.listener_->on_connected();
@@ -66,7 +66,7 @@ struct Link::Hooks {
         }
     }
     static void on_disconnect(const redisAsyncContext* context, int) {
-        Link& self = link(context);
+        HiredisConnection& self = self_of(context);
         if (Listener* listener = std::exchange(self.listener_, nullptr)) {
             const std::string_view error = context->c.errstr;
             // All that hiredis sees of an encrypted connection is its end.
@@ -77,18 +77,18 @@ struct Link::Hooks {
         }
     }
     static void on_reply(redisAsyncContext* context, void* reply, void* ticket) {
-        Link& self = link(context);
-        // No reply: the connection is going away, which on_closed tells of every ticket.
+        HiredisConnection& self = self_of(context);
+        // No reply: the connection is going away, and on_closed() ends all commands.
         if (reply == nullptr || self.listener_ == nullptr) return;
         self.listener_->on_reply(reinterpret_cast<std::uintptr_t>(ticket),
                                  plain(*static_cast<const redisReply*>(reply)));
     }
 
-    // Of arrays only the first element is kept: nobody asks for more, and a server that has lost
-    // its mind must not make us hold them.
+    // Of arrays only the first element is kept: no request needs more, and a broken server must not
+    // fill the memory.
     static void* make_reply(const redisReadTask* task, int type, std::string_view text = {},
                             long long integer = 0) {
-        Link& self = *static_cast<Link*>(task->privdata);
+        HiredisConnection& self = *static_cast<HiredisConnection*>(task->privdata);
         redisReply& reply = *self.reply_;
         if (task->parent != nullptr) {
             if (task->idx == 0 && task->parent->parent == nullptr) self.keep_text(text);
@@ -96,7 +96,7 @@ struct Link::Hooks {
         }
         // hiredis ends the program over a reply to nothing unless that is an error.
         const bool unasked = self.context_->replies.head == nullptr && type != REDIS_REPLY_ERROR;
-        self.keep_text(unasked ? "a reply that nobody asked for" : text);
+        self.keep_text(unasked ? "a reply to no command" : text);
         reply.type = unasked ? REDIS_REPLY_ERROR : type;
         reply.integer = integer;
         return &reply;
@@ -121,26 +121,27 @@ struct Link::Hooks {
     }
 };
 
-Link::Link(Executor executor, Listener& listener)
+HiredisConnection::HiredisConnection(Executor executor, Listener& listener)
     : executor_(executor),
       turn_(Turn::of(executor)),
       listener_(&listener),
       descriptor_(executor),
       reply_(std::make_unique<redisReply>()) {}
 
-Link::~Link() {
+HiredisConnection::~HiredisConnection() {
     close();
 }
 
-bool Link::connect_tcp(const std::string& host, int port, std::string& reason) {
+bool HiredisConnection::connect_tcp(const std::string& host, int port, std::string& reason) {
     return adopt(redisAsyncConnect(host.c_str(), port), reason);
 }
 
-bool Link::connect_unix(const std::string& path, std::string& reason) {
+bool HiredisConnection::connect_unix(const std::string& path, std::string& reason) {
     return adopt(redisAsyncConnectUnix(path.c_str()), reason);
 }
 
-bool Link::connect_tls(const std::string& host, int port, TlsPtr tls, std::string& reason) {
+bool HiredisConnection::connect_tls(const std::string& host, int port, TlsPtr tls,
+                                    std::string& reason) {
     redisAsyncContext* const context = redisAsyncConnect(host.c_str(), port);
     if (context != nullptr && context->err == 0) {
         pipe_ = TlsPipe::splice(executor_, context->c.fd, std::move(tls), reason);
@@ -158,15 +159,15 @@ bool Link::connect_tls(const std::string& host, int port, TlsPtr tls, std::strin
     return true;
 }
 
-bool Link::tls_was_refused() const {
+bool HiredisConnection::tls_was_refused() const {
     return pipe_ && pipe_->fault().refused;
 }
 
-bool Link::awaits_tls() const {
+bool HiredisConnection::awaits_tls() const {
     return pipe_ && pipe_->is_shaking_hands();
 }
 
-bool Link::adopt(redisAsyncContext* context, std::string& reason) {
+bool HiredisConnection::adopt(redisAsyncContext* context, std::string& reason) {
     if (context == nullptr || context->err != 0) {
         reason = context != nullptr ? context->errstr : "out of memory";
         if (context != nullptr) redisAsyncFree(context);
@@ -195,57 +196,59 @@ bool Link::adopt(redisAsyncContext* context, std::string& reason) {
     return true;
 }
 
-void Link::encrypted(bool good) {
+void HiredisConnection::encrypted(bool good) {
     if (good) {
         connected_ = true;
         if (listener_ != nullptr) listener_->on_connected();
         return;
     }
-    Listener* const listener = std::exchange(listener_, nullptr);
-    close();
-    if (listener != nullptr) listener->on_closed(pipe_->fault().message);
+    end(pipe_->fault().message);
 }
 
-void Link::send(std::string_view command, std::uint64_t ticket) {
+void HiredisConnection::end(const std::string& reason) {
+    Listener* const listener = std::exchange(listener_, nullptr);
+    close();
+    if (listener != nullptr) listener->on_closed(reason);
+}
+
+void HiredisConnection::send(std::string_view command, std::uint64_t ticket) {
     if (context_ == nullptr) return;
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a number on its way through C, never a pointer
     void* const carried = reinterpret_cast<void*>(static_cast<std::uintptr_t>(ticket));
     redisAsyncFormattedCommand(context_, Hooks::on_reply, carried, command.data(), command.size());
 }
 
-void Link::keep_text(std::string_view text) {
+void HiredisConnection::keep_text(std::string_view text) {
     reply_text_ = text;
     reply_->str = reply_text_.data();
     reply_->len = reply_text_.size();
 }
 
-void Link::close() {
+void HiredisConnection::close() {
     listener_ = nullptr;
     if (context_ != nullptr) redisAsyncFree(context_);
 }
 
-void Link::watch_read() {
+void HiredisConnection::watch_read() {
     if (watching_read_) return;
     watching_read_ = true;
     descriptor_.async_wait(decltype(descriptor_)::wait_read,
                            [self = shared_from_this()](const error_code&) {
                                self->turn_.run([&] { self->read(); });
                                // Only now, or hiredis would have asked for the next wait before
-                               // those were woken whom the replies are for.
+                               // the coroutines were woken that the replies are for.
                                self->watching_read_ = false;
                                if (self->context_ != nullptr) self->watch_read();
                            });
 }
 
-void Link::read() {
+void HiredisConnection::read() {
     if (context_ != nullptr) redisAsyncHandleRead(context_);
     if (context_ == nullptr || context_->c.reader->len <= kReplyBytesMax) return;
-    Listener* const listener = std::exchange(listener_, nullptr);
-    close();
-    if (listener != nullptr) listener->on_closed("a reply without an end");
+    end("a reply without an end");
 }
 
-void Link::watch_write() {
+void HiredisConnection::watch_write() {
     if (watching_write_) return;
     watching_write_ = true;
     descriptor_.async_wait(decltype(descriptor_)::wait_write,
@@ -255,11 +258,11 @@ void Link::watch_write() {
                            });
 }
 
-void Link::flush_soon() {
+void HiredisConnection::flush_soon() {
     if (!ending_turn_) turn_.add(*this);
 }
 
-void Link::end_of_turn() noexcept {
+void HiredisConnection::end_of_turn() noexcept {
     const auto self = shared_from_this();
     ending_turn_ = true;
     if (listener_ != nullptr) listener_->on_flush();
@@ -267,7 +270,7 @@ void Link::end_of_turn() noexcept {
     flush();
 }
 
-void Link::flush() {
+void HiredisConnection::flush() {
     if (context_ == nullptr) return;
     flushing_ = true;
     redisAsyncHandleWrite(context_);

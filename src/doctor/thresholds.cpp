@@ -1,4 +1,4 @@
-#include "doctor/judge.hpp"
+#include "doctor/thresholds.hpp"
 
 #include <algorithm>
 #include <array>
@@ -41,7 +41,7 @@ std::string seconds_text(microseconds time) {
 
 }  // namespace
 
-void judge_certificate(std::string_view check, const std::string& whose,
+void check_certificate(std::string_view check, const std::string& whose,
                        system_clock::time_point until, system_clock::time_point now,
                        Findings& findings) {
     if (until < now) {
@@ -75,7 +75,7 @@ std::optional<Version> parse_version(std::string_view text) {
                    std::string(text.substr(0, end))};
 }
 
-void judge_version(const Version& version, Findings& findings) {
+void check_version(const Version& version, Findings& findings) {
     const std::string text = "version " + version.text;
     if (version.major < kOldestMajor) {
         findings.fault("redis.version",
@@ -92,7 +92,7 @@ void judge_version(const Version& version, Findings& findings) {
     }
 }
 
-void judge_clock(microseconds offset, microseconds accuracy, bool local_clock, Findings& findings) {
+void check_clock(microseconds offset, microseconds accuracy, bool local_clock, Findings& findings) {
     const bool is_off = std::abs(offset.count()) - accuracy.count() > kClockOffsetMax.count();
     const std::string text =
         fmt::format("its clock is {} {} ours (+/- {})", seconds_text(offset),
@@ -119,7 +119,7 @@ Percentiles percentiles_of(std::vector<microseconds> times) {
     return {at(50), at(99), times.back()};
 }
 
-void judge_latency(std::size_t decisions, const Percentiles& times, milliseconds timeout,
+void check_latency(std::size_t decisions, const Percentiles& times, milliseconds timeout,
                    Findings& findings) {
     const std::string text = fmt::format(
         "{} decisions: half within {}, 99 % within {}, the slowest {}; the timeout is {}",

@@ -1,4 +1,4 @@
-#include "doctor/trouble.hpp"
+#include "doctor/server_errors.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -9,13 +9,13 @@ namespace tidegate::doctor {
 
 namespace {
 
-struct Trouble {
+struct ServerError {
     std::string_view code;
     std::string_view what;
     std::string_view advice;
     std::string_view check = "redis.writes";
 };
-constexpr Trouble kTroubles[] = {
+constexpr ServerError kServerErrors[] = {
     {"OOM", "its memory is full: it refuses to count",
      "raise maxmemory, or take out what is not Tidegate's; an evicting policy would lose counts"},
     {"MISCONF", "it refuses writes, because it cannot save its data to disk",
@@ -30,17 +30,17 @@ constexpr Trouble kTroubles[] = {
     {"TRYAGAIN", "its slots are moving to another node", "look again when they have"},
     {"LOADING", "it is loading its data and decides nothing until then",
      "wait; if it takes long, see its log and the size of its data", "redis.answers"},
-    {"BUSY", "a script of somebody keeps it busy, so it answers nobody else",
+    {"BUSY", "a script keeps it busy, so it answers no other command",
      "SCRIPT KILL (or FUNCTION KILL), and find out whose script it is", "redis.answers"},
 };
 
 }  // namespace
 
-bool found_trouble(const Answer& answer, Findings& findings) {
+bool report_server_error(const redis::RespValue& reply, Findings& findings) {
     const auto* const found =
-        std::find_if(std::begin(kTroubles), std::end(kTroubles),
-                     [&](const Trouble& trouble) { return answer.is_error(trouble.code); });
-    if (found == std::end(kTroubles)) return false;
+        std::find_if(std::begin(kServerErrors), std::end(kServerErrors),
+                     [&](const ServerError& error) { return reply.is_error(error.code); });
+    if (found == std::end(kServerErrors)) return false;
     findings.fault(found->check, std::string(found->what), std::string(found->advice));
     return true;
 }

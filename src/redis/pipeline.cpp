@@ -1,11 +1,11 @@
-#include "redis/reply_queue.hpp"
+#include "redis/pipeline.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace tidegate::redis {
 
-void ReplyQueue::push(const Pending& command) {
+void CommandQueue::push(const Command& command) {
     if (commands_.empty() || command.deadline >= latest_) {
         latest_ = command.deadline;
     } else if (command.request != nullptr) {
@@ -15,21 +15,21 @@ void ReplyQueue::push(const Pending& command) {
     commands_.push_back(command);
 }
 
-Pending ReplyQueue::pop() {
-    const Pending first = commands_.front();
+Command CommandQueue::pop() {
+    const Command first = commands_.front();
     commands_.pop_front();
     ++first_ticket_;
     if (commands_.empty()) early_.clear();
     return first;
 }
 
-std::deque<Pending> ReplyQueue::take_all() {
+std::deque<Command> CommandQueue::take_all() {
     first_ticket_ += commands_.size();
     early_.clear();
     return std::exchange(commands_, {});
 }
 
-std::size_t ReplyQueue::take_late(SteadyTime now, std::vector<Request*>& late) {
+std::size_t CommandQueue::take_late(SteadyTime now, std::vector<Request*>& late) {
     std::size_t looked_at = 0;
     for (; !early_.empty() && early_.front().deadline <= now; ++looked_at) {
         const std::uint64_t ticket = early_.front().ticket;
@@ -41,15 +41,33 @@ std::size_t ReplyQueue::take_late(SteadyTime now, std::vector<Request*>& late) {
     searched_ = std::max(searched_, first_ticket_);
     for (; searched_ != next_ticket(); ++searched_) {
         ++looked_at;
-        Pending& command = commands_[searched_ - first_ticket_];
+        Command& command = commands_[searched_ - first_ticket_];
         if (command.request != nullptr && command.deadline > now) break;
         abandon(command, late);
     }
     return looked_at;
 }
 
-void ReplyQueue::abandon(Pending& command, std::vector<Request*>& late) {
+void CommandQueue::abandon(Command& command, std::vector<Request*>& late) {
     if (command.request != nullptr) late.push_back(std::exchange(command.request, nullptr));
+}
+
+std::optional<Command> Pipeline::take_answered(std::uint64_t ticket) {
+    if (sent_.empty() || ticket != sent_.first_ticket()) return std::nullopt;
+    const Command command = sent_.pop();
+    if (command.request == nullptr) return std::nullopt;
+    return command;
+}
+
+void Pipeline::begin_connection(const std::vector<const Script*>& scripts) {
+    loads_.clear();
+    for (const Script* script : scripts) loads_.emplace(script, 0);
+}
+
+void Pipeline::take_late(SteadyTime now, std::vector<Request*>& late) {
+    sent_.take_late(now, late);
+    waiting_.take_late(now, late);
+    while (!waiting_.empty() && waiting_.front().request == nullptr) waiting_.pop();
 }
 
 }  // namespace tidegate::redis

@@ -1,0 +1,167 @@
+#include "doctor/redis_connection.hpp"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "doctor/server_errors.hpp"
+#include "doctor/shown_error.hpp"
+#include "doctor/thresholds.hpp"
+#include "doctor/wait_for.hpp"
+#include "redis/error_reply.hpp"
+#include "redis/resp.hpp"
+
+namespace tidegate::doctor {
+
+namespace {
+
+std::string addresses_text(const Endpoints& endpoints) {
+    std::vector<std::string> texts;
+    for (const auto& endpoint : endpoints) texts.push_back(endpoint_text(endpoint));
+    return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+std::string RedisTarget::name() const {
+    return fmt::format("{} {}", kind, address.to_string());
+}
+
+std::string RedisTarget::certificate_advice() const {
+    // `tls` is the neighbour of `url`, `nodes` and `cluster`.
+    return fmt::format("write `certificate` and `key` in {}.tls",
+                       section.substr(0, section.rfind('.')));
+}
+
+bool RedisConnection::open(const RedisTarget& target, Findings& findings) {
+    const auto endpoints = find_endpoints(target.address, time_limit_.for_step());
+    if (!endpoints) {
+        findings.fault("redis.name", endpoints.error(),
+                       fmt::format("correct {}, or the name server", target.section));
+        return false;
+    }
+    if (!connect(target, *endpoints, findings)) return false;
+    findings.ok("redis.reachable",
+                target.address.is_unix() ? "reached" : "reached at " + addresses_text(*endpoints));
+    if (const auto until = connection_->certificate_until()) {
+        check_certificate("redis.certificate", "its certificate", *until,
+                          std::chrono::system_clock::now(), findings);
+    }
+    return authenticate(target, findings) && ping(target, findings);
+}
+
+bool RedisConnection::connect(const RedisTarget& target, const Endpoints& endpoints,
+                              Findings& findings) {
+    std::string change = fmt::format("correct {}, or start it", target.section);
+    std::vector<std::string> faults;
+    for (const auto& endpoint : endpoints) {
+        auto connection = std::make_shared<redis::ServerConnection>(
+            io_.get_executor(), target.address.is_unix() ? nullptr : target.tls,
+            target.address.host);
+        const Fault fault = connect_to(endpoint, *connection);
+        if (fault.wants_certificate) change = target.certificate_advice();
+        if (!fault.message.empty()) {
+            faults.push_back(endpoints.size() == 1
+                                 ? fault.message
+                                 : fmt::format("{}: {}", endpoint_text(endpoint), fault.message));
+        } else if (connection_ == nullptr) {
+            connection_ = std::move(connection);
+        }
+    }
+    for (std::string& fault : faults) {
+        if (connection_ == nullptr) {
+            findings.fault("redis.reachable", std::move(fault), change);
+        } else {
+            findings.warning("redis.reachable", std::move(fault),
+                             "take this address out of the name, or start what should be there: a "
+                             "thread that tries it first waits for it");
+        }
+    }
+    return connection_ != nullptr;
+}
+
+RedisConnection::Fault RedisConnection::connect_to(const StreamProtocol::endpoint& endpoint,
+                                                   redis::ServerConnection& connection) {
+    connection.expect_within(time_limit_.for_step());
+    Fault fault = wait_for(io_, connection.connect(endpoint));
+    if (!fault.message.empty()) {
+        fault.message = "it cannot be connected to: " + fault.message;
+        return fault;
+    }
+    connection.expect_within(time_limit_.for_step());
+    return wait_for(io_, connection.encrypt());
+}
+
+bool RedisConnection::authenticate(const RedisTarget& target, Findings& findings) {
+    if (target.password.empty()) return true;
+    const RespValue reply = ask_resp(redis::auth_command(target.username, target.password));
+    if (is_lost()) {
+        findings.fault("redis.answers", "no answer to the password: " + why_lost_,
+                       wants_certificate_
+                           ? target.certificate_advice()
+                           : "see whether it hangs, or whether something else listens there");
+    } else if (reply.is_error() && redis::has_no_password(reply.text)) {
+        // Tidegate itself takes that for a mistake, too.
+        findings.fault("redis.password", "it has no password, and one is configured",
+                       fmt::format("set one there, or take it out of {}", target.section));
+    } else if (reply.is_error()) {
+        findings.fault("redis.password",
+                       "the password was refused: " + shown_error(reply.text, target.password),
+                       fmt::format("correct `username` and `password` in {}", target.section));
+    }
+    return !reply.is_error();
+}
+
+// Whether it answers, and what kept it from doing so.
+bool RedisConnection::ping(const RedisTarget& target, Findings& findings) {
+    const RespValue reply = ask({"PING"});
+    if (is_lost()) {
+        findings.fault("redis.answers", "no answer: " + why_lost_,
+                       target.tls == nullptr ? "see whether it hangs, or wants TLS (`rediss://`)"
+                       : wants_certificate_  ? target.certificate_advice()
+                                             : "see whether it hangs");
+        return false;
+    }
+    if (reply.is_error() && redis::wants_password(reply.text)) {
+        findings.fault("redis.password", "it wants a password, and none is configured",
+                       fmt::format("write `username` and `password` in {}", target.section));
+        return false;
+    }
+    if (report_server_error(reply, findings)) return false;
+    if (reply.is_error("MASTERDOWN")) {
+        findings.fault("redis.role", "it is a replica that has lost its master",
+                       fmt::format("name the master in {}, or write `sentinel`", target.section));
+        return false;
+    }
+    if (reply.is_error("DENIED") || reply.is_error("ERR max number of clients")) {
+        findings.fault("redis.answers",
+                       "it turns us away: " + shown_error(reply.text, target.password),
+                       reply.is_error("DENIED") ? "set a password, or `protected-mode no`"
+                                                : "raise `maxclients` of it");
+        return false;
+    }
+    if (reply.kind == RespValue::Kind::text || reply.is_error("NOPERM")) return true;
+    findings.fault("redis.answers",
+                   "it does not answer as Redis does: " + shown_error(reply.text, target.password),
+                   fmt::format("correct the address in {}", target.section));
+    return false;
+}
+
+RespValue RedisConnection::ask(std::initializer_list<std::string_view> words) {
+    return ask_resp(redis::resp(words));
+}
+
+RespValue RedisConnection::ask_resp(std::string command) {
+    if (!is_lost()) {
+        connection_->expect_within(time_limit_.for_step());
+        auto reply = wait_for(io_, connection_->ask(std::move(command)));
+        if (reply) return std::move(*reply);
+        why_lost_ = reply.error().message;
+        wants_certificate_ = reply.error().wants_certificate;
+    }
+    return {.kind = RespValue::Kind::error, .text = "(" + why_lost_ + ")"};
+}
+
+}  // namespace tidegate::doctor

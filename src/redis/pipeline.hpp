@@ -1,0 +1,159 @@
+// The commands of one connection to Redis, and which of them waits for which reply.
+//
+// A command waits to be sent, then for its reply; replies arrive in the order of sending. A sent
+// command has a number, its ticket. One whose deadline passes is abandoned: its request is not
+// called any more, and the command keeps its place, so that its late reply is taken for no other's.
+// A command is sent once; again only when the server did not know its script, and so carried
+// nothing out. No I/O and no clock; one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/deadline.hpp"
+#include "redis/request.hpp"
+#include "redis/resp.hpp"
+
+namespace tidegate::redis {
+
+using tidegate::SteadyTime;
+
+struct Command {
+    Request* request;  // null: abandoned; its reply still has a place in the order
+    SteadyTime deadline;
+    bool sent_again = false;        // the server did not know its script
+    std::uint8_t redirections = 0;  // how often nodes of a cluster have named another node
+    bool asking = false;            // its slot is moving to that node: ASKING goes before it
+};
+
+// Commands in order, and which of them are out of time.
+//
+// Commands of one client mostly have one timeout and come in the order in which requests arrived,
+// so the first that is in time ends a search for those that are not: a search costs what it finds,
+// however many commands there are. The few that come later than their deadline would have them
+// (sent a second time, or redirected by another node) are in a heap besides.
+class CommandQueue {
+  public:
+    bool empty() const { return commands_.empty(); }
+    std::size_t size() const { return commands_.size(); }
+
+    // The ticket of the next command; tickets go up by one.
+    std::uint64_t next_ticket() const { return first_ticket_ + commands_.size(); }
+    // Of the first command, if there is one.
+    std::uint64_t first_ticket() const { return first_ticket_; }
+    void push(const Command& command);
+    // Both require a command.
+    const Command& front() const { return commands_.front(); }
+    Command pop();
+    // All there is; their tickets are used up.
+    std::deque<Command> take_all();
+
+    // Appends to `late` the requests whose deadline has come, and abandons their commands. Returns
+    // how many commands it looked at.
+    std::size_t take_late(SteadyTime now, std::vector<Request*>& late);
+
+  private:
+    struct Early {
+        SteadyTime deadline;
+        std::uint64_t ticket;
+        // For a heap with the earliest at its front.
+        bool operator<(const Early& other) const { return deadline > other.deadline; }
+    };
+
+    void abandon(Command& command, std::vector<Request*>& late);
+
+    std::deque<Command> commands_;
+    std::uint64_t first_ticket_ = 1;
+    std::uint64_t searched_ = 1;  // no command with a lower ticket will be late but those in early_
+    SteadyTime latest_;           // the latest deadline of all commands
+    // A heap of commands whose deadline is before that of a command in front of them. Their replies
+    // may have come.
+    std::vector<Early> early_;
+};
+
+// `send(bytes, ticket)` hands one whole command in RESP to the connection.
+class Pipeline {
+  public:
+    // `commands_max`: how many may wait, to be sent or for their replies.
+    explicit Pipeline(std::size_t commands_max) : commands_max_(commands_max) {}
+
+    bool empty() const { return sent_.empty() && waiting_.empty(); }
+
+    // Adds a command that waits to be sent. False: there are as many as there may be.
+    bool add(const Command& command) {
+        if (sent_.size() + waiting_.size() >= commands_max_) return false;
+        waiting_.push(command);
+        return true;
+    }
+    template <class Send>
+    void send_waiting(const Send& send) {
+        while (!waiting_.empty()) {
+            const Command command = waiting_.pop();
+            if (command.request != nullptr) send_now(command, send);
+        }
+    }
+    // Sends `command`, which has a request, ahead of those that wait.
+    template <class Send>
+    void send_now(const Command& command, const Send& send) {
+        if (command.asking) send_unawaited({"ASKING"}, command.deadline, send);
+        bytes_.clear();
+        command.request->append_command(bytes_);
+        send(bytes_, sent_.next_ticket());
+        sent_.push(command);
+    }
+
+    // The command whose reply has arrived; none when it was abandoned.
+    std::optional<Command> take_answered(std::uint64_t ticket);
+
+    // The server answered that it does not know the script of `command`, which had `ticket`: loads
+    // it and sends the command again. Of all the commands that were under way when the server
+    // forgot the script, only the first to be answered so loads it. Returns whether this is a
+    // script that the server had, and loaded now. Requires a command that was not sent again yet.
+    template <class Send>
+    bool load_and_resend(Command command, std::uint64_t ticket, const Send& send) {
+        const Script& script = *command.request->script();
+        const auto [load, is_first] = loads_.try_emplace(&script, 0);
+        const bool loads = load->second < ticket;
+        if (loads) {
+            load->second = sent_.next_ticket();
+            send_unawaited({"SCRIPT", "LOAD", script.text}, command.deadline, send);
+        }
+        command.sent_again = true;
+        send_now(command, send);
+        return loads && !is_first;
+    }
+    // There is a new connection, over which `scripts` are loaded.
+    void begin_connection(const std::vector<const Script*>& scripts);
+
+    // Appends the requests that are out of time; their commands are abandoned.
+    void take_late(SteadyTime now, std::vector<Request*>& late);
+    // The commands whose replies will not come, as the connection is gone.
+    std::deque<Command> take_sent() { return sent_.take_all(); }
+    std::deque<Command> take_waiting() { return waiting_.take_all(); }
+
+  private:
+    // A command whose reply goes to no request.
+    template <class Send>
+    void send_unawaited(std::initializer_list<std::string_view> words, SteadyTime deadline,
+                        const Send& send) {
+        bytes_.clear();
+        append_resp(words, bytes_);
+        send(bytes_, sent_.next_ticket());
+        sent_.push({nullptr, deadline});
+    }
+
+    std::size_t commands_max_;
+    CommandQueue sent_;
+    CommandQueue waiting_;
+    // Scripts the server had over this connection: the ticket of the last SCRIPT LOAD.
+    std::map<const Script*, std::uint64_t> loads_;
+    std::string bytes_;
+};
+
+}  // namespace tidegate::redis
