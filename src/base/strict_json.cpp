@@ -28,7 +28,7 @@ class Builder final : public nlohmann::json_sax<JsonValue> {
         auto& members = open_.back()->get_ref<JsonValue::object_t&>();
         const auto [member, is_new] = members.try_emplace(std::move(name));
         member_ = &member->second;
-        if (!is_new) other = "a name stands twice in an object";
+        if (!is_new) other = "an object has a name twice";
         return is_new;
     }
     bool end_object() override { return close(); }

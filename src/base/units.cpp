@@ -154,7 +154,7 @@ Result<Rate, std::string> parse_rate(std::string_view text) {
     if (per.empty() || !is_digit(per.front())) return wrong;
     const auto duration = parse_duration(per);
     if (!duration) return wrong;
-    if (duration->count() == 0) return quote(text) + " counts over no time at all";
+    if (duration->count() == 0) return quote(text) + " covers no time: write a duration above 0";
     return Rate{*quota, *duration};
 }
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "app/https_get.hpp"
-#include "app/key_fetcher.hpp"
+#include "app/jwks_fetcher.hpp"
 #include "base/quote.hpp"
 #include "config/address.hpp"
 #include "doctor/parallel.hpp"
@@ -31,8 +31,8 @@ Findings examine_url(const std::string& text, const TimeLimit& time_limit) {
     const auto url = config::parse_https_url(text);
     Findings findings("jwks " + (url ? url->shown() : std::string()));
     const std::string advice =
-        "correct `jwks`, or see why it is not reached from here; its tokens "
-        "cannot be checked until it is (503)";
+        "correct `jwks`, or check why the URL cannot be reached from here; until then Tidegate "
+        "cannot check its tokens (503)";
     if (!url) {
         findings.fault("jwks.fetch", url.error(), advice);
         return findings;
@@ -47,7 +47,8 @@ Findings examine_url(const std::string& text, const TimeLimit& time_limit) {
     }
     const auto keys = identity::JwkSet::parse(answer->text, identity::JwkSet::Origin::fetched);
     if (!keys || (*keys)->size() == 0) {
-        findings.fault("jwks.keys", keys ? "there is no key of use in it" : keys.error(), advice);
+        findings.fault("jwks.keys", keys ? "it has no key that Tidegate can use" : keys.error(),
+                       advice);
         return findings;
     }
     findings.ok("jwks.keys",

@@ -39,9 +39,7 @@ Findings examine_store(const config::Config& config, const TimeLimit& time_limit
 Findings examine_listeners(const config::Config&, const TimeLimit&) {
     Findings findings("listen");
     findings.note("listen",
-                  "whether its addresses are free was not tried: a Tidegate that runs has "
-                  "them",
-                  {});
+                  "not checked whether its addresses are free: a running Tidegate has them", {});
     return findings;
 }
 
@@ -64,8 +62,8 @@ Findings examine(const config::Loaded& loaded, const std::string& summary,
     }));
     if (std::chrono::steady_clock::now() >= time_limit.end) {
         Findings late("time");
-        late.warning("time", "it was over: a check that reports no answer may not have run",
-                     "give it more: `--within 1min`");
+        late.warning("time", "the time is over: servers without an answer may not have been asked",
+                     "allow more time: `--within 1min`");
         all.append(std::move(late));
     }
     return all;

@@ -21,12 +21,12 @@ Result<Endpoints, std::string> find_endpoints(const config::Address& address,
     const SteadyTime end = std::chrono::steady_clock::now() + time;
     while (!lookup.done()) {
         if (std::chrono::steady_clock::now() >= end) {
-            return {in_place_error, "its name could not be looked up in time"};
+            return {in_place_error, "its host name could not be resolved in time"};
         }
         std::this_thread::sleep_for(kPause);
     }
     if (lookup.endpoints().empty()) {
-        return {in_place_error, "its name cannot be looked up: " + lookup.error()};
+        return {in_place_error, "its host name cannot be resolved: " + lookup.error()};
     }
     return lookup.endpoints();
 }

@@ -26,7 +26,7 @@ Findings in_parallel(std::size_t count, Examine examine) {
             try {
                 found[index] = examine(index);
             } catch (const std::exception& error) {
-                found[index].fault("here", std::string("it cannot be looked at: ") + error.what(),
+                found[index].fault("here", std::string("the check failed: ") + error.what(),
                                    "see the limits of this process (ulimit -a) and the memory of "
                                    "this machine");
             }

@@ -87,7 +87,7 @@ RedisConnection::Fault RedisConnection::connect_to(const StreamProtocol::endpoin
     connection.expect_within(time_limit_.for_step());
     Fault fault = wait_for(io_, connection.connect(endpoint));
     if (!fault.message.empty()) {
-        fault.message = "it cannot be connected to: " + fault.message;
+        fault.message = "cannot connect to it: " + fault.message;
         return fault;
     }
     connection.expect_within(time_limit_.for_step());
@@ -101,11 +101,11 @@ bool RedisConnection::authenticate(const RedisTarget& target, Findings& findings
         findings.fault("redis.answers", "no answer to the password: " + why_lost_,
                        wants_certificate_
                            ? target.certificate_advice()
-                           : "see whether it hangs, or whether something else listens there");
+                           : "check whether it hangs, or whether another program listens there");
     } else if (reply.is_error() && redis::has_no_password(reply.text)) {
         // Tidegate itself takes that for a mistake, too.
-        findings.fault("redis.password", "it has no password, and one is configured",
-                       fmt::format("set one there, or take it out of {}", target.section));
+        findings.fault("redis.password", "it has no password, but the configuration has one",
+                       fmt::format("set a password there, or remove it from {}", target.section));
     } else if (reply.is_error()) {
         findings.fault("redis.password",
                        "the password was refused: " + shown_error(reply.text, target.password),
@@ -119,13 +119,13 @@ bool RedisConnection::ping(const RedisTarget& target, Findings& findings) {
     const RespValue reply = ask({"PING"});
     if (is_lost()) {
         findings.fault("redis.answers", "no answer: " + why_lost_,
-                       target.tls == nullptr ? "see whether it hangs, or wants TLS (`rediss://`)"
+                       target.tls == nullptr ? "check whether it hangs, or needs TLS (`rediss://`)"
                        : wants_certificate_  ? target.certificate_advice()
-                                             : "see whether it hangs");
+                                             : "check whether it hangs");
         return false;
     }
     if (reply.is_error() && redis::wants_password(reply.text)) {
-        findings.fault("redis.password", "it wants a password, and none is configured",
+        findings.fault("redis.password", "it wants a password, and the configuration has none",
                        fmt::format("write `username` and `password` in {}", target.section));
         return false;
     }
@@ -137,14 +137,14 @@ bool RedisConnection::ping(const RedisTarget& target, Findings& findings) {
     }
     if (reply.is_error("DENIED") || reply.is_error("ERR max number of clients")) {
         findings.fault("redis.answers",
-                       "it turns us away: " + shown_error(reply.text, target.password),
+                       "it refuses the connection: " + shown_error(reply.text, target.password),
                        reply.is_error("DENIED") ? "set a password, or `protected-mode no`"
-                                                : "raise `maxclients` of it");
+                                                : "raise its `maxclients`");
         return false;
     }
     if (reply.kind == RespValue::Kind::text || reply.is_error("NOPERM")) return true;
     findings.fault("redis.answers",
-                   "it does not answer as Redis does: " + shown_error(reply.text, target.password),
+                   "it does not answer like Redis: " + shown_error(reply.text, target.password),
                    fmt::format("correct the address in {}", target.section));
     return false;
 }

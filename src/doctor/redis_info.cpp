@@ -55,23 +55,22 @@ void check_memory(const RedisInfo& info, Findings& findings) {
     if (evicts && most != 0) {
         findings.warning(
             "redis.eviction",
-            fmt::format("maxmemory-policy {} throws counts away when memory is full, and what was "
-                        "counted is admitted again ({}; {} keys evicted so far)",
+            fmt::format("maxmemory-policy {} evicts counts when memory is full, and limits start "
+                        "again ({}; {} keys evicted so far)",
                         quote(policy), memory, evicted),
             "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; a Redis of its "
             "own for Tidegate, if others need eviction");
     } else if (evicts) {
-        findings.note("redis.eviction",
-                      fmt::format("maxmemory-policy {} would throw counts away, if there were a "
-                                  "maxmemory ({})",
-                                  quote(policy), memory),
-                      "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf");
+        findings.note(
+            "redis.eviction",
+            fmt::format("maxmemory-policy {} would evict counts if maxmemory were set ({})",
+                        quote(policy), memory),
+            "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf");
     } else if (most != 0 && is_nearly(used, most)) {
-        findings.warning("redis.memory",
-                         memory +
-                             ": when it is full, writes are refused and the failure policy "
-                             "decides",
-                         "raise maxmemory, or take out what is not Tidegate's");
+        findings.warning(
+            "redis.memory",
+            memory + ": when it is full, Redis refuses writes and on_store_failure decides",
+            "raise maxmemory, or remove keys of other programs");
     } else {
         findings.ok("redis.memory",
                     policy.empty() ? memory : fmt::format("{}, {}", memory, policy));
@@ -86,9 +85,8 @@ void check_persistence(const RedisInfo& info, const std::optional<std::string>& 
     if ((appends && failed("aof_last_write_status")) ||
         (saves && failed("rdb_last_bgsave_status"))) {
         findings.warning("redis.persistence",
-                         "it could not write its data to disk the last time, and may refuse writes "
-                         "because of it (MISCONF)",
-                         "see its log; room and rights of its folder");
+                         "its last save to disk failed, so it may refuse writes (MISCONF)",
+                         "see its log, and the space and permissions of its folder");
         return;
     }
     if (appends) {
@@ -99,23 +97,19 @@ void check_persistence(const RedisInfo& info, const std::optional<std::string>& 
         longest.count() == 0 ? ""
                              : fmt::format("; the longest window is {}", format_duration(longest));
     const std::string advice =
-        "`appendonly yes` in redis.conf, if what was counted has to survive a restart";
+        "write `appendonly yes` in redis.conf if counts have to survive a restart";
     if (saves) {
-        findings.note(
-            "redis.persistence",
-            fmt::format("a restart forgets what was counted since the last snapshot (save "
-                        "{}){}",
-                        quote(*save), kept),
-            advice);
+        findings.note("redis.persistence",
+                      fmt::format("a restart loses the counts since the last snapshot (save {}){}",
+                                  quote(*save), kept),
+                      advice);
     } else if (save) {
-        findings.note(
-            "redis.persistence",
-            "a restart forgets all counts: each limit may admit its quota once more" + kept,
-            advice);
+        findings.note("redis.persistence",
+                      "a restart loses all counts, and every limit starts again" + kept, advice);
     } else {
         findings.note("redis.persistence",
-                      "no appendonly, and whether there are snapshots is not to be seen: a restart "
-                      "forgets counts" +
+                      "no appendonly, and CONFIG does not show whether there are snapshots: a "
+                      "restart loses counts" +
                           kept,
                       advice);
     }
@@ -127,7 +121,7 @@ void check_connections(const RedisInfo& info, Findings& findings) {
     if (!connected || !most || *most == 0 || !is_nearly(*connected, *most)) return;
     findings.warning("redis.connections",
                      fmt::format("{} of {} connections are in use", *connected, *most),
-                     "raise `maxclients`; a Tidegate takes one a thread");
+                     "raise `maxclients`; each thread of Tidegate needs one connection");
 }
 
 }  // namespace tidegate::doctor

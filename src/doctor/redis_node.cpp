@@ -64,7 +64,7 @@ bool check_kind(const Identity& server, const RedisNode& node, Findings& finding
     }
     if (server.mode == "cluster" && node.kind != Kind::cluster_node) {
         findings.fault("redis.mode",
-                       "it is a node of a Redis Cluster and serves a part of all keys",
+                       "it is a node of a Redis Cluster and serves only some of the keys",
                        node.kind == Kind::single
                            ? "write `cluster: [redis://...]` in store.redis instead of `url`"
                            : "write `cluster: [redis://...]` in store.redis instead of `sentinel`");
@@ -79,7 +79,7 @@ bool check_kind(const Identity& server, const RedisNode& node, Findings& finding
         findings.fault("redis.role", "it is a replica: it refuses to count",
                        node.kind == Kind::single
                            ? "name the master in store.redis.url, or write `sentinel` to follow it"
-                           : "a failover may be under way: look again; if it stays so, see what "
+                           : "a failover may be under way: try again; if it stays so, see what "
                              "CLUSTER NODES or SENTINEL MASTERS say");
         return false;
     }
@@ -92,8 +92,8 @@ void report_version(const Identity& server, const RedisNode& node, Findings& fin
         version->text = without_secret(version->text, node.target.password);
         check_version(*version, findings);
     } else {
-        findings.note("redis.version", "its version is not to be seen",
-                      "allow its user INFO: `+info`");
+        findings.note("redis.version", "its version is not visible",
+                      "allow the Redis user INFO: `+info`");
     }
 }
 
@@ -112,7 +112,7 @@ void check_settings(RedisConnection& connection, const Identity& server, const R
     const std::string user = node.settings.username.empty() ? "default" : node.settings.username;
     if (!server.info) {
         findings.note("redis.settings",
-                      "INFO is refused, so memory, eviction and persistence were not looked at",
+                      "INFO is refused, so memory, eviction and persistence were not checked",
                       fmt::format("to see them: ACL SETUSER {} +info +config|get (Tidegate itself "
                                   "does without)",
                                   user));
@@ -184,12 +184,13 @@ void check_replicas(RedisConnection& connection, const RedisNode& node, Findings
     if (!replicas && shares) {
         findings.note("redis.replicas",
                       text +
-                          ": a Tidegate that finds no Redis at its start has "
-                          "no share to count by, and does not start",
-                      "write how many there are at least: `replicas: 2`");
+                          ": Tidegate cannot compute its share of a limit without Redis, and does "
+                          "not start when Redis is down",
+                      "write the smallest number of proxies: `replicas: 2`");
     } else if (replicas && alive.integer > *replicas) {
-        findings.note("redis.replicas", text + ": more than are written",
-                      "write the number: without Redis, one that starts takes too large a share");
+        findings.note("redis.replicas", text + ": more than configured",
+                      "write the number: a proxy that starts without Redis takes too large a share "
+                      "of each limit");
     } else {
         findings.ok("redis.replicas", text);
     }
@@ -265,7 +266,7 @@ Findings check_node(const RedisNode& node) {
     check_replicas(connection, node, findings);
     if (connection.is_lost()) {
         findings.fault("redis.answers", "it stopped answering: " + connection.why_lost(),
-                       "look again; see its log, and what is between it and here");
+                       "try again; see its log and the network between");
     }
     return findings;
 }

@@ -70,9 +70,9 @@ class TestCharge {
         const std::array<limit::Verdict*, 1> verdicts{&verdict};
         if (answer_.kind != RespValue::Kind::text ||
             !store::read_charge_reply(answer_.text, {&charge, 1}, verdicts)) {
-            return "what it answered is no verdict: " + shown();
+            return "its answer is not a verdict: " + shown();
         }
-        if (!verdict.admitted) return "a charge that has room was denied";
+        if (!verdict.admitted) return "it denied a charge that is within the limit";
         return {};
     }
 
@@ -164,7 +164,7 @@ bool try_charges(RedisConnection& connection, const RedisNode& node, Findings& f
         return false;
     }
     if (!connection.is_lost())
-        findings.ok("redis.scripts", "the scripts load, and charges are decided");
+        findings.ok("redis.scripts", "the scripts load, and it decides charges");
     return !connection.is_lost();
 }
 

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "app/process.hpp"
+#include "app/shared_state.hpp"
 #include "doctor/parallel.hpp"
 #include "doctor/redis_connection.hpp"
 #include "doctor/redis_node.hpp"
@@ -62,7 +62,7 @@ std::optional<Masters> ask_seed(const RedisNode& node, Findings& findings) {
     auto masters = redis::parse_cluster_nodes(answer.text, node.target.address.host);
     if (masters) return std::move(*masters);
     findings.fault("cluster.slots",
-                   "what it says of the cluster is of no use: " +
+                   "its list of cluster nodes cannot be used: " +
                        without_secret(masters.error(), node.target.password),
                    "see CLUSTER INFO; redis-cli --cluster fix");
     return std::nullopt;
@@ -90,8 +90,7 @@ void report_slots(const Masters& masters, std::size_t answered, std::size_t aske
     if (served < redis::kSlots) {
         findings.fault("cluster.slots",
                        text + ": identifiers in the others follow on_store_failure",
-                       "redis-cli --cluster check, then --cluster fix; start the nodes that are "
-                       "missing");
+                       "redis-cli --cluster check, then --cluster fix; start the missing nodes");
     } else {
         findings.ok("cluster.slots", text);
     }
@@ -130,7 +129,7 @@ Findings examine_cluster(const config::Config& config, const config::RedisSettin
         node.slots = masters[index].slots;
         if (!node.slots.empty()) return check_node(node);
         Findings none(node.target.name());
-        none.note("cluster.slots", "it serves no slots, and was not visited", {});
+        none.note("cluster.slots", "it serves no slots; not checked", {});
         return none;
     }));
     return all;

@@ -54,7 +54,7 @@ SentinelView read_entry(const RespValue& entry, SentinelView view) {
 void report_refusal(const RespValue& answer, const config::SentinelSettings& settings,
                     Findings& findings) {
     findings.fault("sentinel.rights",
-                   "it refuses to be asked: " + shown_error(answer.text, settings.password),
+                   "it refuses the question: " + shown_error(answer.text, settings.password),
                    fmt::format(fmt::runtime(kRights),
                                settings.username.empty() ? "default" : settings.username));
 }
@@ -73,7 +73,7 @@ SentinelView ask_sentinel(const config::SentinelSettings& settings, const RedisT
         return view;
     }
     if (address.is_error("ERR unknown command")) {
-        findings.fault("sentinel.mode", "it is no sentinel",
+        findings.fault("sentinel.mode", "it is not a sentinel",
                        fmt::format("correct {}.nodes; sentinels listen on port 26379", kSection));
         return view;
     }
@@ -92,7 +92,7 @@ SentinelView ask_sentinel(const config::SentinelSettings& settings, const RedisT
             "sentinel.master",
             fmt::format("it knows no master {}; it watches {}", quote(settings.master),
                         names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
-            fmt::format("correct {}.master, or have it watch that master (SENTINEL MONITOR)",
+            fmt::format("correct {}.master, or make it watch that master (SENTINEL MONITOR)",
                         kSection));
     }
     return view;
@@ -120,7 +120,7 @@ std::optional<redis::NodeAddress> most_named(const std::vector<SentinelView>& vi
         }
         findings.warning("sentinel.master",
                          fmt::format("they name different masters: {}", fmt::join(names, ", ")),
-                         "a failover may be under way: look again; if it stays so, see whether the "
+                         "a failover may be under way: try again; if it stays so, see whether the "
                          "sentinels reach each other");
     }
     return most->second.second;
@@ -141,24 +141,25 @@ void report_quorum(const std::vector<SentinelView>& views, std::size_t nodes, Fi
     const std::string text = fmt::format("{} of {} configured answer; they know of {}, quorum {}",
                                          answered, nodes, most.sentinels, most.quorum);
     if (most.quorum > most.sentinels) {
-        findings.fault("sentinel.quorum", text + ": more than there are, so there is never a failover",
+        findings.fault("sentinel.quorum", text + ": more than there are, so no failover can happen",
                        "SENTINEL SET <master> quorum <number>, or start more sentinels");
     } else if (most.sentinels < 3) {
-        findings.warning("sentinel.quorum", text + ": when one is lost, there is no failover",
+        findings.warning("sentinel.quorum", text + ": when one is lost, no failover can happen",
                          "run three or more, on machines of their own");
     } else if (answered < std::min(needed, static_cast<std::int64_t>(nodes))) {
         findings.warning("sentinel.quorum", fmt::format("{}: a failover needs {}", text, needed),
-                         "start the others, or see why they are not reached from here");
+                         "start the others, or check why they cannot be reached from here");
     } else {
         findings.ok("sentinel.quorum", text);
     }
     if (most.flags.find("o_down") != most.flags.npos ||
         most.flags.find("s_down") != most.flags.npos) {
         findings.fault("sentinel.master", "they say that the master is down",
-                       "a failover may be under way: look again");
+                       "a failover may be under way: try again");
     }
     if (most.replicas == 0) {
-        findings.warning("sentinel.replicas", "the master has no replica that could take over",
+        findings.warning("sentinel.replicas",
+                         "the master has no replica, so no failover can happen",
                          "start one: `replicaof` the master");
     }
 }

@@ -17,21 +17,23 @@ struct ServerError {
 };
 constexpr ServerError kServerErrors[] = {
     {"OOM", "its memory is full: it refuses to count",
-     "raise maxmemory, or take out what is not Tidegate's; an evicting policy would lose counts"},
+     "raise maxmemory, or remove keys of other programs; an evicting policy would lose counts"},
     {"MISCONF", "it refuses writes, because it cannot save its data to disk",
-     "see its log; room and rights of its folder, or `stop-writes-on-bgsave-error no`"},
+     "see its log, and the space and permissions of its folder, or `stop-writes-on-bgsave-error "
+     "no`"},
     {"NOREPLICAS", "it refuses writes, because too few replicas follow it",
      "start them, or lower `min-replicas-to-write`"},
     {"READONLY", "it is a replica: it refuses to count", "name the master in store.redis"},
-    {"CLUSTERDOWN", "its cluster is down, and it refuses everything",
+    {"CLUSTERDOWN", "its cluster is down, and it refuses all commands",
      "see CLUSTER INFO; `cluster-require-full-coverage no` keeps what is covered served"},
-    {"MOVED", "its slots have moved to another node meanwhile", "look again"},
-    {"ASK", "its slots are moving to another node", "look again when they have"},
-    {"TRYAGAIN", "its slots are moving to another node", "look again when they have"},
-    {"LOADING", "it is loading its data and decides nothing until then",
+    {"MOVED", "its slots have moved to another node", "look again"},
+    {"ASK", "its slots are moving to another node", "try again when they have moved"},
+    {"TRYAGAIN", "its slots are moving to another node", "try again when they have moved"},
+    {"LOADING", "it is loading its data and cannot decide until it has",
      "wait; if it takes long, see its log and the size of its data", "redis.answers"},
-    {"BUSY", "a script keeps it busy, so it answers no other command",
-     "SCRIPT KILL (or FUNCTION KILL), and find out whose script it is", "redis.answers"},
+    {"BUSY", "another script keeps it busy, so it answers no commands",
+     "run SCRIPT KILL (or FUNCTION KILL), and find the program that sent the script",
+     "redis.answers"},
 };
 
 }  // namespace

@@ -103,11 +103,10 @@ void check_clock(microseconds offset, microseconds accuracy, bool local_clock, F
     }
     findings.warning(
         "redis.clock", text,
-        local_clock
-            ? "synchronise the clocks (NTP): `clock: local` counts by each Tidegate's own, so what "
-              "one takes another may see too early or too late"
-            : "synchronise the clocks (NTP): limits count by Redis's, the moments of `schedule` "
-              "and the expiry of tokens mean ours, and a failover to another server is a jump");
+        local_clock ? "synchronise the clocks (NTP): with `clock: local`, each Tidegate counts by "
+                      "its own clock, and two that differ see windows end at different times"
+                    : "synchronise the clocks (NTP): limits use Redis's clock, `schedule` and "
+                      "tokens use ours, and a failover to another server changes the time");
 }
 
 Percentiles percentiles_of(std::vector<microseconds> times) {
@@ -126,9 +125,9 @@ void check_latency(std::size_t decisions, const Percentiles& times, milliseconds
         decisions, milliseconds_text(times.p50), milliseconds_text(times.p99),
         milliseconds_text(times.max), format_duration(timeout));
     constexpr std::string_view kAdvice =
-        "bring Redis nearer, see SLOWLOG and LATENCY of it, or raise store.redis.timeout";
+        "bring Redis nearer, see its SLOWLOG and LATENCY, or raise store.redis.timeout";
     if (times.p50 > timeout) {
-        findings.fault("redis.latency", text + ": most would be decided without Redis",
+        findings.fault("redis.latency", text + ": most decisions would time out",
                        std::string(kAdvice));
     } else if (times.p99 > timeout / 2) {
         findings.warning("redis.latency", text, std::string(kAdvice));

@@ -44,7 +44,7 @@ Reached reach(const config::Address& address, const TimeLimit& time_limit) {
         const std::string fault = try_connect(endpoint, time_limit.for_step());
         if (fault.empty()) continue;
         reached.faults.push_back(
-            fmt::format("{} cannot be connected to: {}", endpoint_text(endpoint), fault));
+            fmt::format("cannot connect to {}: {}", endpoint_text(endpoint), fault));
     }
     return reached;
 }
@@ -63,8 +63,7 @@ Findings report(const Server& of, const Reached& reached, bool others_help) {
             is_fault ? Severity::fault : Severity::warning, "upstream.reachable",
             fault.starts_with(address) ? fault : fmt::format("{}: {}", address, fault),
             is_fault ? fmt::format("start it, or correct upstreams.{}.servers", of.upstream->name)
-                     : "start it: until then requests that choose it lose time on the way "
-                       "to the next");
+                     : "start it: until then, requests try it first and lose time");
     }
     return findings;
 }

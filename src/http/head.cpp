@@ -196,7 +196,7 @@ std::string_view describe(HeadFault fault) {
         case HeadFault::bad_target:
             return "The request target is malformed.";
         case HeadFault::bad_version:
-            return "Only HTTP/1.1 and HTTP/1.0 are spoken here.";
+            return "Only HTTP/1.1 and HTTP/1.0 are supported.";
         case HeadFault::bad_status_line:
             return "The status line is malformed.";
         case HeadFault::bad_line_end:

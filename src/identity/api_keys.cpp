@@ -23,7 +23,7 @@ std::string_view ApiKeys::add(std::string_view digest, std::string_view user,
     if (!tier.empty() && !is_tier_name(tier))
         return "the name of a tier has letters, digits, `-`, `_` and `.`, 64 at most";
     const std::uint32_t tag = tag_of(*read);
-    if (find_entry(*read, tag) != nullptr) return "this key stands here twice";
+    if (find_entry(*read, tag) != nullptr) return "the file has this key twice";
     if (entries_.size() >= kKeysMax) return "there are more than 1,000,000 keys";
     if ((entries_.size() + 1) * 4 > slots_.size() * 3) widen();
     entries_.push_back({*read, static_cast<std::uint32_t>(names_.size()),

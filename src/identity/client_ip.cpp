@@ -111,11 +111,11 @@ std::string_view describe(ChainFault fault) {
         case ChainFault::none:
             break;
         case ChainFault::unreadable:
-            return "holds an entry that is no IP address";
+            return "has an entry that is not an IP address";
         case ChainFault::unspecified:
-            return "holds 0.0.0.0 or ::, which is no client's address";
+            return "has 0.0.0.0 or ::, which is not a client's address";
         case ChainFault::repeated:
-            return "is there twice, is empty, or is spelt with another sign for `-`";
+            return "is sent twice, is empty, or has another character for `-` in its name";
     }
     return "";
 }

@@ -26,7 +26,7 @@ constexpr long kShaRoundsDefault = 5'000;
 // So many rounds of SHA-crypt take about as long as one of the 2^cost of bcrypt.
 constexpr double kBcryptStep = 200;
 
-constexpr std::string_view kAdvice = "make it anew with `htpasswd -B`";
+constexpr std::string_view kAdvice = "create it again with `htpasswd -B`";
 
 bool is_crypt_text(std::string_view text) {
     return std::all_of(text.begin(), text.end(),
@@ -47,12 +47,12 @@ bool is_bcrypt(std::string_view hash) {
 Kind bcrypt_kind(std::string_view hash) {
     const bool shaped = hash.size() == 60 && is_digit(hash[4]) && is_digit(hash[5]) &&
                         hash[6] == '$' && is_crypt_text(hash.substr(7));
-    if (!shaped) return {0, "is no whole bcrypt hash"};
+    if (!shaped) return {0, "is not a complete bcrypt hash"};
     const int cost = (hash[4] - '0') * 10 + (hash[5] - '0');
     if (cost < 4 || cost > Htpasswd::kBcryptCostMax) {
         return {0, "is a bcrypt hash of cost " + std::to_string(cost) + ": 4 to " +
                        std::to_string(Htpasswd::kBcryptCostMax) +
-                       " are taken, more would keep every check waiting for seconds"};
+                       " are accepted, as a higher cost takes seconds for each check"};
     }
     return {kBcryptStep * static_cast<double>(1U << static_cast<unsigned>(cost)), {}};
 }
@@ -64,11 +64,11 @@ Kind sha_kind(std::string_view hash) {
     std::int64_t rounds = kShaRoundsDefault;
     if (constexpr std::string_view kRounds = "rounds="; rest.starts_with(kRounds)) {
         const auto end = rest.find('$');
-        if (end == rest.npos) return {0, "is no whole SHA-crypt hash"};
+        if (end == rest.npos) return {0, "is not a complete SHA-crypt hash"};
         // libcrypt takes no leading zero, and neither does this.
         const auto written = parse_decimal(rest.substr(kRounds.size(), end - kRounds.size()));
         if (!written || *written < kShaRoundsMin || *written > Htpasswd::kShaRoundsMax) {
-            return {0, "is a SHA-crypt hash of a number of rounds that is not taken: 1000 to " +
+            return {0, "is a SHA-crypt hash whose number of rounds is out of range: 1000 to " +
                            std::to_string(Htpasswd::kShaRoundsMax) + " are"};
         }
         rounds = *written;
@@ -78,13 +78,13 @@ Kind sha_kind(std::string_view hash) {
     const bool shaped = salt.size() <= 16 && is_crypt_text(salt) &&
                         rest.size() == salt.size() + 1 + digest_chars &&
                         is_crypt_text(rest.substr(salt.size() + 1));
-    if (!shaped) return {0, "is no whole SHA-crypt hash"};
+    if (!shaped) return {0, "is not a complete SHA-crypt hash"};
     return {static_cast<double>(rounds), {}};
 }
 
 // Why a hash of no kind that is taken is not: people are told what they have.
 std::string refusal(std::string_view hash) {
-    std::string_view what = "is no hash that is known here, or a password in plain text";
+    std::string_view what = "is not a supported hash, or is a password in plain text";
     if (hash.empty()) {
         what = "is missing";
     } else if (hash.starts_with("$apr1$") || hash.starts_with("$1$")) {
@@ -92,9 +92,9 @@ std::string refusal(std::string_view hash) {
     } else if (hash.starts_with("{SHA}") || hash.starts_with("{SSHA}")) {
         what = "is a SHA-1 hash, too quick to guess";
     } else if (hash.starts_with("$2x$")) {
-        what = "was made by a program with a fault that loses characters";
+        what = "was made by a faulty program that loses characters";
     } else if (hash.starts_with('$')) {
-        what = "is of a kind that is not taken: bcrypt and SHA-crypt ($5$, $6$) are";
+        what = "is not supported: use bcrypt or SHA-crypt ($5$, $6$)";
     } else if (hash.size() == 13 && is_crypt_text(hash)) {
         what = "is a hash of the old crypt (DES), which sees eight characters, or plain text";
     }
@@ -161,7 +161,7 @@ Result<Htpasswd, HtpasswdFault> Htpasswd::parse(std::string_view text) {
             read.longest_ = hash;
         }
         if (!read.hashes_.emplace(user, std::move(hash)).second)
-            return fault("this user stands here twice");
+            return fault("the file has this user twice");
     }
     return read;
 }

@@ -156,7 +156,7 @@ std::string fault_of_rsa(std::string_view modulus, std::string_view exponent) {
     if (!is_odd(modulus)) return "`n` is even";
     // With 1 every message is its own signature.
     if (!is_odd(exponent) || exponent.size() > kRsaExponentBytesMax || exponent == "\x01")
-        return "`e` is no odd number from 3 to 2^64 - 1";
+        return "`e` is not an odd number from 3 to 2^64 - 1";
     return {};
 }
 
@@ -186,7 +186,7 @@ KeyOrFault read_rsa(const JsonValue& object) {
 
 KeyOrFault read_curve(const JsonValue& object) {
     const auto name = string_member(object, "crv");
-    if (!name) return Malformed{"`crv` is missing or no string"};
+    if (!name) return Malformed{"`crv` is missing or not a string"};
     const auto* curve = std::find_if(kCurves.begin(), kCurves.end(),
                                      [&](const Curve& known) { return known.name == *name; });
     if (curve == kCurves.end()) return NotForUs{"the curve " + quote(*name) + " is not known"};
@@ -217,15 +217,15 @@ KeyOrFault read_curve(const JsonValue& object) {
 // Why a key is not for checking what others signed (RFC 7517 sections 4.2 and 4.3).
 std::variant<std::monostate, NotForUs, Malformed> check_use(const JsonValue& object) {
     if (const JsonValue* use = find_member(object, "use")) {
-        if (!use->is_string()) return Malformed{"`use` is no string"};
+        if (!use->is_string()) return Malformed{"`use` is not a string"};
         if (text_of(*use) != "sig") return NotForUs{"its `use` is " + quote(text_of(*use))};
     }
     const JsonValue* operations = find_member(object, "key_ops");
     if (operations == nullptr) return {};
-    if (!operations->is_array()) return Malformed{"`key_ops` is no list"};
+    if (!operations->is_array()) return Malformed{"`key_ops` is not a list"};
     bool verifies = false;
     for (const JsonValue& operation : *operations) {
-        if (!operation.is_string()) return Malformed{"`key_ops` holds what is no string"};
+        if (!operation.is_string()) return Malformed{"`key_ops` has an entry that is not a string"};
         verifies = verifies || text_of(operation) == "verify";
     }
     if (!verifies) return NotForUs{"its `key_ops` do not have `verify`"};
@@ -235,7 +235,7 @@ std::variant<std::monostate, NotForUs, Malformed> check_use(const JsonValue& obj
 // The parameters by their kind, without what names and restricts the key.
 KeyOrFault read_parameters(const JsonValue& object) {
     const auto kind = string_member(object, "kty");
-    if (!kind) return Malformed{"`kty` is missing or no string"};
+    if (!kind) return Malformed{"`kty` is missing or not a string"};
     if (*kind == "oct") return read_secret(object);
     if (*kind == "RSA") return read_rsa(object);
     if (*kind == "EC") return read_curve(object);
@@ -248,14 +248,14 @@ std::variant<std::monostate, NotForUs, Malformed> read_restrictions(const JsonVa
     if (object.contains("kid")) {
         const auto kid = string_member(object, "kid");
         if (!kid || kid->size() > kKeyIdBytesMax) {
-            return Malformed{"`kid` is no string of at most " + std::to_string(kKeyIdBytesMax) +
+            return Malformed{"`kid` is not a string of at most " + std::to_string(kKeyIdBytesMax) +
                              " bytes"};
         }
         key.kid = std::string(*kid);
     }
     const JsonValue* algorithm = find_member(object, "alg");
     if (algorithm == nullptr) return {};
-    if (!algorithm->is_string()) return Malformed{"`alg` is no string"};
+    if (!algorithm->is_string()) return Malformed{"`alg` is not a string"};
     key.algorithm = parse_jws_algorithm(text_of(*algorithm));
     if (!key.algorithm)
         return NotForUs{"its `alg` " + quote(text_of(*algorithm)) + " signs no token"};
@@ -302,7 +302,7 @@ bool Jwk::may_have_signed(std::string_view signature, JwsAlgorithm wanted) const
 }
 
 JwkReading read_jwk(const JsonValue& value) {
-    if (!value.is_object()) return {std::nullopt, true, "it is no object"};
+    if (!value.is_object()) return {std::nullopt, true, "it is not an object"};
     if (auto fault = fault_in(check_use(value))) return *std::move(fault);
     KeyOrFault outcome = read_parameters(value);
     if (auto fault = fault_in(outcome)) return *std::move(fault);
@@ -313,7 +313,7 @@ JwkReading read_jwk(const JsonValue& value) {
                             key.algorithm ? to_string(*key.algorithm) : ""});
     JwkReading reading{std::move(key), false, {}};
     if (reading.key->kind != KeyKind::secret && has_private_part(value))
-        reading.remark = "it holds private parts, which nobody but the issuer should have";
+        reading.remark = "it has private parts, which only the issuer should have";
     return reading;
 }
 

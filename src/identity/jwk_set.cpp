@@ -63,7 +63,7 @@ std::optional<std::string> JwkSet::take(const JsonValue& member, std::size_t num
         warnings_.push_back(name + ": another key of its kind has the same `kid`");
     }
     if (reading.key->kind == KeyKind::secret && origin == Origin::fetched)
-        warnings_.push_back(name + " is a secret: whoever can fetch it can sign tokens");
+        warnings_.push_back(name + " is a secret: everyone who can fetch it can sign tokens");
     if (!reading.remark.empty()) warnings_.push_back(name + ": " + reading.remark);
     keys_.push_back(*std::move(reading.key));
     return std::nullopt;

@@ -19,7 +19,7 @@ bool is_plain_name(std::string_view text);
 bool is_safe_user(std::string_view text);
 inline constexpr std::string_view kSafeUserRule =
     "the name of a user is UTF-8 of 1 to 256 bytes, without control or invisible characters and "
-    "without a blank at either end";
+    "without a space at either end";
 
 // Letters, digits, `-`, `_` and `.`, 1 to kTierBytesMax of them, as tiers are named in the
 // configuration.

@@ -218,7 +218,7 @@ bool Client::begin_connection(const Endpoint& endpoint) {
     if (tls != nullptr) {
         return connection_->connect_tls(address, endpoint.port(), std::move(tls), closed_because_);
     }
-    closed_because_ = "its name cannot be asked for in TLS";
+    closed_because_ = "its host name is not valid in TLS";
     return false;
 }
 

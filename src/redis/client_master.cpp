@@ -111,7 +111,7 @@ void Client::on_news(const MasterWatch::News& news) {
     }
     moved_to_ = news.master;
     if (connection_) {
-        leave_connection("the sentinels say that the master is at " + news.master->to_string());
+        leave_connection("the sentinels report the master at " + news.master->to_string());
     } else {
         pause_timer_.cancel();
         wakeup_.wake_later();

@@ -14,7 +14,7 @@ std::string ClientOptions::address() const {
 
 std::string ClientOptions::advice(std::string_view error) const {
     if (rights.empty() || !is_denied(error)) return {};
-    return "; what its user must be allowed: " + rights;
+    return "; give its Redis user these rights: " + rights;
 }
 
 }  // namespace tidegate::redis

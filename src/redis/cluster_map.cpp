@@ -93,7 +93,7 @@ Result<std::vector<ClusterNode>, std::string> parse_cluster_nodes(std::string_vi
             case Line::other:
                 break;
             case Line::nonsense:
-                return std::string("its list of the cluster's nodes makes no sense");
+                return std::string("its list of the cluster's nodes is malformed");
         }
         if (nodes.size() > kClusterNodesMax) {
             return "its cluster has more than " + std::to_string(kClusterNodesMax) + " masters";

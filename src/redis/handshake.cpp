@@ -56,7 +56,7 @@ std::optional<ConnectFault> Handshake::on_reply(const Reply& reply) {
         return ConnectFault{false, shown};
     }
     if (wants_password(error)) {
-        return ConnectFault{true, "a password is wanted, and none is configured: " + shown};
+        return ConnectFault{true, "it wants a password, and none is configured: " + shown};
     }
     if (is_error) {
         return ConnectFault{!is_temporary(error),
@@ -66,7 +66,7 @@ std::optional<ConnectFault> Handshake::on_reply(const Reply& reply) {
     const std::string_view role = reply.kind == Reply::Kind::array ? reply.text : "";
     is_master_ = role == kMasterRole;
     if (is_master_) return std::nullopt;
-    return ConnectFault{false, "it is no master, its role is " + quote(role)};
+    return ConnectFault{false, "it is not a master, its role is " + quote(role)};
 }
 
 }  // namespace tidegate::redis

@@ -96,7 +96,7 @@ struct HiredisConnection::Hooks {
         }
         // hiredis ends the program over a reply to nothing unless that is an error.
         const bool unasked = self.context_->replies.head == nullptr && type != REDIS_REPLY_ERROR;
-        self.keep_text(unasked ? "a reply to no command" : text);
+        self.keep_text(unasked ? "a reply without a command" : text);
         reply.type = unasked ? REDIS_REPLY_ERROR : type;
         reply.integer = integer;
         return &reply;
@@ -245,7 +245,7 @@ void HiredisConnection::watch_read() {
 void HiredisConnection::read() {
     if (context_ != nullptr) redisAsyncHandleRead(context_);
     if (context_ == nullptr || context_->c.reader->len <= kReplyBytesMax) return;
-    end("a reply without an end");
+    end("an incomplete reply");
 }
 
 void HiredisConnection::watch_write() {

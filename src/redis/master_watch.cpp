@@ -112,7 +112,7 @@ Task<> MasterWatch::try_all() {
         const auto master = co_await ask_one(node);
         if (master) continue;
         faults.push_back(options_.nodes[node].to_string() +
-                         " is of no use: " + master.error().message);
+                         " cannot be used: " + master.error().message);
     }
     if (faults.size() == options_.nodes.size()) co_return;
     for (const std::string& fault : faults) log(Level::warn, "the sentinel {}", fault);
@@ -159,7 +159,7 @@ Task<MasterWatch::News> MasterWatch::ask_all() {
                       master.error().message;
     }
     news.fault =
-        "no sentinel tells where the master " + quote(options_.master) + " is: " + news.fault;
+        "no sentinel knows where the master " + quote(options_.master) + " is: " + news.fault;
     co_return news;
 }
 
@@ -174,7 +174,7 @@ Task<Result<NodeAddress, MasterWatch::Fault>> MasterWatch::ask_one(std::size_t n
     }
     if (!reply) co_return reply.error();
     const auto master = master_of(*reply);
-    if (!master) co_return Fault{false, false, "what it says is no address"};
+    if (!master) co_return Fault{false, false, "its answer is not an address"};
     co_return *master;
 }
 
@@ -198,7 +198,7 @@ Task<> MasterWatch::subscribe_forever() {
         if (subscribed && now() - begun >= kRoundPause) continue;
         if (!subscribed && !std::exchange(has_logged_none_, true)) {
             log(Level::error,
-                "no sentinel can be followed, so a move of the master {} is noticed late: {}",
+                "no sentinel can be watched, so Tidegate notices a failover of the master {} late: {}",
                 quote(options_.master), faults);
         }
         timer.expires_after(jittered(kRoundPause));
@@ -239,7 +239,7 @@ void MasterWatch::on_subscribed(std::size_t node, const NodeAddress& master) {
     const bool has_logged = std::exchange(has_logged_loss_, false) || has_logged_none_;
     has_logged_none_ = false;
     if (has_logged || announced_.host.empty()) {
-        log(Level::info, "the sentinel {} tells where the master {} is: {}",
+        log(Level::info, "the sentinel {} reports the master {} at {}",
             options_.nodes[node].to_string(), quote(options_.master), master.to_string());
     }
     announce(master);
@@ -250,12 +250,12 @@ void MasterWatch::on_lost(std::size_t node, const std::string& reason) {
     if (time < next_log_of_loss_) return;
     next_log_of_loss_ = time + kLogEvery;
     has_logged_loss_ = true;
-    log(Level::warn, "the sentinel {} is lost: {}", options_.nodes[node].to_string(), reason);
+    log(Level::warn, "the connection to the sentinel {} is lost: {}", options_.nodes[node].to_string(), reason);
 }
 
 void MasterWatch::announce(const NodeAddress& master) {
     if (!announced_.host.empty() && !(announced_ == master)) {
-        log(Level::warn, "the master {} has moved from {} to {}", quote(options_.master),
+        log(Level::warn, "failover: the master {} moved from {} to {}", quote(options_.master),
             announced_.to_string(), master.to_string());
     }
     announced_ = master;

@@ -53,11 +53,11 @@ Task<Fault> ServerConnection::open(std::uint16_t port) {
     const NameLookup lookup(host_, port);
     Timer pause(socket_.get_executor());
     while (!lookup.done()) {
-        if (late_) co_return fault("its name could not be looked up in time");
+        if (late_) co_return fault("its host name could not be resolved in time");
         pause.expires_after(kLookupPause);
         co_await pause.async_wait(as_values);
     }
-    Fault failed = fault("its name cannot be looked up: " + lookup.error());
+    Fault failed = fault("its host name cannot be resolved: " + lookup.error());
     for (const Endpoint& endpoint : lookup.endpoints()) {
         failed = co_await connect(endpoint);
         if (failed.message.empty()) co_return co_await encrypt();
@@ -78,11 +78,11 @@ Task<Fault> ServerConnection::connect(const Endpoint& endpoint) {
 Task<Fault> ServerConnection::encrypt() {
     if (!tls_client_) co_return Fault{};
     TlsPtr tls = tls_client_->connection_to(host_);
-    if (!tls) co_return Fault{true, false, "its name cannot be asked for in TLS"};
+    if (!tls) co_return Fault{true, false, "its host name is not valid in TLS"};
     tls_.emplace(socket_, tls.release());
     const auto [ec] = co_await tls_->async_handshake(asio::ssl::stream_base::client, as_values);
     if (!ec) co_return Fault{};
-    co_return late_ ? fault("no answer in time to the handshake of TLS") : fault_of(ec);
+    co_return late_ ? fault("no answer to the TLS handshake in time") : fault_of(ec);
 }
 
 Fault ServerConnection::fault_of(const error_code& ec) const {
@@ -115,7 +115,7 @@ Task<Reply> ServerConnection::next() {
     std::array<char, kPieceBytes> piece;
     while (true) {
         if (auto reply = reader_.next()) co_return std::move(*reply);
-        if (reader_.is_broken()) co_return fault("what it says is not Redis's protocol");
+        if (reader_.is_broken()) co_return fault("its answer is not Redis's protocol");
         const auto room = asio::buffer(piece);
         error_code ec;
         std::size_t bytes = 0;

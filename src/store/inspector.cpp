@@ -22,12 +22,12 @@ std::string sentence(redis::Failure failure) {
         case redis::Failure::unavailable:
             return "Redis is down.";
         case redis::Failure::overloaded:
-            return "Too many commands are on their way to Redis.";
+            return "Too many commands wait for Redis.";
         case redis::Failure::refused:
             break;
     }
-    return "Redis refused: a right is missing, or a value is not of Tidegate's making, which a "
-           "reset removes. The proxy's log says more.";
+    return "Redis refused the command: its user lacks a right, or another program wrote the key (a "
+           "reset removes it). See the proxy's log.";
 }
 
 constexpr const char* kNotUnderstood = "Redis sent a reply that Tidegate cannot read.";

@@ -67,8 +67,8 @@ void LogOutput::reopen() {
     if (is_standard_output(path_)) return;
     const int fd = open_to_append(path_);
     if (fd < 0) {
-        log(Level::error, "access log {}: cannot be opened anew, the old file stays: {}", path_,
-            message_of(errno));
+        log(Level::error, "access log {}: cannot reopen the file, writing on to the old one: {}",
+            path_, message_of(errno));
         return;
     }
     ::close(std::exchange(fd_, fd));
@@ -101,9 +101,10 @@ bool LogOutput::wait_until_writable() const {
 void LogOutput::report(bool broken, int error) {
     if (std::exchange(broken_, broken) == broken) return;
     if (broken) {
-        log(Level::error, "access log {}: lines are lost: {}", path_, message_of(error));
+        log(Level::error, "access log {}: cannot write, dropping lines: {}", path_,
+            message_of(error));
     } else {
-        log(Level::warn, "access log {}: lines are written again", path_);
+        log(Level::warn, "access log {}: writing again", path_);
     }
 }
 

@@ -181,9 +181,10 @@ Result<MetricSlots, std::string> Metrics::admit(const MetricNames& names) {
     NameRegistry grown = impl_->names;
     MetricSlots slots = grown.admit(names);
     if (grown.size() > impl_->names_max) {
-        return "routes, upstreams and limits would have " + std::to_string(grown.size()) +
-               " names since the start, and metrics are kept of " +
-               std::to_string(impl_->names_max) + " at most: restart to forget those that are gone";
+        return "routes, upstreams and limits have had " + std::to_string(grown.size()) +
+               " names since the start, and there are metrics for " +
+               std::to_string(impl_->names_max) +
+               " at most: restart Tidegate to drop the old names";
     }
     for (const auto& shard : impl_->shards) {
         shard->impl_->routes.grow(grown.routes.size());
@@ -234,7 +235,7 @@ void Metrics::Impl::add_requests(Families& families) const {
     });
 
     auto wrong = families.counter("tidegate_request_faults_total",
-                                  "Requests that went wrong, by what the access log calls it");
+                                  "Requests that went wrong, by `fault` of the access log");
     for (std::size_t fault = 0; fault < faults.size(); ++fault) {
         if (faults[fault].empty()) continue;
         wrong.add({{"fault", faults[fault]}},
@@ -265,7 +266,7 @@ void Metrics::Impl::add_decisions(Families& families) const {
     }
 
     auto costs = families.counter("tidegate_cost_ignored_total",
-                                  "Costs that requests named and that were not taken, by reason");
+                                  "Costs that requests stated and Tidegate ignored, by reason");
     for (std::size_t reason = 0; reason < kCostFaults; ++reason) {
         costs.add({{"reason", std::string(to_string(static_cast<CostFault>(reason)))}},
                   sum([&](const auto& shard) { return shard.costs_ignored[reason].value(); }));
@@ -293,29 +294,29 @@ void Metrics::Impl::add_store(Families& families, const Gauges& gauges) const {
                      sum([&](const auto& shard) { return shard.store_failures[reason].value(); }));
     }
     families
-        .counter("tidegate_deny_cache_hits_total", "Requests denied by what Redis had said before")
+        .counter("tidegate_deny_cache_hits_total",
+                 "Requests denied by a remembered denial of Redis")
         .add({}, sum([](const auto& shard) { return shard.deny_cache_hits.value(); }));
     families
         .counter("tidegate_store_given_back_total",
-                 "Requests over several slots of Redis Cluster of which one took what it had to be "
-                 "given back, as another did not admit")
+                 "Requests over several slots of Redis Cluster that one slot charged and gave "
+                 "back, as another denied them")
         .add({}, sum([](const auto& shard) { return shard.given_back.value(); }));
-    auto reports =
-        families.counter("tidegate_local_reports_total",
-                         "Identifiers counted here while Redis was away, by what became of telling "
-                         "it when it was back");
+    auto reports = families.counter("tidegate_local_reports_total",
+                                    "Identifiers counted in process while Redis was down, by the "
+                                    "result of reporting them to Redis afterwards");
     for (std::size_t result = 0; result < kLocalReportResults; ++result) {
         reports.add({{"result", std::string(to_string(static_cast<LocalReportResult>(result)))}},
                     sum([&](const auto& shard) { return shard.local_reports[result].value(); }));
     }
-    auto state = families.gauge("tidegate_store_state", "How many workers see the store so");
+    auto state = families.gauge("tidegate_store_state", "Workers that see the store in this state");
     state.add({{"state", "up"}}, workers_that_see(StoreState::up));
     state.add({{"state", "down"}}, workers_that_see(StoreState::down));
     families.gauge("tidegate_memory_store_keys", "Identifiers counted in this process")
         .add({}, gauges.memory_store_keys);
     families
         .counter("tidegate_memory_store_evictions_total",
-                 "Identifiers forgotten in this process before their time, for want of room")
+                 "Identifiers evicted in this process before they expired, for lack of room")
         .add({}, gauges.memory_store_evictions);
 }
 
@@ -323,7 +324,7 @@ void Metrics::Impl::add_upstreams(Families& families) const {
     auto seconds = families.histogram("tidegate_upstream_seconds",
                                       "From sending a request to the head of its answer");
     auto failures = families.counter("tidegate_upstream_failures_total",
-                                     "Requests an upstream did not answer, or not properly");
+                                     "Requests that an upstream did not answer properly");
     for (std::size_t i = 0; i < names.upstreams.size(); ++i) {
         histogram<kRequestBounds>(
             seconds, {{"upstream", names.upstreams[i]}}, [&](const auto& shard) -> auto& {
@@ -348,14 +349,14 @@ void Metrics::Impl::add_connections(Families& families) const {
     add("client", "Connections from clients", &MetricsShard::Impl::clients);
     add("upstream", "Connections to upstreams", &MetricsShard::Impl::upstream_connections);
     auto refused = families.counter("tidegate_client_connections_refused_total",
-                                    "Connections turned away because there were too many");
+                                    "Connections refused at connections.max or connections.per_ip");
     for (std::size_t reason = 0; reason < kConnectionRefusals; ++reason) {
         refused.add({{"reason", std::string(to_string(static_cast<ConnectionRefusal>(reason)))}},
                     sum([&](const auto& shard) { return shard.clients_refused[reason].value(); }));
     }
     families
         .counter("tidegate_client_connections_idle_closed_total",
-                 "Connections closed because nothing came for too long")
+                 "Connections closed because they were idle for too long")
         .add({}, sum([](const auto& shard) { return shard.clients_idled_out.value(); }));
     families
         .counter("tidegate_client_connections_made_room_total",
@@ -372,11 +373,12 @@ void Metrics::Impl::add_connections(Families& families) const {
 }
 
 void Metrics::Impl::add_keys(Families& families, const Gauges& gauges) {
-    auto fetches = families.counter("tidegate_jwks_fetches_total", "Fetches of keys of tokens");
+    auto fetches = families.counter("tidegate_jwks_fetches_total", "Fetches of key sets (JWKS)");
     fetches.add({{"result", "ok"}}, gauges.jwks_fetches_ok);
     fetches.add({{"result", "failed"}}, gauges.jwks_fetches_failed);
-    auto keys = families.gauge("tidegate_jwks_keys", "Keys that tokens are checked with, fetched");
-    auto age = families.gauge("tidegate_jwks_age_seconds", "Since these keys were last fetched");
+    auto keys = families.gauge("tidegate_jwks_keys", "Keys in a fetched key set");
+    auto age =
+        families.gauge("tidegate_jwks_age_seconds", "Seconds since the key set was last fetched");
     for (const Gauges::KeyPlace& place : gauges.jwks) {
         keys.add({{"url", place.url}}, static_cast<std::uint64_t>(place.keys));
         if (place.age) age.add({{"url", place.url}}, static_cast<double>(place.age->count()));
@@ -388,14 +390,16 @@ void Metrics::Impl::add_process(Families& families, const Gauges& gauges) const 
         .add({}, gauges.access_log_dropped);
     families.gauge("tidegate_config_generation", "Which configuration is in force, from 1")
         .add({}, gauges.config_generation);
-    families.gauge("tidegate_configs_in_use", "Configurations: that in force and those it replaced")
+    families
+        .gauge("tidegate_configs_in_use",
+               "Configurations in use: the one in force and older ones that requests still use")
         .add({}, gauges.configs_in_use);
     const std::chrono::duration<double> read_at = gauges.config_read_at.time_since_epoch();
     families
         .gauge("tidegate_config_read_timestamp_seconds",
                "When the configuration in force was read, in Unix time")
         .add({}, read_at.count());
-    auto reloads = families.counter("tidegate_reloads_total", "Reloads that were asked for");
+    auto reloads = families.counter("tidegate_reloads_total", "Reloads by result");
     reloads.add({{"result", "ok"}}, gauges.reloads_ok);
     reloads.add({{"result", "refused"}}, gauges.reloads_refused);
     families.gauge("tidegate_build_info", "The program; always 1").add({{"version", version}}, 1);

@@ -47,7 +47,8 @@ std::string use_own_certificate(SSL_CTX* context, const TlsSettings& settings) {
     if (!chain) return "the certificate " + chain.error();
     const auto key = parse_private_key(settings.key);
     if (!key) return "the key " + key.error();
-    if (!belong_together(*chain->front(), **key)) return "the key is not that of the certificate";
+    if (!belong_together(*chain->front(), **key))
+        return "the key does not belong to the certificate";
     if (SSL_CTX_use_certificate(context, chain->front().get()) != 1 ||
         SSL_CTX_use_PrivateKey(context, key->get()) != 1) {
         return "the certificate cannot be used: " + reason_of_openssl();

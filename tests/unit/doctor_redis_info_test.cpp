@@ -68,10 +68,11 @@ TEST_CASE("redis_info: what a restart forgets is reported with the longest windo
     CHECK(persistence("aof_enabled:1\n", "").severity == Severity::ok);
     const Finding none = persistence("aof_enabled:0\n", "");
     CHECK(none.severity == Severity::note);
-    CHECK(has(none.what, "forgets all counts"));
+    CHECK(has(none.what, "loses all counts"));
     CHECK(has(none.what, "the longest window is 1h"));
     CHECK(has(persistence("aof_enabled:0\n", "3600 1").what, "since the last snapshot"));
-    CHECK(has(persistence("aof_enabled:0\n", std::nullopt).what, "not to be seen"));
+    CHECK(has(persistence("aof_enabled:0\n", std::nullopt).what,
+              "does not show whether there are snapshots"));
 }
 
 TEST_CASE("redis_info: a disk that cannot be written is a warning, if it is written to at all") {

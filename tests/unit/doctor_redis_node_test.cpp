@@ -270,7 +270,8 @@ TEST_CASE("redis_node: a database that is not there is a fault") {
 }
 
 TEST_CASE("redis_node: what the scripts answer has to be a verdict") {
-    CHECK(says(find(check_who_answers("EVALSHA", "+nonsense\r\n"), "redis.scripts"), "no verdict"));
+    CHECK(says(find(check_who_answers("EVALSHA", "+nonsense\r\n"), "redis.scripts"),
+               "its answer is not a verdict"));
     CHECK(says(find(check_who_answers("EVALSHA", "-ERR Error running script\r\n"), "redis.rights"),
                "evalsha"));
     CHECK(

@@ -174,12 +174,12 @@ TEST_CASE("htpasswd: a bcrypt hash that is broken or costs too much is refused")
     for (const char* cost : {"00", "03", "15", "31", "99"})
         CHECK_MESSAGE(contains(fault(with_cost(cost)), "4 to 14"), cost);
     for (const char* cost : {"1x", "x1", "-4", " 4"})
-        CHECK_MESSAGE(contains(fault(with_cost(cost)), "no whole"), cost);
-    CHECK(contains(fault("alice:" + good.substr(0, 59)), "no whole"));
-    CHECK(contains(fault("alice:" + good + "a"), "no whole"));
-    CHECK(contains(fault("alice:" + good.substr(0, 59) + "!"), "no whole"));
-    CHECK(contains(fault("alice:$2y$"), "no whole"));
-    CHECK(contains(fault("alice:$2y$10"), "no whole"));
+        CHECK_MESSAGE(contains(fault(with_cost(cost)), "not a complete"), cost);
+    CHECK(contains(fault("alice:" + good.substr(0, 59)), "not a complete"));
+    CHECK(contains(fault("alice:" + good + "a"), "not a complete"));
+    CHECK(contains(fault("alice:" + good.substr(0, 59) + "!"), "not a complete"));
+    CHECK(contains(fault("alice:$2y$"), "not a complete"));
+    CHECK(contains(fault("alice:$2y$10"), "not a complete"));
 }
 
 TEST_CASE("htpasswd: a SHA-crypt hash that is broken or costs too much is refused") {
@@ -197,13 +197,13 @@ TEST_CASE("htpasswd: a SHA-crypt hash that is broken or costs too much is refuse
             contains(six("$6$rounds=" + std::string(rounds) + "$salt$"), "1000 to 1000000"),
             rounds);
     }
-    CHECK(contains(six("$6$0123456789abcdefg$"), "no whole"));
-    CHECK(contains(six("$6$sa!t$"), "no whole"));
-    CHECK(contains(six("$6$rounds=5000salt"), "no whole"));
-    CHECK(contains(six("$6$"), "no whole"));
-    CHECK(contains(fault("alice:" + sha_text("$6$salt$", 85)), "no whole"));
-    CHECK(contains(fault("alice:" + sha_text("$6$salt$", 87)), "no whole"));
-    CHECK(contains(fault("alice:" + sha_text("$5$salt$", 86)), "no whole"));
+    CHECK(contains(six("$6$0123456789abcdefg$"), "not a complete"));
+    CHECK(contains(six("$6$sa!t$"), "not a complete"));
+    CHECK(contains(six("$6$rounds=5000salt"), "not a complete"));
+    CHECK(contains(six("$6$"), "not a complete"));
+    CHECK(contains(fault("alice:" + sha_text("$6$salt$", 85)), "not a complete"));
+    CHECK(contains(fault("alice:" + sha_text("$6$salt$", 87)), "not a complete"));
+    CHECK(contains(fault("alice:" + sha_text("$5$salt$", 86)), "not a complete"));
 }
 
 TEST_CASE("htpasswd: a line that is none, a name that is none and a user twice are refused") {
@@ -214,7 +214,7 @@ TEST_CASE("htpasswd: a line that is none, a name that is none and a user twice a
     CHECK(contains(fault("a\xff:" + made), "1: the name of a user"));
     CHECK(contains(fault(std::string(257, 'a') + ":" + made), "1: the name of a user"));
     CHECK(fault("alice:" + made + "\n\nbob:" + made + "\nalice:" + made) ==
-          "4: this user stands here twice");
+          "4: the file has this user twice");
 }
 
 }  // namespace

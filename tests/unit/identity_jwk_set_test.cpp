@@ -182,9 +182,9 @@ TEST_CASE("JWK set: a malformed key is refused in a file and left out of a fetch
         std::string key;
         std::string why;
     } const rows[] = {
-        {"7", "it is no object"},
-        {"{}", "`kty` is missing or no string"},
-        {R"({"kty":7})", "`kty` is missing or no string"},
+        {"7", "it is not an object"},
+        {"{}", "`kty` is missing or not a string"},
+        {R"({"kty":7})", "`kty` is missing or not a string"},
         {R"({"kty":"oct"})", "`k` is not base64url"},
         {R"({"kty":"oct","k":""})", "`k` is not base64url"},
         {R"({"kty":"oct","k":"AAAA="})", "`k` is not base64url"},
@@ -192,17 +192,17 @@ TEST_CASE("JWK set: a malformed key is refused in a file and left out of a fetch
         {SigningKey::secret(std::string(1025, 'k')).jwk(), "`k` has more than 1024 bytes"},
         {R"({"kty":"RSA","e":"AQAB"})", "`n` is not base64url"},
         {R"({"kty":"RSA","n":"AQAB"})", "`e` is not base64url"},
-        {rsa().jwk(R"("kid":7,)"), "`kid` is no string of at most 256 bytes"},
-        {rsa().jwk(R"("kid":null,)"), "`kid` is no string of at most 256 bytes"},
-        {rsa().jwk(R"("use":7,)"), "`use` is no string"},
-        {rsa().jwk(R"("key_ops":"verify",)"), "`key_ops` is no list"},
-        {rsa().jwk(R"("key_ops":[7],)"), "`key_ops` holds what is no string"},
-        {rsa().jwk(R"("alg":7,)"), "`alg` is no string"},
+        {rsa().jwk(R"("kid":7,)"), "`kid` is not a string of at most 256 bytes"},
+        {rsa().jwk(R"("kid":null,)"), "`kid` is not a string of at most 256 bytes"},
+        {rsa().jwk(R"("use":7,)"), "`use` is not a string"},
+        {rsa().jwk(R"("key_ops":"verify",)"), "`key_ops` is not a list"},
+        {rsa().jwk(R"("key_ops":[7],)"), "`key_ops` has an entry that is not a string"},
+        {rsa().jwk(R"("alg":7,)"), "`alg` is not a string"},
         {rsa().jwk(R"("alg":"ES256",)"), "it cannot be used with its `alg` `ES256`"},
         {rsa().jwk(R"("alg":"HS256",)"), "it cannot be used with its `alg` `HS256`"},
         {p256().jwk(R"("alg":"ES384",)"), "it cannot be used with its `alg` `ES384`"},
         {secret().jwk(R"("alg":"HS512",)"), "it cannot be used with its `alg` `HS512`"},
-        {R"({"kty":"EC","x":"AA","y":"AA"})", "`crv` is missing or no string"},
+        {R"({"kty":"EC","x":"AA","y":"AA"})", "`crv` is missing or not a string"},
     };
     for (const auto& [key, why] : rows) {
         CAPTURE(key);
@@ -235,7 +235,7 @@ TEST_CASE("JWK set: weak and strange RSA keys are refused") {
          {std::string(1, '\0'), std::string("\x01"), std::string("\x02"),
           std::string("\x01\x00\x00", 3), std::string(9, '\xff')}) {
         CHECK(fault_of_key(rsa_jwk(n, exponent)) ==
-              "key 1: `e` is no odd number from 3 to 2^64 - 1");
+              "key 1: `e` is not an odd number from 3 to 2^64 - 1");
     }
     CHECK(fault_of_key(rsa_jwk(n, "\x03")).empty());
 }
@@ -263,15 +263,15 @@ TEST_CASE("JWK set: private parts are warned about and not needed") {
     CHECK(set->size() == 3);
     CHECK(set->warnings() ==
           std::vector<std::string>{
-              "key 1 (kid `a`): it holds private parts, which nobody but the issuer should have",
-              "key 2 (kid `b`): it holds private parts, which nobody but the issuer should have"});
+              "key 1 (kid `a`): it has private parts, which only the issuer should have",
+              "key 2 (kid `b`): it has private parts, which only the issuer should have"});
     CHECK(*set ==
           *parsed({rsa().jwk(R"("kid":"a",)"), p256().jwk(R"("kid":"b",)"), secret().jwk()}));
 }
 
 TEST_CASE("JWK set: a secret that is fetched is warned about") {
     CHECK(parsed({secret().jwk()}, Origin::fetched)->warnings() ==
-          std::vector<std::string>{"key 1 is a secret: whoever can fetch it can sign tokens"});
+          std::vector<std::string>{"key 1 is a secret: everyone who can fetch it can sign tokens"});
 }
 
 TEST_CASE("JWK set: two keys of one kind cannot share a kid in a file") {

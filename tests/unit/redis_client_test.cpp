@@ -649,7 +649,7 @@ TEST_CASE("client: a name that does not resolve is named") {
     CHECK(rig.first_reason().find("cannot resolve") != std::string::npos);
 }
 
-TEST_CASE("client: a reply to no command ends the connection, not the program") {
+TEST_CASE("client: a reply without a command ends the connection, not the program") {
     for (const std::string reply :
          {"+OK\r\n", ":1\r\n", "$1\r\nx\r\n", "*1\r\n:1\r\n", "$-1\r\n"}) {
         CAPTURE(reply);

@@ -362,7 +362,7 @@ TEST_CASE("master: no sentinel at first is down; it comes up by itself") {
     rig.other_sentinel.refuse();
     rig.run();
     CHECK(rig.until([&] { return rig.states == std::vector<bool>{false}; }));
-    CHECK(rig.reasons.front().find("no sentinel tells where the master `mymaster` is") !=
+    CHECK(rig.reasons.front().find("no sentinel knows where the master `mymaster` is") !=
           std::string::npos);
     CHECK(rig.reasons.front().find(rig.sentinel.node().to_string()) != std::string::npos);
     CHECK(rig.reasons.front().find(rig.other_sentinel.node().to_string()) != std::string::npos);

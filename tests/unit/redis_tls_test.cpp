@@ -553,7 +553,7 @@ TEST_CASE("tls: settings that cannot be used are refused with the reason") {
     settings = presenting(authority, authority.issue());
     CHECK(fault_of(settings).empty());
     settings.key = authority.issue().key_pem();
-    CHECK(fault_of(settings).find("not that of the certificate") != std::string::npos);
+    CHECK(fault_of(settings).find("does not belong to the certificate") != std::string::npos);
     settings.key.clear();
     CHECK(fault_of(settings).find("holds no private key") != std::string::npos);
 }
