@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "admin/counts_answer.hpp"
+#include "admin/inspect_answer.hpp"
 #include "base/constant_time.hpp"
 #include "base/ip.hpp"
 #include "base/json_escape.hpp"
@@ -21,9 +21,10 @@ namespace {
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kPrometheusText = "text/plain; version=0.0.4; charset=utf-8";
 constexpr std::string_view kTokenNeeded =
-    "Send the token that `admin.token` has in the configuration: `Authorization: Bearer TOKEN`.";
+    "Send the `admin.token` of the configuration: `Authorization: Bearer TOKEN`.";
 constexpr std::string_view kOnlyLocal =
-    "The configuration has no `admin.token`: only the machine that Tidegate runs on may ask this.";
+    "The configuration has no `admin.token`, so Tidegate answers requests from its own machine "
+    "only.";
 
 enum class Path { metrics, health, readiness, reload, inspect, reset, other };
 

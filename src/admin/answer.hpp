@@ -32,7 +32,7 @@ struct AdminAnswer;
 
 // What people ask about the counts of an identifier.
 struct CountsRequest {
-    bool reset = false;      // forget them; else tell
+    bool reset = false;      // clear the counts; else show them
     std::string identifier;  // as it was asked for
 };
 
@@ -71,7 +71,7 @@ struct AdminAnswer {
 // `/metrics`, `/healthz` and `/readyz` answer every peer. Anything else asks every peer for the
 // bearer token, local ones too; where none is configured it answers local peers only. What changes
 // something is POST, and not for a browser that some page sends here, be it under a name of its own
-// (DNS rebinding): no Origin, and a Host that is an address or `localhost`. What tells of clients
+// (DNS rebinding): no Origin, and a Host that is an address or `localhost`. What shows clients
 // without a token asks for such a Host, too.
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources);
 

@@ -11,7 +11,12 @@
 #include <utility>
 
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/serializer.hpp>
+#include <boost/beast/http/span_body.hpp>
+#include <boost/beast/http/write.hpp>
 
 #include "admin/timed_socket.hpp"
 #include "telemetry/log.hpp"
@@ -52,7 +57,7 @@ struct Connection {
     Body answer;                 // that the peer has not taken yet
 };
 
-// Loopback or a Unix socket: somebody on this machine.
+// Loopback or a Unix socket: a peer on this machine.
 bool is_local(const StreamSocket& socket) {
     error_code ec;
     const auto peer = socket.remote_endpoint(ec);

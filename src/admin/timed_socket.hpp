@@ -11,7 +11,7 @@
 
 namespace tidegate::admin {
 
-// Belongs to one event loop. Owned by shared pointers: whoever waits keeps it.
+// Belongs to one event loop. Owned by shared pointers: a waiting coroutine keeps it alive.
 class TimedSocket : public std::enable_shared_from_this<TimedSocket> {
   public:
     explicit TimedSocket(StreamSocket socket)

@@ -30,7 +30,7 @@ class AccessLogs {
 
     // Opens all paths anew (USR1).
     void reopen();
-    // Ends the logs that nobody can write to any more.
+    // Ends the logs that no request can write to any more.
     void sweep();
 
     // Lines that were not written since the start.

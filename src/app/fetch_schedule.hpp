@@ -1,5 +1,5 @@
 // When something that is kept fresh is fetched: every so often, sooner after a failure, at once
-// when it is wanted, but not too often. Pure: the caller tells the time.
+// when it is wanted, but not too often. Pure: the caller supplies the time.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ struct FetchTiming {
     // After a failure, then twice as long after each further one; at random from half of it on.
     std::chrono::milliseconds retry{1'000};
     std::chrono::milliseconds retry_max{60'000};
-    // Between the beginnings of fetches that are made because somebody wants one.
+    // Between the beginnings of fetches on demand.
     std::chrono::milliseconds wanted_every{30'000};
 };
 
@@ -25,7 +25,7 @@ class FetchSchedule {
     explicit FetchSchedule(const FetchTiming& timing) : timing_(timing) {}
 
     bool is_due(SteadyTime now, bool wanted) const;
-    // Whether somebody who misses something may count on a fetch that begins later than now: one
+    // Whether a caller that misses a key may count on a fetch that begins later than now: one
     // may be wanted again, or the last one failed and is repeated anyway.
     bool may_be_wanted(SteadyTime now) const;
 

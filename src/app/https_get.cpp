@@ -9,14 +9,18 @@
 
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
 #include <fmt/format.h>
 #include <openssl/ssl.h>
 
 #include "admin/timed_socket.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
-#include "config/wrong.hpp"
+#include "config/error_message.hpp"
 #include "net/deadline.hpp"
 #include "net/name_lookup.hpp"
 #include "net/tls_fault.hpp"
@@ -31,7 +35,7 @@ namespace ssl = asio::ssl;
 namespace beast = boost::beast;
 namespace http = beast::http;
 
-using config::Wrong;
+using config::ErrorMessage;
 using Endpoints = std::vector<StreamProtocol::endpoint>;
 // The socket is closed when its time is over, whatever is being waited for then.
 using Socket = admin::TimedSocket;
@@ -52,12 +56,12 @@ Task<Result<Endpoints, std::string>> look_up(Executor executor, config::Address 
     const NameLookup lookup(address.host, address.port);
     Timer pause(executor);
     while (!lookup.done()) {
-        if (now() >= until) co_return Wrong{"its name could not be looked up in time"};
+        if (now() >= until) co_return ErrorMessage{"its host name could not be resolved in time"};
         pause.expires_after(kLookupPause);
         co_await pause.async_wait(as_values);
     }
     if (lookup.endpoints().empty()) {
-        co_return Wrong{"its name could not be looked up: " + lookup.error()};
+        co_return ErrorMessage{"its host name could not be resolved: " + lookup.error()};
     }
     co_return lookup.endpoints();
 }
@@ -78,7 +82,7 @@ Task<error_code> connect(std::shared_ptr<Socket> socket, Endpoints endpoints, St
     co_return ec;
 }
 
-constexpr const char* kNoCertificate = "it wants a client certificate, and Tidegate sends it none";
+constexpr const char* kNoCertificate = "it asks for a client certificate, and Tidegate sends none";
 
 std::string fault_of_handshake(TlsStream& stream, const error_code& ec) {
     TlsFault fault = tls_fault(stream.native_handle(), ec, false);
@@ -101,7 +105,7 @@ std::optional<std::chrono::system_clock::time_point> own_certificate_until(TlsSt
 std::string fault_of_status(unsigned status) {
     const bool redirect = status >= 300 && status <= 399 && status != 304;
     return fmt::format("it answered {}{}", status,
-                       redirect ? ", a redirect, and these are not followed" : "");
+                       redirect ? ", a redirect, which Tidegate does not follow" : "");
 }
 
 std::string fault_of_reading(error_code ec, const HttpsBounds& bounds) {
@@ -116,7 +120,8 @@ std::string fault_of_silence(TlsStream& stream, error_code unsent, error_code ec
                              const HttpsBounds& bounds) {
     const error_code end = ec == http::error::end_of_stream ? asio::error::eof : ec;
     if (tls_fault(stream.native_handle(), end, false).wants_certificate) return kNoCertificate;
-    return unsent ? "it cannot be asked: " + unsent.message() : fault_of_reading(ec, bounds);
+    return unsent ? "the request cannot be sent: " + unsent.message()
+                  : fault_of_reading(ec, bounds);
 }
 
 Task<Result<HttpsBody, std::string>> exchange(TlsStream& stream, const config::HttpsUrl& url,
@@ -135,13 +140,14 @@ Task<Result<HttpsBody, std::string>> exchange(TlsStream& stream, const config::H
     parser.body_limit(bounds.body_bytes_max);
     // Why it did not take the request may lie there: an answer, or an alert of TLS.
     auto [ec, bytes] = co_await http::async_read_header(stream, buffer, parser, as_values);
-    if (ec && !parser.got_some()) co_return Wrong{fault_of_silence(stream, unsent, ec, bounds)};
-    if (ec) co_return Wrong{fault_of_reading(ec, bounds)};
+    if (ec && !parser.got_some())
+        co_return ErrorMessage{fault_of_silence(stream, unsent, ec, bounds)};
+    if (ec) co_return ErrorMessage{fault_of_reading(ec, bounds)};
     if (parser.get().result() != http::status::ok) {
-        co_return Wrong{fault_of_status(parser.get().result_int())};
+        co_return ErrorMessage{fault_of_status(parser.get().result_int())};
     }
     std::tie(ec, bytes) = co_await http::async_read(stream, buffer, parser, as_values);
-    if (ec) co_return Wrong{fault_of_reading(ec, bounds)};
+    if (ec) co_return ErrorMessage{fault_of_reading(ec, bounds)};
     co_return HttpsBody{std::move(parser.get().body()), own_certificate_until(stream)};
 }
 
@@ -149,12 +155,12 @@ Task<Result<HttpsBody, std::string>> exchange(TlsStream& stream, const config::H
 Task<Result<HttpsBody, std::string>> ask(StreamSocket& socket, const config::HttpsUrl& url,
                                          const HttpsBounds& bounds, const std::string& accept) {
     const auto client = TlsClient::make({});
-    if (!client) co_return Wrong{client.error()};
+    if (!client) co_return ErrorMessage{client.error()};
     TlsPtr tls = (*client)->connection_to(url.address.host);
-    if (tls == nullptr) co_return Wrong{"its name cannot be asked for in TLS"};
+    if (tls == nullptr) co_return ErrorMessage{"its host name is not valid in TLS"};
     TlsStream stream(socket, tls.release());
     std::string fault = co_await shake_hands(stream);
-    if (!fault.empty()) co_return Wrong{std::move(fault)};
+    if (!fault.empty()) co_return ErrorMessage{std::move(fault)};
     co_return co_await exchange(stream, url, bounds, accept);
 }
 
@@ -164,15 +170,15 @@ Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsU
                                                HttpsBounds bounds, std::string accept) {
     const SteadyTime until = now() + bounds.patience;
     const auto endpoints = co_await look_up(executor, url.address, until);
-    if (!endpoints) co_return Wrong{endpoints.error()};
+    if (!endpoints) co_return ErrorMessage{endpoints.error()};
 
     const auto socket = std::make_shared<Socket>(StreamSocket(executor));
     const auto too_late = [&] {
-        return Wrong{"it was not done within " + format_duration(bounds.patience)};
+        return ErrorMessage{"it did not finish within " + format_duration(bounds.patience)};
     };
     if (const error_code ec = co_await connect(socket, *endpoints, until)) {
         if (now() >= until) co_return too_late();
-        co_return Wrong{"it cannot be connected to: " + ec.message()};
+        co_return ErrorMessage{"cannot connect to it: " + ec.message()};
     }
     socket->expect_within(until - now());
     auto answer = co_await ask(socket->socket(), url, bounds, accept);

@@ -110,9 +110,9 @@ void RefusedConnections::say(ConnectionRefusal reason, const std::optional<IpAdd
                              SteadyTime now) {
     if (!log_intervals_[static_cast<std::size_t>(reason)].is_due(now)) return;
     if (reason == ConnectionRefusal::max) {
-        log(Level::warn, "turning clients away: connections.max is reached");
+        log(Level::warn, "refusing connections: connections.max is reached");
     } else {
-        log(Level::warn, "turning a client away: {} has connections.per_ip open",
+        log(Level::warn, "refusing a connection: {} has connections.per_ip connections open",
             peer ? peer->to_string() : "it");
     }
 }

@@ -22,7 +22,8 @@ using telemetry::log;
 
 // New upstreams get so long to be resolved before requests may meet them.
 constexpr std::chrono::milliseconds kLookupPatience{3'000};
-// Workers adopt a configuration within a turn of their loops. One that has not by then is told of.
+// Workers adopt a configuration within a turn of their loops. The reloader logs one that has not by
+// then.
 constexpr std::chrono::milliseconds kWorkerPatience{5'000};
 constexpr std::chrono::milliseconds kPoll{2};
 constexpr std::chrono::milliseconds kSweepEvery{500};
@@ -53,21 +54,21 @@ std::vector<std::unique_ptr<Lookup>> begin_lookups(const config::Config& running
 
 }  // namespace
 
-Reloader::Reloader(Executor executor, Process& process, Workers& workers,
+Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
                    std::shared_ptr<const config::Config> config, std::string file)
     : executor_(executor),
-      process_(process),
+      shared_(shared),
       workers_(workers),
       file_(std::move(file)),
-      access_logs_(process.workers),
-      key_fetcher_(executor),
+      access_logs_(shared.workers),
+      jwks_fetcher_(executor),
       read_at_(std::chrono::system_clock::now()),
       turn_changed_(executor, Timer::time_point::max()) {
-    auto first = std::make_shared<Blueprint>();
+    auto first = std::make_shared<ConfigSnapshot>();
     first->access_log = access_logs_.open(config->log);
     access_logs_.use(first->access_log, config->log);
-    first->slots = *process.metrics.admit(metric_names(*config));  // they are its first names
-    key_fetcher_.use(key_sources(*config));
+    first->slots = *shared.metrics.admit(metric_names(*config));  // they are its first names
+    jwks_fetcher_.use(key_sources(*config));
     first->config = std::move(config);
     current_ = std::move(first);
 }
@@ -82,9 +83,9 @@ Task<ReloadReport> Reloader::reload() {
         report.errors.push_back({file_, 0, 0, error.what()});
     }
     report.generation = current_->number;
-    tell(report);
+    log_report(report);
     access_logs_.sweep();  // one may have been opened for nothing
-    if (!report.ok) key_fetcher_.use(key_sources(config()));  // and fetched from elsewhere
+    if (!report.ok) jwks_fetcher_.use(key_sources(config()));  // and fetched from elsewhere
     busy_ = false;
     turn_changed_.cancel();
     co_return report;
@@ -96,7 +97,7 @@ void Reloader::reload_on_signal() {
 }
 
 Task<> Reloader::first_keys() {
-    return key_fetcher_.prepare(key_sources(config()));
+    return jwks_fetcher_.prepare(key_sources(config()));
 }
 
 void Reloader::stop() {
@@ -127,55 +128,55 @@ config::Loaded Reloader::read() const {
         nothing.errors.push_back({"tidegate", 0, 0, std::move(message)});
         return nothing;
     };
-    if (stopped_) return refused("stopping: the configuration is not read again");
-    if (file_.empty()) return refused("the built-in quickstart runs: there is no file to read");
+    if (stopped_) return refused("Tidegate is stopping and does not reload");
+    if (file_.empty()) return refused("the built-in quickstart has no file to reload");
     return config::load_file(file_);
 }
 
 Reloader::Faults Reloader::faults_of(const config::Config& next) const {
     Faults faults;
-    for (std::string& part : needs_restart(config(), next, process_.workers, worker_count(next))) {
+    for (std::string& part : needs_restart(config(), next, shared_.workers, worker_count(next))) {
         faults.push_back({file_, 0, 0, std::move(part)});
     }
-    if (lacks_replicas(process_, next)) {
+    if (lacks_replicas(shared_, next)) {
         faults.push_back({file_, 0, 0,
-                          "`on_store_failure: local` needs to know how many proxies share Redis, "
-                          "and it has not been reached yet: write `replicas`"});
+                          "`on_store_failure: local` needs the number of proxies that share Redis, "
+                          "and Redis has not answered yet: write `replicas`"});
     }
     return faults;
 }
 
-// Everything that can fail. What it leaves behind when something does, nobody can see.
-Task<std::shared_ptr<const Blueprint>> Reloader::prepare(std::shared_ptr<const config::Config> next,
-                                                         Faults& faults) {
-    auto blueprint = std::make_shared<Blueprint>();
+// Everything that can fail. A failure leaves no visible change behind.
+Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
+    std::shared_ptr<const config::Config> next, Faults& faults) {
+    auto snapshot = std::make_shared<ConfigSnapshot>();
     try {
-        blueprint->access_log = access_logs_.open(next->log);
+        snapshot->access_log = access_logs_.open(next->log);
     } catch (const std::system_error& error) {
         faults.push_back({file_, 0, 0, error.what()});
         co_return nullptr;
     }
-    blueprint->addresses = co_await look_up_new_names(*next);
+    snapshot->addresses = co_await look_up_new_names(*next);
     // Nor shall requests meet a method that has no keys yet. None to be had is no fault of the
     // file.
-    co_await key_fetcher_.prepare(key_sources(*next));
+    co_await jwks_fetcher_.prepare(key_sources(*next));
     if (stopped_) {
-        faults.push_back({"tidegate", 0, 0, "stopping: the configuration is not read again"});
+        faults.push_back({"tidegate", 0, 0, "Tidegate is stopping and does not reload"});
         co_return nullptr;
     }
-    auto slots = process_.metrics.admit(metric_names(*next));
+    auto slots = shared_.metrics.admit(metric_names(*next));
     if (!slots) {
         faults.push_back({file_, 0, 0, slots.error()});
         co_return nullptr;
     }
-    blueprint->slots = std::move(*slots);
+    snapshot->slots = std::move(*slots);
     if (next->store != config().store) {
-        blueprint->redis_tls = make_redis_tls(*next);
-        blueprint->sentinel_tls = make_sentinel_tls(*next);
+        snapshot->redis_tls = make_redis_tls(*next);
+        snapshot->sentinel_tls = make_sentinel_tls(*next);
     }
-    blueprint->config = std::move(next);
-    blueprint->number = current_->number + 1;
-    co_return blueprint;
+    snapshot->config = std::move(next);
+    snapshot->number = current_->number + 1;
+    co_return snapshot;
 }
 
 // A request that meets an upstream whose name is not known yet fails, and reloads lose none. A name
@@ -197,22 +198,22 @@ Task<proxy::KnownAddresses> Reloader::look_up_new_names(const config::Config& ne
         if (lookup->result.done() && !lookup->result.endpoints().empty()) {
             known.emplace(lookup->name, lookup->result.endpoints());
         } else {
-            log(Level::warn, "reload: {} could not be resolved yet", lookup->name);
+            log(Level::warn, "reload: cannot resolve {} yet; Tidegate tries again", lookup->name);
         }
     }
     co_return known;
 }
 
-Task<> Reloader::put_in_force(std::shared_ptr<const Blueprint> next) {
+Task<> Reloader::put_in_force(std::shared_ptr<const ConfigSnapshot> next) {
     const config::Config& config = *next->config;
     set_log_level(config.log.level);
     access_logs_.use(next->access_log, config.log);
     const store::MemoryStore::Options bounds = memory_options(config);
-    process_.memory_store.set_bounds(bounds.max_keys, bounds.on_full);
-    process_.memory_store.set_policies(policy_names(config));
-    key_fetcher_.use(key_sources(config));
-    if (next->redis_tls) process_.redis_tls->become(*next->redis_tls);
-    if (next->sentinel_tls) process_.sentinel_tls->become(*next->sentinel_tls);
+    shared_.memory_store.set_bounds(bounds.max_keys, bounds.on_full);
+    shared_.memory_store.set_policies(policy_names(config));
+    jwks_fetcher_.use(key_sources(config));
+    if (next->redis_tls) shared_.redis_tls->become(*next->redis_tls);
+    if (next->sentinel_tls) shared_.sentinel_tls->become(*next->sentinel_tls);
     former_.push_back(current_->config);
     current_ = next;
 
@@ -222,7 +223,7 @@ Task<> Reloader::put_in_force(std::shared_ptr<const Blueprint> next) {
     Timer pause(executor_);
     while (*left > 0 && !stopped_) {
         if (std::chrono::steady_clock::now() > until) {
-            log(Level::warn, "reload: {} threads are still to take generation {}", left->load(),
+            log(Level::warn, "reload: {} threads do not use configuration {} yet", left->load(),
                 next->number);
             break;
         }
@@ -242,7 +243,7 @@ Task<> Reloader::sweep_logs() {
     if (!stopped_ && !busy_) access_logs_.sweep();
 }
 
-void Reloader::tell(const ReloadReport& report) {
+void Reloader::log_report(const ReloadReport& report) {
     ++(report.ok ? reloads_ok_ : reloads_refused_);
     for (const auto& warning : report.warnings) log(Level::warn, "reload: {}", warning.to_string());
     for (const auto& error : report.errors) log(Level::error, "reload: {}", error.to_string());
@@ -267,11 +268,11 @@ void Reloader::fill_in(telemetry::Metrics::Gauges& gauges) {
     gauges.reloads_ok = reloads_ok_;
     gauges.reloads_refused = reloads_refused_;
     gauges.config_read_at = read_at_;
-    key_fetcher_.fill_in(gauges);
+    jwks_fetcher_.fill_in(gauges);
 }
 
-bool lacks_replicas(const Process& process, const config::Config& config) {
-    return process.redis && !config.replicas && process.replicas == 0 &&
+bool lacks_replicas(const SharedState& shared, const config::Config& config) {
+    return shared.redis && !config.replicas && shared.replicas == 0 &&
            std::any_of(config.policies.begin(), config.policies.end(), [](const auto& policy) {
                return policy->on_store_failure == limit::OnStoreFailure::local;
            });

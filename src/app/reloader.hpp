@@ -1,6 +1,6 @@
 // Reads the configuration again and puts it in force, whole or not at all.
 //
-// The main thread's. What takes long here delays signals and the admin listener, no request.
+// Runs on the main thread: what takes long here delays signals and the admin listener, no request.
 #pragma once
 
 #include <atomic>
@@ -12,9 +12,9 @@
 
 #include "admin/answer.hpp"
 #include "app/access_logs.hpp"
-#include "app/blueprint.hpp"
-#include "app/key_fetcher.hpp"
-#include "app/process.hpp"
+#include "app/config_snapshot.hpp"
+#include "app/jwks_fetcher.hpp"
+#include "app/shared_state.hpp"
 #include "app/worker.hpp"
 #include "net/asio.hpp"
 #include "telemetry/metrics.hpp"
@@ -28,7 +28,7 @@ class Reloader {
     // `config` was read from `file` just now; an empty `file`: there is none to read again. Opens
     // the access log, throws std::system_error if it cannot; begins to fetch keys. All but the
     // values outlive this.
-    Reloader(Executor executor, Process& process, Workers& workers,
+    Reloader(Executor executor, SharedState& shared, Workers& workers,
              std::shared_ptr<const config::Config> config, std::string file);
 
     // Reads, checks and, if there is no fault, puts in force; when this returns, every worker
@@ -42,11 +42,11 @@ class Reloader {
     // From now on reloads are refused: the workers are leaving.
     void stop();
 
-    const Blueprint& blueprint() const { return *current_; }
+    const ConfigSnapshot& snapshot() const { return *current_; }
     const config::Config& config() const { return *current_->config; }
     AccessLogs& access_logs() { return access_logs_; }
 
-    // What scrapes are told of configurations.
+    // For /metrics.
     void fill_in(telemetry::Metrics::Gauges& gauges);
 
   private:
@@ -56,21 +56,21 @@ class Reloader {
     config::Loaded read() const;
     Faults faults_of(const config::Config& next) const;
     Task<proxy::KnownAddresses> look_up_new_names(const config::Config& next);
-    Task<std::shared_ptr<const Blueprint>> prepare(std::shared_ptr<const config::Config> next,
-                                                   Faults& faults);
-    Task<> put_in_force(std::shared_ptr<const Blueprint> next);
+    Task<std::shared_ptr<const ConfigSnapshot>> prepare(std::shared_ptr<const config::Config> next,
+                                                        Faults& faults);
+    Task<> put_in_force(std::shared_ptr<const ConfigSnapshot> next);
     // Ends former access logs as soon as the requests that write to them have ended.
     Task<> sweep_logs();
-    void tell(const admin::ReloadReport& report);
+    void log_report(const admin::ReloadReport& report);
     std::uint64_t configs_in_use();
 
     Executor executor_;
-    Process& process_;
+    SharedState& shared_;
     Workers& workers_;
     std::string file_;
     AccessLogs access_logs_;
-    KeyFetcher key_fetcher_;
-    std::shared_ptr<const Blueprint> current_;
+    JwksFetcher jwks_fetcher_;
+    std::shared_ptr<const ConfigSnapshot> current_;
     std::vector<std::weak_ptr<const config::Config>> former_;  // that may still be in use
     std::chrono::system_clock::time_point read_at_;
     std::uint64_t reloads_ok_ = 0;
@@ -82,8 +82,8 @@ class Reloader {
     bool stopped_ = false;
 };
 
-// Whether, should Redis be away, this process would have to know how many share it and nobody has
-// told: no `replicas`, no heartbeat yet, and a policy that is decided by `local`.
-bool lacks_replicas(const Process& process, const config::Config& config);
+// Whether this process lacks the number of proxies that share Redis: no `replicas`, no heartbeat
+// yet, and a policy with `on_store_failure: local`.
+bool lacks_replicas(const SharedState& shared, const config::Config& config);
 
 }  // namespace tidegate::app

@@ -11,11 +11,11 @@
 #include <boost/asio/signal_set.hpp>
 
 #include "admin/server.hpp"
-#include "app/counts_service.hpp"
+#include "app/inspect_service.hpp"
 #include "app/listener.hpp"
 #include "app/log_level.hpp"
-#include "app/process.hpp"
 #include "app/reloader.hpp"
+#include "app/shared_state.hpp"
 #include "app/worker.hpp"
 #include "base/quote.hpp"
 #include "base/version.hpp"
@@ -32,25 +32,24 @@ constexpr std::chrono::milliseconds kRedisPatience{3'000};
 
 // What keeps us from starting, or an empty string. A Redis that refuses us will go on refusing; one
 // that is away may come.
-std::string check_redis(const Process& process, const config::Config& config) {
-    if (!process.redis) return {};
-    const auto fault = process.redis_cluster
-                           ? redis::Cluster::try_once(*process.redis_cluster, kRedisPatience)
-                           : redis::Client::try_once(*process.redis, kRedisPatience);
+std::string check_redis(const SharedState& shared, const config::Config& config) {
+    if (!shared.redis) return {};
+    const auto fault = shared.redis_cluster
+                           ? redis::Cluster::try_once(*shared.redis_cluster, kRedisPatience)
+                           : redis::Client::try_once(*shared.redis, kRedisPatience);
     if (!fault) return {};
     if (fault->refused) return fault->message;
-    if (lacks_replicas(process, config)) {
+    if (lacks_replicas(shared, config)) {
         return fault->message +
-               ". With `on_store_failure: local` each proxy takes its share of a limit while Redis "
-               "is away, and nothing tells how many share it: write `replicas`, or choose `allow` "
-               "or `deny`";
+               ". `on_store_failure: local` needs the number of proxies that share Redis: write "
+               "`replicas`, or choose `allow` or `deny`";
     }
-    log(Level::warn, "{}; starting without it", fault->message);
+    log(Level::warn, "{}; starting without Redis", fault->message);
     return {};
 }
 
-// As long as somebody listens for a signal it does not kill us. This one does to the very end, when
-// Life no longer listens: whoever says TERM once more is told no failure. Never destroyed.
+// A signal with a handler does not kill the process. This handler stays to the very end, when Life
+// no longer listens, so a second TERM does not make the exit a failure. Never destroyed.
 class LateSignals {
   public:
     static void ignore() {
@@ -68,9 +67,9 @@ class LateSignals {
 class Life {
   public:
     Life(std::shared_ptr<const config::Config> config, std::string file)
-        : process_(*config, worker_count(*config), std::string(kVersion)),
-          reloader_(io_.get_executor(), process_, workers_, std::move(config), std::move(file)),
-          counts_service_(io_.get_executor(), process_, workers_, reloader_),
+        : shared_(*config, worker_count(*config), std::string(kVersion)),
+          reloader_(io_.get_executor(), shared_, workers_, std::move(config), std::move(file)),
+          inspect_service_(io_.get_executor(), shared_, workers_, reloader_),
           signals_(io_, SIGINT, SIGTERM),
           other_signals_(io_, SIGHUP, SIGUSR1),
           delay_(io_) {}
@@ -91,11 +90,11 @@ class Life {
     admin::AdminSources sources();
 
     asio::io_context io_{1};
-    Process process_;
+    SharedState shared_;
     std::vector<ListenerGroup> groups_;
     Workers workers_;
     Reloader reloader_;
-    CountsService counts_service_;
+    InspectService inspect_service_;
     std::unique_ptr<admin::AdminServer> admin_;
     asio::signal_set signals_;
     asio::signal_set other_signals_;
@@ -107,10 +106,10 @@ class Life {
 
 bool Life::open(std::string& fault) {
     const config::Config& config = reloader_.config();
-    fault = check_redis(process_, config);
+    fault = check_redis(shared_, config);
     if (!fault.empty()) return false;
     for (const config::Listen& listen : config.listen) {
-        auto group = open_listeners(listen, process_.workers);
+        auto group = open_listeners(listen, shared_.workers);
         if (!group) {
             fault = group.error();
             return false;
@@ -137,14 +136,14 @@ int Life::run() {
         std::fprintf(stderr, "tidegate: %s\n", displayable(fault).c_str());
         return 1;
     }
-    for (std::size_t i = 0; i < process_.workers; ++i) {
-        workers_.push_back(std::make_unique<Worker>(process_, i, groups_, reloader_.blueprint()));
+    for (std::size_t i = 0; i < shared_.workers; ++i) {
+        workers_.push_back(std::make_unique<Worker>(shared_, i, groups_, reloader_.snapshot()));
     }
     workers_left_ = workers_.size();
     for (const auto& worker : workers_) worker->start();
     for (const ListenerGroup& group : groups_) {
         log(Level::info, "listening on {}, {} thread{}", group.settings.address.to_string(),
-            process_.workers, process_.workers == 1 ? "" : "s");
+            shared_.workers, shared_.workers == 1 ? "" : "s");
     }
     spawn_vital(io_.get_executor(), become_ready());
     await_stop();
@@ -166,8 +165,8 @@ int Life::run() {
     return 0;
 }
 
-// Who asks with a token before there are keys is turned away, so nobody should be sent here yet;
-// but a server of keys that is away must not keep us away as well.
+// Without keys, the proxy refuses every token, so it is not ready before the first fetch has ended;
+// a failed fetch makes it ready as well.
 Task<> Life::become_ready() {
     co_await reloader_.first_keys();
     if (phase_ == Phase::starting) phase_ = Phase::ready;
@@ -197,13 +196,13 @@ void Life::await_other_signals() {
 
 void Life::reload() {
     if (phase_ == Phase::draining) {
-        log(Level::warn, "stopping: HUP is ignored");
+        log(Level::warn, "stopping; ignoring HUP");
     } else {
         reloader_.reload_on_signal();
     }
 }
 
-// Readiness fails first, so that whoever routes to us stops; accepting goes on meanwhile.
+// Readiness fails first, so that load balancers stop sending; the workers still accept meanwhile.
 void Life::begin_drain() {
     phase_ = Phase::draining;
     reloader_.stop();
@@ -219,7 +218,8 @@ void Life::drain_workers() {
     delay_.expires_after(reloader_.config().timeouts.drain);
     delay_.async_wait([this](const error_code& ec) {
         if (ec) return;
-        log(Level::warn, "requests were still in flight after the drain time: cutting them off");
+        log(Level::warn,
+            "timeouts.drain has ended with requests in flight: closing their connections");
         cut();
     });
 }
@@ -238,14 +238,14 @@ admin::AdminSources Life::sources() {
     sources.token = [this] { return std::string_view(reloader_.config().admin->token); };
     sources.reload = [this] { return reloader_.reload(); };
     sources.counts = [this](admin::CountsRequest request) {
-        return counts_service_.answer(std::move(request));
+        return inspect_service_.answer(std::move(request));
     };
     sources.metrics = [this] {
         telemetry::Metrics::Gauges gauges;
-        gauges.memory_store_keys = process_.memory_store.keys();
-        gauges.memory_store_evictions = process_.memory_store.evictions();
+        gauges.memory_store_keys = shared_.memory_store.keys();
+        gauges.memory_store_evictions = shared_.memory_store.evictions();
         reloader_.fill_in(gauges);
-        return process_.metrics.serialize(gauges);
+        return shared_.metrics.serialize(gauges);
     };
     sources.ready = [this] {
         const Phase phase = phase_;
@@ -255,8 +255,8 @@ admin::AdminSources Life::sources() {
                         phase == Phase::starting ? "starting"
                         : phase == Phase::ready  ? "ready"
                                                  : "draining",
-                        process_.redis ? "redis" : "memory",
-                        process_.metrics.store_is_up() ? "up" : "down")};
+                        shared_.redis ? "redis" : "memory",
+                        shared_.metrics.store_is_up() ? "up" : "down")};
     };
     return sources;
 }

@@ -62,9 +62,9 @@ store::DenyCache::Options denials_of(const config::Config& config, std::size_t w
         .entries = wanted.entries == 0 ? 0 : std::max<std::size_t>(1, wanted.entries / workers)};
 }
 
-// A worker's share of what is told to Redis when it is back: in all, some ten thousand identifiers,
-// about two hundred a second. With more than ten workers it is twenty a second for each of them,
-// and with more than a hundred as many hundred identifiers.
+// A worker's share of the local counts reported to Redis when it is back: in all, some ten thousand
+// identifiers, about two hundred a second. With more than ten workers it is twenty a second for
+// each of them, and with more than a hundred as many hundred identifiers.
 store::LocalReport::Options reports_of(std::size_t workers) {
     store::LocalReport::Options options;
     options.ledger.identifiers_max = std::max<std::size_t>(100, 10'000 / workers);
@@ -75,27 +75,27 @@ store::LocalReport::Options reports_of(std::size_t workers) {
 
 }  // namespace
 
-Worker::Worker(Process& process, std::size_t index, const std::vector<ListenerGroup>& listeners,
-               const Blueprint& blueprint)
-    : process_(process),
+Worker::Worker(SharedState& shared, std::size_t index, const std::vector<ListenerGroup>& listeners,
+               const ConfigSnapshot& snapshot)
+    : shared_(shared),
       index_(index),
       readiness_(io_),
       deadlines_(now()),
       redis_(make_redis()),
-      limiter_(make_limiter(*blueprint.config)),
+      limiter_(make_limiter(*snapshot.config)),
       context_{.executor = io_.get_executor(),
                .generation = {},
                .thread = index,
-               .metrics = process.metrics.shard(index),
+               .metrics = shared.metrics.shard(index),
                .limiter = limiter_,
-               .passwords = process.passwords,
+               .passwords = shared.passwords,
                .deadlines = deadlines_,
                .buffers = buffers_,
                .request_ids = {},
                .exchanges = {io_.get_executor(), deadlines_, buffers_}},
       refused_connections_(context_.request_ids, context_.metrics),
       tick_timer_(io_) {
-    context_.generation = make_generation(blueprint);
+    context_.generation = make_generation(snapshot);
     for (const ListenerGroup& group : listeners) {
         listeners_.push_back(std::make_unique<Listener>(Listener{
             group.settings,
@@ -108,25 +108,25 @@ Worker::~Worker() {
 }
 
 redis::Servers Worker::make_redis() {
-    if (!process_.redis) return {};
+    if (!shared_.redis) return {};
     const auto on_state = [this](bool up, std::string_view reason) {
-        process_.metrics.shard(index_).set_store_state(up ? telemetry::StoreState::up
-                                                          : telemetry::StoreState::down);
-        process_.store_changed(up, reason);
+        shared_.metrics.shard(index_).set_store_state(up ? telemetry::StoreState::up
+                                                         : telemetry::StoreState::down);
+        shared_.store_changed(up, reason);
     };
     const Executor executor = io_.get_executor();
-    if (process_.redis_cluster) {
-        return std::make_shared<redis::Cluster>(executor, *process_.redis_cluster, on_state);
+    if (shared_.redis_cluster) {
+        return std::make_shared<redis::Cluster>(executor, *shared_.redis_cluster, on_state);
     }
-    return std::make_shared<redis::Client>(executor, *process_.redis, on_state);
+    return std::make_shared<redis::Client>(executor, *shared_.redis, on_state);
 }
 
 store::Limiter Worker::make_limiter(const config::Config& config) {
-    telemetry::MetricsShard& metrics = process_.metrics.shard(index_);
-    if (!redis_) return {process_.memory_store, metrics};
-    return {process_.memory_store,
-            {redis_store(config), &process_.replicas, denials_of(config, process_.workers),
-             reports_of(process_.workers)},
+    telemetry::MetricsShard& metrics = shared_.metrics.shard(index_);
+    if (!redis_) return {shared_.memory_store, metrics};
+    return {shared_.memory_store,
+            {redis_store(config), &shared_.replicas, denials_of(config, shared_.workers),
+             reports_of(shared_.workers)},
             metrics};
 }
 
@@ -135,23 +135,23 @@ store::RedisStore Worker::redis_store(const config::Config& config) const {
     return {redis_, settings.key_prefix, settings.local_clock};
 }
 
-proxy::GenerationPtr Worker::make_generation(const Blueprint& blueprint) {
+proxy::GenerationPtr Worker::make_generation(const ConfigSnapshot& snapshot) {
     boost::intrusive_ptr<proxy::Generation> made(
-        new proxy::Generation(blueprint.config, blueprint.remembered));
-    made->slots = blueprint.slots;
-    made->access_log = blueprint.access_log;
-    proxy::KnownAddresses known = blueprint.addresses;
+        new proxy::Generation(snapshot.config, snapshot.remembered));
+    made->slots = snapshot.slots;
+    made->access_log = snapshot.access_log;
+    proxy::KnownAddresses known = snapshot.addresses;
     std::vector<std::shared_ptr<proxy::UpstreamPool>> before;
     if (context_.generation) before = context_.generation->upstreams;
     for (const auto& pool : before) pool->tell(known);
-    const auto& upstreams = blueprint.config->upstreams;
+    const auto& upstreams = snapshot.config->upstreams;
     for (std::size_t i = 0; i < upstreams.size(); ++i) {
         const auto same = std::find_if(before.begin(), before.end(), [&](const auto& pool) {
             return pool->settings() == upstreams[i];
         });
-        made->upstreams.push_back(
-            same != before.end() ? *same
-                                 : make_pool(upstreams[i], blueprint.slots.upstream(i), known));
+        made->upstreams.push_back(same != before.end()
+                                      ? *same
+                                      : make_pool(upstreams[i], snapshot.slots.upstream(i), known));
     }
     return made;
 }
@@ -160,7 +160,7 @@ std::shared_ptr<proxy::UpstreamPool> Worker::make_pool(const config::Upstream& s
                                                        std::size_t metrics_slot,
                                                        const proxy::KnownAddresses& known) {
     auto pool = std::make_shared<proxy::UpstreamPool>(
-        context_.executor, readiness_, settings, metrics_slot, process_.workers, context_.metrics);
+        context_.executor, readiness_, settings, metrics_slot, shared_.workers, context_.metrics);
     pool->learn(known);
     return pool;
 }
@@ -169,8 +169,8 @@ void Worker::start_heartbeat() {
     const config::Config& config = *context_.generation->config;
     heartbeat_ = std::make_shared<store::Heartbeat>(
         context_.executor, redis_store(config),
-        store::Heartbeat::Options{.name = process_.name, .configured = config.replicas.value_or(0)},
-        process_.replicas);
+        store::Heartbeat::Options{.name = shared_.name, .configured = config.replicas.value_or(0)},
+        shared_.replicas);
     spawn_vital(context_.executor, store::Heartbeat::run(heartbeat_));
 }
 
@@ -190,9 +190,9 @@ void Worker::start() {
     thread_ = std::thread([this] { io_.run(); });
 }
 
-void Worker::reload(std::shared_ptr<const Blueprint> blueprint, std::function<void()> done) {
-    asio::post(io_, [this, blueprint = std::move(blueprint), done = std::move(done)] {
-        if (!context_.draining) adopt(*blueprint);
+void Worker::reload(std::shared_ptr<const ConfigSnapshot> snapshot, std::function<void()> done) {
+    asio::post(io_, [this, snapshot = std::move(snapshot), done = std::move(done)] {
+        if (!context_.draining) adopt(*snapshot);
         done();
     });
 }
@@ -209,10 +209,10 @@ void Worker::forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
     });
 }
 
-// Between two steps of whatever is going on here: nobody sees half of it.
-void Worker::adopt(const Blueprint& blueprint) {
+// Runs between two steps of the loop: no request sees half of it.
+void Worker::adopt(const ConfigSnapshot& snapshot) {
     const proxy::GenerationPtr before =
-        std::exchange(context_.generation, make_generation(blueprint));
+        std::exchange(context_.generation, make_generation(snapshot));
     const auto has = [](const auto& pools, const auto& pool) {
         return std::find(pools.begin(), pools.end(), pool) != pools.end();
     };
@@ -223,9 +223,9 @@ void Worker::adopt(const Blueprint& blueprint) {
         if (has(before->upstreams, pool)) continue;
         spawn_vital(io_.get_executor(), proxy::UpstreamPool::resolve_names(pool));
     }
-    if (heartbeat_) heartbeat_->configure(blueprint.config->replicas.value_or(0));
+    if (heartbeat_) heartbeat_->configure(snapshot.config->replicas.value_or(0));
     // They are of limits that may be others now.
-    limiter_.forget_denials(denials_of(*blueprint.config, process_.workers));
+    limiter_.forget_denials(denials_of(*snapshot.config, shared_.workers));
 }
 
 void Worker::drain() {
@@ -302,7 +302,7 @@ Result<ConnectionLimit::Seat, telemetry::ConnectionRefusal> Worker::take_seat(
     const identity::Peer& peer) {
     const config::Config& config = *context_.generation->config;
     const auto holder = seat_holder(peer, config.client_ip);
-    auto seat = process_.connection_limit.take(holder, config.connections);
+    auto seat = shared_.connection_limit.take(holder, config.connections);
     if (seat || seat.error() != telemetry::ConnectionRefusal::max ||
         !room_.make(sessions_, holder, config.client_ip, now())) {
         return seat;
@@ -311,7 +311,7 @@ Result<ConnectionLimit::Seat, telemetry::ConnectionRefusal> Worker::take_seat(
     // The session that leaves still has its seat, until the end of this turn.
     config::Connections one_more = config.connections;
     one_more.max = std::numeric_limits<std::size_t>::max();
-    return process_.connection_limit.take(holder, one_more);
+    return shared_.connection_limit.take(holder, one_more);
 }
 
 void Worker::open_session(Listener& listener, int descriptor, const sockaddr_storage& from) {
@@ -363,7 +363,7 @@ Task<> Worker::tick() {
     }
 }
 
-// Draining, and nobody is left: everything that keeps the loop going ends.
+// Drained, with no connection left: everything that keeps the loop going ends.
 void Worker::finish_if_empty() {
     if (!context_.draining || finished_ || !sessions_.empty()) return;
     finished_ = true;

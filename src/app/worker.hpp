@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "app/blueprint.hpp"
+#include "app/config_snapshot.hpp"
 #include "app/connection_eviction.hpp"
 #include "app/listener.hpp"
-#include "app/process.hpp"
 #include "app/refused_connections.hpp"
+#include "app/shared_state.hpp"
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
 #include "net/readiness.hpp"
@@ -32,14 +32,14 @@ namespace tidegate::app {
 class Worker {
   public:
     // Adopts descriptor `index` of each of `listeners`. Worker 0 sends the process's heartbeat.
-    Worker(Process& process, std::size_t index, const std::vector<ListenerGroup>& listeners,
-           const Blueprint& blueprint);
+    Worker(SharedState& shared, std::size_t index, const std::vector<ListenerGroup>& listeners,
+           const ConfigSnapshot& snapshot);
     ~Worker();
 
     void start();
-    // Requests that begin from now on get what `blueprint` says; those in flight keep what they
+    // Requests that begin from now on get what `snapshot` says; those in flight keep what they
     // have. `done` is called on this worker's thread when it is so, or if it is leaving.
-    void reload(std::shared_ptr<const Blueprint> blueprint, std::function<void()> done);
+    void reload(std::shared_ptr<const ConfigSnapshot> snapshot, std::function<void()> done);
     // Calls `ask` on this worker's thread, with its way to what Redis counts. Requires Redis. A
     // worker that has left calls nothing, here and below.
     void inspect(std::function<void(const store::Inspector&)> ask);
@@ -47,7 +47,7 @@ class Worker {
     // Whoever owns the items owns what they point to: configuration and identifier.
     void forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
                 std::function<void()> done);
-    // Draining, and nobody was left: it answers nobody any more. Any thread.
+    // Drained: it has no connection left and answers no request any more. Any thread.
     bool has_left() const { return finished_; }
     // Stops accepting, lets what is in flight finish; ends when it has, or with cut().
     void drain();
@@ -67,11 +67,11 @@ class Worker {
     store::RedisStore redis_store(const config::Config& config) const;
     void start_heartbeat();
     // Pools of upstreams that stay as they were are those of the generation in force, if any.
-    proxy::GenerationPtr make_generation(const Blueprint& blueprint);
+    proxy::GenerationPtr make_generation(const ConfigSnapshot& snapshot);
     std::shared_ptr<proxy::UpstreamPool> make_pool(const config::Upstream& settings,
                                                    std::size_t metrics_slot,
                                                    const proxy::KnownAddresses& known);
-    void adopt(const Blueprint& blueprint);
+    void adopt(const ConfigSnapshot& snapshot);
     Task<> accept(Listener& listener);
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.
@@ -85,7 +85,7 @@ class Worker {
     void tell_internal_error(const std::exception_ptr& failure);
     void finish_if_empty();
 
-    Process& process_;
+    SharedState& shared_;
     std::size_t index_;
     asio::io_context io_{1};
     Readiness readiness_;

@@ -7,7 +7,11 @@
 #include <optional>
 
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
 #include <fmt/format.h>
 
 #include "admin/timed_socket.hpp"
@@ -23,7 +27,7 @@ using Reply = Result<AdminReply, std::string>;
 // The largest answer: what a hundred policies count.
 constexpr std::uint64_t kBodyBytesMax = std::uint64_t{16} << 20;
 
-// How somebody on this machine reaches the listener.
+// The address at which this machine reaches the listener.
 config::Address reachable(config::Address address) {
     if (address.host == "0.0.0.0") address.host = "127.0.0.1";
     if (address.host == "::") address.host = "::1";

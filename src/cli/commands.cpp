@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 
 #include "app/run.hpp"
-#include "cli/counts_command.hpp"
+#include "cli/config_report.hpp"
 #include "cli/doctor_command.hpp"
 #include "cli/echo.hpp"
 #include "cli/explain_command.hpp"
-#include "cli/report.hpp"
+#include "cli/inspect_command.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
 #include "config/quickstart.hpp"
@@ -31,12 +31,12 @@ constexpr int kExitUsage = 2;
 constexpr const char* kExamples = R"(Examples:
   tidegate run                        the quickstart: a proxy on port 8080 with
                                       a low limit, in front of an echo upstream
-  tidegate check -c tidegate.yaml     is this configuration right?
+  tidegate check -c tidegate.yaml     check a configuration
   tidegate run -c tidegate.yaml       run it
   tidegate explain -c tidegate.yaml --path /login --from 203.0.113.7
-                                      what would become of this request, and why
-  tidegate doctor -c tidegate.yaml    is all well that it rests on?
-  tidegate inspect user:alice         what is counted of her now?
+                                      what the proxy would do with this request
+  tidegate doctor -c tidegate.yaml    check Redis, upstreams, files and keys
+  tidegate inspect user:alice         what is counted for this user now
   curl -i http://127.0.0.1:8080/      see RateLimit fields, and soon a 429
 
 `tidegate COMMAND --help` says more about a command.)";
@@ -61,8 +61,8 @@ struct Arguments {
     bool with_echo = false;
     std::string echo_listen = kEchoAddress;
     ExplainArguments explain;
-    CountsArguments inspect;
-    CountsArguments reset;
+    InspectArguments inspect;
+    InspectArguments reset;
     DoctorArguments doctor;
 };
 
@@ -71,7 +71,7 @@ config::Address echo_address(const std::string& text) {
     return *config::parse_listen_address(text);
 }
 
-// How somebody on this machine reaches the proxy.
+// A command that reaches the proxy from this machine.
 std::string curl_line(const config::Address& address) {
     if (address.is_unix()) {
         return fmt::format("curl -i --unix-socket {} http://localhost/", address.unix_path);
@@ -158,10 +158,10 @@ Commands describe(CLI::App& app, Arguments& arguments) {
                   fmt::format("Start an echo upstream on {} as well", kEchoAddress));
     run->footer(kRunFooter);
 
-    CLI::App* check = app.add_subcommand("check", "Say whether a configuration is right");
+    CLI::App* check = app.add_subcommand("check", "Check a configuration");
     check
         ->add_option("-c,--config", arguments.file,
-                     fmt::format("The configuration (else {})", kDefaultFile))
+                     fmt::format("The configuration (default {})", kDefaultFile))
         ->option_text("FILE");
     check->footer(kCheckFooter);
 
@@ -170,9 +170,9 @@ Commands describe(CLI::App& app, Arguments& arguments) {
     CLI::App* reset = describe_reset(app, kDefaultFile, arguments.reset);
     CLI::App* doctor = describe_doctor(app, kDefaultFile, arguments.doctor);
 
-    CLI::App* echo = app.add_subcommand("echo", "Run a small upstream to try things with");
+    CLI::App* echo = app.add_subcommand("echo", "Run a small upstream for tests");
     echo->add_option("--listen", arguments.echo_listen,
-                     fmt::format("Where to listen (else {})", kEchoAddress))
+                     fmt::format("Where to listen (default {})", kEchoAddress))
         ->option_text("ADDRESS")
         ->check(objection_to_address);
     echo->footer(kEchoFooter);

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/units.hpp"
-#include "cli/report.hpp"
+#include "cli/config_report.hpp"
 #include "config/config.hpp"
 #include "doctor/doctor.hpp"
 #include "doctor/report.hpp"
@@ -35,7 +35,7 @@ milliseconds time_of(const std::string& text) {
 std::string objection_to_time(const std::string& text) {
     const auto time = parse_duration(text);
     if (!time) return time.error();
-    return *time >= kTimeMin && *time <= kTimeMax ? "" : "it is not from 100ms to 10min";
+    return *time >= kTimeMin && *time <= kTimeMax ? "" : "it is out of range: 100ms to 10min";
 }
 
 int examine(const DoctorArguments& arguments) {
@@ -54,14 +54,14 @@ CLI::App* describe_doctor(CLI::App& app, const std::string& default_file,
     arguments.file = default_file;
     arguments.time = format_duration(doctor::kDefaultTime);
     CLI::App* const command = app.add_subcommand(
-        "doctor", "Say what is wrong with all that a configuration rests on, and what to do");
+        "doctor", "Check everything a configuration depends on, and say what to do");
     command
         ->add_option("-c,--config", arguments.file,
-                     fmt::format("The configuration (else {})", default_file))
+                     fmt::format("The configuration (default {})", default_file))
         ->option_text("FILE");
     command
         ->add_option("--within", arguments.time,
-                     fmt::format("The longest it may take (else {})", arguments.time))
+                     fmt::format("The longest it may take (default {})", arguments.time))
         ->option_text("TIME")
         ->check(objection_to_time);
     command->add_flag("--json", arguments.as_json, "Print an object for programs");
@@ -74,7 +74,7 @@ int run_doctor(const DoctorArguments& arguments) {
         return examine(arguments);
     } catch (const std::exception& error) {
         // Uncaught, it would end with the code of a warning.
-        fmt::print(stderr, "tidegate doctor: it cannot be looked at: {}\n", error.what());
+        fmt::print(stderr, "tidegate doctor: the check failed: {}\n", error.what());
         return doctor::kExitFaults;
     }
 }

@@ -29,7 +29,7 @@ Endpoint endpoint_of(const config::Address& address) {
     return asio::ip::tcp::endpoint(ip, address.port);
 }
 
-// A name in the file system outlives a server that was killed; nobody answers there any more.
+// A name in the file system outlives a server that was killed; no server answers there any more.
 bool is_left_behind(const Executor& executor, const Endpoint& endpoint) {
     StreamSocket probe(executor, endpoint.protocol());
     error_code ec;

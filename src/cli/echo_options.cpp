@@ -48,7 +48,7 @@ Fault read_parameter(std::string_view parameter, EchoOptions& wishes) {
 
 }  // namespace
 
-Result<EchoOptions, std::string> read_wishes(std::string_view target) {
+Result<EchoOptions, std::string> read_echo_options(std::string_view target) {
     EchoOptions wishes;
     std::size_t at = target.find('?');
     while (at != std::string_view::npos) {

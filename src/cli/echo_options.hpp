@@ -20,8 +20,8 @@ struct EchoOptions {
     std::optional<std::uint64_t> bytes;  // `bytes=1000`, `bytes=1MiB`: a body of that size instead
 };
 
-// Reads the query of `target`; parameters with other names are left to whoever means something by
-// them. An error is a sentence that says what would be right.
-Result<EchoOptions, std::string> read_wishes(std::string_view target);
+// Reads the query of `target`; it ignores parameters with other names. An error is a sentence that
+// says what to write.
+Result<EchoOptions, std::string> read_echo_options(std::string_view target);
 
 }  // namespace tidegate::cli

@@ -13,7 +13,10 @@
 
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/beast/http/buffer_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/status.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -74,7 +77,7 @@ std::string fault_of(int status, const std::string& detail) {
     return json_of({{"status", status}, {"detail", detail}}) + "\n";
 }
 
-// RFC 9112 section 6.1: a body whose end cannot be told.
+// RFC 9112 section 6.1: a body of unclear length.
 bool is_framing_bad(const Parser& parser) {
     const auto& head = parser.get();
     if (head.count(http::field::transfer_encoding) == 0) return false;
@@ -141,7 +144,7 @@ class Session {
   private:
     Task<error_code> read_body(Parser& parser, ReadBody& body);
     Task<Answer> answer_when_due(const http::request_header<>& head, const ReadBody& body);
-    // Answers, and ends the connection: what comes next on it cannot be told.
+    // Answers, and ends the connection: what follows on it is unclear.
     Task<bool> refuse(std::string detail);
     Task<bool> send(const Answer& answer, unsigned version, bool keep_alive, bool head_only);
     Task<error_code> send_filler(std::uint64_t left);
@@ -160,7 +163,7 @@ Task<bool> Session::serve_one() {
     auto [ec, bytes] = co_await http::async_read_header(socket(), buffer_, parser, as_values);
     if (is_parse_error(ec)) co_return co_await refuse(ec.message());
     if (ec) co_return false;
-    if (is_framing_bad(parser)) co_return co_await refuse("the body's end cannot be told");
+    if (is_framing_bad(parser)) co_return co_await refuse("the length of the body is unclear");
 
     const http::request_header<> head = parser.get().base();  // before trailers join the fields
     ReadBody body;
@@ -197,7 +200,7 @@ Task<error_code> Session::read_body(Parser& parser, ReadBody& body) {
 }
 
 Task<Answer> Session::answer_when_due(const http::request_header<>& head, const ReadBody& body) {
-    const auto wishes = read_wishes(std::string_view(head.target()));
+    const auto wishes = read_echo_options(std::string_view(head.target()));
     if (!wishes) co_return bad_request(wishes.error());
     if (wishes->delay > 0us) {
         timed_->expect_within(kPatience + wishes->delay);

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "app/key_fetcher.hpp"
+#include "app/jwks_fetcher.hpp"
 #include "base/quote.hpp"
-#include "cli/report.hpp"
+#include "cli/config_report.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::cli {
@@ -15,7 +15,7 @@ namespace tidegate::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(The request is not sent, no limit is asked and nothing is taken. It is read as
+    R"(The request is not sent, and no limit is charged. It is read as
 strictly as the proxy reads it: what would be refused is refused here, with the
 reason. Keys of tokens are fetched if the configuration has them from a URL.
 
@@ -41,7 +41,7 @@ std::string objection_to_peer(const std::string& text) {
 // Tries once; what goes wrong is logged by the fetcher.
 void fetch_keys(const std::shared_ptr<identity::KeySource>& source) {
     asio::io_context io{1};
-    app::KeyFetcher fetcher(io.get_executor());
+    app::JwksFetcher fetcher(io.get_executor());
     bool done = false;
     spawn(io.get_executor(), fetcher.prepare({source}), [&](const std::exception_ptr& failure) {
         done = true;
@@ -58,18 +58,18 @@ CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
                            ExplainArguments& arguments) {
     arguments.file = default_file;
     CLI::App* const explain =
-        app.add_subcommand("explain", "Say what a request is taken for, and what follows");
+        app.add_subcommand("explain", "Show how the proxy decides a request, and why");
     explain
         ->add_option("-c,--config", arguments.file,
-                     fmt::format("The configuration (else {})", default_file))
+                     fmt::format("The configuration (default {})", default_file))
         ->option_text("FILE");
-    explain->add_option("--method", arguments.question.method, "Its method (else GET)")
+    explain->add_option("--method", arguments.question.method, "Its method (default GET)")
         ->option_text("METHOD")
         ->check(objection_to_line_end);
-    explain->add_option("--path", arguments.question.target, "Its path and query (else /)")
+    explain->add_option("--path", arguments.question.target, "Its path and query (default /)")
         ->option_text("PATH")
         ->check(objection_to_line_end);
-    explain->add_option("--host", arguments.host, "Its host (else localhost)")
+    explain->add_option("--host", arguments.host, "Its host (default localhost)")
         ->option_text("HOST")
         ->check(objection_to_line_end);
     explain->add_option("--header", arguments.question.fields, "One of its fields; repeatable")

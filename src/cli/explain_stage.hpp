@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "app/blueprint.hpp"
+#include "app/config_snapshot.hpp"
 #include "cli/explain.hpp"
 #include "net/asio.hpp"
 #include "proxy/http1_client.hpp"

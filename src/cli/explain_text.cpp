@@ -64,10 +64,10 @@ void add_request(const Explanation& told, Facts& facts) {
         facts.push_back({"request", shown(told.method) + " " + shown(told.path),
                          told.host.empty() ? "" : "for host " + shown(told.host)});
     }
-    std::string why = "not trusted: what it says of others is not believed";
+    std::string why = "not trusted: its forwarding fields are ignored";
     if (told.trusted) {
         why = told.trusted_network.empty()
-                  ? "trusted, as its listener has it"
+                  ? "trusted: its listener has `trusted: on`"
                   : "trusted: in " + told.trusted_network + " of trusted_proxies";
     }
     facts.push_back({"peer", told.peer.empty() ? "a Unix socket" : told.peer, why});
@@ -82,7 +82,7 @@ std::string source_of(const Explanation& told) {
         return hop.kind == Kind::trusted || hop.kind == Kind::client;
     });
     return named ? "the last good hop of " + told.chain_field
-                 : "the peer itself: " + told.chain_field + " names nobody before it";
+                 : "the peer itself: " + told.chain_field + " names no client";
 }
 
 void add_client(const Explanation& told, Facts& facts) {
@@ -103,7 +103,7 @@ void add_user(const Explanation& told, Facts& facts) {
     }
     for (const std::string& identifier : told.guess) {
         facts.push_back(
-            {"guess", identifier, "counted by failed_credentials, given back if it is right"});
+            {"guess", identifier, "charged to failed_credentials, refunded if it is right"});
     }
     if (told.user) {
         facts.push_back({"user", shown(told.user->name), fmt::format("by {}", by)});
@@ -112,14 +112,14 @@ void add_user(const Explanation& told, Facts& facts) {
                          told.user->tier_listed ? "by identity.users" : "by the credential"});
         return;
     }
-    std::string_view why = "no method found one";
+    std::string_view why = "no method found a user";
     if (told.methods.empty()) why = "no method is configured";
     const bool unproved = std::any_of(told.methods.begin(), told.methods.end(), [](const auto& m) {
         using Outcome = Explanation::Method::Outcome;
         return m.outcome == Outcome::refused || m.outcome == Outcome::ambiguous ||
                m.outcome == Outcome::unavailable;
     });
-    if (unproved) why = "who says to be somebody has not proved it";
+    if (unproved) why = "the credential was not accepted";
     if (told.goes_on_anonymous) why = "on_invalid_credentials: anonymous";
     facts.push_back({"user", "none", std::string(why)});
 }
@@ -145,10 +145,10 @@ void add_route(const Explanation& told, Facts& facts) {
 }
 
 void add_policy(const Explanation::Policy& policy, Facts& facts) {
-    std::string why(policy.left_out ? "does not count it: its moment will not do"
+    std::string why(policy.left_out ? "does not count it: it does not accept the moment"
                                     : words_of(policy.outcome).reason);
     if (!policy.tier.empty()) why += ", tier " + policy.tier;
-    if (policy.shadow) why += "; in shadow, refuses nobody";
+    if (policy.shadow) why += "; shadow: refuses no request";
     facts.push_back({"policy", policy.name, why});
     for (const Explanation::Key& key : policy.keys) {
         if (key.outcome != ChargeNotes::KeyOutcome::counted) {
@@ -168,12 +168,12 @@ void add_result(const Explanation& told, Facts& facts) {
     if (told.refusal != 0) {
         facts.push_back({"result", std::to_string(told.refusal), told.refusal_reason});
     } else if (!told.cost) {
-        facts.push_back({"result", "forwarded", "no limit is asked"});
+        facts.push_back({"result", "forwarded", "no limit applies"});
     } else {
         facts.push_back({"cost", std::to_string(told.cost->units), std::string(told.cost->why)});
         facts.push_back({"result", "forwarded if the limits admit it",
                          counted(told.limits, "limit") + " for " +
-                             counted(told.identifiers, "identifier") + "; nothing was taken"});
+                             counted(told.identifiers, "identifier") + "; nothing was charged"});
     }
 }
 

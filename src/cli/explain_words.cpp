@@ -12,13 +12,13 @@ Words words_of(identity::Hop::Kind kind) {
     using Kind = identity::Hop::Kind;
     switch (kind) {
         case Kind::trusted:
-            return {"trusted", "trusted: what stands before it is believed"};
+            return {"trusted", "trusted: the entry before it counts"};
         case Kind::client:
-            return {"client", "not trusted: what stands before it is not believed"};
+            return {"client", "not trusted: the entries before it do not count"};
         case Kind::unreadable:
-            return {"unreadable", "no address: the walk ends behind it"};
+            return {"unreadable", "not an address: the chain ends here"};
         case Kind::nobody:
-            return {"nobody", "the address of nobody: the walk ends behind it"};
+            return {"nobody", "not a client's address: the chain ends here"};
     }
     return {};
 }
@@ -29,17 +29,17 @@ Words words_of(Explanation::Method::Outcome outcome) {
         case Outcome::absent:
             return {"absent", "absent"};
         case Outcome::disbelieved:
-            return {"disbelieved", "not looked at: the peer is not trusted"};
+            return {"disbelieved", "ignored: the peer is not trusted"};
         case Outcome::valid:
             return {"valid", "valid"};
         case Outcome::refused:
             return {"refused", "refused"};
         case Outcome::ambiguous:
-            return {"ambiguous", "refused: more than one, where there can be one"};
+            return {"ambiguous", "refused: the request has more than one"};
         case Outcome::unavailable:
             return {"unavailable", "cannot be checked: there are no keys"};
         case Outcome::not_tried:
-            return {"not_tried", "not tried: another decided before it"};
+            return {"not_tried", "not tried: an earlier method decided"};
     }
     return {};
 }
@@ -50,13 +50,13 @@ Words words_of(routing::Mismatch mismatch) {
         case Mismatch::none:
             return {"none", "takes it"};
         case Mismatch::path:
-            return {"path", "its path is another"};
+            return {"path", "the path does not match"};
         case Mismatch::host:
-            return {"host", "its path fits, its host is another"};
+            return {"host", "the path matches; the host does not"};
         case Mismatch::method:
-            return {"method", "its path fits, its methods are others"};
+            return {"method", "the path matches; the method does not"};
         case Mismatch::headers:
-            return {"headers", "its path fits, the request has not its headers"};
+            return {"headers", "the path matches; the headers do not"};
     }
     return {};
 }
@@ -71,11 +71,12 @@ Words words_of(ChargeNotes::Outcome outcome) {
         case Outcome::unlimited:
             return {"unlimited", "does not count it: the tier is unlimited"};
         case Outcome::denied:
-            return {"denied", "turns it away: `deny` names the client"};
+            return {"denied", "refuses it: `deny` names the client"};
         case Outcome::nobody:
-            return {"nobody", "cannot count it: nobody is named"};
+            return {"nobody", "cannot count it: the request has no value to count by"};
         case Outcome::unclear:
-            return {"unclear", "cannot count it: who is named can be read in more than one way"};
+            return {"unclear",
+                    "cannot count it: a value to count by can be read in more than one way"};
     }
     return {};
 }
@@ -88,11 +89,11 @@ Words words_of(ChargeNotes::KeyOutcome outcome) {
         case Outcome::skipped:
             return {"skipped", "missing: skipped"};
         case Outcome::shared:
-            return {"shared", "missing: counted with all who lack it"};
+            return {"shared", "missing: counted with all requests that lack it"};
         case Outcome::rejected:
             return {"rejected", "missing, and required"};
         case Outcome::unclear:
-            return {"unclear", "there in more than one way"};
+            return {"unclear", "can be read in more than one way"};
     }
     return {};
 }

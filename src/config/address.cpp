@@ -10,7 +10,7 @@
 #include "base/ip.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
-#include "config/wrong.hpp"
+#include "config/error_message.hpp"
 
 namespace tidegate::config {
 
@@ -48,7 +48,7 @@ bool is_name(std::string_view text) {
         text.remove_prefix(dot + 1);
     }
     // A last label of digits is an address that went wrong, `10.0.0` or `256.1.1.1`: a resolver
-    // would read some of these as addresses nobody meant.
+    // would read some of these as other addresses.
     return !std::all_of(label.begin(), label.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
@@ -61,16 +61,16 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
 // `path` is what follows `unix:`; `unix:///run/x` is the same path.
 Result<Address, std::string> unix_address(std::string_view path) {
     if (path.starts_with("///")) path.remove_prefix(2);
-    if (path.empty()) return Wrong{"`unix:` needs a path: `unix:/run/tidegate.sock`"};
+    if (path.empty()) return ErrorMessage{"`unix:` needs a path: `unix:/run/tidegate.sock`"};
     if (path.starts_with("//")) {
-        return Wrong{quote(path) + " names a host: write `unix:/path` or `unix:///path`"};
+        return ErrorMessage{quote(path) + " names a host: write `unix:/path` or `unix:///path`"};
     }
     if (path.front() == '@' || path.find('\0') != std::string_view::npos) {
-        return Wrong{quote(path) + " is not a path in the file system"};
+        return ErrorMessage{quote(path) + " is not a path in the file system"};
     }
     if (path.size() > kUnixPathBytesMax) {
-        return Wrong{quote(path) + " is too long for a Unix socket: at most " +
-                     std::to_string(kUnixPathBytesMax) + " bytes"};
+        return ErrorMessage{quote(path) + " is too long for a Unix socket: at most " +
+                            std::to_string(kUnixPathBytesMax) + " bytes"};
     }
     Address address;
     address.unix_path = path;
@@ -84,13 +84,13 @@ Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_
     const auto host = url.host_address();
     address.host.assign(host.data(), host.size());
     if (url.host_type() == urls::host_type::ipvfuture || !is_host(address.host)) {
-        return Wrong{quote(address.host) + " is not an IP address or a host name"};
+        return ErrorMessage{quote(address.host) + " is not an IP address or a host name"};
     }
     address.port = default_port;
     if (url.has_port()) {
         const auto text = url.port();
         const auto port = parse_port({text.data(), text.size()});
-        if (!port || *port == 0) return Wrong{"a port is a number from 1 to 65535"};
+        if (!port || *port == 0) return ErrorMessage{"a port is a number from 1 to 65535"};
         address.port = *port;
     }
     return address;
@@ -107,9 +107,9 @@ Result<int, std::string> database_of(std::string_view path) {
     if (path.empty() || path == "/") return 0;
     const std::optional<std::int64_t> database = parse_decimal(path.substr(1));
     if (!database || *database > kDatabaseMax) {
-        return Wrong{
-            "what follows the port of a Redis URL is the number of a database, "
-            "from 0 to 65535: `redis://host:6379/0`"};
+        return ErrorMessage{
+            "a Redis URL ends with the number of a database, from 0 to 65535: "
+            "`redis://host:6379/0`"};
     }
     return static_cast<int>(*database);
 }
@@ -137,19 +137,20 @@ Result<Address, std::string> parse_listen_address(std::string_view text) {
         quote(text) +
         " is not an address such as `8080`, `127.0.0.1:8080`, `[::1]:8080` or "
         "`unix:/run/tidegate.sock`";
-    if (!port) return Wrong{wrong};
+    if (!port) return ErrorMessage{wrong};
     if (host.empty()) host = "0.0.0.0";
 
     const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
     if (bracketed) host = host.substr(1, host.size() - 2);
     const bool has_colon = host.find(':') != std::string_view::npos;
-    if (bracketed != has_colon) return Wrong{wrong};
+    if (bracketed != has_colon) return ErrorMessage{wrong};
     const std::optional<IpAddress> ip = parse_ip(host);
     if (!ip && is_name(host)) {
-        return Wrong{quote(text) + " names a host: write its IP address, `127.0.0.1:" +
-                     std::to_string(*port) + "` for one that only this machine reaches"};
+        return ErrorMessage{quote(text) +
+                            " names a host: write an IP address, such as `127.0.0.1:" +
+                            std::to_string(*port) + "` to listen on this machine only"};
     }
-    if (!ip) return Wrong{wrong};
+    if (!ip) return ErrorMessage{wrong};
     Address address;
     address.host = ip->to_string();
     address.port = *port;
@@ -159,35 +160,34 @@ Result<Address, std::string> parse_listen_address(std::string_view text) {
 Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
     if (text.starts_with(kUnix)) {
         auto address = unix_address(text.substr(kUnix.size()));
-        if (!address) return Wrong{address.error()};
+        if (!address) return ErrorMessage{address.error()};
         return ServerUrl{std::move(*address), "localhost"};
     }
     const auto parsed = urls::parse_uri({text.data(), text.size()});
     if (!parsed) {
-        return Wrong{
+        return ErrorMessage{
             "this is not a URL such as `http://10.0.0.5:3000` or "
             "`unix:/run/app.sock`"};
     }
     const urls::url_view& url = *parsed;
     if (url.scheme_id() == urls::scheme::https) {
-        return Wrong{"TLS to an upstream (`https://`) is not available yet"};
+        return ErrorMessage{"TLS to an upstream (`https://`) is not available yet"};
     }
     if (url.scheme_id() != urls::scheme::http || !url.has_authority()) {
-        return Wrong{"an upstream is `http://host:port` or `unix:/path`"};
+        return ErrorMessage{"an upstream is `http://host:port` or `unix:/path`"};
     }
     if (url.has_userinfo()) {
-        return Wrong{
-            "user information in the URL of an upstream is never sent: leave it "
-            "out"};
+        return ErrorMessage{
+            "remove the user and password from the URL: Tidegate does not send them to an "
+            "upstream"};
     }
     if ((!url.encoded_path().empty() && url.encoded_path() != "/") || url.has_query() ||
         url.has_fragment()) {
-        return Wrong{
-            "the URL of an upstream ends with its port: a path, query or fragment "
-            "comes from the request"};
+        return ErrorMessage{
+            "remove what follows the port: the path and the query come from each request"};
     }
     auto address = url_address(url, kHttpPort);
-    if (!address) return Wrong{address.error()};
+    if (!address) return ErrorMessage{address.error()};
     std::string authority = authority_of(url, *address);
     return ServerUrl{std::move(*address), std::move(authority)};
 }
@@ -199,22 +199,23 @@ std::string HttpsUrl::shown() const {
 Result<HttpsUrl, std::string> parse_https_url(std::string_view text) {
     // The text may hold a secret: messages do not repeat it.
     const auto parsed = urls::parse_uri({text.data(), text.size()});
-    if (!parsed) return Wrong{"this is not a URL such as `https://idp.example/keys`"};
+    if (!parsed) return ErrorMessage{"this is not a URL such as `https://idp.example/keys`"};
     const urls::url_view& url = *parsed;
     if (url.scheme_id() == urls::scheme::http) {
-        return Wrong{
-            "what comes over `http://` anybody on the way can replace: write "
-            "`https://`"};
+        return ErrorMessage{
+            "write `https://`: anyone on the network path can replace keys fetched over `http://`"};
     }
     if (url.scheme_id() != urls::scheme::https || !url.has_authority()) {
-        return Wrong{"what is fetched is `https://host/path`"};
+        return ErrorMessage{"expected a URL such as `https://idp.example/keys`"};
     }
     if (url.has_userinfo()) {
-        return Wrong{"user information in this URL is never sent: leave it out"};
+        return ErrorMessage{
+            "remove the user and password from the URL: Tidegate does not send them"};
     }
-    if (url.has_fragment()) return Wrong{"a fragment in this URL is never sent: leave it out"};
+    if (url.has_fragment())
+        return ErrorMessage{"remove the fragment (`#...`) from the URL: Tidegate does not send it"};
     auto address = url_address(url, kHttpsPort);
-    if (!address) return Wrong{address.error()};
+    if (!address) return ErrorMessage{address.error()};
     HttpsUrl https;
     https.authority = authority_of(url, *address);
     https.address = std::move(*address);
@@ -228,14 +229,14 @@ Result<RedisUrl, std::string> parse_redis_url(std::string_view text, std::uint16
     RedisUrl redis;
     if (text.starts_with(kUnix)) {
         auto address = unix_address(text.substr(kUnix.size()));
-        if (!address) return Wrong{address.error()};
+        if (!address) return ErrorMessage{address.error()};
         redis.address = std::move(*address);
         return redis;
     }
     // The text may hold a password: messages do not repeat it.
     const auto parsed = urls::parse_uri({text.data(), text.size()});
     if (!parsed) {
-        return Wrong{
+        return ErrorMessage{
             "this is not a URL such as `redis://host:6379/0` or "
             "`unix:///run/redis.sock` (in a password, `@`, `:`, `/` and `%` are "
             "written as `%40`, `%3A`, `%2F`, `%25`)"};
@@ -243,23 +244,22 @@ Result<RedisUrl, std::string> parse_redis_url(std::string_view text, std::uint16
     const urls::url_view& url = *parsed;
     redis.tls = url.scheme() == "rediss";
     if ((url.scheme() != "redis" && !redis.tls) || !url.has_authority()) {
-        return Wrong{
+        return ErrorMessage{
             "a Redis URL is `redis://host:6379/0`, `rediss://host:6379/0` (TLS) or "
             "`unix:///run/redis.sock`"};
     }
     if (url.has_query() || url.has_fragment()) {
-        return Wrong{
-            "a Redis URL ends with the number of its database: "
-            "`redis://host:6379/0`"};
+        return ErrorMessage{
+            "remove what follows the number of the database: `redis://host:6379/0`"};
     }
     auto address = url_address(url, default_port);
-    if (!address) return Wrong{address.error()};
+    if (!address) return ErrorMessage{address.error()};
     redis.address = std::move(*address);
     redis.username = url.user();
     redis.password = url.password();
     const auto path = url.encoded_path();
     const auto database = database_of({path.data(), path.size()});
-    if (!database) return Wrong{database.error()};
+    if (!database) return ErrorMessage{database.error()};
     redis.database = *database;
     return redis;
 }

@@ -41,7 +41,7 @@ struct Address {
 
 struct Listen {
     Address address;
-    bool trusted = false;  // a Unix socket whose peers may be believed about whom they speak for
+    bool trusted = false;  // a Unix socket whose peers may name the client and the user
 
     bool operator==(const Listen&) const = default;
 };
@@ -95,8 +95,8 @@ struct DenyCache {
 
 using StoreSettings = std::variant<MemoryStoreSettings, RedisSettings>;
 
-// `forward_as` of `identity`: the fields in which the upstream is told who is asking. In lower
-// case; empty: it is not told. No two the same.
+// `forward_as` of `identity`: the fields in which the upstream gets the user, the tier and the
+// client's address. In lower case; empty: not sent. No two the same.
 struct ForwardAs {
     std::string user;
     std::string tier;
@@ -279,7 +279,7 @@ std::optional<std::string> process_environment(std::string_view name);
 
 // Reads `path`. Paths inside the file are relative to its folder. Blocks: for start and reload.
 Loaded load_file(const std::string& path, Environment environment = process_environment);
-// The same for text in memory; `name` stands for the file in messages.
+// The same for text in memory; messages show `name` as the file.
 Loaded load_text(std::string_view text, const std::string& name,
                  Environment environment = process_environment);
 

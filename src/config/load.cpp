@@ -8,9 +8,9 @@
 
 #include "base/quote.hpp"
 #include "config/config.hpp"
-#include "config/document.hpp"
-#include "config/reader.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
+#include "config/section.hpp"
+#include "config/yaml_document.hpp"
 
 namespace tidegate::config {
 
@@ -105,8 +105,8 @@ void read_traffic(Section& root, Config& config, Declared& declared) {
         for (const auto& other : {upstreams, policies, routes}) {
             if (other) {
                 other->fault(
-                    "this cannot stand beside `upstream`, which is short for one "
-                    "upstream with one route and one policy");
+                    "cannot be combined with `upstream` (short for one upstream, one route and one "
+                    "policy): write `upstreams` and `routes` instead of `upstream`");
             }
         }
         if (policies || upstreams || routes) return;
@@ -115,7 +115,8 @@ void read_traffic(Section& root, Config& config, Declared& declared) {
         return;
     }
     if (limits && (policies || upstreams || routes)) {
-        limits->fault("this stands beside `upstream`; with `routes`, limits belong to a policy");
+        limits->fault(
+            "allowed only together with `upstream`; with `routes`, write the limits in a policy");
     }
     if (policies) read_policies(*policies, config, declared);
     if (upstreams) read_upstreams(*upstreams, config, declared);
@@ -131,9 +132,13 @@ void check_traffic(Section& root) {
     if (!upstreams && !routes) {
         root.value().fault(std::string(kWhereTo));
     } else if (!upstreams) {
-        root.value().fault("the key `upstreams` is missing: routes need somewhere to go");
+        root.value().fault(
+            "the key `upstreams` is missing: write `upstreams: {api: {servers: "
+            "[http://127.0.0.1:3000]}}`");
     } else if (!routes) {
-        root.value().fault("the key `routes` is missing: no request would reach an upstream");
+        root.value().fault(
+            "the key `routes` is missing: write which requests go to an upstream, `routes: "
+            "[{policies: []}]`");
     }
 }
 
@@ -142,7 +147,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     if (!value.is_map()) {
         value.fault(value.is_scalar() || value.is_sequence()
                         ? "a configuration is a map: `upstream: http://127.0.0.1:3000`"
-                        : "nothing is configured: " + std::string(kWhereTo));
+                        : "the configuration is empty: " + std::string(kWhereTo));
         return;
     }
     Section root(value);
@@ -179,7 +184,7 @@ std::vector<Diagnostic> diagnostics(std::vector<Fault>&& faults, const std::stri
     return out;
 }
 
-// What the street asks of each list of limits, so that a request need not look through them.
+// What a request has to know of each list of limits, computed once.
 LimitList list_of(const Policy& policy, const limit::Tier* tier) {
     LimitList list;
     list.policy = &policy;
@@ -246,7 +251,7 @@ Loaded load_file(const std::string& path, Environment environment) {
     if (kind == std::filesystem::file_type::directory) return unreadable(path, "this is a folder");
 
     std::ifstream file(path, std::ios::binary);
-    // One byte more than a configuration may have tells that there is more.
+    // Reads one byte more than allowed, to detect a larger file.
     std::string text(kFileBytesMax + 1, '\0');
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (!file.is_open() || file.bad()) return unreadable(path, "the file cannot be read");

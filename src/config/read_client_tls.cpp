@@ -8,8 +8,8 @@
 #include "base/quote.hpp"
 #include "base/timestamp.hpp"
 #include "config/address.hpp"
-#include "config/named_file.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
+#include "config/referenced_file.hpp"
 #include "tls/certificate.hpp"
 
 namespace tidegate::config {
@@ -25,7 +25,7 @@ std::string shown(system_clock::time_point day) {
 }
 
 // A clock may be wrong, and an authority that has run out may not be the one that is needed.
-void warn_about_time(const Value& value, const NamedFile& file, const X509& certificate) {
+void warn_about_time(const Value& value, const ReferencedFile& file, const X509& certificate) {
     const auto now = system_clock::now();
     const std::string which = "a certificate in " + quote(file.path);
     if (valid_until(certificate) < now) {
@@ -38,7 +38,7 @@ void warn_about_time(const Value& value, const NamedFile& file, const X509& cert
 // The certificates that `value` names; none when they were reported to be broken.
 std::vector<CertificatePtr> read_certificates(const Value& value, std::string_view example,
                                               std::string& pem) {
-    auto file = read_named_file(value, example);
+    auto file = read_referenced_file(value, example);
     if (!file) return {};
     auto certificates = parse_certificates(file->text);
     if (!certificates) {
@@ -50,36 +50,42 @@ std::vector<CertificatePtr> read_certificates(const Value& value, std::string_vi
     return std::move(*certificates);
 }
 
-void warn_if_anybody_reads(const Value& value, const NamedFile& file) {
+void warn_if_world_readable(const Value& value, const ReferencedFile& file) {
     std::error_code ec;
     const fs::perms perms = fs::status(file.path, ec).permissions();
     if (ec || (perms & fs::perms::others_read) == fs::perms::none) return;
-    value.warn("everybody on this machine may read the key in " + quote(file.path));
+    value.warn(
+        "every user of this machine may read the private key: remove the permission (`chmod o-r`) "
+        "from " +
+        quote(file.path));
 }
 
 PrivateKeyPtr read_key_file(const Value& value, std::string& pem) {
-    auto file = read_named_file(value, "client.key");
+    auto file = read_referenced_file(value, "client.key");
     if (!file) return nullptr;
     auto key = parse_private_key(file->text);
     if (!key) {
         value.fault("the file " + quote(file->path) + " " + key.error());
         return nullptr;
     }
-    warn_if_anybody_reads(value, *file);
+    warn_if_world_readable(value, *file);
     pem = std::move(file->text);
     return std::move(*key);
 }
 
 void read_own(const std::optional<Value>& certificate, const std::optional<Value>& key,
               TlsSettings& tls) {
-    if (certificate && !key) certificate->fault("a certificate without its `key`");
-    if (key && !certificate) key->fault("a key without its `certificate`");
+    if (certificate && !key)
+        certificate->fault(
+            "`key` is missing: name the file with the private key of this certificate");
+    if (key && !certificate)
+        key->fault("`certificate` is missing: name the file with the certificate of this key");
     if (!certificate || !key) return;
     const auto chain = read_certificates(*certificate, "client.pem", tls.certificate);
     const auto own_key = read_key_file(*key, tls.key);
     if (chain.empty() || own_key == nullptr) return;
     if (!belong_together(*chain.front(), *own_key)) {
-        key->fault("this is not the key of the certificate, which is the first in its file");
+        key->fault("this key does not belong to the certificate (the first one in its file)");
     }
 }
 

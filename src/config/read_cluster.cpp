@@ -4,13 +4,11 @@
 #include <utility>
 
 #include "config/address.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
 
 namespace tidegate::config {
 
 namespace {
-
-constexpr std::size_t kNodesMax = 100;
 
 // What has been read of the nodes so far: what one URL says of all is the same in each.
 struct Nodes {
@@ -25,18 +23,20 @@ void read_node(const Value& value, Nodes& nodes) {
     if (!url) {
         value.fault(url.error());
     } else if (url->address.is_unix()) {
-        value.fault("the nodes of a cluster are reached over TCP: `redis://10.0.0.1:6379`");
+        value.fault(
+            "Tidegate reaches the nodes of a cluster over TCP: write `redis://10.0.0.1:6379`");
     } else if (url->database != 0) {
-        value.fault("a cluster has no databases but 0");
+        value.fault("a cluster has no databases but 0: remove the number from the URL");
     } else if (nodes.first && nodes.first->tls != url->tls) {
-        value.fault("all nodes are `redis://`, or all `rediss://`");
+        value.fault("write `redis://` for all nodes, or `rediss://` for all");
     } else if (nodes.first &&
                (nodes.first->username != url->username || nodes.first->password != url->password)) {
         value.fault(
-            "all nodes have the same user: write `username` and `password` beside `cluster`");
+            "all nodes have the same user: write `username` and `password` beside `cluster`, not "
+            "in a URL");
     } else if (std::find(nodes.addresses.begin(), nodes.addresses.end(), url->address) !=
                nodes.addresses.end()) {
-        value.fault("this node is written twice");
+        value.fault("the list has this node twice");
     } else {
         nodes.addresses.push_back(url->address);
         if (!nodes.first) nodes.first = std::move(*url);
@@ -46,16 +46,11 @@ void read_node(const Value& value, Nodes& nodes) {
 }  // namespace
 
 void read_cluster(const Value& value, RedisSettings& redis) {
-    constexpr std::string_view kWanted = "a list of URLs: `[redis://a:6379, redis://b:6379]`";
-    const auto items = value.items(kWanted);
-    if (value.is_sequence() && items.empty()) value.fault("no node; write " + std::string(kWanted));
-    if (items.size() > kNodesMax) {
-        value.fault("more than " + std::to_string(kNodesMax) +
-                    " nodes: a few that are likely to be there will do, they name the others");
-        return;
-    }
+    constexpr ListRule kNodes{"a list of URLs: `[redis://a:6379, redis://b:6379]`",
+                              "nodes: list a few, as each node knows the others", 100,
+                              "the list is empty: name at least one node"};
     Nodes nodes;
-    for (const Value& item : items) read_node(item, nodes);
+    for (const Value& item : value.items(kNodes)) read_node(item, nodes);
     redis.cluster = std::move(nodes.addresses);
     if (!nodes.first) return;
     redis.username = std::move(nodes.first->username);

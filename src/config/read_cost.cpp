@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "base/quote.hpp"
-#include "config/field_text.hpp"
-#include "config/sections.hpp"
+#include "config/header_field.hpp"
+#include "config/read_sections.hpp"
 
 namespace tidegate::config {
 
@@ -41,14 +41,17 @@ void read_header_cost(const Value& value, Route& route) {
     if (const auto from = section.find("from")) {
         const auto anyone = from->choice<bool>({{"trusted_proxies", false}, {"anyone", true}});
         cost.from_anyone = anyone.value_or(false);
-        if (cost.from_anyone) from->warn("clients choose what their requests cost them");
+        if (cost.from_anyone)
+            from->warn(
+                "every client can choose what its requests cost: write `from: trusted_proxies`, or "
+                "make sure that `min` is enough");
     }
     section.integer("default", route.cost, {0, limit::kQuotaMax});
     section.integer("min", cost.min, {1, limit::kQuotaMax});
     section.integer("max", cost.max, {1, limit::kQuotaMax});
     section.refuse_others();
     if (cost.min > cost.max) {
-        section.find("min")->fault("more than `max`, " + std::to_string(cost.max));
+        section.find("min")->fault("must be at most `max`, " + std::to_string(cost.max));
     }
     route.header_cost = std::move(cost);
 }

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/quote.hpp"
-#include "config/field_text.hpp"
-#include "config/sections.hpp"
+#include "config/header_field.hpp"
+#include "config/read_sections.hpp"
 
 namespace tidegate::config {
 
@@ -13,27 +13,22 @@ namespace {
 
 using identity::ClientIpSettings;
 
-constexpr std::size_t kNetworksMax = 10'000;
-constexpr std::size_t kPrefixesMax = 8;
-
 void read_trusted_proxies(const Value& value, ClientIpSettings& client_ip) {
-    const auto networks = value.one_or_more("a network or a list of networks");
-    if (networks.size() > kNetworksMax) {
-        value.fault("more than " + std::to_string(kNetworksMax) + " networks");
-        return;
-    }
-    for (const Value& item : networks) {
+    constexpr ListRule kNetworks{"a network or a list of networks", "networks", 10'000};
+    for (const Value& item : value.one_or_more(kNetworks)) {
         const auto text = item.text("a network such as `10.0.0.0/8`");
         if (!text) continue;
         const auto network = parse_network(*text);
         if (!network) {
             item.fault(quote(*text) +
-                       " is not an address or a network such as `10.0.0.0/8` or "
-                       "`2001:db8::/32` (bits after the prefix are zero)");
+                       " is not an address or a network such as `10.0.0.0/8` or `2001:db8::/32` "
+                       "(bits after the prefix must be zero)");
             continue;
         }
         if (network->prefix == 0) {
-            item.warn("everybody is trusted: any client may claim any address");
+            item.warn(
+                "this network contains every address, so any client may claim any address: list "
+                "the addresses of your proxies");
         }
         client_ip.trusted_proxies.push_back(*network);
     }
@@ -53,22 +48,13 @@ void read_source(const Value& value, ClientIpSettings& client_ip) {
 }
 
 void read_prefixes(const Value& value, ClientIpSettings& client_ip) {
+    constexpr ListRule kPrefixes{"a prefix length or a list of them", "prefix lengths", 8,
+                                 "at least one prefix length is needed"};
     std::vector<int> prefixes;
-    for (const Value& item : value.one_or_more("a prefix length or a list of them")) {
+    for (const Value& item : value.one_or_more(kPrefixes)) {
         const auto prefix = item.integer({1, 128});
-        if (!prefix) continue;
-        if (std::find(prefixes.begin(), prefixes.end(), *prefix) != prefixes.end()) {
-            item.fault(std::to_string(*prefix) + " is there already");
-            continue;
-        }
-        prefixes.push_back(static_cast<int>(*prefix));
+        if (prefix) add_once(item, std::to_string(*prefix), static_cast<int>(*prefix), prefixes);
     }
-    if (prefixes.size() > kPrefixesMax) {
-        value.fault("more than " + std::to_string(kPrefixesMax) + " prefix lengths");
-        return;
-    }
-    if (value.is_sequence() && prefixes.empty())
-        value.fault("at least one prefix length is needed");
     if (!prefixes.empty()) client_ip.ipv6_prefixes = std::move(prefixes);
 }
 
@@ -80,7 +66,10 @@ void read_client_ip(const Value& value, Config& config) {
     }
     if (const auto header = section.find("header")) {
         read_source(*header, client_ip);
-        if (!trusts_anybody(config)) header->warn("never believed: there are no trusted_proxies");
+        if (!has_trusted_peers(config))
+            header->warn(
+                "has no effect: Tidegate reads this field from `trusted_proxies` only, and there "
+                "are none");
     }
     if (const auto prefix = section.find("ipv6_prefix")) read_prefixes(*prefix, client_ip);
     section.refuse_others();
@@ -104,7 +93,7 @@ void read_failed_credentials(const Value& value, Config& config) {
     limit_failed_credentials(std::move(limits), limit::OnStoreFailure::local, config);
 }
 
-// Where a credential that anybody can make up costs a computation. An API key costs a look-up, less
+// Where checking a made-up credential costs a computation. An API key costs a look-up, less
 // than the answer to it, and has too many bits to be guessed.
 void limit_failed_credentials_by_default(Config& config) {
     const auto costs_a_computation = [](const identity::UserMethod& method) {
@@ -117,9 +106,10 @@ void limit_failed_credentials_by_default(Config& config) {
                              config);
 }
 
-// Why the upstream cannot be told anything in that field. Empty: it can.
-std::string fault_of_told_field(const std::string& name, bool is_address, const Config& config) {
-    // Of HTTP itself, or of browsers: whoever reads them means what the client said.
+// Why `forward_as` cannot use that field. Empty: it can.
+std::string fault_of_forwarded_field(const std::string& name, bool is_address,
+                                     const Config& config) {
+    // Fields of HTTP or of browsers: their readers expect the client's value.
     constexpr std::array<std::string_view, 13> kTaken{
         "authorization", "cache-control", "cookie",    "from",     "max-forwards",
         "origin",        "pragma",        "prefer",    "priority", "range",
@@ -134,14 +124,15 @@ std::string fault_of_told_field(const std::string& name, bool is_address, const 
         std::find(kTaken.begin(), kTaken.end(), dashed) != kTaken.end() ||
         std::any_of(kTakenFamilies.begin(), kTakenFamilies.end(),
                     [&](std::string_view family) { return dashed.starts_with(family); });
-    if (taken) return "it has a meaning of its own: choose one such as `x-auth-user`";
+    if (taken)
+        return "HTTP gives this field a meaning of its own; choose one such as `x-auth-user`";
     for (const identity::UserMethod& method : config.user_methods) {
         const auto* jwt = std::get_if<identity::JwtMethod>(&method.how);
         const auto* key = std::get_if<identity::ApiKeyMethod>(&method.how);
         if ((jwt != nullptr && jwt->cookie.empty() &&
              http::equal_as_variable(dashed, jwt->field)) ||
             (key != nullptr && http::equal_as_variable(dashed, key->field))) {
-            return "clients send a credential in it: choose one such as `x-auth-user`";
+            return "clients send a credential in this field; choose one such as `x-auth-user`";
         }
     }
     return {};
@@ -156,15 +147,16 @@ void read_forward_as(const Value& value, Config& config) {
         if (!field) return;
         auto name = read_field_name(*field);
         if (!name) return;
-        if (const std::string fault = fault_of_told_field(*name, &out == &told.client_ip, config);
+        if (const std::string fault =
+                fault_of_forwarded_field(*name, &out == &told.client_ip, config);
             !fault.empty()) {
-            field->fault(quote(*name) + " is no field for telling the upstream: " + fault);
+            field->fault(quote(*name) + " cannot be forwarded: " + fault);
             return;
         }
         if (std::any_of(names.begin(), names.end(), [&](const std::string& other) {
                 return http::equal_as_variable(other, *name);
             })) {
-            field->fault(quote(*name) + " is there already");
+            field->fault(quote(*name) + " is listed twice");
             return;
         }
         names.push_back(*name);
@@ -199,8 +191,8 @@ void read_what_becomes_of_the_invalid(Section& section, Config& config) {
     // Without either key the prefix is 64.
     const auto place = failed ? failed : section.find("client_ip");
     place->warn(
-        "identity.client_ip.ipv6_prefix is longer than 64: a client with a /64 has a limit of "
-        "failed_credentials of its own for each of its addresses; add 64 to the list");
+        "identity.client_ip.ipv6_prefix is longer than 64: a client that has a /64 gets a new "
+        "limit of failed_credentials with each address; add 64 to the list");
 }
 
 // Settings that have nothing to act upon.
@@ -220,14 +212,18 @@ void warn_about_idle_settings(Section& section, const Config& config, const Decl
     if (!told) return;
     Section fields(*told);
     const auto user = fields.find("user");
-    if (user && config.user_methods.empty()) user->warn("never: there is no identity.user");
+    if (user && config.user_methods.empty())
+        user->warn("has no effect: identity.user lists no method");
     const auto tier = fields.find("tier");
-    if (tier && !gives_tiers(config, declared)) tier->warn("never: nobody has a tier");
+    if (tier && !gives_tiers(config, declared))
+        tier->warn(
+            "has no effect: nothing gives users a tier; add identity.users, `tier_claim` or "
+            "`tier_header`");
 }
 
 }  // namespace
 
-bool trusts_anybody(const Config& config) {
+bool has_trusted_peers(const Config& config) {
     return !config.client_ip.trusted_proxies.empty() ||
            std::any_of(config.listen.begin(), config.listen.end(),
                        [](const Listen& listen) { return listen.trusted; });

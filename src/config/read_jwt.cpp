@@ -12,6 +12,8 @@ namespace {
 
 using identity::JwsAlgorithm;
 
+constexpr std::string_view kEmpty = "the list is empty: Tidegate would refuse every token";
+
 // What a token says of itself, or the name of one of its claims.
 std::optional<std::string> read_claim_text(const Value& value, std::string_view wanted) {
     constexpr std::size_t kClaimBytesMax = 1'024;
@@ -26,47 +28,29 @@ std::optional<std::string> read_claim_text(const Value& value, std::string_view 
 
 std::vector<JwsAlgorithm> read_algorithms(const Value& value) {
     std::vector<JwsAlgorithm> algorithms;
-    const auto items = value.one_or_more("a list of algorithms: `[RS256, ES256]`");
-    if (value.is_sequence() && items.empty()) {
-        value.fault("no algorithm at all: every token would be refused");
-    }
-    for (const Value& item : items) {
+    constexpr ListRule kAlgorithms{"a list of algorithms: `[RS256, ES256]`", "algorithms", 32,
+                                   kEmpty};
+    for (const Value& item : value.one_or_more(kAlgorithms)) {
         const auto name = item.text("an algorithm such as `RS256`");
         if (!name) continue;
         const auto algorithm = identity::parse_jws_algorithm(*name);
         if (!algorithm) {
-            item.fault(quote(*name) + " is not HS, RS, PS or ES with 256, 384 or 512: `RS256`");
+            item.fault(quote(*name) +
+                       " is not a supported algorithm: write HS, RS, PS or ES with 256, 384 or "
+                       "512, such as `RS256`");
             continue;
         }
-        if (std::find(algorithms.begin(), algorithms.end(), *algorithm) != algorithms.end()) {
-            item.fault(quote(*name) + " is there already");
-            continue;
-        }
-        algorithms.push_back(*algorithm);
+        add_once(item, quote(*name), *algorithm, algorithms);
     }
     return algorithms;
 }
 
 std::vector<std::string> read_audience(const Value& value) {
-    constexpr std::size_t kAudiencesMax = 32;
-    constexpr std::string_view kAudience = "an audience such as `api`";
+    constexpr ListRule kAudiences{"an audience or a list of them", "audiences", 32, kEmpty};
     std::vector<std::string> audience;
-    const auto items = value.one_or_more("an audience or a list of them");
-    if (value.is_sequence() && items.empty()) {
-        value.fault("no audience at all: every token would be refused");
-    }
-    if (items.size() > kAudiencesMax) {
-        value.fault("more than " + std::to_string(kAudiencesMax) + " audiences");
-        return audience;
-    }
-    for (const Value& item : items) {
-        auto name = read_claim_text(item, kAudience);
-        if (!name) continue;
-        if (std::find(audience.begin(), audience.end(), *name) != audience.end()) {
-            item.fault(quote(*name) + " is there already");
-            continue;
-        }
-        audience.push_back(std::move(*name));
+    for (const Value& item : value.one_or_more(kAudiences)) {
+        const auto name = read_claim_text(item, "an audience such as `api`");
+        if (name) add_once(item, quote(*name), *name, audience);
     }
     return audience;
 }
@@ -76,7 +60,8 @@ std::optional<CredentialPlace> read_place_of_token(Section& section, identity::J
     const auto header = section.find("header");
     const auto cookie = section.find("cookie");
     if (header && cookie) {
-        cookie->fault("a token is read from one place: from a `header` or a `cookie`");
+        cookie->fault(
+            "write either `header` or `cookie`: Tidegate reads the token from one of them");
         return std::nullopt;
     }
     if (cookie) {
@@ -109,7 +94,7 @@ void read_claims(Section& section, identity::JwtMethod& jwt) {
     const auto time = leeway->duration({milliseconds{0}, kLeewayMax});
     if (!time) return;
     jwt.leeway = std::chrono::duration_cast<std::chrono::seconds>(*time);
-    if (jwt.leeway != *time) leeway->fault("tokens know whole seconds only: `30s`");
+    if (jwt.leeway != *time) leeway->fault("tokens have whole seconds only: write `30s`");
 }
 
 }  // namespace
@@ -120,7 +105,7 @@ FoundMethod read_jwt(Section& section, Declared& declared) {
     found.place = read_place_of_token(section, jwt);
     const auto jwks = section.need("jwks", "`jwks: keys.json`, or an https:// URL");
     if (const auto algorithms =
-            section.need("algorithms", "`algorithms: [RS256]`, those that the issuer uses")) {
+            section.need("algorithms", "`algorithms: [RS256]` with those that the issuer uses")) {
         jwt.algorithms = read_algorithms(*algorithms);
     }
     if (jwks) jwt.keys = read_jwks(*jwks, jwt.algorithms, declared);

@@ -5,8 +5,8 @@
 
 #include "base/ascii.hpp"
 #include "base/quote.hpp"
-#include "config/field_text.hpp"
-#include "config/sections.hpp"
+#include "config/header_field.hpp"
+#include "config/read_sections.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/framing.hpp"
 
@@ -19,13 +19,12 @@ using limit::KeyPart;
 using limit::OnMissing;
 using Kind = KeyPart::Kind;
 
-constexpr std::size_t kKeysMax = 16;
 constexpr std::size_t kChoicesMax = 8;
 constexpr std::size_t kPartsMax = 8;
 constexpr std::size_t kNameBytesMax = 48;  // what identity::append_secret_identifier() takes
 constexpr std::string_view kParts =
-    "`ip`, `user`, `route`, `constant:NAME`, `header:NAME`, `query:NAME` or `path:NAME`, joined "
-    "by `+`, with `|` before what stands in where one is missing";
+    "`ip`, `user`, `route`, `constant:NAME`, `header:NAME`, `query:NAME` or `path:NAME`, joined by "
+    "`+`; `|` comes before an alternative for a missing value";
 
 std::string_view cut(std::string_view& rest, char separator) {
     const std::size_t end = std::min(rest.find(separator), rest.size());
@@ -34,7 +33,7 @@ std::string_view cut(std::string_view& rest, char separator) {
     return first;
 }
 
-// Names that tell what must be written nowhere, logs and stores included.
+// Names of values that must not appear anywhere, logs and stores included.
 bool is_secret(std::string_view name) {
     constexpr std::array<std::string_view, 9> kTelling{
         "auth", "cookie", "key", "passw", "secret", "session", "sig", "token", "credential"};
@@ -62,18 +61,18 @@ bool names_user(std::string_view name, const Config& config) {
 std::string fault_of_field(const std::string& name, const Config& config) {
     const http::Field field{http::field_name(name), name, {}};
     if (field.id == http::FieldName::host) {
-        return "Host can be spelled in many ways: give routes a `host`, and count by `route`";
+        return "clients can spell Host in many ways; give routes a `host`, and count by `route`";
     }
     if (http::is_forwarding_field(field) ||
         http::equal_as_variable(name, config.client_ip.single_field)) {
-        return "the client's address is the key `ip`; identity.client_ip says whose word is taken";
+        return "for the client's address, write the key `ip` and set identity.client_ip";
     }
     if (names_user(name, config)) {
-        return "this field names the user, which is the key `user`";
+        return "this field names the user; write the key `user`";
     }
     if (field.id == http::FieldName::x_request_id || http::looks_like_framing(name) ||
         http::is_hop_by_hop(field)) {
-        return "this field does not reach the upstream as it came";
+        return "Tidegate changes or removes this field before the upstream sees it";
     }
     return {};
 }
@@ -98,10 +97,11 @@ class KeyReader {
         Key key;
         for (std::size_t end = 0; end != text.npos;) {
             end = text.find('|');
-            auto choice = read_choice(cut(text, '|'));
+            const std::string_view written = cut(text, '|');
+            auto choice = read_choice(written);
             if (!choice) return std::nullopt;
             if (std::find(key.choices.begin(), key.choices.end(), *choice) != key.choices.end()) {
-                return wrong("the same stands twice between `|`");
+                return wrong("`|` lists " + quote(written) + " twice");
             }
             key.choices.push_back(std::move(*choice));
         }
@@ -116,10 +116,11 @@ class KeyReader {
         std::vector<KeyPart> parts;
         for (std::size_t end = 0; end != text.npos;) {
             end = text.find('+');
-            auto part = read_part(cut(text, '+'));
+            const std::string_view written = cut(text, '+');
+            auto part = read_part(written);
             if (!part) return std::nullopt;
             if (std::find(parts.begin(), parts.end(), *part) != parts.end()) {
-                return wrong("the same stands twice between `+`");
+                return wrong("`+` joins " + quote(written) + " twice");
             }
             parts.push_back(std::move(*part));
         }
@@ -151,13 +152,13 @@ class KeyReader {
             return KeyPart{Kind::query, std::move(name), secret};
         }
         if (has_name && kind == "header" && is_token(name)) return read_field(std::move(name));
-        return wrong(quote(whole) + " is not " + std::string(kParts));
+        return wrong("unknown key " + quote(whole) + "; allowed here: " + std::string(kParts));
     }
 
     std::optional<KeyPart> read_field(std::string name) {
         name = to_lower(std::move(name));
         if (const std::string fault = fault_of_field(name, config_); !fault.empty()) {
-            return wrong("`header:" + name + "` is no key: " + fault);
+            return wrong("`header:" + name + "` cannot be a key: " + fault);
         }
         const bool secret = is_secret(name);
         return KeyPart{Kind::header, std::move(name), secret};
@@ -189,20 +190,16 @@ OnMissing default_on_missing(const Key& key) {
 std::vector<Key> read_key(const Value& value, const std::optional<OnMissing>& on_missing,
                           const Config& config) {
     std::vector<Key> keys;
-    const auto items = value.one_or_more("a list of keys: `[ip, user]`");
-    if (value.is_sequence() && items.empty()) value.fault("a policy needs a key: `[ip, user]`");
-    if (items.size() > kKeysMax) {
-        value.fault("more than " + std::to_string(kKeysMax) + " keys");
-        return keys;
-    }
-    for (const Value& item : items) {
+    constexpr ListRule kKeys{"a list of keys: `[ip, user]`", "keys", 16,
+                             "the list is empty: a policy needs a key, `[ip, user]`"};
+    for (const Value& item : value.one_or_more(kKeys)) {
         const auto text = item.text("a key such as `ip` or `header:x-tenant+route`");
         if (!text) continue;
         auto key = KeyReader(item, config).read(*text);
         if (!key) continue;
         const auto same = [&](const Key& other) { return other.choices == key->choices; };
         if (std::any_of(keys.begin(), keys.end(), same)) {
-            item.fault(quote(*text) + " is there already");
+            item.fault(quote(*text) + " is listed twice");
             continue;
         }
         key->on_missing = on_missing.value_or(default_on_missing(*key));

@@ -5,8 +5,8 @@
 
 #include "base/quote.hpp"
 #include "config/address.hpp"
-#include "config/named_file.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
+#include "config/referenced_file.hpp"
 #include "identity/api_keys.hpp"
 #include "identity/htpasswd.hpp"
 #include "identity/jwk_set.hpp"
@@ -35,9 +35,7 @@ std::shared_ptr<KeySource> source_of_url(const Value& value, const std::string& 
         return nullptr;
     }
     if (std::any_of(algorithms.begin(), algorithms.end(), is_secret)) {
-        value.fault(
-            "a shared secret (HS) is not fetched from a URL, where others could have it, too: "
-            "name a file");
+        value.fault("name a file: a URL would show the shared secret (HS) to others");
         return nullptr;
     }
     std::shared_ptr<KeySource>& source = declared.key_sources[url];
@@ -47,11 +45,11 @@ std::shared_ptr<KeySource> source_of_url(const Value& value, const std::string& 
 
 // Null when it is broken, which has been reported.
 std::shared_ptr<KeySource> source_of_file(const Value& value, Declared& declared) {
-    const auto file = read_named_file(value, "keys.json");
+    const auto file = read_referenced_file(value, "keys.json");
     if (!file) return nullptr;
     const auto [known, is_new] = declared.key_sources.try_emplace(file->path);
     if (!is_new) return known->second;
-    warn_if_anybody_writes(value, *file);
+    warn_if_world_writable(value, *file);
     const auto keys = JwkSet::parse(file->text, JwkSet::Origin::file);
     if (!keys) {
         value.context().other_errors.push_back({file->path, 0, 0, keys.error()});
@@ -111,7 +109,7 @@ std::shared_ptr<KeySource> read_jwks(const Value& value, std::span<const JwsAlgo
     }
     if (std::none_of(algorithms.begin(), algorithms.end(),
                      [&](JwsAlgorithm algorithm) { return has_key_for(*keys, algorithm); })) {
-        value.fault("the file has no key for " + unused + ": every token would be refused");
+        value.fault("the file has no key for " + unused + ": Tidegate would refuse every token");
         return nullptr;
     }
     if (!unused.empty()) value.warn("the file has no key for " + unused);
@@ -119,11 +117,11 @@ std::shared_ptr<KeySource> read_jwks(const Value& value, std::span<const JwsAlgo
 }
 
 std::shared_ptr<const ApiKeys> read_api_keys(const Value& value, Declared& declared) {
-    const auto file = read_named_file(value, "api-keys.yaml", kListBytesMax);
+    const auto file = read_referenced_file(value, "api-keys.yaml", kListBytesMax);
     if (!file) return nullptr;
     const auto [known, is_new] = declared.api_keys.try_emplace(file->path);
     if (!is_new) return known->second;
-    warn_if_anybody_writes(value, *file);
+    warn_if_world_writable(value, *file);
     Context context = context_of(*file, value.context());
     const TreeNode tree =
         parse_document(file->text, context.faults, {MapKeys::secret, kListBytesMax});
@@ -136,24 +134,24 @@ std::shared_ptr<const ApiKeys> read_api_keys(const Value& value, Declared& decla
     const bool right = context.faults.empty();
     report_faults(std::move(context), value.context());
     if (!right) return nullptr;
-    if (keys->size() == 0) value.warn("the file has no keys: every key is refused");
+    if (keys->size() == 0) value.warn("the file has no keys: Tidegate refuses every API key");
     known->second = std::move(keys);
     return known->second;
 }
 
 std::shared_ptr<const Htpasswd> read_htpasswd(const Value& value, Declared& declared) {
-    const auto file = read_named_file(value, "users.htpasswd", kListBytesMax);
+    const auto file = read_referenced_file(value, "users.htpasswd", kListBytesMax);
     if (!file) return nullptr;
     const auto [known, is_new] = declared.htpasswds.try_emplace(file->path);
     if (!is_new) return known->second;
-    warn_if_anybody_writes(value, *file);
+    warn_if_world_writable(value, *file);
     auto users = Htpasswd::parse(file->text);
     if (!users) {
         const identity::HtpasswdFault& fault = users.error();
         value.context().other_errors.push_back({file->path, fault.line, 1, fault.message});
         return nullptr;
     }
-    if (users->size() == 0) value.warn("the file has no users: every password is refused");
+    if (users->size() == 0) value.warn("the file has no users: Tidegate refuses every password");
     known->second = std::make_shared<const Htpasswd>(std::move(*users));
     return known->second;
 }

@@ -3,8 +3,8 @@
 
 #include "base/quote.hpp"
 #include "base/units.hpp"
-#include "config/field_text.hpp"
-#include "config/sections.hpp"
+#include "config/header_field.hpp"
+#include "config/read_sections.hpp"
 
 namespace tidegate::config {
 
@@ -68,7 +68,7 @@ std::optional<LimitSpec> read_rate(const Value& value) {
 
 // Lists like `[60, 10]` are usually meant as windows that begin anew: precision = duration.
 std::optional<LimitSpec> read_list(const Value& value) {
-    const auto items = value.items(kSpellings);
+    const auto items = value.items({kSpellings});
     if (items.size() != 2 && items.size() != 3) {
         value.fault("a list is `[seconds, quota]` or `[seconds, quota, precision]`");
         return std::nullopt;
@@ -84,12 +84,6 @@ std::optional<LimitSpec> read_list(const Value& value) {
     return spec;
 }
 
-std::optional<std::uint16_t> read_status(const Value& value) {
-    const auto status = value.integer({200, 599});
-    if (!status) return std::nullopt;
-    return static_cast<std::uint16_t>(*status);
-}
-
 // `all`, `admitted` or a list of statuses.
 void read_count(const Value& value, LimitSpec& spec) {
     if (!value.is_sequence()) {
@@ -99,27 +93,18 @@ void read_count(const Value& value, LimitSpec& spec) {
         if (*count == "all") {
             spec.count = Count::all;
         } else if (*count != "admitted") {
-            value.fault(quote(*count) +
-                        " is not `admitted`, `all` or a list of statuses such as `[401, 403]`");
+            value.fault(
+                "unknown value " + quote(*count) +
+                "; allowed here: `admitted`, `all` or a list of statuses such as `[401, 403]`");
         }
         return;
     }
-    constexpr std::size_t kStatusesMax = 64;
+    constexpr ListRule kStatuses{"a list of statuses", "statuses", 64};
     spec.count = Count::by_status;
-    const auto items = value.items("a list of statuses");
-    if (items.size() > kStatusesMax) {
-        value.fault("more than " + std::to_string(kStatusesMax) + " statuses");
-        return;
-    }
-    for (const Value& item : items) {
-        const auto status = read_status(item);
+    for (const Value& item : value.items(kStatuses)) {
+        const auto status = item.integer({200, 599});
         if (!status) continue;
-        auto& statuses = spec.statuses;
-        if (std::find(statuses.begin(), statuses.end(), *status) != statuses.end()) {
-            item.fault(std::to_string(*status) + " is there already");
-            continue;
-        }
-        statuses.push_back(*status);
+        add_once(item, std::to_string(*status), static_cast<std::uint16_t>(*status), spec.statuses);
     }
 }
 
@@ -132,7 +117,7 @@ std::optional<MomentSource> read_moment(const Value& value) {
     section.refuse_others();
     if (!value.is_map()) return std::nullopt;
     if (header.has_value() == query.has_value()) {
-        value.fault("the moment is in one place: " + std::string(kWanted));
+        value.fault("write one of them: " + std::string(kWanted));
         return std::nullopt;
     }
     if (header) {
@@ -155,7 +140,9 @@ void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource
     const bool schedules = limit::traits_of(spec.algorithm).has(limit::kMoment);
     if (at && !schedules) at->fault("`at` is for schedule only");
     if (!at && schedules) {
-        section.value().fault("a schedule needs to know the moment: `at: {header: x-send-at}`");
+        section.value().fault(
+            "the key `at` is missing: write where a request states its moment, `at: {header: "
+            "x-send-at}`");
     }
 }
 
@@ -163,14 +150,17 @@ void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource
 void read_duration(Section& section, LimitSpec& spec) {
     const auto per = section.find("per");
     if (!limit::traits_of(spec.algorithm).has(limit::kPer)) {
-        if (per) per->fault("concurrency has no `per`: it bounds what is in flight at once");
+        if (per)
+            per->fault(
+                "remove `per`: a concurrency limit counts requests in flight, not requests in a "
+                "time");
         return;
     }
     if (spec.utc_day) spec.duration = kDay;
     if (per) {
         spec.duration = read_time(*per).value_or(Micros{0});
         if (spec.utc_day && spec.duration != kDay) {
-            per->fault("with `window: utc_day` it is `1day`, and can be left out");
+            per->fault("with `window: utc_day`, write `1day` or remove `per`");
         }
     } else if (!spec.utc_day) {
         section.need("per", "`per: 1s`");
@@ -241,15 +231,17 @@ std::optional<limit::Limit> read_failure_limit(const Value& value) {
     std::optional<LimitSpec> spec = read_spec(value, moment);
     if (!spec) return std::nullopt;
     if (!limit::traits_of(spec->algorithm).has(limit::kCount)) {
-        value.fault("failures are counted by sliding_window, fixed_window, sliding_log or gcra");
+        value.fault(
+            "choose sliding_window, fixed_window, sliding_log or gcra: other algorithms cannot "
+            "count failures");
         return std::nullopt;
     }
     if (spec->count != Count::admitted) {
-        value.fault("what counts here are failures: leave `count` out");
+        value.fault("remove `count`: this limit counts failures");
         return std::nullopt;
     }
     if (spec->quota == 0) {
-        value.fault("a quota of 0 would refuse every credential, right ones, too");
+        value.fault("a quota of 0 refuses every credential, valid ones too: write at least 1");
         return std::nullopt;
     }
     spec->count = Count::by_status;
@@ -262,7 +254,9 @@ void add_limit(const Value& value, limit::Limit&& made, std::vector<limit::Limit
         return other.id == made.id || other.name == made.name;
     };
     if (std::any_of(limits.begin(), limits.end(), same)) {
-        value.fault("the same limit twice: another duration, or a `name`, would tell them apart");
+        value.fault(
+            "another limit of the list has the same name: change the duration, or give one a "
+            "`name`");
         return;
     }
     limits.push_back(std::move(made));
@@ -279,8 +273,7 @@ bool agree_on_moment(const Value& value, const std::optional<MomentSource>& othe
                    source.name + "}";
         };
         value.fault("`at: " + written(*other) + "` here, but `at: " + written(*moment) +
-                    "` before: a request is meant for one moment, so all schedules it can meet "
-                    "must name the same");
+                    "` before: all schedules that a request can meet must read the same moment");
         return false;
     }
     moment = other;
@@ -289,16 +282,10 @@ bool agree_on_moment(const Value& value, const std::optional<MomentSource>& othe
 
 Limits read_limits(const Value& value) {
     Limits out;
-    const std::vector<Value> items = value.items("a list of limits: `[10/s, 120/min]`");
-    if (value.is_sequence() && items.empty()) {
-        value.fault(
-            "an empty list limits nothing: leave it out, or write `policies: []` on a route");
-    }
-    if (items.size() > kLimitsMax) {
-        value.fault("more than " + std::to_string(kLimitsMax) + " limits");
-        return out;
-    }
-    for (const Value& item : items) {
+    constexpr ListRule kLimits{
+        "a list of limits: `[10/s, 120/min]`", "limits", kLimitsMax,
+        "the list is empty: remove it, or write `policies: []` on a route for no limit"};
+    for (const Value& item : value.items(kLimits)) {
         std::optional<MomentSource> moment;
         auto made = read_limit(item, moment);
         if (!made || !agree_on_moment(item, moment, out.moment)) continue;
@@ -318,16 +305,9 @@ limit::Limit default_failure_limit() {
 
 std::vector<limit::Limit> read_failure_limits(const Value& value) {
     std::vector<limit::Limit> limits;
-    const std::vector<Value> items =
-        value.one_or_more("a rate such as `20/min`, or a list of limits");
-    if (value.is_sequence() && items.empty()) {
-        value.fault("an empty list limits nothing: write `off`, or a limit such as `20/min`");
-    }
-    if (items.size() > kLimitsMax) {
-        value.fault("more than " + std::to_string(kLimitsMax) + " limits");
-        return limits;
-    }
-    for (const Value& item : items) {
+    constexpr ListRule kLimits{"a rate such as `20/min`, or a list of limits", "limits", kLimitsMax,
+                               "the list is empty: write `off`, or a limit such as `20/min`"};
+    for (const Value& item : value.one_or_more(kLimits)) {
         if (auto made = read_failure_limit(item)) add_limit(item, std::move(*made), limits);
     }
     return limits;

@@ -3,7 +3,7 @@
 
 #include "base/quote.hpp"
 #include "config/address.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
 
 namespace tidegate::config {
 
@@ -40,7 +40,7 @@ void read_listener(const Value& value, Config& config) {
         section.toggle("trusted", listen.trusted);
         if (address && listen.trusted && !address->is_unix()) {
             section.find("trusted")->fault(
-                "only a Unix socket can be trusted as a whole; for proxies that come by TCP, see "
+                "only a Unix socket can be `trusted`; list proxies that connect over TCP in "
                 "identity.client_ip.trusted_proxies");
         }
         section.not_available({"tls", "proxy_protocol"});
@@ -50,7 +50,7 @@ void read_listener(const Value& value, Config& config) {
     }
     if (!address) return;
     if (taken(config, *address)) {
-        value.fault(quote(address->to_string()) + " is listened on already");
+        value.fault(quote(address->to_string()) + " is in `listen` already");
         return;
     }
     listen.address = std::move(*address);
@@ -69,14 +69,9 @@ bool resolve_socket(const Value& value, Address& address) {
 }
 
 void read_listen(const Value& value, Config& config) {
-    constexpr std::size_t kListenersMax = 64;
-    const std::vector<Value> listeners = value.one_or_more("an address or a list of addresses");
-    if (value.is_sequence() && listeners.empty()) value.fault("an empty list: nobody could come");
-    if (listeners.size() > kListenersMax) {
-        value.fault("more than " + std::to_string(kListenersMax) + " addresses");
-        return;
-    }
-    for (const Value& listener : listeners) read_listener(listener, config);
+    constexpr ListRule kListeners{"an address or a list of addresses", "addresses", 64,
+                                  "the list is empty: clients need an address to connect to"};
+    for (const Value& listener : value.one_or_more(kListeners)) read_listener(listener, config);
 }
 
 namespace {
@@ -92,8 +87,8 @@ std::optional<std::string> read_token(const Value& value) {
                              });
     if (is_sendable) return token;
     value.fault(
-        "a token must not begin or end with a space or hold control characters, as no client could "
-        "send it: remove them");
+        "a token must not begin or end with a space or contain control characters: no client can "
+        "send them");
     return std::nullopt;
 }
 
@@ -118,7 +113,8 @@ void read_admin(const Value& value, Config& config) {
     }
     if (!address) return;
     if (taken(config, *address)) {
-        value.fault(quote(address->to_string()) + " is listened on for clients already");
+        value.fault(quote(address->to_string()) +
+                    " is in `listen` already: choose another address");
         return;
     }
     admin.address = std::move(*address);

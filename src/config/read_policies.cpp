@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/quote.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
 #include "identity/name_rules.hpp"
 
 namespace tidegate::config {
@@ -13,24 +13,19 @@ namespace tidegate::config {
 namespace {
 
 constexpr std::size_t kPoliciesMax = 10'000;
-constexpr std::size_t kTiersMax = 64;
-constexpr std::size_t kGroupMax = 10'000;
 
 // Networks, and users as `user:NAME`.
 void read_client_list(const Value& value, identity::ClientList& group) {
     constexpr std::string_view kUser = "user:";
     constexpr std::string_view kWanted = "a network such as `10.0.0.0/8`, or `user:NAME`";
-    const auto items = value.one_or_more("a list of networks and users: `[10.0.0.0/8]`");
-    if (items.size() > kGroupMax) {
-        value.fault("more than " + std::to_string(kGroupMax) + " networks and users");
-        return;
-    }
-    for (const Value& item : items) {
+    constexpr ListRule kMembers{"a list of networks and users: `[10.0.0.0/8]`",
+                                "networks and users", 10'000};
+    for (const Value& item : value.one_or_more(kMembers)) {
         const auto text = item.text(kWanted);
         if (!text) continue;
         if (text->size() > kUser.size() && text->starts_with(kUser)) {
             if (!identity::is_plain_name(text->substr(kUser.size()))) {
-                item.fault(quote(*text) + " is no user: " + std::string(kPlainNames));
+                item.fault(quote(*text) + " is not a user: " + std::string(kPlainNames));
                 continue;
             }
             group.users.push_back(text->substr(kUser.size()));
@@ -38,20 +33,16 @@ void read_client_list(const Value& value, identity::ClientList& group) {
             group.networks.push_back(*network);
         } else {
             item.fault(quote(*text) + " is not " + std::string(kWanted) +
-                       " (bits after the prefix are zero)");
+                       " (bits after the prefix must be zero)");
         }
     }
     std::sort(group.users.begin(), group.users.end());
 }
 
 void read_tiers(const Value& value, Policy& policy) {
-    const auto named =
-        value.named("a map of tiers and their limits: `{pro: [200/s], internal: unlimited}`");
-    if (named.size() > kTiersMax) {
-        value.fault("more than " + std::to_string(kTiersMax) + " tiers");
-        return;
-    }
-    for (const auto& [name, list] : named) {
+    constexpr ListRule kTiers{
+        "a map of tiers and their limits: `{pro: [200/s], internal: unlimited}`", "tiers", 64};
+    for (const auto& [name, list] : value.named(kTiers)) {
         limit::Tier tier;
         tier.name = name;
         if (!list.is("unlimited")) {
@@ -85,7 +76,8 @@ void read_who_and_what(Section& section, const Config& config, Policy& policy) {
     const auto on_missing = read_on_missing(section);
     if (key) policy.key = read_key(*key, on_missing, config);
     section.choice<bool>("mode", policy.shadow, {{"enforce", false}, {"shadow", true}});
-    if (deny && policy.shadow) deny->warn("never: a policy in shadow refuses nobody");
+    if (deny && policy.shadow)
+        deny->warn("has no effect: a policy with `mode: shadow` refuses no request");
 }
 
 }  // namespace
@@ -121,16 +113,13 @@ std::optional<std::size_t> read_policy(const Value& value, const std::string& na
 }
 
 void read_policies(const Value& value, Config& config, Declared& declared) {
-    const auto named = value.named("a map of policies: `per-client: {key: [ip], limits: [10/s]}`");
-    if (named.size() > kPoliciesMax) {
-        value.fault("more than " + std::to_string(kPoliciesMax) + " policies");
-        return;
-    }
-    for (const auto& [name, policy] : named) {
+    constexpr ListRule kPolicies{"a map of policies: `per-client: {key: [ip], limits: [10/s]}`",
+                                 "policies", kPoliciesMax};
+    for (const auto& [name, policy] : value.named(kPolicies)) {
         Declared::Named& entry = declared.policies[name];
         entry.place = policy.place();
         if (name == kFailedCredentials) {
-            policy.fault("this name is taken: it is that of identity.failed_credentials");
+            policy.fault("identity.failed_credentials has this name: choose another");
             continue;
         }
         entry.position = read_policy(policy, name, config, declared);
@@ -138,7 +127,8 @@ void read_policies(const Value& value, Config& config, Declared& declared) {
 }
 
 void read_default_policies(const Value& value, Declared& declared) {
-    for (const Value& item : value.one_or_more("a list of names of policies")) {
+    constexpr ListRule kNames{"a list of names of policies", "policies", kPoliciesMax};
+    for (const Value& item : value.one_or_more(kNames)) {
         const auto name = item.identifier();
         if (!name) continue;
         const auto found = declared.policies.find(*name);
@@ -146,13 +136,8 @@ void read_default_policies(const Value& value, Declared& declared) {
             unknown_name(item, "policy", *name, declared.policies);
             continue;
         }
-        auto& names = declared.default_policies;
-        if (std::find(names.begin(), names.end(), *name) != names.end()) {
-            item.fault("the policy " + quote(*name) + " is there already");
-            continue;
-        }
         found->second.used = true;
-        names.push_back(*name);
+        add_once(item, "the policy " + quote(*name), *name, declared.default_policies);
     }
 }
 

@@ -6,8 +6,8 @@
 #include "base/ascii.hpp"
 #include "base/quote.hpp"
 #include "config/address.hpp"
-#include "config/field_text.hpp"
-#include "config/sections.hpp"
+#include "config/header_field.hpp"
+#include "config/read_sections.hpp"
 #include "http/method.hpp"
 #include "routing/path_pattern.hpp"
 
@@ -15,7 +15,6 @@ namespace tidegate::config {
 
 namespace {
 
-constexpr std::size_t kRoutesMax = 10'000;
 constexpr std::size_t kPoliciesMax = 16;  // a route; each costs every request that meets it
 constexpr std::size_t kPathBytesMax = 1'024;
 
@@ -28,15 +27,9 @@ std::string upper(std::string text) {
 
 void read_methods(const Value& value, routing::Match& match) {
     constexpr std::size_t kMethodBytesMax = 32;
-    constexpr std::size_t kMethodsMax = 32;
-    const auto methods = value.one_or_more("a list of methods: `[GET, POST]`");
-    if (value.is_sequence() && methods.empty())
-        value.fault("no method at all: nothing would match");
-    if (methods.size() > kMethodsMax) {
-        value.fault("more than " + std::to_string(kMethodsMax) + " methods");
-        return;
-    }
-    for (const Value& item : methods) {
+    constexpr ListRule kMethods{"a list of methods: `[GET, POST]`", "methods", 32,
+                                "the list is empty: no request would match"};
+    for (const Value& item : value.one_or_more(kMethods)) {
         const auto method = item.text("a method such as `GET`");
         if (!method) continue;
         if (!is_token(*method) || method->size() > kMethodBytesMax) {
@@ -44,15 +37,11 @@ void read_methods(const Value& value, routing::Match& match) {
             continue;
         }
         if (http::has_lower_case(*method)) {
-            item.fault(quote(*method) + " would never match, methods have a case: write " +
+            item.fault(quote(*method) + " would never match, as methods have upper case: write " +
                        quote(upper(*method)));
             continue;
         }
-        if (std::find(match.methods.begin(), match.methods.end(), *method) != match.methods.end()) {
-            item.fault(quote(*method) + " is there already");
-            continue;
-        }
-        match.methods.push_back(*method);
+        add_once(item, quote(*method), *method, match.methods);
     }
 }
 
@@ -73,13 +62,8 @@ void read_host(const Value& value, routing::Match& match) {
 }
 
 void read_headers(const Value& value, routing::Match& match) {
-    constexpr std::size_t kHeadersMax = 16;
-    const auto headers = value.named("a map of fields and values: `{x-beta: \"1\"}`", false);
-    if (headers.size() > kHeadersMax) {
-        value.fault("more than " + std::to_string(kHeadersMax) + " fields");
-        return;
-    }
-    for (const auto& [name, item] : headers) {
+    constexpr ListRule kHeaders{"a map of fields and values: `{x-beta: \"1\"}`", "fields", 16};
+    for (const auto& [name, item] : value.named(kHeaders, false)) {
         if (!is_token(name)) {
             item.fault(quote(name) + " is not the name of a header field such as `x-beta`");
             continue;
@@ -93,7 +77,7 @@ void read_headers(const Value& value, routing::Match& match) {
         const std::string field = to_lower(name);
         const auto same = [&](const auto& other) { return other.first == field; };
         if (std::any_of(match.headers.begin(), match.headers.end(), same)) {
-            item.fault(quote(field) + " is there already, in another case");
+            item.fault(quote(field) + " is listed twice, in different case");
             continue;
         }
         match.headers.emplace_back(field, *content);
@@ -146,7 +130,7 @@ void choose_upstream(Section& section, Route& route, Declared& declared) {
     } else if (declared.upstreams.size() == 1) {
         declared.upstreams.begin()->second.used = true;
     } else if (declared.upstreams.size() > 1) {
-        section.need("upstream", "with several upstreams, a route says which");
+        section.need("upstream", "`upstream: NAME` with one of the upstreams");
     }
 }
 
@@ -163,14 +147,14 @@ void add_named(const Value& value, const std::string& name, const Config& config
     const Policy* policy = config.policies[*found->second.position].get();
     if (std::find(route.policies.begin(), route.policies.end(), policy) != route.policies.end()) {
         value.fault("the policy " + quote(name) +
-                    " is there already, perhaps by default_policies: it would count twice");
+                    " is on this route twice (default_policies count as well): remove one");
         return;
     }
     route.policies.push_back(policy);
 }
 
 void read_route_policies(const Value& value, Config& config, Route& route, Declared& declared) {
-    const auto items = value.items("a list of policies; `[]` is unlimited");
+    const auto items = value.items({"a list of policies, or `[]` for no limit"});
     if (items.size() + route.policies.size() > kPoliciesMax) {
         value.fault("more than " + std::to_string(kPoliciesMax) + " policies on a route");
         return;
@@ -194,8 +178,8 @@ void check_keys(const Value& value, const Route& route) {
     std::size_t keys = 0;
     for (const Policy* policy : route.policies) keys += policy->key.size();
     if (keys <= kKeysMax) return;
-    value.fault(std::to_string(keys) + " keys in the policies of a route; at most " +
-                std::to_string(kKeysMax) + " are counted at once");
+    value.fault(std::to_string(keys) + " keys in the policies of this route: at most " +
+                std::to_string(kKeysMax) + " are allowed");
 }
 
 // A policy that counts by a capture needs a path that has it.
@@ -209,8 +193,8 @@ void check_captures(const Value& value, const limit::Policy& policy, const Route
                     continue;
                 }
                 value.fault("the policy " + quote(policy.name) + " counts by `path:" + part.name +
-                            "`, and this route's path captures no such: write `{" + part.name +
-                            "}` for a segment of it");
+                            "`, but this route's path has no such capture: write `{" + part.name +
+                            "}` for one of its segments");
                 return;
             }
         }
@@ -230,7 +214,8 @@ std::string name_of(Section& section, std::size_t position, std::set<std::string
     const auto value = section.find("name");
     if (value) name = value->identifier().value_or(name);
     if (!names.insert(name).second) {
-        value.value_or(section.value()).fault("there is a route " + quote(name) + " already");
+        value.value_or(section.value())
+            .fault("another route has the name " + quote(name) + ": choose another");
     }
     return name;
 }
@@ -254,7 +239,8 @@ void read_route(const Value& value, Config& config, Declared& declared,
     for (const std::string& name : declared.default_policies) {
         add_named(value, name, config, route, declared);
     }
-    const auto policies = section.need("policies", "`policies: []` is unlimited");
+    const auto policies =
+        section.need("policies", "`policies: [NAME]`, or `policies: []` for no limit");
     if (policies) read_route_policies(*policies, config, route, declared);
     check_keys(policies.value_or(value), route);
     check_policies(policies.value_or(value), path_is_known, route);
@@ -280,14 +266,10 @@ void read_route_case(const Value& value, Config& config, Declared& declared) {
 }
 
 void read_routes(const Value& value, Config& config, Declared& declared) {
-    const auto routes = value.items("a list of routes: `- {match: {path: /**}, policies: []}`");
-    if (value.is_sequence() && routes.empty()) value.fault("at least one route is needed");
-    if (routes.size() > kRoutesMax) {
-        value.fault("more than " + std::to_string(kRoutesMax) + " routes");
-        return;
-    }
+    constexpr ListRule kRoutes{"a list of routes: `- {match: {path: /**}, policies: []}`", "routes",
+                               10'000, "at least one route is needed"};
     std::set<std::string> names;
-    for (const Value& route : routes) read_route(route, config, declared, names);
+    for (const Value& route : value.items(kRoutes)) read_route(route, config, declared, names);
 }
 
 }  // namespace tidegate::config

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "config/address.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::config {
@@ -11,7 +11,6 @@ namespace tidegate::config {
 namespace {
 
 constexpr std::uint16_t kSentinelPort = 26379;
-constexpr std::size_t kNodesMax = 32;
 
 void read_node(const Value& value, SentinelSettings& sentinel, std::optional<bool>& encrypted) {
     const auto text = value.text("the URL of a sentinel, such as `redis://10.0.0.1:26379`");
@@ -20,16 +19,17 @@ void read_node(const Value& value, SentinelSettings& sentinel, std::optional<boo
     if (!url) {
         value.fault("a sentinel is `redis://10.0.0.1:26379`, or `rediss://10.0.0.1:26379` for TLS");
     } else if (url->address.is_unix()) {
-        value.fault("a sentinel is reached over TCP: `redis://10.0.0.1:26379`");
+        value.fault("Tidegate reaches a sentinel over TCP: write `redis://10.0.0.1:26379`");
     } else if (!url->username.empty() || !url->password.empty()) {
-        value.fault("write `username` and `password` of the sentinels beside `nodes`");
+        value.fault(
+            "write `username` and `password` of the sentinels beside `nodes`, not in a URL");
     } else if (url->database != 0) {
         value.fault("a sentinel has no databases: write `database` beside `sentinel`");
     } else if (encrypted && *encrypted != url->tls) {
-        value.fault("all sentinels are `redis://`, or all `rediss://`");
+        value.fault("write `redis://` for all sentinels, or `rediss://` for all");
     } else if (std::find(sentinel.nodes.begin(), sentinel.nodes.end(), url->address) !=
                sentinel.nodes.end()) {
-        value.fault("this sentinel is written twice");
+        value.fault("the list has this sentinel twice");
     } else {
         encrypted = url->tls;
         sentinel.nodes.push_back(std::move(url->address));
@@ -37,17 +37,10 @@ void read_node(const Value& value, SentinelSettings& sentinel, std::optional<boo
 }
 
 void read_nodes(const Value& value, SentinelSettings& sentinel) {
-    constexpr std::string_view kWanted = "a list of URLs: `[redis://s1:26379, redis://s2:26379]`";
-    const auto nodes = value.items(kWanted);
-    if (value.is_sequence() && nodes.empty()) {
-        value.fault("no sentinel is named: " + std::string(kWanted) + ", best three");
-    }
-    if (nodes.size() > kNodesMax) {
-        value.fault("more than " + std::to_string(kNodesMax) + " sentinels");
-        return;
-    }
+    constexpr ListRule kNodes{"a list of URLs: `[redis://s1:26379, redis://s2:26379]`", "sentinels",
+                              32, "the list is empty: name at least one sentinel, best three"};
     std::optional<bool> encrypted;
-    for (const Value& node : nodes) read_node(node, sentinel, encrypted);
+    for (const Value& node : value.items(kNodes)) read_node(node, sentinel, encrypted);
     if (encrypted.value_or(false)) sentinel.tls.emplace();
 }
 
@@ -56,7 +49,7 @@ void read_tls(const Value& value, SentinelSettings& sentinel) {
     TlsSettings tls = read_client_tls(value);
     if (!sentinel.tls) {
         if (!sentinel.nodes.empty()) {
-            value.fault("`redis://` is not encrypted: write `rediss://`, or leave `tls` out");
+            value.fault("`redis://` is not encrypted: write `rediss://`, or remove `tls`");
         }
         return;
     }
@@ -72,7 +65,7 @@ SentinelSettings read_sentinel(const Value& value) {
     SentinelSettings sentinel;
     Section section(value, "a map: `sentinel: {master: mymaster, nodes: [redis://s1:26379]}`");
     if (const auto master =
-            section.need("master", "`master: mymaster`, as the sentinels name it")) {
+            section.need("master", "`master: mymaster` with the name that the sentinels know")) {
         if (auto name = master->identifier()) sentinel.master = std::move(*name);
     }
     if (const auto nodes = section.need("nodes", "`nodes: [redis://s1:26379, redis://s2:26379]`")) {
@@ -84,7 +77,7 @@ SentinelSettings read_sentinel(const Value& value) {
     const auto password = section.find("password");
     if (password) sentinel.password = password->secret().value_or("");
     if (!sentinel.username.empty() && !password) {
-        section.find("username")->fault("a username without a password");
+        section.find("username")->fault("`password` is missing: a username needs one");
     }
     if (const auto tls = section.find("tls")) read_tls(*tls, sentinel);
     section.refuse_others();

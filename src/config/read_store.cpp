@@ -3,7 +3,7 @@
 
 #include "base/quote.hpp"
 #include "config/address.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::config {
@@ -47,9 +47,9 @@ void read_tls(const Value& value, RedisSettings& redis) {
     if (redis.tls || redis.sentinel) {
         redis.tls = std::move(tls);
     } else if (redis.address.is_unix()) {
-        value.fault("a Unix socket is not encrypted: leave `tls` out");
+        value.fault("a Unix socket is not encrypted: remove `tls`");
     } else if (!redis.address.host.empty() || !redis.cluster.empty()) {
-        value.fault("`redis://` is not encrypted: write `rediss://`, or leave `tls` out");
+        value.fault("`redis://` is not encrypted: write `rediss://`, or remove `tls`");
     }
 }
 
@@ -59,7 +59,7 @@ void read_credential(Section& section, std::string_view key, bool is_secret, std
     auto text = is_secret ? value->secret() : value->text();
     if (!text) return;
     if (!out.empty()) {
-        value->fault("it is in the URL already: write it once");
+        value->fault("the URL has it, too: write it once");
         return;
     }
     out = std::move(*text);
@@ -71,7 +71,8 @@ void read_key_prefix(const Value& value, std::string& key_prefix) {
     for (const char c : *text) {
         // A brace would move the hash tag of Redis Cluster; the rest breaks tools that print keys.
         if (c <= ' ' || c > '~' || c == '{' || c == '}') {
-            value.fault(quote(*text) + " is no prefix: printable ASCII without spaces and braces");
+            value.fault(quote(*text) +
+                        " is not a prefix: use printable ASCII without spaces and braces");
             return;
         }
     }
@@ -89,15 +90,15 @@ void read_breaker(const Value& value, RedisSettings& redis) {
     section.refuse_others();
 }
 
-// What a URL says otherwise stands beside `sentinel`.
+// The settings that a URL would have are keys beside `sentinel`.
 void read_with_sentinels(const Value& sentinel, Section& section, RedisSettings& redis) {
     redis.sentinel = read_sentinel(sentinel);
     if (const auto cluster = section.find("cluster")) {
-        cluster->fault("both `sentinel` and `cluster`: a cluster has no sentinels");
+        cluster->fault("write either `sentinel` or `cluster`: a cluster has no sentinels");
     }
     if (const auto url = section.find("url")) {
         url->fault(
-            "sentinels say where Redis is: leave `url` out, and write `username`, `password`, "
+            "remove `url`, as the sentinels know where Redis is; write `username`, `password`, "
             "`database` and `tls` beside `sentinel`");
     }
     section.integer("database", redis.database, {0, 65'535});
@@ -106,7 +107,7 @@ void read_with_sentinels(const Value& sentinel, Section& section, RedisSettings&
 void read_with_cluster(const Value& cluster, Section& section, RedisSettings& redis) {
     read_cluster(cluster, redis);
     if (const auto url = section.find("url")) {
-        url->fault("both `cluster` and `url`: its nodes are listed in `cluster`");
+        url->fault("write either `cluster` or `url`: `cluster` lists all nodes");
     }
 }
 
@@ -125,7 +126,7 @@ void read_redis(const Value& value, RedisSettings& redis) {
         // Wherever it is written.
         const auto username = section.find("username");
         const auto place = username ? username : section.find("url");
-        if (place) place->fault("a username without a password");
+        if (place) place->fault("`password` is missing: a username needs one");
     }
     section.duration("timeout", redis.timeout, {milliseconds{1}, minutes{1}});
     section.integer("max_in_flight", redis.max_in_flight, {1, 1'000'000});
@@ -151,7 +152,7 @@ void read_store(const Value& value, Config& config) {
     const auto redis = section.find("redis");
     section.refuse_others();
     if (memory && redis) {
-        value.fault("both `memory` and `redis`: counts are kept in one place");
+        value.fault("write either `memory` or `redis`: Tidegate keeps counts in one place");
         return;
     }
     if (redis) {
@@ -163,7 +164,7 @@ void read_store(const Value& value, Config& config) {
         read_memory(*memory, settings);
         config.store = settings;
     } else if (value.is_map()) {
-        value.fault("neither `memory` nor `redis` is there");
+        value.fault("write `memory` or `redis`");
     }
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/quote.hpp"
 #include "config/address.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
 
 namespace tidegate::config {
 
@@ -34,13 +34,9 @@ std::optional<UpstreamServer> read_url(const Value& value) {
 }
 
 void read_servers(const Value& value, Upstream& upstream) {
-    const auto servers = value.one_or_more("a list of servers: `[http://10.0.0.5:3000]`");
-    if (value.is_sequence() && servers.empty()) value.fault("at least one server is needed");
-    if (servers.size() > kServersMax) {
-        value.fault("more than " + std::to_string(kServersMax) + " servers");
-        return;
-    }
-    for (const Value& item : servers) {
+    constexpr ListRule kServers{"a list of servers: `[http://10.0.0.5:3000]`", "servers",
+                                kServersMax, "at least one server is needed"};
+    for (const Value& item : value.one_or_more(kServers)) {
         auto server = read_server(item);
         if (!server) continue;
         const std::string address = server->address.to_string();
@@ -48,7 +44,7 @@ void read_servers(const Value& value, Upstream& upstream) {
             return other.address.to_string() == address;
         };
         if (std::any_of(upstream.servers.begin(), upstream.servers.end(), same)) {
-            item.fault(quote(address) + " is there already: a `weight` gives it a larger share");
+            item.fault(quote(address) + " is listed twice: give it a `weight` for a larger share");
             continue;
         }
         upstream.servers.push_back(std::move(*server));
@@ -66,7 +62,7 @@ void read_connection_bounds(Section& section, Upstream& upstream) {
     if (!number) return;
     upstream.idle_connections = static_cast<std::size_t>(*number);
     if (upstream.idle_connections > upstream.max_connections) {
-        idle->fault("more than max_connections, " + std::to_string(upstream.max_connections));
+        idle->fault("must be at most max_connections, " + std::to_string(upstream.max_connections));
     }
 }
 
@@ -111,13 +107,9 @@ std::optional<UpstreamServer> read_server(const Value& value) {
 }
 
 void read_upstreams(const Value& value, Config& config, Declared& declared) {
-    const auto named = value.named("a map of upstreams: `api: {servers: [http://10.0.0.5:3000]}`");
-    if (value.is_map() && value.is_empty()) value.fault("at least one upstream is needed");
-    if (named.size() > kUpstreamsMax) {
-        value.fault("more than " + std::to_string(kUpstreamsMax) + " upstreams");
-        return;
-    }
-    for (const auto& [name, item] : named) {
+    constexpr ListRule kUpstreams{"a map of upstreams: `api: {servers: [http://10.0.0.5:3000]}`",
+                                  "upstreams", kUpstreamsMax, "at least one upstream is needed"};
+    for (const auto& [name, item] : value.named(kUpstreams)) {
         Upstream upstream;
         upstream.name = name;
         read_upstream(item, upstream);

@@ -1,9 +1,9 @@
-// `user` of `identity`: the ways to know who is asking, in the order they are tried.
+// `user` of `identity`: the methods that name a user, in the order Tidegate tries them.
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
 #include "config/user_method.hpp"
 
 namespace tidegate::config {
@@ -93,11 +93,11 @@ class MethodsReader {
             ++count;
             read_method(*method, reading);
         }
-        if (count > 1) item.fault("more than one method: each is an item of its own in the list");
+        if (count > 1) item.fault("found several methods: write each as a list item of its own");
         one.not_available({"client_certificate"});
         one.refuse_others();
-        if (item.is_map() && item.is_empty()) {
-            item.fault("this is empty, not " + std::string(kWanted));
+        if (item.is_empty() && item.is_map()) {
+            item.fault("found an empty map; expected " + std::string(kWanted));
         }
     }
 
@@ -139,8 +139,8 @@ class MethodsReader {
     bool claim_place(const Value& method, const CredentialPlace& place) {
         if (const Seen* other = reader_of(place, false)) {
             method.fault(place.to_string() + " is read by " + other->method +
-                         " already, and a credential that one method refuses is not tried by "
-                         "another: read this one from elsewhere");
+                         ", too, and Tidegate does not try a second method on a refused "
+                         "credential: choose another header or cookie");
             return false;
         }
         seen_.push_back({place, false, method.name()});
@@ -151,7 +151,7 @@ class MethodsReader {
         const CredentialPlace place{CredentialPlace::In::field, field};
         if (const Seen* other = reader_of(place, true)) {
             value.fault(place.to_string() + " is read by " + other->method +
-                        " already: it cannot hold a tier, too");
+                        ", too: choose another field for the tier");
             return;
         }
         seen_.push_back({place, true, method});
@@ -165,15 +165,10 @@ class MethodsReader {
 }  // namespace
 
 void read_user_methods(const Value& value, Config& config, Declared& declared) {
-    constexpr std::size_t kMethodsMax = 16;
-    const auto methods =
-        value.items("a list: `- header: {name: x-user-id, from: trusted_proxies}`");
-    if (methods.size() > kMethodsMax) {
-        value.fault("more than " + std::to_string(kMethodsMax) + " ways to name a user");
-        return;
-    }
+    constexpr ListRule kMethods{"a list: `- header: {name: x-user-id, from: trusted_proxies}`",
+                                "methods", 16};
     MethodsReader reader(config, declared);
-    for (const Value& item : methods) reader.read(item);
+    for (const Value& item : value.items(kMethods)) reader.read(item);
 }
 
 }  // namespace tidegate::config

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "base/quote.hpp"
-#include "config/named_file.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
+#include "config/referenced_file.hpp"
 #include "identity/name_rules.hpp"
 
 namespace tidegate::config {
@@ -22,7 +22,7 @@ void read_one(const std::string& user, const Value& value, Config& config, Decla
         return;
     }
     if (!identity::is_plain_name(user)) {
-        value.fault("no user can have this name: " + std::string(kPlainNames));
+        value.fault("this is not a valid name: " + std::string(kPlainNames));
         return;
     }
     if (!tier) return;
@@ -36,16 +36,16 @@ void read_one(const std::string& user, const Value& value, Config& config, Decla
 }  // namespace
 
 void read_users(const Value& value, Config& config, Declared& declared) {
-    const auto file = read_named_file(value, "users.yaml", kListBytesMax);
+    const auto file = read_referenced_file(value, "users.yaml", kListBytesMax);
     if (!file) return;
-    warn_if_anybody_writes(value, *file);
+    warn_if_world_writable(value, *file);
     Context context = context_of(*file, value.context());
     const TreeNode tree =
         parse_document(file->text, context.faults, {MapKeys::shown, kListBytesMax});
     if (tree.kind != TreeNode::Kind::null) {
         const Value root(context, tree, "", tree.place);
-        for (const auto& [user, entry] :
-             root.named("a map of users: `alice: {tier: pro}`", false)) {
+        constexpr ListRule kUsers{"a map of users: `alice: {tier: pro}`"};
+        for (const auto& [user, entry] : root.named(kUsers, false)) {
             read_one(user, entry, config, declared);
         }
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/quote.hpp"
-#include "config/field_text.hpp"
+#include "config/header_field.hpp"
 
 namespace tidegate::config {
 
@@ -13,9 +13,9 @@ namespace {
 std::string fault_of_field(const std::string& name) {
     std::string dashed = name;
     std::replace(dashed.begin(), dashed.end(), '_', '-');
-    if (dashed == "cookie") return "cookies have a key of their own: `cookie: NAME`";
+    if (dashed == "cookie") return "to read a cookie, write `cookie: NAME`";
     if (http::field_name(dashed) == http::FieldName::other && dashed != "set-cookie") return {};
-    return "it has a meaning of its own";
+    return "HTTP gives this field a meaning of its own";
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ std::optional<std::string> read_credential_field(const Value& value, bool if_sec
     if (!name) return std::nullopt;
     std::string fault = fault_of_field(*name);
     if (*name == "authorization" && !if_secret) {
-        fault = "what it holds is to be checked: by `jwt`, `api_key` or `basic`";
+        fault = "use `jwt`, `api_key` or `basic`, which check the credential in it";
     }
     if (!fault.empty()) {
         value.fault(quote(*name) + " cannot name a user: " + fault);

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "config/reader.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
+#include "config/section.hpp"
 #include "identity/user_methods.hpp"
 
 namespace tidegate::config {

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/quote.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
 #include "config/suggest.hpp"
 
 namespace tidegate::config {
@@ -36,22 +36,23 @@ void warn_about_free_keys(const Config& config, const Declared& declared, Contex
         }
         context.warnings.push_back(
             {declared.routes[i],
-             "the route " + quote(config.routes[i].name) + " counts only what clients choose, by " +
-                 quote((*free)->name) + ": who varies it is never limited; count " +
-                 (clients_choose_users(config) ? "`ip` as well, as a cookie makes anybody a user"
+             "the route " + quote(config.routes[i].name) +
+                 " counts only by values that clients choose, with the policy " +
+                 quote((*free)->name) + ": a client that varies them is never limited; count by " +
+                 (clients_choose_users(config) ? "`ip` as well, as clients can make up cookies"
                                                : "`ip` or `user` as well")});
     }
 }
 
-// Tiers that nobody can have.
-void warn_about_tiers_of_nobody(const Config& config, const Declared& declared, Context& context) {
+// Tiers that no user can have.
+void warn_about_unused_tiers(const Config& config, const Declared& declared, Context& context) {
     if (gives_tiers(config, declared)) return;
     for (const auto& [name, policy] : declared.policies) {
         if (!policy.position || config.policies[*policy.position]->tiers.empty()) continue;
-        context.warnings.push_back({policy.place, "policies." + name +
-                                                      ": nobody has a tier: neither "
-                                                      "identity.users nor a method of "
-                                                      "identity.user gives one"});
+        context.warnings.push_back(
+            {policy.place, "policies." + name +
+                               ": no user has a tier: add identity.users, or `tier_claim` or "
+                               "`tier_header` to a method of identity.user"});
     }
 }
 
@@ -83,7 +84,7 @@ void warn_about(const Config& config, const Declared& declared, Context& context
     warn_about_identity(config, declared, context);
     warn_about_free_keys(config, declared, context);
     warn_about_readings(config, declared, context);
-    warn_about_tiers_of_nobody(config, declared, context);
+    warn_about_unused_tiers(config, declared, context);
     warn_about_routes(config, declared, context);
 }
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/quote.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
 #include "identity/jws_algorithm.hpp"
 
 namespace tidegate::config {
@@ -23,16 +23,18 @@ void warn_about_token(const JwtMethod& jwt, const Declared::Method& method, Cont
     const auto secrets = std::count_if(jwt.algorithms.begin(), jwt.algorithms.end(), is_secret);
     if (secrets != 0 && secrets != std::ssize(jwt.algorithms)) {
         warn_at(method,
-                "shared secrets (HS) beside public keys: whoever checks tokens of the former can "
-                "make them; two methods would keep them apart",
+                "this method takes shared secrets (HS) and public keys: every service that can "
+                "check an HS token can sign one; use two methods",
                 context);
     }
     if (jwt.issuer.empty()) {
-        warn_at(method, "without `issuer`, tokens of any issuer that these keys signed are taken",
+        warn_at(method,
+                "without `issuer`, Tidegate accepts tokens of every issuer that these keys signed",
                 context);
     }
     if (jwt.audience.empty()) {
-        warn_at(method, "without `audience`, tokens that were meant for other services are taken",
+        warn_at(method,
+                "without `audience`, Tidegate accepts tokens that were meant for other services",
                 context);
     }
 }
@@ -47,7 +49,7 @@ bool is_same_authority(const UserMethod& a, const UserMethod& b) {
     if (const auto* key = std::get_if<identity::ApiKeyMethod>(&a.how)) {
         return key->keys == std::get<identity::ApiKeyMethod>(b.how).keys;
     }
-    // Trusted peers say in every field whom they speak for.
+    // A trusted peer may name the user in any field.
     return std::holds_alternative<identity::HeaderMethod>(a.how);
 }
 
@@ -60,9 +62,8 @@ void warn_about_names(const Config& config, const Declared& declared, Context& c
                 continue;
             }
             warn_at(declared.user_methods[i],
-                    "could name a user that " + declared.user_methods[earlier].name +
-                        " names, too, and would be taken for that one: a `namespace` tells them "
-                        "apart",
+                    "can name the same user as " + declared.user_methods[earlier].name +
+                        ", and Tidegate cannot tell them apart: give one method a `namespace`",
                     context);
             break;
         }
@@ -86,17 +87,17 @@ void warn_about_identity(const Config& config, const Declared& declared, Context
     for (std::size_t i = 0; i < config.user_methods.size(); ++i) {
         const auto& how = config.user_methods[i].how;
         const Declared::Method& method = declared.user_methods[i];
-        if (std::holds_alternative<identity::HeaderMethod>(how) && !trusts_anybody(config)) {
+        if (std::holds_alternative<identity::HeaderMethod>(how) && !has_trusted_peers(config)) {
             warn_at(method,
-                    "never believed: nobody is trusted to name a user, see "
+                    "has no effect: only trusted peers may name a user, and there are none; see "
                     "identity.client_ip.trusted_proxies",
                     context);
         }
         if (std::holds_alternative<identity::BasicMethod>(how) &&
             config.failed_credentials == nullptr) {
             warn_at(method,
-                    "passwords can be guessed without end: `failed_credentials` is `off`; leave it "
-                    "out (60/min), or write a limit such as `20/min`",
+                    "clients can try passwords without a limit, as `failed_credentials` is `off`: "
+                    "remove it (the default is 60/min), or write a limit such as `20/min`",
                     context);
         }
         if (const auto* jwt = std::get_if<JwtMethod>(&how)) {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/quote.hpp"
-#include "config/sections.hpp"
+#include "config/read_sections.hpp"
 
 namespace tidegate::config {
 
@@ -23,7 +23,7 @@ void warn_about_shadowed(const Config& config, const Declared& declared, Context
     }
 }
 
-// What makes `other` looser than `route`; empty: nothing that can be told.
+// What makes `other` looser than `route`; empty: nothing that is known.
 std::string what_is_lacking(const Route& route, const Route& other) {
     for (const Policy* policy : route.policies) {
         const auto& policies = other.policies;

@@ -75,8 +75,8 @@ bool RedisConnection::connect(const RedisTarget& target, const Endpoints& endpoi
             findings.fault("redis.reachable", std::move(fault), change);
         } else {
             findings.warning("redis.reachable", std::move(fault),
-                             "take this address out of the name, or start what should be there: a "
-                             "thread that tries it first waits for it");
+                             "remove this address from the name, or start the server there: a "
+                             "thread that tries it first waits for a timeout");
         }
     }
     return connection_ != nullptr;

@@ -7,8 +7,8 @@
 #include <re2/re2.h>
 
 #include "base/ascii.hpp"
-#include "routing/letter_case.hpp"
-#include "routing/path_readings.hpp"
+#include "routing/case_folding.hpp"
+#include "routing/path_normalization.hpp"
 
 namespace tidegate::routing {
 namespace {
@@ -49,7 +49,7 @@ Problem check_literal(std::string_view text) {
     if (text.find_first_of("*{}") != text.npos)
         return std::string("`*` and `{name}` must be a whole segment: `/a/*` or `/a/{id}`");
     if (text.find_first_of("?#") != text.npos)
-        return std::string("a path pattern has neither a query nor a fragment");
+        return std::string("a path pattern has no query or fragment: remove `?` and `#`");
     if (std::any_of(text.begin(), text.end(),
                     [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }))
         return std::string("a path pattern has no control characters");
@@ -142,7 +142,7 @@ Result<PathPattern, std::string> PathPattern::parse(std::string_view text) {
 Problem PathPattern::parse_regex(std::string_view expression) {
     const RE2::Options options = regex_options();
     auto regex = std::make_shared<const RE2>(piece(expression), options);
-    if (!regex->ok()) return "not a regular expression that RE2 takes: " + regex->error();
+    if (!regex->ok()) return "RE2 does not accept this regular expression: " + regex->error();
     if (regex->NumberOfCapturingGroups() > kGroupsMax)
         return "a regular expression has at most " + std::to_string(kGroupsMax) + " groups";
     kind_ = Kind::regex;
@@ -159,7 +159,7 @@ Problem PathPattern::parse_segments(std::string_view path) {
     while (more) {
         const std::string_view segment = take_segment(rest, more);
         if (segment == "**") {
-            if (more) return std::string("`**` stands only at the end of a path pattern");
+            if (more) return std::string("`**` is allowed only at the end of a path pattern");
             open_ended_ = true;
             return {};
         }
@@ -180,8 +180,8 @@ Problem PathPattern::add_segment(std::string_view text) {
         const std::string_view name = text.substr(1, text.size() - 2);
         if (!is_name(name))
             return std::string(
-                "a capture is a letter or `_`, then letters, digits, `_` or `-`, "
-                "in braces: `{user_id}`");
+                "the name of a capture is a letter or `_`, then letters, digits, `_` or `-`, such "
+                "as `{user_id}`");
         for (const Segment& segment : segments_)
             if (segment.captured && segment.text == name)
                 return "`{" + std::string(name) + "}` is captured twice";

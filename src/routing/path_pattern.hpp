@@ -4,7 +4,7 @@
 //   /v1/search/     only with the slash
 //   /v1/*/edit      `*` is one segment, not empty
 //   /users/{id}     the same, and the segment is captured
-//   /files/**       /files itself and all below it; `**` stands only at the end
+//   /files/**       /files itself and all below it; `**` only at the end
 //   regex:/v\d+/.*  RE2, the whole decoded path, byte by byte
 //   *               the target of `OPTIONS *`
 #pragma once
@@ -50,7 +50,7 @@ class PathPattern {
     bool takes_everything() const { return open_ended_ && segments_.empty(); }
     bool has_captures() const { return has_captures_; }
     // Whether a path that folding leaves as it is could match this and not ignoring_case(), or the
-    // other way round. True also where that cannot be told.
+    // other way round. True also in doubt.
     bool asks_for_capitals() const;
 
     // Whether `path`, one reading of a path, matches.
@@ -85,7 +85,7 @@ class PathPattern {
     std::shared_ptr<const re2::RE2> regex_;
 };
 
-// Cuts the first segment off `rest`, which begins after a slash. `more` tells whether another
+// Cuts the first segment off `rest`, which begins after a slash. `more`: whether another
 // slash, and so another segment (maybe an empty one), follows.
 std::string_view take_segment(std::string_view& rest, bool& more);
 

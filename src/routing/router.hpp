@@ -82,16 +82,16 @@ class Router {
     Mismatch mismatch(std::size_t index, const RequestLine& request) const;
 
     // For `explain`: what match() compares, the path as it was sent first. A reading that leads
-    // elsewhere without regard to case stands there a second time. Nothing when the path is bad or
+    // elsewhere without regard to case is listed a second time. Nothing when the path is bad or
     // mixes more than is read.
     std::vector<ReadPath> readings(const RequestLine& request) const;
 
     // For `check`: the position of an earlier route that already takes everything route `index`
-    // could match, if that can be told.
+    // could match, if that is known.
     std::optional<std::size_t> shadowed_by(std::size_t index) const;
 
     // For `check`: the position of an earlier route that a path of route `index` matches only if
-    // case is ignored, if that can be told.
+    // case is ignored, if that is known.
     std::optional<std::size_t> differs_by_case(std::size_t index) const;
 
     // For `check`: where a path of route `index` goes when it is sent in another case. Nothing
@@ -99,7 +99,7 @@ class Router {
     std::optional<std::size_t> escape_by_case(std::size_t index) const;
 
     // For `check`: the position of the route that takes all requests which lack the fields that
-    // route `index` asks for, if that can be told.
+    // route `index` asks for, if that is known.
     std::optional<std::size_t> without_headers(std::size_t index) const;
 
   private:

@@ -12,7 +12,7 @@
 using namespace tidegate::test;
 using nlohmann::json;
 
-TEST_CASE("access log: an admitted and a refused request are told in full") {
+TEST_CASE("access log: an admitted and a refused request are logged in full") {
     const Upstream upstream(ok("hello"));
     const Tidegate tidegate(simple(upstream.url(), "1/h"));
     auto client = tidegate.client();

@@ -49,7 +49,8 @@ void check_answers(const Tidegate& tidegate) {
 
 }  // namespace
 
-TEST_CASE("admin: a crowd that never asks, never ends its head or sends no body shuts nobody out") {
+TEST_CASE(
+    "admin: a crowd that never asks, never ends its head or sends no body shuts no client out") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     const std::string head = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
@@ -68,7 +69,8 @@ TEST_CASE("admin: a crowd that never asks, never ends its head or sends no body 
     CHECK(tidegate.errors().find("admin: all 64 connections are in use") != std::string::npos);
 }
 
-TEST_CASE("admin: readers of metrics that do not read shut nobody out, and hold bounded memory") {
+TEST_CASE(
+    "admin: readers of metrics that do not read shut no client out, and hold bounded memory") {
     const Upstream upstream(ok());
     const Tidegate tidegate(many_routes(upstream, 1'000));
     const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -160,7 +162,7 @@ TEST_CASE("admin: the proxy's own port does not serve the admin's paths") {
     CHECK(tidegate.get("/metrics").body == "from the upstream");
 }
 
-TEST_CASE("admin: rubbish on the admin's port disturbs nobody") {
+TEST_CASE("admin: rubbish on the admin port disturbs no client") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     for (const std::string& bytes :

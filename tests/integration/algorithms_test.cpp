@@ -117,7 +117,7 @@ TEST_CASE("algorithms: hammered for two windows and a half, each admits what it 
     CHECK(logged(first, "/gcra").at("store") != "local");
 }
 
-TEST_CASE("gcra: the burst passes at once, the next is told when its unit is there") {
+TEST_CASE("gcra: the burst passes at once, the next learns when its unit is there") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(

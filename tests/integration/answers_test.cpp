@@ -181,7 +181,7 @@ TEST_CASE("answers: chunks that go wrong later break the answer off") {
     }
 }
 
-TEST_CASE("answers: a body where there can be none becomes nobody's answer") {
+TEST_CASE("answers: a body where there can be none is part of no answer") {
     const std::string poisoned = ok("poisoned");
     const std::vector<std::string> answers = {
         "HTTP/1.1 204 No Content\r\n\r\n" + poisoned,

@@ -117,7 +117,8 @@ TEST_CASE("bounds: a body that stalls is 408, and called so") {
                   "client: slow body");
 }
 
-TEST_CASE("bounds: a head of too many bytes and one of too many fields are 431, told apart") {
+TEST_CASE(
+    "bounds: a head of too many bytes and one of too many fields are 431, with different faults") {
     check_refused("limits_on_requests: {header_bytes: 2KiB}",
                   get_request("/", "X-A: " + std::string(3000, 'a') + "\r\n"), 431, "",
                   "client: head too large");
@@ -248,7 +249,8 @@ TEST_CASE("bounds: a server that does not take the body is 504, and called slow"
     sender.join();
 }
 
-TEST_CASE("bounds: an answer that stalls and one that breaks off are broken, and told apart") {
+TEST_CASE(
+    "bounds: an answer that stalls and one that breaks off are broken, with different faults") {
     const Upstream stalls(stalling);
     const Tidegate slow(unlimited({stalls.url()}, "timeouts: {response: 300ms}"));
     CHECK(slow.get().broken);

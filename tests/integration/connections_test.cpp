@@ -91,7 +91,7 @@ TEST_CASE(
     CHECK(refused(tidegate, "per_ip") == 8);
     CHECK(refused(tidegate, "max") == 0);
     for (auto& client : clients) CHECK(client.get().status() == 200);
-    CHECK_SOON(tidegate.errors().find("127.0.0.2 has connections.per_ip open") !=
+    CHECK_SOON(tidegate.errors().find("127.0.0.2 has connections.per_ip connections open") !=
                std::string::npos);
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("connections: an address has its room back however a connection ended"
     }
 }
 
-TEST_CASE("connections: proxies that are trusted carry everybody and are not counted") {
+TEST_CASE("connections: trusted proxies are not counted") {
     const Upstream upstream(ok());
     const Tidegate tidegate(
         "connections: {per_ip: 2}\n"

@@ -210,7 +210,7 @@ TEST_CASE("cutting: an answer that ends early is 502 or broken, never a clean en
     }
 }
 
-TEST_CASE("cutting: HTTP/1.0 is told of an answer that ends early by a reset, or by its length") {
+TEST_CASE("cutting: HTTP/1.0 sees an answer that ends early by a reset, or by its length") {
     const Upstream upstream(truncating(kChunkedAnswer, false));
     const Tidegate tidegate("threads: 1\n" + simple(upstream.url()));
     for (std::size_t cut = 0; cut < kChunkedAnswer.size(); ++cut) {

@@ -188,7 +188,7 @@ TEST_CASE("doctor: a replica is a fault") {
     CHECK_MESSAGE(found.has("redis.role", "fault", "replica"), found.text);
 }
 
-TEST_CASE("doctor: a script that keeps Redis busy is told") {
+TEST_CASE("doctor: a script that keeps Redis busy is reported") {
     const Upstream upstream(ok());
     const RedisServer redis({"--lua-time-limit", "1"});
     RedisConnection hand(redis.port());
@@ -204,7 +204,7 @@ TEST_CASE("doctor: a script that keeps Redis busy is told") {
     busy.join();
 }
 
-TEST_CASE("doctor: no Redis, one that hangs and one that is no Redis are told in time") {
+TEST_CASE("doctor: no Redis, one that hangs and one that is not Redis are reported in time") {
     const Upstream upstream(ok());
     RedisServer redis;
     CHECK(examine(on_redis(url_of(redis), upstream)).code == 0);

@@ -71,7 +71,7 @@ bool says_close(const Message& answer) {
 
 }  // namespace
 
-TEST_CASE("drain: a request whose head is half here is served, and told that it is the last") {
+TEST_CASE("drain: a request whose head is half here is served, and answered as the last") {
     const Upstream upstream(ok());
     Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
@@ -182,7 +182,8 @@ TEST_CASE("drain: at the deadline what is left is cut, visibly, and called stopp
     const auto line = tidegate.access_log(1).back();
     CHECK(line.at("error") == "stopped");
     CHECK(line.at("outcome") == "aborted");
-    CHECK_SOON(tidegate.errors().find("still in flight after the drain time") != std::string::npos);
+    CHECK_SOON(tidegate.errors().find("timeouts.drain has ended with requests in flight") !=
+               std::string::npos);
     halfway.go_on = true;
 }
 

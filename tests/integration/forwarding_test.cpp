@@ -195,7 +195,7 @@ TEST_CASE("forwarding: 1xx answers are relayed to HTTP/1.1 and kept from HTTP/1.
     CHECK(old.ask("GET / HTTP/1.0\r\nHost: a\r\n\r\n").body == "final");
 }
 
-TEST_CASE("forwarding: a client that expects 100-continue is told to go on") {
+TEST_CASE("forwarding: a client that expects 100-continue gets it") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;

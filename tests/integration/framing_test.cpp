@@ -152,7 +152,7 @@ TEST_CASE("framing: other versions of HTTP are refused") {
     CHECK(upstream.requests() == 0);
 }
 
-TEST_CASE("framing: a head cut off at any byte disturbs nobody else") {
+TEST_CASE("framing: a head cut off at any byte disturbs no other client") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     const auto whole = post_request("/path", "body", "X-Field: value\r\n");

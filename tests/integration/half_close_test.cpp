@@ -46,7 +46,7 @@ milliseconds processor_time(const Tidegate& tidegate) {
 
 }  // namespace
 
-TEST_CASE("half-close: a client that has finished sending gets its answer, and is told the end") {
+TEST_CASE("half-close: a client that has finished sending gets its answer and the end") {
     GatedUpstream upstream;
     const Tidegate tidegate(simple(upstream.upstream().url()));
     RawClient at_once = said(tidegate, get_request("/at-once"));
@@ -67,7 +67,8 @@ TEST_CASE("half-close: a client that has finished sending gets its answer, and i
     CHECK(tidegate.metric_sum("tidegate_request_faults_total") == 0);
 }
 
-TEST_CASE("half-close: every request before the end is served, and the last is told so") {
+TEST_CASE(
+    "half-close: every request before the end is served, and the last is answered as the last") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     std::string requests;

@@ -161,7 +161,7 @@ TEST_CASE("hostile: the rest of a body whose server answered early and left is n
     CHECK_FALSE(smuggled(upstream));
 }
 
-TEST_CASE("hostile: bytes behind an answer that fills the buffer are nobody's answer") {
+TEST_CASE("hostile: bytes behind an answer that fills the buffer are part of no answer") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read(request)) return;
@@ -356,7 +356,7 @@ TEST_CASE("hostile: idle connections to one server do not keep another from bein
     CHECK(second.requests() == 3);
 }
 
-TEST_CASE("hostile: who is asking is never left to the upstream to choose from") {
+TEST_CASE("hostile: the upstream never gets two identities to choose from") {
     const Upstream upstream(ok());
     const Tidegate tidegate(
         "identity: {client_ip: {trusted_proxies: [127.0.0.0/8]},"

@@ -55,7 +55,7 @@ using Values = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("forward_as: the upstream is told user, tier and address, by us alone") {
+TEST_CASE("forward_as: the upstream gets user, tier and address from the proxy alone") {
     const World world;
     const Tidegate tidegate(world.with());
     CHECK(tidegate.get("/", forged() + kAlice + forged()).status() == 200);
@@ -71,7 +71,7 @@ TEST_CASE("forward_as: the upstream is told user, tier and address, by us alone"
     CHECK(told(request, "x-auth-tier").empty());
 }
 
-TEST_CASE("forward_as: of who is anonymous nothing is told but the address") {
+TEST_CASE("forward_as: an anonymous request has only the address") {
     const World world;
     std::string fields = forged();
     std::string mode;
@@ -87,7 +87,7 @@ TEST_CASE("forward_as: of who is anonymous nothing is told but the address") {
     CHECK(told(world.upstream.last(), "x-client") == Values{"127.0.0.2"});
 }
 
-TEST_CASE("forward_as: a trusted peer does not say it either, and its client's address is told") {
+TEST_CASE("forward_as: a trusted peer cannot set the fields, and its client's address is sent") {
     const World world;
     const Tidegate tidegate(world.with(kFromHere));
     const std::string through = line("X-Forwarded-For", "10.1.1.1, 198.51.100.7") + forged();
@@ -180,7 +180,7 @@ TEST_CASE("forward_as: X-Real-IP is ours, and there once") {
     CHECK(told(world.upstream.last(), "x-real-ip") == Values{"127.0.0.1"});
 }
 
-TEST_CASE("forward_as: nobody is told anything where it is not asked for") {
+TEST_CASE("forward_as: without forward_as the upstream gets no fields") {
     const World world;
     const Tidegate tidegate("identity: {user: [{api_key: {keys: \"" + world.keys + "\"}}]}\n" +
                             one_policy(world.upstream, "{key: [ip, user], limits: [9/h]}"));

@@ -47,7 +47,7 @@ std::vector<Kind> every_kind() {
 
 }  // namespace
 
-TEST_CASE("guesses: so many are told that they are wrong, and the next that there are too many") {
+TEST_CASE("guesses: up to the limit they get 401, and the next 429") {
     const CountedIn counted = either_store();
     const World world;
     for (const Kind& kind : every_kind()) {

@@ -77,7 +77,7 @@ TEST_CASE("invalid: a 401 says how to say who one is, and is an answer like othe
     CHECK(world.upstream.requests() == 1);
 }
 
-TEST_CASE("invalid: what a signature proves is told the owner of a token") {
+TEST_CASE("invalid: the owner of a token learns what its signature proves") {
     const World world;
     const Tidegate tidegate(world.with());
     const auto challenge = [&](const std::string& text) {
@@ -103,7 +103,7 @@ TEST_CASE("invalid: what a signature proves is told the owner of a token") {
     CHECK(challenge("nonsense") == nothing);
 }
 
-TEST_CASE("invalid: who guesses is not told what was wrong") {
+TEST_CASE("invalid: a client that guesses does not learn what was wrong") {
     const World world;
     const Tidegate tidegate(world.with());
     const auto answer_to = [&](const std::string& path, const std::string& fields) {
@@ -159,7 +159,7 @@ TEST_CASE("invalid: as anonymous a request goes on, counted by its address alone
     CHECK(last_user(world.upstream) == "alice");
 }
 
-TEST_CASE("invalid: as anonymous nobody slips past a limit of users") {
+TEST_CASE("invalid: an anonymous request does not slip past a limit of users") {
     const World world;
     const Tidegate tidegate(
         world.with(", on_invalid_credentials: anonymous", "key: [user], limits: [3/h]"));

@@ -113,7 +113,7 @@ TEST_CASE("identity: another scheme is no credential of a method, and goes on to
     CHECK(last_user(world.upstream) == "alice");
 }
 
-TEST_CASE("identity: two Authorization fields name nobody, and the request is refused") {
+TEST_CASE("identity: two Authorization fields name no user, and the request is refused") {
     const World world;
     const std::string alice = bearer(token_for("alice"));
     const std::string bob = basic("bob", "wonderland");
@@ -132,7 +132,7 @@ TEST_CASE("identity: two Authorization fields name nobody, and the request is re
           line("X-Api-Key", "key-of-bob") + line("x-api-key", "key-of-bob")}) {
         const Message answer = tidegate.get("/", fields);
         CHECK_MESSAGE(answer.status() == 400, fields);
-        CHECK(answer.body.find("says twice") != std::string::npos);
+        CHECK(answer.body.find("names its user twice") != std::string::npos);
     }
     CHECK(world.upstream.requests() == 0);
 }

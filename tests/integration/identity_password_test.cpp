@@ -67,7 +67,7 @@ TEST_CASE("passwords: the same login many times at once is one check") {
     CHECK(last_user(world.upstream) == "slow");
 }
 
-TEST_CASE("passwords: an address that has too many under way is told to come again") {
+TEST_CASE("passwords: an address that has too many under way gets 503") {
     const World world;
     auto clients = connected(world.tidegate, kUnderWayForOne + 2);
     int number = 0;

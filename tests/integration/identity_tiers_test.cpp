@@ -96,7 +96,7 @@ TEST_CASE("tiers: one that a policy does not have leaves its own limits in force
     CHECK(world.told() == "");
 }
 
-TEST_CASE("tiers: nobody gives one to themselves") {
+TEST_CASE("tiers: a client cannot give itself one") {
     const World world;
     const std::string wish = line("X-User-Tier", "internal") + line("X-Auth-Tier", "internal");
     CHECK(world.quota(wish + line("X-Api-Key", "plain")) == 10);

@@ -177,7 +177,7 @@ TEST_CASE("tokens: leeway lets clocks differ, at either end") {
     CHECK(status_of(at("iat", 90s), 600s) == 401);
 }
 
-TEST_CASE("tokens: without keys nobody is refused, and nobody let through") {
+TEST_CASE("tokens: without keys a token is neither refused nor accepted") {
     const World world;
     const Tidegate tidegate(identified(
         world.upstream, "user: [{jwt: {jwks: \"https://127.0.0.1:1/\", algorithms: [ES256]}}]"));
@@ -196,7 +196,7 @@ TEST_CASE("tokens: without keys nobody is refused, and nobody let through") {
     CHECK(last_user(world.upstream) == "nobody");
 }
 
-TEST_CASE("tokens: without keys nobody passes as anonymous, and nothing counts as a guess") {
+TEST_CASE("tokens: without keys a token does not pass as anonymous, nor count as a guess") {
     const World world;
     const Tidegate tidegate(
         identified(world.upstream,

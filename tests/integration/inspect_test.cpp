@@ -138,7 +138,7 @@ TEST_CASE("inspect: requests in flight keep their slots through a reset") {
     await("its slot is free", [&] { return counted(tidegate, "127.0.0.1") == 0; });
 }
 
-TEST_CASE("inspect: while others drain, threads that have left keep nobody waiting") {
+TEST_CASE("inspect: while others drain, threads that have left delay no answer") {
     const CountedIn counted_in = counted_in_redis();
     GatedUpstream upstream;
     const Tidegate tidegate("threads: 4\n" + counted_in.yaml() +
@@ -160,7 +160,7 @@ TEST_CASE("inspect: while others drain, threads that have left keep nobody waiti
     last.join();
 }
 
-TEST_CASE("inspect: a secret is found by its value, which nobody repeats") {
+TEST_CASE("inspect: a secret is found by its value, which no answer repeats") {
     const CountedIn counted_in = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(counted_in.yaml() +
@@ -188,7 +188,7 @@ TEST_CASE("inspect: counts of a limit that was taken out of the configuration ar
     const Json& policy = json.at("identifiers").at(0).at("policies").at(0);
     CHECK(policy.at("limits").size() == 1);
     CHECK(policy.at("unknown").size() == 1);
-    says(asked(tidegate, {"inspect", "127.0.0.1"}).output, "configured no more");
+    says(asked(tidegate, {"inspect", "127.0.0.1"}).output, "of a limit that was removed");
 }
 
 TEST_CASE("inspect: a Redis that does not answer is said, in time, and nothing is forgotten") {
@@ -260,7 +260,7 @@ TEST_CASE(
 
     Finished finished = asked(tidegate, {"inspect", "user:a"});
     CHECK(finished.code == 3);
-    says(finished.errors, "asks for its token");
+    says(finished.errors, "wants a token");
     says(finished.errors, "--token-file");
     const TemporaryFolder folder;
     finished = asked(tidegate, {"reset", "user:a", "--token-file", folder.write("token", "old\n")});

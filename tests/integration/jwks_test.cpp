@@ -73,7 +73,7 @@ TEST_CASE("jwks: who is ready has the keys") {
     CHECK_SOON(tidegate.errors().find("jwks " + server.url() + ": 1 key\n") != std::string::npos);
 }
 
-TEST_CASE("jwks: a server of keys that fails keeps nobody from starting, and is asked again") {
+TEST_CASE("jwks: a failing key server does not stop the start, and is asked again") {
     const Trust trust;
     const Upstream upstream(ok());
     std::atomic<int> asked{0};
@@ -87,7 +87,7 @@ TEST_CASE("jwks: a server of keys that fails keeps nobody from starting, and is 
     wait_for([&] { return tidegate.metric(keys_at(server.url())) == 1; });
     CHECK_SOON(tidegate.metric("tidegate_jwks_fetches_total{result=\"failed\"}") == 1);
     const auto said = tidegate.errors();
-    CHECK(said.find("cannot be fetched, so its tokens cannot be checked: it answered 503") !=
+    CHECK(said.find("cannot be fetched, so Tidegate cannot check its tokens: it answered 503") !=
           std::string::npos);
     CHECK(said.find("hunter2") == std::string::npos);
 }
@@ -135,7 +135,7 @@ TEST_CASE("jwks: a server of keys that is silent delays readiness by five second
     Tidegate tidegate(with_keys_from(upstream, server.url()));
     CHECK(Clock::now() - begin >= 5s);
     CHECK(tidegate.get().status() == 200);
-    CHECK_SOON(tidegate.errors().find("it was not done within 5s") != std::string::npos);
+    CHECK_SOON(tidegate.errors().find("it did not finish within 5s") != std::string::npos);
     wait_for([&] { return server.connections() == 2; });
     const auto stopping = Clock::now();
     CHECK(tidegate.stop() == 0);

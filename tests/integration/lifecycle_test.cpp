@@ -64,7 +64,7 @@ TEST_CASE("lifecycle: INT stops it too") {
     CHECK(tidegate.wait() == 0);
 }
 
-TEST_CASE("lifecycle: told to stop again and again until it has ended, it still exits 0") {
+TEST_CASE("lifecycle: signalled again and again until it has ended, it still exits 0") {
     const Upstream upstream(ok());
     for (int round = 0; round < 5; ++round) {
         Tidegate tidegate(simple(upstream.url()));

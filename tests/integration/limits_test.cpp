@@ -95,7 +95,7 @@ TEST_CASE("limits: a denied request takes nothing from the limits that would hav
     }
 }
 
-TEST_CASE("limits: a client that waits as long as it was told passes") {
+TEST_CASE("limits: a client that waits for Retry-After passes") {
     const Upstream upstream(ok());
     const Tidegate tidegate(policy(
         upstream.url(), "{quota: 2, per: 1s, algorithm: fixed_window, anchor: first_request}"));

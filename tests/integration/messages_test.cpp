@@ -121,7 +121,7 @@ TEST_CASE("messages: pipelined requests of every kind are answered in order") {
     CHECK(upstream.connections() == 1);
 }
 
-TEST_CASE("messages: what stands behind a request that closes is not looked at") {
+TEST_CASE("messages: bytes after a request that closes are ignored") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     for (const std::string& last :
@@ -175,7 +175,7 @@ TEST_CASE("messages: HTTP/1.0 sees no interim answer, and its expectation ends h
     CHECK("http://" + upstream.last().field("Host") == upstream.url());
 }
 
-TEST_CASE("messages: whoever expects to be told to go on may be refused instead") {
+TEST_CASE("messages: a client that expects 100-continue may be refused instead") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;

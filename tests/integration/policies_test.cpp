@@ -93,7 +93,7 @@ TEST_CASE("lists: those exempt are not counted, those denied refused before anyt
     CHECK_SOON(decisions(tidegate, "admitted") == 1);
 }
 
-TEST_CASE("shadow: decides, counts and logs like any other, and refuses nobody") {
+TEST_CASE("shadow: decides, counts and logs like any other, and refuses no request") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(

@@ -158,14 +158,15 @@ TEST_CASE("redis access: the rights of the README are enough for everything, and
     }
 }
 
-TEST_CASE("redis access: a right that is missing for the start ends it, and all rights are told") {
+TEST_CASE(
+    "redis access: a right that is missing for the start ends it, and the error lists all rights") {
     const RedisServer redis;
     std::string fewer = kRights;
     fewer.erase(fewer.find("+script|load "), 13);
     set_user(redis, fewer);
     const auto said = refusal(store(redis));
     says(said, "no permissions to run the 'script|load' command");
-    says(said, "what its user must be allowed: " + kRights);
+    says(said, "give its Redis user these rights: " + kRights);
     fewer = kRights;
     fewer.erase(fewer.find("+select "), 8);
     set_user(redis, fewer);
@@ -185,11 +186,11 @@ TEST_CASE(
         CHECK(tidegate.get().status() == 200);
         CHECK(tidegate.access_log(1).at(0).at("store") == "local");
         await_said(tidegate, "refused the script");
-        await_said(tidegate, "what its user must be allowed: " + kRights);
+        await_said(tidegate, "give its Redis user these rights: " + kRights);
     }
 }
 
-TEST_CASE("redis access: a right that only the heartbeat lacks is told, too") {
+TEST_CASE("redis access: a right that only the heartbeat lacks is reported, too") {
     const Upstream upstream(ok());
     const RedisServer redis;
     std::string fewer = kRights;
@@ -200,7 +201,7 @@ TEST_CASE("redis access: a right that only the heartbeat lacks is told, too") {
     await_said(tidegate, "'zcard'");
 }
 
-TEST_CASE("redis access: the prefix of keys is in the rights that are told, as a pattern") {
+TEST_CASE("redis access: the reported rights have the prefix of keys as a pattern") {
     const RedisServer redis;
     set_user(redis, "resetkeys -@all");
     says(refusal(store(redis, ", key_prefix: \"a*b[c:\"")), "resetkeys ~a\\*b\\[c:* resetchannels");

@@ -347,9 +347,8 @@ TEST_CASE("redis cluster: a node is killed under load: the others serve, its hei
         CHECK(local_of_others <= 10);
         CHECK(ends_with_redis(log));
     }
-    CHECK_SOON(
-        first.errors().find("Redis is down, the failure policy decides: Redis at 127.0.0.1:" +
-                            std::to_string(world.node(0).port())) != std::string::npos);
+    CHECK_SOON(first.errors().find("Redis is down, on_store_failure decides: Redis at 127.0.0.1:" +
+                                   std::to_string(world.node(0).port())) != std::string::npos);
 }
 
 TEST_CASE("redis cluster: a request of which one slot is away is decided by the others' Redis") {

@@ -240,7 +240,7 @@ TEST_CASE("redis sentinel: the master hangs under load, and wakes up as one that
         });
 }
 
-TEST_CASE("redis sentinel: a failover by hand is followed; the old master serves nobody") {
+TEST_CASE("redis sentinel: a failover by hand is followed; the old master serves no request") {
     SentinelWorld world;
     survive(
         world, "failed over by hand",
@@ -254,7 +254,7 @@ TEST_CASE("redis sentinel: a failover by hand is followed; the old master serves
         });
 }
 
-TEST_CASE("redis sentinel: a master made a replica behind everybody's back serves nobody") {
+TEST_CASE("redis sentinel: a master made a replica without a message serves no request") {
     SentinelWorld world(alone());
     RedisServer other;
     const Upstream upstream(ok());
@@ -304,7 +304,7 @@ TEST_CASE("redis sentinel: without sentinels, a master that is well goes on deci
     for (const auto& line : log) {
         if (line.at("store") != "redis") FAIL_CHECK("a decision without Redis");
     }
-    CHECK(occurrences(tidegate.errors(), "no sentinel can be followed") == 1);
+    CHECK(occurrences(tidegate.errors(), "no sentinel can be watched") == 1);
     CHECK(tidegate.errors().find("Redis is down") == std::string::npos);
 }
 
@@ -313,7 +313,7 @@ TEST_CASE("redis sentinel: started without sentinels it serves its share, and fi
     world.sentinel(0).stop();
     const Upstream upstream(ok());
     const Tidegate tidegate(settings(world.yaml(), upstream.url(), "1000/h"));
-    CHECK_SOON(tidegate.errors().find("; starting without it") != std::string::npos);
+    CHECK_SOON(tidegate.errors().find("; starting without Redis") != std::string::npos);
     CHECK(tidegate.get().status() == 200);
     CHECK(tidegate.access_log(1).at(0).at("store") == "local");
     world.sentinel(0).start();
@@ -322,19 +322,19 @@ TEST_CASE("redis sentinel: started without sentinels it serves its share, and fi
     CHECK(tidegate.access_log(2).back().at("store") == "redis");
 }
 
-TEST_CASE("redis sentinel: a sentinel that is of no use is told of at the start") {
+TEST_CASE("redis sentinel: a sentinel that cannot be used is logged at the start") {
     SentinelWorld world(alone(2));
     world.sentinel(1).stop();
     const Upstream upstream(ok());
     const Tidegate tidegate(settings(world.yaml(), upstream.url(), "1000/h", kPatientTimeout));
     const std::string line =
-        "the sentinel 127.0.0.1:" + std::to_string(world.sentinel(1).port()) + " is of no use: ";
+        "the sentinel 127.0.0.1:" + std::to_string(world.sentinel(1).port()) + " cannot be used: ";
     await("a word of it", [&] { return tidegate.errors().find(line) != std::string::npos; });
     CHECK(tidegate.get().status() == 200);
     CHECK(tidegate.access_log(1).at(0).at("store") == "redis");
 }
 
-TEST_CASE("redis sentinel: a wrong name is refused at the start, and the right one told") {
+TEST_CASE("redis sentinel: a wrong name is refused at the start, and the error has the right one") {
     SentinelWorld world(alone());
     auto sentinel = world.yaml();
     sentinel.replace(sentinel.find("mymaster"), 8, "mymastr");
@@ -372,7 +372,7 @@ TEST_CASE("redis sentinel: servers and sentinels have passwords of their own") {
     SUBCASE("that of Redis is missing") {
         const auto said =
             refusal(settings(world.yaml(", password: of-them"), upstream.url(), "1000/h"));
-        CHECK(said.find("a password is wanted") != std::string::npos);
+        CHECK(said.find("it wants a password") != std::string::npos);
     }
 }
 

@@ -222,7 +222,7 @@ TEST_CASE("reload: a new upstream by name is resolved before a request can meet 
     CHECK(statuses.begin()->first == 200);
 }
 
-TEST_CASE("reload: a broken file changes nothing, and every fault is told with its place") {
+TEST_CASE("reload: a broken file changes nothing, and every fault is logged with its place") {
     const Upstream upstream(ok());
     Tidegate proxy(simple(upstream.url(), "5/h"));
     const std::string broken = simple(upstream.url(), "5/h") + "limit: 3\nforwarding: {via: 7}\n";
@@ -323,7 +323,7 @@ TEST_CASE("reload: a program that is stopping ignores it and says so") {
     upstream.released = true;
     CHECK(slow.response().body == "slow");
     CHECK(proxy.wait() == 0);
-    CHECK(count(proxy.errors(), "HUP is ignored") == 1);
+    CHECK(count(proxy.errors(), "ignoring HUP") == 1);
 }
 
 TEST_CASE("reload: a page in a browser on this machine cannot ask for it") {

@@ -282,7 +282,7 @@ TEST_CASE("upstream: a connection whose answer asks to close is not used again")
     CHECK(upstream.connections() == 3);
 }
 
-TEST_CASE("upstream: a client that leaves takes its request with it, and nobody else's") {
+TEST_CASE("upstream: a client that leaves takes its request with it, and no other") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         while (conversation.read(request)) {

@@ -148,7 +148,7 @@ TEST_CASE("leaky_bucket: the verdict says how long each is held, in turn") {
     });
 }
 
-TEST_CASE("leaky_bucket: whoever leaves as the last in line gives its place back") {
+TEST_CASE("leaky_bucket: the last in line gives its place back when it leaves") {
     over_every_store([](Subject& subject) {
         const auto some = policy("p", {of(Algorithm::leaky_bucket, 10, 1s)});
         Client client{subject, some};

@@ -141,7 +141,7 @@ std::size_t compare(const std::vector<Looked>& here, const std::vector<Looked>& 
 
 }  // namespace
 
-TEST_CASE("counts: both stores tell the same, and what who asks with cost 0 is told") {
+TEST_CASE("counts: both stores answer the same as a charge of cost 0") {
     std::size_t compared = 0;
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
         CAPTURE(seed);
@@ -184,7 +184,7 @@ TEST_CASE("counts: a request is denied for exactly so long, and asking takes not
     }
 }
 
-TEST_CASE("counts: units above the quota are told, and when the first request passes again") {
+TEST_CASE("counts: units above the quota are counted, and when the first request passes again") {
     LimitSpec spec = spec_of(Algorithm::sliding_window, 2, 10s);
     spec.count = limit::Count::all;
     over_every_store([&](auto& subject) {
@@ -212,7 +212,7 @@ TEST_CASE("counts: a quota of nothing denies for ever") {
     });
 }
 
-TEST_CASE("counts: slots that are held are told, and a reset leaves them") {
+TEST_CASE("counts: held slots are counted, and a reset leaves them") {
     over_every_store([&](auto& subject) {
         LimitSpec slots = spec_of(Algorithm::concurrency, 2, 0s);
         LimitSpec window = spec_of(Algorithm::sliding_window, 9, 1h);
@@ -235,7 +235,8 @@ TEST_CASE("counts: slots that are held are told, and a reset leaves them") {
     });
 }
 
-TEST_CASE("counts: moments that are booked are told in order, a hundred at most, and forgotten") {
+TEST_CASE(
+    "counts: booked moments are listed in order, a hundred at most, and a reset clears them") {
     over_every_store([&](auto& subject) {
         LimitSpec spec = spec_of(Algorithm::schedule, 1, 1min);
         spec.horizon = 24h;
@@ -258,7 +259,8 @@ TEST_CASE("counts: moments that are booked are told in order, a hundred at most,
     });
 }
 
-TEST_CASE("counts: whoever was never counted has everything left, and nothing to forget") {
+TEST_CASE(
+    "counts: an identifier that was never counted has everything left, and nothing to clear") {
     over_every_store([&](auto& subject) {
         const One one(spec_of(Algorithm::sliding_window, 3, 1s));
         const LimitCount count = one.count(subject, kStart);
@@ -267,7 +269,7 @@ TEST_CASE("counts: whoever was never counted has everything left, and nothing to
     });
 }
 
-TEST_CASE("counts: limits of another tier are told as others, and are forgotten with the policy") {
+TEST_CASE("counts: limits of another tier are listed as unknown, and are cleared with the policy") {
     over_every_store([&](auto& subject) {
         limit::Policy some = policy("p", {sliding(3, 1s)});
         some.tiers.push_back({"pro", {sliding(9, 1h)}, 1});
@@ -323,7 +325,7 @@ TEST_CASE("counts: what was taken before a reset cannot be given back after it")
     });
 }
 
-TEST_CASE("redis: what people are told leaves no key, no expiry and no value another than before") {
+TEST_CASE("redis: inspecting changes no key, no expiry and no value") {
     RedisSubject redis;
     LimitSpec schedule = spec_of(Algorithm::schedule, 3, 1min);
     schedule.horizon = 24h;
@@ -337,7 +339,7 @@ TEST_CASE("redis: what people are told leaves no key, no expiry and no value ano
     CHECK(redis.text({"DEBUG", "DIGEST"}) == before);
 }
 
-TEST_CASE("redis: a value that is not ours is an error to who asks, and a reset removes it") {
+TEST_CASE("redis: inspecting a foreign value is an error, and a reset removes it") {
     RedisSubject redis;
     const One one(spec_of(Algorithm::sliding_window, 3, 1h));
     REQUIRE(redis.charge(one.cost(1), kStart).admitted);

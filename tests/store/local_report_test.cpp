@@ -255,7 +255,7 @@ TEST_CASE(
     CHECK(redis.charge(ask, now).limits[0].remaining == 2);
 }
 
-TEST_CASE("local report: nobody in the line gives a place back once others were told of") {
+TEST_CASE("local report: no place is given back once later requests have theirs") {
     RedisSubject redis;
     const auto some = policy("p", {made(spec_of(Algorithm::leaky_bucket, 10, 10s))});
     const Ask ask(some, {"user:a"});

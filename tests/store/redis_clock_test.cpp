@@ -118,7 +118,7 @@ TEST_CASE("redis: the fast path, the general way and a batch tell the same time"
     CHECK(server_time(redis) >= together[0].receipt.at);
 }
 
-TEST_CASE("redis: a server clock put back by more than a window locks nobody out") {
+TEST_CASE("redis: a server clock put back by more than a window locks no client out") {
     for (const Kind& kind : kinds()) {
         CAPTURE(kind.name);
         RedisSubject redis;

@@ -64,7 +64,7 @@ std::string only_set(RedisSubject& redis) {
 
 }  // namespace
 
-TEST_CASE("redis: a slot that nobody renews is given up with its lease") {
+TEST_CASE("redis: a slot that is not renewed ends with its lease") {
     RedisSubject redis;
     const Asker asker({slots(2)});
     REQUIRE(redis.charge(asker.holding(1), kStart).admitted);

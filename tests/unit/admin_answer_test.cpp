@@ -47,7 +47,7 @@ TEST_CASE("admin: not ready is 503 with the same body") {
     CHECK(status_of(request_for("/healthz"), sources) == 200);
 }
 
-TEST_CASE("admin: another method than GET and HEAD is 405 and told which are allowed") {
+TEST_CASE("admin: a method other than GET and HEAD gets 405 and the list of allowed ones") {
     AdminRequest request = request_for("/metrics");
     request.method = "HEAD";
     CHECK(status_of(request) == 200);
@@ -207,7 +207,7 @@ TEST_CASE("admin: a page under a name of its own reads no counts, unless it has 
     CHECK(answer_to(request, open_sources()).counts);
 }
 
-TEST_CASE("admin: a question about nobody, or about two, is refused with a sentence") {
+TEST_CASE("admin: a query without an identifier, or with two, is refused with a sentence") {
     AdminRequest request = reload_request();
     request.method = "GET";
     for (const std::string_view query : {"", "?", "?identifier", "?identifier=", "?other=user:a",
@@ -221,7 +221,7 @@ TEST_CASE("admin: a question about nobody, or about two, is refused with a sente
     }
 }
 
-TEST_CASE("admin: a page in somebody's browser cannot reload, whatever name it is sent here by") {
+TEST_CASE("admin: a page in a browser cannot reload, under any host name") {
     AdminRequest request = reload_request();
     request.has_origin = true;
     CHECK(status_of(request, open_sources()) == 403);

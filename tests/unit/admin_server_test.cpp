@@ -144,7 +144,7 @@ TEST_CASE("admin: a connection serves one request after the other, also when sen
     CHECK(text.find("Content-Type: application/problem+json") != std::string::npos);
 }
 
-TEST_CASE("admin: HEAD is told the length and gets no body") {
+TEST_CASE("admin: HEAD gets the length and no body") {
     Fixture fixture;
     const std::string text =
         answer_to_bytes(fixture, "HEAD /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -211,7 +211,7 @@ void await(Holds holds) {
     while (!holds()) std::this_thread::yield();
 }
 
-TEST_CASE("admin: what waits longest for its peer makes room for what comes") {
+TEST_CASE("admin: a new connection closes the one that waits longest for its peer") {
     for (const std::string_view begin :
          {std::string_view(), std::string_view("GET /healthz HTTP/1.1\r\nHost: a\r\n"),
           std::string_view("POST /reload HTTP/1.1\r\nContent-Length: 9\r\n\r\n"), kMetrics}) {
@@ -337,7 +337,7 @@ TEST_CASE("admin: answers that are not taken have a bound, and the oldest of the
     }
 }
 
-TEST_CASE("admin: those who ask for metrics together get one text") {
+TEST_CASE("admin: requests for metrics at the same time get one text") {
     Fixture fixture;
     std::vector<ClientSocket> readers;
     for (int i = 0; i < 20; ++i) {

@@ -58,7 +58,7 @@ TEST_CASE("access_logs: one path is one log, which takes on another form") {
     first.reset();
 }
 
-TEST_CASE("access_logs: a former log takes lines while somebody holds it, then it ends whole") {
+TEST_CASE("access_logs: a former log takes lines while a request holds it, then it ends whole") {
     const Folder folder;
     AccessLogs logs(1);
     auto first = logs.open(folder.log("a"));

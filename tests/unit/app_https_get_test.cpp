@@ -55,7 +55,7 @@ struct World {
     }
 };
 
-TEST_CASE("https_get: a server that wants a client certificate is told by that, every time") {
+TEST_CASE("https_get: a server that wants a client certificate is reported as such, every time") {
     World world;
     const test::Authority clients;
     for (const int newest : {0, TLS1_2_VERSION}) {
@@ -108,7 +108,7 @@ TEST_CASE("https_get: a certificate that is over, or has not begun, is refused")
     CHECK(mentions(fetch(early.url()), "certificate is not yet valid"));
 }
 
-TEST_CASE("https_get: an authority that the system does not know vouches for nobody") {
+TEST_CASE("https_get: a certificate of an unknown authority is refused") {
     World world;
     const test::Authority stranger;
     auto& server = world.prove(stranger.issue());
@@ -178,7 +178,7 @@ TEST_CASE("https_get: an answer that is cut off is none") {
     CHECK(mentions(fetch(world.serve(cut("")).url()), "cannot be read"));
 }
 
-TEST_CASE("https_get: what is no HTTP, or has a head without end, is none") {
+TEST_CASE("https_get: an answer that is not HTTP, or has a head without end, is refused") {
     World world;
     CHECK(mentions(fetch(world.serve(std::string("hello\r\n\r\n")).url()), "cannot be read"));
     CHECK(mentions(
@@ -197,25 +197,25 @@ TEST_CASE("https_get: whatever is slow, everything is over in time") {
             client.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{");
             client.wait_for_end();
         });
-        CHECK(fetch(server.url(), bounds) == "! it was not done within 300ms");
+        CHECK(fetch(server.url(), bounds) == "! it did not finish within 300ms");
     }
     SUBCASE("an answer that does not come") {
         auto& server = world.serve([](TlsServer::Conversation& client) { client.wait_for_end(); });
-        CHECK(fetch(server.url(), bounds) == "! it was not done within 300ms");
+        CHECK(fetch(server.url(), bounds) == "! it did not finish within 300ms");
     }
     SUBCASE("a handshake that does not come") {
         asio::io_context silent;
         asio::ip::tcp::acceptor acceptor(silent, {asio::ip::address_v4::loopback(), 0});
         const auto port = std::to_string(acceptor.local_endpoint().port());
-        CHECK(fetch("https://127.0.0.1:" + port, bounds) == "! it was not done within 300ms");
+        CHECK(fetch("https://127.0.0.1:" + port, bounds) == "! it did not finish within 300ms");
     }
     CHECK(std::chrono::steady_clock::now() - begin >= 300ms);
 }
 
-TEST_CASE("https_get: nobody there, and no such name") {
+TEST_CASE("https_get: no server at the address, and no such name") {
     World world;
-    CHECK(fetch("https://127.0.0.1:1/") == "! it cannot be connected to: Connection refused");
-    CHECK(mentions(fetch("https://no-such-host.invalid/"), "name could not be looked up"));
+    CHECK(fetch("https://127.0.0.1:1/") == "! cannot connect to it: Connection refused");
+    CHECK(mentions(fetch("https://no-such-host.invalid/"), "host name could not be resolved"));
 }
 
 TEST_CASE("https_get: a server that speaks no TLS") {

@@ -30,7 +30,7 @@ std::string only(const std::vector<std::string>& parts) {
     return parts.size() == 1 ? parts[0] : std::to_string(parts.size());
 }
 
-TEST_CASE("restart: what stays the same, or may change, needs none") {
+TEST_CASE("needs_restart: settings that stay or may change need none") {
     CHECK(between("", "").empty());
     CHECK(between("", "limits: [1/s]\nlog: {level: error}\n").empty());
     CHECK(between("listen: [127.0.0.1:1, 127.0.0.1:2]\n", "listen: [127.0.0.1:2, 127.0.0.1:1]\n")
@@ -39,7 +39,7 @@ TEST_CASE("restart: what stays the same, or may change, needs none") {
     CHECK(between("admin: {address: 127.0.0.1:9, token: a}\n", "admin: 127.0.0.1:9\n").empty());
 }
 
-TEST_CASE("restart: other addresses to listen on need one") {
+TEST_CASE("needs_restart: other addresses to listen on need one") {
     for (const char* listen : {"127.0.0.1:2", "[127.0.0.1:1, 127.0.0.1:2]", "\"unix:/x\""}) {
         CHECK(only(between("listen: 127.0.0.1:1\n", std::string("listen: ") + listen + "\n")) ==
               "`listen` cannot change while Tidegate runs: restart it");
@@ -53,14 +53,15 @@ TEST_CASE("restart: other addresses to listen on need one") {
               .starts_with("the address of `admin`"));
 }
 
-TEST_CASE("restart: another number of threads needs one, another word for the same does not") {
+TEST_CASE(
+    "needs_restart: another number of threads needs one, another word for the same does not") {
     CHECK(only(between("threads: 2\n", "threads: 3\n", 2, 3)).starts_with("`threads`"));
     CHECK(between("threads: auto\n", "threads: 2\n", 2, 2).empty());
     // The machine has more cores now, but that was not asked for.
     CHECK(between("threads: auto\n", "threads: auto\n", 2, 4).empty());
 }
 
-TEST_CASE("restart: another store, and anything of Redis, need one") {
+TEST_CASE("needs_restart: another store, and anything of Redis, need one") {
     const std::string redis = "store: {redis: {url: \"redis://h:1/0\"";
     CHECK(between(redis + "}}\n", redis + "}}\n").empty());
     CHECK(only(between("", redis + "}}\n")).starts_with("`store`, from memory to Redis or back,"));
@@ -71,7 +72,7 @@ TEST_CASE("restart: another store, and anything of Redis, need one") {
     }
 }
 
-TEST_CASE("restart: other sentinels need one, other certificates of theirs do not") {
+TEST_CASE("needs_restart: other sentinels need one, other certificates of theirs do not") {
     const auto store = [](const std::string& sentinel) {
         return "store: {redis: {sentinel: {master: m, " + sentinel + "}}}\n";
     };
@@ -84,7 +85,7 @@ TEST_CASE("restart: other sentinels need one, other certificates of theirs do no
     CHECK(between(encrypted, named).empty());
 }
 
-TEST_CASE("restart: every part is named, not only the first") {
+TEST_CASE("needs_restart: every part is named, not only the first") {
     CHECK(between("", "listen: 127.0.0.1:1\nthreads: 3\nadmin: off\n", 2, 3).size() == 3);
 }
 

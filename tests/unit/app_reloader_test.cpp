@@ -29,8 +29,8 @@ struct Rig {
         auto loaded = config::load_file(file);
         for (const auto& error : loaded.errors) FAIL(error.to_string());
         first = loaded.config;
-        process.emplace(*loaded.config, 2, "test");
-        reloader.emplace(io.get_executor(), *process, workers, std::move(loaded.config),
+        shared.emplace(*loaded.config, 2, "test");
+        reloader.emplace(io.get_executor(), *shared, workers, std::move(loaded.config),
                          built_in ? "" : file);
     }
     ~Rig() { std::filesystem::remove_all(folder); }
@@ -59,7 +59,7 @@ struct Rig {
     std::string file;
     asio::io_context io{1};
     std::weak_ptr<const config::Config> first;
-    std::optional<Process> process;
+    std::optional<SharedState> shared;
     Workers workers;
     std::optional<Reloader> reloader;
 };
@@ -84,7 +84,7 @@ TEST_CASE("reloader: a good file is the next generation, and the one before is l
     CHECK(rig.gauges().config_read_at > std::chrono::system_clock::time_point{});
 }
 
-TEST_CASE("reloader: one that somebody still uses is counted until he has done") {
+TEST_CASE("reloader: a configuration in use is counted until its last request ends") {
     Rig rig;
     auto used = rig.first.lock();
     REQUIRE(rig.reload().ok);
@@ -112,7 +112,7 @@ TEST_CASE("reloader: a file with faults, or none at all, changes nothing") {
     CHECK(rig.reload().generation == 2);
 }
 
-TEST_CASE("reloader: what only a restart can change is refused with all that came with it") {
+TEST_CASE("reloader: a setting that needs a restart refuses the whole configuration") {
     Rig rig;
     rig.write(yaml("listen: 127.0.0.1:7\nlimits: [5/min]\n"));
     CHECK(only_error(rig.reload()) == "`listen` cannot change while Tidegate runs: restart it");
@@ -121,7 +121,7 @@ TEST_CASE("reloader: what only a restart can change is refused with all that cam
 
 TEST_CASE("reloader: a configuration that is built in, and one of a program that stops") {
     Rig built_in(yaml(), true);
-    CHECK(only_error(built_in.reload()).find("no file to read") != std::string::npos);
+    CHECK(only_error(built_in.reload()).find("no file to reload") != std::string::npos);
     Rig stopping;
     stopping.reloader->stop();
     CHECK(only_error(stopping.reload()).starts_with("stopping"));
@@ -135,7 +135,7 @@ TEST_CASE("reloader: bounds of the store in process change") {
         for (int i = 0; i < 2'000; ++i) {
             const std::string name = "ip:" + std::to_string(i);
             const limit::ChargeItem item{&policy, name};
-            if (rig.process->memory_store.charge({{&item, 1}, 1}, limit::Micros{1}, verdict) ==
+            if (rig.shared->memory_store.charge({{&item, 1}, 1}, limit::Micros{1}, verdict) ==
                 store::MemoryStore::Outcome::full) {
                 return true;
             }
@@ -151,7 +151,7 @@ TEST_CASE("reloader: bounds of the store in process change") {
     CHECK_FALSE(full());
 }
 
-TEST_CASE("reloader: a share of limits that nobody could work out is refused") {
+TEST_CASE("reloader: a share of limits that cannot be computed is refused") {
     const std::string redis = "store: {redis: {url: \"redis://127.0.0.1:1\"}}\n";
     Rig rig(yaml(redis));
     rig.write(yaml(redis + "limits: [5/min]\n"));
@@ -164,10 +164,10 @@ TEST_CASE("reloader: an upstream whose name means nothing is no fault") {
     Rig rig;
     rig.write("upstream: http://no-such-host.invalid:1\nlog: {access: off}\n");
     CHECK(rig.reload().ok);
-    CHECK(rig.reloader->blueprint().addresses.empty());
+    CHECK(rig.reloader->snapshot().addresses.empty());
     rig.write("upstream: http://localhost:7\nlog: {access: off}\n");
     CHECK(rig.reload().ok);
-    CHECK(rig.reloader->blueprint().addresses.count("localhost:7") == 1);
+    CHECK(rig.reloader->snapshot().addresses.count("localhost:7") == 1);
 }
 
 TEST_CASE("reloader: more names than metrics are kept of are refused") {

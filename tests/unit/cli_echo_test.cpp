@@ -198,7 +198,7 @@ TEST_CASE("echo: a Unix socket left behind is replaced, one in use is not") {
     rmdir(folder.c_str());
 }
 
-TEST_CASE("echo: stopping does not wait for those who wait") {
+TEST_CASE("echo: stopping does not wait for delayed answers") {
     asio::io_context io;
     const auto before = std::chrono::steady_clock::now();
     {
@@ -214,7 +214,7 @@ TEST_CASE("echo: stopping does not wait for those who wait") {
 
 TEST_CASE("echo_options: nothing asked for is an echo at once") {
     for (const std::string_view target : {"/", "/?", "*", "/?a&b=c&&status", "/status=404", ""}) {
-        const auto wishes = read_wishes(target);
+        const auto wishes = read_echo_options(target);
         REQUIRE(wishes.has_value());
         CHECK(wishes->status == 200);
         CHECK(wishes->delay.count() == 0);
@@ -222,8 +222,8 @@ TEST_CASE("echo_options: nothing asked for is an echo at once") {
     }
 }
 
-TEST_CASE("echo_options: what is asked for is read up to its bounds") {
-    const auto wishes = read_wishes("/a?x=1&status=599&delay=60s&bytes=1GiB");
+TEST_CASE("echo_options: options are read up to their bounds") {
+    const auto wishes = read_echo_options("/a?x=1&status=599&delay=60s&bytes=1GiB");
     REQUIRE(wishes.has_value());
     CHECK(wishes->status == 599);
     CHECK(wishes->delay == kEchoDelayMax);
@@ -231,7 +231,7 @@ TEST_CASE("echo_options: what is asked for is read up to its bounds") {
     for (const std::string_view target :
          {"/?status=199", "/?status=600", "/?status=", "/?status=2e2", "/?delay=60001ms",
           "/?delay=-1s", "/?delay=", "/?bytes=1073741825", "/?bytes=unlimited", "/?bytes=x"}) {
-        CHECK_FALSE(read_wishes(target).has_value());
+        CHECK_FALSE(read_echo_options(target).has_value());
     }
 }
 

@@ -269,7 +269,7 @@ TEST_CASE("explain: whom a policy lets alone, turns away or cannot count") {
     told = explained(from("203.0.113.7", "/free"));
     CHECK(told.route == "free");
     CHECK_FALSE(told.cost);
-    CHECK(has(explanation_text(told), "no limit is asked"));
+    CHECK(has(explanation_text(told), "no limit applies"));
 }
 
 TEST_CASE("explain: a schedule in shadow is left out when the moment will not do") {

@@ -121,7 +121,7 @@ TEST_CASE("explain: without credentials, every method is absent") {
     CHECK_FALSE(told.user);
     CHECK(told.guess.empty());
     CHECK(told.refusal == 0);
-    CHECK(has(explanation_text(told), "no method found one"));
+    CHECK(has(explanation_text(told), "no method found a user"));
 }
 
 TEST_CASE("explain: a good token names its user and tier, and is a guess until it is checked") {
@@ -155,7 +155,7 @@ TEST_CASE("explain: a bad token says why it is refused, and goes on without a us
     CHECK_FALSE(told.user);
     CHECK(told.policies.empty());
     CHECK(has(explanation_text(told), "refused: token: expired"));
-    CHECK(has(explanation_text(told), "has not proved it"));
+    CHECK(has(explanation_text(told), "the credential was not accepted"));
 
     told = explained({expired}, yaml("keys.json", "  on_invalid_credentials: anonymous\n"));
     CHECK(told.refusal == 0);

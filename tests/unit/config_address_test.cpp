@@ -42,7 +42,7 @@ TEST_CASE("address: where to listen is a port, an address with a port, or a Unix
     CHECK(listen("unix:///run/x.sock") == "unix:/run/x.sock");
 }
 
-TEST_CASE("address: what nobody can listen on is refused") {
+TEST_CASE("address: an address that cannot be listened on is refused") {
     for (const char* text : {"",
                              ":",
                              "http",
@@ -117,7 +117,7 @@ TEST_CASE("address: an upstream that is not only a place is refused") {
     CHECK(server("http://" + std::string(64, 'a')) == "refused");
 }
 
-TEST_CASE("address: what is fetched over TLS is a host, a Host field and a target") {
+TEST_CASE("address: an https URL gives a host, a Host field and a target") {
     CHECK(https("https://a") == "a:443 a /");
     CHECK(https("https://a.example/keys") == "a.example:443 a.example /keys");
     CHECK(https("HTTPS://a:8443/b/%2f?x=1&y=%20") == "a:8443 a:8443 /b/%2f?x=1&y=%20");
@@ -129,7 +129,7 @@ TEST_CASE("address: what is fetched over TLS is a host, a Host field and a targe
     CHECK(parse_https_url("https://a?key=hunter2")->shown() == "https://a/");
 }
 
-TEST_CASE("address: a URL to fetch that is wrong is refused without showing what is in it") {
+TEST_CASE("address: a bad https URL is refused without showing it") {
     for (const char* text :
          {"http://a/hunter2", "https://hunter2@a/", "https://u:hunter2@a/", "https://a/#hunter2",
           "https:///hunter2", "https://a:0/hunter2", "https://a:65536/hunter2", "https:hunter2",
@@ -142,7 +142,7 @@ TEST_CASE("address: a URL to fetch that is wrong is refused without showing what
     }
 }
 
-TEST_CASE("address: a Redis URL says where, who and which database") {
+TEST_CASE("address: a Redis URL gives address, user and database") {
     CHECK(redis("redis://h") == "h:6379   0");
     CHECK(redis("redis://127.0.0.1:7000/3") == "127.0.0.1:7000   3");
     CHECK(redis("redis://:secret@h:6379/0") == "h:6379  secret 0");

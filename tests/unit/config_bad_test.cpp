@@ -48,7 +48,7 @@ std::optional<std::string> no_environment(std::string_view) {
 
 }  // namespace
 
-TEST_CASE("config: each mistake is named, with its place and what would be right") {
+TEST_CASE("config: each mistake is reported with its place and what to write") {
     const auto files = bad_files();
     REQUIRE(files.size() >= 60);
     for (const auto& path : files) {

@@ -27,5 +27,5 @@ TEST_CASE("config: a bound for one address that all of them reach first is warne
     REQUIRE(loaded.config);
     REQUIRE(loaded.warnings.size() == 1);
     CHECK(loaded.warnings[0].to_string() ==
-          "c.yaml:2:31: connections.per_ip: more than connections.max: it is never reached");
+          "c.yaml:2:31: connections.per_ip: has no effect: it is larger than connections.max");
 }

@@ -134,7 +134,7 @@ TEST_CASE("config: a token's method has all its settings") {
     CHECK(jwt.keys->keys()->size() == 1);
 }
 
-TEST_CASE("config: what a token's method does not say has its default") {
+TEST_CASE("config: settings of jwt that are not written have their defaults") {
     const auto config = loaded(user_of("{jwt: {jwks: p.jwks, algorithms: ES256}}"));
     const auto& jwt = method_of<identity::JwtMethod>(*config);
     CHECK(config->user_methods[0].space.empty());
@@ -264,7 +264,7 @@ TEST_CASE("config: invalid credentials may make anonymous") {
     CHECK_FALSE(loaded(identity_of("on_invalid_credentials: reject"))->anonymous_on_invalid);
 }
 
-TEST_CASE("config: the upstream is told in fields of any name that means nothing else") {
+TEST_CASE("config: forward_as takes any field name without another meaning") {
     const auto config =
         loaded(identity_of("forward_as: {user: X-Auth-User, tier: plan, client_ip: X-Real-IP}"));
     CHECK(config->forward_as.user == "x-auth-user");
@@ -280,7 +280,7 @@ TEST_CASE("config: the upstream is told in fields of any name that means nothing
     }
 }
 
-TEST_CASE("config: a trusted field may be told under its own name") {
+TEST_CASE("config: forward_as may use the name of a trusted field") {
     const auto config = loaded(user_of("{header: {name: x-user}}", ", forward_as: {user: x-user}"));
     CHECK(config->forward_as.user == "x-user");
 }
@@ -319,7 +319,7 @@ TEST_CASE("config: a file of keys is a map") {
     files.with("k.keys", "- " + kAlicesDigest + "\n");
     const Loaded refused = files.load();
     REQUIRE(refused.errors.size() == 1);
-    CHECK(refused.errors[0].message.starts_with("this is a list, not a map of keys: "));
+    CHECK(refused.errors[0].message.starts_with("found a list; expected a map of keys: "));
     CHECK(refused.errors[0].file == files.path("k.keys"));
 }
 
@@ -331,9 +331,10 @@ TEST_CASE("config: files without keys or users are warned about") {
     REQUIRE(empty.config != nullptr);
     REQUIRE(empty.warnings.size() == 2);
     CHECK(empty.warnings[0].message ==
-          "identity.user[0].api_key.keys: the file has no keys: every key is refused");
-    CHECK(empty.warnings[1].message ==
-          "identity.user[1].basic.htpasswd: the file has no users: every password is refused");
+          "identity.user[0].api_key.keys: the file has no keys: Tidegate refuses every API key");
+    CHECK(
+        empty.warnings[1].message ==
+        "identity.user[1].basic.htpasswd: the file has no users: Tidegate refuses every password");
 }
 
 TEST_CASE("config: mistakes in a password file have their line") {
@@ -345,7 +346,7 @@ TEST_CASE("config: mistakes in a password file have their line") {
     CHECK(errors[0].find("hunter2") == std::string::npos);
 }
 
-TEST_CASE("config: what is wrong with a set of keys is said once, of its file") {
+TEST_CASE("config: a fault of a key set is reported once, for its file") {
     Beside files(
         user_of("{jwt: {jwks: p.jwks, algorithms: [ES256]}}, "
                 "{jwt: {cookie: t, jwks: p.jwks, algorithms: [ES256]}}"));
@@ -379,7 +380,7 @@ TEST_CASE("config: a file of keys that is no ordinary file, or too large, is ref
     CHECK(texts(tokens.load().errors).at(0).ends_with("the file `p.jwks` is larger than 1 MiB"));
 }
 
-TEST_CASE("config: a file of keys that everybody may change is warned about") {
+TEST_CASE("config: check warns about a file of keys that every user may write") {
     Beside files(user_of("{api_key: {keys: k.keys}}"));
     files.with("k.keys", kAlicesDigest + ": {user: alice}\n");
     REQUIRE(chmod(files.path("k.keys").c_str(), 0664) == 0);
@@ -387,19 +388,20 @@ TEST_CASE("config: a file of keys that everybody may change is warned about") {
     REQUIRE(chmod(files.path("k.keys").c_str(), 0666) == 0);
     CHECK(one_begins(texts(files.load().warnings),
                      files.path("tidegate.yaml") +
-                         ":2:36: identity.user[0].api_key.keys: everybody on this machine may "));
+                         ":2:36: identity.user[0].api_key.keys: every user of this machine may "));
 }
 
-TEST_CASE("config: a token taken from anybody, or for anybody, is warned about") {
+TEST_CASE("config: check warns about tokens of any issuer or for any audience") {
     CHECK(warnings_of(user_of(kJwt)).empty());
     CHECK(
         one_begins(warnings_of(user_of("{jwt: {jwks: p.jwks, algorithms: [ES256], audience: a}}")),
                    "identity.user[0].jwt: without `issuer`"));
     CHECK(one_begins(warnings_of(user_of("{jwt: {jwks: p.jwks, algorithms: [ES256], issuer: i}}")),
                      "identity.user[0].jwt: without `audience`"));
-    CHECK(one_begins(warnings_of(user_of("{jwt: {jwks: both.jwks, algorithms: [HS256, ES256], "
-                                         "issuer: i, audience: a}}")),
-                     "identity.user[0].jwt: shared secrets (HS) beside public keys"));
+    CHECK(
+        one_begins(warnings_of(user_of("{jwt: {jwks: both.jwks, algorithms: [HS256, ES256], "
+                                       "issuer: i, audience: a}}")),
+                   "identity.user[0].jwt: this method takes shared secrets (HS) and public keys"));
     CHECK(
         warnings_of(
             user_of("{jwt: {jwks: both.jwks, algorithms: [HS256, HS512], issuer: i, audience: a}}"))
@@ -411,7 +413,7 @@ TEST_CASE("config: a token taken from anybody, or for anybody, is warned about")
 
 TEST_CASE("config: methods that could name the same user are warned about") {
     const std::string warning =
-        "identity.user[1].api_key: could name a user that identity.user[0].jwt names";
+        "identity.user[1].api_key: can name the same user as identity.user[0].jwt";
     const auto with = [](const std::string& second) { return user_of(kJwt + ", " + second); };
     CHECK(warnings_of(with("{api_key: {keys: k.keys}}")).empty());
     CHECK(one_begins(warnings_of(with("{api_key: {keys: k.keys, namespace: j}}")), warning));
@@ -473,9 +475,9 @@ TEST_CASE("config: names that no user can have are refused where users are named
     CHECK(fault_of("user:alice", "alice") == "none");
     for (const std::string unsafe : {"ali\u202ece", "alice\u200b", "alice\u00a0", " alice"}) {
         CAPTURE(unsafe);
-        CHECK(fault_of("user:" + unsafe, "alice").find("is no user: names are UTF-8") !=
+        CHECK(fault_of("user:" + unsafe, "alice").find("is not a user: names are UTF-8") !=
               std::string::npos);
-        CHECK(fault_of("user:alice", unsafe).find("no user can have this name: names are UTF-8") !=
+        CHECK(fault_of("user:alice", unsafe).find("this is not a valid name: names are UTF-8") !=
               std::string::npos);
     }
 }
@@ -483,7 +485,7 @@ TEST_CASE("config: names that no user can have are refused where users are named
 TEST_CASE("config: passwords that may be guessed without end are warned about") {
     const std::string basic = "{basic: {htpasswd: h.htpasswd}}";
     CHECK(one_begins(warnings_of(user_of(basic, ", failed_credentials: off")),
-                     "identity.user[0].basic: passwords can be guessed without end: "
+                     "identity.user[0].basic: clients can try passwords without a limit, as "
                      "`failed_credentials` is `off`"));
     CHECK(warnings_of(user_of(basic)).empty());
     CHECK(warnings_of(user_of(basic, ", failed_credentials: 20/min")).empty());
@@ -504,9 +506,9 @@ TEST_CASE("config: settings that have nothing to act upon are warned about") {
         one_begins(warnings_of(user_of("{cookie: {name: a}}", ", on_invalid_credentials: reject")),
                    "identity.on_invalid_credentials: has no effect"));
     CHECK(one_begins(warnings_of(identity_of("forward_as: {user: x-u, client_ip: x-i}")),
-                     "identity.forward_as.user: never"));
+                     "identity.forward_as.user: has no effect"));
     CHECK(one_begins(warnings_of(user_of(kJwt, ", forward_as: {user: x-u, tier: x-t}")),
-                     "identity.forward_as.tier: never"));
+                     "identity.forward_as.tier: has no effect"));
     CHECK(warnings_of(user_of(kJwt,
                               ", on_invalid_credentials: reject, failed_credentials: 1/s, "
                               "forward_as: {user: x-u}"))
@@ -524,7 +526,7 @@ TEST_CASE("config: tiers come from a claim, a trusted field or a file of keys") 
         files.with("p.jwks", kPublicKeys).with("k.keys", keys);
         return texts(files.load().warnings);
     };
-    const std::string nobody = "nobody has a tier";
+    const std::string nobody = "no user has a tier";
     const std::string jwt = "{jwt: {jwks: p.jwks, algorithms: [ES256], issuer: i, audience: a";
     CHECK(warned(jwt + "}}", "").at(0).find(nobody) != std::string::npos);
     CHECK(warned(jwt + ", tier_claim: plan}}", "").empty());
@@ -538,7 +540,7 @@ TEST_CASE("config: tiers come from a claim, a trusted field or a file of keys") 
     CHECK(unknown[0].ends_with("k.keys:1:83: key.tier: no policy has a tier `gold`"));
 }
 
-TEST_CASE("config: where a cookie makes the user, counting users alone bounds nobody") {
+TEST_CASE("config: check warns about counting only users that a cookie names") {
     const auto warned = [](const std::string& key, const std::string& methods) {
         Beside files("upstreams: {a: {servers: [http://a]}}\nidentity: {user: [" + methods +
                      "]}\nroutes: [{policies: [{key: [" + key + "], limits: [1/s]}]}]\n");
@@ -547,7 +549,7 @@ TEST_CASE("config: where a cookie makes the user, counting users alone bounds no
         REQUIRE(result.config != nullptr);
         const auto warnings = texts(result.warnings);
         return !warnings.empty() &&
-               warnings[0].find("counts only what clients choose") != std::string::npos;
+               warnings[0].find("counts only by values that clients choose") != std::string::npos;
     };
     const std::string cookie = "{cookie: {name: s}}";
     CHECK(warned("user", cookie));

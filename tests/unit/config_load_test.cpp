@@ -116,7 +116,7 @@ TEST_CASE("config: the quickstart is config/quickstart.yaml, and ten a minute") 
     CHECK(loaded.config->policies.at(0)->limits.at(0).duration == 60s);
 }
 
-TEST_CASE("config: what is not written has the defaults of the documentation") {
+TEST_CASE("config: missing keys have the documented defaults") {
     const auto config = read(kUpstream);
     REQUIRE(config->listen.size() == 1);
     CHECK(config->listen[0].address.to_string() == "0.0.0.0:8080");
@@ -476,7 +476,7 @@ TEST_CASE("config: a fault has its place, one without a place only its file") {
     CHECK(config::Diagnostic{"a.yaml", 0, 0, "m"}.to_string() == "a.yaml: m");
 }
 
-TEST_CASE("config: what is hardly meant is warned about") {
+TEST_CASE("config: check warns about unlikely settings") {
     const std::string upstream = "upstreams: {a: {servers: [http://a]}}\n";
     CHECK(first_warning(std::string(kUpstream) + "limits: [0/s]\n") ==
           "w:2:10: limits[0]: a quota of 0 denies every request");
@@ -490,12 +490,14 @@ TEST_CASE("config: what is hardly meant is warned about") {
                         "routes:\n  - policies: []\n  - {match: {path: /a}, policies: []}\n") ==
           "w:4:5: the route `route-1` is never reached: `route-0` takes everything it could match");
     CHECK(first_warning(std::string(kUpstream) + "identity: {user: [{header: {name: x-user}}]}\n")
-              .starts_with("w:2:28: identity.user[0].header: never believed"));
+              .starts_with("w:2:28: identity.user[0].header: has no effect"));
     CHECK(first_warning(std::string(kUpstream) +
                         "identity: {client_ip: {trusted_proxies: [0.0.0.0/0]}}\n")
-              .starts_with("w:2:42: identity.client_ip.trusted_proxies[0]: everybody is trusted"));
+              .starts_with("w:2:42: identity.client_ip.trusted_proxies[0]: this network contains "
+                           "every address"));
     CHECK(first_warning(std::string(kUpstream) + "identity: {client_ip: {header: forwarded}}\n") ==
-          "w:2:32: identity.client_ip.header: never believed: there are no trusted_proxies");
+          "w:2:32: identity.client_ip.header: has no effect: Tidegate reads this field from "
+          "`trusted_proxies` only, and there are none");
     CHECK(first_warning(std::string(kUpstream) +
                         "listen: {address: \"unix:/x\", trusted: true}\n"
                         "identity: {user: [{header: {name: x-user}}]}\n") == "");

@@ -85,7 +85,7 @@ TEST_CASE("config: every algorithm has its name and its settings") {
     CHECK(slots.duration == limit::kLease);
 }
 
-TEST_CASE("config: what a limit counts is all, what is admitted, or by status") {
+TEST_CASE("config: a limit counts all requests, admitted ones, or by status") {
     CHECK(the_limit("{quota: 1, per: 1s}").count == limit::Count::admitted);
     CHECK(the_limit("{quota: 1, per: 1s, count: admitted}").count == limit::Count::admitted);
     CHECK(the_limit("{quota: 1, per: 1s, count: all}").count == limit::Count::all);
@@ -95,7 +95,7 @@ TEST_CASE("config: what a limit counts is all, what is admitted, or by status") 
     CHECK_FALSE(by_status.keeps(402));
 }
 
-TEST_CASE("config: a schedule knows where its moment is, how far ahead, and what is past") {
+TEST_CASE("config: a schedule has `at`, `horizon` and `past`") {
     const auto config = with_policy(
         "key: [\"query:to\", ip], limits: ["
         "{quota: 1, per: 1min, algorithm: schedule, at: {header: X-Send-At}, horizon: 7day},"
@@ -130,7 +130,7 @@ TEST_CASE("config: plus binds tighter than bar, and fields are in lower case") {
     CHECK(config->routes[0].captures == std::vector<std::string>{"id"});
 }
 
-TEST_CASE("config: what clients write must be there, who has no user is passed over") {
+TEST_CASE("config: keys from clients are required, a missing user is skipped") {
     const auto on_missing = [](const std::string& key, const std::string& more = "") {
         return with_policy("key: [\"" + key + "\"], limits: [1/s]" + more)
             ->policies[0]
@@ -242,20 +242,20 @@ TEST_CASE("config: mistakes in the users' file are named with their place there"
     const std::string file = files.path + "/users.yaml";
     REQUIRE(errors.size() == 5);
     CHECK(errors[0].starts_with(file + ":4:1: "));
-    CHECK(errors[1].starts_with(file + ":1:8: alice: this is a single value, not a map"));
-    CHECK(errors[2].starts_with(file + ":2:6: bob: the key `tier` is missing: `tier: pro`"));
+    CHECK(errors[1].starts_with(file + ":1:8: alice: found a single value; expected a map"));
+    CHECK(errors[2].starts_with(file + ":2:6: bob: the key `tier` is missing: write `tier: pro`"));
     CHECK(errors[3].starts_with(file + ":3:20: unknown key `name` in carol"));
-    CHECK(errors[4].starts_with(file + ":5:14: dave.tier: `a b` is not a name"));
+    CHECK(errors[4].starts_with(file + ":5:14: dave.tier: `a b` is not a valid name"));
 }
 
-TEST_CASE("config: an empty users' file names nobody, a list is refused") {
+TEST_CASE("config: an empty users file is allowed, a list is refused") {
     CHECK(Beside(kWithUsers, "").load().config != nullptr);
     const Loaded list = Beside(kWithUsers, "- alice\n").load();
     REQUIRE(list.errors.size() == 1);
-    CHECK(list.errors[0].message == "this is a list, not a map of users: `alice: {tier: pro}`");
+    CHECK(list.errors[0].message == "found a list; expected a map of users: `alice: {tier: pro}`");
 }
 
-TEST_CASE("config: tiers that nothing uses, or nobody has, are warned about") {
+TEST_CASE("config: check warns about tiers without a policy or without users") {
     const Beside files(kWithUsers, "alice: {tier: gold}\nbob: {tier: gold}\n");
     const Loaded loaded = files.load();
     CHECK(warnings(loaded) ==
@@ -267,13 +267,12 @@ TEST_CASE("config: tiers that nothing uses, or nobody has, are warned about") {
                               "routes: [{policies: [p]}]\n",
                           "w");
     REQUIRE(nobody.warnings.size() == 1);
-    CHECK(
-        nobody.warnings[0].message ==
-        "policies.p: nobody has a tier: neither identity.users nor a method of identity.user gives "
-        "one");
+    CHECK(nobody.warnings[0].message ==
+          "policies.p: no user has a tier: add identity.users, or `tier_claim` or `tier_header` to "
+          "a method of identity.user");
 }
 
-TEST_CASE("config: a route that counts only what clients choose is warned about") {
+TEST_CASE("config: check warns about a route that counts only by values clients choose") {
     const auto warned = [](const std::string& key, const std::string& more = "") {
         const Loaded loaded =
             config::load_text(kBegin + "routes: [{match: {path: \"/{id}\"}, policies: [{key: [" +
@@ -281,7 +280,8 @@ TEST_CASE("config: a route that counts only what clients choose is warned about"
                               "w");
         return loaded.config != nullptr && !loaded.warnings.empty() &&
                loaded.warnings[0].message.starts_with(
-                   "the route `route-0` counts only what clients choose, by `route-0/0`");
+                   "the route `route-0` counts only by values that clients choose, with the policy "
+                   "`route-0/0`");
     };
     for (const char* key :
          {"\"header:a\"", "\"query:a+route\"", "\"path:id\"", "\"user|header:a\""}) {

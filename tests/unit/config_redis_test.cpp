@@ -111,7 +111,7 @@ TEST_CASE("config: a key that is not the certificate's is refused, and so is one
         return only_error(folder.load("url: \"rediss://h\", tls: {certificate: " + certificate +
                                       ", key: " + key + "}"));
     };
-    says(error_of("own.pem", "other.key"), "tls.key: this is not the key of the certificate");
+    says(error_of("own.pem", "other.key"), "tls.key: this key does not belong to the certificate");
     says(error_of("own.pem", "locked.key"), "locked by a password");
     says(error_of("own.pem", "own.pem"), "holds no private key");
     says(error_of("own.pem", "nowhere"), "tls.key: the file `nowhere` cannot be read");
@@ -142,7 +142,7 @@ TEST_CASE("config: certificates out of their time, and a key that all may read, 
     const Loaded open = load("certificate: late.pem, key: open.key");
     settings_of(open);
     REQUIRE(open.warnings.size() == 2);
-    says(open.warnings[1].message, "everybody on this machine may read the key");
+    says(open.warnings[1].message, "every user of this machine may read the private key");
 }
 
 TEST_CASE("config: a password may come from the environment or a file, and a name may go with it") {

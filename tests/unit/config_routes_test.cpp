@@ -81,7 +81,7 @@ TEST_CASE("config: a route that another case escapes is warned about only where 
     CHECK(warnings("off", route("login", "/login", "strict") + route("x", "/x", "loose")).empty());
 }
 
-TEST_CASE("config: routes that overlap if case is ignored are named, and what becomes of them") {
+TEST_CASE("config: check warns about routes that overlap if case is ignored") {
     const std::string routes = route("new", "/Login", "strict") + route("old", "/login", "loose");
     CHECK(warnings("auto", routes) ==
           std::vector<std::string>{

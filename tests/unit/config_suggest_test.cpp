@@ -4,7 +4,7 @@
 
 using namespace tidegate::config;
 
-TEST_CASE("suggest: the nearest word is what was meant") {
+TEST_CASE("suggest: the nearest word is suggested") {
     const std::vector<std::string_view> known{"upstream", "upstreams", "limits", "on_store_failure",
                                               "key"};
     CHECK(nearest("upstrem", known) == "upstream");
@@ -16,7 +16,7 @@ TEST_CASE("suggest: the nearest word is what was meant") {
     CHECK(nearest("kye", known) == "key");
 }
 
-TEST_CASE("suggest: what is far from everything meant nothing we know") {
+TEST_CASE("suggest: a word far from all others has no suggestion") {
     const std::vector<std::string_view> known{"upstream", "limits", "key"};
     CHECK(nearest("zzz", known).empty());
     CHECK(nearest("", known).empty());

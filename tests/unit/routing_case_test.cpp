@@ -53,7 +53,7 @@ std::string route(const Router& router, std::string_view target, std::string_vie
     return "?";
 }
 
-TEST_CASE("case: what matches another route if case is ignored is refused, matched or let by") {
+TEST_CASE("case: a path that matches another route without case is refused, matched or passed") {
     const std::vector<std::string> routes{"/login", "/users/{id}/Orders", "/static/**", "/**"};
     const Router refuse = paths(routes);
     const Router ignore = paths(routes, RouteCase::ignore);
@@ -229,7 +229,7 @@ TEST_CASE("case: long paths fold as short ones do") {
     CHECK(route(router, "/q/" + longest + "X") == "2");
 }
 
-TEST_CASE("case: explanations agree with what is matched") {
+TEST_CASE("case: explanations agree with the match") {
     const Router refuse = paths({"/login", "/**"});
     const auto readings = refuse.readings({"GET", "/LOGIN", "h", nullptr});
     REQUIRE(readings.size() == 2);

@@ -63,7 +63,7 @@ TEST_CASE("path_pattern: `*` and captures are one segment, not empty") {
     CHECK(matches("/{a}", "/x"));
 }
 
-TEST_CASE("path_pattern: captures hold what stands at their place") {
+TEST_CASE("path_pattern: captures hold their segments") {
     using Captured = std::vector<std::string>;
     CHECK(pattern_of("/{a}/x/{b_2}").captures("/1/x/2/") == Captured{"1", "2"});
     CHECK(pattern_of("/{a}/**").captures("/1/2/3") == Captured{"1"});
@@ -104,18 +104,18 @@ TEST_CASE("path_pattern: the target of OPTIONS * is matched by itself and by eve
     CHECK_FALSE(matches("/*", "*"));
 }
 
-TEST_CASE("path_pattern: faults are told in a sentence") {
+TEST_CASE("path_pattern: faults are sentences") {
     CHECK(fault_of("") == "a path pattern begins with `/` or `regex:`, or is `*`");
     CHECK(fault_of("v1") == fault_of(""));
     CHECK(fault_of("**") == fault_of(""));
-    CHECK(fault_of("/a/**/b") == "`**` stands only at the end of a path pattern");
+    CHECK(fault_of("/a/**/b") == "`**` is allowed only at the end of a path pattern");
     CHECK(fault_of("/a*") == "`*` and `{name}` must be a whole segment: `/a/*` or `/a/{id}`");
     CHECK(fault_of("/a/b**") == fault_of("/a*"));
     CHECK(fault_of("/{a}-{b}") != "none");
     CHECK(fault_of("/{}") != "none");
     CHECK(fault_of("/{1a}") != "none");
     CHECK(fault_of("/{a}/{a}") == "`{a}` is captured twice");
-    CHECK(fault_of("/a?b=1") == "a path pattern has neither a query nor a fragment");
+    CHECK(fault_of("/a?b=1") == "a path pattern has no query or fragment: remove `?` and `#`");
     CHECK(fault_of("/a#b") == fault_of("/a?b=1"));
     CHECK(fault_of("/a%2") != "none");
     CHECK(fault_of("/a%00") != "none");
@@ -127,11 +127,11 @@ TEST_CASE("path_pattern: faults are told in a sentence") {
         CHECK_MESSAGE(fault_of(path).find("match that segment with `*`") != std::string::npos,
                       path);
     CHECK(fault_of("/a\x01") == "a path pattern has no control characters");
-    CHECK(fault_of("regex:(").starts_with("not a regular expression that RE2 takes: "));
+    CHECK(fault_of("regex:(").starts_with("RE2 does not accept this regular expression: "));
     CHECK(fault_of("/" + std::string(5'000, 'a')) == "a path pattern has at most 4096 bytes");
 }
 
-TEST_CASE("path_pattern: what covers what") {
+TEST_CASE("path_pattern: which pattern covers another") {
     const auto covers = [](std::string_view a, std::string_view b) {
         return pattern_of(a).covers(pattern_of(b));
     };

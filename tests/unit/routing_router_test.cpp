@@ -142,7 +142,7 @@ TEST_CASE("router: the field of the name has exactly the value") {
     CHECK(outcome(router.match({"GET", "/", "a", nullptr})) == "1");
 }
 
-TEST_CASE("router: OPTIONS * meets only what takes everything, or `*` itself") {
+TEST_CASE("router: OPTIONS * matches only routes for all paths, or `*`") {
     const Router router = paths({"/a", "/*", "/a/**", "*", "/**"});
     CHECK(route(router, "*", "OPTIONS") == "3");
     CHECK(route(paths({"/a", "/**"}), "*", "OPTIONS") == "1");
@@ -246,7 +246,7 @@ TEST_CASE("router: a path that mixes many tricks is refused unread") {
     CHECK(route(router, "/x//y\\z;w") == "ambiguous");
 }
 
-TEST_CASE("router: a fault in a pattern or a host is told, and the route is not added") {
+TEST_CASE("router: a fault in a pattern or a host is returned, and the route is not added") {
     Router router;
     CHECK_FALSE(router.add(path("/a**")).has_value());
     Match port = path("/");
@@ -326,7 +326,7 @@ std::string route_plainly(const std::vector<PathPattern>& patterns, std::string_
     return "none";
 }
 
-TEST_CASE("router: the index finds what comparing with every pattern finds") {
+TEST_CASE("router: the index agrees with comparing every pattern") {
     std::mt19937 random(31337);
     static const char* const kSegments[] = {"a", "b", "c", "*", "{x}", "a", "b"};
     for (int round = 0; round < 300; ++round) {
@@ -371,7 +371,7 @@ TEST_CASE("router: captures are those of all readings, decoded once") {
     CHECK(router.captures(2, "/v12/a") == Captured{"a", "12"});
 }
 
-TEST_CASE("router: a route that does not take a request says what it lacks first") {
+TEST_CASE("router: a route that does not match gives the first mismatch") {
     Match match = path("/v1/{id}");
     match.host = "a.example";
     match.methods = {"POST"};
@@ -395,7 +395,7 @@ TEST_CASE("router: a route that does not take a request says what it lacks first
     CHECK(lacks(0, "/v1/%zz") == Mismatch::headers);  // as it was sent, though it is refused
 }
 
-TEST_CASE("router: every reading of a path is told with its route and captures") {
+TEST_CASE("router: readings() lists every reading with its route and captures") {
     const Router router = paths({"/a/{id}", "/b"});
     const http::Fields none;
     const auto readings = router.readings({"GET", "/a/%2e%2e/b", "h", &none});

@@ -1,0 +1,187 @@
+#include "app/shared_state.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <random>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "app/config_snapshot.hpp"
+#include "app/descriptor_limit.hpp"
+#include "app/script_preload.hpp"
+#include "proxy/fault.hpp"
+#include "store/access_rights.hpp"
+#include "telemetry/log.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+using telemetry::Level;
+using telemetry::log;
+
+std::vector<std::string> fault_names() {
+    std::vector<std::string> names;
+    for (std::size_t fault = 0; fault < proxy::kFaults; ++fault) {
+        names.emplace_back(proxy::traits(static_cast<proxy::Fault>(fault)).name);
+    }
+    return names;
+}
+
+std::shared_ptr<redis::MasterWatch> make_master_watch(const config::RedisSettings& redis,
+                                                      std::shared_ptr<const TlsClient> tls) {
+    if (!redis.sentinel) return nullptr;
+    const config::SentinelSettings& settings = *redis.sentinel;
+    redis::SentinelOptions options;
+    options.master = settings.master;
+    for (const config::Address& node : settings.nodes) {
+        options.nodes.push_back({node.host, node.port});
+    }
+    options.username = settings.username;
+    options.password = settings.password;
+    options.tls = std::move(tls);
+    return std::make_shared<redis::MasterWatch>(std::move(options));
+}
+
+std::optional<redis::ClientOptions> redis_options(const config::Config& config,
+                                                  std::shared_ptr<const TlsClient> tls,
+                                                  std::shared_ptr<const TlsClient> sentinel_tls) {
+    const auto* settings = std::get_if<config::RedisSettings>(&config.store);
+    if (settings == nullptr) return std::nullopt;
+    redis::ClientOptions options;
+    options.host = settings->address.host;
+    options.port = settings->address.port;
+    options.unix_path = settings->address.unix_path;
+    options.master_watch = make_master_watch(*settings, std::move(sentinel_tls));
+    options.tls = std::move(tls);
+    options.username = settings->username;
+    options.password = settings->password;
+    options.database = settings->database;
+    options.timeout = settings->timeout;
+    options.max_in_flight = settings->max_in_flight;
+    options.breaker_failures = settings->breaker_failures;
+    options.probe_every = settings->probe_every;
+    options.scripts = preloaded_scripts(config);
+    options.rights = store::access_rights(settings->key_prefix);
+    options.absent_key = settings->key_prefix + "{absent}";
+    return options;
+}
+
+std::optional<redis::ClusterOptions> cluster_options(
+    const config::Config& config, const std::optional<redis::ClientOptions>& node) {
+    const auto* settings = std::get_if<config::RedisSettings>(&config.store);
+    if (settings == nullptr || settings->cluster.empty()) return std::nullopt;
+    redis::ClusterOptions options;
+    for (const config::Address& seed : settings->cluster) {
+        options.seeds.push_back({seed.host, seed.port});
+    }
+    options.node = *node;
+    return options;
+}
+
+std::string random_name() {
+    std::random_device random;
+    return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+// cgroup v2: `max 100000`, or quota and period in microseconds.
+std::optional<std::size_t> cgroup_cores() {
+    std::ifstream file("/sys/fs/cgroup/cpu.max");
+    std::string quota;
+    double period = 0;
+    if (!(file >> quota >> period) || quota == "max" || period <= 0) return std::nullopt;
+    char* end = nullptr;
+    const double used = std::strtod(quota.c_str(), &end);
+    if (end == quota.c_str() || used <= 0) return std::nullopt;
+    return std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(used / period)));
+}
+
+}  // namespace
+
+telemetry::MetricNames metric_names(const config::Config& config) {
+    telemetry::MetricNames names;
+    for (const config::Route& route : config.routes) names.routes.push_back(route.name);
+    for (const config::Upstream& upstream : config.upstreams) {
+        names.upstreams.push_back(upstream.name);
+    }
+    for (const config::LimitList& list : config.limit_lists) {
+        auto& entry = names.policies.emplace_back();
+        entry.policy = list.policy->name;
+        entry.shadow = list.policy->shadow;
+        for (const limit::Limit& limit : list.limits()) entry.limits.push_back(limit.name);
+    }
+    return names;
+}
+
+std::shared_ptr<TlsClient> make_redis_tls(const config::Config& config) {
+    const auto* settings = std::get_if<config::RedisSettings>(&config.store);
+    if (settings == nullptr || !settings->tls) return nullptr;
+    auto made = TlsClient::make(*settings->tls);
+    if (!made) throw std::runtime_error("store.redis.tls: " + made.error());
+    return std::move(*made);
+}
+
+std::shared_ptr<TlsClient> make_sentinel_tls(const config::Config& config) {
+    const auto* settings = std::get_if<config::RedisSettings>(&config.store);
+    if (settings == nullptr || !settings->sentinel || !settings->sentinel->tls) return nullptr;
+    auto made = TlsClient::make(*settings->sentinel->tls);
+    if (!made) throw std::runtime_error("store.redis.sentinel.tls: " + made.error());
+    return std::move(*made);
+}
+
+store::MemoryStore::Options memory_options(const config::Config& config) {
+    store::MemoryStore::Options options;
+    options.stands_in = std::holds_alternative<config::RedisSettings>(config.store);
+    if (const auto* memory = std::get_if<config::MemoryStoreSettings>(&config.store)) {
+        options.max_keys = memory->max_keys;
+        options.on_full = memory->deny_when_full ? store::OnFull::deny : store::OnFull::evict;
+    }
+    return options;
+}
+
+std::vector<std::string_view> policy_names(const config::Config& config) {
+    std::vector<std::string_view> names;
+    for (const auto& policy : config.policies) names.push_back(policy->name);
+    return names;
+}
+
+SharedState::SharedState(const config::Config& config, std::size_t worker_count,
+                         const std::string& version)
+    : workers(worker_count),
+      name(random_name()),
+      metrics(metric_names(config), fault_names(), workers, version),
+      memory_store(memory_options(config)),
+      redis_tls(make_redis_tls(config)),
+      sentinel_tls(make_sentinel_tls(config)),
+      redis(redis_options(config, redis_tls, sentinel_tls)),
+      redis_cluster(cluster_options(config, redis)),
+      connection_limit(client_connections_max(workers, config)) {
+    memory_store.set_policies(policy_names(config));
+}
+
+void SharedState::store_changed(bool up, std::string_view reason) {
+    if (up) {
+        if (workers_without_store.fetch_sub(1) == 1) {
+            log(Level::info, "Redis is back: {}", reason);
+        }
+    } else if (workers_without_store.fetch_add(1) == 0) {
+        log(Level::error, "Redis is down, on_store_failure decides: {}", reason);
+    }
+}
+
+std::size_t worker_count(const config::Config& config) {
+    if (config.threads != 0) return config.threads;
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    std::size_t cores = 1;
+    if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+        cores = static_cast<std::size_t>(std::max(1, CPU_COUNT(&allowed)));
+    }
+    return std::min(cores, cgroup_cores().value_or(cores));
+}
+
+}  // namespace tidegate::app

@@ -1,0 +1,62 @@
+// What the workers of one process share, whatever the configuration. Immutable, or safe from any
+// thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/connection_limit.hpp"
+#include "config/config.hpp"
+#include "proxy/password_pool.hpp"
+#include "redis/client.hpp"
+#include "redis/cluster.hpp"
+#include "store/limiter.hpp"
+#include "store/memory_store.hpp"
+#include "telemetry/metrics.hpp"
+#include "tls/tls_client.hpp"
+
+namespace tidegate::app {
+
+struct SharedState {
+    // From the configuration of the start; later ones are given to the workers by the Reloader.
+    SharedState(const config::Config& config, std::size_t worker_count, const std::string& version);
+
+    std::size_t workers;
+    std::string name;  // of this process, among those that share a store
+    telemetry::Metrics metrics;
+    store::MemoryStore memory_store;
+    std::shared_ptr<TlsClient> redis_tls;       // null: not encrypted
+    std::shared_ptr<TlsClient> sentinel_tls;    // likewise
+    std::optional<redis::ClientOptions> redis;  // none: in process
+    // Of which `redis` says how its nodes are spoken to; none: it is no cluster.
+    std::optional<redis::ClusterOptions> redis_cluster;
+    store::Replicas replicas{0};
+    ConnectionLimit connection_limit;
+    proxy::PasswordPool passwords{{}};
+    std::atomic<int> workers_without_store{0};
+
+    // A worker's store came or went; the first and the last word of it are logged.
+    void store_changed(bool up, std::string_view reason);
+};
+
+// What connections to Redis are made with; null when they are not encrypted. Throws
+// std::runtime_error when the machine has no memory, or OpenSSL takes against what was good when
+// the configuration was read.
+std::shared_ptr<TlsClient> make_redis_tls(const config::Config& config);
+// The same, to its sentinels.
+std::shared_ptr<TlsClient> make_sentinel_tls(const config::Config& config);
+
+store::MemoryStore::Options memory_options(const config::Config& config);
+// What has a share of the in-process store.
+std::vector<std::string_view> policy_names(const config::Config& config);
+
+// How many threads to run: the configured number, else a core each, as affinity and the cgroup's
+// quota allow.
+std::size_t worker_count(const config::Config& config);
+
+}  // namespace tidegate::app

@@ -1,0 +1,181 @@
+#include "cli/inspect_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/json_escape.hpp"
+#include "base/strict_json.hpp"
+
+namespace tidegate::cli {
+
+namespace {
+
+using Json = JsonValue;
+
+constexpr std::size_t kColumns = 8;
+using Row = std::array<std::string, kColumns>;
+
+// Text from outside, safe for a terminal.
+std::string shown(const Json& text) {
+    if (!text.is_string()) return "-";
+    std::string out;
+    append_json_escaped(text.get_ref<const std::string&>(), out);
+    return out;
+}
+
+// Rounded up, so that clients do not come back too early.
+std::string rough(std::int64_t us) {
+    const auto up = [](std::int64_t number, std::int64_t unit) {
+        return number / unit + (number % unit > 0 ? 1 : 0);
+    };
+    const std::int64_t ms = up(us, 1'000);
+    if (ms < 1'000) return fmt::format("{}ms", ms);
+    const std::int64_t tenths = up(us, 100'000);
+    if (tenths < 600) return fmt::format("{}.{}s", tenths / 10, tenths % 10);
+    const std::int64_t seconds = up(us, 1'000'000);
+    if (seconds < 3'600) return fmt::format("{}min {}s", seconds / 60, seconds % 60);
+    const std::int64_t minutes = up(seconds, 60);
+    if (minutes < 1'440) return fmt::format("{}h {}min", minutes / 60, minutes % 60);
+    const std::int64_t hours = up(minutes, 60);
+    return fmt::format("{}d {}h", hours / 24, hours % 24);
+}
+
+std::string rough_or_dash(const Json& us) {
+    return us.is_number_integer() ? rough(us.get<std::int64_t>()) : "-";
+}
+
+std::string number(const Json& json) {
+    return json.is_number_integer() ? std::to_string(json.get<std::int64_t>()) : "-";
+}
+
+std::string state_of(const Json& limit) {
+    if (!limit.at("denied").get<bool>()) return "admits";
+    if (limit.value("never_passes", false)) return "always denies";
+    const Json& time = limit.at("denied_for_us");
+    return time.is_number_integer() ? "denies for " + rough(time.get<std::int64_t>()) : "denies";
+}
+
+std::string policy_of(const Json& policy) {
+    std::string text = shown(policy.at("policy"));
+    if (policy.at("tier").is_string()) text += fmt::format(" ({})", shown(policy.at("tier")));
+    if (policy.at("mode") == "shadow") text += ", shadow";
+    return text;
+}
+
+Row row_of(const std::string& policy, const Json& limit) {
+    std::string counted = number(limit.at("counted"));
+    if (!limit.value("counted_all", true)) counted += " or more";
+    return {policy,
+            shown(limit.at("name")),
+            std::move(counted),
+            number(limit.at("quota")),
+            number(limit.at("remaining")),
+            rough_or_dash(limit.at("next_unit_us")),
+            rough_or_dash(limit.at("all_free_us")),
+            state_of(limit)};
+}
+
+void append_table(const std::vector<Row>& rows, std::string& out) {
+    std::array<std::size_t, kColumns> widths{};
+    for (const Row& row : rows) {
+        for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    for (const Row& row : rows) {
+        out += "  ";
+        for (std::size_t i = 0; i + 1 < kColumns; ++i) {
+            out += fmt::format("{:<{}}  ", row[i], widths[i]);
+        }
+        out += row.back() + "\n";
+    }
+}
+
+std::string moments_of(const Json& limit) {
+    std::string text;
+    const auto moments = limit.find("moments");
+    if (moments == limit.end() || moments->empty()) return text;
+    text = fmt::format("  booked in {}:\n", shown(limit.at("name")));
+    for (const Json& moment : *moments) text += fmt::format("    {}\n", shown(moment));
+    const auto booked = limit.at("counted").get<std::int64_t>();
+    const auto told = static_cast<std::int64_t>(moments->size());
+    if (booked > told) text += fmt::format("    and {} more\n", booked - told);
+    return text;
+}
+
+std::string heading(const Json& one, const Json& json) {
+    const std::string store = json.at("store") == "redis" ? "in Redis" : "in process";
+    std::string text = fmt::format("{}, counted {}", shown(one.at("identifier")), store);
+    if (one.contains("known_tier") && one.at("known_tier").is_string()) {
+        text += fmt::format(", of tier {}", shown(one.at("known_tier")));
+    }
+    return text + "\n";
+}
+
+std::string inspected_text(const Json& one, const Json& json) {
+    std::vector<Row> rows{
+        {"POLICY", "LIMIT", "COUNTED", "QUOTA", "LEFT", "NEXT UNIT", "ALL FREE", "NOW"}};
+    std::string behind;
+    for (const Json& policy : one.at("policies")) {
+        const std::string name = policy_of(policy);
+        for (const Json& limit : policy.at("limits")) {
+            rows.push_back(row_of(name, limit));
+            behind += moments_of(limit);
+        }
+        for (const Json& unknown : policy.at("unknown")) {
+            behind +=
+                fmt::format("  {}: still holds {}, of a limit that was removed, for {}\n", name,
+                            shown(unknown.at("record")), rough_or_dash(unknown.at("all_free_us")));
+        }
+    }
+    std::string text = heading(one, json);
+    if (rows.size() > 1) append_table(rows, text);
+    if (rows.size() == 1 && behind.empty()) text += "  no policy counts it\n";
+    return text + behind;
+}
+
+std::string forgotten_text(const Json& one, const Json& json) {
+    std::string text = heading(one, json);
+    if (one.at("forgotten").empty()) return text + "  nothing was counted\n";
+    for (const Json& policy : one.at("forgotten")) {
+        text += fmt::format("  {}: forgotten\n", shown(policy));
+    }
+    return text;
+}
+
+template <class TextOf>
+std::optional<CountsText> text_of(std::string_view body, TextOf text_of_one) {
+    const auto parsed = parse_json_object(body);
+    if (!parsed) return std::nullopt;
+    const Json& json = *parsed;
+    try {
+        CountsText counts;
+        counts.counted = json.at("counted").get<bool>();
+        for (const Json& one : json.at("identifiers")) counts.text += text_of_one(one, json);
+        return counts;
+    } catch (const Json::exception&) {
+        return std::nullopt;
+    }
+}
+
+}  // namespace
+
+std::optional<CountsText> inspect_text(std::string_view json) {
+    return text_of(json, inspected_text);
+}
+
+std::optional<CountsText> reset_text(std::string_view json) {
+    return text_of(json, forgotten_text);
+}
+
+std::string problem_detail(std::string_view json) {
+    const auto problem = parse_json_object(json);
+    const Json* const detail = problem ? find_member(*problem, "detail") : nullptr;
+    return detail == nullptr ? std::string() : shown(*detail);
+}
+
+}  // namespace tidegate::cli

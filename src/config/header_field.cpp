@@ -1,0 +1,47 @@
+#include "config/header_field.hpp"
+
+#include <algorithm>
+
+#include "base/ascii.hpp"
+#include "base/quote.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+constexpr std::size_t kFieldNameBytesMax = 128;
+
+bool is_token_character(char c) {
+    constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           kMarks.find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+bool is_token(std::string_view text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), is_token_character);
+}
+
+bool is_field_value(std::string_view text) {
+    constexpr std::string_view kSpace = " \t";
+    if (text.empty()) return true;
+    if (kSpace.find(text.front()) != std::string_view::npos) return false;
+    if (kSpace.find(text.back()) != std::string_view::npos) return false;
+    return std::none_of(text.begin(), text.end(), [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return byte == 0x7F || (byte < 0x20 && c != '\t');
+    });
+}
+
+std::optional<std::string> read_field_name(const Value& value) {
+    std::optional<std::string> name = value.text("the name of a header field");
+    if (!name) return std::nullopt;
+    if (!is_token(*name) || name->size() > kFieldNameBytesMax) {
+        value.fault(quote(*name) + " is not the name of a header field such as `x-user-id`");
+        return std::nullopt;
+    }
+    return to_lower(std::move(*name));
+}
+
+}  // namespace tidegate::config

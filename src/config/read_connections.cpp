@@ -1,0 +1,82 @@
+// The bounds on clients: `connections`, `limits_on_requests` and `timeouts`.
+#include <limits>
+
+#include "base/quote.hpp"
+#include "base/units.hpp"
+#include "config/read_sections.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+using std::chrono::hours;
+
+constexpr std::int64_t kHeadBytesMax = 1'048'576;
+constexpr std::int64_t kBodyRateMax = 1'073'741'824;
+
+void read_body_rate(const Value& value, RequestBounds& bounds) {
+    if (value.is_off()) {
+        bounds.body_rate = 0;
+    } else if (const auto text = value.text("a size such as `240`, or `off`")) {
+        const auto rate = parse_size(*text);
+        if (!rate || *rate < 1 || *rate > static_cast<std::uint64_t>(kBodyRateMax)) {
+            value.fault(quote(*text) +
+                        " is not a rate in bytes a second: write `1` to `1GiB`, such as `240` or "
+                        "`8KiB`, or `off`");
+            return;
+        }
+        bounds.body_rate = *rate;
+    }
+}
+
+}  // namespace
+
+void read_connections(const Value& value, Config& config) {
+    Section section(value);
+    section.integer("max", config.connections.max, {1, 10'000'000});
+    section.integer("per_ip", config.connections.per_ip, {0, 10'000'000});
+    if (config.connections.per_ip > config.connections.max) {
+        section.find("per_ip")->warn("has no effect: it is larger than connections.max");
+    }
+    section.refuse_others();
+}
+
+void read_limits_on_requests(const Value& value, Config& config) {
+    RequestBounds& bounds = config.limits_on_requests;
+    Section section(value);
+    section.size("header_bytes", bounds.header_bytes, {1'024, kHeadBytesMax});
+    section.integer("headers", bounds.headers, {1, 10'000});
+    section.size("uri_bytes", bounds.uri_bytes, {64, kHeadBytesMax});
+    if (const auto body = section.find("body_bytes")) {
+        const auto bytes = body->size({0, std::numeric_limits<std::int64_t>::max()}, true);
+        if (bytes) bounds.body_bytes = *bytes;
+    }
+    if (const auto rate = section.find("body_rate")) read_body_rate(*rate, bounds);
+    section.refuse_others();
+}
+
+void read_timeouts(const Value& value, Config& config) {
+    Timeouts& timeouts = config.timeouts;
+    Section section(value);
+    section.duration("request_head", timeouts.request_head);
+    section.duration("request_body", timeouts.request_body);
+    if (const auto total = section.find("request_body_total"); total && total->is_off()) {
+        timeouts.request_body_total = milliseconds{0};
+    } else if (total) {
+        timeouts.request_body_total =
+            total->duration({}, true).value_or(timeouts.request_body_total);
+    }
+    section.duration("client_write", timeouts.client_write);
+    section.duration("client_idle", timeouts.client_idle);
+    if (const auto hold = section.find("hold_aborted"); hold && hold->is_off()) {
+        hold->fault("`off` is not a duration: write `0s` to free such slots at once");
+    } else {
+        section.duration("hold_aborted", timeouts.hold_aborted, {milliseconds{0}, hours{1}});
+    }
+    section.duration("drain", timeouts.drain);
+    section.duration("shutdown_delay", timeouts.shutdown_delay, {milliseconds{0}, hours{1}});
+    section.not_available({"tunnel_idle", "tls_handshake"});
+    section.refuse_others();
+}
+
+}  // namespace tidegate::config

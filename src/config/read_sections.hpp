@@ -1,0 +1,151 @@
+// The sections of a configuration file, one reading function each. They report what is wrong to
+// the value's context and leave the rest of `config` as it was.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.hpp"
+#include "config/section.hpp"
+
+namespace tidegate::config {
+
+// What a name of a user must be; ends a message.
+inline constexpr std::string_view kPlainNames =
+    "names are UTF-8 without control or invisible characters and without a space at either end";
+
+// What later sections need from earlier ones and the Config does not have: names that are defined
+// but broken (these are not "unknown"), and the places of definitions, for warnings.
+struct Declared {
+    struct Named {
+        Place place;
+        std::optional<std::size_t> position;  // in the Config; absent: broken
+        bool used = false;
+    };
+    std::map<std::string, Named, std::less<>> policies;
+    std::map<std::string, Named, std::less<>> upstreams;
+    std::vector<std::string> default_policies;
+    std::vector<Place> routes;  // as Config::routes
+    Place route_case;           // `routes_ignore_case`
+    // The first entry of a file of users or keys that has this tier.
+    std::map<std::string, Diagnostic, std::less<>> user_tiers;
+    struct Method {
+        Place place;
+        std::string name;  // `identity.user[0].jwt`
+    };
+    std::vector<Method> user_methods;  // as Config::user_methods
+    // Files and URLs that several methods name are read once, and known to be the same. By path.
+    std::map<std::string, std::shared_ptr<identity::KeySource>> key_sources;
+    std::map<std::string, std::shared_ptr<const identity::ApiKeys>> api_keys;
+    std::map<std::string, std::shared_ptr<const identity::Htpasswd>> htpasswds;
+    limit::OnStoreFailure on_store_failure = limit::OnStoreFailure::local;
+};
+
+// Makes the path of a Unix socket, if that is what `address` is, relative to the configuration's
+// folder. Reports one that is too long for a socket then.
+bool resolve_socket(const Value& value, Address& address);
+
+// Reports that there is no `kind` of that name, and suggests a similar one.
+void unknown_name(const Value& value, std::string_view kind, const std::string& name,
+                  const std::map<std::string, Declared::Named, std::less<>>& known);
+
+void read_listen(const Value& value, Config& config);
+void read_admin(const Value& value, Config& config);
+void read_store(const Value& value, Config& config);
+void read_deny_cache(const Value& value, Config& config);
+// `tls` of a connection to a server: authorities and Tidegate's own certificate. Reads and checks
+// the files.
+TlsSettings read_client_tls(const Value& value);
+// `sentinel` of Redis.
+SentinelSettings read_sentinel(const Value& value);
+// `cluster` of `store.redis`: its nodes, and what their URLs say of all.
+void read_cluster(const Value& value, RedisSettings& redis);
+// Requires that `listen` has been read.
+void read_identity(const Value& value, Config& config, Declared& declared);
+void read_forwarding(const Value& value, Config& config);
+void read_response(const Value& value, Config& config);
+void read_limits_on_requests(const Value& value, Config& config);
+void read_connections(const Value& value, Config& config);
+void read_timeouts(const Value& value, Config& config);
+void read_log(const Value& value, Config& config);
+
+std::optional<limit::OnStoreFailure> read_on_store_failure(const Value& value);
+
+// A list of limits, and where its schedules find the moment.
+struct Limits {
+    std::vector<limit::Limit> limits;
+    std::optional<MomentSource> moment;
+};
+// At least one, no two the same.
+Limits read_limits(const Value& value);
+// Takes `other` for `moment`, or reports that they differ.
+bool agree_on_moment(const Value& value, const std::optional<MomentSource>& other,
+                     std::optional<MomentSource>& moment);
+// `failed_credentials`: a limit or a list of them, which count answers of 401.
+std::vector<limit::Limit> read_failure_limits(const Value& value);
+// The limit that holds where none is written: 60/min.
+limit::Limit default_failure_limit();
+
+// Requires that `identity` has been read. `on_missing`: of every key; else each has its default.
+std::vector<limit::Key> read_key(const Value& value,
+                                 const std::optional<limit::OnMissing>& on_missing,
+                                 const Config& config);
+// Whether clients can choose their user, by a cookie that is not checked.
+bool clients_choose_users(const Config& config);
+// For a warning: a client that varies a field, a parameter or a path is not limited by it; nor by
+// the user, where that is chosen.
+bool counts_only_what_clients_choose(const limit::Policy& policy, const Config& config);
+
+void read_policies(const Value& value, Config& config, Declared& declared);
+// The policy's position in the Config; nothing when it is broken.
+std::optional<std::size_t> read_policy(const Value& value, const std::string& name, Config& config,
+                                       const Declared& declared);
+// Gives the policy and its tiers their indices. Returns its position in Config::policies.
+std::size_t add_policy(Policy&& policy, Config& config);
+void read_default_policies(const Value& value, Declared& declared);
+
+void read_upstreams(const Value& value, Config& config, Declared& declared);
+// `upstream: http://...` of the short form.
+std::optional<UpstreamServer> read_server(const Value& value);
+
+void read_routes(const Value& value, Config& config, Declared& declared);
+// `routes_ignore_case`. Before any route.
+void read_route_case(const Value& value, Config& config, Declared& declared);
+// `cost` of a route: a number, or a map that says which field holds it.
+void read_cost(const Value& value, Route& route);
+// Reports a cost that could never pass one of the route's limits.
+void check_cost(const Value& value, const Route& route);
+
+// `users` of `identity`: the file with each user's tier.
+void read_users(const Value& value, Config& config, Declared& declared);
+// `user` of `identity`: the methods that name a user.
+void read_user_methods(const Value& value, Config& config, Declared& declared);
+// What these ways compare credentials with: a file, of keys of tokens also a URL. Null when that is
+// broken.
+std::shared_ptr<identity::KeySource> read_jwks(const Value& value,
+                                               std::span<const identity::JwsAlgorithm> algorithms,
+                                               Declared& declared);
+std::shared_ptr<const identity::ApiKeys> read_api_keys(const Value& value, Declared& declared);
+std::shared_ptr<const identity::Htpasswd> read_htpasswd(const Value& value, Declared& declared);
+// Whether any peer is trusted to name clients and users.
+bool has_trusted_peers(const Config& config);
+
+// What is legal but hardly meant.
+void warn_about(const Config& config, const Declared& declared, Context& context);
+// The same, for `identity`.
+void warn_about_identity(const Config& config, const Declared& declared, Context& context);
+// The same, for routes.
+void warn_about_routes(const Config& config, const Declared& declared, Context& context);
+// The same, for query parameters that applications may read in another way.
+void warn_about_readings(const Config& config, const Declared& declared, Context& context);
+// Whether anything gives users a tier.
+bool gives_tiers(const Config& config, const Declared& declared);
+// Tiers of users that no policy knows, with their places in the files of users and of keys.
+std::vector<Diagnostic> warnings_about_tiers(const Config& config, const Declared& declared);
+
+}  // namespace tidegate::config

@@ -1,0 +1,55 @@
+// A map whose keys Tidegate defines, such as `identity` or one upstream. The code that reads a
+// section lists its keys like the documentation.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/value.hpp"
+
+namespace tidegate::config {
+
+// Call find() or need() for every allowed key, then refuse_others(): its message lists these keys.
+class Section {
+  public:
+    // Reports when `value` is not a map; then every key is missing, silently.
+    explicit Section(const Value& value, std::string_view wanted = "a map");
+
+    const Value& value() const { return value_; }
+    std::optional<Value> find(std::string_view key);
+    // Reports when it is missing; `hint` says what to write.
+    std::optional<Value> need(std::string_view key, std::string_view hint);
+    // Refuses documented keys that a later version supports.
+    void not_available(std::initializer_list<std::string_view> keys);
+    void refuse_others() const;
+
+    // Each sets `out` if the key is there and valid.
+    void toggle(std::string_view key, bool& out);
+    void duration(std::string_view key, milliseconds& out, DurationRange range = {});
+    void size(std::string_view key, std::size_t& out, IntegerRange range);
+
+    template <class T>
+    void integer(std::string_view key, T& out, IntegerRange range) {
+        if (const auto value = find(key)) {
+            if (const auto number = value->integer(range)) out = static_cast<T>(*number);
+        }
+    }
+
+    template <class T, class Choices = std::initializer_list<std::pair<std::string_view, T>>>
+    void choice(std::string_view key, T& out, const Choices& choices,
+                std::initializer_list<std::string_view> later = {}) {
+        if (const auto value = find(key)) {
+            if (const auto chosen = value->choice<T>(choices, later)) out = *chosen;
+        }
+    }
+
+  private:
+    Value value_;
+    std::vector<std::string_view> known_;  // keys asked for; they outlive us, being literals
+    std::vector<std::string_view> later_;
+};
+
+}  // namespace tidegate::config

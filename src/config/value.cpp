@@ -1,0 +1,288 @@
+#include "config/value.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/quote.hpp"
+#include "base/units.hpp"
+#include "config/environment.hpp"
+#include "config/suggest.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+constexpr std::size_t kIdentifierBytesMax = 64;
+constexpr std::size_t kSecretBytesMax = 65'536;
+constexpr int kFractionDigits = 6;
+constexpr double kFractionScale = 1e6;
+
+bool is_identifier_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+}
+
+std::string_view kind_name(TreeNode::Kind kind) {
+    switch (kind) {
+        case TreeNode::Kind::null:
+            return "no value";
+        case TreeNode::Kind::scalar:
+            return "a single value";
+        case TreeNode::Kind::sequence:
+            return "a list";
+        case TreeNode::Kind::map:
+            return "a map";
+        case TreeNode::Kind::broken:
+            return "a broken value";
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string Context::resolve(const std::string& path) const {
+    if (folder.empty() || path.starts_with('/')) return path;
+    return (std::filesystem::path(folder) / path).string();
+}
+
+bool is_identifier(std::string_view text) {
+    return !text.empty() && text.size() <= kIdentifierBytesMax &&
+           std::all_of(text.begin(), text.end(), is_identifier_character);
+}
+
+bool Value::is_off() const {
+    return is_scalar() && !node_->quoted && (node_->text == "off" || node_->text == "false");
+}
+
+void Value::fault(const std::string& what) const {
+    context_->faults.push_back({place_, name_.empty() ? what : name_ + ": " + what});
+}
+
+void Value::warn(const std::string& what) const {
+    context_->warnings.push_back({place_, name_.empty() ? what : name_ + ": " + what});
+}
+
+void Value::not_available() const {
+    std::string what = "not available yet";
+    if (is_scalar()) what = quote(node_->text) + " is " + what;
+    fault(what);
+}
+
+void Value::wrong_kind(std::string_view wanted) const {
+    if (is_broken()) return;
+    if (node_->kind == TreeNode::Kind::null) {
+        fault("found no value; expected " + std::string(wanted));
+        return;
+    }
+    fault("found " + std::string(kind_name(node_->kind)) + "; expected " + std::string(wanted));
+}
+
+std::optional<std::string> Value::scalar(std::string_view wanted) const {
+    if (!is_scalar()) {
+        wrong_kind(wanted);
+        return std::nullopt;
+    }
+    auto expanded = expand(node_->text, context_->environment);
+    if (!expanded) {
+        fault(expanded.error());
+        return std::nullopt;
+    }
+    return std::move(expanded->text);
+}
+
+std::optional<std::string> Value::any_text(std::string_view wanted) const {
+    return scalar(wanted);
+}
+
+std::optional<std::string> Value::text(std::string_view wanted) const {
+    std::optional<std::string> found = scalar(wanted);
+    if (found && found->empty()) {
+        fault("found an empty text; expected " + std::string(wanted));
+        return std::nullopt;
+    }
+    return found;
+}
+
+std::optional<std::string> Value::identifier() const {
+    std::optional<std::string> found = text("a name");
+    if (found && !is_identifier(*found)) {
+        fault(quote(*found) +
+              " is not a valid name: use letters, digits, `-`, `_` and `.`, at most 64 characters");
+        return std::nullopt;
+    }
+    return found;
+}
+
+std::optional<std::string> Value::secret() const {
+    constexpr std::string_view kFile = "file:";
+    std::optional<std::string> found = text("text, or `file:` and a path");
+    if (!found || !found->starts_with(kFile)) return found;
+
+    const std::string path = found->substr(kFile.size());
+    std::ifstream file(context_->resolve(path), std::ios::binary);
+    std::string content(kSecretBytesMax + 1, '\0');
+    file.read(content.data(), static_cast<std::streamsize>(content.size()));
+    // A folder opens, but cannot be read.
+    if (file.bad() || (!file.eof() && file.gcount() == 0)) {
+        fault("the file " + quote(path) + " cannot be read");
+        return std::nullopt;
+    }
+    content.resize(static_cast<std::size_t>(file.gcount()));
+    if (content.size() > kSecretBytesMax) {
+        fault("the file " + quote(path) + " is larger than 64 KiB");
+        return std::nullopt;
+    }
+    if (content.ends_with('\n')) content.pop_back();
+    if (content.ends_with('\r')) content.pop_back();
+    if (content.empty()) {
+        fault("the file " + quote(path) + " is empty");
+        return std::nullopt;
+    }
+    return content;
+}
+
+std::optional<std::int64_t> Value::integer(IntegerRange range) const {
+    const std::string wanted =
+        "a whole number from " + std::to_string(range.min) + " to " + std::to_string(range.max);
+    const std::optional<std::string> found = text(wanted);
+    if (!found) return std::nullopt;
+    const std::optional<std::int64_t> number = parse_decimal(*found);
+    if (!number || *number < range.min || *number > range.max) {
+        fault(quote(*found) + " is not " + wanted);
+        return std::nullopt;
+    }
+    return number;
+}
+
+std::optional<double> Value::fraction() const {
+    constexpr std::string_view kWanted = "a number from 0 to 1";
+    const std::optional<std::string> found = text(kWanted);
+    if (!found) return std::nullopt;
+    const std::optional<std::int64_t> millionths = parse_fixed(*found, kFractionDigits);
+    if (!millionths || static_cast<double>(*millionths) > kFractionScale) {
+        fault(quote(*found) + " is not " + std::string(kWanted) + " with at most six decimals");
+        return std::nullopt;
+    }
+    return static_cast<double>(*millionths) / kFractionScale;
+}
+
+std::optional<bool> Value::toggle() const {
+    return choice<bool>({{"on", true}, {"off", false}, {"true", true}, {"false", false}});
+}
+
+std::optional<milliseconds> Value::duration(DurationRange range, bool may_be_off) const {
+    const std::string_view or_off = may_be_off ? ", or `off`" : "";
+    const std::optional<std::string> found = text("a duration such as `100ms`, `1.5s` or `1h`");
+    if (!found) return std::nullopt;
+    const auto parsed = parse_duration(*found);
+    if (!parsed) {
+        fault(parsed.error().append(or_off));
+        return std::nullopt;
+    }
+    const auto whole = std::chrono::duration_cast<milliseconds>(*parsed);
+    if (whole != *parsed) {
+        fault(quote(*found) + " is too precise: use whole milliseconds");
+        return std::nullopt;
+    }
+    if (whole < range.min || whole > range.max) {
+        fault(quote(*found) + " is out of range: " + format_duration(range.min) + " to " +
+              format_duration(range.max) + std::string(or_off));
+        return std::nullopt;
+    }
+    return whole;
+}
+
+std::optional<std::uint64_t> Value::size(IntegerRange range, bool may_be_unlimited) const {
+    const std::optional<std::string> found = text("a size such as `8KiB`");
+    if (!found) return std::nullopt;
+    const auto parsed = parse_size(*found);
+    if (!parsed) {
+        fault(parsed.error());
+        return std::nullopt;
+    }
+    if (*parsed == kUnlimitedBytes && may_be_unlimited) return *parsed;
+    if (*parsed < static_cast<std::uint64_t>(range.min) ||
+        *parsed > static_cast<std::uint64_t>(range.max)) {
+        fault(quote(*found) + " is out of range: " + std::to_string(range.min) + " to " +
+              std::to_string(range.max) + " bytes" + (may_be_unlimited ? ", or `unlimited`" : ""));
+        return std::nullopt;
+    }
+    return *parsed;
+}
+
+std::optional<std::size_t> Value::choose(const std::vector<std::string_view>& names,
+                                         const std::vector<std::string_view>& later) const {
+    const std::optional<std::string> found = text(one_of(names));
+    if (!found) return std::nullopt;
+    const auto position = std::find(names.begin(), names.end(), *found);
+    if (position != names.end()) return static_cast<std::size_t>(position - names.begin());
+    if (std::find(later.begin(), later.end(), *found) != later.end()) {
+        not_available();
+        return std::nullopt;
+    }
+    fault("unknown value " + quote(*found) + "; allowed here: " + one_of(names));
+    return std::nullopt;
+}
+
+Value Value::item(std::size_t index) const {
+    const TreeNode& node = node_->items[index];
+    return {*context_, node, name_ + "[" + std::to_string(index) + "]", node.place};
+}
+
+Value Value::child(const Entry& entry) const {
+    // What is missing has no place of its own in YAML: its key has.
+    const bool missing = entry.value.kind == TreeNode::Kind::null;
+    const std::string key = is_identifier(entry.key) ? entry.key : quote(entry.key);
+    return {*context_, entry.value, name_.empty() ? key : name_ + "." + key,
+            missing ? entry.place : entry.value.place};
+}
+
+bool Value::keeps(const ListRule& rule, std::size_t size) const {
+    if (size > rule.max) {
+        fault("more than " + std::to_string(rule.max) + " " + std::string(rule.plural));
+        return false;
+    }
+    if (size == 0 && !rule.if_empty.empty()) fault(std::string(rule.if_empty));
+    return true;
+}
+
+std::vector<Value> Value::items(const ListRule& rule) const {
+    std::vector<Value> out;
+    if (!is_sequence()) {
+        wrong_kind(rule.wanted);
+        return out;
+    }
+    if (!keeps(rule, node_->items.size())) return out;
+    for (std::size_t i = 0; i < node_->items.size(); ++i) out.push_back(item(i));
+    return out;
+}
+
+std::vector<Value> Value::one_or_more(const ListRule& rule) const {
+    if (is_scalar() || is_map()) return {*this};
+    return items(rule);
+}
+
+std::vector<std::pair<std::string, Value>> Value::named(const ListRule& rule,
+                                                        bool identifiers) const {
+    std::vector<std::pair<std::string, Value>> out;
+    if (!is_map()) {
+        wrong_kind(rule.wanted);
+        return out;
+    }
+    if (!keeps(rule, node_->entries.size())) return out;
+    for (const Entry& entry : node_->entries) {
+        if (identifiers && !is_identifier(entry.key)) {
+            Value(*context_, entry.value, name_, entry.place)
+                .fault(quote(entry.key) +
+                       " is not a valid name: use letters, digits, `-`, `_` and `.`, at most 64 "
+                       "characters");
+            continue;
+        }
+        out.emplace_back(entry.key, child(entry));
+    }
+    return out;
+}
+
+}  // namespace tidegate::config

@@ -1,0 +1,154 @@
+// A value of a parsed configuration, which knows its place and its name. A fault does not end the
+// reading: the context collects all of them.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/config.hpp"
+#include "config/yaml_document.hpp"
+
+namespace tidegate::config {
+
+// What reading one file needs and collects. Outlives every Value.
+struct Context {
+    std::string file;    // as messages name it
+    std::string folder;  // paths in the file are relative to it; empty: the working directory
+    Environment environment = process_environment;
+    std::vector<Fault> faults;
+    std::vector<Fault> warnings;
+    // Of files that this one names, in the order they were read.
+    std::vector<Diagnostic> other_errors;
+
+    // `path` as the process must open it.
+    std::string resolve(const std::string& path) const;
+};
+
+struct IntegerRange {
+    std::int64_t min = 0;
+    std::int64_t max = 0;
+};
+
+struct DurationRange {
+    milliseconds min{1};
+    milliseconds max{std::chrono::hours{24}};
+};
+
+// What a list or a map of names has to be.
+struct ListRule {
+    std::string_view wanted;    // "a list of methods: `[GET, POST]`"
+    std::string_view plural{};  // "methods", for "more than 32 methods"
+    std::size_t max = std::numeric_limits<std::size_t>::max();
+    std::string_view if_empty{};  // the fault of an empty list; none: a list may be empty
+};
+
+class Section;
+
+// A value somewhere in the tree. Cheap to copy. Every reading function reports what is wrong and
+// then returns nothing (or an empty list): the caller keeps its default and goes on.
+class Value {
+  public:
+    Value(Context& context, const TreeNode& node, std::string name, Place place)
+        : context_(&context), node_(&node), name_(std::move(name)), place_(place) {}
+
+    bool is_scalar() const { return node_->kind == TreeNode::Kind::scalar; }
+    bool is_sequence() const { return node_->kind == TreeNode::Kind::sequence; }
+    bool is_map() const { return node_->kind == TreeNode::Kind::map; }
+    bool is_broken() const { return node_->kind == TreeNode::Kind::broken; }
+    // A list without items, a map without keys.
+    bool is_empty() const {
+        return (is_sequence() || is_map()) && node_->items.empty() && node_->entries.empty();
+    }
+    // A plain `off` or `false`.
+    bool is_off() const;
+    // A scalar with exactly this text, before expansion.
+    bool is(std::string_view text) const { return is_scalar() && node_->text == text; }
+
+    const std::string& name() const { return name_; }
+    Place place() const { return place_; }
+    Context& context() const { return *context_; }
+
+    // `what` continues the value's name: `limits[0].quota` + " must be ...".
+    void fault(const std::string& what) const;
+    void warn(const std::string& what) const;
+    // Documented for a later version.
+    void not_available() const;
+    // The value is not of the kind `wanted` names ("a list", "a duration such as ...").
+    void wrong_kind(std::string_view wanted) const;
+
+    // Environment variables are expanded. Never empty.
+    std::optional<std::string> text(std::string_view wanted = "text") const;
+    // Text that may be empty.
+    std::optional<std::string> any_text(std::string_view wanted = "text") const;
+    // A name for metrics, logs, keys and header fields: letters, digits, `-`, `_`, `.`; at most 64.
+    std::optional<std::string> identifier() const;
+    // Text or, after `file:`, the content of that file without its last line end. Messages never
+    // show it.
+    std::optional<std::string> secret() const;
+    std::optional<std::int64_t> integer(IntegerRange range) const;
+    // From 0 to 1, millionths.
+    std::optional<double> fraction() const;
+    std::optional<bool> toggle() const;
+    // `may_be_off`: messages mention `off`.
+    std::optional<milliseconds> duration(DurationRange range, bool may_be_off = false) const;
+    // Bytes; `unlimited` only where `may_be_unlimited`.
+    std::optional<std::uint64_t> size(IntegerRange range, bool may_be_unlimited = false) const;
+
+    // One of the names in `choices`; `later` are documented for a later version.
+    template <class T, class Choices = std::initializer_list<std::pair<std::string_view, T>>>
+    std::optional<T> choice(const Choices& choices,
+                            std::initializer_list<std::string_view> later = {}) const {
+        std::vector<std::string_view> names;
+        for (const auto& [choice_name, value] : choices) names.push_back(choice_name);
+        const std::optional<std::size_t> position = choose(names, later);
+        if (!position) return std::nullopt;
+        return (choices.begin() + *position)->second;
+    }
+
+    // The items of a list; none after a fault.
+    std::vector<Value> items(const ListRule& rule) const;
+    // The same, but a single value counts as a list of one item.
+    std::vector<Value> one_or_more(const ListRule& rule) const;
+    // The values of a map whose keys the user chooses, with these keys. With `identifiers`, each
+    // key must be an identifier().
+    std::vector<std::pair<std::string, Value>> named(const ListRule& rule,
+                                                     bool identifiers = true) const;
+
+  private:
+    friend class Section;
+
+    std::optional<std::size_t> choose(const std::vector<std::string_view>& names,
+                                      const std::vector<std::string_view>& later) const;
+    std::optional<std::string> scalar(std::string_view wanted) const;
+    bool keeps(const ListRule& rule, std::size_t size) const;
+    Value item(std::size_t index) const;
+    Value child(const Entry& entry) const;
+
+    Context* context_;
+    const TreeNode* node_;
+    std::string name_;  // `upstreams.api.servers[0]`; empty for the whole file
+    Place place_;
+};
+
+// Appends `found` to `list`, or reports that the list has it already. `shown`: for the message.
+template <class T>
+void add_once(const Value& item, const std::string& shown, T found, std::vector<T>& list) {
+    if (std::find(list.begin(), list.end(), found) != list.end()) {
+        item.fault(shown + " is listed twice");
+    } else {
+        list.push_back(std::move(found));
+    }
+}
+
+// Whether `text` would pass Value::identifier().
+bool is_identifier(std::string_view text);
+
+}  // namespace tidegate::config

@@ -1,0 +1,282 @@
+#include "config/yaml_document.hpp"
+
+#include <map>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include "base/quote.hpp"
+#include "base/utf8.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+Place place_of(const YAML::Mark& mark) {
+    return {mark.line + 1, mark.column + 1};
+}
+
+// Nothing after this point can be read: the fault has been recorded.
+struct Abandoned {};
+
+// Builds the tree from events: yaml-cpp's own tree would hide duplicate keys, merge keys,
+// aliases, and the places of what is missing.
+class TreeBuilder : public YAML::EventHandler {
+  public:
+    TreeBuilder(std::vector<Fault>& faults, MapKeys keys) : faults_(faults), keys_(keys) {}
+
+    TreeNode take() { return std::move(root_); }
+
+    void OnDocumentStart(const YAML::Mark&) override {}
+    void OnDocumentEnd() override {}
+
+    void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+        add(TreeNode::Kind::null, mark, "", false);
+    }
+
+    void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+        fault(mark, "aliases (`*name`) are not supported: write the value out");
+        add(TreeNode::Kind::broken, mark, "", false);
+    }
+
+    void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
+        fault(mark, "anchors (`&" + name + "`) are not supported: write the value out");
+    }
+
+    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                  const std::string& value) override {
+        check_tag(mark, tag);
+        add(TreeNode::Kind::scalar, mark, value, tag == "!");
+    }
+
+    void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                         YAML::EmitterStyle::value) override {
+        check_tag(mark, tag);
+        open(TreeNode::Kind::sequence, mark);
+    }
+    void OnSequenceEnd() override { close(); }
+
+    void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                    YAML::EmitterStyle::value) override {
+        check_tag(mark, tag);
+        open(TreeNode::Kind::map, mark);
+    }
+    void OnMapEnd() override { close(); }
+
+  private:
+    // A collection being filled.
+    struct Frame {
+        TreeNode node;
+        // Of a map, between a key and its value: the key, unless it was refused.
+        bool has_key = false;
+        std::optional<Entry> key;
+        std::map<std::string, int> lines;  // where each key of the map is
+        bool stands_for_key = false;       // where plain text is wanted: thrown away
+    };
+
+    void fault(const YAML::Mark& mark, std::string message) {
+        faults_.push_back({place_of(mark), std::move(message)});
+    }
+
+    // "?" is a plain value, "!" a quoted one.
+    void check_tag(const YAML::Mark& mark, const std::string& tag) {
+        if (tag.empty() || tag == "?" || tag == "!") return;
+        fault(mark, "tags (`!...`) are not supported: write the value without one");
+    }
+
+    bool wants_key() const {
+        return !stack_.empty() && stack_.back().node.kind == TreeNode::Kind::map &&
+               !stack_.back().has_key;
+    }
+
+    void open(TreeNode::Kind kind, const YAML::Mark& mark) {
+        if (stack_.size() >= kDepthMax) {
+            fault(mark, "nested more than " + std::to_string(kDepthMax) + " levels deep");
+            throw Abandoned{};
+        }
+        Frame frame;
+        frame.stands_for_key = wants_key();
+        if (frame.stands_for_key) fault(mark, "a key must be plain text");
+        frame.node.kind = kind;
+        frame.node.place = place_of(mark);
+        stack_.push_back(std::move(frame));
+    }
+
+    void close() {
+        Frame frame = std::move(stack_.back());
+        stack_.pop_back();
+        if (frame.stands_for_key) {
+            stack_.back().has_key = true;
+        } else {
+            attach(std::move(frame.node));
+        }
+    }
+
+    void add(TreeNode::Kind kind, const YAML::Mark& mark, const std::string& text, bool quoted) {
+        if (wants_key()) {
+            add_key(kind, mark, text);
+            return;
+        }
+        TreeNode node;
+        node.kind = kind;
+        node.place = place_of(mark);
+        node.text = text;
+        node.quoted = quoted;
+        attach(std::move(node));
+    }
+
+    void add_key(TreeNode::Kind kind, const YAML::Mark& mark, const std::string& text) {
+        Frame& map = stack_.back();
+        map.has_key = true;
+        if (kind == TreeNode::Kind::broken) return;
+        if (kind == TreeNode::Kind::null) {
+            fault(mark, "a key is missing");
+            return;
+        }
+        if (text == "<<") {
+            fault(mark, "merge keys (`<<`) are not supported: write the keys out");
+            return;
+        }
+        const auto [seen, added] = map.lines.emplace(text, place_of(mark).line);
+        if (!added) {
+            const std::string shown = keys_ == MapKeys::shown ? " " + quote(text) : "";
+            fault(mark, "duplicate key" + shown + ": it is already on line " +
+                            std::to_string(seen->second));
+            return;
+        }
+        map.key = Entry{text, place_of(mark), {}};
+    }
+
+    void attach(TreeNode&& node) {
+        if (stack_.empty()) {
+            root_ = std::move(node);
+            return;
+        }
+        Frame& parent = stack_.back();
+        if (parent.node.kind == TreeNode::Kind::sequence) {
+            parent.node.items.push_back(std::move(node));
+            return;
+        }
+        if (parent.key) {
+            parent.key->value = std::move(node);
+            parent.node.entries.push_back(std::move(*parent.key));
+            parent.key.reset();
+        }
+        parent.has_key = false;
+    }
+
+    std::vector<Fault>& faults_;
+    const MapKeys keys_;
+    std::vector<Frame> stack_;
+    TreeNode root_;
+};
+
+// Control characters end yaml-cpp's stream (0x04 silently, with all that follows) and bytes that
+// are not UTF-8 are replaced by it: both are refused before it sees them.
+std::optional<Fault> check_characters(std::string_view text) {
+    Place place{1, 1};
+    while (!text.empty()) {
+        const std::size_t length = utf8_length(text);
+        const auto byte = static_cast<unsigned char>(text.front());
+        if (length == 0) return Fault{place, "this is not UTF-8 text"};
+        if (byte == 0x7F || (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r')) {
+            return Fault{place, "remove the control character " + quote(text.substr(0, 1))};
+        }
+        if (byte == '\n') {
+            place = {place.line + 1, 1};
+        } else {
+            ++place.column;
+        }
+        text.remove_prefix(length);
+    }
+    return std::nullopt;
+}
+
+// Whether a tab is among the white space that line `index`, from 0, begins with.
+bool indented_by_tab(std::string_view text, int index) {
+    for (; index > 0 && !text.empty(); --index) {
+        const std::size_t end = text.find('\n');
+        text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    }
+    const std::string_view indent = text.substr(0, text.find_first_not_of(" \t"));
+    return indent.find('\t') != std::string_view::npos;
+}
+
+TreeNode broken() {
+    TreeNode node;
+    node.kind = TreeNode::Kind::broken;
+    return node;
+}
+
+// The handler for what comes after the first document.
+class SecondDocument : public YAML::EventHandler {
+  public:
+    explicit SecondDocument(std::vector<Fault>& faults) : faults_(faults) {}
+
+    void OnDocumentStart(const YAML::Mark& mark) override {
+        faults_.push_back(
+            {place_of(mark), "found a second document (`---`): a file holds one configuration"});
+        throw Abandoned{};
+    }
+    void OnDocumentEnd() override {}
+    void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+    void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+    void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  const std::string&) override {}
+    void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                         YAML::EmitterStyle::value) override {}
+    void OnSequenceEnd() override {}
+    void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                    YAML::EmitterStyle::value) override {}
+    void OnMapEnd() override {}
+
+  private:
+    std::vector<Fault>& faults_;
+};
+
+void refuse_second_document(YAML::Parser& parser, std::vector<Fault>& faults) {
+    SecondDocument second(faults);
+    try {
+        parser.HandleNextDocument(second);
+    } catch (const Abandoned&) {
+        return;  // the first document is whole: its faults are worth telling, too
+    }
+}
+
+}  // namespace
+
+TreeNode parse_document(std::string_view text, std::vector<Fault>& faults,
+                        const DocumentSettings& settings) {
+    if (text.size() > settings.bytes_max) {
+        faults.push_back({{},
+                          "the file is larger than " +
+                              std::to_string(settings.bytes_max / kFileBytesMax) + " MiB"});
+        return broken();
+    }
+    if (std::optional<Fault> fault = check_characters(text)) {
+        faults.push_back(std::move(*fault));
+        return broken();
+    }
+    TreeBuilder builder(faults, settings.keys);
+    try {
+        std::istringstream stream{std::string(text)};
+        YAML::Parser parser(stream);
+        if (!parser.HandleNextDocument(builder)) return {};
+        refuse_second_document(parser, faults);
+    } catch (const Abandoned&) {
+        return broken();
+    } catch (const YAML::Exception& error) {
+        const std::string why = indented_by_tab(text, error.mark.line)
+                                    ? "a tab indents this line; use spaces"
+                                    : error.msg;
+        faults.push_back({place_of(error.mark), "this is not YAML: " + why});
+        return broken();
+    }
+    return builder.take();
+}
+
+}  // namespace tidegate::config

@@ -1,0 +1,141 @@
+// What `check` and `explain` ask of the routes: which one shadows another, and why one does not
+// match. No request waits for it.
+#include <algorithm>
+#include <utility>
+
+#include "routing/router.hpp"
+#include "routing/router_impl.hpp"
+
+namespace tidegate::routing {
+namespace {
+
+// Whether whatever meets the conditions of `b` meets those of `a`, paths aside.
+bool conditions_cover(const Entry& a, const Entry& b) {
+    const bool methods =
+        a.methods.empty() ||
+        (!b.methods.empty() && std::all_of(b.methods.begin(), b.methods.end(),
+                                           [&](const auto& m) { return includes(a.methods, m); }));
+    const bool hosts = a.host.empty() || a.host == b.host;
+    const bool headers = std::all_of(a.headers.begin(), a.headers.end(), [&](const auto& wanted) {
+        return std::find(b.headers.begin(), b.headers.end(), wanted) != b.headers.end();
+    });
+    return methods && hosts && headers;
+}
+
+// Whether some request meets the conditions of both, paths aside.
+bool conditions_meet(const Entry& a, const Entry& b) {
+    const bool methods = a.methods.empty() || b.methods.empty() ||
+                         std::any_of(a.methods.begin(), a.methods.end(), [&](const auto& m) {
+                             return method_fits(b, m) || (m == "GET" && method_fits(b, "HEAD"));
+                         });
+    const bool hosts = a.host.empty() || b.host.empty() || a.host == b.host;
+    const bool headers = std::all_of(a.headers.begin(), a.headers.end(), [&](const auto& wanted) {
+        return std::all_of(b.headers.begin(), b.headers.end(), [&](const auto& other) {
+            return other.first != wanted.first || other.second == wanted.second;
+        });
+    });
+    return methods && hosts && headers;
+}
+
+}  // namespace
+
+Mismatch Router::mismatch(std::size_t index, const RequestLine& request) const {
+    const Entry& entry = impl_->entries[index];
+    const PathPattern& pattern =
+        impl_->pattern(static_cast<std::uint32_t>(index), impl_->letters());
+    const HostName host(request.host);
+    const PathShape shape = examine_path(request.path);
+    const bool plain =
+        request.path == "*" || shape.bad || shape.features == 0 || has_too_many_readings(shape);
+    const PathReading sent = plain
+                                 ? PathReading{std::string(request.path), std::string(request.path)}
+                                 : path_readings(request.path, shape).front();
+    const bool regex = entry.pattern.kind() == PathPattern::Kind::regex;
+    if (!pattern.matches(regex ? sent.decoded : sent.text)) return Mismatch::path;
+    if (!impl_->host_fits(static_cast<std::uint32_t>(index), host.view())) return Mismatch::host;
+    if (!method_fits(entry, request.method)) return Mismatch::method;
+    return headers_fit(entry, request.fields) ? Mismatch::none : Mismatch::headers;
+}
+
+std::vector<ReadPath> Router::readings(const RequestLine& request) const {
+    const Impl& impl = *impl_;
+    const HostName host(request.host);
+    const PathShape shape = examine_path(request.path);
+    std::vector<ReadPath> all;
+    if (request.path == "*" || shape.bad || has_too_many_readings(shape)) return all;
+    const auto add = [&](const PathReading& reading, Letters letters) {
+        ReadPath& read = all.emplace_back(ReadPath{reading.text, std::nullopt, {}, false});
+        read.ignoring_case = letters == Letters::folded;
+        const auto route =
+            impl.find({reading.text, reading.decoded}, letters, request, host.view());
+        if (route == kNone) return;
+        read.route = route;
+        read.captures = impl.pattern(route, letters).captures(reading.decoded);
+    };
+    for (const PathReading& reading : path_readings(request.path, shape)) {
+        add(reading, impl.letters());
+        if (impl.route_case != RouteCase::refuse) continue;
+        const std::size_t sent = all.size() - 1;
+        add(reading, Letters::folded);
+        const bool same =
+            all[sent].route == all.back().route && all[sent].captures == all.back().captures;
+        if (same) all.pop_back();
+    }
+    return all;
+}
+
+std::optional<std::size_t> Router::shadowed_by(std::size_t index) const {
+    const Impl& impl = *impl_;
+    for (std::size_t i = 0; i < index; ++i) {
+        if (impl.pattern(i).covers(impl.pattern(index)) &&
+            conditions_cover(impl.entries[i], impl.entries[index]))
+            return i;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::size_t> Router::differs_by_case(std::size_t index) const {
+    const Entry& later = impl_->entries[index];
+    for (std::size_t i = 0; i < index; ++i) {
+        const Entry& earlier = impl_->entries[i];
+        if (earlier.blind.overlaps(later.blind) && !earlier.pattern.overlaps(later.pattern) &&
+            conditions_meet(earlier, later))
+            return i;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::size_t> Router::without_headers(std::size_t index) const {
+    const Impl& impl = *impl_;
+    const Entry& left = impl.entries[index];
+    if (left.headers.empty()) return std::nullopt;
+    for (std::size_t i = index + 1; i < impl.entries.size(); ++i) {
+        const Entry& entry = impl.entries[i];
+        if (entry.headers.empty() && impl.pattern(i).covers(impl.pattern(index)) &&
+            conditions_cover(entry, left))
+            return i;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::size_t> Router::escape_by_case(std::size_t index) const {
+    if (impl_->route_case != RouteCase::as_sent) return std::nullopt;
+    const Entry& entry = impl_->entries[index];
+    const auto path = entry.pattern.example(false);
+    const auto other = entry.pattern.example(true);
+    if (!path || path == other) return std::nullopt;
+    http::Fields fields;
+    for (const auto& [name, value] : entry.headers)
+        fields.push_back({http::FieldName::other, name, value});
+    const RequestLine request{entry.methods.empty() ? "GET" : std::string_view(entry.methods[0]),
+                              *path, entry.host, &fields};
+    const auto find = [&](const std::string& text) {
+        return impl_->find({text, text}, Letters::as_sent, request, entry.host);
+    };
+    if (find(*path) != index) return std::nullopt;
+    const std::uint32_t escape = find(*other);
+    if (escape == kNone || escape == index) return std::nullopt;
+    return escape;
+}
+
+}  // namespace tidegate::routing

@@ -1,0 +1,347 @@
+// Keys from a real TLS server; the times are short, their meaning is tested with fetch_schedule.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "app/jwks_fetcher.hpp"
+#include "identity/jwk_set.hpp"
+#include "unit/app_tls_world.hpp"
+
+namespace tidegate::app {
+namespace {
+
+using namespace std::chrono_literals;
+using identity::KeySource;
+using test::tls_answer;
+using test::TlsServer;
+
+// RFC 7517 appendix A.1, the first key; RFC 7515 appendix A.3.
+constexpr const char* kFirst =
+    R"({"kty":"EC","crv":"P-256","kid":"1",
+        "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
+        "y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"})";
+constexpr const char* kSecond =
+    R"({"kty":"EC","crv":"P-256","kid":"2",
+        "x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+        "y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"})";
+
+std::string key_set(const std::string& keys) {
+    return R"({"keys":[)" + keys + "]}";
+}
+
+std::shared_ptr<KeySource> source_of(const std::string& url) {
+    return std::make_shared<KeySource>(url);
+}
+
+std::size_t keys_in(const KeySource& source) {
+    const auto keys = source.keys();
+    return keys ? keys->size() : 0;
+}
+
+// Everything at once but what a test asks for.
+JwksFetcher::Options options() {
+    JwksFetcher::Options quick;
+    quick.timing = {.every = 1h, .retry = 10ms, .retry_max = 20ms, .wanted_every = 1h};
+    quick.look_every = 2ms;
+    return quick;
+}
+
+struct World {
+    explicit World(const JwksFetcher::Options& how = options())
+        : server(trusted.authority.issue(),
+                 [this](TlsServer::Conversation& client) {
+                     client.read_head();
+                     client.send(answer());
+                     client.finish();
+                 }),
+          fetcher(std::in_place, io.get_executor(), how) {}
+
+    std::string answer() {
+        const std::lock_guard lock(mutex);
+        return answer_;
+    }
+    void set_answer(std::string answer) {
+        const std::lock_guard lock(mutex);
+        answer_ = std::move(answer);
+    }
+    void serve(const std::string& keys) { set_answer(tls_answer(key_set(keys))); }
+
+    // One of this server, in force.
+    std::shared_ptr<KeySource> use_one() {
+        auto source = source_of(server.url());
+        fetcher->use({source});
+        return source;
+    }
+    telemetry::Metrics::Gauges gauges() const {
+        telemetry::Metrics::Gauges told;
+        fetcher->fill_in(told);
+        return told;
+    }
+    void await_fetches(std::uint64_t ok, std::uint64_t failed = 0) {
+        run_until(io, [&] {
+            const auto told = gauges();
+            return told.jwks_fetches_ok >= ok && told.jwks_fetches_failed >= failed;
+        });
+    }
+
+    TrustedAuthority trusted;
+    std::mutex mutex;
+    std::string answer_ = tls_answer(key_set(kFirst));  // guarded by mutex
+    asio::io_context io{1};
+    TlsServer server;
+    std::optional<JwksFetcher> fetcher;
+};
+
+TEST_CASE("jwks_fetcher: keys are there as soon as they have come") {
+    World world;
+    const auto source = world.use_one();
+    CHECK(source->version() == 0);
+    CHECK(source->keys() == nullptr);
+    world.await_fetches(1);
+    CHECK(source->version() != 0);
+    CHECK(keys_in(*source) == 1);
+    const auto told = world.gauges();
+    REQUIRE(told.jwks.size() == 1);
+    CHECK(told.jwks[0].url == world.server.url());
+    CHECK(told.jwks[0].keys == 1);
+    CHECK(told.jwks[0].age.has_value());
+    CHECK(told.jwks_fetches_failed == 0);
+}
+
+TEST_CASE("jwks_fetcher: other keys replace those before, the same ones change nothing") {
+    JwksFetcher::Options how = options();
+    how.timing.every = 5ms;
+    World world(how);
+    const auto source = world.use_one();
+    world.await_fetches(3);
+    const auto version = source->version();
+    const auto keys = source->keys();
+    world.await_fetches(world.gauges().jwks_fetches_ok + 2);
+    CHECK(source->version() == version);
+    CHECK(source->keys() == keys);
+    world.serve(kSecond);
+    run_until(world.io, [&] { return source->version() != version; });
+    CHECK(source->version() > version);
+    CHECK_FALSE(*source->keys() == *keys);
+}
+
+TEST_CASE("jwks_fetcher: keys stay when a fetch fails, whatever the way") {
+    JwksFetcher::Options how = options();
+    how.timing.every = 5ms;
+    how.bounds.patience = 500ms;
+    how.bounds.body_bytes_max = 2'000;
+    World world(how);
+    const auto source = world.use_one();
+    world.await_fetches(1);
+    const auto version = source->version();
+    for (const std::string& wrong :
+         {tls_answer("{}", "500 Oops"),
+          tls_answer(key_set(kSecond), "301 Moved", "Location: /\r\n"), tls_answer("<html>"),
+          tls_answer(""), tls_answer(key_set("")), tls_answer(key_set(R"({"kty":"unknown"})")),
+          tls_answer("[]"), tls_answer(key_set(kSecond) + std::string(2'000, ' ')),
+          std::string()}) {
+        CAPTURE(wrong);
+        world.set_answer(wrong);
+        world.await_fetches(0, world.gauges().jwks_fetches_failed + 2);
+        CHECK(source->version() == version);
+        CHECK(keys_in(*source) == 1);
+    }
+    world.serve(kSecond);
+    run_until(world.io, [&] { return source->version() != version; });
+}
+
+TEST_CASE("jwks_fetcher: a place that fails at first is tried again until it does not") {
+    World world;
+    world.set_answer(tls_answer("", "503 Service Unavailable"));
+    const auto source = world.use_one();
+    world.await_fetches(0, 3);
+    CHECK(source->version() == 0);
+    CHECK(world.gauges().jwks[0].keys == 0);
+    CHECK_FALSE(world.gauges().jwks[0].age.has_value());
+    world.serve(kFirst);
+    world.await_fetches(1);
+    CHECK(keys_in(*source) == 1);
+}
+
+TEST_CASE("jwks_fetcher: keys that are wanted twice in a short time are fetched once") {
+    World world;
+    const auto source = world.use_one();
+    world.await_fetches(1);
+    // Too soon after the first fetch: nobody will look.
+    CHECK_FALSE(source->want_other_keys());
+    run_for(world.io, 30ms);
+    CHECK(world.server.connections() == 1);
+}
+
+TEST_CASE("jwks_fetcher: keys that are wanted are fetched at once, and then not for a while") {
+    JwksFetcher::Options how = options();
+    how.timing.wanted_every = 200ms;
+    World world(how);
+    const auto source = world.use_one();
+    world.await_fetches(1);
+    world.serve(std::string(kFirst) + "," + kSecond);
+    run_until(world.io, [&] { return source->want_other_keys(); });
+    CHECK(source->want_other_keys());  // it is under way, or about to be
+    world.await_fetches(2);
+    CHECK(keys_in(*source) == 2);
+    // Who wanted them while they came has what there is: nobody looks again for it.
+    run_for(world.io, 300ms);
+    CHECK(world.server.connections() == 2);
+}
+
+TEST_CASE("jwks_fetcher: keys that are wanted too soon are fetched when it is time") {
+    JwksFetcher::Options how = options();
+    how.timing.wanted_every = 200ms;
+    World world(how);
+    const auto source = world.use_one();
+    world.await_fetches(1);
+    CHECK_FALSE(source->want_other_keys());
+    world.serve(std::string(kFirst) + "," + kSecond);
+    world.await_fetches(2);
+    CHECK(keys_in(*source) == 2);
+}
+
+TEST_CASE("jwks_fetcher: while fetches fail, no token is refused for an unknown key") {
+    World world;
+    const auto source = world.use_one();
+    world.await_fetches(1);
+    REQUIRE_FALSE(source->want_other_keys());
+    // Its next source begins with a place that cannot be reached.
+    const auto other = source_of("https://127.0.0.1:1/keys");
+    world.fetcher->use({other});
+    CHECK(other->want_other_keys());
+    world.await_fetches(1, 2);
+    CHECK(other->want_other_keys());
+}
+
+TEST_CASE(
+    "jwks_fetcher: a source of a place that is known has its keys at once, under their version") {
+    World world;
+    const auto before = world.use_one();
+    world.await_fetches(1);
+    const auto after = world.use_one();
+    CHECK(after->version() == before->version());
+    CHECK(after->keys() == before->keys());
+    CHECK_FALSE(after->want_other_keys());
+    run_for(world.io, 20ms);
+    CHECK(world.server.connections() == 1);
+}
+
+TEST_CASE("jwks_fetcher: several sources of one place cost one fetch") {
+    World world;
+    const auto one = source_of(world.server.url());
+    const auto other = source_of(world.server.url());
+    const auto fixed = std::make_shared<KeySource>(std::shared_ptr<const identity::JwkSet>());
+    world.fetcher->use({one, other, fixed});
+    world.await_fetches(1);
+    CHECK(keys_in(*one) == 1);
+    CHECK(keys_in(*other) == 1);
+    CHECK(fixed->keys() == nullptr);
+    CHECK(world.server.connections() == 1);
+    CHECK(world.gauges().jwks.size() == 1);
+}
+
+TEST_CASE(
+    "jwks_fetcher: preparing waits for new places only, and gives nothing away before its time") {
+    World world;
+    const auto next = source_of(world.server.url());
+    bool prepared = false;
+    const auto prepare = [&](JwksFetcher::Sources sources) {
+        prepared = false;
+        spawn(world.io.get_executor(), world.fetcher->prepare(std::move(sources)),
+              [&](const std::exception_ptr& failed) {
+                  CHECK_FALSE(failed);
+                  prepared = true;
+              });
+        run_until(world.io, [&] { return prepared; });
+    };
+    prepare({next});
+    CHECK(world.gauges().jwks_fetches_ok == 1);
+    CHECK(next->version() == 0);
+    world.fetcher->use({next});
+    CHECK(keys_in(*next) == 1);
+
+    SUBCASE("one that was known is not fetched for it") {
+        prepare({source_of(world.server.url())});
+        CHECK(world.server.connections() == 1);
+    }
+    SUBCASE("one that fails keeps nobody waiting") {
+        prepare({source_of("https://127.0.0.1:1/keys")});
+        CHECK(world.gauges().jwks_fetches_failed >= 1);
+    }
+    SUBCASE("one that is not used then is left alone") {
+        prepare({next, source_of("https://127.0.0.1:1/keys")});
+        CHECK(world.gauges().jwks.size() == 2);
+        world.fetcher->use({next});
+        CHECK(world.gauges().jwks.size() == 1);
+        const auto failed = world.gauges().jwks_fetches_failed;
+        run_for(world.io, 60ms);
+        CHECK(world.gauges().jwks_fetches_failed == failed);
+        CHECK(keys_in(*next) == 1);
+    }
+    SUBCASE("none at all") {
+        prepare({});
+    }
+}
+
+TEST_CASE("jwks_fetcher: unused key sets are not fetched any more") {
+    JwksFetcher::Options how = options();
+    how.timing.every = 2ms;
+    World world(how);
+    const auto source = world.use_one();
+    world.await_fetches(2);
+    world.fetcher->use({});
+    run_for(world.io, 50ms);
+    const int connections = world.server.connections();
+    run_for(world.io, 50ms);
+    CHECK(world.server.connections() == connections);
+    CHECK(world.gauges().jwks.empty());
+    CHECK(keys_in(*source) == 1);
+}
+
+TEST_CASE("jwks_fetcher: metrics name a place without its query, and no two alike") {
+    World world;
+    world.fetcher->use({source_of(world.server.url("/k?key=hunter2")),
+                        source_of(world.server.url("/k?key=hunter3")),
+                        source_of("https://127.0.0.1:1/k")});
+    world.await_fetches(2, 1);
+    const auto told = world.gauges();
+    REQUIRE(told.jwks.size() == 3);
+    CHECK(told.jwks[0].url == "https://127.0.0.1:1/k");
+    CHECK(told.jwks[1].url == world.server.url("/k"));
+    CHECK(told.jwks[2].url == world.server.url("/k") + "#2");
+}
+
+TEST_CASE("jwks_fetcher: a URL that is not https is never fetched") {
+    World world;
+    const auto source = source_of("http://user:hunter2@127.0.0.1/keys");
+    world.fetcher->use({source});
+    world.await_fetches(0, 1);
+    CHECK(source->version() == 0);
+    CHECK(world.gauges().jwks[0].url.find("hunter2") == std::string::npos);
+}
+
+TEST_CASE("jwks_fetcher: may go while something is under way, before the loop and after it") {
+    World world;
+    world.use_one();
+    SUBCASE("nothing has begun") {}
+    SUBCASE("it is under way") {
+        run_until(world.io, [&] { return world.server.connections() == 1; });
+    }
+    SUBCASE("it waits for the next time") {
+        world.await_fetches(1);
+    }
+    world.fetcher.reset();
+    world.io.restart();
+    world.io.run();  // and then nothing is left to do
+}
+
+}  // namespace
+}  // namespace tidegate::app

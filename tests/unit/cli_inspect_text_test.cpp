@@ -1,0 +1,98 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/admin_client.hpp"
+#include "cli/inspect_text.hpp"
+
+namespace tidegate::cli {
+namespace {
+
+std::string inspected(const std::string& limit, const std::string& more = "") {
+    return R"({"store":"redis","counted":true,"identifiers":[{"identifier":"user:a",)"
+           R"("known_tier":"pro","policies":[{"policy":"p","tier":"pro","mode":"shadow",)"
+           R"("limits":[)" +
+           limit + R"(],"unknown":[)" + more + "]}]}]}";
+}
+
+std::string limit_of(const std::string& rest) {
+    return R"({"name":"p-1s","counted":3,"quota":4,"remaining":1,)" + rest + "}";
+}
+
+const std::string kAdmits =
+    R"("next_unit_us":1,"all_free_us":null,"denied":false,"denied_for_us":null)";
+
+void says(const std::string& json, const std::string& part) {
+    const auto told = inspect_text(json);
+    REQUIRE(told);
+    CHECK_MESSAGE(told->text.find(part) != std::string::npos, told->text);
+}
+
+std::string denied_for(const std::string& us) {
+    return inspected(
+        limit_of(R"("next_unit_us":null,"all_free_us":null,"denied":true,"denied_for_us":)" + us));
+}
+
+}  // namespace
+
+TEST_CASE("inspect_text: a table with a line for each limit") {
+    const auto told = inspect_text(inspected(limit_of(kAdmits)));
+    REQUIRE(told);
+    CHECK(told->counted);
+    CHECK(told->text ==
+          "user:a, counted in Redis, of tier pro\n"
+          "  POLICY           LIMIT  COUNTED  QUOTA  LEFT  NEXT UNIT  ALL FREE  NOW\n"
+          "  p (pro), shadow  p-1s   3        4      1     1ms        -         admits\n");
+}
+
+TEST_CASE("inspect_text: times are rounded up, never down") {
+    says(denied_for("1"), "denies for 1ms");
+    says(denied_for("999000"), "denies for 999ms");
+    says(denied_for("999001"), "denies for 1.0s");
+    says(denied_for("12300001"), "denies for 12.4s");
+    says(denied_for("59900001"), "denies for 1min 0s");
+    says(denied_for("3599000001"), "denies for 1h 0min");
+    says(denied_for("86400000000"), "denies for 1d 0h");
+    says(denied_for("null"), "denies\n");
+    says(denied_for(R"(null,"never_passes":true)"), "always denies");
+}
+
+TEST_CASE("inspect_text: moments, and counts of an older configuration") {
+    says(inspected(limit_of(kAdmits + R"(,"moments":["2026-01-01T00:00:00Z"])")),
+         "booked in p-1s:\n    2026-01-01T00:00:00Z\n    and 2 more\n");
+    says(inspected("", R"({"record":"0a0b0c0d","all_free_us":2000000})"), "0a0b0c0d");
+    says(R"({"store":"memory","counted":false,"identifiers":[{"identifier":"user:a",)"
+         R"("known_tier":null,"policies":[]}]})",
+         "no policy counts it");
+}
+
+TEST_CASE("inspect_text: control characters are escaped") {
+    const auto told =
+        reset_text(R"({"store":"memory","counted":true,"identifiers":[{"identifier":"\u001b[31m",)"
+                   R"("forgotten":["\u009b1m"]}]})");
+    REQUIRE(told);
+    CHECK(told->text.find_first_of("\x1b\x9b") == std::string::npos);
+    CHECK(told->text.find(": forgotten") != std::string::npos);
+}
+
+TEST_CASE("inspect_text: a malformed answer gives no text") {
+    for (const std::string json :
+         {"", "{", "[]", "{}", R"({"counted":1,"identifiers":[]})", R"({"counted":true})",
+          R"({"store":"redis","counted":true,"identifiers":[{}]})"}) {
+        CAPTURE(json);
+        CHECK_FALSE(inspect_text(json));
+        CHECK_FALSE(reset_text(json));
+    }
+    CHECK_FALSE(inspect_text(inspected("{}")));
+    CHECK_FALSE(inspect_text(inspected(limit_of(R"("denied":3)"))));
+    CHECK(problem_detail(R"({"detail":"Redis is down."})") == "Redis is down.");
+    CHECK(problem_detail("<html>").empty());
+    CHECK(problem_detail("[]").empty());
+}
+
+TEST_CASE("admin client: an identifier is one parameter, whatever is in it") {
+    CHECK(percent_encoded("user:a+b&c=d%\n\xc3") == "user%3Aa%2Bb%26c%3Dd%25%0A%C3");
+    CHECK(percent_encoded("aZ09-._~") == "aZ09-._~");
+}
+
+}  // namespace tidegate::cli

@@ -1,0 +1,140 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "base/utf8.hpp"
+#include "config/yaml_document.hpp"
+
+using namespace tidegate::config;
+using tidegate::utf8_length;
+
+namespace {
+
+struct Parsed {
+    std::vector<Fault> faults;
+    TreeNode root;
+
+    explicit Parsed(std::string_view text) : root(parse_document(text, faults)) {}
+
+    std::string first_fault() const {
+        if (faults.empty()) return {};
+        return std::to_string(faults[0].place.line) + ":" + std::to_string(faults[0].place.column) +
+               ": " + faults[0].message;
+    }
+};
+
+std::string nested(std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+}
+
+}  // namespace
+
+TEST_CASE("document: a tree keeps order, text and places") {
+    const Parsed parsed("b: 017\na:\n  - on\n  - \"x\"\n");
+    REQUIRE(parsed.faults.empty());
+    REQUIRE(parsed.root.entries.size() == 2);
+    CHECK(parsed.root.entries[0].key == "b");
+    CHECK(parsed.root.entries[0].value.text == "017");
+    CHECK(parsed.root.entries[0].value.place.column == 4);
+    const TreeNode& list = parsed.root.entries[1].value;
+    REQUIRE(list.items.size() == 2);
+    CHECK_FALSE(list.items[0].quoted);
+    CHECK(list.items[1].quoted);
+    CHECK(list.items[1].place.line == 4);
+}
+
+TEST_CASE("document: nothing at all is a null node") {
+    for (const char* text : {"", "\n", "# only a comment\n", "---\n", "~"}) {
+        CAPTURE(text);
+        const Parsed parsed(text);
+        CHECK(parsed.faults.empty());
+        CHECK(parsed.root.kind == TreeNode::Kind::null);
+    }
+}
+
+TEST_CASE("document: the tricks of YAML are refused where they stand") {
+    struct {
+        const char* text;
+        const char* fault;
+    } const cases[] = {
+        {"a: 1\nb: 2\na: 3\n", "3:1: duplicate key `a`: it is already on line 1"},
+        {"a: {x: 1, x: 2}\n", "1:11: duplicate key `x`"},
+        {"a: 1\n\"a\": 2\n", "2:1: duplicate key `a`"},
+        {"a: &x 1\n", "1:4: anchors (`&x`)"},
+        {"a: *x\n", "1:4: this is not YAML"},
+        {"<<: {a: 1}\n", "1:1: merge keys"},
+        {"? [a]\n: 1\n", "1:3: a key must be plain text"},
+        {"~: 1\n", "1:1: a key is missing"},
+        {"a: !!int 1\n", "1:4: tags"},
+        {"a: !x {b: 1}\n", "1:4: tags"},
+        {"a: 1\n---\nb: 2\n", "2:1: found a second document"},
+        {"a: 1\n---\n", "2:1: found a second document"},
+        {"a: [1, 2\n", "2:1: this is not YAML"},
+        {"a:\n\tb: 1\n", "2:3: this is not YAML: a tab indents this line"},
+        {"a: b: c\n", "1:5: this is not YAML"},
+    };
+    for (const auto& expected : cases) {
+        CAPTURE(expected.text);
+        const std::string fault = Parsed(expected.text).first_fault();
+        CHECK_MESSAGE(fault.starts_with(expected.fault), fault);
+    }
+}
+
+TEST_CASE("document: a refused key takes its value with it and the rest is still read") {
+    const Parsed parsed("a: 1\na: {b: [1, 2]}\n? {x: y}\n: [z]\nc: 3\n");
+    CHECK(parsed.faults.size() == 2);
+    REQUIRE(parsed.root.entries.size() == 2);
+    CHECK(parsed.root.entries[0].value.text == "1");
+    CHECK(parsed.root.entries[1].key == "c");
+}
+
+TEST_CASE("document: an alias breaks only its own value") {
+    const Parsed parsed("a: &x 1\nb: *x\nc: 3\n");
+    CHECK(parsed.faults.size() == 2);
+    REQUIRE(parsed.root.entries.size() == 3);
+    CHECK(parsed.root.entries[1].value.kind == TreeNode::Kind::broken);
+    CHECK(parsed.root.entries[2].value.text == "3");
+}
+
+TEST_CASE("document: nesting is bounded") {
+    CHECK(Parsed(nested(kDepthMax)).faults.empty());
+    CHECK(Parsed(nested(kDepthMax + 1)).first_fault() == "1:33: nested more than 32 levels deep");
+    CHECK(Parsed(nested(5'000)).faults.size() == 1);
+    CHECK_FALSE(Parsed(std::string(5'000, '[')).faults.empty());
+    std::string maps;
+    for (int i = 0; i < 5'000; ++i) maps += "{a: ";
+    CHECK_FALSE(Parsed(maps).faults.empty());
+}
+
+TEST_CASE("document: size is bounded") {
+    const std::string largest = "#" + std::string(kFileBytesMax - 1, ' ');
+    CHECK(Parsed(largest).faults.empty());
+    CHECK(Parsed(largest + " ").first_fault() == "0:0: the file is larger than 1 MiB");
+}
+
+TEST_CASE("document: control characters and broken UTF-8 are refused, not dropped") {
+    // 0x04 would end yaml-cpp's stream: all limits after it would be lost without a word.
+    CHECK(Parsed(std::string("a: 1\n\x04\nb: 2\n")).first_fault() ==
+          "2:1: remove the control character `\\x04`");
+    CHECK(Parsed(std::string_view("a: \0", 4))
+              .first_fault()
+              .starts_with("1:4: remove the control character"));
+    CHECK(Parsed("a: \xff\n").first_fault() == "1:4: this is not UTF-8 text");
+    CHECK(Parsed("\xc3\xa9: x\xe9\n").first_fault() == "1:5: this is not UTF-8 text");
+    CHECK(Parsed("a: \xc3\xa9\r\nb:\t2\r\n").faults.empty());
+    CHECK(Parsed("\xef\xbb\xbf"
+                 "a: 1\n")
+              .root.entries.size() == 1);
+}
+
+TEST_CASE("utf8: a character has the length RFC 3629 gives it") {
+    CHECK(utf8_length("a") == 1);
+    CHECK(utf8_length("\xc3\xa9") == 2);
+    CHECK(utf8_length("\xe2\x82\xac") == 3);
+    CHECK(utf8_length("\xf0\x9f\x98\x80") == 4);
+    for (const char* text : {"\x80", "\xc0\xaf", "\xc3", "\xc3(", "\xe0\x80\xaf", "\xed\xa0\x80",
+                             "\xf0\x80\x80\xaf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
+        CAPTURE(text);
+        CHECK(utf8_length(text) == 0);
+    }
+}
