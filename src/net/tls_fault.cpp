@@ -22,7 +22,7 @@ std::string explanation(SSL* tls, long verdict) {
         case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
         case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
         case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-            return " (no authority that we believe vouches for it)";
+            return " (no trusted authority has signed it)";
         default:
             return {};
     }
@@ -61,7 +61,7 @@ std::string words_for(const error_code& ec) {
             return "it does not speak TLS there: " + ec.message();
         case SSL_R_UNSUPPORTED_PROTOCOL:
         case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-            return "it speaks TLS of no version from 1.2 on: " + ec.message();
+            return "it does not support TLS 1.2 or later: " + ec.message();
         default:
             return "TLS: " + ec.message();
     }

@@ -142,7 +142,7 @@ TEST_CASE("redis tls: a server that does not accept us ends the start, and it sa
 TEST_CASE("redis tls: a server that we do not accept ends the start, and it says why") {
     const TlsRedis redis;
     redis.believe(Authority());
-    says(refusal(redis.section()), "(no authority that we believe vouches for it)");
+    says(refusal(redis.section()), "(no trusted authority has signed it)");
     const TlsRedis named("DNS:redis.internal");
     says(refusal(named.section()), "hostname mismatch (it is not for `localhost`)");
     says(refusal(named.section("", "127.0.0.1")), "IP address mismatch");

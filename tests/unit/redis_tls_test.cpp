@@ -246,7 +246,7 @@ TEST_CASE("tls: an authority that is not believed is named as the reason, and wi
 TEST_CASE("tls: without authorities of its own, those of the system are believed: not this one") {
     const Authority authority;
     const TlsServer server(authority.issue(), answer_all);
-    says(try_once(server, {}), "no authority that we believe vouches for it");
+    says(try_once(server, {}), "no trusted authority has signed it");
 }
 
 TEST_CASE("tls: a certificate for another name is refused, and the missing name shown") {
