@@ -1,5 +1,5 @@
-// What the steps of a request cost that need no waiting: heads read and written, who is asking,
-// what is asked of the store, the record. In the world of the tests, where no socket is open.
+// What the steps of a request cost that need no waiting: heads read and written, identity, the
+// question to the store. In the world of the tests, where no socket is open.
 #define DOCTEST_CONFIG_IMPLEMENT  // that world checks what it makes; there are no test cases here
 #include <string>
 #include <string_view>
@@ -70,12 +70,12 @@ BENCHMARK(read_answer_head);
 void write_request_head(benchmark::State& state, std::string_view bytes) {
     World world(kPlain);
     Request request(world, std::string(bytes));
-    if (request.walk() != Fault::none) state.SkipWithError("refused");
+    if (request.decide() != Fault::none) state.SkipWithError("refused");
     const std::string authority = "127.0.0.1:3000";
     std::string out;
     for (auto _ : state) {
         out.clear();
-        append_request_head(request.client, request.exchange, authority, out);
+        append_request_head(request.exchange, authority, out);
         benchmark::DoNotOptimize(out);
     }
     state.counters["bytes"] = static_cast<double>(out.size());
@@ -87,15 +87,10 @@ BENCHMARK_CAPTURE(write_request_head, browser, kLong);
 void write_answer_head(benchmark::State& state, const std::string& yaml) {
     World world(yaml);
     Request request(world, std::string(kShort));
-    if (request.walk() != Fault::none) state.SkipWithError("refused");
     Exchange& exchange = request.exchange;
-    if (!exchange.decision.items.empty()) {
-        Wakeup nobody(world.io.get_executor());  // in process nothing is waited for
-        world.limiter.decide(exchange.decision, nobody);
-        judge(world.worker, exchange);
-    }
-    http::parse_response_head(kAnswer, {}, exchange.answer);
-    http::response_framing(exchange.answer, false, exchange.answer_framing);
+    request.charge();
+    http::parse_response_head(kAnswer, {}, exchange.relay.answer);
+    http::response_framing(exchange.relay.answer, false, exchange.upstream.framing);
     std::string out;
     for (auto _ : state) {
         out.clear();
@@ -107,31 +102,29 @@ void write_answer_head(benchmark::State& state, const std::string& yaml) {
 BENCHMARK_CAPTURE(write_answer_head, no_limits, kPlain);
 BENCHMARK_CAPTURE(write_answer_head, three_limits, kLimited);
 
-void who_is_asking(benchmark::State& state, const std::string& yaml, const std::string& fields) {
-    World world(yaml);
-    Request request(world, get(fields), true);
-    match_route(request.exchange);
+void identify(benchmark::State& state, const std::string& yaml, const std::string& fields) {
+    ask::World world(yaml);
+    ask::Request request(world, get(fields), true);
+    ask::match_route(*world.rules.config, request.facts, request.decision);
     for (auto _ : state) {
-        identify(request.client, request.exchange);
-        benchmark::DoNotOptimize(request.exchange.client);
+        ask::identify(world.rules, request.facts, request.decision);
+        benchmark::DoNotOptimize(request.decision.client);
     }
 }
-BENCHMARK_CAPTURE(who_is_asking, peer, kPlain, "");
-BENCHMARK_CAPTURE(who_is_asking, two_trusted_hops, kBehindProxies,
+BENCHMARK_CAPTURE(identify, peer, kPlain, "");
+BENCHMARK_CAPTURE(identify, two_trusted_hops, kBehindProxies,
                   "X-Forwarded-For: 198.51.100.7, 10.1.2.3, 10.4.5.6\r\n");
 
 // Routing, identity, identifiers and the items of the question: all before the store is asked.
-void walk_to_the_store(benchmark::State& state) {
-    World world(kLimited);
-    Request request(world, std::string(kLong));
+void decide_up_to_the_store(benchmark::State& state) {
+    ask::World world(kLimited);
+    ask::Request request(world, std::string(kLong));
     for (auto _ : state) {
-        request.exchange.decision.items.clear();
-        request.exchange.spans.clear();
-        request.exchange.identifiers.clear();
-        if (request.walk() != Fault::none) state.SkipWithError("refused");
+        request.decision.reset();
+        if (request.decide() != Fault::none) state.SkipWithError("refused");
     }
 }
-BENCHMARK(walk_to_the_store);
+BENCHMARK(decide_up_to_the_store);
 
 }  // namespace
 }  // namespace tidegate::proxy

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "ask/identifiers.hpp"
 #include "base/ascii.hpp"
 #include "base/hex.hpp"
 #include "base/ip.hpp"
@@ -12,7 +13,6 @@
 #include "base/units.hpp"
 #include "http/field.hpp"
 #include "identity/identifier.hpp"
-#include "proxy/identifiers.hpp"
 
 namespace tidegate::admin {
 
@@ -107,7 +107,7 @@ const limit::KeyPart* stated_part(Kind kind, std::string_view name, const config
 }
 
 // Of a field or query parameter, `body` being `name=value`: its name as the key has it, and of a
-// secret value the hash, as proxy/identifiers.cpp makes them. Nothing if no key counts by it: then
+// secret value the hash, as ask/identifiers.cpp makes them. Nothing if no key counts by it: then
 // it is unknown whether the value may be shown.
 std::optional<std::string> stated_meant(std::string_view kind, std::string_view body,
                                         const config::Config& config) {
@@ -120,7 +120,7 @@ std::optional<std::string> stated_meant(std::string_view kind, std::string_view 
     std::string value(body.substr(equals + 1));
     if (is_hash(value)) return canonical(std::string(kind) + ":" + name + "=" + value);
     if (part == nullptr) return std::nullopt;
-    if (is_query) value = proxy::counted_query_value(std::move(value));
+    if (is_query) value = ask::counted_query_value(std::move(value));
     std::string out;
     if (part->secret) {
         identity::append_secret_identifier(kind, name, value, out);
@@ -241,7 +241,7 @@ bool makes(const std::vector<limit::KeyPart>& choice, std::string_view identifie
 bool makes(const limit::Key& key, std::string_view identifier) {
     if (key.on_missing == limit::OnMissing::shared) {
         std::string shared;
-        identity::append_identifier("shared", proxy::key_text(key), shared);
+        identity::append_identifier("shared", ask::key_text(key), shared);
         if (identifier == shared) return true;
     }
     return std::any_of(key.choices.begin(), key.choices.end(),

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "ask/policy_texts.hpp"
 #include "base/timestamp.hpp"
 #include "http/request_value.hpp"
-#include "proxy/policy_texts.hpp"
 
 namespace tidegate::admin {
 
@@ -95,7 +95,7 @@ Json unknown_json(const Inspected& inspected, const limit::Policy& policy) {
     return unknown;
 }
 
-Json policies_json(const Inspected& inspected, const proxy::PolicyTexts& texts) {
+Json policies_json(const Inspected& inspected, const ask::PolicyTexts& texts) {
     Json policies = Json::array();
     for (std::size_t i = 0; i < inspected.items.size(); ++i) {
         const limit::ChargeItem& item = inspected.items[i];
@@ -144,7 +144,7 @@ Result<std::string, AdminAnswer> identifier_asked_for(std::string_view target) {
 
 AdminAnswer answer_to_inspect(const std::vector<Inspected>& all, const config::Config& config,
                               std::string_view store) {
-    const proxy::PolicyTexts texts(config);
+    const ask::PolicyTexts texts(config);
     Json json = {{"store", store}, {"counted", false}, {"identifiers", Json::array()}};
     for (const Inspected& inspected : all) {
         Json policies = policies_json(inspected, texts);

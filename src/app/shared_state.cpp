@@ -13,7 +13,7 @@
 #include "app/config_snapshot.hpp"
 #include "app/descriptor_limit.hpp"
 #include "app/script_preload.hpp"
-#include "proxy/fault.hpp"
+#include "ask/fault.hpp"
 #include "store/access_rights.hpp"
 #include "telemetry/log.hpp"
 
@@ -26,8 +26,8 @@ using telemetry::log;
 
 std::vector<std::string> fault_names() {
     std::vector<std::string> names;
-    for (std::size_t fault = 0; fault < proxy::kFaults; ++fault) {
-        names.emplace_back(proxy::traits(static_cast<proxy::Fault>(fault)).name);
+    for (std::size_t fault = 0; fault < ask::kFaults; ++fault) {
+        names.emplace_back(ask::traits(static_cast<ask::Fault>(fault)).name);
     }
     return names;
 }

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "app/connection_limit.hpp"
+#include "ask/password_pool.hpp"
 #include "config/config.hpp"
-#include "proxy/password_pool.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster.hpp"
 #include "store/limiter.hpp"
@@ -37,7 +37,7 @@ struct SharedState {
     std::optional<redis::ClusterOptions> redis_cluster;
     store::Replicas replicas{0};
     ConnectionLimit connection_limit;
-    proxy::PasswordPool passwords{{}};
+    ask::PasswordPool passwords{{}};
     std::atomic<int> workers_without_store{0};
 
     // A worker's store came or went; the first and the last word of it are logged.

@@ -1,10 +1,12 @@
 #include "cli/explain.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <utility>
 
-#include "cli/explain_stage.hpp"
+#include "ask/route.hpp"
+#include "cli/explain_request.hpp"
 #include "http/field.hpp"
 #include "http/head.hpp"
 
@@ -12,8 +14,7 @@ namespace tidegate::cli {
 
 namespace {
 
-using proxy::Exchange;
-using proxy::Fault;
+using ask::Fault;
 
 // The head as a client sends it.
 std::string head_of(const Question& question) {
@@ -27,17 +28,16 @@ std::string head_of(const Question& question) {
     return head + "\r\n";
 }
 
-void read_head(std::string_view bytes, Exchange& exchange) {
-    const auto& limits = exchange.config().limits_on_requests;
+void read_head(std::string_view bytes, ExplainedRequest& request) {
+    const auto& limits = request.config().limits_on_requests;
     const http::HeadBounds bounds{limits.header_bytes, limits.headers, limits.uri_bytes};
     http::HeadScanner scanner;
     const std::size_t length = scanner.scan(bytes, bounds);
     const http::HeadFault fault =
-        length != 0 ? http::parse_request_head(bytes.substr(0, length), bounds, exchange.request)
+        length != 0 ? http::parse_request_head(bytes.substr(0, length), bounds, request.facts.head)
                     : scanner.fault();
     if (fault == http::HeadFault::none) return;
-    exchange.fault = proxy::fault_of(fault);
-    exchange.fault_detail = http::describe(fault);
+    request.decision.refuse(ask::fault_of(fault), http::describe(fault));
 }
 
 void explain_peer(const identity::Peer& peer, const config::Config& config, Explanation& out) {
@@ -51,16 +51,15 @@ void explain_peer(const identity::Peer& peer, const config::Config& config, Expl
     }
 }
 
-routing::RequestLine line_of(const Exchange& exchange) {
-    const http::RequestHead& request = exchange.request;
-    return {request.method, request.path, exchange.host, &request.fields};
+routing::RequestLine line_of(const ask::Facts& facts) {
+    return {facts.head.method, facts.head.path, facts.host, &facts.head.fields};
 }
 
-// Of the routes before `end`, those whose path is that of the request and that do not take it.
-void explain_passed(const Exchange& exchange, std::size_t end, Explanation& out) {
-    const config::Config& config = exchange.config();
+// Of the routes before `end`, those that match the path of the request and do not take it.
+void explain_passed(const ExplainedRequest& request, std::size_t end, Explanation& out) {
+    const config::Config& config = request.config();
     for (std::size_t i = 0; i < end; ++i) {
-        const routing::Mismatch because = config.router.mismatch(i, line_of(exchange));
+        const routing::Mismatch because = config.router.mismatch(i, line_of(request.facts));
         if (because == routing::Mismatch::path) {
             ++out.other_paths;
         } else {
@@ -69,55 +68,54 @@ void explain_passed(const Exchange& exchange, std::size_t end, Explanation& out)
     }
 }
 
-void explain_readings(const Exchange& exchange, Explanation& out) {
-    const config::Config& config = exchange.config();
-    for (routing::ReadPath& reading : config.router.readings(line_of(exchange))) {
+void explain_readings(const ExplainedRequest& request, Explanation& out) {
+    const config::Config& config = request.config();
+    for (routing::ReadPath& reading : config.router.readings(line_of(request.facts))) {
         out.readings.push_back({std::move(reading.text),
                                 reading.route ? config.routes[*reading.route].name : "",
                                 std::move(reading.captures), reading.ignoring_case});
     }
 }
 
-void explain_route(const Exchange& exchange, Explanation& out) {
-    const config::Config& config = exchange.config();
-    if (exchange.route != nullptr) {
-        out.route = exchange.route->name;
-        out.upstream = config.upstreams[exchange.route->upstream].name;
-        explain_passed(exchange, exchange.route_index, out);
-    } else if (exchange.fault == Fault::no_route) {
-        explain_passed(exchange, config.routes.size(), out);
-    } else if (exchange.fault == Fault::ambiguous_path) {
-        explain_readings(exchange, out);
+void explain_route(const ExplainedRequest& request, Explanation& out) {
+    const config::Config& config = request.config();
+    const ask::Decision& decision = request.decision;
+    if (decision.route != nullptr) {
+        out.route = decision.route->name;
+        out.upstream = config.upstreams[decision.route->upstream].name;
+        explain_passed(request, decision.route_index, out);
+    } else if (decision.fault == Fault::no_route) {
+        explain_passed(request, config.routes.size(), out);
+    } else if (decision.fault == Fault::ambiguous_path) {
+        explain_readings(request, out);
     }
 }
 
-void explain_fault(const Exchange& exchange, Explanation& out) {
-    if (exchange.fault == Fault::none) return;
-    const proxy::FaultTraits& fault = proxy::traits(exchange.fault);
+void explain_fault(const ask::Decision& decision, Explanation& out) {
+    if (decision.goes_on()) return;
+    const ask::FaultTraits& fault = ask::traits(decision.fault);
     out.refusal = fault.status;
-    out.refusal_reason = exchange.fault_detail.empty() ? fault.detail : exchange.fault_detail;
+    out.refusal_reason = decision.fault_detail.empty() ? fault.detail : decision.fault_detail;
 }
 
-// The street. Who asks is found out also for a request without a route, where the proxy would not
-// go on, and changes nothing about its answer.
-void walk(Stage& stage, const FetchKeys& fetch_keys, Explanation& out) {
-    Exchange& exchange = stage.exchange;
-    if (exchange.fault != Fault::none) return;
-    check_framing(exchange);
-    out.method = exchange.request.method;
-    out.path = exchange.request.path;
-    out.host = exchange.host;
-    if (exchange.fault != Fault::none) return;
-    match_route(exchange);
-    explain_route(exchange, out);
-    const Fault fault = exchange.fault;
-    const std::string_view detail = exchange.fault_detail;
-    explain_identity(stage, fetch_keys, out);
-    if (fault != Fault::none) {
-        exchange.fault = fault;
-        exchange.fault_detail = detail;
-    }
-    if (exchange.fault == Fault::none) explain_charges(stage, out);
+// The steps of the engine, as far as the request goes. Identity is explained also for a request
+// without a route, which the engine does not identify; the answer to it stays the same.
+void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Explanation& out) {
+    ask::Decision& decision = request.decision;
+    if (!decision.goes_on()) return;
+    http::Framing framing;
+    ask::check_framing(request.config().limits_on_requests, request.facts, framing, decision);
+    out.method = request.facts.head.method;
+    out.path = request.facts.head.path;
+    out.host = request.facts.host;
+    if (!decision.goes_on()) return;
+    ask::match_route(request.config(), request.facts, decision);
+    explain_route(request, out);
+    const Fault fault = decision.fault;
+    const std::string_view detail = decision.fault_detail;
+    explain_identity(request, fetch_keys, out);
+    if (fault != Fault::none) decision.refuse(fault, detail);
+    if (decision.goes_on()) explain_charges(request, out);
 }
 
 }  // namespace
@@ -125,14 +123,15 @@ void walk(Stage& stage, const FetchKeys& fetch_keys, Explanation& out) {
 Explanation explain(std::shared_ptr<const config::Config> config, const Question& question,
                     const FetchKeys& fetch_keys) {
     const bool trusted = !question.from || config->client_ip.trusts(*question.from);
-    const identity::Peer peer{question.from, trusted};
+    ExplainedRequest request(std::move(config));
+    request.facts.peer = {question.from, trusted};
+    request.facts.began_at = std::chrono::system_clock::now();
     Explanation out;
-    explain_peer(peer, *config, out);
-    Stage stage(std::move(config), peer);
+    explain_peer(request.facts.peer, request.config(), out);
     const std::string head = head_of(question);
-    read_head(head, stage.exchange);
-    walk(stage, fetch_keys, out);
-    explain_fault(stage.exchange, out);
+    read_head(head, request);
+    explain_steps(request, fetch_keys, out);
+    explain_fault(request.decision, out);
     return out;
 }
 

@@ -1,9 +1,8 @@
-// What a request is taken for and what follows: who asks and why it is believed, which route, which
-// policies, limits and identifiers, at what cost.
+// Explains what the proxy would decide about a request: client and user and why they are believed,
+// the route, policies, limits and identifiers, the cost.
 //
-// The request takes the street of the proxy (proxy/street.hpp), with the notes that its houses make
-// for who asks, up to the question to the store. That is not asked, so nothing is taken. One
-// thread.
+// The request takes the steps of the engine (ask/), with the notes that they make for this, up to
+// the question to the store. The store is not asked, so nothing is charged. One thread.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "ask/charge_notes.hpp"
 #include "base/ip.hpp"
 #include "config/config.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/key_source.hpp"
 #include "limit/limit.hpp"
-#include "proxy/charge_notes.hpp"
 #include "routing/router.hpp"
 
 namespace tidegate::cli {
@@ -34,8 +33,7 @@ struct Question {
     std::optional<IpAddress> from{};    // the peer; none: a Unix socket whose peers are trusted
 };
 
-// Texts of the request stand here as they came, but for secrets, which do not: who prints them
-// makes them fit.
+// Texts of the request are as they came, and must be escaped when printed. Secrets are left out.
 struct Explanation {
     struct Hop {
         std::string text;
@@ -74,7 +72,7 @@ struct Explanation {
     };
     struct Key {
         std::string text;  // as configured
-        proxy::ChargeNotes::KeyOutcome outcome;
+        ask::ChargeNotes::KeyOutcome outcome;
         std::vector<std::string> identifiers;
     };
     struct Limit {
@@ -83,7 +81,7 @@ struct Explanation {
     };
     struct Policy {
         std::string name;
-        proxy::ChargeNotes::Outcome outcome;
+        ask::ChargeNotes::Outcome outcome;
         bool shadow = false;
         bool left_out = false;  // in shadow, and the moment of the request will not do for it
         std::string tier{};     // whose limits hold; empty: its own do

@@ -1,57 +1,58 @@
-// What follows: whom the route's policies count, by which limits, at what cost.
+// What the route's policies count a request by, with which limits and at what cost.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "cli/explain_stage.hpp"
-#include "proxy/charge_notes.hpp"
-#include "proxy/identifiers.hpp"
+#include "ask/charge_list.hpp"
+#include "ask/charge_notes.hpp"
+#include "ask/identifiers.hpp"
+#include "ask/policy_texts.hpp"
+#include "cli/explain_request.hpp"
 
 namespace tidegate::cli {
 
 namespace {
 
-using proxy::ChargeNotes;
-using proxy::Exchange;
+using ask::ChargeNotes;
 using telemetry::CostFault;
 
-Explanation::Key key_of(const Exchange& exchange, const ChargeNotes::Key& note) {
-    Explanation::Key key{proxy::key_text(*note.key), note.outcome, {}};
-    for (const proxy::IdentifierSpan span : note.spans) {
-        key.identifiers.push_back(exchange.identifiers.substr(span.begin, span.size));
+Explanation::Key key_of(const ask::Decision& decision, const ChargeNotes::Key& note) {
+    Explanation::Key key{ask::key_text(*note.key), note.outcome, {}};
+    for (const ask::IdentifierSpan span : note.spans) {
+        key.identifiers.push_back(decision.identifiers.substr(span.begin, span.size));
     }
     return key;
 }
 
 // Whether the policy is in shadow, and does without its items because the request's moment will not
 // do. Where that ends the request, all are gone.
-bool is_left_out(const Exchange& exchange, const ChargeNotes::Policy& note) {
-    const auto& items = exchange.decision.items;
-    return exchange.fault == proxy::Fault::none && note.outcome == ChargeNotes::Outcome::counted &&
+bool is_left_out(const ask::Decision& decision, const ChargeNotes::Policy& note) {
+    const auto& items = decision.charge.items;
+    return decision.goes_on() && note.outcome == ChargeNotes::Outcome::counted &&
            note.policy->shadow &&
            std::none_of(items.begin(), items.end(),
                         [&](const limit::ChargeItem& item) { return item.policy == note.policy; });
 }
 
-Explanation::Policy policy_of(const Exchange& exchange, const ChargeNotes::Policy& note) {
+Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes::Policy& note) {
     Explanation::Policy policy{.name = note.policy->name,
                                .outcome = note.outcome,
                                .shadow = note.policy->shadow,
-
-                               .left_out = is_left_out(exchange, note),
+                               .left_out = is_left_out(request.decision, note),
                                .tier = note.tier != nullptr ? note.tier->name : ""};
-    for (const ChargeNotes::Key& key : note.keys) policy.keys.push_back(key_of(exchange, key));
+    for (const ChargeNotes::Key& key : note.keys)
+        policy.keys.push_back(key_of(request.decision, key));
     const limit::ChargeItem item{note.policy, {}, note.tier};
     for (std::size_t i = 0; i < item.limits().size(); ++i) {
-        policy.limits.push_back(
-            {exchange.generation->policy_texts.of(item, i).label, item.limits()[i]});
+        policy.limits.push_back({request.rules.policy_texts.of(item, i).label, item.limits()[i]});
     }
     return policy;
 }
 
-std::string_view why_of_cost(const ChargeNotes& notes) {
-    if (!notes.cost_ignored) return notes.cost_stated ? "stated by the request" : "of the route";
-    switch (*notes.cost_ignored) {
+std::string_view why_of_cost(const ChargeNotes& notes, std::optional<CostFault> ignored) {
+    if (!ignored) return notes.cost_stated ? "stated by the request" : "of the route";
+    switch (*ignored) {
         case CostFault::untrusted:
             return "of the route: what the request states is not believed from this peer";
         case CostFault::unreadable:
@@ -64,19 +65,18 @@ std::string_view why_of_cost(const ChargeNotes& notes) {
 
 }  // namespace
 
-void explain_charges(Stage& stage, Explanation& out) {
-    Exchange& exchange = stage.exchange;
+void explain_charges(ExplainedRequest& request, Explanation& out) {
+    ask::Decision& decision = request.decision;
     ChargeNotes notes;
-    list_charges(stage.worker, exchange, &notes);
+    ask::list_charges(request.config(), request.facts, decision, &notes);
     for (const ChargeNotes::Policy& note : notes.policies) {
-        out.policies.push_back(policy_of(exchange, note));
+        out.policies.push_back(policy_of(request, note));
     }
-    if (exchange.fault != proxy::Fault::none || exchange.decision.items.empty()) return;
-    out.cost = {exchange.decision.cost, why_of_cost(notes)};
-    out.identifiers = exchange.decision.items.size();
-    for (const limit::ChargeItem& item : exchange.decision.items) {
-        out.limits += item.limits().size();
-    }
+    const store::Decision& charge = decision.charge;
+    if (!decision.goes_on() || charge.items.empty()) return;
+    out.cost = {charge.cost, why_of_cost(notes, decision.cost_ignored)};
+    out.identifiers = charge.items.size();
+    for (const limit::ChargeItem& item : charge.items) out.limits += item.limits().size();
 }
 
 }  // namespace tidegate::cli

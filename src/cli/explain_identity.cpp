@@ -1,11 +1,13 @@
-// Who asks: the client's address, hop by hop, and its user, method by method.
+// The client's address, hop by hop, and its user, method by method.
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "cli/explain_stage.hpp"
+#include "ask/charge_list.hpp"
+#include "ask/identify.hpp"
+#include "cli/explain_request.hpp"
 #include "identity/authenticator.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/credentials.hpp"
@@ -17,15 +19,14 @@ namespace tidegate::cli {
 namespace {
 
 using identity::Finding;
-using proxy::Exchange;
 using Method = Explanation::Method;
 
-void explain_client(const Stage& stage, Explanation& out) {
-    const identity::ClientIpSettings& settings = stage.config().client_ip;
+void explain_client(const ExplainedRequest& request, Explanation& out) {
+    const identity::ClientIpSettings& settings = request.config().client_ip;
     out.chain_field = identity::field_of(settings);
     std::vector<identity::Hop> hops;
-    const auto client = identity::client_address(stage.client.peer(), stage.exchange.request.fields,
-                                                 settings, &hops);
+    const auto client =
+        identity::client_address(request.facts.peer, request.facts.head.fields, settings, &hops);
     for (const identity::Hop& hop : hops) {
         out.hops.push_back(
             {std::string(hop.text), hop.address ? hop.address->to_string() : "", hop.kind});
@@ -50,8 +51,8 @@ struct Text {
     }
 };
 
-Method::Outcome outcome_of(const Finding& who) {
-    switch (who.result) {
+Method::Outcome outcome_of(const Finding& finding) {
+    switch (finding.result) {
         case Finding::Result::user:
             return Method::Outcome::valid;
         case Finding::Result::refused:
@@ -68,88 +69,90 @@ Method::Outcome outcome_of(const Finding& who) {
 }
 
 // All methods before the one that decided found nothing, and those after it were not asked.
-void explain_methods(const Stage& stage, Explanation& out) {
-    const Finding& who = stage.exchange.who;
-    const auto& methods = stage.config().user_methods;
+void explain_methods(const ExplainedRequest& request, Explanation& out) {
+    const Finding& finding = request.decision.finding;
+    const auto& methods = request.config().user_methods;
     for (std::size_t i = 0; i < methods.size(); ++i) {
         Method method{std::visit(Text{}, methods[i].how)};
-        const bool decided = who.result != Finding::Result::nobody;
-        if (decided && i == who.method) {
-            method.outcome = outcome_of(who);
-            method.fault = identity::to_string(who.fault);
-        } else if (decided && i > who.method) {
+        const bool decided = finding.result != Finding::Result::nobody;
+        if (decided && i == finding.method) {
+            method.outcome = outcome_of(finding);
+            method.fault = identity::to_string(finding.fault);
+        } else if (decided && i > finding.method) {
             method.outcome = Method::Outcome::not_tried;
         } else if (std::holds_alternative<identity::HeaderMethod>(methods[i].how) &&
-                   !stage.client.peer().trusted) {
+                   !request.facts.peer.trusted) {
             method.outcome = Method::Outcome::disbelieved;
         }
         out.methods.push_back(std::move(method));
     }
 }
 
-void explain_user(const Stage& stage, Explanation& out) {
-    const Exchange& exchange = stage.exchange;
-    const bool refused = exchange.who.result == Finding::Result::refused;
-    out.goes_on_anonymous = refused && stage.config().anonymous_on_invalid;
-    if (!exchange.user) return;
-    const bool listed = !identity::tier_of(exchange.user, stage.config().user_tiers).empty();
-    out.user = {std::string(*exchange.user), std::string(exchange.tier), listed};
+void explain_user(const ExplainedRequest& request, Explanation& out) {
+    const ask::Decision& decision = request.decision;
+    const bool refused = decision.finding.result == Finding::Result::refused;
+    out.goes_on_anonymous = refused && request.config().anonymous_on_invalid;
+    if (!decision.user) return;
+    const bool listed = !identity::tier_of(decision.user, request.config().user_tiers).empty();
+    out.user = {std::string(*decision.user), std::string(decision.tier), listed};
 }
 
-void explain_guess(Exchange& exchange, Explanation& out) {
-    if (!list_guess(exchange)) return;
-    for (const limit::ChargeItem& item : exchange.decision.items) {
+void explain_guess(ExplainedRequest& request, Explanation& out) {
+    ask::Decision& decision = request.decision;
+    if (!ask::list_failed_credentials(request.config(), request.facts, decision)) return;
+    for (const limit::ChargeItem& item : decision.charge.items) {
         out.guess.emplace_back(item.identifier);
     }
-    forget_question(exchange);
+    ask::clear_charge(decision);
 }
 
-void check_token(Exchange& exchange, const FetchKeys& fetch_keys) {
-    identity::Authenticator& authenticator = *exchange.generation->authenticator;
-    const auto& how = authenticator.methods()[exchange.who.method].how;
+void check_token(ExplainedRequest& request, const FetchKeys& fetch_keys) {
+    identity::Authenticator& authenticator = *request.rules.authenticator;
+    Finding& finding = request.decision.finding;
+    const auto& how = authenticator.methods()[finding.method].how;
     const auto& source = std::get<identity::JwtMethod>(how).keys;
     if (source->keys() == nullptr) {
         fetch_keys(source);
-        // A key that is not there now is not there: nobody will look again.
+        // Keys are fetched once here: no later fetch can find one that is missing now.
         source->allow_wanting(false);
     }
-    authenticator.check_token(exchange.who, exchange.began_at);
+    authenticator.check_token(finding, request.facts.began_at);
 }
 
-void check_password(Exchange& exchange) {
-    Finding& who = exchange.who;
-    identity::Authenticator& authenticator = *exchange.generation->authenticator;
+void check_password(ExplainedRequest& request) {
+    Finding& finding = request.decision.finding;
+    identity::Authenticator& authenticator = *request.rules.authenticator;
     identity::BasicLogin login;
-    who.fault = login.read(who.credential);
-    if (who.fault != identity::CredentialFault::none) {
-        who.result = Finding::Result::refused;
+    finding.fault = login.read(finding.credential);
+    if (finding.fault != identity::CredentialFault::none) {
+        finding.result = Finding::Result::refused;
         return;
     }
     const bool is_right =
-        authenticator.password_method(who).users->verify(login.user(), login.password());
-    authenticator.conclude_password(who, login.user(), is_right, exchange.began_at);
+        authenticator.password_method(finding).users->verify(login.user(), login.password());
+    authenticator.conclude_password(finding, login.user(), is_right, request.facts.began_at);
 }
 
 }  // namespace
 
-void explain_identity(Stage& stage, const FetchKeys& fetch_keys, Explanation& out) {
-    Exchange& exchange = stage.exchange;
-    identify(stage.client, exchange);
+void explain_identity(ExplainedRequest& request, const FetchKeys& fetch_keys, Explanation& out) {
+    ask::Decision& decision = request.decision;
+    ask::identify(request.rules, request.facts, decision);
     out.is_identified = true;
-    explain_client(stage, out);
-    if (is_unproved(exchange)) {
-        explain_guess(exchange, out);
-        if (exchange.who.result == Finding::Result::unchecked) {
-            if (exchange.generation->authenticator->is_token(exchange.who)) {
-                check_token(exchange, fetch_keys);
+    explain_client(request, out);
+    if (ask::needs_proof(decision)) {
+        explain_guess(request, out);
+        if (decision.finding.result == Finding::Result::unchecked) {
+            if (request.rules.authenticator->is_token(decision.finding)) {
+                check_token(request, fetch_keys);
             } else {
-                check_password(exchange);
+                check_password(request);
             }
         }
-        conclude_identity(exchange);
+        ask::conclude_identity(request.config(), decision);
     }
-    explain_methods(stage, out);
-    explain_user(stage, out);
+    explain_methods(request, out);
+    explain_user(request, out);
 }
 
 }  // namespace tidegate::cli

@@ -15,7 +15,7 @@ namespace tidegate::cli {
 
 namespace {
 
-using proxy::ChargeNotes;
+using ask::ChargeNotes;
 
 // A longer value does not push the reasons of all others to the right.
 constexpr std::size_t kAlignedMax = 40;

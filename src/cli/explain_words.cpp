@@ -6,7 +6,7 @@
 
 namespace tidegate::cli {
 
-using proxy::ChargeNotes;
+using ask::ChargeNotes;
 
 Words words_of(identity::Hop::Kind kind) {
     using Kind = identity::Hop::Kind;

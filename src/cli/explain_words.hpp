@@ -16,8 +16,8 @@ struct Words {
 Words words_of(identity::Hop::Kind kind);
 Words words_of(Explanation::Method::Outcome outcome);
 Words words_of(routing::Mismatch mismatch);
-Words words_of(proxy::ChargeNotes::Outcome outcome);
-Words words_of(proxy::ChargeNotes::KeyOutcome outcome);
+Words words_of(ask::ChargeNotes::Outcome outcome);
+Words words_of(ask::ChargeNotes::KeyOutcome outcome);
 
 // `10 in 1s, sliding_window, burst 20`
 std::string described(const limit::Limit& limit);

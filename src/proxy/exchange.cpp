@@ -2,45 +2,51 @@
 
 namespace tidegate::proxy {
 
-void Exchange::reset() {
-    // Strings and vectors keep their room; a head of unusual size does not stay for ever.
-    constexpr std::size_t kRoomKept = 65'536;
-    for (std::string* text :
-         {&head, &tail, &upload_head, &upload_tail, &identifiers, &answer_options, &client_text}) {
-        text->clear();
-        if (text->capacity() > kRoomKept) text->shrink_to_fit();
-    }
-    request.fields.clear();
-    answer.fields.clear();
-    answer_buffer.release();
-    ratelimit.clear();
-    decision.items.clear();
-    decision.result = store::Decision::Result::pending;
-    decision.store_failed = decision.remembered = decision.needs_settling = false;
-    decision.moment = {};
-    spans.clear();
+namespace {
+
+// Strings keep their capacity; a head of unusual size does not keep its memory for ever.
+void clear(std::string& text) {
+    constexpr std::size_t kCapacityKept = 65'536;
+    text.clear();
+    if (text.capacity() > kCapacityKept) text.shrink_to_fit();
+}
+
+}  // namespace
+
+void ClientCodec::reset() {
+    clear(head);
+    clear(tail);
     outbox.clear();
-    upload_outbox.clear();
     framing = {};
     body.start(framing);
-    answer_framing = {};
-    answer_body.start(answer_framing);
-    route_index = telemetry::kNoRoute;
-    route = nullptr;
-    client.reset();
-    chain_fault = identity::ChainFault::none;
-    who.reset();
-    user.reset();
-    tier = {};
-    peer_trusted = false;
-    fault = Fault::none;
-    reached = Reached::nothing;
-    request.method = request.target = request.path = request.query = request.authority = {};
-    fault_detail = upstream_address = host = {};
-    status = 0;
     keep_alive = false;
+}
+
+void UpstreamCodec::reset() {
+    clear(head);
+    clear(tail);
+    clear(connection_options);
+    outbox.clear();
+    framing = {};
+    body.start(framing);
+    buffer.release();
+}
+
+void Relay::reset() {
+    answer.fields.clear();
+    reached = Reached::nothing;
+    upstream_address = {};
+    status = 0;
     bytes_received = bytes_sent = 0;
-    decision_time = upstream_time = {};
+    upstream_time = {};
+}
+
+void Exchange::reset() {
+    facts.reset();
+    decision.reset();
+    client.reset();
+    upstream.reset();
+    relay.reset();
     generation.reset();  // after all that points into it
 }
 

@@ -11,6 +11,7 @@ namespace tidegate::proxy {
 
 namespace {
 
+using ask::Fault;
 using http::BodyBatch;
 using http::BodyKind;
 
@@ -35,8 +36,9 @@ class Forwarding {
           client_(client),
           sleeper_(sleeper),
           x_(exchange),
-          pool_(*exchange.generation->upstreams[exchange.route->upstream]),
-          seat_(exchange.client, exchange.config().client_ip, &Forwarding::on_evicted, this),
+          pool_(*exchange.generation->upstreams[exchange.decision.route->upstream]),
+          seat_(exchange.decision.client, exchange.config().client_ip, &Forwarding::on_evicted,
+                this),
           upload_(worker, client, sleeper, exchange, pool_.settings(), seat_.body) {}
 
     Task<Fault> run();
@@ -88,7 +90,8 @@ http::HeadBounds Forwarding::answer_bounds() const {
 Task<Fault> Forwarding::run() {
     // A connection that was idle may have been closed under us just now. What was never answered
     // and does no harm twice is sent again, once, on a fresh connection.
-    const bool repeatable = x_.framing.body == BodyKind::none && is_idempotent(x_.request.method);
+    const bool repeatable =
+        x_.client.framing.body == BodyKind::none && is_idempotent(x_.facts.head.method);
     if (!pool_.admit(seat_)) co_return Fault::upstream_exhausted;
     UpstreamServer* server = &pool_.next_server();
     lease_ = pool_.take_idle(*server);
@@ -98,7 +101,7 @@ Task<Fault> Forwarding::run() {
         if (fault != Fault::none) co_return fault;
         const bool reused = lease_.reused;
         server = lease_.server;
-        x_.upstream_address = server->address();
+        x_.relay.upstream_address = server->address();
         sent_ = now();
         fault = upload_.begin(lease_);
         if (fault == Fault::none) fault = co_await converse();
@@ -109,18 +112,18 @@ Task<Fault> Forwarding::run() {
             co_return fault;
         }
         if (lease_.withdrawn) {
-            const bool can_answer = x_.status == 0 && client_.is_open();
+            const bool can_answer = x_.relay.status == 0 && client_.is_open();
             fault = can_answer ? Fault::body_made_room : Fault::answer_made_room;
         }
         pool_.throw_away(lease_);
         const bool stale = reused && fault == Fault::upstream_broken && !answer_began_;
         if (!stale || !repeatable || !first) {
-            if (traits(fault).outcome == telemetry::Outcome::failed) {
+            if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
                 worker_.metrics.count_upstream_failure(pool_.metrics_slot());
             }
             co_return fault;
         }
-        x_.answer_buffer.release();
+        x_.upstream.buffer.release();
         scanner_.reset();
     }
 }
@@ -135,7 +138,7 @@ Task<Fault> Forwarding::connect(UpstreamServer& server) {
     UpstreamServer* tried = &server;
     for (int retries = pool_.settings().retries;; --retries) {
         Fault fault = Fault::upstream_unreachable;
-        x_.upstream_address = tried->address();
+        x_.relay.upstream_address = tried->address();
         switch (co_await pool_.connect(*tried, sleeper_, lease_, seat_)) {
             case UpstreamPool::ConnectFault::none:
                 co_return Fault::none;
@@ -154,17 +157,18 @@ Task<Fault> Forwarding::connect(UpstreamServer& server) {
 
 Task<Fault> Forwarding::converse() {
     for (;;) {
-        const std::size_t head_bytes = scanner_.scan(x_.answer_buffer.data(), answer_bounds());
+        const std::size_t head_bytes = scanner_.scan(x_.upstream.buffer.data(), answer_bounds());
         if (scanner_.fault() != http::HeadFault::none) co_return Fault::upstream_broken;
         if (head_bytes != 0) {
-            if (http::parse_response_head(x_.answer_buffer.data().substr(0, head_bytes),
-                                          answer_bounds(), x_.answer) != http::HeadFault::none ||
-                http::response_framing(x_.answer, x_.request.method == "HEAD", x_.answer_framing) !=
-                    http::FramingFault::none ||
-                x_.answer.status == 101) {
+            if (http::parse_response_head(x_.upstream.buffer.data().substr(0, head_bytes),
+                                          answer_bounds(),
+                                          x_.relay.answer) != http::HeadFault::none ||
+                http::response_framing(x_.relay.answer, x_.facts.head.method == "HEAD",
+                                       x_.upstream.framing) != http::FramingFault::none ||
+                x_.relay.answer.status == 101) {
                 co_return Fault::upstream_broken;  // no upgrade was asked for
             }
-            if (x_.answer.status >= 200) co_return co_await relay_answer(head_bytes);
+            if (x_.relay.answer.status >= 200) co_return co_await relay_answer(head_bytes);
             const Fault fault = co_await relay_interim(head_bytes);
             if (fault != Fault::none) co_return fault;
             continue;
@@ -193,16 +197,16 @@ Forwarding::Read Forwarding::read_answer() {
         connection.watch_read(&sleeper_.wakeup());
         return Read::nothing;
     }
-    if (x_.answer_buffer.space().empty()) {
-        x_.answer_buffer.make_room(x_.answer_buffer.size() < x_.answer_buffer.capacity()
-                                       ? x_.answer_buffer.capacity()
-                                       : x_.answer_buffer.capacity() * 2);
+    if (x_.upstream.buffer.space().empty()) {
+        x_.upstream.buffer.make_room(x_.upstream.buffer.size() < x_.upstream.buffer.capacity()
+                                         ? x_.upstream.buffer.capacity()
+                                         : x_.upstream.buffer.capacity() * 2);
     }
-    const std::span<char> space = x_.answer_buffer.space();
+    const std::span<char> space = x_.upstream.buffer.space();
     const IoResult read = connection.read_some(space);
     switch (read.status) {
         case IoStatus::ok:
-            x_.answer_buffer.commit(read.bytes);
+            x_.upstream.buffer.commit(read.bytes);
             answer_began_ = true;
             may_hold_more_ = read.bytes == space.size();
             return Read::got;
@@ -235,36 +239,36 @@ Task<Fault> Forwarding::relay_interim(std::size_t head_bytes) {
     IoStatus status = client_.send_interim(x_);
     if (status == IoStatus::would_block) status = co_await send_rest();
     if (status != IoStatus::ok) co_return unsent();
-    if (x_.answer.status == 100) upload_.go_on();
+    if (x_.relay.answer.status == 100) upload_.go_on();
     if (!upload_.is_running()) sleeper_.allow(pool_.settings().response_timeout);
-    x_.answer_buffer.consume(head_bytes);
+    x_.upstream.buffer.consume(head_bytes);
     scanner_.reset();
     co_return Fault::none;
 }
 
 Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
-    x_.reached = Reached::answer;
-    x_.upstream_time = now() - sent_;
-    worker_.metrics.count_upstream(pool_.metrics_slot(), x_.upstream_time);
-    x_.answer_body.start(x_.answer_framing);
+    x_.relay.reached = Reached::answer;
+    x_.relay.upstream_time = now() - sent_;
+    worker_.metrics.count_upstream(pool_.metrics_slot(), x_.relay.upstream_time);
+    x_.upstream.body.start(x_.upstream.framing);
     remember_answer_options(x_);
     // A body that is still coming in could not be told from the next request.
-    x_.keep_alive =
-        x_.keep_alive && !worker_.draining && upload_.is_complete() && !client_.has_said_all(x_);
+    x_.client.keep_alive = x_.client.keep_alive && !worker_.draining && upload_.is_complete() &&
+                           !client_.has_said_all(x_);
     std::size_t consumed = head_bytes;
     for (unsigned portions = 1;; ++portions) {
         const BodyBatch batch =
-            x_.answer_body.take(x_.answer_buffer.data().substr(consumed), trailer_bounds());
-        if (batch.bad && x_.status == 0) co_return Fault::upstream_broken;
+            x_.upstream.body.take(x_.upstream.buffer.data().substr(consumed), trailer_bounds());
+        if (batch.bad && x_.relay.status == 0) co_return Fault::upstream_broken;
         if (batch.done) {
-            x_.reached = Reached::end;
-            filter_answer_trailers(x_, x_.answer_body.trailers());
+            x_.relay.reached = Reached::end;
+            filter_answer_trailers(x_, x_.upstream.body.trailers());
         }
         IoStatus status = client_.send_answer(x_, batch);
         if (status == IoStatus::would_block) status = co_await send_rest();
         if (status != IoStatus::ok) co_return unsent();
-        x_.bytes_sent += batch.content_bytes;
-        x_.answer_buffer.consume(consumed + batch.consumed);
+        x_.relay.bytes_sent += batch.content_bytes;
+        x_.upstream.buffer.consume(consumed + batch.consumed);
         consumed = 0;
         if (batch.bad) co_return Fault::answer_cut_off;
         if (batch.done) co_return Fault::none;
@@ -277,7 +281,7 @@ Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
 
 // While the client does not take it, the client keeps the connection to the upstream busy.
 Task<IoStatus> Forwarding::send_rest() {
-    seat_.answer.begin_turn(now(), x_.bytes_sent);
+    seat_.answer.begin_turn(now(), x_.relay.bytes_sent);
     const IoStatus status = co_await client_.send_rest(x_, sleeper_, timeouts().client_write);
     seat_.answer.end_turn(now());
     co_return status;
@@ -285,9 +289,9 @@ Task<IoStatus> Forwarding::send_rest() {
 
 Task<Fault> Forwarding::more_of_answer() {
     // A body that goes on is read in large portions; the head's views are not needed any more.
-    if (x_.answer_buffer.empty() && x_.answer_body.left() > BufferPool::kSmall) {
-        if (x_.answer_buffer.capacity() < BufferPool::kLarge) x_.answer_buffer.release();
-        x_.answer_buffer.space(BufferPool::kLarge);
+    if (x_.upstream.buffer.empty() && x_.upstream.body.left() > BufferPool::kSmall) {
+        if (x_.upstream.buffer.capacity() < BufferPool::kLarge) x_.upstream.buffer.release();
+        x_.upstream.buffer.space(BufferPool::kLarge);
     }
     sleeper_.allow(pool_.settings().response_timeout);
     for (;;) {
@@ -295,7 +299,7 @@ Task<Fault> Forwarding::more_of_answer() {
             case Read::got:
                 co_return Fault::none;
             case Read::end:
-                co_return x_.answer_body.end_of_input() ? Fault::none : Fault::answer_cut_off;
+                co_return x_.upstream.body.end_of_input() ? Fault::none : Fault::answer_cut_off;
             case Read::broken:  // a reset ends no body, not even one that only the end delimits
                 co_return Fault::answer_cut_off;
             case Read::nothing:
@@ -319,7 +323,7 @@ void Forwarding::on_evicted(void* self) {
 void Forwarding::finish() {
     // Bytes behind the answer were not asked for, and a body cut short leaves the connection
     // somewhere inside it.
-    const bool clean = x_.answer_framing.keep_alive && x_.answer_buffer.empty() &&
+    const bool clean = x_.upstream.framing.keep_alive && x_.upstream.buffer.empty() &&
                        !may_hold_more_ && upload_.is_complete();
     if (clean) {
         pool_.give_back(lease_);
@@ -334,7 +338,7 @@ Task<> forward(WorkerContext& worker, Http1Client& client, Sleeper& sleeper, Exc
     Forwarding forwarding(worker, client, sleeper, exchange);
     std::exception_ptr failure;
     try {
-        exchange.fault = co_await forwarding.run();
+        exchange.decision.fault = co_await forwarding.run();
     } catch (...) {
         failure = std::current_exception();
     }

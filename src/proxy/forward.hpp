@@ -8,8 +8,8 @@
 namespace tidegate::proxy {
 
 // Sends the request on and relays the answer, bodies streamed both ways at once. Sets
-// exchange.fault when that failed: with exchange.status still 0 the client has seen nothing and can
-// be answered; else it has part of an answer and the connection must be broken off.
+// exchange.decision.fault when that failed: with exchange.relay.status still 0 the client has seen
+// nothing and can be answered; else it has part of an answer and the connection must be broken off.
 Task<> forward(WorkerContext& worker, Http1Client& client, Sleeper& sleeper, Exchange& exchange);
 
 }  // namespace tidegate::proxy

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "ask/challenges.hpp"
+#include "ask/decided_limits.hpp"
+#include "ask/verdict.hpp"
 #include "base/numbers.hpp"
 #include "base/timestamp.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/problem.hpp"
-#include "proxy/decided_limits.hpp"
-#include "proxy/street.hpp"
-#include "proxy/unauthorized.hpp"
 
 namespace tidegate::proxy {
 
@@ -31,21 +31,20 @@ void append_field(std::string_view name, std::uint64_t value, std::string& out) 
 // A field that could pass for one that says who is asking, but is not believed: anybody's but a
 // trusted peer's, and of a trusted peer's those that say it twice or in another spelling. The peer
 // may have added its own to what its client sent.
-bool is_forged(const Http1Client& client, const Exchange& exchange, const Field& field) {
+bool is_forged(const Exchange& exchange, const Field& field) {
     const IdentityFields& fields = exchange.generation->identity_fields;
     if (!fields.include(field.name)) return false;
-    return !client.peer().trusted || !fields.are_believed_as(field.name) ||
-           http::single_value(exchange.request.fields, field.name).empty();
+    return !exchange.facts.peer.trusted || !fields.are_believed_as(field.name) ||
+           http::single_value(exchange.facts.head.fields, field.name).empty();
 }
 
-bool goes_to_upstream(const Http1Client& client, const Exchange& exchange, const Field& field) {
+bool goes_to_upstream(const Exchange& exchange, const Field& field) {
     if (field.id == FieldName::host || field.id == FieldName::x_request_id) return false;
     if (http::is_hop_by_hop(field)) return false;
-    if (field.id == FieldName::expect) return exchange.framing.expects_continue;
+    if (field.id == FieldName::expect) return exchange.client.framing.expects_continue;
     if (field.id != FieldName::other) return !http::is_forwarding_field(field);
     return !http::is_forwarding_field(field) && !http::looks_like_framing(field.name) &&
-           !http::equal_as_variable(field.name, "x-request-id") &&
-           !is_forged(client, exchange, field);
+           !http::equal_as_variable(field.name, "x-request-id") && !is_forged(exchange, field);
 }
 
 bool had_content_length(const http::Fields& fields) {
@@ -76,14 +75,15 @@ void append_ratelimit_line(const std::vector<http::RateLimitItem>& items, std::s
 // What the client is told about its limits.
 void append_limit_fields(const config::Response& response, const Exchange& exchange,
                          std::string& out) {
-    if (exchange.ratelimit.empty()) return;
+    if (exchange.decision.ratelimit.empty()) return;
     if (response.ratelimit_fields) {
         out += "RateLimit-Policy: ";
-        http::append_ratelimit_policy(exchange.ratelimit, out);
+        http::append_ratelimit_policy(exchange.decision.ratelimit, out);
         out += "\r\n";
-        append_ratelimit_line(exchange.ratelimit, out);
+        append_ratelimit_line(exchange.decision.ratelimit, out);
     }
-    if (response.x_ratelimit_fields) http::append_x_ratelimit_fields(exchange.ratelimit, out);
+    if (response.x_ratelimit_fields)
+        http::append_x_ratelimit_fields(exchange.decision.ratelimit, out);
 }
 
 // The upstream's own word about limits, where ours takes its place.
@@ -94,11 +94,11 @@ bool is_replaced(const config::Response& response, const Exchange& exchange, con
         case FieldName::ratelimit_limit:
         case FieldName::ratelimit_remaining:
         case FieldName::ratelimit_reset:
-            return response.ratelimit_fields && !exchange.ratelimit.empty();
+            return response.ratelimit_fields && !exchange.decision.ratelimit.empty();
         case FieldName::x_ratelimit_limit:
         case FieldName::x_ratelimit_remaining:
         case FieldName::x_ratelimit_reset:
-            return response.x_ratelimit_fields && !exchange.ratelimit.empty();
+            return response.x_ratelimit_fields && !exchange.decision.ratelimit.empty();
         default:
             return false;
     }
@@ -108,19 +108,21 @@ bool is_replaced(const config::Response& response, const Exchange& exchange, con
 void append_identity(const Exchange& exchange, std::string& out) {
     const config::Config& config = exchange.config();
     const config::ForwardAs& names = config.forward_as;
-    if (!names.user.empty() && exchange.user) append_field(names.user, *exchange.user, out);
-    if (!names.tier.empty() && !exchange.tier.empty()) append_field(names.tier, exchange.tier, out);
+    if (!names.user.empty() && exchange.decision.user)
+        append_field(names.user, *exchange.decision.user, out);
+    if (!names.tier.empty() && !exchange.decision.tier.empty())
+        append_field(names.tier, exchange.decision.tier, out);
     const bool is_there = config.forwarding.x_forwarded && names.client_ip == "x-real-ip";
-    if (names.client_ip.empty() || is_there || !exchange.client) return;
+    if (names.client_ip.empty() || is_there || !exchange.decision.client) return;
     out.append(names.client_ip).append(": ");
-    exchange.client->append_to(out);
+    exchange.decision.client->append_to(out);
     out += "\r\n";
 }
 
 void append_connection(const Exchange& exchange, std::string& out) {
-    if (!exchange.keep_alive) {
+    if (!exchange.client.keep_alive) {
         out += "Connection: close\r\n";
-    } else if (exchange.request.minor_version == 0) {
+    } else if (exchange.facts.head.minor_version == 0) {
         out += "Connection: keep-alive\r\n";
     }
 }
@@ -158,8 +160,8 @@ struct Violated {
 
 Violated violated(const Exchange& exchange) {
     Violated found;
-    for_each_limit(exchange.decision, [&](const limit::ChargeItem& item, std::size_t i,
-                                          const limit::LimitVerdict& one) {
+    ask::for_each_limit(exchange.decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
+                                                      const limit::LimitVerdict& one) {
         if (!one.denied || item.policy->shadow) return;
         const std::string_view label = exchange.generation->policy_texts.of(item, i).label;
         if (found.labels.empty()) {
@@ -181,16 +183,17 @@ struct FaultAnswer {
 };
 
 FaultAnswer plain_answer(const Exchange& exchange) {
-    const FaultTraits& fault = traits(exchange.fault);
+    const ask::FaultTraits& fault = ask::traits(exchange.decision.fault);
     FaultAnswer answer;
     answer.status = fault.status;
     http::Problem problem;
     problem.status = fault.status;
-    problem.detail = exchange.fault_detail.empty() ? fault.detail : exchange.fault_detail;
-    problem.request_id = exchange.request_id;
-    if (exchange.fault == Fault::store_unavailable ||
-        exchange.fault == Fault::credentials_unchecked ||
-        exchange.fault == Fault::upstream_exhausted) {
+    problem.detail =
+        exchange.decision.fault_detail.empty() ? fault.detail : exchange.decision.fault_detail;
+    problem.request_id = exchange.facts.request_id;
+    if (exchange.decision.fault == ask::Fault::store_unavailable ||
+        exchange.decision.fault == ask::Fault::credentials_unchecked ||
+        exchange.decision.fault == ask::Fault::upstream_exhausted) {
         answer.retry_after = 1;
         problem.retry_after_seconds = 1;
     }
@@ -204,7 +207,7 @@ FaultAnswer limited_answer(const Exchange& exchange) {
     const Violated limits = violated(exchange);
     FaultAnswer answer;
     answer.status = response.status;
-    const std::int64_t retry_after = retry_after_seconds(exchange.decision);
+    const std::int64_t retry_after = ask::retry_after_seconds(exchange.decision.charge);
     if (response.retry_after_field) answer.retry_after = retry_after;
     if (!response.content_type.empty()) {
         answer.content_type = response.content_type;
@@ -215,12 +218,12 @@ FaultAnswer limited_answer(const Exchange& exchange) {
     http::Problem problem;
     problem.status = response.status;
     problem.type = http::ProblemType::quota_exceeded;
-    problem.detail = traits(Fault::limited).detail;
-    problem.request_id = exchange.request_id;
+    problem.detail = ask::traits(ask::Fault::limited).detail;
+    problem.request_id = exchange.facts.request_id;
     problem.violated_policies = limits.labels;
     if (retry_after > 0) problem.retry_after_seconds = retry_after;
     // A schedule cannot say when to come back, but for which moment to ask.
-    const limit::Micros moment = exchange.decision.verdict.earliest;
+    const limit::Micros moment = exchange.decision.charge.verdict.earliest;
     const std::string earliest = moment.count() > 0 ? format_timestamp(moment) : "";
     problem.earliest = earliest;
     http::append_problem(problem, answer.body);
@@ -230,35 +233,34 @@ FaultAnswer limited_answer(const Exchange& exchange) {
 
 }  // namespace
 
-void append_request_head(const Http1Client& client, const Exchange& exchange,
-                         const std::string& authority, std::string& out) {
-    const http::RequestHead& request = exchange.request;
+void append_request_head(const Exchange& exchange, const std::string& authority, std::string& out) {
+    const http::RequestHead& request = exchange.facts.head;
     const config::Forwarding& forwarding = exchange.config().forwarding;
     out.append(request.method).append(" ").append(request.path).append(request.query);
     out.append(" HTTP/1.1\r\n");
-    const bool ours = !forwarding.preserve_host || exchange.host.empty();
-    append_field("Host", ours ? std::string_view(authority) : exchange.host, out);
+    const bool ours = !forwarding.preserve_host || exchange.facts.host.empty();
+    append_field("Host", ours ? std::string_view(authority) : exchange.facts.host, out);
     for (const Field& field : request.fields) {
-        if (goes_to_upstream(client, exchange, field)) {
+        if (goes_to_upstream(exchange, field)) {
             append_field(field.name, field.value, out);
         }
     }
     http::append_forwarding_fields(
         {.fields = request.fields,
-         .peer_trusted = client.peer().trusted,
-         .peer = client.peer().address,
-         .client = exchange.client,
-         .local_port = client.local_port(),
+         .peer_trusted = exchange.facts.peer.trusted,
+         .peer = exchange.facts.peer.address,
+         .client = exchange.decision.client,
+         .local_port = exchange.facts.local_port,
          .scheme = "http",
-         .host = exchange.host,
+         .host = exchange.facts.host,
          .http_1_0 = request.minor_version == 0,
          .settings = {forwarding.x_forwarded, forwarding.forwarded, forwarding.via}},
         out);
-    append_field("X-Request-Id", exchange.request_id, out);
+    append_field("X-Request-Id", exchange.facts.request_id, out);
     append_identity(exchange, out);
-    switch (exchange.framing.body) {
+    switch (exchange.client.framing.body) {
         case BodyKind::length:
-            append_field("Content-Length", exchange.framing.length, out);
+            append_field("Content-Length", exchange.client.framing.length, out);
             break;
         case BodyKind::chunked:
             append_field("Transfer-Encoding", "chunked", out);
@@ -270,7 +272,7 @@ void append_request_head(const Http1Client& client, const Exchange& exchange,
 }
 
 void append_answer_head(const Exchange& exchange, BodyKind body, std::string& out) {
-    const http::ResponseHead& answer = exchange.answer;
+    const http::ResponseHead& answer = exchange.relay.answer;
     const config::Response& response = exchange.config().response;
     append_status_line(answer.status, answer.reason, out);
     for (const Field& field : answer.fields) {
@@ -283,7 +285,7 @@ void append_answer_head(const Exchange& exchange, BodyKind body, std::string& ou
     append_limit_fields(response, exchange, out);
     switch (body) {
         case BodyKind::length:
-            append_field("Content-Length", exchange.answer_framing.length, out);
+            append_field("Content-Length", exchange.upstream.framing.length, out);
             break;
         case BodyKind::chunked:
             append_field("Transfer-Encoding", "chunked", out);
@@ -293,7 +295,7 @@ void append_answer_head(const Exchange& exchange, BodyKind body, std::string& ou
         case BodyKind::none:
             // To HEAD and in a 304 it tells of the body that is not there; 204 must not have one.
             if (answer.status != 204 && had_content_length(answer.fields)) {
-                append_field("Content-Length", exchange.answer_framing.length, out);
+                append_field("Content-Length", exchange.upstream.framing.length, out);
             }
             break;
     }
@@ -313,22 +315,23 @@ void append_interim_head(const http::ResponseHead& head, std::string& out) {
 }
 
 std::size_t append_fault_answer(const Exchange& exchange, std::string& out) {
-    const FaultAnswer answer =
-        exchange.fault == Fault::limited ? limited_answer(exchange) : plain_answer(exchange);
+    const FaultAnswer answer = exchange.decision.fault == ask::Fault::limited
+                                   ? limited_answer(exchange)
+                                   : plain_answer(exchange);
     append_status_line(answer.status, http::status_title(answer.status), out);
     append_field("Content-Type", answer.content_type, out);
     append_field("Content-Length", answer.body.size(), out);
-    append_field("X-Request-Id", exchange.request_id, out);
+    append_field("X-Request-Id", exchange.facts.request_id, out);
     if (answer.retry_after > 0) {
         append_field("Retry-After", static_cast<std::uint64_t>(answer.retry_after), out);
     }
-    if (exchange.fault == Fault::bad_credentials) {
-        append_challenges(exchange.config().user_methods, exchange.who, out);
+    if (exchange.decision.fault == ask::Fault::bad_credentials) {
+        ask::append_challenges(exchange.config().user_methods, exchange.decision.finding, out);
     }
     append_limit_fields(exchange.config().response, exchange, out);
     append_connection(exchange, out);
     out += "\r\n";
-    if (exchange.request.method == "HEAD") return 0;
+    if (exchange.facts.head.method == "HEAD") return 0;
     out += answer.body;
     return answer.body.size();
 }
@@ -339,7 +342,7 @@ void filter_request_trailers(const Exchange& exchange, http::Fields& trailers) {
     // Nobody is identified by a trailer, so none that says who is asking is believed.
     const IdentityFields& names = exchange.generation->identity_fields;
     const TrailerFields& refused = exchange.generation->trailer_fields;
-    const http::ListedNames named = http::connection_names(exchange.request.fields);
+    const http::ListedNames named = http::connection_names(exchange.facts.head.fields);
     std::erase_if(trailers, [&](const Field& field) {
         return http::is_forwarding_field(field) || names.include(field.name) ||
                names.hold_credentials_in(field.name) || refused.are_refused_as(field.name) ||
@@ -348,19 +351,19 @@ void filter_request_trailers(const Exchange& exchange, http::Fields& trailers) {
 }
 
 void remember_answer_options(Exchange& exchange) {
-    exchange.answer_options.clear();
-    const http::Framing& framing = exchange.answer_framing;
+    exchange.upstream.connection_options.clear();
+    const http::Framing& framing = exchange.upstream.framing;
     if (!framing.names_fields || framing.body != BodyKind::chunked) return;
-    for (const Field& field : exchange.answer.fields) {
+    for (const Field& field : exchange.relay.answer.fields) {
         if (field.id != FieldName::connection) continue;
-        exchange.answer_options.append(field.value).append(",");
+        exchange.upstream.connection_options.append(field.value).append(",");
     }
 }
 
 void filter_answer_trailers(const Exchange& exchange, http::Fields& trailers) {
     if (trailers.empty()) return;
     http::ListedNames named;
-    named.add(exchange.answer_options);
+    named.add(exchange.upstream.connection_options);
     named.sort();
     std::erase_if(trailers, [&](const Field& field) {
         return named.include(field.name) || field.id == FieldName::retry_after ||

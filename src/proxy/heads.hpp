@@ -5,13 +5,11 @@
 #include <string>
 
 #include "proxy/exchange.hpp"
-#include "proxy/http1_client.hpp"
 
 namespace tidegate::proxy {
 
 // The request as the upstream gets it. Its body goes in the framing it came in.
-void append_request_head(const Http1Client& client, const Exchange& exchange,
-                         const std::string& authority, std::string& out);
+void append_request_head(const Exchange& exchange, const std::string& authority, std::string& out);
 
 // The upstream's answer as the client gets it, its body framed as `body`.
 void append_answer_head(const Exchange& exchange, http::BodyKind body, std::string& out);
@@ -19,8 +17,8 @@ void append_answer_head(const Exchange& exchange, http::BodyKind body, std::stri
 // An interim answer (1xx), passed on.
 void append_interim_head(const http::ResponseHead& head, std::string& out);
 
-// An answer made here for exchange.fault, with its body if the request may have one. Returns the
-// size of the body.
+// An answer made here for exchange.decision.fault, with its body if the request may have one.
+// Returns the size of the body.
 std::size_t append_fault_answer(const Exchange& exchange, std::string& out);
 
 // Strikes out of a request's trailers what must not reach an upstream.

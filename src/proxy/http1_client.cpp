@@ -11,21 +11,6 @@ namespace tidegate::proxy {
 
 using http::HeadFault;
 
-Fault fault_of(HeadFault fault) {
-    switch (fault) {
-        case HeadFault::uri_too_long:
-            return Fault::uri_too_long;
-        case HeadFault::too_large:
-            return Fault::head_too_large;
-        case HeadFault::too_many_fields:
-            return Fault::too_many_fields;
-        case HeadFault::bad_version:
-            return Fault::bad_version;
-        default:
-            return Fault::bad_head;
-    }
-}
-
 Http1Client::Http1Client(ConnectionPtr connection, BufferPool& buffers, identity::Peer peer,
                          std::uint16_t local_port)
     : connection_(std::move(connection)),
@@ -48,12 +33,11 @@ Http1Client::Head Http1Client::read_head(Exchange& exchange, const http::HeadBou
         if (length != 0) {
             head_bytes_ = static_cast<std::uint32_t>(length);
             fault = http::parse_request_head(buffer_.data().substr(0, length), bounds,
-                                             exchange.request);
+                                             exchange.facts.head);
             if (fault == HeadFault::none) return Head::complete;
         }
         if (fault != HeadFault::none) {
-            exchange.fault = fault_of(fault);
-            exchange.fault_detail = http::describe(fault);
+            exchange.decision.refuse(ask::fault_of(fault), http::describe(fault));
             return Head::broken;
         }
         if (buffer_.space().empty()) {
@@ -73,7 +57,7 @@ std::string_view Http1Client::body_input() const {
 }
 
 http::BodyBatch Http1Client::take_body(Exchange& exchange, const http::TrailerBounds& bounds) {
-    return exchange.body.take(body_input(), bounds);
+    return exchange.client.body.take(body_input(), bounds);
 }
 
 void Http1Client::drop_body(const http::BodyBatch& batch) {
@@ -107,8 +91,8 @@ Http1Client::Body Http1Client::read_body(Exchange& exchange, Wakeup& sleeper) {
     if (connection_->readable()) {
         if (!make_body_room()) return Body::too_long;
         std::span<char> space = body_buffer_.space(BufferPool::kLarge);
-        if (exchange.body.left() < space.size()) {
-            space = space.first(static_cast<std::size_t>(exchange.body.left()));
+        if (exchange.client.body.left() < space.size()) {
+            space = space.first(static_cast<std::size_t>(exchange.client.body.left()));
         }
         const IoResult read = connection_->read_some(space);
         if (read.status == IoStatus::ok) {
@@ -146,40 +130,41 @@ void Http1Client::read_ahead() {
 }
 
 IoStatus Http1Client::send_interim(Exchange& exchange) {
-    if (exchange.request.minor_version == 0) return IoStatus::ok;
-    exchange.head.clear();
-    append_interim_head(exchange.answer, exchange.head);
-    exchange.outbox.clear();
-    exchange.outbox.add(exchange.head);
-    return exchange.outbox.flush(*connection_);
+    if (exchange.facts.head.minor_version == 0) return IoStatus::ok;
+    exchange.client.head.clear();
+    append_interim_head(exchange.relay.answer, exchange.client.head);
+    exchange.client.outbox.clear();
+    exchange.client.outbox.add(exchange.client.head);
+    return exchange.client.outbox.flush(*connection_);
 }
 
 // One write for whatever there is: head, pieces and what frames them.
 IoStatus Http1Client::send_answer(Exchange& exchange, const http::BodyBatch& batch) {
-    const http::BodyKind kind = outgoing(exchange, exchange.answer_framing.body);
-    exchange.head.clear();
-    if (exchange.status == 0) {
-        if (kind == http::BodyKind::until_close) exchange.keep_alive = false;
-        append_answer_head(exchange, kind, exchange.head);
-        exchange.status = exchange.answer.status;  // from here on the client has seen something
+    const http::BodyKind kind = outgoing(exchange, exchange.upstream.framing.body);
+    exchange.client.head.clear();
+    if (exchange.relay.status == 0) {
+        if (kind == http::BodyKind::until_close) exchange.client.keep_alive = false;
+        append_answer_head(exchange, kind, exchange.client.head);
+        exchange.relay.status =
+            exchange.relay.answer.status;  // from here on the client has seen something
     }
-    exchange.outbox.clear();
-    gather(kind, batch, exchange.answer_body.trailers(), exchange.head, exchange.tail,
-           exchange.outbox);
-    return exchange.outbox.flush(*connection_);
+    exchange.client.outbox.clear();
+    gather(kind, batch, exchange.upstream.body.trailers(), exchange.client.head,
+           exchange.client.tail, exchange.client.outbox);
+    return exchange.client.outbox.flush(*connection_);
 }
 
 IoStatus Http1Client::send_fault(Exchange& exchange) {
-    exchange.head.clear();
-    exchange.bytes_sent = append_fault_answer(exchange, exchange.head);
-    exchange.outbox.clear();
-    exchange.outbox.add(exchange.head);
-    return exchange.outbox.flush(*connection_);
+    exchange.client.head.clear();
+    exchange.relay.bytes_sent = append_fault_answer(exchange, exchange.client.head);
+    exchange.client.outbox.clear();
+    exchange.client.outbox.add(exchange.client.head);
+    return exchange.client.outbox.flush(*connection_);
 }
 
 Task<IoStatus> Http1Client::send_rest(Exchange& exchange, Sleeper& sleeper,
                                       std::chrono::milliseconds patience) {
-    return exchange.outbox.flush_all(*connection_, sleeper, patience);
+    return exchange.client.outbox.flush_all(*connection_, sleeper, patience);
 }
 
 void Http1Client::finish_request() {
@@ -194,8 +179,8 @@ void Http1Client::finish_request() {
 
 http::BodyKind Http1Client::outgoing(const Exchange& exchange, http::BodyKind kind) {
     if (kind != http::BodyKind::chunked && kind != http::BodyKind::until_close) return kind;
-    return exchange.request.minor_version == 1 ? http::BodyKind::chunked
-                                               : http::BodyKind::until_close;
+    return exchange.facts.head.minor_version == 1 ? http::BodyKind::chunked
+                                                  : http::BodyKind::until_close;
 }
 
 }  // namespace tidegate::proxy

@@ -17,11 +17,6 @@
 
 namespace tidegate::proxy {
 
-struct WorkerContext;
-
-// What a head that cannot be read is answered with. Requires a fault.
-Fault fault_of(http::HeadFault fault);
-
 class Http1Client {
   public:
     Http1Client(ConnectionPtr connection, BufferPool& buffers, identity::Peer peer,
@@ -52,7 +47,7 @@ class Http1Client {
     // Whether the client has finished sending and nothing follows this request. False while its
     // body is not read to the end.
     bool has_said_all(const Exchange& exchange) {
-        return connection_->has_hung_up() && exchange.body.done() && is_read_to_end();
+        return connection_->has_hung_up() && exchange.client.body.done() && is_read_to_end();
     }
     // The sleeper given to either goes.
     void wake_nobody() { connection_->watch_read(nullptr); }
@@ -65,9 +60,9 @@ class Http1Client {
 
     // An interim answer (1xx). Nothing in HTTP/1.0, which knows none (RFC 9110 section 15.2).
     IoStatus send_interim(Exchange& exchange);
-    // A portion of the upstream's answer: with exchange.status still 0, its head first.
+    // A portion of the upstream's answer: with exchange.relay.status still 0, its head first.
     IoStatus send_answer(Exchange& exchange, const http::BodyBatch& batch);
-    // An answer made here, for exchange.fault.
+    // An answer made here, for exchange.decision.fault.
     IoStatus send_fault(Exchange& exchange);
     // Each wait within `patience`; failed, too, when that was not enough.
     Task<IoStatus> send_rest(Exchange& exchange, Sleeper& sleeper,
@@ -78,9 +73,9 @@ class Http1Client {
     Connection& connection() { return *connection_; }
 
     enum class Head : std::uint8_t {
-        complete,  // exchange.request is filled in
+        complete,  // exchange.facts.head is filled in
         more,      // nothing to read now
-        broken,    // exchange.fault says how
+        broken,    // exchange.decision.fault says how
         end,       // the client has closed, or reset
     };
     // Reads what has arrived and looks for a whole head in it.

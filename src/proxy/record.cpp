@@ -1,9 +1,10 @@
+#include "proxy/record.hpp"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 
-#include "proxy/decided_limits.hpp"
-#include "proxy/street.hpp"
+#include "ask/decided_limits.hpp"
 
 namespace tidegate::proxy {
 
@@ -11,12 +12,12 @@ namespace {
 
 using Result = store::Decision::Result;
 
-std::string_view verdict_of(const Exchange& exchange) {
-    const store::Decision& decision = exchange.decision;
+std::string_view verdict_of(const ask::Decision& of) {
+    const store::Decision& decision = of.charge;
     if (decision.items.empty()) {
-        // Whoever was turned away before anything could be counted got no verdict.
-        const bool rejected = traits(exchange.fault).outcome == telemetry::Outcome::rejected;
-        return exchange.route != nullptr && !rejected ? "unlimited" : "";
+        // A request that is refused before anything is counted has no verdict.
+        const bool rejected = ask::traits(of.fault).outcome == telemetry::Outcome::rejected;
+        return of.route != nullptr && !rejected ? "unlimited" : "";
     }
     switch (decision.result) {
         case Result::pending:
@@ -44,7 +45,7 @@ struct Refusers {
     std::string_view in_shadow;
 };
 
-Refusers refusers_of(const Generation& generation, const store::Decision& decision) {
+Refusers refusers_of(const ask::Ruleset& rules, const store::Decision& decision) {
     Refusers first;
     if (decision.result != Result::limited && decision.result != Result::admitted) return first;
     const auto& verdicts = decision.verdict.limits;
@@ -52,10 +53,10 @@ Refusers refusers_of(const Generation& generation, const store::Decision& decisi
     if (std::none_of(verdicts.begin(), verdicts.end(), [](auto& one) { return one.denied; })) {
         return first;
     }
-    for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
-                                 const limit::LimitVerdict& one) {
+    ask::for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
+                                      const limit::LimitVerdict& one) {
         std::string_view& name = item.policy->shadow ? first.in_shadow : first.enforced;
-        if (one.denied && name.empty()) name = generation.policy_texts.of(item, i).full_name;
+        if (one.denied && name.empty()) name = rules.policy_texts.of(item, i).full_name;
     });
     return first;
 }
@@ -78,47 +79,49 @@ std::span<const std::string_view> identifiers_of(const store::Decision& decision
 
 void record(WorkerContext& worker, Exchange& exchange) {
     const Generation& generation = *exchange.generation;
-    const store::Decision& decision = exchange.decision;
-    const FaultTraits& fault = traits(exchange.fault);
-    const auto took = std::chrono::steady_clock::now() - exchange.began;
-    worker.metrics.count_request(generation.slots.route(exchange.route_index), exchange.status,
+    const ask::Facts& facts = exchange.facts;
+    const ask::Decision& decision = exchange.decision;
+    const store::Decision& charge = decision.charge;
+    Relay& relay = exchange.relay;
+    const ask::FaultTraits& fault = ask::traits(decision.fault);
+    const auto took = std::chrono::steady_clock::now() - relay.began;
+    worker.metrics.count_request(generation.slots.route(decision.route_index), relay.status,
                                  fault.outcome, took);
-    if (exchange.fault != Fault::none) {
-        worker.metrics.count_fault(static_cast<std::size_t>(exchange.fault));
-    }
-    worker.metrics.count_bytes(exchange.bytes_received, exchange.bytes_sent);
-    if (!decision.items.empty() && decision.result != Result::pending) {
-        worker.metrics.count_decision_time(decision.decided_by, exchange.decision_time);
+    if (!decision.goes_on()) worker.metrics.count_fault(static_cast<std::size_t>(decision.fault));
+    worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
+    if (!charge.items.empty() && charge.result != Result::pending) {
+        worker.metrics.count_decision_time(charge.decided_by, decision.charge_time);
     }
     if (generation.access_log == nullptr) return;
-    const bool is_refused = exchange.fault == Fault::bad_credentials;
+    const bool is_refused = decision.fault == ask::Fault::bad_credentials;
 
     std::array<std::string_view, 16> identifiers;
-    if (exchange.client) exchange.client->append_to(exchange.client_text);
-    const Refusers refusers = refusers_of(generation, decision);
+    relay.client_text.clear();
+    if (decision.client) decision.client->append_to(relay.client_text);
+    const Refusers refusers = refusers_of(generation, charge);
     generation.access_log->write(
         worker.thread,
-        {.time = exchange.began_at,
-         .request_id = exchange.request_id,
-         .client = exchange.client_text,
-         .method = exchange.request.method,
-         .path = exchange.request.path,
-         .host = exchange.host,
-         .route = exchange.route != nullptr ? std::string_view(exchange.route->name) : "",
-         .identifiers = identifiers_of(decision, identifiers),
-         .verdict = verdict_of(exchange),
+        {.time = facts.began_at,
+         .request_id = facts.request_id,
+         .client = relay.client_text,
+         .method = facts.head.method,
+         .path = facts.head.path,
+         .host = facts.host,
+         .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
+         .identifiers = identifiers_of(charge, identifiers),
+         .verdict = verdict_of(decision),
          .limited_by = refusers.enforced,
          .shadow_limited_by = refusers.in_shadow,
-         .store = store_of(decision),
-         .upstream = exchange.upstream_address,
-         .error = is_refused ? identity::to_string(exchange.who.fault) : fault.name,
+         .store = store_of(charge),
+         .upstream = relay.upstream_address,
+         .error = is_refused ? identity::to_string(decision.finding.fault) : fault.name,
          .outcome = fault.outcome,
-         .status = exchange.status,
-         .bytes_received = exchange.bytes_received,
-         .bytes_sent = exchange.bytes_sent,
+         .status = relay.status,
+         .bytes_received = relay.bytes_received,
+         .bytes_sent = relay.bytes_sent,
          .duration = took,
-         .decision = exchange.decision_time,
-         .upstream_time = exchange.upstream_time});
+         .decision = decision.charge_time,
+         .upstream_time = relay.upstream_time});
 }
 
 }  // namespace tidegate::proxy

@@ -1,6 +1,9 @@
 #include "proxy/request_id.hpp"
 
 #include <random>
+#include <string_view>
+
+#include "http/head.hpp"
 
 #include "base/hex.hpp"
 
@@ -20,6 +23,13 @@ void RequestIds::next(std::string& out) {
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
     out.assign(prefix_);
     append_hex64(mixed ^ (mixed >> 31), out);
+}
+
+void adopt_request_id(ask::Facts& facts) {
+    constexpr std::size_t kBytesMax = 128;
+    if (!facts.peer.trusted) return;
+    const std::string_view id = http::single_value(facts.head.fields, "x-request-id");
+    if (id.size() <= kBytesMax && http::is_token(id)) facts.request_id = id;
 }
 
 }  // namespace tidegate::proxy

@@ -1,8 +1,10 @@
-// Names for requests: unique without asking anybody.
+// Request ids: made here, or taken from a trusted peer.
 #pragma once
 
 #include <cstdint>
 #include <string>
+
+#include "ask/facts.hpp"
 
 namespace tidegate::proxy {
 
@@ -19,5 +21,8 @@ class RequestIds {
     std::string prefix_;
     std::uint64_t state_;
 };
+
+// Sets facts.request_id to the X-Request-Id of a trusted peer's request, if that is one token.
+void adopt_request_id(ask::Facts& facts);
 
 }  // namespace tidegate::proxy

@@ -1,22 +1,19 @@
 #include "proxy/session.hpp"
 
-#include <functional>
-#include <string_view>
 #include <utility>
 
-#include "identity/credentials.hpp"
+#include "ask/route.hpp"
 #include "proxy/forward.hpp"
 #include "proxy/heads.hpp"
-#include "proxy/street.hpp"
+#include "proxy/record.hpp"
 
 namespace tidegate::proxy {
 
 namespace {
 
+using ask::Fault;
 using http::BodyBatch;
-using identity::Finding;
 using std::chrono::milliseconds;
-using std::chrono::system_clock;
 
 // A refused request's body up to this size is read over, so that the connection can go on.
 constexpr std::uint64_t kDiscardedMax = 65'536;
@@ -27,35 +24,22 @@ constexpr std::size_t kLingerBytesMax = 1'048'576;
 constexpr int kRequestsATurn = 32;
 // While we drain, what was accepted last has its request on the way; anything else is just idle.
 constexpr milliseconds kFreshPatience{500};
-// The status that a guess counts with, and one that it does not.
-constexpr int kUnauthorized = 401;
-constexpr int kRight = 200;
-
-// By whom the places in the queue for password checks are shared: by networks, as the holder of one
-// has all its addresses; or, where there is no address, by connections.
-std::uint64_t share_of(const std::optional<IpAddress>& client, const Session* connection) {
-    constexpr int kOneNetwork = 48;
-    if (!client) return reinterpret_cast<std::uintptr_t>(connection);
-    const IpAddress network = masked(*client, kOneNetwork);
-    const auto* const bytes = reinterpret_cast<const char*>(network.bytes.data());
-    return std::hash<std::string_view>{}({bytes, network.bytes.size()});
-}
-
-// The request has ended. Once it was sent on, only what the upstream said gives units back: while
-// it has not answered it may have acted, whatever we told the client. It may also still be at work,
-// though its client has gone: until it has said all, slots of concurrency are kept for a while.
-void settle(store::Limiter& limiter, Exchange& exchange) {
+// Once the request was sent on, only what the upstream said gives units back: an upstream that has
+// not answered may have acted, whatever the client was told. It may also still be at work though
+// the client has left: until its answer is whole, slots of concurrency are kept for a while.
+void settle(ask::Engine& engine, Exchange& exchange) {
     constexpr int kNoAnswer = 0;
+    const Relay& relay = exchange.relay;
     const milliseconds hold = exchange.config().timeouts.hold_aborted;
-    switch (exchange.reached) {
+    switch (relay.reached) {
         case Reached::nothing:
-            return limiter.settle(exchange.decision, exchange.status);
+            return engine.settle(exchange.decision, relay.status);
         case Reached::upstream:
-            return limiter.settle(exchange.decision, kNoAnswer, hold);
+            return engine.settle(exchange.decision, kNoAnswer, hold);
         case Reached::answer:
-            return limiter.settle(exchange.decision, exchange.answer.status, hold);
+            return engine.settle(exchange.decision, relay.answer.status, hold);
         case Reached::end:
-            return limiter.settle(exchange.decision, exchange.answer.status);
+            return engine.settle(exchange.decision, relay.answer.status);
     }
 }
 
@@ -102,7 +86,7 @@ Task<> Session::run(std::unique_ptr<Session> self) {
             self->is_serving_ = false;
             next = self->what_follows();
         }
-        if (next == Next::request && !self->exchange_->body.done() &&
+        if (next == Next::request && !self->exchange_->client.body.done() &&
             !co_await self->discard_body()) {
             next = Next::close;
         }
@@ -148,10 +132,12 @@ Task<> Session::await_input() {
 void Session::begin_exchange() {
     exchange_ = worker_.exchanges.take();
     exchange_->generation = worker_.generation;
-    exchange_->began_at = std::chrono::system_clock::now();
-    exchange_->began = std::chrono::steady_clock::now();
-    worker_.request_ids.next(exchange_->request_id);
-    exchange_->client = client_.peer().address;  // until identify() knows better
+    exchange_->facts.began_at = std::chrono::system_clock::now();
+    exchange_->relay.began = std::chrono::steady_clock::now();
+    worker_.request_ids.next(exchange_->facts.request_id);
+    exchange_->facts.peer = client_.peer();
+    exchange_->facts.local_port = client_.local_port();
+    exchange_->decision.client = client_.peer().address;  // until the engine knows better
 }
 
 void Session::end_exchange() {
@@ -169,7 +155,7 @@ Task<Session::Next> Session::read_request() {
             case Http1Client::Head::end:
                 // A client that leaves between requests is nothing to speak of.
                 if (!client_.has_input()) co_return Next::close;
-                exchange_->fault = Fault::client_left;
+                exchange_->decision.fault = Fault::client_left;
                 break;
             case Http1Client::Head::broken:
                 break;
@@ -184,201 +170,78 @@ Task<Session::Next> Session::read_request() {
                     worker_.metrics.client_idled_out();
                     co_return Next::close;
                 }
-                exchange_->fault = Fault::head_timeout;
+                exchange_->decision.fault = Fault::head_timeout;
                 break;
         }
-        if (traits(exchange_->fault).status != 0) co_await reply();
+        if (ask::traits(exchange_->decision.fault).status != 0) co_await reply();
         record(worker_, *exchange_);
         co_return Next::close;
     }
 }
 
-// The street of a request. Nothing here knows how the client is spoken to.
+// The way of a request. Nothing here knows how the client is spoken to.
 Task<> Session::serve_request() {
     Exchange& exchange = *exchange_;
+    ask::Decision& decision = exchange.decision;
     exchange.generation = worker_.generation;  // its head may have been long on the way
-    check_framing(exchange);
-    if (exchange.fault == Fault::none) match_route(exchange);
-    if (exchange.fault == Fault::none) identify(client_, exchange);
-    if (exchange.chain_fault != identity::ChainFault::none) {
-        report_chain_fault(worker_, client_.peer(), exchange);
+    check_framing();
+    if (decision.goes_on()) {
+        co_await worker_.engine.decide({*exchange.generation, exchange.facts, decision,
+                                        sleeper_.wakeup(), &Session::has_left, this});
     }
-    if (exchange.fault == Fault::none && is_unproved(exchange)) co_await authenticate();
-    if (exchange.fault == Fault::none) list_charges(worker_, exchange);
-    if (exchange.fault == Fault::none && !exchange.decision.items.empty()) co_await charge();
-    if (exchange.fault == Fault::none) co_await forward(worker_, client_, sleeper_, exchange);
-    if (exchange.fault != Fault::none && exchange.status == 0) co_await reply();
-    if (exchange.decision.needs_settling) settle(worker_.limiter, exchange);
-    if (aborted_ && exchange.fault == Fault::client_left) exchange.fault = Fault::stopped;
+    if (decision.route != nullptr) adopt_request_id(exchange.facts);
+    if (decision.goes_on()) co_await forward(worker_, client_, sleeper_, exchange);
+    if (!decision.goes_on() && exchange.relay.status == 0) co_await reply();
+    settle(worker_.engine, exchange);
+    if (aborted_ && decision.fault == Fault::client_left) decision.fault = Fault::stopped;
     record(worker_, exchange);
+}
+
+void Session::check_framing() {
+    ClientCodec& codec = exchange_->client;
+    ask::check_framing(exchange_->config().limits_on_requests, exchange_->facts, codec.framing,
+                       exchange_->decision);
+    codec.body.start(codec.framing);
+    codec.keep_alive = codec.framing.keep_alive;
+}
+
+// The engine's question whether the client has left. Else the sleeper is woken by a sign of it.
+bool Session::has_left(void* self) {
+    Session& session = *static_cast<Session*>(self);
+    return session.aborted_ || session.client_.has_left(session.sleeper_.wakeup());
 }
 
 // What becomes of the connection.
 Session::Next Session::what_follows() const {
-    const Fault fault = exchange_->fault;
-    const bool broken_off = fault != Fault::none && traits(fault).status == 0;
+    const Fault fault = exchange_->decision.fault;
+    const bool broken_off = fault != Fault::none && ask::traits(fault).status == 0;
     if (broken_off || aborted_) return Next::cut;
-    return exchange_->keep_alive ? Next::request : Next::close;
-}
-
-// A credential that is not known to be valid. Of several that are the same, one is checked.
-Task<> Session::authenticate() {
-    Exchange& exchange = *exchange_;
-    if (is_turned_away(exchange)) co_return;
-    co_await look_at_address();
-    if (exchange.fault != Fault::none) co_return;
-    if (exchange.who.result == Finding::Result::refused) {
-        if (is_guess(exchange.who.fault)) co_await prove();
-    } else {
-        const CredentialQueue::Place place(worker_.checks, exchange.who.key, sleeper_.wakeup());
-        sleeper_.allow_forever();
-        while (!place.is_first() && !has_gone()) co_await sleeper_.sleep();
-        client_.wake_nobody();
-        if (exchange.fault != Fault::none) co_return;
-        identity::Authenticator& authenticator = *exchange.generation->authenticator;
-        if (!authenticator.recall(exchange.who, system_clock::now())) co_await prove();
-    }
-    if (exchange.fault == Fault::none) conclude_identity(exchange);
-}
-
-// An address that is over its limits whatever its credential is worth is told so before that is
-// looked at: else it would have credentials checked without end, as a 401 takes nothing.
-Task<> Session::look_at_address() {
-    Exchange& exchange = *exchange_;
-    if (!list_limits_of_address(exchange)) co_return;
-    const SteadyTime asked = std::chrono::steady_clock::now();
-    store::Decision& decision = exchange.decision;
-    worker_.limiter.look(decision, sleeper_.wakeup(), asked);
-    while (decision.result == store::Decision::Result::pending) co_await sleeper_.sleep();
-    if (decision.result == store::Decision::Result::limited) {
-        exchange.decision_time = std::chrono::steady_clock::now() - asked;
-        judge(worker_, exchange);
-    } else {
-        forget_question(exchange);
-    }
-}
-
-// Whoever tries too many that are wrong is told so before any effort is made: the attempt is taken
-// first, and given back when it was right, so that many at once are no way around. Nor is hanging
-// up.
-Task<> Session::prove() {
-    Exchange& exchange = *exchange_;
-    const bool is_counted = list_guess(exchange);
-    if (is_counted) co_await charge();
-    if (exchange.fault != Fault::none) co_return;
-    identity::Authenticator& authenticator = *exchange.generation->authenticator;
-    if (exchange.who.result == Finding::Result::unchecked) {
-        if (authenticator.is_token(exchange.who)) {
-            authenticator.check_token(exchange.who, system_clock::now());
-        } else {
-            co_await check_password();
-        }
-    }
-    if (!is_counted) co_return;
-    const bool was_refused = exchange.who.result == Finding::Result::refused;
-    const bool was_guess =
-        exchange.fault != Fault::none || (was_refused && is_guess(exchange.who.fault));
-    if (exchange.decision.needs_settling) {
-        worker_.limiter.settle(exchange.decision, was_guess ? kUnauthorized : kRight);
-    }
-    forget_question(exchange);
-}
-
-Task<> Session::check_password() {
-    using Check = PasswordPool::Check;
-    identity::Finding& who = exchange_->who;
-    identity::BasicLogin login;
-    who.fault = login.read(who.credential);
-    if (who.fault != identity::CredentialFault::none) {
-        who.result = Finding::Result::refused;
-        co_return;
-    }
-    identity::Authenticator& authenticator = *exchange_->generation->authenticator;
-    Check check(worker_.executor, sleeper_.wakeup());
-    const auto submitted =
-        worker_.passwords.submit(check, authenticator.password_method(who).users, login.user(),
-                                 login.password(), share_of(exchange_->client, this));
-    if (submitted == PasswordPool::Submitted::yes) {
-        sleeper_.allow_forever();
-        while (check.state() == Check::State::waiting && !has_gone()) co_await sleeper_.sleep();
-        client_.wake_nobody();
-        if (exchange_->fault != Fault::none) co_return;
-    }
-    if (check.state() == Check::State::right || check.state() == Check::State::wrong) {
-        authenticator.conclude_password(who, login.user(), check.state() == Check::State::right,
-                                        system_clock::now());
-    } else {
-        who.result = Finding::Result::unavailable;
-    }
-}
-
-// Whether nobody waits for the answer any more: then the fault says so. Else the sleeper is woken
-// by a sign of it.
-bool Session::has_gone() {
-    if (!aborted_ && !client_.has_left(sleeper_.wakeup())) return false;
-    exchange_->fault = Fault::client_left;
-    return true;
-}
-
-Task<> Session::charge() {
-    const SteadyTime asked = std::chrono::steady_clock::now();
-    store::Decision& decision = exchange_->decision;
-    worker_.limiter.decide(decision, sleeper_.wakeup(), asked);
-    while (decision.result == store::Decision::Result::pending) co_await sleeper_.sleep();
-    exchange_->decision_time = std::chrono::steady_clock::now() - asked;
-    judge(worker_, *exchange_);
-    if (exchange_->fault == Fault::none && decision.verdict.wait > limit::Micros{0}) {
-        co_await await_turn(decision.verdict.wait);
-    }
-}
-
-// leaky_bucket has the request wait in line. A timer of its own: the wheel's turns are too coarse.
-Task<> Session::await_turn(limit::Micros wait) {
-    struct Place {
-        explicit Place(const Executor& executor) : timer(executor) {}
-        Timer timer;
-        bool has_come = false;
-        bool is_over = false;
-    };
-    // Shared, as the timer may have fired already when the client leaves, and tells it later.
-    const auto place = std::make_shared<Place>(worker_.executor);
-    place->timer.expires_after(wait);
-    place->timer.async_wait([place, &wakeup = sleeper_.wakeup()](const error_code& ec) {
-        if (ec || place->is_over) return;
-        place->has_come = true;
-        wakeup.wake_later();
-    });
-    sleeper_.allow_forever();
-    while (!place->has_come && !client_.has_left(sleeper_.wakeup())) co_await sleeper_.sleep();
-    client_.wake_nobody();
-    if (place->has_come) co_return;
-    place->is_over = true;
-    place->timer.cancel();
-    worker_.limiter.leave_line(exchange_->decision);
-    exchange_->fault = Fault::client_left;
+    return exchange_->client.keep_alive ? Next::request : Next::close;
 }
 
 // An answer of our own.
 Task<> Session::reply() {
     Exchange& exchange = *exchange_;
-    const FaultTraits& fault = traits(exchange.fault);
+    const ask::FaultTraits& fault = ask::traits(exchange.decision.fault);
     if (fault.status == 0) co_return;
-    exchange.status =
-        exchange.fault == Fault::limited ? exchange.config().response.status : fault.status;
+    exchange.relay.status = exchange.decision.fault == Fault::limited
+                                ? exchange.config().response.status
+                                : fault.status;
     // Whoever waits for 100 Continue may or may not send the body now: only a new connection is
     // sure to begin with a request.
-    const bool body_is_small = exchange.body.done() || (!exchange.framing.expects_continue &&
-                                                        exchange.body.left() <= kDiscardedMax);
-    exchange.keep_alive = exchange.keep_alive && !fault.close && body_is_small &&
-                          !worker_.draining && !client_.has_said_all(exchange);
+    const bool body_is_small =
+        exchange.client.body.done() ||
+        (!exchange.client.framing.expects_continue && exchange.client.body.left() <= kDiscardedMax);
+    exchange.client.keep_alive = exchange.client.keep_alive && !fault.close && body_is_small &&
+                                 !worker_.draining && !client_.has_said_all(exchange);
     IoStatus status = client_.send_fault(exchange);
     if (status == IoStatus::would_block) {
         status =
             co_await client_.send_rest(exchange, sleeper_, exchange.config().timeouts.client_write);
     }
     if (status != IoStatus::ok) {
-        exchange.bytes_sent = 0;
-        exchange.keep_alive = false;
+        exchange.relay.bytes_sent = 0;
+        exchange.client.keep_alive = false;
     }
 }
 

@@ -40,13 +40,8 @@ class Session : public boost::intrusive::list_base_hook<
     Task<Next> read_request();
     Task<> serve_request();
     Next what_follows() const;
-    Task<> authenticate();
-    Task<> look_at_address();
-    Task<> prove();
-    Task<> check_password();
-    bool has_gone();
-    Task<> charge();
-    Task<> await_turn(limit::Micros wait);
+    void check_framing();
+    static bool has_left(void* self);
     Task<> reply();
     Task<bool> discard_body();
     Task<> linger();

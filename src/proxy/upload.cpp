@@ -5,6 +5,7 @@
 
 namespace tidegate::proxy {
 
+using ask::Fault;
 using http::BodyBatch;
 using http::BodyKind;
 
@@ -21,28 +22,28 @@ Fault Upload::begin(UpstreamLease& lease) {
     upstream_ = lease.connection.get();
     Fault fault = Fault::none;
     BodyBatch batch;
-    if (x_.framing.body != BodyKind::none) batch = take_body(fault);
+    if (x_.client.framing.body != BodyKind::none) batch = take_body(fault);
     if (fault != Fault::none) return fault;
-    x_.upload_head.clear();
-    append_request_head(client_, x_, lease.server->authority(), x_.upload_head);
-    x_.upload_outbox.clear();
-    gather(x_.framing.body, batch, x_.body.trailers(), x_.upload_head, x_.upload_tail,
-           x_.upload_outbox);
-    x_.reached = Reached::upstream;
-    const IoStatus status = x_.upload_outbox.flush(*upstream_);
+    x_.upstream.head.clear();
+    append_request_head(x_, lease.server->authority(), x_.upstream.head);
+    x_.upstream.outbox.clear();
+    gather(x_.client.framing.body, batch, x_.client.body.trailers(), x_.upstream.head,
+           x_.upstream.tail, x_.upstream.outbox);
+    x_.relay.reached = Reached::upstream;
+    const IoStatus status = x_.upstream.outbox.flush(*upstream_);
     if (status != IoStatus::would_block) {
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
         batch = {};
         if (status != IoStatus::ok) return Fault::upstream_broken;
-        if (x_.body.done()) {
+        if (x_.client.body.done()) {
             answer_sleeper_.allow(settings_.response_timeout);
             return Fault::none;
         }
     }
     // The coroutine ends what this write began, then goes on.
     batch_ = batch;
-    may_send_ = !x_.framing.expects_continue || x_.bytes_received > 0;
+    may_send_ = !x_.client.framing.expects_continue || x_.relay.bytes_received > 0;
     answer_sleeper_.allow_forever();
     spawn_vital(worker_.executor, run(*this));
     return Fault::none;
@@ -50,13 +51,13 @@ Fault Upload::begin(UpstreamLease& lease) {
 
 void Upload::go_on() {
     may_send_ = true;
-    x_.upload_sleeper.wakeup().wake_later();
+    x_.upstream.upload_sleeper.wakeup().wake_later();
 }
 
 Task<> Upload::end() {
     cancelled_ = true;
     upstream_->close();
-    x_.upload_sleeper.wakeup().wake_later();
+    x_.upstream.upload_sleeper.wakeup().wake_later();
     while (state_ == State::running) co_await answer_sleeper_.sleep();
 }
 
@@ -64,15 +65,15 @@ Task<> Upload::end() {
 BodyBatch Upload::take_body(Fault& fault) {
     const auto& bounds = x_.config().limits_on_requests;
     BodyBatch batch = client_.take_body(x_, {bounds.header_bytes, bounds.headers});
-    x_.bytes_received += batch.content_bytes;
+    x_.relay.bytes_received += batch.content_bytes;
     // What is announced counts, so that it need not arrive first.
-    if (x_.bytes_received > bounds.body_bytes ||
-        x_.body.announced() > bounds.body_bytes - x_.bytes_received) {
+    if (x_.relay.bytes_received > bounds.body_bytes ||
+        x_.client.body.announced() > bounds.body_bytes - x_.relay.bytes_received) {
         fault = Fault::body_too_large;
     } else if (batch.bad) {
         fault = Fault::bad_body;
     }
-    if (batch.done) filter_request_trailers(x_, x_.body.trailers());
+    if (batch.done) filter_request_trailers(x_, x_.client.body.trailers());
     return batch;
 }
 
@@ -98,14 +99,14 @@ Task<> Upload::run(Upload& self) {
 Task<Fault> Upload::send_body() {
     BodyBatch batch = batch_;
     for (unsigned portions = 1;; ++portions) {
-        const IoStatus status = co_await x_.upload_outbox.flush_all(*upstream_, x_.upload_sleeper,
-                                                                    settings_.response_timeout);
+        const IoStatus status = co_await x_.upstream.outbox.flush_all(
+            *upstream_, x_.upstream.upload_sleeper, settings_.response_timeout);
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
         // It may have answered all the same, and then it is the answer that counts.
         if (status != IoStatus::ok) co_return Fault::upstream_broken;
-        if (x_.body.done()) co_return Fault::none;
-        if (portions % kPortionsATurn == 0) co_await x_.upload_sleeper.step_aside();
+        if (x_.client.body.done()) co_return Fault::none;
+        if (portions % kPortionsATurn == 0) co_await x_.upstream.upload_sleeper.step_aside();
         for (;;) {
             Fault fault = Fault::none;
             batch = take_body(fault);
@@ -116,18 +117,18 @@ Task<Fault> Upload::send_body() {
             if (pace_.is_clients_turn()) pace_.end_turn(now());
             if (fault != Fault::none) co_return fault;
         }
-        x_.upload_head.clear();
-        gather(x_.framing.body, batch, x_.body.trailers(), x_.upload_head, x_.upload_tail,
-               x_.upload_outbox);
+        x_.upstream.head.clear();
+        gather(x_.client.framing.body, batch, x_.client.body.trailers(), x_.upstream.head,
+               x_.upstream.tail, x_.upstream.outbox);
     }
 }
 
 Task<Fault> Upload::more_of_body() {
     // An upstream that was asked whether it wants the body has to say so, or to answer.
-    if (!may_send_) x_.upload_sleeper.allow(settings_.response_timeout);
+    if (!may_send_) x_.upstream.upload_sleeper.allow(settings_.response_timeout);
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
-        switch (client_.read_body(x_, x_.upload_sleeper.wakeup())) {
+        switch (client_.read_body(x_, x_.upstream.upload_sleeper.wakeup())) {
             case Http1Client::Body::more:
                 may_send_ = true;  // RFC 9110 section 10.1.1: clients may give up waiting
                 co_return Fault::none;
@@ -140,10 +141,10 @@ Task<Fault> Upload::more_of_body() {
         }
         if (may_send_ && !pace_.is_clients_turn()) {
             if (!begin_turn()) co_return Fault::body_timeout;
-        } else if (x_.upload_sleeper.expired()) {
+        } else if (x_.upstream.upload_sleeper.expired()) {
             co_return may_send_ ? Fault::body_timeout : Fault::upstream_timeout;
         }
-        co_await x_.upload_sleeper.sleep();
+        co_await x_.upstream.upload_sleeper.sleep();
     }
 }
 
@@ -151,12 +152,12 @@ Task<Fault> Upload::more_of_body() {
 bool Upload::begin_turn() {
     const config::Timeouts& timeouts = x_.config().timeouts;
     const SteadyTime time = now();
-    pace_.begin_turn(time, x_.bytes_received);
+    pace_.begin_turn(time, x_.relay.bytes_received);
     const auto patience =
         pace_.patience({timeouts.request_body, x_.config().limits_on_requests.body_rate,
                         timeouts.request_body_total},
                        time);
-    x_.upload_sleeper.allow(patience);
+    x_.upstream.upload_sleeper.allow(patience);
     return patience.count() > 0;
 }
 

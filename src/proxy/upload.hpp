@@ -33,16 +33,16 @@ class Upload {
     // Sends what there is to `lease`, which stays until nothing is running. Again, with another,
     // only while there is no body. The answer may take its time from when everything is sent: from
     // then on it is limited, and the sleeper woken.
-    Fault begin(UpstreamLease& lease);
+    ask::Fault begin(UpstreamLease& lease);
 
     // The client got the upstream's 100 Continue.
     void go_on();
 
     bool is_running() const { return state_ == State::running; }
     // Everything has been sent.
-    bool is_complete() const { return state_ == State::idle && x_.body.done(); }
+    bool is_complete() const { return state_ == State::idle && x_.client.body.done(); }
     // Why it ended early. With upstream_broken, an answer may be there all the same.
-    Fault fault() const { return fault_; }
+    ask::Fault fault() const { return fault_; }
 
     // Throws what the coroutine has thrown, if it has.
     void rethrow() const;
@@ -54,10 +54,10 @@ class Upload {
   private:
     enum class State : std::uint8_t { idle, running, failed };
 
-    http::BodyBatch take_body(Fault& fault);
+    http::BodyBatch take_body(ask::Fault& fault);
     static Task<> run(Upload& self);
-    Task<Fault> send_body();
-    Task<Fault> more_of_body();
+    Task<ask::Fault> send_body();
+    Task<ask::Fault> more_of_body();
     bool begin_turn();
 
     WorkerContext& worker_;
@@ -69,7 +69,7 @@ class Upload {
     Connection* upstream_ = nullptr;
     http::BodyBatch batch_;  // what begin() could not send whole
     State state_ = State::idle;
-    Fault fault_ = Fault::none;
+    ask::Fault fault_ = ask::Fault::none;
     bool cancelled_ = false;
     bool may_send_ = false;  // the client does not wait for 100 Continue
     std::exception_ptr failure_;

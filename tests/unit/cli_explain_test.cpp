@@ -13,8 +13,8 @@ namespace tidegate::cli {
 namespace {
 
 using nlohmann::json;
-using KeyOutcome = proxy::ChargeNotes::KeyOutcome;
-using PolicyOutcome = proxy::ChargeNotes::Outcome;
+using KeyOutcome = ask::ChargeNotes::KeyOutcome;
+using PolicyOutcome = ask::ChargeNotes::Outcome;
 using Kind = identity::Hop::Kind;
 
 constexpr const char* kGateway = R"(

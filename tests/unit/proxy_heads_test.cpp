@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "proxy/http1_client.hpp"
 #include "unit/proxy_world.hpp"
 
 using namespace tidegate;
@@ -26,18 +27,18 @@ struct Answered {
     explicit Answered(const std::string& head, const std::string& request = get(),
                       const std::string& yaml = kUpstream)
         : world(yaml), asked(world, request), bytes(head) {
-        REQUIRE(asked.walk() == Fault::none);
-        REQUIRE(http::parse_response_head(bytes, {}, asked.exchange.answer) ==
+        REQUIRE(asked.decide() == Fault::none);
+        REQUIRE(http::parse_response_head(bytes, {}, asked.exchange.relay.answer) ==
                 http::HeadFault::none);
-        REQUIRE(http::response_framing(asked.exchange.answer,
-                                       asked.exchange.request.method == "HEAD",
-                                       asked.exchange.answer_framing) == http::FramingFault::none);
+        REQUIRE(http::response_framing(
+                    asked.exchange.relay.answer, asked.exchange.facts.head.method == "HEAD",
+                    asked.exchange.upstream.framing) == http::FramingFault::none);
     }
     std::string relayed() {
         std::string out;
         append_answer_head(
             asked.exchange,
-            Http1Client::outgoing(asked.exchange, asked.exchange.answer_framing.body), out);
+            Http1Client::outgoing(asked.exchange, asked.exchange.upstream.framing.body), out);
         return out;
     }
 
@@ -261,7 +262,7 @@ TEST_CASE("heads: whether the connection goes on is said where the version leave
     const std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     Answered eleven(answer);
     CHECK_FALSE(has(eleven.relayed(), "Connection"));
-    eleven.asked.exchange.keep_alive = false;
+    eleven.asked.exchange.client.keep_alive = false;
     CHECK(has(eleven.relayed(), "Connection: close\r\n"));
     Answered ten(answer, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     CHECK(has(ten.relayed(), "Connection: keep-alive\r\n"));
@@ -272,7 +273,7 @@ TEST_CASE("heads: our word about limits takes the place of the upstream's") {
         "HTTP/1.1 200 OK\r\nRateLimit: theirs\r\nRateLimit-Policy: theirs\r\n"
         "RateLimit-Remaining: theirs\r\nX-RateLimit-Limit: theirs\r\nContent-Length: 0\r\n\r\n";
     Answered limited(answer, get(), kUpstream + "limits: [10/s]\n");
-    limited.asked.exchange.ratelimit = {{"default-1s", 10, 1, 7, 1}};
+    limited.asked.exchange.decision.ratelimit = {{"default-1s", 10, 1, 7, 1}};
     const auto out = limited.relayed();
     CHECK(has(out, "RateLimit-Policy: \"default-1s\";q=10;w=1\r\n"));
     CHECK(has(out, "RateLimit: \"default-1s\";r=7;t=1\r\n"));
@@ -285,7 +286,8 @@ TEST_CASE("heads: our word about limits takes the place of the upstream's") {
 TEST_CASE("heads: our word about limits takes the place of the upstream's in trailers, too") {
     const auto trailers_of = [](const std::string& yaml) {
         Answered answered("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", get(), yaml);
-        if (yaml != kUpstream) answered.asked.exchange.ratelimit = {{"default-1s", 10, 1, 7, 1}};
+        if (yaml != kUpstream)
+            answered.asked.exchange.decision.ratelimit = {{"default-1s", 10, 1, 7, 1}};
         const std::string lines =
             "RateLimit: x\r\nRateLimit-Policy: x\r\nX-RateLimit-Reset: 9\r\nRetry-After: 9\r\n"
             "X-Sum: 1\r\n\r\n";
@@ -320,7 +322,7 @@ TEST_CASE("heads: an interim answer goes on without anything that would frame or
 TEST_CASE("heads: an answer made here has a body of the length it says, and tells its size") {
     World world(kUpstream);
     Request request(world, get());
-    request.exchange.fault = Fault::upstream_timeout;
+    request.exchange.decision.fault = Fault::upstream_timeout;
     std::string out;
     const std::size_t size = append_fault_answer(request.exchange, out);
     const std::size_t body = out.find("\r\n\r\n") + 4;
@@ -335,7 +337,7 @@ TEST_CASE("heads: an answer made here has a body of the length it says, and tell
 TEST_CASE("heads: an answer made here to HEAD has a length but no body") {
     World world(kUpstream);
     Request request(world, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
-    request.exchange.fault = Fault::no_route;
+    request.exchange.decision.fault = Fault::no_route;
     std::string out;
     CHECK(append_fault_answer(request.exchange, out) == 0);
     CHECK(out.ends_with("\r\n\r\n"));
@@ -346,11 +348,9 @@ TEST_CASE("heads: a refusal names the limits that refused, each once, and when t
     World world(kUpstream + "limits: [1/h, 2/day]\n");
     for (int i = 0; i < 2; ++i) {
         Request request(world, get());
-        REQUIRE(request.walk() == Fault::none);
-        world.limiter.decide(request.exchange.decision, request.exchange.upload_sleeper.wakeup());
-        judge(world.worker, request.exchange);
+        request.charge();
         if (i == 0) continue;
-        REQUIRE(request.exchange.fault == Fault::limited);
+        REQUIRE(request.exchange.decision.fault == Fault::limited);
         std::string out;
         append_fault_answer(request.exchange, out);
         CHECK(out.starts_with("HTTP/1.1 429 Too Many Requests\r\n"));
@@ -366,16 +366,36 @@ TEST_CASE("heads: the operator's own text is filled in, braces that mean nothing
                 "text/plain, text: \"{policy}/{limit} {retry_after} {x} {{limit}\"}}\n");
     for (int i = 0; i < 2; ++i) {
         Request request(world, get());
-        REQUIRE(request.walk() == Fault::none);
-        world.limiter.decide(request.exchange.decision, request.exchange.upload_sleeper.wakeup());
-        judge(world.worker, request.exchange);
+        request.charge();
         if (i == 0) continue;
-        request.exchange.decision.verdict.retry_after = std::chrono::seconds(7);
-        request.exchange.decision.verdict.limits[0].next_unit = std::chrono::seconds(7);
+        request.exchange.decision.charge.verdict.retry_after = std::chrono::seconds(7);
+        request.exchange.decision.charge.verdict.limits[0].next_unit = std::chrono::seconds(7);
         std::string out;
         append_fault_answer(request.exchange, out);
         CHECK(out.starts_with("HTTP/1.1 503 "));
         CHECK(has(out, "Content-Type: text/plain\r\n"));
         CHECK(out.ends_with("\r\n\r\ndefault/default-1h 7 {x} {default-1h"));
     }
+}
+
+TEST_CASE("heads: a schedule's denial names the earliest moment and no time to come back") {
+    World world(kUpstream +
+                "policies: {p: {key: [ip], limits: [{quota: 1, per: 1min, algorithm: schedule, "
+                "at: {query: at}}]}}\n");
+    Request request(world, "GET /7?at=1000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    REQUIRE(request.decide() == Fault::none);
+    auto& decision = request.exchange.decision.charge;
+    decision.result = store::Decision::Result::limited;
+    decision.verdict.admitted = false;
+    decision.verdict.retry_after = limit::kNever;
+    decision.verdict.earliest = std::chrono::milliseconds(1'060'500);
+    decision.verdict.limits = {{.next_unit = limit::kNever, .denied = true}};
+    ask::apply_verdict(*world.generation, world.metrics.shard(0), request.exchange.decision);
+    std::string answer;
+    append_fault_answer(request.exchange, answer);
+    CHECK(answer.starts_with("HTTP/1.1 429 "));
+    CHECK_FALSE(has(answer, "Retry-After"));
+    CHECK_FALSE(has(answer, "RateLimit:"));
+    CHECK(has(answer, "RateLimit-Policy: \"p-1min-schedule\";q=1\r\n"));
+    CHECK(has(answer, R"("earliest":"1970-01-01T00:17:40.500000Z"})"));
 }

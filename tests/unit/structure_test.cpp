@@ -38,6 +38,9 @@ const std::vector<Rule>& rules() {
             {"net", {"tls", "telemetry", "base"}},
             {"redis", {"net", "tls", "telemetry", "base"}},
             {"store", {"limit", "redis", "config", "net", "telemetry", "base"}},
+            {"ask",
+             {"store", "config", "identity", "routing", "http", "limit", "net", "telemetry",
+              "base"}},
         };
         const Rooms doctor{"app",      "store", "redis", "config", "limit",
                            "identity", "net",   "tls",   "base"};

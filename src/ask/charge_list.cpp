@@ -1,0 +1,276 @@
+#include "ask/charge_list.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ask/charge_notes.hpp"
+#include "ask/cost.hpp"
+#include "ask/identifiers.hpp"
+#include "ask/moment.hpp"
+#include "ask/policy_texts.hpp"
+
+namespace tidegate::ask {
+
+namespace {
+
+using limit::Micros;
+using Made = IdentifierMaker::Made;
+using Outcome = ChargeNotes::Outcome;
+using KeyOutcome = ChargeNotes::KeyOutcome;
+
+// The policy whose `deny` lists the client; null: none.
+const config::Policy* denying_policy(const Decision& decision) {
+    const auto& policies = decision.route->policies;
+    const auto found =
+        std::find_if(policies.begin(), policies.end(), [&](const config::Policy* policy) {
+            return !policy->shadow && !policy->deny.empty() &&
+                   policy->deny.includes(decision.client, decision.user);
+        });
+    return found != policies.end() ? *found : nullptr;
+}
+
+// Null: the policy's own limits hold.
+const limit::Tier* tier_of(const limit::Policy& policy, std::string_view name) {
+    if (name.empty()) return nullptr;
+    for (const limit::Tier& tier : policy.tiers) {
+        if (tier.name == name) return &tier;
+    }
+    return nullptr;
+}
+
+std::string_view text_of(const Decision& decision, IdentifierSpan span) {
+    return std::string_view(decision.identifiers).substr(span.begin, span.size);
+}
+
+// Appends an item for each identifier that was made and that the policy, whose first item is at
+// `first`, does not count yet.
+void add_items(const limit::Policy& policy, const limit::Tier* tier, std::size_t first,
+               std::span<const IdentifierSpan> made, Decision& decision) {
+    for (const IdentifierSpan span : made) {
+        const bool known =
+            std::any_of(decision.spans.begin() + static_cast<std::ptrdiff_t>(first),
+                        decision.spans.end(), [&](IdentifierSpan other) {
+                            return text_of(decision, other) == text_of(decision, span);
+                        });
+        if (known) continue;
+        decision.charge.items.push_back({&policy, {}, tier});
+        decision.spans.push_back(span);
+    }
+}
+
+// What becomes of a key that made an identifier, or could not.
+KeyOutcome outcome_of(const limit::Key& key, Made made) {
+    if (made == Made::some) return KeyOutcome::counted;
+    if (made == Made::unclear) return KeyOutcome::unclear;
+    switch (key.on_missing) {
+        case limit::OnMissing::skip:
+            return KeyOutcome::skipped;
+        case limit::OnMissing::shared:
+            return KeyOutcome::shared;
+        case limit::OnMissing::reject:
+            break;
+    }
+    return KeyOutcome::rejected;
+}
+
+// Finds whom `policy` counts, with the limits of `tier` if there is one.
+Outcome list_keys(const config::Policy& policy, const limit::Tier* tier, IdentifierMaker& maker,
+                  Decision& decision, ChargeNotes::Policy* note) {
+    const std::size_t first = decision.spans.size();
+    for (const limit::Key& key : policy.key) {
+        const KeyOutcome outcome = outcome_of(key, maker.make(key));
+        if (note != nullptr) note->keys.push_back({&key, outcome});
+        if (outcome == KeyOutcome::unclear) return Outcome::unclear;
+        if (outcome == KeyOutcome::rejected) return Outcome::nobody;
+        if (outcome == KeyOutcome::skipped) continue;
+        if (outcome == KeyOutcome::shared) maker.make_shared(key);
+        const auto made = maker.made();
+        if (note != nullptr) note->keys.back().spans.assign(made.begin(), made.end());
+        add_items(policy, tier, first, made, decision);
+    }
+    // Leaving out every key must not be a way around the policy.
+    return decision.spans.size() == first ? Outcome::nobody : Outcome::counted;
+}
+
+Outcome list_policy(const config::Policy& policy, IdentifierMaker& maker, Decision& decision,
+                    ChargeNotes::Policy* note) {
+    if (!policy.exempt.empty() && policy.exempt.includes(decision.client, decision.user)) {
+        return Outcome::exempt;
+    }
+    const limit::Tier* const tier = tier_of(policy, decision.tier);
+    if (note != nullptr) note->tier = tier;
+    if (tier != nullptr && tier->limits.empty()) return Outcome::unlimited;
+    return list_keys(policy, tier, maker, decision, note);
+}
+
+// Why the request goes no further, if it does not.
+Fault fault_of(Outcome outcome) {
+    switch (outcome) {
+        case Outcome::counted:
+        case Outcome::exempt:
+        case Outcome::unlimited:
+            return Fault::none;
+        case Outcome::denied:
+            return Fault::denied;
+        case Outcome::nobody:
+            return Fault::nobody;
+        case Outcome::unclear:
+            break;
+    }
+    return Fault::ambiguous_name;
+}
+
+ChargeNotes::Policy* begin_note(ChargeNotes* notes, const config::Policy& policy) {
+    return notes != nullptr ? &notes->policies.emplace_back(ChargeNotes::Policy{&policy}) : nullptr;
+}
+
+void drop_items(Decision& decision, std::size_t from) {
+    decision.charge.items.resize(from, {nullptr, {}});
+    decision.spans.resize(from);
+}
+
+// Leaves out schedules in shadow for which the moment will not do; any other such schedule refuses
+// the request.
+void apply_moment(const config::Config& config, const Facts& facts, Decision& decision) {
+    auto& items = decision.charge.items;
+    const auto& lists = config.limit_lists;
+    const auto schedules = [&](const limit::ChargeItem& item) {
+        return lists[list_of(item)].schedules;
+    };
+    if (std::none_of(items.begin(), items.end(), schedules)) return;
+    const Moment moment = moment_of(*decision.route, facts);
+    const auto now = std::chrono::duration_cast<Micros>(facts.began_at.time_since_epoch());
+    const auto will_not_do = [&](const limit::ChargeItem& item) {
+        return schedules(item) && (!moment.at || *moment.at > now + lists[list_of(item)].horizon);
+    };
+    for (const limit::ChargeItem& item : items) {
+        if (item.policy->shadow || !will_not_do(item)) continue;
+        decision.refuse(Fault::bad_moment,
+                        moment.at
+                            ? "The moment the request is meant for is further ahead than allowed."
+                            : moment.fault);
+        items.clear();
+        return;
+    }
+    std::erase_if(items, will_not_do);
+    decision.charge.moment = moment.at.value_or(Micros{0});
+}
+
+// Once all identifiers are written, their bytes no longer move.
+void name_items(Decision& decision) {
+    for (std::size_t i = 0; i < decision.charge.items.size(); ++i) {
+        decision.charge.items[i].identifier = text_of(decision, decision.spans[i]);
+    }
+}
+
+// Whether this key counts the address of every request, whoever its user is.
+bool counts_the_address(const limit::Key& key) {
+    const auto& first = key.choices.front();
+    return first.size() == 1 && first.front().kind == limit::KeyPart::Kind::ip;
+}
+
+// Whether the limits of `policy` hold for the address, whoever its user is and whatever moment the
+// request is for.
+bool holds_for_the_address(const config::Config& config, const config::Policy& policy,
+                           const Decision& decision) {
+    return !policy.shadow && policy.tiers.empty() && policy.exempt.users.empty() &&
+           !policy.exempt.includes(decision.client, std::nullopt) &&
+           !config.limit_lists[policy.index].schedules;
+}
+
+bool needs_settling(const config::Config& config, const Decision& decision) {
+    const auto& items = decision.charge.items;
+    const auto& lists = config.limit_lists;
+    return std::any_of(items.begin(), items.end(),
+                       [&](const limit::ChargeItem& item) { return lists[list_of(item)].settles; });
+}
+
+// Lists the items of the route's policies. False: a policy refuses the request.
+bool list_policies(IdentifierMaker& maker, Decision& decision, ChargeNotes* notes) {
+    for (const config::Policy* policy : decision.route->policies) {
+        const std::size_t before = decision.charge.items.size();
+        auto* const note = begin_note(notes, *policy);
+        const Outcome outcome = list_policy(*policy, maker, decision, note);
+        if (note != nullptr) note->outcome = outcome;
+        const Fault fault = fault_of(outcome);
+        if (fault == Fault::none) continue;
+        // A policy in shadow refuses no request, not even one that it cannot count.
+        drop_items(decision, policy->shadow ? before : 0);
+        if (policy->shadow) continue;
+        decision.refuse(fault);
+        return false;
+    }
+    return true;
+}
+
+void apply_cost(const Facts& facts, Decision& decision, ChargeNotes* notes) {
+    const Cost cost = cost_of(*decision.route, facts);
+    decision.charge.cost = cost.units;
+    decision.cost_ignored = cost.ignored;
+    if (notes != nullptr) notes->cost_stated = cost.stated;
+}
+
+}  // namespace
+
+void list_charges(const config::Config& config, const Facts& facts, Decision& decision,
+                  ChargeNotes* notes) {
+    drop_items(decision, 0);
+    decision.identifiers.clear();
+    decision.charge.cost = decision.route->cost;
+    if (const config::Policy* const denying = denying_policy(decision)) {
+        if (auto* const note = begin_note(notes, *denying)) note->outcome = Outcome::denied;
+        return decision.refuse(Fault::denied);
+    }
+    IdentifierMaker maker(config, facts, decision);
+    if (!list_policies(maker, decision, notes) || decision.charge.items.empty()) return;
+    name_items(decision);
+    apply_cost(facts, decision, notes);
+    if (decision.route->moment) apply_moment(config, facts, decision);
+    decision.charge.needs_settling = needs_settling(config, decision);
+}
+
+void refuse_denied_client(Decision& decision) {
+    if (denying_policy(decision) != nullptr) decision.refuse(Fault::denied);
+}
+
+bool list_address_limits(const config::Config& config, const Facts& facts, Decision& decision) {
+    if (!decision.client) return false;
+    decision.identifiers.clear();
+    IdentifierMaker maker(config, facts, decision);
+    for (const config::Policy* policy : decision.route->policies) {
+        const auto key = std::find_if(policy->key.begin(), policy->key.end(), counts_the_address);
+        if (key == policy->key.end() || !holds_for_the_address(config, *policy, decision)) continue;
+        if (maker.make(*key) != Made::some) continue;
+        add_items(*policy, nullptr, decision.spans.size(), maker.made(), decision);
+    }
+    if (decision.charge.items.empty()) return false;
+    name_items(decision);
+    decision.charge.cost = cost_of(*decision.route, facts).units;
+    // What costs nothing passes whatever is counted.
+    if (decision.charge.cost == 0) drop_items(decision, 0);
+    return decision.charge.cost > 0;
+}
+
+bool list_failed_credentials(const config::Config& config, const Facts& facts, Decision& decision) {
+    const config::Policy* const policy = config.failed_credentials;
+    if (policy == nullptr) return false;
+    decision.identifiers.clear();
+    IdentifierMaker maker(config, facts, decision);
+    // A client without an address cannot be told from others, whom it must not lock out.
+    if (list_policy(*policy, maker, decision, nullptr) != Outcome::counted) drop_items(decision, 0);
+    if (decision.charge.items.empty()) return false;
+    name_items(decision);
+    decision.charge.cost = 1;
+    decision.charge.needs_settling = needs_settling(config, decision);
+    return true;
+}
+
+void clear_charge(Decision& decision) {
+    drop_items(decision, 0);
+    decision.charge.result = store::Decision::Result::pending;
+    decision.charge.store_failed = decision.charge.remembered = false;
+    decision.charge.needs_settling = false;
+    decision.ratelimit.clear();
+}
+
+}  // namespace tidegate::ask

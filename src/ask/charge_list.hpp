@@ -1,0 +1,32 @@
+// Lists what the store is asked: the identifiers of a request, each with the limits that count it,
+// at what cost and for which moment. Pure. The result is decision.charge; without an item there is
+// nothing to ask. decision.fault is set when the request goes no further.
+#pragma once
+
+#include "ask/decision.hpp"
+#include "ask/facts.hpp"
+
+namespace tidegate::ask {
+
+struct ChargeNotes;
+
+// Lists what the route's policies count. Refuses a client that a policy's `deny` lists, one that a
+// policy cannot name, and a request without the moment that a schedule needs. With `notes`, which
+// are empty before, it tells how it came to that. Requires a route and a concluded identity.
+void list_charges(const config::Config& config, const Facts& facts, Decision& decision,
+                  ChargeNotes* notes = nullptr);
+
+// Before a credential is checked:
+
+// Refuses a client that a policy's `deny` lists by what is known of it so far.
+void refuse_denied_client(Decision& decision);
+// Lists the limits of the route that hold for the client's address whoever its user is: the store
+// looks at them, nothing is charged. Policies with tiers or exempt users depend on the user and are
+// left out. False: none.
+bool list_address_limits(const config::Config& config, const Facts& facts, Decision& decision);
+// Lists the charge for one more guess (`identity.failed_credentials`). False: none.
+bool list_failed_credentials(const config::Config& config, const Facts& facts, Decision& decision);
+// Forgets either question and its answer.
+void clear_charge(Decision& decision);
+
+}  // namespace tidegate::ask

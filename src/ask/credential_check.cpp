@@ -1,0 +1,132 @@
+// How the engine checks a credential that it has not seen before: each is a guess until it is
+// proved, and an address has an allowance of guesses (`identity.failed_credentials`).
+#include <chrono>
+#include <functional>
+#include <string_view>
+
+#include "ask/charge_list.hpp"
+#include "ask/engine.hpp"
+#include "ask/identify.hpp"
+#include "ask/verdict.hpp"
+#include "identity/credentials.hpp"
+
+namespace tidegate::ask {
+
+namespace {
+
+using identity::Finding;
+using std::chrono::system_clock;
+
+// The status that a wrong guess counts with, and one that gives the guess back.
+constexpr int kUnauthorized = 401;
+constexpr int kRight = 200;
+
+// Clients share the password threads by network, as the holder of a network has all its addresses;
+// a client without an address has a share of its own.
+std::uint64_t share_of(const std::optional<IpAddress>& address, const void* client) {
+    constexpr int kOneNetwork = 48;
+    if (!address) return reinterpret_cast<std::uintptr_t>(client);
+    const IpAddress network = masked(*address, kOneNetwork);
+    const auto* const bytes = reinterpret_cast<const char*>(network.bytes.data());
+    return std::hash<std::string_view>{}({bytes, network.bytes.size()});
+}
+
+bool has_left(const Question& question) {
+    if (!question.has_left(question.client)) return false;
+    question.decision.refuse(Fault::client_left);
+    return true;
+}
+
+}  // namespace
+
+// Of several requests with the same credential, one has it checked.
+Task<> Engine::check_credential(const Question& question) {
+    Decision& decision = question.decision;
+    refuse_denied_client(decision);
+    if (decision.goes_on()) co_await look_at_address(question);
+    if (!decision.goes_on()) co_return;
+    if (decision.finding.result == Finding::Result::refused) {
+        if (is_guess(decision.finding.fault)) co_await check_guess(question);
+    } else {
+        const CredentialQueue::Place place(checks_, decision.finding.key, question.wakeup);
+        while (!place.is_first() && !has_left(question)) co_await question.wakeup.wait();
+        if (!decision.goes_on()) co_return;
+        if (!question.rules.authenticator->recall(decision.finding, system_clock::now())) {
+            co_await check_guess(question);
+        }
+    }
+    if (decision.goes_on()) conclude_identity(*question.rules.config, decision);
+}
+
+// An address that is over its own limits gets that answer before its credential is checked: a 401
+// takes nothing from a limit, so the address could have credentials checked without end.
+Task<> Engine::look_at_address(const Question& question) {
+    Decision& decision = question.decision;
+    if (!list_address_limits(*question.rules.config, question.facts, decision)) co_return;
+    const auto asked = std::chrono::steady_clock::now();
+    limiter_.look(decision.charge, question.wakeup, asked);
+    while (decision.charge.result == store::Decision::Result::pending) {
+        co_await question.wakeup.wait();
+    }
+    if (decision.charge.result == store::Decision::Result::limited) {
+        decision.charge_time = std::chrono::steady_clock::now() - asked;
+        apply_verdict(question.rules, metrics_, decision);
+    } else {
+        clear_charge(decision);
+    }
+}
+
+// Takes the guess before the check and gives it back if the credential is right: so neither many
+// guesses at once nor hanging up is a way around the allowance.
+Task<> Engine::check_guess(const Question& question) {
+    Decision& decision = question.decision;
+    Finding& finding = decision.finding;
+    const bool is_counted =
+        list_failed_credentials(*question.rules.config, question.facts, decision);
+    if (is_counted) co_await charge(question);
+    if (!decision.goes_on()) co_return;
+    identity::Authenticator& authenticator = *question.rules.authenticator;
+    if (finding.result == Finding::Result::unchecked) {
+        if (authenticator.is_token(finding)) {
+            authenticator.check_token(finding, system_clock::now());
+        } else {
+            co_await check_password(question);
+        }
+    }
+    if (!is_counted) co_return;
+    const bool was_guess = !decision.goes_on() ||
+                           (finding.result == Finding::Result::refused && is_guess(finding.fault));
+    settle(decision, was_guess ? kUnauthorized : kRight);
+    clear_charge(decision);
+}
+
+Task<> Engine::check_password(const Question& question) {
+    using Check = PasswordPool::Check;
+    Decision& decision = question.decision;
+    Finding& finding = decision.finding;
+    identity::BasicLogin login;
+    finding.fault = login.read(finding.credential);
+    if (finding.fault != identity::CredentialFault::none) {
+        finding.result = Finding::Result::refused;
+        co_return;
+    }
+    identity::Authenticator& authenticator = *question.rules.authenticator;
+    Check check(executor_, question.wakeup);
+    const auto submitted =
+        passwords_.submit(check, authenticator.password_method(finding).users, login.user(),
+                          login.password(), share_of(decision.client, question.client));
+    if (submitted == PasswordPool::Submitted::yes) {
+        while (check.state() == Check::State::waiting && !has_left(question)) {
+            co_await question.wakeup.wait();
+        }
+        if (!decision.goes_on()) co_return;
+    }
+    if (check.state() == Check::State::right || check.state() == Check::State::wrong) {
+        authenticator.conclude_password(finding, login.user(), check.state() == Check::State::right,
+                                        system_clock::now());
+    } else {
+        finding.result = Finding::Result::unavailable;
+    }
+}
+
+}  // namespace tidegate::ask

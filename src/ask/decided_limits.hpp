@@ -1,0 +1,23 @@
+// Walks through what a decision says, limit by limit.
+#pragma once
+
+#include <cstddef>
+
+#include "store/decision.hpp"
+
+namespace tidegate::ask {
+
+// Calls `each` with the item, the position of the limit among the item's, and its verdict; in the
+// order of the verdict.
+template <class F>
+void for_each_limit(const store::Decision& decision, F each) {
+    std::size_t position = 0;
+    for (const limit::ChargeItem& item : decision.decided()) {
+        const std::size_t count = item.limits().size();
+        for (std::size_t i = 0; i < count; ++i, ++position) {
+            each(item, i, decision.verdict.limits[position]);
+        }
+    }
+}
+
+}  // namespace tidegate::ask

@@ -1,0 +1,29 @@
+#include "ask/decision.hpp"
+
+namespace tidegate::ask {
+
+void Decision::reset() {
+    // A request with identifiers of unusual size does not keep its memory for ever.
+    constexpr std::size_t kCapacityKept = 65'536;
+    fault = Fault::none;
+    fault_detail = {};
+    route_index = telemetry::kNoRoute;
+    route = nullptr;
+    client.reset();
+    chain_fault = identity::ChainFault::none;
+    finding.reset();
+    user.reset();
+    tier = {};
+    identifiers.clear();
+    if (identifiers.capacity() > kCapacityKept) identifiers.shrink_to_fit();
+    spans.clear();
+    charge.items.clear();
+    charge.result = store::Decision::Result::pending;
+    charge.store_failed = charge.remembered = charge.needs_settling = false;
+    charge.moment = {};
+    cost_ignored.reset();
+    charge_time = {};
+    ratelimit.clear();
+}
+
+}  // namespace tidegate::ask

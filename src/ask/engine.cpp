@@ -1,0 +1,89 @@
+#include "ask/engine.hpp"
+
+#include <memory>
+#include <string>
+
+#include "ask/charge_list.hpp"
+#include "ask/identify.hpp"
+#include "ask/route.hpp"
+#include "ask/verdict.hpp"
+#include "telemetry/log.hpp"
+#include "telemetry/log_interval.hpp"
+
+namespace tidegate::ask {
+
+Task<> Engine::decide(Question question) {
+    const auto& [rules, facts, decision, wakeup, has_left, client] = question;
+    match_route(*rules.config, facts, decision);
+    if (decision.goes_on()) identify(rules, facts, decision);
+    if (decision.chain_fault != identity::ChainFault::none) report_chain_fault(question);
+    if (decision.goes_on() && needs_proof(decision)) co_await check_credential(question);
+    if (decision.goes_on()) list_charges(*rules.config, facts, decision);
+    if (decision.cost_ignored) metrics_.count_cost_ignored(*decision.cost_ignored);
+    if (decision.goes_on() && !decision.charge.items.empty()) co_await charge(question);
+}
+
+Task<> Engine::charge(const Question& question) {
+    Decision& decision = question.decision;
+    const auto asked = std::chrono::steady_clock::now();
+    limiter_.decide(decision.charge, question.wakeup, asked);
+    while (decision.charge.result == store::Decision::Result::pending) {
+        co_await question.wakeup.wait();
+    }
+    decision.charge_time = std::chrono::steady_clock::now() - asked;
+    apply_verdict(question.rules, metrics_, decision);
+    if (decision.goes_on() && decision.charge.verdict.wait > limit::Micros{0}) {
+        co_await await_turn(question);
+    }
+}
+
+// leaky_bucket has the request wait in line, by a timer of its own: the deadline wheel is too
+// coarse.
+Task<> Engine::await_turn(const Question& question) {
+    struct Place {
+        explicit Place(const Executor& executor) : timer(executor) {}
+        Timer timer;
+        bool has_come = false;
+        bool is_over = false;
+    };
+    // Shared: the timer may have fired already when the client leaves, and its handler runs later.
+    const auto place = std::make_shared<Place>(executor_);
+    place->timer.expires_after(question.decision.charge.verdict.wait);
+    place->timer.async_wait([place, &wakeup = question.wakeup](const error_code& ec) {
+        if (ec || place->is_over) return;
+        place->has_come = true;
+        wakeup.wake_later();
+    });
+    while (!place->has_come && !question.has_left(question.client)) {
+        co_await question.wakeup.wait();
+    }
+    if (place->has_come) co_return;
+    place->is_over = true;
+    place->timer.cancel();
+    limiter_.leave_line(question.decision.charge);
+    question.decision.refuse(Fault::client_left);
+}
+
+void Engine::settle(Decision& decision, int status, std::chrono::milliseconds hold) {
+    if (decision.charge.needs_settling) limiter_.settle(decision.charge, status, hold);
+}
+
+// Counts that a trusted proxy's field did not name the client, and logs it once an hour.
+void Engine::report_chain_fault(const Question& question) {
+    static telemetry::LogInterval said{std::chrono::hours{1}};
+    metrics_.count_forwarding_invalid();
+    if (!said.is_due(std::chrono::steady_clock::now())) return;
+    const auto text = [](const std::optional<IpAddress>& address, const char* otherwise) {
+        return address ? address->to_string() : std::string(otherwise);
+    };
+    telemetry::log(telemetry::Level::warn,
+                   "the field {} from {} {}: Tidegate counts all such requests as the client {}. "
+                   "Correct the proxy that writes the field, or identity.client_ip.header. Counted "
+                   "in tidegate_forwarding_invalid_total; logged once an hour",
+                   identity::field_of(question.rules.config->client_ip),
+                   text(question.facts.peer.address, "a Unix socket"),
+                   identity::describe(question.decision.chain_fault),
+                   text(question.decision.client, "one without an address"));
+}
+
+}  // namespace tidegate::ask

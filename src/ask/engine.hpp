@@ -1,0 +1,69 @@
+// The engine decides about requests: facts in, a decision out. It knows neither how a client is
+// spoken to nor what becomes of a request that is admitted.
+//
+// One a worker, one thread.
+#pragma once
+
+#include <chrono>
+
+#include "ask/credential_queue.hpp"
+#include "ask/decision.hpp"
+#include "ask/facts.hpp"
+#include "ask/password_pool.hpp"
+#include "ask/ruleset.hpp"
+#include "net/asio.hpp"
+#include "net/task.hpp"
+#include "net/wakeup.hpp"
+#include "store/limiter.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::ask {
+
+// One request for the engine, and the coroutine that asks. All outlives the answer.
+struct Question {
+    const Ruleset& rules;
+    const Facts& facts;
+    Decision& decision;  // reset; only .client may be set
+    Wakeup& wakeup;      // of the coroutine that asks
+    // Whether the client has left, so that no answer is needed. Else the callback sees to it that
+    // `wakeup` is woken when the client leaves. Called only while the engine waits.
+    bool (*has_left)(void* client);
+    void* client;
+};
+
+class Engine {
+  public:
+    Engine(Executor executor, store::Limiter& limiter, PasswordPool& passwords,
+           telemetry::MetricsShard& metrics)
+        : executor_(std::move(executor)),
+          limiter_(limiter),
+          passwords_(passwords),
+          metrics_(metrics) {}
+
+    // Takes a request from its route to the verdict. Waits for the store and for password checks.
+    // Requires facts that check_framing() has accepted.
+    Task<> decide(Question question);
+
+    // The request has ended with an answer of `status` (0: none): the store gets back what does not
+    // count with that status, and the slots of concurrency after `hold`. Does not wait.
+    void settle(Decision& decision, int status, std::chrono::milliseconds hold = {});
+
+  private:
+    // A credential that is not known to be valid; credential_check.cpp.
+    Task<> check_credential(const Question& question);
+    Task<> look_at_address(const Question& question);
+    Task<> check_guess(const Question& question);
+    Task<> check_password(const Question& question);
+
+    Task<> charge(const Question& question);
+    Task<> await_turn(const Question& question);
+    void report_chain_fault(const Question& question);
+
+    Executor executor_;
+    store::Limiter& limiter_;
+    PasswordPool& passwords_;
+    telemetry::MetricsShard& metrics_;
+    CredentialQueue checks_;
+};
+
+}  // namespace tidegate::ask

@@ -1,0 +1,90 @@
+#include "ask/fault.hpp"
+
+#include <array>
+#include <cstddef>
+
+namespace tidegate::ask {
+
+namespace {
+
+using telemetry::Outcome;
+
+constexpr auto kTraits = std::to_array<FaultTraits>({
+    {0, Outcome::forwarded, false, "", ""},
+    {400, Outcome::rejected, true, "client: bad head", "The request head is malformed."},
+    {400, Outcome::rejected, true, "client: bad framing", "The request framing is malformed."},
+    {400, Outcome::rejected, true, "client: bad path",
+     "The path holds a malformed percent-encoding."},
+    {400, Outcome::rejected, true, "client: ambiguous path",
+     "The path can be read in more than one way."},
+    {505, Outcome::rejected, true, "client: bad version",
+     "Only HTTP/1.1 and HTTP/1.0 are supported."},
+    {501, Outcome::rejected, true, "client: unsupported method", "CONNECT is not supported."},
+    {414, Outcome::rejected, true, "client: target too long",
+     "The request target is longer than allowed."},
+    {431, Outcome::rejected, true, "client: head too large",
+     "The header section is larger than allowed."},
+    {431, Outcome::rejected, true, "client: too many fields",
+     "The request has more fields than allowed."},
+    {413, Outcome::rejected, true, "client: body too large", "The body is larger than allowed."},
+    {400, Outcome::rejected, true, "client: bad body", "The chunked body is malformed."},
+    {408, Outcome::rejected, true, "client: slow head", "The request head did not arrive in time."},
+    {408, Outcome::rejected, true, "client: slow body", "The request body did not arrive in time."},
+    {408, Outcome::rejected, true, "client: slow body, made room",
+     "The request body came too slowly, and all connections to the upstream are in use."},
+    {400, Outcome::rejected, false, "client: nobody",
+     "The request lacks a value that a limit of this route counts by."},
+    {400, Outcome::rejected, false, "client: ambiguous name",
+     "A value that a limit of this route counts by can be read in more than one way."},
+    {401, Outcome::rejected, false, "client: bad credentials", "The credentials are not valid."},
+    {400, Outcome::rejected, false, "client: ambiguous credentials",
+     "The request names its user twice."},
+    {503, Outcome::unavailable, false, "identity: unavailable",
+     "The credentials cannot be checked at the moment."},
+    {400, Outcome::rejected, false, "client: bad moment",
+     "The moment the request is meant for cannot be read."},
+    {403, Outcome::rejected, false, "client: denied", "Access is denied."},
+    {0, Outcome::aborted, true, "client: left", ""},
+    {0, Outcome::aborted, true, "client: not reading", ""},
+    {0, Outcome::aborted, true, "client: slow, made room", ""},
+    {404, Outcome::rejected, false, "no route", "No route matches this request."},
+    {429, Outcome::limited, false, "", "The request is over a limit."},
+    {503, Outcome::unavailable, false, "store: unavailable",
+     "The limits cannot be checked at the moment."},
+    {0, Outcome::aborted, true, "stopped", ""},
+    {502, Outcome::failed, false, "upstream: unreachable", "The upstream cannot be reached."},
+    {504, Outcome::failed, false, "upstream: slow to connect",
+     "The upstream did not accept a connection in time."},
+    {503, Outcome::failed, false, "upstream: exhausted", "No upstream connection is free."},
+    {502, Outcome::failed, false, "upstream: broken answer",
+     "The upstream did not give a valid answer."},
+    {504, Outcome::failed, false, "upstream: slow", "The upstream did not answer in time."},
+    {0, Outcome::failed, true, "upstream: answer cut off", ""},
+    {0, Outcome::failed, true, "upstream: answer stalled", ""},
+});
+
+static_assert(kTraits.size() == kFaults);
+
+}  // namespace
+
+const FaultTraits& traits(Fault fault) {
+    return kTraits[static_cast<std::size_t>(fault)];
+}
+
+Fault fault_of(http::HeadFault fault) {
+    using http::HeadFault;
+    switch (fault) {
+        case HeadFault::uri_too_long:
+            return Fault::uri_too_long;
+        case HeadFault::too_large:
+            return Fault::head_too_large;
+        case HeadFault::too_many_fields:
+            return Fault::too_many_fields;
+        case HeadFault::bad_version:
+            return Fault::bad_version;
+        default:
+            return Fault::bad_head;
+    }
+}
+
+}  // namespace tidegate::ask

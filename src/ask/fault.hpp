@@ -1,0 +1,70 @@
+// Why a request did not get the upstream's answer, and what the client gets instead.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "http/head.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::ask {
+
+enum class Fault : std::uint8_t {
+    none,
+    // the client's
+    bad_head,
+    bad_framing,
+    bad_path,
+    ambiguous_path,
+    bad_version,
+    unsupported_method,
+    uri_too_long,
+    head_too_large,
+    too_many_fields,
+    body_too_large,
+    bad_body,
+    head_timeout,
+    body_timeout,
+    body_made_room,         // its upstream connection went to a request that can use it
+    nobody,                 // the request has none of the keys of a policy
+    ambiguous_name,         // what a policy counts by can be read in more than one way
+    bad_credentials,        // the credential is not valid
+    ambiguous_credentials,  // there are two where there can be one
+    credentials_unchecked,  // the credential cannot be checked at the moment
+    bad_moment,             // a schedule applies, and the request names no moment for it
+    denied,                 // a policy's `deny` lists the client
+    client_left,            // the client has closed or reset the connection
+    client_not_reading,     // the client does not take the answer
+    answer_made_room,       // its upstream connection went to another request inside the answer
+    // ours
+    no_route,
+    limited,
+    store_unavailable,
+    stopped,  // the time to drain has passed
+    // the upstream's
+    upstream_unreachable,
+    connect_timeout,
+    upstream_exhausted,  // all connections to it are in use
+    upstream_broken,     // its answer is malformed, or it closed without one
+    upstream_timeout,
+    answer_cut_off,  // it closed inside its answer: the client has part of it
+    answer_stalled,  // it stopped sending inside its answer
+};
+
+inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::answer_stalled) + 1;
+
+struct FaultTraits {
+    int status;  // 0: no answer can be given
+    telemetry::Outcome outcome;
+    bool close;               // the client's connection cannot go on
+    std::string_view name;    // for log and metrics: `client: bad framing`
+    std::string_view detail;  // for the client, unless the decision has a better one
+};
+
+const FaultTraits& traits(Fault fault);
+
+// The fault of a request whose head cannot be read. Requires that there is one.
+Fault fault_of(http::HeadFault fault);
+
+}  // namespace tidegate::ask

@@ -1,0 +1,199 @@
+#include "ask/identifiers.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "http/request_value.hpp"
+#include "identity/identifier.hpp"
+
+namespace tidegate::ask {
+
+namespace {
+
+using http::RequestValue;
+using Kind = limit::KeyPart::Kind;
+
+std::string_view kind_name(Kind kind) {
+    switch (kind) {
+        case Kind::ip:
+            return "ip";
+        case Kind::user:
+            return "user";
+        case Kind::route:
+            return "route";
+        case Kind::constant:
+            return "constant";
+        case Kind::header:
+            return "header";
+        case Kind::query:
+            return "query";
+        case Kind::capture:
+            return "path";
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string counted_query_value(std::string value) {
+    const auto is_space = [](char c) { return (c >= '\t' && c <= '\r') || c == ' '; };
+    std::replace(value.begin(), value.end(), '+', ' ');
+    value.erase(std::find_if_not(value.rbegin(), value.rend(), is_space).base(), value.end());
+    value.erase(value.begin(), std::find_if_not(value.begin(), value.end(), is_space));
+    return value;
+}
+
+std::string key_text(const limit::Key& key) {
+    std::string out;
+    for (const auto& choice : key.choices) {
+        if (!out.empty()) out += '|';
+        bool first = true;
+        for (const limit::KeyPart& part : choice) {
+            if (!first) out += '+';
+            first = false;
+            out += kind_name(part.kind);
+            if (!part.name.empty()) out.append(":").append(part.name);
+        }
+    }
+    return out;
+}
+
+IdentifierMaker::Made IdentifierMaker::make(const limit::Key& key) {
+    for (const Choice& choice : key.choices) {
+        const Made made = make_choice(choice);
+        if (made != Made::missing) return made;
+    }
+    return Made::missing;
+}
+
+void IdentifierMaker::make_shared(const limit::Key& key) {
+    keep(write(
+        [&](std::string& out) { identity::append_identifier("shared", key_text(key), out); }));
+}
+
+IdentifierMaker::Made IdentifierMaker::make_choice(const Choice& choice) {
+    return choice.size() == 1 ? make_part(choice.front()) : make_joined(choice);
+}
+
+IdentifierMaker::Made IdentifierMaker::make_part(const Part& part) {
+    switch (part.kind) {
+        case Kind::ip:
+            return write_addresses() ? Made::some : Made::missing;
+        case Kind::user:
+            return write_user() ? Made::some : Made::missing;
+        case Kind::route:
+        case Kind::constant:
+            keep(write([&](std::string& out) {
+                identity::append_identifier(
+                    kind_name(part.kind),
+                    part.kind == Kind::route ? decision_.route->name : part.name, out);
+            }));
+            return Made::some;
+        case Kind::header:
+        case Kind::query:
+            return make_stated(part);
+        case Kind::capture:
+            return make_capture(part);
+    }
+    return Made::missing;
+}
+
+IdentifierMaker::Made IdentifierMaker::make_stated(const Part& part) {
+    const http::RequestHead& request = facts_.head;
+    RequestValue stated = part.kind == Kind::header
+                              ? http::value_in_fields(request.fields, part.name)
+                              : http::value_in_query(request.query, part.name);
+    if (stated.how == RequestValue::How::absent) return Made::missing;
+    if (stated.how == RequestValue::How::unclear) return Made::unclear;
+    if (part.kind == Kind::query) {
+        stated.value = counted_query_value(std::move(stated.value));
+        if (stated.value.empty()) return Made::missing;
+    }
+    keep(write([&](std::string& out) {
+        if (part.secret) {
+            identity::append_secret_identifier(kind_name(part.kind), part.name, stated.value, out);
+        } else {
+            identity::append_named_identifier(kind_name(part.kind), part.name, stated.value, out);
+        }
+    }));
+    return Made::some;
+}
+
+IdentifierMaker::Made IdentifierMaker::make_capture(const Part& part) {
+    if (!captures_) {
+        captures_ = config_.router.captures(decision_.route_index, facts_.head.path);
+    }
+    const auto& names = decision_.route->captures;
+    const auto name = std::find(names.begin(), names.end(), part.name);
+    const auto position = static_cast<std::size_t>(name - names.begin());
+    if (position >= captures_->size() || (*captures_)[position].empty()) return Made::missing;
+    keep(write([&](std::string& out) {
+        identity::append_named_identifier("path", part.name, (*captures_)[position], out);
+    }));
+    return Made::some;
+}
+
+// Only an address can make several identifiers; then there is one whole for each of them.
+IdentifierMaker::Made IdentifierMaker::make_joined(const Choice& choice) {
+    struct Piece {
+        std::array<IdentifierSpan, kMadeMax> spans;
+        std::size_t count;
+    };
+    std::vector<Piece> pieces;
+    std::size_t count = 1;
+    for (const Part& part : choice) {
+        const Made made = make_part(part);
+        if (made != Made::some) return made;
+        pieces.push_back({made_, made_count_});
+        count = std::max(count, made_count_);
+    }
+    std::vector<std::string_view> parts(pieces.size());
+    std::string joined;
+    for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t k = 0; k < pieces.size(); ++k) {
+            const IdentifierSpan span = pieces[k].spans[std::min(i, pieces[k].count - 1)];
+            parts[k] = std::string_view(text_).substr(span.begin, span.size);
+        }
+        joined.clear();
+        identity::append_joined_identifier(parts, joined);
+        made_[i] = write([&](std::string& out) { out += joined; });
+    }
+    made_count_ = count;
+    return Made::some;
+}
+
+// Prefixes that say the same of this address make one identifier.
+bool IdentifierMaker::write_addresses() {
+    if (!decision_.client) return false;
+    if (address_count_ == 0) {
+        for (const int prefix : config_.client_ip.ipv6_prefixes) {
+            if (address_count_ == kMadeMax || (decision_.client->v4 && address_count_ == 1)) break;
+            addresses_[address_count_++] = write([&](std::string& out) {
+                identity::append_ip_identifier(*decision_.client, prefix, out);
+            });
+        }
+    }
+    made_ = addresses_;
+    made_count_ = address_count_;
+    return true;
+}
+
+bool IdentifierMaker::write_user() {
+    if (!decision_.user) return false;
+    if (!user_) {
+        user_ = write(
+            [&](std::string& out) { identity::append_user_identifier(*decision_.user, out); });
+    }
+    keep(*user_);
+    return true;
+}
+
+template <class Append>
+IdentifierSpan IdentifierMaker::write(Append append) {
+    const std::size_t begin = text_.size();
+    append(text_);
+    return {begin, text_.size() - begin};
+}
+
+}  // namespace tidegate::ask

@@ -1,0 +1,76 @@
+// The identifiers of a request: what its policies count.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ask/decision.hpp"
+#include "ask/facts.hpp"
+#include "limit/policy.hpp"
+
+namespace tidegate::ask {
+
+// A key as it is written in the configuration: `user|ip`, `header:x-tenant+route`.
+std::string key_text(const limit::Key& key);
+
+// The value of a query parameter as it is counted: `+` as a space, none at either end. Some servers
+// take `+` for a space and some cut off white space; a client gains nothing by either.
+std::string counted_query_value(std::string value);
+
+// Makes the identifiers of one request. Lives in the frame of the function that lists its charges.
+class IdentifierMaker {
+  public:
+    // Writes into decision.identifiers.
+    IdentifierMaker(const config::Config& config, const Facts& facts, Decision& decision)
+        : config_(config), facts_(facts), decision_(decision), text_(decision.identifiers) {}
+
+    enum class Made : std::uint8_t {
+        some,
+        missing,  // the request lacks what every choice of the key needs
+        unclear,  // the request says it in more than one way: 400, whatever `on_missing` says
+    };
+    // Finds the identifiers of `key`: one, or one for each prefix of an IPv6 address. They are in
+    // made() until the next call. Allocates nothing for `ip` and `user` once there was room.
+    Made make(const limit::Key& key);
+    // Makes the identifier that all requests share for which `key` makes none.
+    void make_shared(const limit::Key& key);
+
+    std::span<const IdentifierSpan> made() const { return {made_.data(), made_count_}; }
+
+  private:
+    static constexpr std::size_t kMadeMax = 8;  // prefixes there may be
+    using Part = limit::KeyPart;
+    using Choice = std::vector<Part>;
+
+    Made make_choice(const Choice& choice);
+    Made make_part(const Part& part);
+    Made make_stated(const Part& part);
+    Made make_capture(const Part& part);
+    Made make_joined(const Choice& choice);
+    bool write_addresses();
+    bool write_user();
+    template <class Append>
+    IdentifierSpan write(Append append);
+    void keep(IdentifierSpan span) {
+        made_[0] = span;
+        made_count_ = 1;
+    }
+
+    const config::Config& config_;
+    const Facts& facts_;
+    const Decision& decision_;
+    std::string& text_;
+    std::array<IdentifierSpan, kMadeMax> made_{};
+    std::size_t made_count_ = 0;
+    // Written once, however many policies count them.
+    std::array<IdentifierSpan, kMadeMax> addresses_{};
+    std::size_t address_count_ = 0;
+    std::optional<IdentifierSpan> user_;
+    std::optional<std::vector<std::string>> captures_;
+};
+
+}  // namespace tidegate::ask

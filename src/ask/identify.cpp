@@ -1,0 +1,48 @@
+#include "ask/identify.hpp"
+
+#include <chrono>
+
+#include "ask/challenges.hpp"
+#include "identity/user_tiers.hpp"
+
+namespace tidegate::ask {
+
+void identify(const Ruleset& rules, const Facts& facts, Decision& decision) {
+    const config::Config& config = *rules.config;
+    decision.client = identity::client_address(facts.peer, facts.head.fields, config.client_ip,
+                                               nullptr, &decision.chain_fault);
+    if (!config.user_methods.empty()) {
+        // Not facts.began_at: the head may have been on its way for longer than a token lasts.
+        rules.authenticator->look(facts.peer, facts.head.fields, std::chrono::system_clock::now(),
+                                  decision.finding);
+    }
+    if (!needs_proof(decision)) conclude_identity(config, decision);
+}
+
+void conclude_identity(const config::Config& config, Decision& decision) {
+    using Result = identity::Finding::Result;
+    const identity::Finding& finding = decision.finding;
+    switch (finding.result) {
+        case Result::nobody:
+            break;
+        case Result::user:
+            decision.user = finding.user;
+            // identity.users outranks the credential.
+            decision.tier = identity::tier_of(decision.user, config.user_tiers);
+            if (decision.tier.empty()) decision.tier = finding.tier;
+            break;
+        case Result::refused:
+            if (config.anonymous_on_invalid) break;
+            decision.refuse(Fault::bad_credentials, told_about(finding.fault));
+            break;
+        case Result::ambiguous:
+            decision.refuse(Fault::ambiguous_credentials);
+            break;
+        case Result::unchecked:
+        case Result::unavailable:
+            decision.refuse(Fault::credentials_unchecked);
+            break;
+    }
+}
+
+}  // namespace tidegate::ask

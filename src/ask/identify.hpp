@@ -1,0 +1,23 @@
+// Finds out which client and which user a request comes from, as far as that takes no waiting.
+#pragma once
+
+#include "ask/decision.hpp"
+#include "ask/facts.hpp"
+#include "ask/ruleset.hpp"
+
+namespace tidegate::ask {
+
+// Sets decision.client and .finding. Sets .user and .tier, or a fault, unless needs_proof().
+void identify(const Ruleset& rules, const Facts& facts, Decision& decision);
+
+// Whether the request has a credential that the authenticator does not know to be valid. Such a
+// credential counts as a guess until it is checked; a refused one was a guess.
+inline bool needs_proof(const Decision& decision) {
+    return decision.finding.result == identity::Finding::Result::unchecked ||
+           decision.finding.result == identity::Finding::Result::refused;
+}
+
+// Applies decision.finding: sets .user and .tier, or a fault.
+void conclude_identity(const config::Config& config, Decision& decision);
+
+}  // namespace tidegate::ask

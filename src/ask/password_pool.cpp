@@ -1,0 +1,264 @@
+#include "ask/password_pool.hpp"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <openssl/crypto.h>
+
+#include "base/block_signals.hpp"
+#include "identity/keyed_digest.hpp"
+
+namespace tidegate::ask {
+
+using identity::KeyedDigest;
+using State = PasswordPool::Check::State;
+
+// Where an answer goes. All but the executor is touched on the executor's thread alone.
+struct PasswordPool::Ask {
+    Executor executor;
+    Wakeup* wakeup;  // null: nobody wants to know any more
+    State state = State::not_asked;
+};
+
+struct PasswordPool::Job {
+    const KeyedDigest::Value name;
+    const std::shared_ptr<const identity::Htpasswd> users;
+    const std::string user;
+    std::string password;
+    const std::uint64_t address;
+    bool begun = false;
+    std::vector<std::shared_ptr<Ask>> asks;
+
+    Job(const KeyedDigest::Value& its_name, std::shared_ptr<const identity::Htpasswd> its_users,
+        std::string_view its_user, std::string_view its_password, std::uint64_t its_address)
+        : name(its_name),
+          users(std::move(its_users)),
+          user(its_user),
+          password(its_password),
+          address(its_address) {}
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    ~Job() { wipe(); }
+
+    void wipe() { OPENSSL_cleanse(password.data(), password.size()); }
+};
+
+// What the threads of the pool and its users share; outlives the pool while there are Checks.
+//
+// Answers are posted with the mutex held, and a Check that goes takes its Ask out under the same
+// mutex: so whoever is posted to has an event loop.
+struct PasswordPool::Shared {
+    using JobPtr = std::shared_ptr<Job>;
+
+    const Options options;
+    const Verify verify;
+    const KeyedDigest digest;
+
+    std::mutex mutex;
+    std::condition_variable_any news;
+    // Not begun yet, of each address in order. Addresses take turns, so that no number of guesses
+    // of one holds up another for longer than one.
+    std::unordered_map<std::uint64_t, std::deque<JobPtr>> queues;
+    std::deque<std::uint64_t> turns;  // the addresses of `queues`, next first
+    std::size_t waiting = 0;          // in all of them
+    std::unordered_map<KeyedDigest::Value, JobPtr, identity::KeyedDigestHash> under_way;
+    std::unordered_map<std::uint64_t, std::size_t> of_address;  // of those under way
+
+    Shared(const Options& chosen, Verify function) : options(chosen), verify(std::move(function)) {}
+
+    void work(const std::stop_token& stop);
+    void finish(Job& job, State state);
+    void leave(const JobPtr& job, const std::shared_ptr<Ask>& ask);
+    void begin(const JobPtr& job);
+    JobPtr take_next();
+    bool make_room_for(std::uint64_t address);
+    bool take_out(const JobPtr& job);
+    bool has_room_for(std::uint64_t address) const;
+    KeyedDigest::Value name_of(const identity::Htpasswd* users, std::string_view user,
+                               std::string_view password) const;
+};
+
+void PasswordPool::Shared::work(const std::stop_token& stop) {
+    std::unique_lock lock(mutex);
+    while (news.wait(lock, stop, [this] { return waiting > 0; }) && !stop.stop_requested()) {
+        const JobPtr job = take_next();
+        job->begun = true;
+        lock.unlock();
+        const bool right = verify(*job->users, job->user, job->password);
+        job->wipe();
+        lock.lock();
+        finish(*job, right ? State::right : State::wrong);
+    }
+}
+
+// Tells everybody. Requires the mutex.
+void PasswordPool::Shared::finish(Job& job, State state) {
+    for (std::shared_ptr<Ask>& ask : job.asks) {
+        const Executor executor = ask->executor;
+        asio::post(executor, [ask = std::move(ask), state] {
+            ask->state = state;
+            if (ask->wakeup != nullptr) ask->wakeup->wake_later();
+        });
+    }
+    job.asks.clear();
+    const auto share = of_address.find(job.address);
+    if (--share->second == 0) of_address.erase(share);
+    under_way.erase(job.name);
+}
+
+void PasswordPool::Shared::leave(const JobPtr& job, const std::shared_ptr<Ask>& ask) {
+    const std::lock_guard lock(mutex);
+    std::erase(job->asks, ask);
+    if (!job->asks.empty() || job->begun) return;
+    // A client that hangs up and comes again must not fill the queue with what nobody waits for.
+    if (take_out(job)) finish(*job, State::dropped);
+}
+
+void PasswordPool::Shared::begin(const JobPtr& job) {
+    under_way.emplace(job->name, job);
+    ++of_address[job->address];
+    auto& queue = queues[job->address];
+    if (queue.empty()) turns.push_back(job->address);
+    queue.push_back(job);
+    ++waiting;
+    news.notify_one();
+}
+
+// The first of the address whose turn it is. Requires one that waits.
+PasswordPool::Shared::JobPtr PasswordPool::Shared::take_next() {
+    const std::uint64_t address = turns.front();
+    JobPtr job = queues.at(address).front();
+    take_out(job);
+    // It comes last now, if there is more of it.
+    if (!turns.empty() && turns.front() == address) {
+        turns.pop_front();
+        turns.push_back(address);
+    }
+    return job;
+}
+
+// False: it does not wait.
+bool PasswordPool::Shared::take_out(const JobPtr& job) {
+    const auto queue = queues.find(job->address);
+    if (queue == queues.end()) return false;
+    auto& jobs = queue->second;
+    const auto place = std::find(jobs.begin(), jobs.end(), job);
+    if (place == jobs.end()) return false;
+    jobs.erase(place);
+    --waiting;
+    if (jobs.empty()) {
+        std::erase(turns, queue->first);
+        queues.erase(queue);
+    }
+    return true;
+}
+
+// Where all places are taken, whoever has most gives up the one that would come last, unless
+// `address` would then have as many.
+bool PasswordPool::Shared::make_room_for(std::uint64_t address) {
+    if (waiting < options.waiting) return true;
+    const auto most = std::max_element(
+        queues.begin(), queues.end(),
+        [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    const auto own = queues.find(address);
+    const std::size_t has = own != queues.end() ? own->second.size() : 0;
+    if (most == queues.end() || most->second.size() <= has + 1) return false;
+    const JobPtr job = most->second.back();
+    take_out(job);
+    finish(*job, State::dropped);
+    return true;
+}
+
+bool PasswordPool::Shared::has_room_for(std::uint64_t address) const {
+    const auto share = of_address.find(address);
+    return share == of_address.end() || share->second < options.under_way_for_one;
+}
+
+// Two files may have a user of the same name. The length keeps the borders where they are.
+KeyedDigest::Value PasswordPool::Shared::name_of(const identity::Htpasswd* users,
+                                                 std::string_view user,
+                                                 std::string_view password) const {
+    const std::array<std::uintptr_t, 2> numbers{reinterpret_cast<std::uintptr_t>(users),
+                                                user.size()};
+    std::array<char, sizeof numbers> head;
+    std::memcpy(head.data(), numbers.data(), head.size());
+    return digest.of({{head.data(), head.size()}, user, password});
+}
+
+PasswordPool::Check::Check(Executor executor, Wakeup& wakeup)
+    : ask_(std::make_shared<Ask>(Ask{std::move(executor), &wakeup})) {}
+
+PasswordPool::Check::~Check() {
+    ask_->wakeup = nullptr;
+    // Also when the answer has come: who posted it may still be about to return from that, under
+    // the mutex, and the loop it posted to must not end before.
+    if (shared_ != nullptr) shared_->leave(job_, ask_);
+}
+
+PasswordPool::Check::State PasswordPool::Check::state() const {
+    return ask_->state;
+}
+
+PasswordPool::PasswordPool(const Options& options)
+    : PasswordPool(options,
+                   [](const identity::Htpasswd& users, std::string_view user,
+                      std::string_view password) { return users.verify(user, password); }) {}
+
+PasswordPool::PasswordPool(const Options& options, Verify verify)
+    : shared_(std::make_shared<Shared>(options, std::move(verify))) {
+    for (std::size_t i = 0; i < options.threads; ++i) {
+        threads_.emplace_back([shared = shared_](const std::stop_token& stop) {
+            block_all_signals();
+            shared->work(stop);
+        });
+    }
+}
+
+PasswordPool::~PasswordPool() {
+    for (std::jthread& thread : threads_) thread.request_stop();
+    {
+        const std::lock_guard lock(shared_->mutex);
+        while (shared_->waiting > 0) shared_->finish(*shared_->take_next(), State::dropped);
+    }
+    threads_.clear();
+}
+
+PasswordPool::Submitted PasswordPool::submit(Check& check,
+                                             std::shared_ptr<const identity::Htpasswd> users,
+                                             std::string_view user, std::string_view password,
+                                             std::uint64_t address) {
+    const auto name = shared_->name_of(users.get(), user, password);
+    const std::lock_guard lock(shared_->mutex);
+    std::shared_ptr<Job> job;
+    if (const auto known = shared_->under_way.find(name); known != shared_->under_way.end()) {
+        job = known->second;
+        if (job->asks.size() >= shared_->options.askers_of_one_check)
+            return Submitted::pool_is_full;
+    } else {
+        if (!shared_->has_room_for(address)) return Submitted::address_is_full;
+        if (!shared_->make_room_for(address)) return Submitted::pool_is_full;
+        job = std::make_shared<Job>(name, std::move(users), user, password, address);
+        shared_->begin(job);
+    }
+    job->asks.push_back(check.ask_);
+    check.ask_->state = State::waiting;
+    check.job_ = std::move(job);
+    check.shared_ = shared_;
+    return Submitted::yes;
+}
+
+std::size_t PasswordPool::waiting() const {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->waiting;
+}
+
+}  // namespace tidegate::ask

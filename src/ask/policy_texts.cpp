@@ -1,0 +1,46 @@
+#include "ask/policy_texts.hpp"
+
+namespace tidegate::ask {
+
+namespace {
+
+std::int64_t window_seconds(const limit::Limit& limit) {
+    constexpr std::int64_t kSecond = 1'000'000;
+    // Slots have no window, and a schedule's lies around the moment, not before now.
+    if (limit.has_set()) return 0;
+    const std::int64_t micros = limit.duration.count();
+    return micros < kSecond ? 0 : (micros + kSecond - 1) / kSecond;
+}
+
+http::RateLimitItem::Kind kind_of(const limit::Limit& limit) {
+    using Kind = http::RateLimitItem::Kind;
+    if (limit.is_concurrency()) return Kind::in_flight;
+    if (limit.is_schedule()) return Kind::schedule;
+    return Kind::window;
+}
+
+PolicyTexts::LimitTexts texts_of(const std::string& policy, const limit::Limit& limit) {
+    PolicyTexts::LimitTexts texts{.label = limit.named ? limit.name : policy + "-" + limit.name,
+                                  .full_name = policy + "/" + limit.name,
+                                  .window_seconds = window_seconds(limit),
+                                  .kind = kind_of(limit),
+                                  .members = {}};
+    texts.members = http::ratelimit_texts({.name = texts.label,
+                                           .quota = limit.quota,
+                                           .window_seconds = texts.window_seconds,
+                                           .kind = texts.kind});
+    return texts;
+}
+
+}  // namespace
+
+PolicyTexts::PolicyTexts(const config::Config& config) {
+    for (const config::LimitList& list : config.limit_lists) {
+        auto& texts = lists_.emplace_back();
+        for (const limit::Limit& limit : list.limits()) {
+            texts.push_back(texts_of(list.policy->name, limit));
+        }
+    }
+}
+
+}  // namespace tidegate::ask

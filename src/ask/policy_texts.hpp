@@ -1,0 +1,41 @@
+// What of a policy's answer never changes, made once: names for clients, metrics and the log.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "http/ratelimit_fields.hpp"
+#include "limit/charge.hpp"
+
+namespace tidegate::ask {
+
+// The list of limits that holds for an item, as a position in Config::limit_lists.
+inline std::size_t list_of(const limit::ChargeItem& item) {
+    return item.tier != nullptr ? item.tier->index : item.policy->index;
+}
+
+// Immutable; as long-lived as its configuration.
+class PolicyTexts {
+  public:
+    struct LimitTexts {
+        std::string label;            // the limit's name, else policy and window: `default-1s`
+        std::string full_name;        // `policy/limit`, for the log
+        std::int64_t window_seconds;  // 0: below one second, or there is none
+        http::RateLimitItem::Kind kind;
+        http::RateLimitTexts members;  // of the fields that tell clients of it
+    };
+
+    explicit PolicyTexts(const config::Config& config);
+
+    // Of a limit, by its position among item.limits().
+    const LimitTexts& of(const limit::ChargeItem& item, std::size_t limit) const {
+        return lists_[list_of(item)][limit];
+    }
+
+  private:
+    std::vector<std::vector<LimitTexts>> lists_;
+};
+
+}  // namespace tidegate::ask

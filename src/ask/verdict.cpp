@@ -1,0 +1,82 @@
+#include "ask/verdict.hpp"
+
+#include <algorithm>
+
+#include "ask/decided_limits.hpp"
+
+namespace tidegate::ask {
+
+namespace {
+
+using http::RateLimitItem;
+
+std::int64_t seconds_up(limit::Micros time) {
+    constexpr std::int64_t kSecond = 1'000'000;
+    return time.count() / kSecond + (time.count() % kSecond != 0 ? 1 : 0);
+}
+
+RateLimitItem told(const Ruleset& rules, const limit::ChargeItem& item, std::size_t position,
+                   const limit::LimitVerdict& verdict) {
+    const limit::Limit& limit = item.limits()[position];
+    const auto& texts = rules.policy_texts.of(item, position);
+    // A burst may be more than what a window gives back; the client is told in terms of the window.
+    return {.name = texts.label,
+            .quota = limit.quota,
+            .window_seconds = texts.window_seconds,
+            .remaining = std::min(verdict.remaining, limit.quota),
+            .reset_seconds = verdict.next_unit == limit::kNever ? 0 : seconds_up(verdict.next_unit),
+            .kind = texts.kind,
+            .texts = &texts.members};
+}
+
+bool is_tighter(const RateLimitItem& a, const RateLimitItem& b) {
+    if (a.remaining != b.remaining) return a.remaining < b.remaining;
+    return a.reset_seconds > b.reset_seconds;
+}
+
+}  // namespace
+
+std::int64_t retry_after_seconds(const store::Decision& charge) {
+    const limit::Micros retry_after = charge.verdict.retry_after;
+    if (retry_after == limit::kNever) return 0;
+    std::int64_t seconds = std::max<std::int64_t>(1, seconds_up(retry_after));
+    for_each_limit(charge,
+                   [&](const limit::ChargeItem& item, std::size_t, const limit::LimitVerdict& one) {
+                       if (one.denied && !item.policy->shadow && one.next_unit != limit::kNever) {
+                           seconds = std::max(seconds, seconds_up(one.next_unit));
+                       }
+                   });
+    return seconds;
+}
+
+void apply_verdict(const Ruleset& rules, telemetry::MetricsShard& metrics, Decision& decision) {
+    using Result = store::Decision::Result;
+    if (decision.charge.result == Result::unavailable) {
+        return decision.refuse(Fault::store_unavailable);
+    }
+    if (decision.charge.result == Result::limited) decision.refuse(Fault::limited);
+    // One entry a limit, of the identifier with the least left. Items of one policy are next to
+    // each other, so its entries are the last ones.
+    auto& entries = decision.ratelimit;
+    const limit::Policy* policy = nullptr;
+    const limit::ChargeItem* begun = nullptr;
+    std::size_t first = 0;
+    for_each_limit(decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
+                                        const limit::LimitVerdict& one) {
+        metrics.count_decision(rules.slots.decision(list_of(item), i), one.denied);
+        if (item.policy->shadow) return;
+        if (item.policy != policy) {
+            policy = item.policy;
+            begun = &item;
+            first = entries.size();
+        }
+        const RateLimitItem entry = told(rules, item, i, one);
+        if (begun == &item) {
+            entries.push_back(entry);
+        } else if (is_tighter(entry, entries[first + i])) {
+            entries[first + i] = entry;
+        }
+    });
+}
+
+}  // namespace tidegate::ask

@@ -1,0 +1,19 @@
+// What the store's verdict means for a request and its client.
+#pragma once
+
+#include <cstdint>
+
+#include "ask/decision.hpp"
+#include "ask/ruleset.hpp"
+
+namespace tidegate::ask {
+
+// Reads decision.charge, which is answered: sets decision.ratelimit and, unless the store admits
+// the request, a fault. Counts what each limit decided.
+void apply_verdict(const Ruleset& rules, telemetry::MetricsShard& metrics, Decision& decision);
+
+// Seconds for Retry-After of a denial: whole, rounded up, at least 1, never earlier than a denying
+// limit's next unit. 0: it would never pass, or nobody can tell when.
+std::int64_t retry_after_seconds(const store::Decision& charge);
+
+}  // namespace tidegate::ask

@@ -1,0 +1,373 @@
+// Which identifiers, limits, cost and moment a request is charged with.
+#include <chrono>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "unit/ask_world.hpp"
+
+using namespace tidegate;
+using namespace tidegate::ask;
+using namespace std::chrono_literals;
+using limit::Micros;
+using Decided = store::Decision::Result;
+
+namespace {
+
+const std::string kTrusting =
+    "identity: {client_ip: {trusted_proxies: [203.0.113.0/24], ipv6_prefix: [64, 128]},"
+    " user: [{header: {name: x-user-id, from: trusted_proxies}}]}\n";
+const std::string kUpstream = "upstream: http://127.0.0.1:3000\n";
+
+// One route, `/{id}/**` but for the last slash, named `all`, with these policies and more.
+std::string with(const std::string& policies, const std::string& route = "") {
+    return "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\npolicies:\n" + policies +
+           "routes: [{name: all, match: {path: \"/{id}\"}, policies: [p]" + route + "}]\n" +
+           kTrusting;
+}
+
+std::string with_key(const std::string& key, const std::string& more = "") {
+    return with("  p: {key: [" + key + "], limits: [10/s]" + more + "}\n");
+}
+
+std::string request_for(const std::string& target, const std::string& fields = "") {
+    return "GET " + target + " HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n";
+}
+
+// The identifiers of a request, or the name of its fault.
+std::string counted(World& world, const std::string& head, bool trusted = false,
+                    const std::string& peer = "203.0.113.7") {
+    Request request(world, head, trusted, peer);
+    const Fault fault = request.decide();
+    if (fault == Fault::none) return request.identifiers();
+    CHECK(request.decision.charge.items.empty());
+    return std::string(traits(fault).name);
+}
+
+constexpr const char* kNobody = "client: nobody";
+constexpr const char* kAmbiguous = "client: ambiguous name";
+
+}  // namespace
+
+TEST_CASE("charge_list: a key counts what it names") {
+    World world(with_key("\"header:X-Tenant\", \"query:q\", \"path:id\", route, \"constant:all\""));
+    CHECK(counted(world, request_for("/7?q=a%20b", "x-TENANT: acme\r\n")) ==
+          "p=header:x-tenant=acme p=query:q=a b p=path:id=7 p=route:all p=constant:all ");
+}
+
+TEST_CASE("charge_list: several parts make one identifier, an address one for each prefix") {
+    World world(with_key("\"header:x-tenant+route\", \"ip+constant:c\""));
+    CHECK(counted(world, request_for("/7", "x-tenant: acme\r\n"), false, "2001:db8::7") ==
+          "p=20:header:x-tenant=acme+9:route:all "
+          "p=16:ip:2001:db8::/64+10:constant:c p=14:ip:2001:db8::7+10:constant:c ");
+}
+
+TEST_CASE("charge_list: the first choice that is there stands in, and is counted once") {
+    World world(with_key("\"user|ip\", ip"));
+    CHECK(counted(world, request_for("/7", "X-User-Id: alice\r\n"), true) ==
+          "p=user:alice p=ip:203.0.113.7 ");
+    CHECK(counted(world, request_for("/7")) == "p=ip:203.0.113.7 ");
+}
+
+TEST_CASE("charge_list: a field that is left out or empty does not escape the limit") {
+    World world(with_key("\"header:x-tenant\", ip"));
+    CHECK(counted(world, request_for("/7")) == kNobody);
+    CHECK(counted(world, request_for("/7", "X-Tenant:  \r\n")) == kNobody);
+    // Connection would have it removed on the way.
+    CHECK(counted(world, request_for("/7", "X-Tenant: a\r\nConnection: x-tenant\r\n")) == kNobody);
+}
+
+TEST_CASE("charge_list: on_missing passes over, counts together, or refuses") {
+    World skip(with_key("\"header:x-tenant\", ip", ", on_missing: skip"));
+    CHECK(counted(skip, request_for("/7")) == "p=ip:203.0.113.7 ");
+    World shared(with_key("\"header:x-tenant+route|query:t\"", ", on_missing: shared"));
+    CHECK(counted(shared, request_for("/7")) == "p=shared:header:x-tenant+route|query:t ");
+    World reject(with_key("user, ip", ", on_missing: reject"));
+    CHECK(counted(reject, request_for("/7")) == kNobody);
+    World all_skipped(with_key("\"header:x-tenant\", \"query:t\"", ", on_missing: skip"));
+    CHECK(counted(all_skipped, request_for("/7")) == kNobody);
+}
+
+TEST_CASE("charge_list: what the upstream could read differently does not choose") {
+    World field(with_key("\"header:x-tenant\"", ", on_missing: skip"));
+    for (const char* fields : {"X-Tenant: a\r\nX-Tenant: b\r\n", "X-Tenant: a\r\nX-Tenant: a\r\n",
+                               "X-Tenant: a\r\nX_Tenant: b\r\n", "X_Tenant: b\r\n"}) {
+        CHECK_MESSAGE(counted(field, request_for("/7", fields)) == kAmbiguous, fields);
+    }
+    World query(with_key("\"query:tenant\"", ", on_missing: skip"));
+    for (const char* text :
+         {"tenant=a&tenant=b", "tenant=a&Tenant=b", "tenant=a&tenant[]=b", "a=1;tenant=b",
+          "tenant=a;b", "tenant=%zz", "tenant=a%00b", "t%65nant=a&tenant=a", "tenant[0]=a"}) {
+        CHECK_MESSAGE(counted(query, request_for("/7?" + std::string(text))) == kAmbiguous, text);
+    }
+    CHECK(counted(query, request_for("/7?t%65nant=a%2Bb+c")) == "p=query:tenant=a b c ");
+    // Some applications cut off white space: it makes no other identifier.
+    for (const char* value : {"a", "a+", "+a", "%20%09a%0D%0A", "a%2B"}) {
+        CHECK_MESSAGE(
+            counted(query, request_for("/7?tenant=" + std::string(value))) == "p=query:tenant=a ",
+            value);
+    }
+    CHECK(counted(query, request_for("/7?tenant=+%20")) ==
+          counted(query, request_for("/7?tenant=")));
+}
+
+TEST_CASE("charge_list: a captured segment is the same however it is encoded") {
+    World world(with_key("\"path:id\""));
+    CHECK(counted(world, request_for("/alice")) == "p=path:id=alice ");
+    CHECK(counted(world, request_for("/%61lice")) == "p=path:id=alice ");
+    CHECK(counted(world, request_for("/alice/")) == "p=path:id=alice ");
+    CHECK(counted(world, request_for("/a;b")) == "client: ambiguous path");
+}
+
+TEST_CASE("charge_list: secrets are counted by their hash and shown nowhere") {
+    World world(with_key("\"header:authorization\", \"query:api_key\""));
+    Request request(world, request_for("/7?api_key=hush", "Authorization: Bearer hush\r\n"));
+    REQUIRE(request.decide() == Fault::none);
+    CHECK_FALSE(has(request.identifiers(), "hush"));
+    CHECK(has(request.identifiers(), "p=header:authorization=#"));
+    CHECK(has(request.identifiers(), "p=query:api_key=#"));
+}
+
+TEST_CASE("charge_list: a tier's limits stand in for the policy's, `unlimited` leaves it out") {
+    World world(
+        with("  p: {key: [user, ip], limits: [10/s], tiers: {pro: [99/s], staff: "
+             "unlimited}}\n"));
+    const auto items = [&](const std::string& tier) {
+        Request request(world, request_for("/7", "X-User-Id: u\r\n"), true);
+        match_route(*world.rules.config, request.facts, request.decision);
+        identify(world.rules, request.facts, request.decision);
+        CHECK(request.decision.tier.empty());
+        request.decision.tier = tier;
+        list_charges(*world.rules.config, request.facts, request.decision);
+        CHECK(request.decision.fault == Fault::none);
+        std::string out;
+        for (const auto& item : request.decision.charge.items) {
+            out += std::to_string(item.limits()[0].quota) + " ";
+        }
+        return out;
+    };
+    CHECK(items("") == "10 10 ");
+    CHECK(items("pro") == "99 99 ");
+    CHECK(items("gold") == "10 10 ");
+    CHECK(items("staff") == "");
+}
+
+TEST_CASE("charge_list: who is exempt is not counted, who is denied is turned away first") {
+    World world(
+        with("  p: {key: [ip], limits: [10/s], exempt: [198.51.100.0/24, \"user:bot\"]}\n"
+             "  d: {key: [\"header:x-t\"], limits: [10/s], deny: [192.0.2.0/24]}\n",
+             "}, {name: both, match: {path: \"/a/b\"}, policies: [p, d]"));
+    CHECK(counted(world, request_for("/7"), false, "198.51.100.9") == "");
+    CHECK(counted(world, request_for("/7", "X-User-Id: bot\r\n"), true) == "");
+    CHECK(counted(world, request_for("/7", "X-User-Id: bot\r\n"), false) == "p=ip:203.0.113.7 ");
+    CHECK(counted(world, request_for("/a/b"), false, "192.0.2.1") == "client: denied");
+    CHECK(counted(world, request_for("/a/b"), false, "192.0.3.1") == kNobody);
+    CHECK(traits(Fault::denied).status == 403);
+}
+
+TEST_CASE("charge_list: a policy in shadow refuses nobody, whatever it cannot count") {
+    World world(
+        with("  p: {key: [ip], limits: [10/s]}\n"
+             "  s: {key: [\"header:x-t\"], limits: [1/s], mode: shadow, deny: "
+             "[203.0.113.7]}\n",
+             "}, {name: both, match: {path: \"/a/b\"}, policies: [s, p]"));
+    CHECK(counted(world, request_for("/a/b")) == "p=ip:203.0.113.7 ");
+    CHECK(counted(world, request_for("/a/b", "X-T: 1\r\n")) == "s=header:x-t=1 p=ip:203.0.113.7 ");
+    CHECK(counted(world, request_for("/a/b", "X-T: 1\r\nX-T: 2\r\n")) == "p=ip:203.0.113.7 ");
+}
+
+TEST_CASE("charge_list: a denial in shadow is counted and logged, but not told and not a fault") {
+    World world(
+        with("  p: {key: [ip], limits: [10/s]}\n"
+             "  s: {key: [ip], limits: [1/s], mode: shadow}\n",
+             "}, {name: both, match: {path: \"/a/b\"}, policies: [s, p]"));
+    Request request(world, request_for("/a/b"));
+    REQUIRE(request.decide() == Fault::none);
+    auto& decision = request.decision.charge;
+    decision.result = Decided::admitted;
+    decision.verdict.shadow_admitted = false;
+    decision.verdict.limits = {{.remaining = 0, .next_unit = 1s, .denied = true},
+                               {.remaining = 9, .next_unit = 1s}};
+    request.apply_verdict();
+    CHECK(request.decision.fault == Fault::none);
+    REQUIRE(request.decision.ratelimit.size() == 1);
+    CHECK(request.decision.ratelimit[0].name == "p-1s");
+    CHECK(has(world.metrics.serialize({}), R"(policy="s",limit="1s",outcome="shadow_denied"} 1)"));
+}
+
+TEST_CASE("charge_list: a cost is believed of trusted peers, within its bounds") {
+    const std::string cost = ", cost: {header: x-cost, default: 2, min: 3, max: 9}";
+    World world(with("  p: {key: [ip], limits: [10/s]}\n", cost));
+    using telemetry::CostFault;
+    std::optional<CostFault> ignored;
+    const auto costs = [&](const std::string& fields, bool trusted = true) {
+        Request request(world, request_for("/7", fields), trusted);
+        CHECK(request.decide() == Fault::none);
+        ignored = request.decision.cost_ignored;
+        return request.decision.charge.cost;
+    };
+    CHECK(costs("X-Cost: 3\r\n") == 3);
+    CHECK(costs("X-Cost: 9\r\n") == 9);
+    CHECK(costs("") == 2);
+    CHECK_FALSE(ignored);
+    for (const char* bad : {"2", "10"}) {
+        CHECK_MESSAGE(costs("X-Cost: " + std::string(bad) + "\r\n") == 2, bad);
+        CHECK(ignored == CostFault::out_of_range);
+    }
+    for (const char* bad : {"-3", "+3", "3.5", "0x3", "03", "3 3", "99999999999999999999"}) {
+        CHECK_MESSAGE(costs("X-Cost: " + std::string(bad) + "\r\n") == 2, bad);
+        CHECK(ignored == CostFault::unreadable);
+    }
+    CHECK(costs("X-Cost: 3\r\nX-Cost: 3\r\n") == 2);
+    CHECK(ignored == CostFault::unreadable);
+    CHECK(costs("X-Cost: 3\r\n", false) == 2);
+    CHECK(ignored == CostFault::untrusted);
+}
+
+TEST_CASE("charge_list: a schedule is asked for the moment the request names") {
+    World world(
+        with("  p: {key: [ip], limits: [{quota: 1, per: 1min, algorithm: schedule, "
+             "at: {header: X-Send-At}, horizon: 1h}]}\n"));
+    const auto moment = [&](const std::string& fields) {
+        Request request(world, request_for("/7", fields));
+        request.facts.began_at = std::chrono::system_clock::time_point{1'000'000s};
+        const Fault fault = request.decide();
+        CHECK(request.decision.charge.items.empty() == (fault != Fault::none));
+        return fault == Fault::none ? std::to_string(request.decision.charge.moment.count())
+                                    : std::string(request.decision.fault_detail);
+    };
+    CHECK(moment("X-Send-At: 1000060.5\r\n") == "1000060500000");
+    CHECK(moment("X-Send-At: 1970-01-12T13:47:40Z\r\n") == "1000060000000");
+    CHECK(moment("X-Send-At: 5\r\n") == "5000000");
+    CHECK(moment("X-Send-At: 1003600\r\n") == "1003600000000");
+    CHECK(has(moment("X-Send-At: 1003600.000001\r\n"), "further ahead than allowed"));
+    CHECK(has(moment(""), "does not say when"));
+    CHECK(has(moment("X-Send-At: soon\r\n"), "neither RFC 3339 nor Unix seconds"));
+    CHECK(has(moment("X-Send-At: 1\r\nX-Send-At: 2\r\n"), "more than one way"));
+}
+
+TEST_CASE("charge_list: a bad moment only leaves out a schedule in shadow") {
+    World world(
+        with("  p: {key: [ip], limits: [5/s]}\n"
+             "  s: {key: [ip], mode: shadow, limits: [{quota: 1, per: 1min, algorithm: "
+             "schedule, at: {query: at}}]}\n",
+             "}, {name: both, match: {path: \"/a/b\"}, policies: [s, p]"));
+    CHECK(counted(world, request_for("/a/b?at=never")) == "p=ip:203.0.113.7 ");
+    CHECK(counted(world, request_for("/a/b?at=1")) == "s=ip:203.0.113.7 p=ip:203.0.113.7 ");
+}
+
+TEST_CASE("charge_list: what is left to do after an admission is known beforehand") {
+    const auto settles = [](const std::string& limit) {
+        World world(with("  p: {key: [ip], limits: [" + limit + "]}\n"));
+        Request request(world, request_for("/7"));
+        CHECK(request.decide() == Fault::none);
+        return request.decision.charge.needs_settling;
+    };
+    CHECK_FALSE(settles("10/s"));
+    CHECK_FALSE(settles("{quota: 1, per: 1s, count: all}"));
+    CHECK(settles("{quota: 1, per: 1s, count: [401]}"));
+    CHECK(settles("{quota: 1, algorithm: concurrency}"));
+    CHECK(settles("{quota: 1, per: 1s, algorithm: leaky_bucket}"));
+}
+
+TEST_CASE("charge_list: slots have no window and a burst is told as its window") {
+    World world(
+        with("  p: {key: [ip], limits: [{quota: 5, algorithm: concurrency}, {quota: 2, per: "
+             "1s, algorithm: gcra, burst: 9}]}\n"));
+    Request request(world, request_for("/7"));
+    REQUIRE(request.decide() == Fault::none);
+    request.decision.charge.result = Decided::admitted;
+    request.decision.charge.verdict.limits = {{.remaining = 4}, {.remaining = 8}};
+    request.apply_verdict();
+    const auto& told = request.decision.ratelimit;
+    REQUIRE(told.size() == 2);
+    CHECK(told[0].name == "p-concurrency");
+    CHECK(told[0].window_seconds == 0);
+    CHECK(told[0].kind == http::RateLimitItem::Kind::in_flight);
+    CHECK(told[1].window_seconds == 1);
+    CHECK(told[1].remaining == 2);
+}
+
+TEST_CASE("charge_list: an address is looked at by what counts it whoever its user is") {
+    const auto looked_at = [](const std::string& policies, const std::string& peer = "203.0.113.7",
+                              const std::string& route = "") {
+        World world(with(policies, route));
+        Request request(world, request_for("/a/b"), false, peer);
+        match_route(*world.rules.config, request.facts, request.decision);
+        if (!request.decision.goes_on()) return std::string("no route");
+        identify(world.rules, request.facts, request.decision);
+        const bool any = list_address_limits(*world.rules.config, request.facts, request.decision);
+        CHECK(any == !request.decision.charge.items.empty());
+        CHECK_FALSE(request.decision.charge.needs_settling);
+        return request.identifiers();
+    };
+    const std::string both = "}, {name: both, match: {path: \"/a/b\"}, policies: [p, o]";
+    const std::string other =
+        "  o: {key: [\"user|ip\", \"header:x\", \"ip+route\"], limits: [9/s]}\n";
+    const auto of = [&](const std::string& policy, const std::string& peer = "203.0.113.7") {
+        return looked_at("  p: " + policy + "\n" + other, peer, both);
+    };
+    CHECK(of("{key: [ip], limits: [10/s]}") == "p=ip:203.0.113.7 ");
+    CHECK(of("{key: [user, ip], limits: [10/s]}") == "p=ip:203.0.113.7 ");
+    CHECK(of("{key: [ip], limits: [10/s]}", "2001:db8::7") ==
+          "p=ip:2001:db8::/64 p=ip:2001:db8::7 ");
+    CHECK(of("{key: [user], limits: [10/s]}") == "");
+    // These hang on who the user is, on the moment, or refuse nobody.
+    CHECK(of("{key: [ip], limits: [10/s], tiers: {pro: [99/s]}}") == "");
+    CHECK(of("{key: [ip], limits: [10/s], exempt: [\"user:bot\"]}") == "");
+    CHECK(of("{key: [ip], limits: [10/s], exempt: [203.0.113.0/24]}") == "");
+    CHECK(of("{key: [ip], limits: [10/s], exempt: [198.51.100.0/24]}") == "p=ip:203.0.113.7 ");
+    CHECK(of("{key: [ip], limits: [10/s], mode: shadow}") == "");
+    CHECK(
+        of("{key: [ip], limits: [{quota: 1, per: 1min, algorithm: schedule, at: {query: at}}]}") ==
+        "");
+}
+
+TEST_CASE(
+    "charge_list: each key that is there is counted for itself, a user who is absent is skipped") {
+    World world(kUpstream + "limits: [10/s]\n" + kTrusting);
+    Request both(world, get("X-User-Id: alice\r\nX-Forwarded-For: 198.51.100.1\r\n"), true);
+    CHECK(both.decide() == Fault::none);
+    CHECK(both.identifiers() == "default=ip:198.51.100.1 default=user:alice ");
+    Request stranger(world, get("X-User-Id: alice\r\n"), false);
+    CHECK(stranger.decide() == Fault::none);
+    CHECK(stranger.identifiers() == "default=ip:203.0.113.7 ");
+}
+
+TEST_CASE("charge_list: an IPv6 client is counted by each prefix, an IPv4 client once") {
+    World world(kUpstream + "limits: [10/s]\nidentity: {client_ip: {ipv6_prefix: [64, 128]}}\n");
+    Request six(world, get(), false, "2001:db8:1:2:3::4");
+    CHECK(six.decide() == Fault::none);
+    CHECK(six.identifiers() == "default=ip:2001:db8:1:2::/64 default=ip:2001:db8:1:2:3::4 ");
+    Request four(world, get());
+    CHECK(four.decide() == Fault::none);
+    CHECK(four.identifiers() == "default=ip:203.0.113.7 ");
+}
+
+TEST_CASE("charge_list: identifiers stay good however many there are") {
+    World world(
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+        "policies:\n  a: {key: [ip, user], limits: [1/s]}\n  b: {key: [user, ip], limits: [1/s]}\n"
+        "routes: [{name: all, match: {path: \"/**\"}, upstream: api, policies: [a, b]}]\n" +
+        kTrusting);
+    const std::string name(250, 'u');
+    Request request(world, get("X-User-Id: " + name + "\r\n"), true);
+    CHECK(request.decide() == Fault::none);
+    const auto& items = request.decision.charge.items;
+    REQUIRE(items.size() == 4);
+    CHECK(items[0].identifier == "ip:203.0.113.7");
+    CHECK(items[1].identifier == items[2].identifier);
+    CHECK(items[1].identifier.starts_with("user:#"));
+    CHECK(items[3].identifier == "ip:203.0.113.7");
+}
+
+TEST_CASE("charge_list: who names nobody that a policy could count is refused, not let through") {
+    World world(
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+        "policies:\n  a: {key: [user], limits: [1/s]}\n"
+        "routes: [{name: all, match: {path: \"/**\"}, upstream: api, policies: [a]}]\n" +
+        kTrusting);
+    Request request(world, get());
+    CHECK(request.decide() == Fault::nobody);
+    CHECK(request.decision.charge.items.empty());
+}

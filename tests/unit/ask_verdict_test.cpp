@@ -1,0 +1,108 @@
+#include <chrono>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "unit/ask_world.hpp"
+
+using namespace tidegate;
+using namespace tidegate::ask;
+using namespace std::chrono_literals;
+using limit::Micros;
+using Decided = store::Decision::Result;
+
+namespace {
+
+// A denial by the limits of one policy.
+std::int64_t seconds_told(Micros retry_after, const std::vector<limit::LimitVerdict>& verdicts,
+                          bool shadow = false) {
+    limit::Policy policy;
+    policy.limits.resize(verdicts.size());
+    policy.shadow = shadow;
+    store::Decision decision;
+    decision.items.push_back({&policy, "ip:203.0.113.7"});
+    decision.verdict.admitted = false;
+    decision.verdict.retry_after = retry_after;
+    decision.verdict.limits = verdicts;
+    return retry_after_seconds(decision);
+}
+
+std::int64_t seconds_told(Micros retry_after, Micros next_unit) {
+    return seconds_told(retry_after, {{.remaining = 0, .next_unit = next_unit, .denied = true}});
+}
+
+const std::string kUpstream = "upstream: http://127.0.0.1:3000\n";
+const std::string kTrusting =
+    "identity: {client_ip: {trusted_proxies: [203.0.113.0/24]},"
+    " user: [{header: {name: x-user-id, from: trusted_proxies}}]}\n";
+
+}  // namespace
+
+TEST_CASE("verdict: Retry-After is whole seconds, rounded up, and at least 1") {
+    CHECK(seconds_told(0us, 0us) == 1);
+    CHECK(seconds_told(1us, 0us) == 1);
+    CHECK(seconds_told(1s, 0us) == 1);
+    CHECK(seconds_told(1s + 1us, 0us) == 2);
+    CHECK(seconds_told(1h, 0us) == 3600);
+}
+
+TEST_CASE("verdict: Retry-After is never earlier than the next unit of a limit that refused") {
+    CHECK(seconds_told(1s, 5s) == 5);
+    const limit::LimitVerdict two{.remaining = 0, .next_unit = 2s, .denied = true};
+    CHECK(seconds_told(1s, {two, {.remaining = 3, .next_unit = 9s, .denied = false}}) == 2);
+    CHECK(seconds_told(1s, {two}, true) == 1);
+}
+
+TEST_CASE("verdict: what would never pass is given no time to come back") {
+    CHECK(seconds_told(limit::kNever, 1s) == 0);
+    CHECK(seconds_told(3s, limit::kNever) == 3);
+}
+
+TEST_CASE("verdict: a client is told of each limit once, for the identifier with least left") {
+    World world(kUpstream + "limits: [10/s, 100/min]\n" + kTrusting);
+    Request request(world, get("X-User-Id: alice\r\n"), true);
+    REQUIRE(request.decide() == Fault::none);
+    REQUIRE(request.decision.charge.items.size() == 2);
+    auto& decision = request.decision.charge;
+    decision.result = Decided::admitted;
+    decision.verdict.limits = {{.remaining = 7, .next_unit = 1s},
+                               {.remaining = 20, .next_unit = 2s},
+                               {.remaining = 9, .next_unit = 3s},
+                               {.remaining = 11, .next_unit = 3500ms}};
+    request.apply_verdict();
+    CHECK(request.decision.fault == Fault::none);
+    const auto& told = request.decision.ratelimit;
+    REQUIRE(told.size() == 2);
+    CHECK(told[0].name == "default-1s");
+    CHECK(told[0].quota == 10);
+    CHECK(told[0].remaining == 7);
+    CHECK(told[0].reset_seconds == 1);
+    CHECK(told[1].name == "default-1min");
+    CHECK(told[1].window_seconds == 60);
+    CHECK(told[1].remaining == 11);
+    CHECK(told[1].reset_seconds == 4);
+}
+
+TEST_CASE("verdict: of two identifiers with as little left, the longer wait is told") {
+    World world(kUpstream + "limits: [10/s]\n" + kTrusting);
+    Request request(world, get("X-User-Id: alice\r\n"), true);
+    REQUIRE(request.decide() == Fault::none);
+    auto& decision = request.decision.charge;
+    decision.result = Decided::limited;
+    decision.verdict.limits = {{.remaining = 0, .next_unit = 1s},
+                               {.remaining = 0, .next_unit = 3s, .denied = true}};
+    request.apply_verdict();
+    CHECK(request.decision.fault == Fault::limited);
+    REQUIRE(request.decision.ratelimit.size() == 1);
+    CHECK(request.decision.ratelimit[0].reset_seconds == 3);
+}
+
+TEST_CASE("verdict: a store that is away is no limit that was reached") {
+    World world(kUpstream + "limits: [10/s]\n");
+    Request request(world, get());
+    REQUIRE(request.decide() == Fault::none);
+    request.decision.charge.result = Decided::unavailable;
+    request.apply_verdict();
+    CHECK(request.decision.fault == Fault::store_unavailable);
+    CHECK(request.decision.ratelimit.empty());
+}

@@ -1,0 +1,34 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "unit/proxy_world.hpp"
+
+using namespace tidegate;
+using namespace tidegate::proxy;
+
+TEST_CASE("exchange: the next request finds nothing of the last one") {
+    World world(
+        "upstream: http://127.0.0.1:3000\nlimits: [1/h]\n"
+        "identity: {client_ip: {trusted_proxies: [203.0.113.0/24]},"
+        " user: [{header: {name: x-user-id, from: trusted_proxies}}]}\n");
+    Request request(world, get("X-User-Id: alice\r\nContent-Length: 5\r\n"), true);
+    request.charge();
+    Exchange& exchange = request.exchange;
+    CHECK(exchange.decision.user == "alice");
+    exchange.relay.status = 200;
+    exchange.relay.bytes_sent = 9;
+    exchange.reset();
+    CHECK(exchange.facts.head.fields.empty());
+    CHECK(exchange.facts.head.method.empty());
+    CHECK(exchange.decision.charge.items.empty());
+    CHECK(exchange.decision.charge.result == store::Decision::Result::pending);
+    CHECK(exchange.decision.ratelimit.empty());
+    CHECK(exchange.decision.route == nullptr);
+    CHECK_FALSE(exchange.decision.user);
+    CHECK_FALSE(exchange.decision.client);
+    CHECK(exchange.client.body.done());
+    CHECK(exchange.relay.status == 0);
+    CHECK(exchange.relay.bytes_sent == 0);
+    CHECK_FALSE(exchange.client.keep_alive);
+}
