@@ -6,10 +6,10 @@
 
 #include "config/config.hpp"
 #include "identity/credential_cache.hpp"
-#include "proxy/upstream_pool.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/metrics.hpp"
 #include "tls/tls_client.hpp"
+#include "upstream/resolver.hpp"
 
 namespace tidegate::app {
 
@@ -22,7 +22,7 @@ struct ConfigSnapshot {
         std::make_shared<identity::SharedCredentialCache>();
     telemetry::MetricSlots slots;
     std::shared_ptr<telemetry::AccessLog> access_log;  // null: off
-    proxy::KnownAddresses addresses;                   // of names that are new
+    upstream::ResolvedNames addresses;                 // of names that are new
     std::shared_ptr<const TlsClient> redis_tls;        // null: as it was
     std::shared_ptr<const TlsClient> sentinel_tls;     // likewise
 };

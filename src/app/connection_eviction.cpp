@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "app/connection_limit.hpp"
+#include "client/connection_limit.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
@@ -20,7 +20,7 @@ bool ConnectionEviction::make(proxy::SessionList& sessions, const std::optional<
         // Every session gets its turn to be looked at.
         proxy::Session& session = sessions.front();
         sessions.splice(sessions.end(), sessions, sessions.begin());
-        const auto address = seat_holder(session.peer(), settings);
+        const auto address = client::counted_address(session.peer(), settings);
         if (!address || !session.may_make_room() || !crowds_.contains(*address)) continue;
         say(*address, now);
         session.abort();
@@ -35,12 +35,13 @@ void ConnectionEviction::count(const proxy::SessionList& sessions,
     std::size_t all = 0;
     for (const proxy::Session& session : sessions) {
         ++all;
-        if (const auto address = seat_holder(session.peer(), settings)) crowds_.add(*address);
+        if (const auto address = client::counted_address(session.peer(), settings))
+            crowds_.add(*address);
     }
     crowds_.erase_if([&](const IpAddress& address) {
         const auto its =
             std::count_if(sessions.begin(), sessions.end(), [&](const proxy::Session& session) {
-                return seat_holder(session.peer(), settings) == address;
+                return client::counted_address(session.peer(), settings) == address;
             });
         return static_cast<std::size_t>(its) <= std::max<std::size_t>(1, all / 4);
     });

@@ -25,10 +25,10 @@ class ConnectionEviction {
     // So many are looked at for one that makes room.
     static constexpr std::size_t kLookedAt = 64;
 
-    // Ends a session for a client of `holder` (see seat_holder()), unless `holder` is such an
-    // address itself. The session gives its seat back later in this turn; its descriptor is closed.
-    // Sessions change their places. False when there is no session to end. The first of a minute
-    // is logged.
+    // Ends a session for a client of `holder` (see client::counted_address()), unless `holder` is
+    // such an address itself. The session gives its slot back later in this turn; its descriptor is
+    // closed. Sessions change their places. False when there is no session to end. The first of a
+    // minute is logged.
     bool make(proxy::SessionList& sessions, const std::optional<IpAddress>& holder,
               const identity::ClientIpSettings& settings, SteadyTime now);
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "app/refused_connections.hpp"
+#include "client/refused_connections.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
@@ -15,7 +15,7 @@ namespace {
 // Connections of the admin listener; files.
 constexpr std::size_t kOwnDescriptors = 64 + 64;
 // Connections that are being turned away; listeners, the event loop and Redis.
-constexpr std::size_t kDescriptorsOfWorker = RefusedConnections::kKeptMax + 16;
+constexpr std::size_t kDescriptorsOfWorker = client::RefusedConnections::kKeptMax + 16;
 
 }  // namespace
 

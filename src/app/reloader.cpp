@@ -181,7 +181,7 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
 
 // A request that meets an upstream whose name is not known yet fails, and reloads lose none. A name
 // that cannot be resolved is no fault of the file, and its pool goes on trying.
-Task<proxy::KnownAddresses> Reloader::look_up_new_names(const config::Config& next) {
+Task<upstream::ResolvedNames> Reloader::look_up_new_names(const config::Config& next) {
     const auto lookups = begin_lookups(config(), next);
     const auto until = std::chrono::steady_clock::now() + kLookupPatience;
     Timer pause(executor_);
@@ -193,7 +193,7 @@ Task<proxy::KnownAddresses> Reloader::look_up_new_names(const config::Config& ne
         pause.expires_after(kPoll);
         co_await pause.async_wait(as_values);
     }
-    proxy::KnownAddresses known;
+    upstream::ResolvedNames known;
     for (const auto& lookup : lookups) {
         if (lookup->result.done() && !lookup->result.endpoints().empty()) {
             known.emplace(lookup->name, lookup->result.endpoints());

@@ -55,9 +55,9 @@ class Reloader {
     Task<admin::ReloadReport> reload_now();
     config::Loaded read() const;
     Faults faults_of(const config::Config& next) const;
-    Task<proxy::KnownAddresses> look_up_new_names(const config::Config& next);
+    Task<upstream::ResolvedNames> look_up_new_names(const config::Config& next);
     Task<std::shared_ptr<const ConfigSnapshot>> prepare(std::shared_ptr<const config::Config> next,
-                                                        Faults& faults);
+                                                   Faults& faults);
     Task<> put_in_force(std::shared_ptr<const ConfigSnapshot> next);
     // Ends former access logs as soon as the requests that write to them have ended.
     Task<> sweep_logs();

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "app/connection_limit.hpp"
 #include "ask/password_pool.hpp"
+#include "client/connection_limit.hpp"
 #include "config/config.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster.hpp"
@@ -36,7 +36,7 @@ struct SharedState {
     // Of which `redis` says how its nodes are spoken to; none: it is no cluster.
     std::optional<redis::ClusterOptions> redis_cluster;
     store::Replicas replicas{0};
-    ConnectionLimit connection_limit;
+    client::ConnectionLimit connection_limit;
     ask::PasswordPool passwords{{}};
     std::atomic<int> workers_without_store{0};
 

@@ -93,7 +93,7 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
           .buffers = buffers_,
           .request_ids = {},
           .exchanges = {io_.get_executor(), deadlines_, buffers_}},
-      refused_connections_(context_.request_ids, context_.metrics),
+      refused_connections_(context_.metrics),
       tick_timer_(io_) {
     context_.generation = make_generation(snapshot);
     for (const ListenerGroup& group : listeners) {
@@ -140,28 +140,28 @@ proxy::GenerationPtr Worker::make_generation(const ConfigSnapshot& snapshot) {
         new proxy::Generation(snapshot.config, snapshot.remembered));
     made->slots = snapshot.slots;
     made->access_log = snapshot.access_log;
-    proxy::KnownAddresses known = snapshot.addresses;
-    std::vector<std::shared_ptr<proxy::UpstreamPool>> before;
+    upstream::ResolvedNames names = snapshot.addresses;
+    std::vector<std::shared_ptr<upstream::Pool>> before;
     if (context_.generation) before = context_.generation->upstreams;
-    for (const auto& pool : before) pool->tell(known);
+    for (const auto& pool : before) pool->resolver().add_to(names);
     const auto& upstreams = snapshot.config->upstreams;
     for (std::size_t i = 0; i < upstreams.size(); ++i) {
         const auto same = std::find_if(before.begin(), before.end(), [&](const auto& pool) {
             return pool->settings() == upstreams[i];
         });
-        made->upstreams.push_back(same != before.end()
-                                      ? *same
-                                      : make_pool(upstreams[i], snapshot.slots.upstream(i), known));
+        made->upstreams.push_back(
+            same != before.end() ? *same
+                                 : make_pool(upstreams[i], snapshot.slots.upstream(i), names));
     }
     return made;
 }
 
-std::shared_ptr<proxy::UpstreamPool> Worker::make_pool(const config::Upstream& settings,
-                                                       std::size_t metrics_slot,
-                                                       const proxy::KnownAddresses& known) {
-    auto pool = std::make_shared<proxy::UpstreamPool>(
-        context_.executor, readiness_, settings, metrics_slot, shared_.workers, context_.metrics);
-    pool->learn(known);
+std::shared_ptr<upstream::Pool> Worker::make_pool(const config::Upstream& settings,
+                                                  std::size_t metrics_slot,
+                                                  const upstream::ResolvedNames& names) {
+    auto pool = std::make_shared<upstream::Pool>(context_.executor, readiness_, settings,
+                                                 metrics_slot, shared_.workers, context_.metrics);
+    pool->resolver().use(names);
     return pool;
 }
 
@@ -181,7 +181,7 @@ void Worker::start() {
         if (index_ == 0) start_heartbeat();
     }
     for (const auto& pool : context_.generation->upstreams) {
-        spawn_vital(executor, proxy::UpstreamPool::resolve_names(pool));
+        spawn_vital(executor, upstream::Pool::resolve_names(pool));
     }
     for (const auto& listener : listeners_) {
         spawn_vital(executor, accept(*listener));
@@ -221,7 +221,7 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
     }
     for (const auto& pool : context_.generation->upstreams) {
         if (has(before->upstreams, pool)) continue;
-        spawn_vital(io_.get_executor(), proxy::UpstreamPool::resolve_names(pool));
+        spawn_vital(io_.get_executor(), upstream::Pool::resolve_names(pool));
     }
     if (heartbeat_) heartbeat_->configure(snapshot.config->replicas.value_or(0));
     // They are of limits that may be others now.
@@ -298,20 +298,20 @@ int Worker::accept_ready(Listener& listener) {
     return kAcceptedAtOnce;
 }
 
-Result<ConnectionLimit::Seat, telemetry::ConnectionRefusal> Worker::take_seat(
+Result<client::ConnectionLimit::Slot, telemetry::ConnectionRefusal> Worker::take_slot(
     const identity::Peer& peer) {
     const config::Config& config = *context_.generation->config;
-    const auto holder = seat_holder(peer, config.client_ip);
-    auto seat = shared_.connection_limit.take(holder, config.connections);
-    if (seat || seat.error() != telemetry::ConnectionRefusal::max ||
-        !room_.make(sessions_, holder, config.client_ip, now())) {
-        return seat;
+    const auto address = client::counted_address(peer, config.client_ip);
+    auto slot = shared_.connection_limit.take(address, config.connections);
+    if (slot || slot.error() != telemetry::ConnectionRefusal::max ||
+        !room_.make(sessions_, address, config.client_ip, now())) {
+        return slot;
     }
     context_.metrics.client_made_room();
-    // The session that leaves still has its seat, until the end of this turn.
+    // The evicted session keeps its slot until the end of this turn.
     config::Connections one_more = config.connections;
     one_more.max = std::numeric_limits<std::size_t>::max();
-    return shared_.connection_limit.take(holder, one_more);
+    return shared_.connection_limit.take(address, one_more);
 }
 
 void Worker::open_session(Listener& listener, int descriptor, const sockaddr_storage& from) {
@@ -319,9 +319,11 @@ void Worker::open_session(Listener& listener, int descriptor, const sockaddr_sto
     identity::Peer peer{address_of(from)};
     peer.trusted =
         peer.address ? config.client_ip.trusts(*peer.address) : listener.settings.trusted;
-    auto seat = take_seat(peer);
-    if (!seat) {
-        refused_connections_.add(descriptor, seat.error(), peer.address, now());
+    auto slot = take_slot(peer);
+    if (!slot) {
+        std::string request_id;
+        context_.request_ids.next(request_id);
+        refused_connections_.add(descriptor, slot.error(), peer.address, request_id, now());
         return;
     }
     if (peer.address) {
@@ -335,8 +337,8 @@ void Worker::open_session(Listener& listener, int descriptor, const sockaddr_sto
         listener.settings.address.port);
     sessions_.push_back(*session);
     spawn(io_.get_executor(), proxy::Session::run(std::move(session)),
-          // The seat comes back whether this is called or, with the loop, only destroyed.
-          [this, taken = std::move(*seat)](const std::exception_ptr& failed) {
+          // The slot comes back whether this is called or, with the loop, only destroyed.
+          [this, taken = std::move(*slot)](const std::exception_ptr& failed) {
               if (failed) tell_internal_error(failed);
               finish_if_empty();
           });

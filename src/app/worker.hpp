@@ -17,8 +17,8 @@
 #include "app/config_snapshot.hpp"
 #include "app/connection_eviction.hpp"
 #include "app/listener.hpp"
-#include "app/refused_connections.hpp"
 #include "app/shared_state.hpp"
+#include "client/refused_connections.hpp"
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
 #include "net/readiness.hpp"
@@ -68,16 +68,16 @@ class Worker {
     void start_heartbeat();
     // Pools of upstreams that stay as they were are those of the generation in force, if any.
     proxy::GenerationPtr make_generation(const ConfigSnapshot& snapshot);
-    std::shared_ptr<proxy::UpstreamPool> make_pool(const config::Upstream& settings,
-                                                   std::size_t metrics_slot,
-                                                   const proxy::KnownAddresses& known);
+    std::shared_ptr<upstream::Pool> make_pool(const config::Upstream& settings,
+                                              std::size_t metrics_slot,
+                                              const upstream::ResolvedNames& known);
     void adopt(const ConfigSnapshot& snapshot);
     Task<> accept(Listener& listener);
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.
     int accept_ready(Listener& listener);
-    // A seat, or the bound that has none left.
-    Result<ConnectionLimit::Seat, telemetry::ConnectionRefusal> take_seat(
+    // A slot, or the bound that is reached.
+    Result<client::ConnectionLimit::Slot, telemetry::ConnectionRefusal> take_slot(
         const identity::Peer& peer);
     void open_session(Listener& listener, int descriptor, const sockaddr_storage& from);
     Task<> tick();
@@ -97,7 +97,7 @@ class Worker {
     proxy::WorkerContext context_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     proxy::SessionList sessions_;
-    RefusedConnections refused_connections_;
+    client::RefusedConnections refused_connections_;
     ConnectionEviction room_;
     Timer tick_timer_;
     std::atomic<bool> finished_{false};  // set on its own thread

@@ -37,9 +37,9 @@ class Forwarding {
           sleeper_(sleeper),
           x_(exchange),
           pool_(*exchange.generation->upstreams[exchange.decision.route->upstream]),
-          seat_(exchange.decision.client, exchange.config().client_ip, &Forwarding::on_evicted,
-                this),
-          upload_(worker, client, sleeper, exchange, pool_.settings(), seat_.body) {}
+          active_(exchange.decision.client, exchange.config().client_ip.ipv6_prefixes,
+                  &Forwarding::on_evicted, this),
+          upload_(worker, client, sleeper, exchange, pool_.settings(), active_.body) {}
 
     Task<Fault> run();
     // After an exception: nothing is running when it returns.
@@ -53,7 +53,7 @@ class Forwarding {
     }
     http::HeadBounds answer_bounds() const;
 
-    Task<Fault> connect(UpstreamServer& server);
+    Task<Fault> connect(upstream::Server& server);
     Task<Fault> converse();
     Task<Fault> relay_interim(std::size_t head_bytes);
     Task<Fault> relay_answer(std::size_t head_bytes);
@@ -71,9 +71,9 @@ class Forwarding {
     Http1Client& client_;
     Sleeper& sleeper_;
     Exchange& x_;
-    UpstreamPool& pool_;
-    UpstreamLease lease_;
-    UpstreamSeat seat_;
+    upstream::Pool& pool_;
+    upstream::Lease lease_;
+    upstream::ActiveRequest active_;
     Upload upload_;
     http::HeadScanner scanner_;
     SteadyTime sent_{};
@@ -92,8 +92,8 @@ Task<Fault> Forwarding::run() {
     // and does no harm twice is sent again, once, on a fresh connection.
     const bool repeatable =
         x_.client.framing.body == BodyKind::none && is_idempotent(x_.facts.head.method);
-    if (!pool_.admit(seat_)) co_return Fault::upstream_exhausted;
-    UpstreamServer* server = &pool_.next_server();
+    if (!pool_.admit(active_)) co_return Fault::upstream_exhausted;
+    upstream::Server* server = &pool_.next_server();
     lease_ = pool_.take_idle(*server);
     for (bool first = true;; first = false) {
         Fault fault = Fault::none;
@@ -134,23 +134,23 @@ Task<> Forwarding::break_off() {
 }
 
 // Nothing has been sent to a server that was never reached: any request may try the next.
-Task<Fault> Forwarding::connect(UpstreamServer& server) {
-    UpstreamServer* tried = &server;
+Task<Fault> Forwarding::connect(upstream::Server& server) {
+    upstream::Server* tried = &server;
     for (int retries = pool_.settings().retries;; --retries) {
         Fault fault = Fault::upstream_unreachable;
         x_.relay.upstream_address = tried->address();
-        switch (co_await pool_.connect(*tried, sleeper_, lease_, seat_)) {
-            case UpstreamPool::ConnectFault::none:
+        switch (co_await pool_.connect(*tried, sleeper_, lease_, active_)) {
+            case upstream::Pool::ConnectFault::none:
                 co_return Fault::none;
-            case UpstreamPool::ConnectFault::exhausted:
+            case upstream::Pool::ConnectFault::exhausted:
                 co_return Fault::upstream_exhausted;
-            case UpstreamPool::ConnectFault::timeout:
+            case upstream::Pool::ConnectFault::timeout:
                 fault = Fault::connect_timeout;
                 break;
-            case UpstreamPool::ConnectFault::unreachable:
+            case upstream::Pool::ConnectFault::unreachable:
                 break;
         }
-        if (retries <= 0 || !pool_.has_another_way(*tried)) co_return fault;
+        if (retries <= 0 || !pool_.has_alternative(*tried)) co_return fault;
         tried = &pool_.next_server(tried);
     }
 }
@@ -281,9 +281,9 @@ Task<Fault> Forwarding::relay_answer(std::size_t head_bytes) {
 
 // While the client does not take it, the client keeps the connection to the upstream busy.
 Task<IoStatus> Forwarding::send_rest() {
-    seat_.answer.begin_turn(now(), x_.relay.bytes_sent);
+    active_.answer.begin_wait(now(), x_.relay.bytes_sent);
     const IoStatus status = co_await client_.send_rest(x_, sleeper_, timeouts().client_write);
-    seat_.answer.end_turn(now());
+    active_.answer.end_wait(now());
     co_return status;
 }
 
@@ -316,7 +316,7 @@ void Forwarding::on_evicted(void* self) {
     Forwarding& evicted = *static_cast<Forwarding*>(self);
     evicted.pool_.withdraw(evicted.lease_);
     // An answer that has begun can only be cut off.
-    if (evicted.seat_.answer.is_clients_turn()) evicted.client_.connection().reset();
+    if (evicted.active_.answer.is_waiting()) evicted.client_.connection().reset();
     evicted.sleeper_.wakeup().wake_later();
 }
 

@@ -12,8 +12,8 @@
 #include "ask/ruleset.hpp"
 #include "proxy/identity_fields.hpp"
 #include "proxy/trailer_fields.hpp"
-#include "proxy/upstream_pool.hpp"
 #include "telemetry/access_log.hpp"
+#include "upstream/pool.hpp"
 
 namespace tidegate::proxy {
 
@@ -31,8 +31,8 @@ struct Generation
 
     IdentityFields identity_fields;
     TrailerFields trailer_fields;
-    std::shared_ptr<telemetry::AccessLog> access_log;      // null: off
-    std::vector<std::shared_ptr<UpstreamPool>> upstreams;  // in the order of the configuration
+    std::shared_ptr<telemetry::AccessLog> access_log;        // null: off
+    std::vector<std::shared_ptr<upstream::Pool>> upstreams;  // in the order of the configuration
 };
 
 using GenerationPtr = boost::intrusive_ptr<const Generation>;

@@ -18,7 +18,7 @@ SteadyTime now() {
 }  // namespace
 
 // Head and what is there of the body leave in one write; the rest follows beside the answer.
-Fault Upload::begin(UpstreamLease& lease) {
+Fault Upload::begin(upstream::Lease& lease) {
     upstream_ = lease.connection.get();
     Fault fault = Fault::none;
     BodyBatch batch;
@@ -114,7 +114,7 @@ Task<Fault> Upload::send_body() {
             if (batch.count > 0 || batch.done) break;
             client_.drop_body(batch);
             fault = co_await more_of_body();
-            if (pace_.is_clients_turn()) pace_.end_turn(now());
+            if (rate_.is_waiting()) rate_.end_wait(now());
             if (fault != Fault::none) co_return fault;
         }
         x_.upstream.head.clear();
@@ -139,8 +139,8 @@ Task<Fault> Upload::more_of_body() {
             case Http1Client::Body::nothing:
                 break;
         }
-        if (may_send_ && !pace_.is_clients_turn()) {
-            if (!begin_turn()) co_return Fault::body_timeout;
+        if (may_send_ && !rate_.is_waiting()) {
+            if (!begin_wait()) co_return Fault::body_timeout;
         } else if (x_.upstream.upload_sleeper.expired()) {
             co_return may_send_ ? Fault::body_timeout : Fault::upstream_timeout;
         }
@@ -148,17 +148,17 @@ Task<Fault> Upload::more_of_body() {
     }
 }
 
-// False when the client has had its chance.
-bool Upload::begin_turn() {
+// False when the client is too slow.
+bool Upload::begin_wait() {
     const config::Timeouts& timeouts = x_.config().timeouts;
     const SteadyTime time = now();
-    pace_.begin_turn(time, x_.relay.bytes_received);
-    const auto patience =
-        pace_.patience({timeouts.request_body, x_.config().limits_on_requests.body_rate,
-                        timeouts.request_body_total},
-                       time);
-    x_.upstream.upload_sleeper.allow(patience);
-    return patience.count() > 0;
+    rate_.begin_wait(time, x_.relay.bytes_received);
+    const auto left =
+        rate_.time_left({timeouts.request_body, x_.config().limits_on_requests.body_rate,
+                         timeouts.request_body_total},
+                        time);
+    x_.upstream.upload_sleeper.allow(left);
+    return left.count() > 0;
 }
 
 }  // namespace tidegate::proxy

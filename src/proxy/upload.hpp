@@ -9,9 +9,8 @@
 
 #include "proxy/exchange.hpp"
 #include "proxy/http1_client.hpp"
-#include "proxy/pace.hpp"
-#include "proxy/upstream_pool.hpp"
 #include "proxy/worker_context.hpp"
+#include "upstream/pool.hpp"
 
 namespace tidegate::proxy {
 
@@ -20,20 +19,21 @@ inline constexpr unsigned kPortionsATurn = 16;
 
 class Upload {
   public:
-    // `answer_sleeper` is who waits for the answer. `pace` is told of the client's turns.
+    // `answer_sleeper` is who waits for the answer. `rate` waits while the upstream waits for the
+    // client.
     Upload(WorkerContext& worker, Http1Client& client, Sleeper& answer_sleeper, Exchange& exchange,
-           const config::Upstream& settings, Pace& pace)
+           const config::Upstream& settings, upstream::TransferRate& rate)
         : worker_(worker),
           client_(client),
           answer_sleeper_(answer_sleeper),
           x_(exchange),
           settings_(settings),
-          pace_(pace) {}
+          rate_(rate) {}
 
     // Sends what there is to `lease`, which stays until nothing is running. Again, with another,
     // only while there is no body. The answer may take its time from when everything is sent: from
     // then on it is limited, and the sleeper woken.
-    ask::Fault begin(UpstreamLease& lease);
+    ask::Fault begin(upstream::Lease& lease);
 
     // The client got the upstream's 100 Continue.
     void go_on();
@@ -58,14 +58,14 @@ class Upload {
     static Task<> run(Upload& self);
     Task<ask::Fault> send_body();
     Task<ask::Fault> more_of_body();
-    bool begin_turn();
+    bool begin_wait();
 
     WorkerContext& worker_;
     Http1Client& client_;
     Sleeper& answer_sleeper_;
     Exchange& x_;
     const config::Upstream& settings_;
-    Pace& pace_;
+    upstream::TransferRate& rate_;
     Connection* upstream_ = nullptr;
     http::BodyBatch batch_;  // what begin() could not send whole
     State state_ = State::idle;

@@ -41,6 +41,8 @@ const std::vector<Rule>& rules() {
             {"ask",
              {"store", "config", "identity", "routing", "http", "limit", "net", "telemetry",
               "base"}},
+            {"client", {"config", "identity", "http", "net", "telemetry", "base"}},
+            {"upstream", {"config", "http", "net", "telemetry", "base"}},
         };
         const Rooms doctor{"app",      "store", "redis", "config", "limit",
                            "identity", "net",   "tls",   "base"};

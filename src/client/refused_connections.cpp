@@ -1,4 +1,4 @@
-#include "app/refused_connections.hpp"
+#include "client/refused_connections.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,17 +11,17 @@
 #include "http/problem.hpp"
 #include "telemetry/log.hpp"
 
-namespace tidegate::app {
+namespace tidegate::client {
 
 namespace {
 
 using telemetry::ConnectionRefusal;
 using telemetry::Level;
-using telemetry::log;
 
 constexpr std::string_view kNoId = "................................";
+static_assert(kNoId.size() == RefusedConnections::kIdBytes);
 constexpr int kRetryAfterSeconds = 1;
-// What is thrown away of one client at a time: the kernel's buffer holds back the rest.
+// How much is read from one client at a time: the kernel's buffer holds back the rest.
 constexpr int kBlocksATime = 4;
 constexpr std::size_t kBlockBytes = 4'096;
 
@@ -32,7 +32,7 @@ std::string_view detail_of(ConnectionRefusal reason) {
 }
 
 // True once the client has closed, or the connection has failed.
-bool read_over(int descriptor) {
+bool discard_input(int descriptor) {
     std::array<char, kBlockBytes> block;
     for (int i = 0; i < kBlocksATime; ++i) {
         const ssize_t bytes = ::recv(descriptor, block.data(), block.size(), MSG_DONTWAIT);
@@ -48,11 +48,11 @@ RefusedConnections::Answer::Answer(ConnectionRefusal reason) {
     constexpr int kStatus = 503;
     std::string body;
     http::append_problem({.status = kStatus,
-                          .detail = detail_of(reason),
-                          .request_id = kNoId,
-                          .violated_policies = {},
-                          .retry_after_seconds = kRetryAfterSeconds},
-                         body);
+                             .detail = detail_of(reason),
+                             .request_id = kNoId,
+                             .violated_policies = {},
+                             .retry_after_seconds = kRetryAfterSeconds},
+                            body);
     body += '\n';
     text = fmt::format(
         "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nX-Request-Id: {}\r\n"
@@ -62,27 +62,25 @@ RefusedConnections::Answer::Answer(ConnectionRefusal reason) {
     id_at = {text.find(kNoId), text.rfind(kNoId)};
 }
 
-void RefusedConnections::Answer::put_id(const std::string& id) {
+void RefusedConnections::Answer::put_id(std::string_view id) {
     for (const std::size_t at : id_at) text.replace(at, kNoId.size(), id);
 }
 
-RefusedConnections::RefusedConnections(proxy::RequestIds& request_ids,
-                                       telemetry::MetricsShard& metrics)
-    : request_ids_(request_ids),
-      metrics_(metrics),
+RefusedConnections::RefusedConnections(telemetry::MetricsShard& metrics)
+    : metrics_(metrics),
       answers_{Answer(ConnectionRefusal::max), Answer(ConnectionRefusal::per_ip)} {}
 
 void RefusedConnections::add(int descriptor, ConnectionRefusal reason,
-                             const std::optional<IpAddress>& peer, SteadyTime now) {
+                             const std::optional<IpAddress>& peer, std::string_view request_id,
+                             SteadyTime now) {
     metrics_.client_refused(reason);
-    say(reason, peer, now);
+    log(reason, peer, now);
     Answer& answer = answers_[static_cast<std::size_t>(reason)];
-    request_ids_.next(id_);
-    answer.put_id(id_);
-    // A new connection's buffer takes it whole, or the client has gone already.
+    answer.put_id(request_id);
+    // The buffer of a new connection takes it whole, or the client has closed already.
     ::send(descriptor, answer.text.data(), answer.text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     ::shutdown(descriptor, SHUT_WR);
-    if (read_over(descriptor)) {
+    if (discard_input(descriptor)) {
         ::close(descriptor);
         return;
     }
@@ -95,7 +93,7 @@ void RefusedConnections::add(int descriptor, ConnectionRefusal reason,
 
 void RefusedConnections::sweep(SteadyTime now) {
     std::erase_if(kept_, [now](const Kept& one) {
-        const bool over = read_over(one.descriptor) || one.until <= now;
+        const bool over = discard_input(one.descriptor) || one.until <= now;
         if (over) ::close(one.descriptor);
         return over;
     });
@@ -106,15 +104,15 @@ void RefusedConnections::close_all() {
     kept_.clear();
 }
 
-void RefusedConnections::say(ConnectionRefusal reason, const std::optional<IpAddress>& peer,
+void RefusedConnections::log(ConnectionRefusal reason, const std::optional<IpAddress>& peer,
                              SteadyTime now) {
     if (!log_intervals_[static_cast<std::size_t>(reason)].is_due(now)) return;
     if (reason == ConnectionRefusal::max) {
-        log(Level::warn, "refusing connections: connections.max is reached");
+        telemetry::log(Level::warn, "refusing connections: connections.max is reached");
     } else {
-        log(Level::warn, "refusing a connection: {} has connections.per_ip connections open",
+        telemetry::log(Level::warn, "refusing a connection: {} has connections.per_ip connections open",
             peer ? peer->to_string() : "it");
     }
 }
 
-}  // namespace tidegate::app
+}  // namespace tidegate::client

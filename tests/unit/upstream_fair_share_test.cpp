@@ -6,10 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include "proxy/upstream_seats.hpp"
+#include "upstream/fair_share.hpp"
 
 using namespace tidegate;
-using namespace tidegate::proxy;
+using namespace tidegate::upstream;
 using namespace std::chrono_literals;
 
 namespace {
@@ -18,44 +18,44 @@ const SteadyTime kStart = SteadyTime{} + 1h;
 
 // A request that says when it is evicted.
 struct Holding {
-    explicit Holding(const std::string& address, const identity::ClientIpSettings& settings)
+    explicit Holding(const std::string& address, const std::vector<int>& ipv6_prefixes)
         : client(parse_ip(address)),
-          seat(
-              client, settings, [](void* self) { static_cast<Holding*>(self)->evicted = true; },
-              this) {}
+          request(
+              client, ipv6_prefixes,
+              [](void* self) { static_cast<Holding*>(self)->evicted = true; }, this) {}
 
     std::optional<IpAddress> client;  // none if `address` is none
     bool evicted = false;
-    UpstreamSeat seat;
+    ActiveRequest request;
 };
 
 struct Upstream {
-    explicit Upstream(std::size_t max) : seats(max) {}
+    explicit Upstream(std::size_t max) : requests(max) {}
 
-    Holding& sit(const std::string& address) {
-        Holding& one = *all.emplace_back(std::make_unique<Holding>(address, settings));
-        seats.join(one.seat);
+    Holding& hold(const std::string& address) {
+        Holding& one = *all.emplace_back(std::make_unique<Holding>(address, ipv6_prefixes));
+        requests.add(one.request);
         return one;
     }
     // Whose body came as far as `bytes` and then no further, `ago`.
     Holding& upload(const std::string& address, std::uint64_t bytes,
                     std::chrono::nanoseconds ago = 1s) {
-        Holding& one = sit(address);
-        one.seat.body.begin_turn(kStart - ago, bytes);
+        Holding& one = hold(address);
+        one.request.body.begin_wait(kStart - ago, bytes);
         return one;
     }
     Holding& unread(const std::string& address, std::chrono::nanoseconds ago = 1s) {
-        Holding& one = sit(address);
-        one.seat.answer.begin_turn(kStart - ago, 0);
+        Holding& one = hold(address);
+        one.request.answer.begin_wait(kStart - ago, 0);
         return one;
     }
     // Whose request makes room for one of `address`.
     const Holding* asks(const std::string& address, SteadyTime now = kStart) {
-        Holding& asking = sit(address);
-        UpstreamSeat* const found = seats.find_room(asking.seat, now);
-        asking.seat.unlink();
+        Holding& asking = hold(address);
+        ActiveRequest* const found = requests.find_evictable(asking.request, now);
+        asking.request.unlink();
         for (const auto& one : all) {
-            if (&one->seat == found) return one.get();
+            if (&one->request == found) return one.get();
         }
         return nullptr;
     }
@@ -63,13 +63,13 @@ struct Upstream {
     void ask_in_vain(const std::string& address, int count, SteadyTime begin = kStart) {
         for (int i = 0; i < count; ++i) CHECK(asks(address, begin + i * 1ms) == nullptr);
     }
-    bool may_join(const std::string& address, std::size_t free, SteadyTime now = kStart) {
-        const Holding asking(address, settings);
-        return !seats.is_short() || seats.may_join(asking.seat, free, now);
+    bool admits(const std::string& address, std::size_t free, SteadyTime now = kStart) {
+        const Holding asking(address, ipv6_prefixes);
+        return !requests.is_short() || requests.admits(asking.request, free, now);
     }
 
-    identity::ClientIpSettings settings;
-    UpstreamSeats seats;
+    std::vector<int> ipv6_prefixes{64};
+    FairShare requests;
     std::deque<std::unique_ptr<Holding>> all;
 };
 
@@ -78,7 +78,7 @@ const std::string kOther = "198.51.100.7";
 
 }  // namespace
 
-TEST_CASE("upstream_seats: the upload furthest behind, of an address over its share, makes room") {
+TEST_CASE("fair_share: the upload furthest behind, of an address over its share, makes room") {
     Upstream upstream(8);
     for (int i = 0; i < 5; ++i) upstream.upload(kGreedy, 100'000);
     const Holding& slowest = upstream.upload(kGreedy, 10, 2s);
@@ -91,9 +91,9 @@ TEST_CASE("upstream_seats: the upload furthest behind, of an address over its sh
     CHECK(upstream.asks(kOther) == &slowest);
 }
 
-TEST_CASE("upstream_seats: requests that the upstream works on stay, and so does a fair share") {
+TEST_CASE("fair_share: requests that the upstream works on stay, and so does a fair share") {
     Upstream working(8);
-    for (int i = 0; i < 8; ++i) working.sit(kGreedy);
+    for (int i = 0; i < 8; ++i) working.hold(kGreedy);
     CHECK(working.asks(kOther) == nullptr);
 
     Upstream fair(8);
@@ -105,28 +105,28 @@ TEST_CASE("upstream_seats: requests that the upstream works on stay, and so does
     CHECK(one->client == third.client);
 }
 
-TEST_CASE("upstream_seats: without a slow upload, an answer that is not taken makes room") {
+TEST_CASE("fair_share: without a slow upload, an answer that is not taken makes room") {
     Upstream upstream(8);
-    for (int i = 0; i < 6; ++i) upstream.sit(kGreedy);
+    for (int i = 0; i < 6; ++i) upstream.hold(kGreedy);
     upstream.unread(kGreedy, 3s);
     const Holding& longest = upstream.unread(kGreedy, 4s);
     CHECK(upstream.asks(kOther) == &longest);
 }
 
-TEST_CASE("upstream_seats: an address has made room once it is down to its share") {
+TEST_CASE("fair_share: requests of an address are evicted down to its share") {
     Upstream upstream(16);
     for (int i = 0; i < 16; ++i) upstream.upload(kGreedy, 10);
     int made = 0;
     while (const Holding* one = upstream.asks(kOther)) {
-        const_cast<Holding*>(one)->seat.evict();
+        const_cast<Holding*>(one)->request.evict();
         CHECK(one->evicted);
         ++made;
     }
     CHECK(made == 12);
-    CHECK(upstream.seats.held_by(parse_ip(kGreedy)) == 4);
+    CHECK(upstream.requests.held_by(parse_ip(kGreedy)) == 4);
 }
 
-TEST_CASE("upstream_seats: up to three addresses can be over a quarter, among many that are not") {
+TEST_CASE("fair_share: up to three addresses can be over a quarter, among many that are not") {
     Upstream upstream(100);
     std::vector<std::string> crowd{"192.0.2.1", "192.0.2.2", "192.0.2.3"};
     for (int i = 0; i < 78; ++i) upstream.upload(crowd[static_cast<std::size_t>(i) % 3], 1'000'000);
@@ -135,13 +135,12 @@ TEST_CASE("upstream_seats: up to three addresses can be over a quarter, among ma
         const Holding* const one = upstream.asks(kOther);
         REQUIRE(one != nullptr);
         CHECK(one->client->to_string().starts_with("192.0.2."));
-        const_cast<Holding*>(one)->seat.evict();
+        const_cast<Holding*>(one)->request.evict();
     }
     CHECK(upstream.asks(kOther) == nullptr);
 }
 
-TEST_CASE(
-    "upstream_seats: an upload far behind makes room for any request, its own address's too") {
+TEST_CASE("fair_share: an upload far behind makes room for any request, its own address's too") {
     Upstream upstream(8);
     for (int i = 0; i < 7; ++i) upstream.upload(kGreedy, 5'000, 9s);  // 4.1 s behind
     CHECK(upstream.asks(kGreedy) == nullptr);
@@ -154,84 +153,84 @@ TEST_CASE(
     CHECK(shared.asks(kOther) != nullptr);
 }
 
-TEST_CASE("upstream_seats: while others are short, an address with its share gets no more") {
+TEST_CASE("fair_share: during a shortage an address with its share gets no more") {
     Upstream upstream(8);
-    for (int i = 0; i < 8; ++i) upstream.sit(kGreedy);
+    for (int i = 0; i < 8; ++i) upstream.hold(kGreedy);
     CHECK(upstream.asks(kOther) == nullptr);
-    CHECK(upstream.seats.is_short());
+    CHECK(upstream.requests.is_short());
     upstream.all.resize(7);  // one of them ends
-    CHECK_FALSE(upstream.may_join(kGreedy, 1));
-    CHECK(upstream.may_join(kOther, 1));
-    CHECK(upstream.may_join("203.0.113.5", 1));
+    CHECK_FALSE(upstream.admits(kGreedy, 1));
+    CHECK(upstream.admits(kOther, 1));
+    CHECK(upstream.admits("203.0.113.5", 1));
     // One was missing, and one is kept.
-    CHECK(upstream.may_join(kGreedy, 2));
+    CHECK(upstream.admits(kGreedy, 2));
     upstream.all.resize(1);
-    CHECK(upstream.may_join(kGreedy, 1));
+    CHECK(upstream.admits(kGreedy, 1));
 
     upstream.all.clear();
-    for (int i = 0; i < 7; ++i) upstream.sit(kGreedy);
-    CHECK_FALSE(upstream.may_join(kGreedy, 1, kStart + UpstreamSeats::kShortage - 1ms));
-    CHECK(upstream.may_join(kGreedy, 1, kStart + UpstreamSeats::kShortage));
-    CHECK_FALSE(upstream.seats.is_short());
+    for (int i = 0; i < 7; ++i) upstream.hold(kGreedy);
+    CHECK_FALSE(upstream.admits(kGreedy, 1, kStart + FairShare::kShortage - 1ms));
+    CHECK(upstream.admits(kGreedy, 1, kStart + FairShare::kShortage));
+    CHECK_FALSE(upstream.requests.is_short());
 }
 
-TEST_CASE("upstream_seats: for one address no more than its share is kept, however often it asks") {
+TEST_CASE("fair_share: for one address no more than its share is reserved, however often it asks") {
     for (const std::string& address : {kOther, std::string()}) {
         CAPTURE(address);
         Upstream upstream(16);
-        for (int i = 0; i < 16; ++i) upstream.sit(kGreedy);
+        for (int i = 0; i < 16; ++i) upstream.hold(kGreedy);
         upstream.ask_in_vain(address, 2);
-        CHECK_FALSE(upstream.may_join(kGreedy, 2, kStart + 20ms));
-        CHECK(upstream.may_join(kGreedy, 3, kStart + 20ms));
+        CHECK_FALSE(upstream.admits(kGreedy, 2, kStart + 20ms));
+        CHECK(upstream.admits(kGreedy, 3, kStart + 20ms));
         upstream.ask_in_vain(address, 12, kStart + 30ms);
-        CHECK_FALSE(upstream.may_join(kGreedy, 4, kStart + 50ms));
-        CHECK(upstream.may_join(kGreedy, 5, kStart + 50ms));
+        CHECK_FALSE(upstream.admits(kGreedy, 4, kStart + 50ms));
+        CHECK(upstream.admits(kGreedy, 5, kStart + 50ms));
     }
     // What it holds already is part of its share.
     Upstream upstream(16);
-    for (int i = 0; i < 13; ++i) upstream.sit(kGreedy);
-    for (int i = 0; i < 3; ++i) upstream.sit(kOther);
+    for (int i = 0; i < 13; ++i) upstream.hold(kGreedy);
+    for (int i = 0; i < 3; ++i) upstream.hold(kOther);
     upstream.ask_in_vain(kOther, 12);
-    CHECK_FALSE(upstream.may_join(kGreedy, 1, kStart + 20ms));
-    CHECK(upstream.may_join(kGreedy, 2, kStart + 20ms));
+    CHECK_FALSE(upstream.admits(kGreedy, 1, kStart + 20ms));
+    CHECK(upstream.admits(kGreedy, 2, kStart + 20ms));
 }
 
 TEST_CASE(
-    "upstream_seats: what is kept gets less as the short address joins, and then is nothing") {
+    "fair_share: what is reserved shrinks as the short address gets connections, down to nothing") {
     Upstream upstream(16);
-    for (int i = 0; i < 16; ++i) upstream.sit(kGreedy);
+    for (int i = 0; i < 16; ++i) upstream.hold(kGreedy);
     upstream.ask_in_vain(kOther, 12);
     upstream.all.clear();
-    for (int i = 0; i < 12; ++i) upstream.sit(kGreedy);
+    for (int i = 0; i < 12; ++i) upstream.hold(kGreedy);
     const SteadyTime now = kStart + 20ms;
     for (std::size_t kept = 4; kept > 0; --kept) {
         CAPTURE(kept);
-        CHECK_FALSE(upstream.may_join(kGreedy, kept, now));
-        CHECK(upstream.may_join(kGreedy, kept + 1, now));
-        CHECK(upstream.may_join(kOther, kept, now));
-        upstream.sit(kOther);
+        CHECK_FALSE(upstream.admits(kGreedy, kept, now));
+        CHECK(upstream.admits(kGreedy, kept + 1, now));
+        CHECK(upstream.admits(kOther, kept, now));
+        upstream.hold(kOther);
     }
-    CHECK(upstream.may_join(kGreedy, 1, now));
+    CHECK(upstream.admits(kGreedy, 1, now));
     // With its share it may still look for a request that makes room.
-    CHECK(upstream.may_join(kOther, 0, now));
+    CHECK(upstream.admits(kOther, 0, now));
 }
 
-TEST_CASE("upstream_seats: the shortage of an address that got a connection is not prolonged") {
+TEST_CASE("fair_share: the shortage of an address that got a connection does not begin anew") {
     const auto is_kept = [](Upstream& upstream, std::chrono::nanoseconds since) {
-        return !upstream.may_join(kGreedy, 1, kStart + since);
+        return !upstream.admits(kGreedy, 1, kStart + since);
     };
     for (const bool served : {false, true}) {
         CAPTURE(served);
         Upstream upstream(8);
-        for (int i = 0; i < 8; ++i) upstream.sit(kGreedy);
+        for (int i = 0; i < 8; ++i) upstream.hold(kGreedy);
         upstream.ask_in_vain(kOther, 1);
-        if (served) CHECK(upstream.may_join(kOther, 1, kStart + 1s));
+        if (served) CHECK(upstream.admits(kOther, 1, kStart + 1s));
         upstream.ask_in_vain(kOther, 1, kStart + 1500ms);
         CHECK(is_kept(upstream, 1999ms));
         CHECK(is_kept(upstream, 2s) == !served);
         CHECK(is_kept(upstream, 3499ms) == !served);
         CHECK_FALSE(is_kept(upstream, 3500ms));
-        CHECK_FALSE(upstream.seats.is_short());
+        CHECK_FALSE(upstream.requests.is_short());
         // The next is a new one.
         upstream.ask_in_vain(kOther, 1, kStart + 4s);
         CHECK(is_kept(upstream, 4s));
@@ -245,34 +244,33 @@ TEST_CASE("upstream_seats: the shortage of an address that got a connection is n
     CHECK_FALSE(is_kept(upstream, 2s));
 }
 
-TEST_CASE("upstream_seats: what is kept for several addresses adds up, to all but one share") {
+TEST_CASE("fair_share: what is reserved for several addresses adds up, to all but one share") {
     Upstream upstream(16);
-    for (int i = 0; i < 16; ++i) upstream.sit(kGreedy);
+    for (int i = 0; i < 16; ++i) upstream.hold(kGreedy);
     std::size_t kept = 0;
     for (int i = 0; i < 6; ++i) {
         CAPTURE(i);
         upstream.ask_in_vain("203.0.113." + std::to_string(i), 12, kStart + i * 20ms);
         kept = std::min<std::size_t>(kept + 4, 12);
-        CHECK_FALSE(upstream.may_join(kGreedy, kept, kStart + i * 20ms + 15ms));
-        CHECK(upstream.may_join(kGreedy, kept + 1, kStart + i * 20ms + 15ms));
+        CHECK_FALSE(upstream.admits(kGreedy, kept, kStart + i * 20ms + 15ms));
+        CHECK(upstream.admits(kGreedy, kept + 1, kStart + i * 20ms + 15ms));
     }
     // An address with less than its share may have what is kept for others.
-    CHECK(upstream.may_join(kOther, 1, kStart + 200ms));
+    CHECK(upstream.admits(kOther, 1, kStart + 200ms));
 }
 
-TEST_CASE(
-    "upstream_seats: an address alone has everything, and what it lacks is nobody's shortage") {
+TEST_CASE("fair_share: an address alone may have all connections, and never has a shortage") {
     for (const std::size_t max : {1U, 2U, 3U, 16U}) {
         CAPTURE(max);
         Upstream upstream(max);
         for (std::size_t i = 0; i < max; ++i) upstream.upload(kGreedy, 10);
         for (int i = 0; i < 20; ++i) CHECK(upstream.asks(kGreedy) == nullptr);
-        CHECK_FALSE(upstream.seats.is_short());
-        CHECK(upstream.may_join(kGreedy, 1));
+        CHECK_FALSE(upstream.requests.is_short());
+        CHECK(upstream.admits(kGreedy, 1));
     }
 }
 
-TEST_CASE("upstream_seats: of IPv6 a prefix is one client; a client without an address is itself") {
+TEST_CASE("fair_share: an IPv6 prefix is one client; so is each client without an address") {
     Upstream upstream(8);
     for (int i = 0; i < 8; ++i) upstream.upload("2001:db8::" + std::to_string(i), 10);
     CHECK(upstream.asks("2001:db8::99") == nullptr);
@@ -281,5 +279,5 @@ TEST_CASE("upstream_seats: of IPv6 a prefix is one client; a client without an a
     Upstream nameless(8);
     for (int i = 0; i < 8; ++i) nameless.upload("", 10);
     CHECK(nameless.asks(kOther) == nullptr);
-    CHECK(nameless.may_join("", 1));
+    CHECK(nameless.admits("", 1));
 }

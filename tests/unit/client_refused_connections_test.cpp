@@ -8,10 +8,10 @@
 
 #include <doctest/doctest.h>
 
-#include "app/refused_connections.hpp"
+#include "client/refused_connections.hpp"
 
 using namespace tidegate;
-using app::RefusedConnections;
+using client::RefusedConnections;
 using telemetry::ConnectionRefusal;
 
 namespace {
@@ -55,13 +55,16 @@ class Client {
 
 struct Rig {
     telemetry::Metrics metrics{{}, {}, 1, "1"};
-    proxy::RequestIds ids;
-    RefusedConnections turned_away{ids, metrics.shard(0)};
+    RefusedConnections refused{metrics.shard(0)};
+    int ids = 0;
     SteadyTime start{};
 
     void add(const Client& client, ConnectionRefusal reason = ConnectionRefusal::per_ip,
              std::chrono::milliseconds at = 0ms) {
-        turned_away.add(client.accepted, reason, std::nullopt, start + at);
+        const std::string number = std::to_string(++ids);
+        const std::string id =
+            std::string(RefusedConnections::kIdBytes - number.size(), '0') + number;
+        refused.add(client.accepted, reason, std::nullopt, id, start + at);
     }
 };
 
@@ -72,7 +75,7 @@ std::string after(const std::string& text, const std::string& mark, std::size_t 
 
 }  // namespace
 
-TEST_CASE("refused_connections: a client is told why, with all that an answer made here has") {
+TEST_CASE("refused_connections: the answer says which bound is reached, and names the request") {
     Rig rig;
     const Client by_address;
     const Client by_max;
@@ -93,8 +96,8 @@ TEST_CASE("refused_connections: a client is told why, with all that an answer ma
     CHECK(one.find("this client's address") != std::string::npos);
     CHECK(other.find("this client's address") == std::string::npos);
     const std::string id = after(one, "X-Request-Id: ", 32);
-    CHECK(id.find_first_not_of("0123456789abcdef") == std::string::npos);
-    CHECK(id != after(other, "X-Request-Id: ", 32));
+    CHECK(id == "00000000000000000000000000000001");
+    CHECK(after(other, "X-Request-Id: ", 32) == "00000000000000000000000000000002");
 }
 
 TEST_CASE("refused_connections: each reason has a counter of its own") {
@@ -109,18 +112,21 @@ TEST_CASE("refused_connections: each reason has a counter of its own") {
 }
 
 TEST_CASE(
-    "refused_connections: a request that comes late is taken, so that nothing resets the answer") {
+    "refused_connections: the proxy reads a request that comes late, so that no reset destroys the "
+    "answer") {
     Rig rig;
     const Client client;
     rig.add(client);
     CHECK(client.can_send("GET / HTTP/1.1\r\n\r\n"));
-    rig.turned_away.sweep(rig.start + 50ms);
+    rig.refused.sweep(rig.start + 50ms);
     CHECK(client.can_send("more"));
     CHECK(client.heard().starts_with("HTTP/1.1 503"));
-    CHECK(rig.turned_away.kept() == 1);
+    CHECK(rig.refused.kept() == 1);
 }
 
-TEST_CASE("refused_connections: who has left is let go at once, who stays when the time is over") {
+TEST_CASE(
+    "refused_connections: a connection is closed when its client closes, or when its time is "
+    "over") {
     Rig rig;
     Client leaves;
     const Client stays;
@@ -129,38 +135,38 @@ TEST_CASE("refused_connections: who has left is let go at once, who stays when t
     rig.add(leaves);
     rig.add(stays);
     rig.add(gone);
-    CHECK(rig.turned_away.kept() == 2);
+    CHECK(rig.refused.kept() == 2);
     leaves.leave();
-    rig.turned_away.sweep(rig.start + 50ms);
-    CHECK(rig.turned_away.kept() == 1);
-    rig.turned_away.sweep(rig.start + RefusedConnections::kKept - 1ms);
-    CHECK(rig.turned_away.kept() == 1);
-    rig.turned_away.sweep(rig.start + RefusedConnections::kKept);
-    CHECK(rig.turned_away.kept() == 0);
+    rig.refused.sweep(rig.start + 50ms);
+    CHECK(rig.refused.kept() == 1);
+    rig.refused.sweep(rig.start + RefusedConnections::kKept - 1ms);
+    CHECK(rig.refused.kept() == 1);
+    rig.refused.sweep(rig.start + RefusedConnections::kKept);
+    CHECK(rig.refused.kept() == 0);
     CHECK_FALSE(stays.can_send("x"));
 }
 
-TEST_CASE("refused_connections: a client that never stops sending is not listened to for ever") {
+TEST_CASE("refused_connections: a client that never stops sending is closed all the same") {
     Rig rig;
     const Client client;
     rig.add(client);
     const std::string block(4'096, 'x');
     while (client.can_send(block)) {
     }
-    rig.turned_away.sweep(rig.start + 50ms);  // ends
-    rig.turned_away.sweep(rig.start + RefusedConnections::kKept);
-    CHECK(rig.turned_away.kept() == 0);
+    rig.refused.sweep(rig.start + 50ms);  // ends
+    rig.refused.sweep(rig.start + RefusedConnections::kKept);
+    CHECK(rig.refused.kept() == 0);
 }
 
-TEST_CASE("refused_connections: a flood keeps no more than there are places for, the last ones") {
+TEST_CASE("refused_connections: of a flood, only the last kKeptMax connections are kept") {
     Rig rig;
     std::vector<Client> clients(RefusedConnections::kKeptMax + 10);
     for (const Client& client : clients) rig.add(client);
-    CHECK(rig.turned_away.kept() == RefusedConnections::kKeptMax);
+    CHECK(rig.refused.kept() == RefusedConnections::kKeptMax);
     CHECK_FALSE(clients.front().can_send("x"));
     CHECK(clients.back().can_send("x"));
     for (const Client& client : clients) CHECK(client.heard().starts_with("HTTP/1.1 503"));
-    rig.turned_away.close_all();
-    CHECK(rig.turned_away.kept() == 0);
+    rig.refused.close_all();
+    CHECK(rig.refused.kept() == 0);
     CHECK_FALSE(clients.back().can_send("x"));
 }

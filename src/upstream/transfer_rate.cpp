@@ -1,8 +1,8 @@
-#include "proxy/pace.hpp"
+#include "upstream/transfer_rate.hpp"
 
 #include <algorithm>
 
-namespace tidegate::proxy {
+namespace tidegate::upstream {
 
 namespace {
 
@@ -14,22 +14,22 @@ nanoseconds time_of(std::uint64_t bytes, std::uint64_t rate) {
     constexpr std::uint64_t kSecondsMax = 10ULL * 365 * 24 * 3'600;
     constexpr std::uint64_t kMillisecond = 1'000;
     const std::uint64_t seconds = std::min(bytes / rate, kSecondsMax);
-    // The rest is below the rate, so that this stays exact up to rates of 2^54.
+    // The rest is below the rate, so this stays exact up to rates of 2^54.
     const std::uint64_t rest = (bytes % rate) * kMillisecond / rate;
     return milliseconds{seconds * kMillisecond + rest};
 }
 
 }  // namespace
 
-milliseconds Pace::patience(const PaceBounds& bounds, SteadyTime now) const {
-    nanoseconds left = bounds.silence;
-    if (bounds.rate > 0) left = std::min(left, bounds.silence - lag(bounds.rate, now));
+milliseconds TransferRate::time_left(const TransferBounds& bounds, SteadyTime now) const {
+    nanoseconds left = bounds.idle;
+    if (bounds.rate_min > 0) left = std::min(left, bounds.idle - lag(bounds.rate_min, now));
     if (bounds.total > milliseconds{0}) left = std::min(left, bounds.total - waited(now));
     return std::chrono::ceil<milliseconds>(left);
 }
 
-nanoseconds Pace::lag(std::uint64_t rate, SteadyTime now) const {
+nanoseconds TransferRate::lag(std::uint64_t rate, SteadyTime now) const {
     return waited(now) - time_of(bytes_, rate);
 }
 
-}  // namespace tidegate::proxy
+}  // namespace tidegate::upstream

@@ -1,10 +1,10 @@
-#include "app/connection_limit.hpp"
+#include "client/connection_limit.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <random>
 
-namespace tidegate::app {
+namespace tidegate::client {
 
 namespace {
 
@@ -19,8 +19,8 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-std::optional<IpAddress> seat_holder(const identity::Peer& peer,
-                                     const identity::ClientIpSettings& settings) {
+std::optional<IpAddress> counted_address(const identity::Peer& peer,
+                                         const identity::ClientIpSettings& settings) {
     if (!peer.address || peer.trusted) return std::nullopt;
     return masked(*peer.address, settings.widest_ipv6_prefix());
 }
@@ -39,25 +39,25 @@ ConnectionLimit::ConnectionLimit(std::size_t most) : most_(most) {
     for (Shard& shard : shards_) shard.table = Table(0, hash_);
 }
 
-ConnectionLimit::Shard& ConnectionLimit::shard_of(const IpAddress& holder) {
-    // The table takes the hash modulo its size: other bits than those say which table.
-    return shards_[(hash_(holder) >> 32) % kShards];
+ConnectionLimit::Shard& ConnectionLimit::shard_of(const IpAddress& address) {
+    // The table takes the hash modulo its size; the shard comes from other bits.
+    return shards_[(hash_(address) >> 32) % kShards];
 }
 
-Result<ConnectionLimit::Seat, ConnectionRefusal> ConnectionLimit::take(
-    const std::optional<IpAddress>& holder, const config::Connections& bounds) {
+Result<ConnectionLimit::Slot, ConnectionRefusal> ConnectionLimit::take(
+    const std::optional<IpAddress>& address, const config::Connections& bounds) {
     if (taken_.fetch_add(1, std::memory_order_relaxed) >= std::min(bounds.max, most_)) {
         taken_.fetch_sub(1, std::memory_order_relaxed);
         return ConnectionRefusal::max;
     }
-    if (!holder || bounds.per_ip == 0) return Seat(*this, nullptr);
-    Shard& shard = shard_of(*holder);
+    if (!address || bounds.per_ip == 0) return Slot(*this, nullptr);
+    Shard& shard = shard_of(*address);
     {
         const std::lock_guard lock(shard.mutex);
-        const auto entry = shard.table.try_emplace(*holder, 0).first;
+        const auto entry = shard.table.try_emplace(*address, 0).first;
         if (entry->second < bounds.per_ip) {
             ++entry->second;
-            return Seat(*this, &*entry);
+            return Slot(*this, &*entry);
         }
     }
     taken_.fetch_sub(1, std::memory_order_relaxed);
@@ -73,7 +73,7 @@ void ConnectionLimit::give_back(const Table::value_type* entry) {
     if (--found->second == 0) shard.table.erase(found);
 }
 
-std::size_t ConnectionLimit::holders() const {
+std::size_t ConnectionLimit::addresses() const {
     std::size_t sum = 0;
     for (const Shard& shard : shards_) {
         const std::lock_guard lock(shard.mutex);
@@ -82,4 +82,4 @@ std::size_t ConnectionLimit::holders() const {
     return sum;
 }
 
-}  // namespace tidegate::app
+}  // namespace tidegate::client

@@ -9,13 +9,29 @@
 
 #include <doctest/doctest.h>
 
-#include "unit/proxy_world.hpp"
+#include "config/config.hpp"
+#include "net/deadline.hpp"
+#include "telemetry/metrics.hpp"
+#include "upstream/pool.hpp"
 
 using namespace tidegate;
-using namespace tidegate::proxy;
-using ConnectFault = UpstreamPool::ConnectFault;
+using namespace tidegate::upstream;
+using ConnectFault = Pool::ConnectFault;
 
 namespace {
+
+std::shared_ptr<const config::Config> load(const std::string& yaml) {
+    auto loaded = config::load_text(yaml, "test.yaml");
+    for (const auto& error : loaded.errors) FAIL(error.to_string());
+    return loaded.config;
+}
+
+struct World {
+    asio::io_context io{1};
+    Readiness readiness{io};
+    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    DeadlineWheel wheel{SteadyTime{}};
+};
 
 // Servers that only listen, and a pool of connections to them.
 struct Pooled {
@@ -35,13 +51,11 @@ struct Pooled {
                      world.metrics.shard(0));
     }
 
-    ConnectFault connect(UpstreamServer& server, UpstreamLease& lease) {
-        return connect(server, lease, seat);
-    }
-    ConnectFault connect(UpstreamServer& server, UpstreamLease& lease, UpstreamSeat& from) {
+    ConnectFault connect(Server& server, Lease& lease) { return connect(server, lease, request); }
+    ConnectFault connect(Server& server, Lease& lease, ActiveRequest& from) {
         ConnectFault fault = ConnectFault::unreachable;
         spawn_vital(world.io.get_executor(),
-                    [](Pooled& self, UpstreamServer& to, UpstreamLease& made, UpstreamSeat& asking,
+                    [](Pooled& self, Server& to, Lease& made, ActiveRequest& asking,
                        ConnectFault& outcome) -> Task<> {
                         outcome = co_await self.pool->connect(to, self.sleeper, made, asking);
                     }(*this, server, lease, from, fault));
@@ -49,9 +63,9 @@ struct Pooled {
         return fault;
     }
     // A connection to whichever server is next, idle in the pool.
-    UpstreamServer& make_idle() {
-        UpstreamServer& server = pool->next_server();
-        UpstreamLease lease;
+    Server& make_idle() {
+        Server& server = pool->next_server();
+        Lease lease;
         REQUIRE(connect(server, lease) == ConnectFault::none);
         pool->give_back(lease);
         return server;
@@ -68,42 +82,42 @@ struct Pooled {
     std::vector<asio::ip::tcp::acceptor> listeners;
     std::shared_ptr<const config::Config> config;
     Sleeper sleeper{world.io.get_executor(), world.wheel};
-    std::optional<UpstreamPool> pool;
-    std::optional<IpAddress> nobody;
-    identity::ClientIpSettings addresses;
-    UpstreamSeat seat{nobody, addresses, [](void*) {}, nullptr};
+    std::optional<Pool> pool;
+    std::optional<IpAddress> no_address;
+    std::vector<int> ipv6_prefixes{64};
+    ActiveRequest request{no_address, ipv6_prefixes, [](void*) {}, nullptr};
 };
 
 // A request of one client that has a connection, whose body is slow to come.
 struct Uploading {
     Uploading(Pooled& its_pool, const std::string& address)
         : pooled(its_pool), client(parse_ip(address)) {
-        REQUIRE(pooled.pool->admit(seat));
-        REQUIRE(pooled.connect(pooled.pool->next_server(), lease, seat) == ConnectFault::none);
-        seat.body.begin_turn(std::chrono::steady_clock::now() - std::chrono::seconds{1}, 1);
+        REQUIRE(pooled.pool->admit(request));
+        REQUIRE(pooled.connect(pooled.pool->next_server(), lease, request) == ConnectFault::none);
+        request.body.begin_wait(std::chrono::steady_clock::now() - std::chrono::seconds{1}, 1);
     }
 
     Pooled& pooled;
     std::optional<IpAddress> client;
-    UpstreamLease lease;
-    UpstreamSeat seat{client, pooled.addresses,
-                      [](void* self) {
-                          Uploading& one = *static_cast<Uploading*>(self);
-                          one.pooled.pool->withdraw(one.lease);
-                      },
-                      this};
+    Lease lease;
+    ActiveRequest request{client, pooled.ipv6_prefixes,
+                          [](void* self) {
+                              Uploading& one = *static_cast<Uploading*>(self);
+                              one.pooled.pool->withdraw(one.lease);
+                          },
+                          this};
 };
 
 }  // namespace
 
-TEST_CASE("upstream_pool: servers take turns by their weights, evenly spread") {
+TEST_CASE("pool: servers take turns by their weights, evenly spread") {
     Pooled pooled({4, 2, 1});
-    std::map<const UpstreamServer*, int> turns;
-    const UpstreamServer* last = nullptr;
+    std::map<const Server*, int> turns;
+    const Server* last = nullptr;
     int longest = 0;
     int run = 0;
     for (int i = 0; i < 700; ++i) {
-        const UpstreamServer& server = pooled.pool->next_server();
+        const Server& server = pooled.pool->next_server();
         ++turns[&server];
         run = &server == last ? run + 1 : 1;
         longest = std::max(longest, run);
@@ -116,34 +130,34 @@ TEST_CASE("upstream_pool: servers take turns by their weights, evenly spread") {
     CHECK(longest <= 2);
 }
 
-TEST_CASE("upstream_pool: the next try goes to another server, if there is one") {
+TEST_CASE("pool: the next try goes to another server, if there is one") {
     Pooled two({1, 1});
     for (int i = 0; i < 10; ++i) {
-        const UpstreamServer& first = two.pool->next_server();
+        const Server& first = two.pool->next_server();
         CHECK(&two.pool->next_server(&first) != &first);
     }
     Pooled one({1});
-    const UpstreamServer& only = one.pool->next_server();
+    const Server& only = one.pool->next_server();
     CHECK(&one.pool->next_server(&only) == &only);
 }
 
-TEST_CASE("upstream_pool: a server that cannot be reached is left alone while there is another") {
+TEST_CASE("pool: a server that cannot be reached is left alone while there is another") {
     Pooled pooled({1, 1});
-    UpstreamServer& gone = pooled.pool->next_server();
+    Server& gone = pooled.pool->next_server();
     for (auto& listener : pooled.listeners) listener.close();
-    UpstreamLease lease;
+    Lease lease;
     CHECK(pooled.connect(gone, lease) == ConnectFault::unreachable);
     CHECK_FALSE(lease);
     for (int i = 0; i < 10; ++i) CHECK(&pooled.pool->next_server() != &gone);
-    UpstreamServer& other = pooled.pool->next_server();
+    Server& other = pooled.pool->next_server();
     CHECK(pooled.connect(other, lease) == ConnectFault::unreachable);
     pooled.pool->next_server();  // now that both failed, either may be tried
 }
 
-TEST_CASE("upstream_pool: a silent idle connection is used again, the last one first") {
+TEST_CASE("pool: a silent idle connection is used again, the last one first") {
     Pooled pooled({1});
-    UpstreamServer& server = pooled.make_idle();
-    UpstreamLease lease = pooled.pool->take_idle(server);
+    Server& server = pooled.make_idle();
+    Lease lease = pooled.pool->take_idle(server);
     REQUIRE(lease);
     CHECK(lease.reused);
     CHECK(lease.server == &server);
@@ -152,11 +166,11 @@ TEST_CASE("upstream_pool: a silent idle connection is used again, the last one f
     CHECK(pooled.pool->take_idle(server));
 }
 
-TEST_CASE("upstream_pool: an idle connection on which the server spoke or closed is thrown away") {
+TEST_CASE("pool: an idle connection on which the server spoke or closed is thrown away") {
     for (const bool speaks : {false, true}) {
         CAPTURE(speaks);
         Pooled pooled({1});
-        UpstreamServer& server = pooled.make_idle();
+        Server& server = pooled.make_idle();
         auto far = pooled.listeners[0].accept();
         if (speaks) {
             far.send(asio::buffer("HTTP/1.1 200 OK\r\n\r\n", 19));
@@ -168,9 +182,9 @@ TEST_CASE("upstream_pool: an idle connection on which the server spoke or closed
     }
 }
 
-TEST_CASE("upstream_pool: what the loop has fetched but not told yet is heeded as well") {
+TEST_CASE("pool: a server that spoke in this turn is noticed before its connection is told") {
     Pooled pooled({1});
-    UpstreamServer& server = pooled.make_idle();
+    Server& server = pooled.make_idle();
     auto far = pooled.listeners[0].accept();
     // A client's connection, told of in the same turn and before the server's.
     std::array<int, 2> ends{};
@@ -182,7 +196,7 @@ TEST_CASE("upstream_pool: what the loop has fetched but not told yet is heeded a
     client->watch_read(&pooled.sleeper.wakeup());
     bool taken = true;
     spawn_vital(pooled.world.io.get_executor(),
-                [](Pooled& self, UpstreamServer& from, bool& outcome) -> Task<> {
+                [](Pooled& self, Server& from, bool& outcome) -> Task<> {
                     co_await self.sleeper.sleep();
                     outcome = static_cast<bool>(self.pool->take_idle(from));
                 }(pooled, server, taken));
@@ -194,26 +208,25 @@ TEST_CASE("upstream_pool: what the loop has fetched but not told yet is heeded a
     ::close(ends[1]);
 }
 
-TEST_CASE("upstream_pool: no more connections than allowed, those in use included") {
+TEST_CASE("pool: connections in use count against max_connections") {
     Pooled pooled({1}, ", max_connections: 1, idle_connections: 1");
-    UpstreamServer& server = pooled.pool->next_server();
-    UpstreamLease lease;
+    Server& server = pooled.pool->next_server();
+    Lease lease;
     REQUIRE(pooled.connect(server, lease) == ConnectFault::none);
-    UpstreamLease second;
+    Lease second;
     CHECK(pooled.connect(server, second) == ConnectFault::exhausted);
     pooled.pool->throw_away(lease);
     CHECK_FALSE(lease);
     CHECK(pooled.connect(server, second) == ConnectFault::none);
 }
 
-TEST_CASE(
-    "upstream_pool: a request that makes room is counted out once, and nothing of it is kept") {
+TEST_CASE("pool: an evicted connection is uncounted once, and never kept") {
     Pooled pooled({1}, ", max_connections: 2, idle_connections: 2");
-    UpstreamServer& server = pooled.pool->next_server();
+    Server& server = pooled.pool->next_server();
     Uploading first(pooled, "192.0.2.1");
     Uploading second(pooled, "192.0.2.1");
-    UpstreamLease refused;
-    CHECK(pooled.connect(server, refused, first.seat) == ConnectFault::exhausted);
+    Lease refused;
+    CHECK(pooled.connect(server, refused, first.request) == ConnectFault::exhausted);
 
     Uploading other(pooled, "192.0.2.2");  // in the place of one of the two
     Uploading& left = first.lease.withdrawn ? first : second;
@@ -230,48 +243,48 @@ TEST_CASE(
     CHECK(pooled.connect(server, refused) == ConnectFault::exhausted);
     pooled.pool->give_back(other.lease);
     pooled.pool->throw_away(stays.lease);
-    UpstreamLease lease = pooled.pool->take_idle(server);
+    Lease lease = pooled.pool->take_idle(server);
     CHECK(lease);
     CHECK(pooled.connect(server, refused) == ConnectFault::none);
-    UpstreamLease third;
+    Lease third;
     CHECK(pooled.connect(server, third) == ConnectFault::exhausted);
 }
 
-TEST_CASE("upstream_pool: an idle connection to one server makes room for one to another") {
+TEST_CASE("pool: an idle connection to one server makes room for one to another") {
     Pooled pooled({1, 1}, ", max_connections: 1, idle_connections: 1");
-    UpstreamServer& first = pooled.make_idle();
-    UpstreamServer& second = pooled.pool->next_server();
+    Server& first = pooled.make_idle();
+    Server& second = pooled.pool->next_server();
     REQUIRE(&first != &second);
-    UpstreamLease lease;
+    Lease lease;
     CHECK(pooled.connect(second, lease) == ConnectFault::none);
     CHECK_FALSE(pooled.pool->take_idle(first));
 }
 
-TEST_CASE("upstream_pool: no more idle connections than allowed, over all servers") {
+TEST_CASE("pool: no more idle connections than allowed, over all servers") {
     Pooled pooled({1, 1, 1}, ", idle_connections: 2");
-    std::vector<UpstreamServer*> servers;
+    std::vector<Server*> servers;
     for (int i = 0; i < 3; ++i) servers.push_back(&pooled.make_idle());
     int idle = 0;
-    for (UpstreamServer* server : servers) idle += pooled.pool->take_idle(*server) ? 1 : 0;
+    for (Server* server : servers) idle += pooled.pool->take_idle(*server) ? 1 : 0;
     CHECK(idle == 2);
 }
 
-TEST_CASE("upstream_pool: what is idle for too long goes, what is not stays") {
+TEST_CASE("pool: sweep() closes what is idle for too long, and nothing else") {
     Pooled pooled({1}, ", timeouts: {idle: 10s}");
-    UpstreamServer& server = pooled.make_idle();
+    Server& server = pooled.make_idle();
     const SteadyTime now = std::chrono::steady_clock::now();
     pooled.pool->sweep(now + std::chrono::seconds{9});
-    UpstreamLease lease = pooled.pool->take_idle(server);
+    Lease lease = pooled.pool->take_idle(server);
     CHECK(lease);
     pooled.pool->give_back(lease);
     pooled.pool->sweep(std::chrono::steady_clock::now() + std::chrono::seconds{10});
     CHECK_FALSE(pooled.pool->take_idle(server));
 }
 
-TEST_CASE("upstream_pool: once it is stopped nothing stays idle") {
+TEST_CASE("pool: a stopped pool keeps nothing idle") {
     Pooled pooled({1});
-    UpstreamServer& server = pooled.make_idle();
-    UpstreamLease lease;
+    Server& server = pooled.make_idle();
+    Lease lease;
     REQUIRE(pooled.connect(server, lease) == ConnectFault::none);
     pooled.pool->stop();
     CHECK_FALSE(pooled.pool->take_idle(server));
@@ -279,13 +292,13 @@ TEST_CASE("upstream_pool: once it is stopped nothing stays idle") {
     CHECK_FALSE(pooled.pool->take_idle(server));
 }
 
-TEST_CASE("upstream_pool: what one knows of names another learns, unless it knows better") {
+TEST_CASE("pool: a pool uses names that another resolved, unless it resolved them itself") {
     const auto with_names = [](World& world) {
         const auto config = load(
             "upstreams: {api: {servers: [http://a.test:81, http://b.test:82]}}\n"
             "routes: [{name: all, upstream: api, policies: []}]\n");
-        return std::make_unique<UpstreamPool>(world.io.get_executor(), world.readiness,
-                                              config->upstreams[0], 0, 1, world.metrics.shard(0));
+        return std::make_unique<Pool>(world.io.get_executor(), world.readiness,
+                                      config->upstreams[0], 0, 1, world.metrics.shard(0));
     };
     const auto at = [](const char* ip, std::uint16_t port) {
         return std::vector<StreamProtocol::endpoint>{
@@ -293,27 +306,27 @@ TEST_CASE("upstream_pool: what one knows of names another learns, unless it know
     };
     World world;
     const auto first = with_names(world);
-    first->learn({{"a.test:81", at("192.0.2.1", 81)}});
-    KnownAddresses known{{"c.test:83", at("192.0.2.3", 83)}};
-    first->tell(known);
+    first->resolver().use({{"a.test:81", at("192.0.2.1", 81)}});
+    ResolvedNames known{{"c.test:83", at("192.0.2.3", 83)}};
+    first->resolver().add_to(known);
     CHECK(known.size() == 2);
 
     const auto second = with_names(world);
-    second->learn({{"a.test:81", at("192.0.2.9", 81)}, {"a.test:82", at("192.0.2.9", 82)}});
-    second->learn(known);
-    KnownAddresses told;
-    second->tell(told);
+    second->resolver().use(
+        {{"a.test:81", at("192.0.2.9", 81)}, {"a.test:82", at("192.0.2.9", 82)}});
+    second->resolver().use(known);
+    ResolvedNames told;
+    second->resolver().add_to(told);
     CHECK(told.size() == 1);
     CHECK(told.at("a.test:81") == at("192.0.2.9", 81));
 }
 
-TEST_CASE(
-    "upstream_pool: who holds one that was stopped can still connect, with no configuration") {
+TEST_CASE("pool: a stopped pool still connects for its requests, without the configuration") {
     Pooled pooled({1});
-    UpstreamServer& server = pooled.pool->next_server();
+    Server& server = pooled.pool->next_server();
     pooled.pool->stop();
     pooled.config.reset();
-    UpstreamLease lease;
+    Lease lease;
     REQUIRE(pooled.connect(server, lease) == ConnectFault::none);
     CHECK(server.address().starts_with("127.0.0.1:"));
     CHECK(pooled.pool->settings().name == "api");

@@ -1,0 +1,90 @@
+// How many connections clients hold: in all, and each address. One count for the whole process.
+//
+// Any thread. Costs an atomic for a connection that opens or closes, and where `per_ip` is set a
+// look into a table under a lock that is held for a moment. Requests cost nothing. The table has an
+// entry for each address that is connected, and no other.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/ip.hpp"
+#include "base/result.hpp"
+#include "config/config.hpp"
+#include "identity/client_ip.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::client {
+
+// The address that `per_ip` counts connections of `peer` for; of IPv6 the widest of the prefixes
+// that count as one client (its bound is reached before any narrower one's). None for a trusted
+// proxy, as all clients come through it, and for Unix sockets.
+std::optional<IpAddress> counted_address(const identity::Peer& peer,
+                                         const identity::ClientIpSettings& settings);
+
+// Clients choose among addresses and must not be able to pile them up: the hash has a secret.
+struct AddressHash {
+    std::array<std::uint64_t, 2> secret{};
+
+    std::size_t operator()(const IpAddress& ip) const;
+};
+
+class ConnectionLimit {
+    using Table = std::unordered_map<IpAddress, std::size_t, AddressHash>;
+
+  public:
+    // Counts one connection for as long as it lives. The limit must outlive it.
+    class Slot {
+      public:
+        Slot(Slot&& other) noexcept
+            : limit_(std::exchange(other.limit_, nullptr)), entry_(other.entry_) {}
+        Slot& operator=(Slot&&) = delete;
+        ~Slot() {
+            if (limit_ != nullptr) limit_->give_back(entry_);
+        }
+
+      private:
+        friend class ConnectionLimit;
+        Slot(ConnectionLimit& limit, const Table::value_type* entry)
+            : limit_(&limit), entry_(entry) {}
+
+        ConnectionLimit* limit_;
+        const Table::value_type* entry_;  // null: counted in all only
+    };
+
+    // There are never more than `most` connections, whatever the bounds say.
+    explicit ConnectionLimit(std::size_t most = std::numeric_limits<std::size_t>::max());
+
+    // A slot for one more connection, or the bound that is reached. Without an address, or without
+    // a bound for one, the slot counts in all only.
+    Result<Slot, telemetry::ConnectionRefusal> take(const std::optional<IpAddress>& address,
+                                                    const config::Connections& bounds);
+
+    std::size_t taken() const { return taken_; }
+    // Addresses that hold a slot.
+    std::size_t addresses() const;
+
+  private:
+    struct alignas(64) Shard {
+        mutable std::mutex mutex;
+        Table table;  // guarded by mutex
+    };
+    static constexpr std::size_t kShards = 16;
+
+    Shard& shard_of(const IpAddress& address);
+    void give_back(const Table::value_type* entry);
+
+    const std::size_t most_;
+    std::atomic<std::size_t> taken_{0};
+    AddressHash hash_;
+    std::array<Shard, kShards> shards_;
+};
+
+}  // namespace tidegate::client

@@ -1,0 +1,71 @@
+// Connections that the proxy refuses: each gets an answer and is closed, for a few system calls.
+//
+// A refused connection gets no coroutine and no buffer, and the proxy never waits for it. A close
+// with bytes unread resets the connection and may destroy the answer, and the client's request is
+// mostly still on its way: so the last connections are kept open for a moment, and the proxy throws
+// away what they still send. Owned by a worker, one thread.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/ip.hpp"
+#include "net/deadline.hpp"
+#include "telemetry/log_interval.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::client {
+
+class RefusedConnections {
+  public:
+    // Descriptors kept open at most, besides those of clients that are served.
+    static constexpr std::size_t kKeptMax = 64;
+    static constexpr std::size_t kIdBytes = 32;
+    static constexpr std::chrono::milliseconds kKept{1'000};
+
+    // `metrics` outlives this.
+    explicit RefusedConnections(telemetry::MetricsShard& metrics);
+    ~RefusedConnections() { close_all(); }
+    RefusedConnections(const RefusedConnections&) = delete;
+    RefusedConnections& operator=(const RefusedConnections&) = delete;
+
+    // Takes over `descriptor`, a stream socket from `peer` that was just accepted. The answer names
+    // `request_id`, of kIdBytes. Logs one refusal a minute for each reason.
+    void add(int descriptor, telemetry::ConnectionRefusal reason,
+             const std::optional<IpAddress>& peer, std::string_view request_id, SteadyTime now);
+    // Closes connections whose time is over or whose client has closed. Call it every tick.
+    void sweep(SteadyTime now);
+    // For when the process needs descriptors elsewhere.
+    void close_all();
+
+    std::size_t kept() const { return kept_.size(); }
+
+  private:
+    // A whole answer but for the id of the request, which is in its head and in its body.
+    struct Answer {
+        explicit Answer(telemetry::ConnectionRefusal reason);
+        void put_id(std::string_view id);
+
+        std::string text;
+        std::array<std::size_t, 2> id_at{};
+    };
+    struct Kept {
+        int descriptor;
+        SteadyTime until;
+    };
+
+    void log(telemetry::ConnectionRefusal reason, const std::optional<IpAddress>& peer,
+             SteadyTime now);
+
+    telemetry::MetricsShard& metrics_;
+    std::array<Answer, 2> answers_;                    // by reason
+    std::array<telemetry::LogInterval, 2> log_intervals_;  // by reason
+    std::deque<Kept> kept_;                            // in the order of `until`
+};
+
+}  // namespace tidegate::client

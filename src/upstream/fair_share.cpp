@@ -1,0 +1,160 @@
+#include "upstream/fair_share.hpp"
+
+#include <algorithm>
+
+namespace tidegate::upstream {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+// A search among many requests is long: after one in vain, the next begins no sooner than this for
+// each of them.
+constexpr std::chrono::microseconds kPauseForEach{1};
+
+}  // namespace
+
+std::optional<IpAddress> ActiveRequest::key() const {
+    if (!client_) return std::nullopt;
+    return masked(*client_, *std::min_element(ipv6_prefixes_.begin(), ipv6_prefixes_.end()));
+}
+
+bool FairShare::admits(const ActiveRequest& asking, std::size_t free, SteadyTime now) {
+    if (now >= next_end_) update_shortages(now);
+    if (free > reserved_max_) return true;
+    const std::optional<IpAddress> key = asking.key();
+    if (!key || held_by(key) < share_) {
+        Shortage* const own = find_shortage(key);
+        if (own != nullptr && free > 0) own->served = true;
+        return true;
+    }
+    const std::size_t reserved = count_reserved();
+    return reserved == 0 || free > reserved;
+}
+
+ActiveRequest* FairShare::find_evictable(const ActiveRequest& asking, SteadyTime now) {
+    const std::optional<IpAddress> key = asking.key();
+    if (now < next_search_ && (!searched_in_vain_ || searched_in_vain_ == key)) return nullptr;
+    // A client without an address has a share of its own and holds `asking` alone.
+    const std::size_t held = key ? held_by(key) : 1;
+    const bool has_share = held > share_;  // `asking` included
+    ActiveRequest* const found = choose(find_crowds(asking), asking, now);
+    // An address that has its share already keeps no connection from others.
+    if (!has_share) note_shortage(key, held - 1, found != nullptr, now);
+    if (found == nullptr) {
+        // Another address may take the place of one that has its share.
+        searched_in_vain_ = has_share ? key : std::nullopt;
+        next_search_ = now + kPauseForEach * max_;
+    }
+    return found;
+}
+
+std::size_t FairShare::held_by(const std::optional<IpAddress>& key) const {
+    return static_cast<std::size_t>(
+        std::count_if(requests_.begin(), requests_.end(),
+                      [&](const ActiveRequest& request) { return request.key() == key; }));
+}
+
+// Other addresses than that of `asking` which have more than their share.
+HeavyHitters FairShare::find_crowds(const ActiveRequest& asking) const {
+    HeavyHitters crowds;
+    for (const ActiveRequest& request : requests_) {
+        const std::optional<IpAddress> key = request.key();
+        if (key && &request != &asking) crowds.add(*key);
+    }
+    crowds.erase_if([&, own = asking.key()](const IpAddress& key) {
+        return key == own || held_by(key) <= share_;
+    });
+    return crowds;
+}
+
+ActiveRequest* FairShare::choose(const HeavyHitters& crowds, const ActiveRequest& asking,
+                                 SteadyTime now) {
+    struct Best {
+        ActiveRequest* request = nullptr;
+        nanoseconds lag{0};
+
+        void consider(ActiveRequest& other, const TransferRate& rate, SteadyTime time) {
+            const nanoseconds its = rate.lag(kSlowRate, time);
+            if (request != nullptr && its <= lag) return;
+            request = &other;
+            lag = its;
+        }
+    };
+    Best crowded_body;
+    Best slow_body;
+    Best crowded_answer;
+    for (ActiveRequest& request : requests_) {
+        const bool uploads = request.body.is_waiting();
+        if (&request == &asking || (!uploads && !request.answer.is_waiting())) continue;
+        const std::optional<IpAddress> key = request.key();
+        const bool is_crowded = key && crowds.contains(*key);
+        if (!uploads) {
+            if (is_crowded) crowded_answer.consider(request, request.answer, now);
+        } else if (is_crowded) {
+            crowded_body.consider(request, request.body, now);
+        } else if (request.body.lag(kSlowRate, now) >= kSlowLag) {
+            slow_body.consider(request, request.body, now);
+        }
+    }
+    for (const Best& best : {crowded_body, slow_body, crowded_answer}) {
+        if (best.request != nullptr) return best.request;
+    }
+    return nullptr;
+}
+
+FairShare::Shortage* FairShare::find_shortage(const std::optional<IpAddress>& key) {
+    for (Shortage& shortage : shortages_) {
+        if (shortage.needed > 0 && shortage.key == key) return &shortage;
+    }
+    return nullptr;
+}
+
+// A request of address `key`, which holds `held` connections besides, found none free. `served`:
+// another request makes room for it.
+void FairShare::note_shortage(const std::optional<IpAddress>& key, std::size_t held, bool served,
+                              SteadyTime now) {
+    update_shortages(now);
+    Shortage* shortage = find_shortage(key);
+    if (shortage == nullptr) {
+        const auto unused = std::find_if(shortages_.begin(), shortages_.end(),
+                                         [](const Shortage& other) { return other.needed == 0; });
+        if (unused == shortages_.end()) return;
+        shortage = &*unused;
+        *shortage = {key, 0, now + kShortage, false};
+    }
+    shortage->needed = std::min(std::max(shortage->needed, held) + 1, share_);
+    // An address that gets connections does not wait: its shortage may end.
+    if (!shortage->served) shortage->until = now + kShortage;
+    shortage->served = shortage->served || served;
+    update_shortages(now);
+}
+
+void FairShare::update_shortages(SteadyTime now) {
+    std::size_t needed = 0;
+    next_end_ = SteadyTime::max();
+    for (Shortage& shortage : shortages_) {
+        if (now >= shortage.until) shortage.needed = 0;
+        if (shortage.needed == 0) continue;
+        needed += shortage.needed;
+        next_end_ = std::min(next_end_, shortage.until);
+    }
+    reserved_max_ = std::min(needed, max_ - share_);
+}
+
+// What the short addresses need and do not hold. One pass: many requests ask during a shortage.
+std::size_t FairShare::count_reserved() const {
+    std::array<Shortage, kShortages> left = shortages_;
+    for (const ActiveRequest& request : requests_) {
+        const std::optional<IpAddress> key = request.key();
+        if (!key) continue;
+        for (Shortage& shortage : left) {
+            if (shortage.needed > 0 && shortage.key == key) --shortage.needed;
+        }
+    }
+    std::size_t needed = 0;
+    for (const Shortage& shortage : left) needed += shortage.needed;
+    return std::min(needed, max_ - share_);
+}
+
+}  // namespace tidegate::upstream

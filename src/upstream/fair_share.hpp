@@ -1,0 +1,121 @@
+// The requests that hold the connections of an upstream. No client address keeps more than its
+// share of connections while requests of other addresses find none.
+//
+// A share is a quarter of all connections, and at least one. It counts only in a shortage: an
+// address may have all connections as long as no other address needs one. A request that finds no
+// connection free takes the place of a request whose *client* the upstream waits for; a request
+// that the upstream works on stays. For an address that found none, the pool reserves connections
+// as they come free: as many as the address needs, its share at most. Part of a pool, one thread.
+// Does no I/O; the caller supplies the time.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <boost/intrusive/list.hpp>
+
+#include "base/heavy_hitters.hpp"
+#include "base/ip.hpp"
+#include "net/deadline.hpp"
+#include "upstream/transfer_rate.hpp"
+
+namespace tidegate::upstream {
+
+// A request that holds a connection, or asks for one. The destructor takes it out of the list.
+class ActiveRequest : public boost::intrusive::list_base_hook<
+                          boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+  public:
+    using OnEvicted = void (*)(void* owner);
+
+    // `client` and `ipv6_prefixes` (those that count as one client) outlive this. `on_evicted`
+    // gives up the connection before it returns; a pool calls it once at most, and only for a
+    // request in its list.
+    ActiveRequest(const std::optional<IpAddress>& client, const std::vector<int>& ipv6_prefixes,
+                  OnEvicted on_evicted, void* owner)
+        : client_(client), ipv6_prefixes_(ipv6_prefixes), on_evicted_(on_evicted), owner_(owner) {}
+    ActiveRequest(const ActiveRequest&) = delete;
+    ActiveRequest& operator=(const ActiveRequest&) = delete;
+
+    // The address whose share the request counts to; of IPv6 the widest prefix that counts as one
+    // client. None for a client without an address: such a client has a share of its own.
+    std::optional<IpAddress> key() const;
+    void evict() {
+        unlink();
+        on_evicted_(owner_);
+    }
+
+    TransferRate body;    // waits while the upstream waits for the rest of the body
+    TransferRate answer;  // waits while the client does not take the answer
+
+  private:
+    const std::optional<IpAddress>& client_;
+    const std::vector<int>& ipv6_prefixes_;
+    OnEvicted on_evicted_;
+    void* owner_;
+};
+
+class FairShare {
+  public:
+    // How long connections stay reserved for an address since it found none. When the address finds
+    // none again, this begins anew only if the address got no connection meanwhile.
+    static constexpr std::chrono::seconds kShortage{2};
+    // Connections are reserved for so many addresses at a time; for all of them together, for no
+    // more than leaves one share.
+    static constexpr std::size_t kShortages = 4;
+    // An upload that is kSlowLag behind kSlowRate bytes a second makes room for any request.
+    static constexpr std::uint64_t kSlowRate = 1'024;
+    static constexpr std::chrono::seconds kSlowLag{5};
+
+    // `max` is the bound on connections, at least 1.
+    explicit FairShare(std::size_t max) : max_(max), share_(max / 4 > 1 ? max / 4 : 1) {}
+
+    // Lately a request of an address with less than its share found no connection free.
+    bool is_short() const { return reserved_max_ > 0; }
+    // Whether a request that is not in the list yet may take one of `free` connections: not if
+    // these are reserved for other addresses and its own address has its share. For an address, as
+    // many are reserved as it needs less those that it holds: none while it holds its share.
+    bool admits(const ActiveRequest& request, std::size_t free, SteadyTime now);
+    void add(ActiveRequest& request) { requests_.push_back(request); }
+
+    // `asking` found no connection free. Returns the request to evict, or null. First the upload
+    // that is furthest behind, of other addresses with more than their share; then an upload of any
+    // address that is slow (kSlowRate, kSlowLag); then the answer that its client is slowest to
+    // take, of other addresses with more than their share.
+    ActiveRequest* find_evictable(const ActiveRequest& asking, SteadyTime now);
+
+    // Counts the list one by one.
+    std::size_t held_by(const std::optional<IpAddress>& key) const;
+
+  private:
+    // An address with less than its share whose requests found no connection free.
+    struct Shortage {
+        std::optional<IpAddress> key;
+        std::size_t needed = 0;  // connections, with those that it holds; 0: no shortage
+        SteadyTime until{};
+        bool served = false;  // it got a connection since
+    };
+
+    HeavyHitters find_crowds(const ActiveRequest& asking) const;
+    ActiveRequest* choose(const HeavyHitters& crowds, const ActiveRequest& asking, SteadyTime now);
+    Shortage* find_shortage(const std::optional<IpAddress>& key);
+    void note_shortage(const std::optional<IpAddress>& key, std::size_t held, bool served,
+                       SteadyTime now);
+    void update_shortages(SteadyTime now);
+    std::size_t count_reserved() const;
+
+    const std::size_t max_;
+    const std::size_t share_;
+    boost::intrusive::list<ActiveRequest, boost::intrusive::constant_time_size<false>> requests_;
+    std::array<Shortage, kShortages> shortages_;
+    std::size_t reserved_max_ = 0;             // reserved if the short addresses hold nothing
+    SteadyTime next_end_ = SteadyTime::max();  // of a shortage
+    // After a search in vain: the next one begins no sooner, for this key or, if none, for any.
+    SteadyTime next_search_{};
+    std::optional<IpAddress> searched_in_vain_;
+};
+
+}  // namespace tidegate::upstream

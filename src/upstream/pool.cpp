@@ -1,0 +1,210 @@
+#include "upstream/pool.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+#include "telemetry/log.hpp"
+
+namespace tidegate::upstream {
+
+namespace {
+
+using telemetry::Level;
+using telemetry::log;
+
+// How often the log says that requests are evicted.
+
+SteadyTime now() {
+    return std::chrono::steady_clock::now();
+}
+
+// Begins to connect a new `descriptor` without waiting. 0, EINPROGRESS, or what went wrong.
+int begin_connect(const StreamProtocol::endpoint& endpoint, int& descriptor) {
+    const int family = endpoint.protocol().family();
+    descriptor = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return errno;
+    const int on = 1;
+    if (family != AF_UNIX) ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const int outcome =
+        ::connect(descriptor, endpoint.data(), static_cast<socklen_t>(endpoint.size()));
+    return outcome == 0 ? 0 : errno;
+}
+
+// A worker's share of a total; 0 only of 0.
+std::size_t share_of(std::size_t total, std::size_t workers) {
+    return total == 0 ? 0 : std::max<std::size_t>(1, total / workers);
+}
+
+}  // namespace
+
+Pool::Pool(const Executor& executor, Readiness& readiness, const config::Upstream& settings,
+           std::size_t metrics_slot, std::size_t workers, telemetry::MetricsShard& metrics)
+    : readiness_(readiness),
+      settings_(settings),
+      metrics_slot_(metrics_slot),
+      connections_max_(std::max<std::size_t>(1, settings.max_connections / workers)),
+      idle_max_(share_of(settings.idle_connections, workers)),
+      requests_(connections_max_),
+      metrics_(metrics),
+      servers_(settings_.servers.begin(), settings_.servers.end()),
+      resolver_(executor, settings_, servers_) {}
+
+Server& Pool::next_server(const Server* other_than) {
+    if (servers_.size() == 1) return servers_.front();
+    return next_by_weight(servers_, other_than, now());
+}
+
+bool Pool::admit(ActiveRequest& request) {
+    if (requests_.is_short()) {
+        const std::size_t used = connections_ - idle_count();
+        if (!requests_.admits(request, connections_max_ - used, now())) return false;
+    }
+    requests_.add(request);
+    return true;
+}
+
+Lease Pool::take_idle(Server& server) {
+    while (server.idle_count() > 0) {
+        ConnectionPtr connection = server.take_idle();
+        // An idle connection that became readable was closed, or its server speaks out of turn:
+        // the proxy must never take what it says for the next answer.
+        if (!connection->has_spoken()) return {&server, std::move(connection), true};
+        forget(connection);
+    }
+    return {};
+}
+
+Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Lease& lease,
+                                       const ActiveRequest& request) {
+    if (!server.is_resolved()) co_return ConnectFault::unreachable;
+    if (connections_ >= connections_max_ && !forget_oldest_idle() && !evict_for(request)) {
+        co_return ConnectFault::exhausted;
+    }
+    int descriptor = -1;
+    int error = begin_connect(server.next_endpoint(), descriptor);
+    ConnectionPtr connection(new Connection(readiness_, descriptor));
+    ++connections_;
+    metrics_.upstream_connected();
+    if (error == EINPROGRESS) {
+        sleeper.allow(settings_.connect_timeout);
+        connection->watch_write(&sleeper.wakeup());
+        while (!connection->writable() && !sleeper.expired()) co_await sleeper.sleep();
+        error = connection->writable() ? connection->connect_error() : ETIMEDOUT;
+    }
+    if (error == 0) {
+        if (server.connected()) {
+            log(Level::info, "upstream {}: {} is back", settings_.name, server.address());
+        }
+        lease = {&server, std::move(connection), false};
+        co_return ConnectFault::none;
+    }
+    metrics_.count_upstream_failure(metrics_slot_);
+    if (server.connect_failed(now())) {
+        log(Level::warn, "upstream {}: cannot connect to {}: {}", settings_.name, server.address(),
+            error_code(error, boost::system::system_category()).message());
+    }
+    forget(connection);
+    co_return error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable;
+}
+
+void Pool::give_back(Lease& lease) {
+    if (idle_count() >= idle_max_ || stopped_ || lease.withdrawn) {
+        throw_away(lease);
+        return;
+    }
+    lease.connection->watch_read(nullptr);
+    lease.server->add_idle(std::move(lease.connection), now());
+    lease = {};
+}
+
+void Pool::throw_away(Lease& lease) {
+    withdraw(lease);
+    lease = {};
+}
+
+void Pool::withdraw(Lease& lease) {
+    if (lease.connection && !std::exchange(lease.withdrawn, true)) forget(lease.connection);
+}
+
+void Pool::sweep(SteadyTime time) {
+    for (Server& server : servers_) {
+        server.erase_idle_if([&](const Server::Idle& idle) {
+            const bool is_stale =
+                idle.connection->readable() || idle.since + settings_.idle_timeout <= time;
+            if (is_stale) forget(idle.connection);
+            return is_stale;
+        });
+    }
+}
+
+Task<> Pool::resolve_names(std::shared_ptr<Pool> self) {
+    co_await self->resolver_.run();
+}
+
+void Pool::stop() {
+    stopped_ = true;
+    resolver_.stop();
+    for (Server& server : servers_) {
+        server.erase_idle_if([&](const Server::Idle& idle) {
+            forget(idle.connection);
+            return true;
+        });
+    }
+}
+
+// Idle connections to one server must not keep those to another from being made.
+bool Pool::forget_oldest_idle() {
+    Server* oldest = nullptr;
+    for (Server& server : servers_) {
+        if (server.idle_count() > 0 &&
+            (oldest == nullptr || server.oldest_idle_since() < oldest->oldest_idle_since())) {
+            oldest = &server;
+        }
+    }
+    if (oldest == nullptr) return false;
+    forget(oldest->take_oldest_idle());
+    return true;
+}
+
+// The evicted request's connection is closed when this returns: the caller takes its place in the
+// same step.
+bool Pool::evict_for(const ActiveRequest& request) {
+    const SteadyTime time = now();
+    ActiveRequest* const evicted = requests_.find_evictable(request, time);
+    if (evicted == nullptr) return false;
+    log_eviction(*evicted, time);
+    evicted->evict();
+    return connections_ < connections_max_;
+}
+
+void Pool::log_eviction(const ActiveRequest& evicted, SteadyTime time) {
+    if (!eviction_log_.is_due(time)) return;
+    const auto key = evicted.key();
+    log(Level::warn,
+        "upstream {}: all {} connections of this thread are in use, {} of them by {}; the "
+        "proxy ends requests whose clients are slow, to make room. Raise "
+        "upstreams.{}.max_connections if this is normal load",
+        settings_.name, connections_max_, requests_.held_by(key),
+        key ? key->to_string() : "clients without an address", settings_.name);
+}
+
+std::size_t Pool::idle_count() const {
+    return std::accumulate(
+        servers_.begin(), servers_.end(), std::size_t{0},
+        [](std::size_t sum, const Server& server) { return sum + server.idle_count(); });
+}
+
+void Pool::forget(const ConnectionPtr& connection) {
+    connection->close();
+    --connections_;
+    metrics_.upstream_disconnected();
+}
+
+}  // namespace tidegate::upstream

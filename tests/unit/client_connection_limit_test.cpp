@@ -1,0 +1,187 @@
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "client/connection_limit.hpp"
+
+using namespace tidegate;
+using client::ConnectionLimit;
+using telemetry::ConnectionRefusal;
+
+namespace {
+
+using Slots = std::vector<ConnectionLimit::Slot>;
+
+std::optional<IpAddress> ip(const std::string& text) {
+    const auto parsed = parse_ip(text);
+    REQUIRE(parsed);
+    return parsed;
+}
+
+config::Connections bounds(std::size_t max, std::size_t per_ip) {
+    return {.max = max, .per_ip = per_ip};
+}
+
+// The address that connections of `peer` are counted for; "-": none.
+std::string counted(const std::string& peer, const identity::ClientIpSettings& settings = {}) {
+    const auto address = ip(peer);
+    const auto found = client::counted_address({address, settings.trusts(*address)}, settings);
+    return found ? found->to_string() : "-";
+}
+
+}  // namespace
+
+TEST_CASE("connection_limit: an address at its bound is refused, others are not") {
+    ConnectionLimit all;
+    Slots taken;
+    for (int i = 0; i < 3; ++i) {
+        auto slot = all.take(ip("203.0.113.1"), bounds(100, 3));
+        REQUIRE(slot.has_value());
+        taken.push_back(std::move(*slot));
+    }
+    const auto refused = all.take(ip("203.0.113.1"), bounds(100, 3));
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error() == ConnectionRefusal::per_ip);
+    CHECK(all.take(ip("203.0.113.2"), bounds(100, 3)).has_value());
+    CHECK(all.taken() == 3);
+}
+
+TEST_CASE("connection_limit: one more than the bound in all is refused, of any address") {
+    ConnectionLimit all;
+    const auto first = all.take(ip("203.0.113.1"), bounds(2, 2));
+    const auto second = all.take(std::nullopt, bounds(2, 2));
+    REQUIRE(first.has_value());
+    REQUIRE(second.has_value());
+    for (const auto& address : {ip("203.0.113.1"), ip("203.0.113.9"), std::optional<IpAddress>{}}) {
+        const auto refused = all.take(address, bounds(2, 2));
+        REQUIRE_FALSE(refused.has_value());
+        CHECK(refused.error() == ConnectionRefusal::max);
+    }
+}
+
+TEST_CASE("connection_limit: the bound of the process comes before that of the configuration") {
+    ConnectionLimit all(1);
+    const auto first = all.take(std::nullopt, bounds(2, 2));
+    REQUIRE(first.has_value());
+    CHECK(all.take(std::nullopt, bounds(2, 2)).error() == ConnectionRefusal::max);
+}
+
+TEST_CASE("connection_limit: a slot comes back once, however often it was moved") {
+    ConnectionLimit all;
+    const auto address = ip("203.0.113.1");
+    {
+        auto slot = all.take(address, bounds(10, 1));
+        REQUIRE(slot.has_value());
+        const ConnectionLimit::Slot moved(std::move(*slot));
+        CHECK_FALSE(all.take(address, bounds(10, 1)).has_value());
+        CHECK(all.taken() == 1);
+    }
+    CHECK(all.taken() == 0);
+    CHECK(all.take(address, bounds(10, 1)).has_value());
+}
+
+TEST_CASE("connection_limit: a refusal takes nothing") {
+    ConnectionLimit all;
+    const auto address = ip("203.0.113.1");
+    const auto slot = all.take(address, bounds(2, 1));
+    for (int i = 0; i < 10; ++i) CHECK_FALSE(all.take(address, bounds(2, 1)).has_value());
+    CHECK(all.taken() == 1);
+    CHECK(all.take(ip("203.0.113.2"), bounds(2, 1)).has_value());
+}
+
+TEST_CASE("connection_limit: the table holds only addresses that are connected") {
+    ConnectionLimit all;
+    const auto limits = bounds(100'000, 4);
+    Slots taken;
+    for (std::uint32_t i = 0; i < 10'000; ++i) {
+        IpAddress address;
+        address.bytes = {10, 0, static_cast<std::uint8_t>(i >> 8), static_cast<std::uint8_t>(i)};
+        auto slot = all.take(address, limits);
+        REQUIRE(slot.has_value());
+        taken.push_back(std::move(*slot));
+    }
+    CHECK(all.addresses() == 10'000);
+    taken.clear();
+    CHECK(all.addresses() == 0);
+    CHECK(all.taken() == 0);
+}
+
+TEST_CASE("connection_limit: without a bound for each address the table stays empty") {
+    ConnectionLimit all;
+    Slots taken;
+    for (int i = 0; i < 50; ++i) {
+        auto slot = all.take(ip("203.0.113.1"), bounds(50, 0));
+        REQUIRE(slot.has_value());
+        taken.push_back(std::move(*slot));
+    }
+    CHECK(all.addresses() == 0);
+    CHECK(all.take(ip("203.0.113.1"), bounds(50, 0)).error() == ConnectionRefusal::max);
+}
+
+TEST_CASE("connection_limit: a lowered bound admits no connection until enough are closed") {
+    ConnectionLimit all;
+    const auto address = ip("203.0.113.1");
+    Slots taken;
+    for (int i = 0; i < 4; ++i) taken.push_back(std::move(*all.take(address, bounds(10, 4))));
+    while (taken.size() > 2) {
+        CHECK_FALSE(all.take(address, bounds(10, 2)).has_value());
+        taken.pop_back();
+    }
+    CHECK_FALSE(all.take(address, bounds(10, 2)).has_value());
+    taken.pop_back();
+    CHECK(all.take(address, bounds(10, 2)).has_value());
+}
+
+TEST_CASE("connection_limit: threads that take and give back at once never exceed the bound") {
+    ConnectionLimit all;
+    constexpr std::size_t kMost = 3;
+    std::atomic<std::size_t> held{0};
+    std::atomic<std::size_t> most{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&] {
+            IpAddress address;
+            address.bytes = {203, 0, 113, 1};
+            for (int i = 0; i < 20'000; ++i) {
+                const auto slot = all.take(address, bounds(1'000, kMost));
+                if (!slot) continue;
+                const std::size_t now = ++held;
+                for (std::size_t seen = most; now > seen && !most.compare_exchange_weak(seen, now);)
+                    ;
+                --held;
+            }
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK(most >= 1);
+    CHECK(most <= kMost);
+    CHECK(all.taken() == 0);
+    CHECK(all.addresses() == 0);
+}
+
+TEST_CASE("connection_limit: IPv6 is counted by prefix, IPv4 as it is, mapped IPv4 as IPv4") {
+    CHECK(counted("2001:db8:1:2:3:4:5:6") == "2001:db8:1:2::");
+    CHECK(counted("203.0.113.7") == "203.0.113.7");
+    CHECK(counted("::ffff:203.0.113.7") == "203.0.113.7");
+    identity::ClientIpSettings settings;
+    settings.ipv6_prefixes = {128};
+    CHECK(counted("2001:db8::6", settings) == "2001:db8::6");
+}
+
+TEST_CASE(
+    "connection_limit: of several prefixes the widest counts, as its bound is reached first") {
+    identity::ClientIpSettings settings;
+    settings.ipv6_prefixes = {64, 48, 56};
+    CHECK(counted("2001:db8:1:2:3:4:5:6", settings) == "2001:db8:1::");
+}
+
+TEST_CASE("connection_limit: the connections of a trusted proxy are counted for no address") {
+    identity::ClientIpSettings settings;
+    settings.trusted_proxies = {*parse_network("10.0.0.0/8")};
+    CHECK(counted("10.1.2.3", settings) == "-");
+    CHECK(counted("11.1.2.3", settings) == "11.1.2.3");
+    CHECK_FALSE(client::counted_address({std::nullopt, false}, settings));  // a Unix socket's
+    CHECK_FALSE(client::counted_address({std::nullopt, true}, settings));
+}
