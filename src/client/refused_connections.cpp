@@ -48,11 +48,11 @@ RefusedConnections::Answer::Answer(ConnectionRefusal reason) {
     constexpr int kStatus = 503;
     std::string body;
     http::append_problem({.status = kStatus,
-                             .detail = detail_of(reason),
-                             .request_id = kNoId,
-                             .violated_policies = {},
-                             .retry_after_seconds = kRetryAfterSeconds},
-                            body);
+                          .detail = detail_of(reason),
+                          .request_id = kNoId,
+                          .violated_policies = {},
+                          .retry_after_seconds = kRetryAfterSeconds},
+                         body);
     body += '\n';
     text = fmt::format(
         "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nX-Request-Id: {}\r\n"

@@ -1,0 +1,126 @@
+// One request to a server and its answer, in HTTP/1: heads, batches of body, an end. Who forwards a
+// request sees neither bytes nor a connection.
+//
+// A pool opens the stream with a connection, and takes the connection back. Sending and receiving
+// may each be the work of a coroutine of its own. Reused from request to request: a request
+// allocates nothing that the one before it had room for. One thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "http/body.hpp"
+#include "http/framing.hpp"
+#include "http/head.hpp"
+#include "net/buffer.hpp"
+#include "net/connection.hpp"
+#include "net/outbox.hpp"
+#include "net/sleeper.hpp"
+#include "upstream/server.hpp"
+
+namespace tidegate::upstream {
+
+class Http1Stream {
+  public:
+    explicit Http1Stream(BufferPool& buffers) : input_(buffers) {}
+
+    // Has a connection, which may be closed already.
+    explicit operator bool() const { return connection_ != nullptr; }
+    const Server& server() const { return *server_; }
+    // The connection has carried a request before this one: the server may have closed it.
+    bool is_reused() const { return is_reused_; }
+    // The pool closed the connection in favour of another request.
+    bool is_evicted() const { return is_evicted_; }
+
+    // Sending. What is given here may not change before all is sent.
+
+    // Begins the request. The caller appends lines of fields, but none that frames the body.
+    std::string& begin_head(std::string_view method, std::string_view path, std::string_view query);
+    // The body will come framed as `body`. `length` is told to the server if there is one.
+    void end_head(http::BodyKind body, std::optional<std::uint64_t> length);
+    // Begins to send `batch`, the first time behind the head; would_block: send_rest() goes on.
+    IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers);
+    // Each wait within `patience`; failed, too, when that was not enough.
+    Task<IoStatus> send_rest(Sleeper& sleeper, std::chrono::milliseconds patience);
+
+    // Receiving.
+
+    enum class Head : std::uint8_t {
+        complete,  // head() and framing() are filled in
+        nothing,   // `wakeup` is woken when there is more
+        broken,    // no head of an answer, or the server has closed
+    };
+    Head read_head(const http::HeadBounds& bounds, Wakeup& wakeup);
+    const http::ResponseHead& head() const { return head_; }
+    const http::Framing& framing() const { return framing_; }
+    // head() is an interim answer, and no longer needed: another head follows.
+    void drop_interim();
+
+    // head() is the final one. Its views stay until drop_body().
+    void begin_body();
+    // What has arrived of the body. The batch stays good until it is dropped. Strikes out of the
+    // trailers what Connection names.
+    http::BodyBatch take_body(const http::TrailerBounds& bounds);
+    http::Fields& trailers() { return body_.trailers(); }
+    void drop_body(const http::BodyBatch& batch);
+    enum class Body : std::uint8_t {
+        more,     // take_body() has more to look at
+        nothing,  // `wakeup` is woken when there is
+        end,      // the server has closed, which is how this body ends
+        cut_off,  // the server has closed or reset inside the body
+    };
+    Body read_body(Wakeup& wakeup);
+
+    // A byte of an answer has come.
+    bool has_answered() const { return has_answered_; }
+    // The answer is complete and nothing is behind it: the connection can take another request.
+    bool is_clean() const { return framing_.keep_alive && input_.empty() && !may_hold_more_; }
+
+    // Ends both directions: what waits to send or receive is woken, and fails.
+    void cancel() { connection_->close(); }
+    // Forgets the request. Requires that the pool has the connection back.
+    void reset();
+
+    // For the pool.
+
+    void open(Server& server, ConnectionPtr connection, bool is_reused);
+    const ConnectionPtr& connection() const { return connection_; }
+    // The connection leaves the stream, and where it belongs.
+    std::pair<Server*, ConnectionPtr> release();
+    // True the first time.
+    bool evict() { return !std::exchange(is_evicted_, true); }
+
+  private:
+    enum class Input : std::uint8_t { more, nothing, end, broken };
+    Input read(Wakeup& wakeup);
+    bool parse_head(const http::HeadBounds& bounds);
+
+    Server* server_ = nullptr;
+    ConnectionPtr connection_;
+    bool is_reused_ = false;
+    bool is_evicted_ = false;
+
+    std::string out_head_;  // and content of a size that is copied
+    std::string out_tail_;
+    Outbox outbox_;
+    http::BodyKind out_body_ = http::BodyKind::none;
+    bool is_to_head_ = false;  // the request is a HEAD
+    bool head_sent_ = false;
+
+    Buffer input_;
+    http::HeadScanner scanner_;
+    http::ResponseHead head_;
+    http::Framing framing_;
+    http::BodyReader body_;
+    std::string connection_options_;  // what Connection names, while trailers are to come
+    std::size_t head_bytes_ = 0;      // of the head, at the front of input_
+    bool has_answered_ = false;
+    bool may_hold_more_ = false;  // the last read took all there was room for
+};
+
+}  // namespace tidegate::upstream
