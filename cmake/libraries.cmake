@@ -25,6 +25,5 @@ endif()
 add_library(tidegate_asio_options INTERFACE)
 target_compile_definitions(tidegate_asio_options INTERFACE
     BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_NO_TS_EXECUTORS
-    BOOST_BEAST_SEPARATE_COMPILATION BOOST_ALL_NO_LIB
-    _FILE_OFFSET_BITS=64)  # as hiredis asks for: one precompiled header serves all
+    BOOST_BEAST_SEPARATE_COMPILATION BOOST_ALL_NO_LIB)
 target_link_libraries(tidegate_asio_options INTERFACE Boost::headers Threads::Threads)

@@ -1,7 +1,5 @@
 #include "cluster_world.hpp"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +10,8 @@
 #include <utility>
 
 #include <hiredis/hiredis.h>
+
+#include "free_port.hpp"
 
 namespace tidegate::test {
 namespace {
@@ -28,21 +28,6 @@ void await(const std::string& what, const std::function<bool()>& holds) {
         if (SteadyClock::now() > deadline) throw std::runtime_error("cluster: " + what);
         std::this_thread::sleep_for(10ms);
     }
-}
-
-// For the bus of a node, whose usual port lies beyond those that there are.
-std::uint16_t free_bus_port() {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    const bool bound =
-        fd >= 0 && ::bind(fd, generic, size) == 0 && ::getsockname(fd, generic, &size) == 0;
-    if (fd >= 0) ::close(fd);
-    if (!bound) throw std::runtime_error("no free port");
-    return ntohs(address.sin_port);
 }
 
 // Runs a program to its end; what it wrote is part of the message when it fails.
@@ -102,7 +87,7 @@ std::unique_ptr<RedisServer> ClusterWorld::start_node() const {
     for (int tries = 1;; ++tries) {
         try {
             return std::make_unique<RedisServer>(std::vector<std::string>{
-                "--cluster-enabled", "yes", "--cluster-port", std::to_string(free_bus_port()),
+                "--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port()),
                 "--cluster-node-timeout", std::to_string(options_.node_timeout.count()),
                 "--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no",
                 "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"});

@@ -1,11 +1,8 @@
 #include "redis_server.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +16,8 @@
 
 #include <hiredis/hiredis.h>
 
+#include "free_port.hpp"
+
 namespace tidegate::test {
 namespace {
 
@@ -29,21 +28,6 @@ constexpr timeval kReplyTimeout{10, 0};
 
 std::system_error failed(const char* what) {
     return {errno, std::generic_category(), what};
-}
-
-// A port nobody listens on now. Somebody may take it before the server does; start() then throws.
-std::uint16_t free_port() {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) throw failed("socket");
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    const bool bound = ::bind(fd, generic, size) == 0 && ::getsockname(fd, generic, &size) == 0;
-    ::close(fd);
-    if (!bound) throw failed("bind");
-    return ntohs(address.sin_port);
 }
 
 // In the child: nothing but calls that are safe after fork in a program with threads.

@@ -159,8 +159,4 @@ bool Socket::wait(short events, Clock::time_point deadline) const {
     }
 }
 
-std::uint16_t free_port() {
-    return Socket::listen().port();
-}
-
 }  // namespace tidegate::test

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "free_port.hpp"
+
 namespace tidegate::test {
 
 using std::chrono::milliseconds;
@@ -60,8 +62,5 @@ class Socket {
     int fd_ = -1;
     bool was_reset_ = false;
 };
-
-// A port nobody listens on at this moment.
-std::uint16_t free_port();
 
 }  // namespace tidegate::test

@@ -1,0 +1,227 @@
+"""What scripts/test runs, and in which order: run.py --some|--all SECONDS
+
+SECONDS is what installing the packages took. Doctest programs are cut into parts of some cases each,
+and parts run three at a time: each test takes ports and files of its own, and most of them wait.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+LOGS = "build/test-logs"
+AT_ONCE = 3
+PART_SECONDS_MAX = 600
+FAULT = re.compile(r"ERROR: |runtime error: |FATAL|Sanitizer|: error:")
+COUNT = re.compile(r"^\[doctest\] unskipped test cases .*: (\d+)$", re.MULTILINE)
+SUMMARY = re.compile(
+    r"^\[doctest\] test cases: *\d+ \| *\d+ passed \| *(\d+) failed", re.MULTILINE)
+SHELL_SCRIPTS = ("apps", "bench", "build", "deps", "format", "fuzz", "models", "run", "soak", "test",
+                 "tidy")
+
+
+class Report:
+    """Prints a line for each step, and says in the end what failed."""
+
+    def __init__(self, seconds):
+        self.passed = self.failed = 0
+        self.failures = []
+        self.begin = time.monotonic() - seconds
+        shutil.rmtree(LOGS, ignore_errors=True)
+        os.makedirs(LOGS)
+
+    def add(self, name, passed, failed, seconds, logs):
+        self.passed += passed
+        self.failed += failed
+        print(f"{'FAIL' if failed else 'ok':4} {name:28} {passed:4} passed {failed:3} failed "
+              f"{seconds:4.0f}s", flush=True)
+        if failed:
+            self.failures.append(name)
+            for log in logs:
+                print("\n".join(faults_in(log)), flush=True)
+
+    def end(self):
+        for name in self.failures:
+            print(f"failed: {name}")
+        print(f"{time.monotonic() - self.begin:.0f} seconds")
+        print(f"{self.passed} passed, {self.failed} failed")
+        return 1 if self.failed else 0
+
+
+def faults_in(log):
+    """What of a log says why: the faults and what follows them, else its end."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        lines = [line.rstrip("\n")[:400] for line in file]
+    chosen = sorted({number for fault, line in enumerate(lines) if FAULT.search(line)
+                     for number in range(fault, min(fault + 9, len(lines)))})
+    return [lines[number] for number in chosen[:40]] or lines[-40:]
+
+
+def run(command, log, settings=None):
+    """The exit code of a command that writes to a log."""
+    with open(log, "wb") as file:
+        return subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False,
+                              env=dict(os.environ, **(settings or {}))).returncode
+
+
+def step(report, name, *command, settings=None, counted=None):
+    """A command that must succeed: one test, or as many as its log has lines that match."""
+    begin = time.monotonic()
+    log = f"{LOGS}/{name}.log"
+    code = run(command, log, settings)
+    passed = 0 if code else 1
+    if counted:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            passed = sum(1 for line in file if re.search(counted, line))
+    report.add(name, passed, 1 if code else 0, time.monotonic() - begin, [log])
+
+
+class Program:
+    """A doctest program: as many tests as it has cases, to be run in parts of some."""
+
+    def __init__(self, name, path, part=1000, settings=None, cases=None):
+        self.name, self.part, self.settings = name, part, settings
+        self.command = [*fixed_addresses(), path, "--no-colors=true"]
+        if cases:
+            self.command.append("--test-case=" + cases)
+        self.passed = self.failed = self.seconds = 0
+        self.bad_logs = []
+
+    def parts(self):
+        """(first case, last case) of each part."""
+        listed = subprocess.run([*self.command, "--count"], capture_output=True, text=True,
+                                check=False, env=dict(os.environ, **(self.settings or {})))
+        found = COUNT.search(listed.stdout)
+        count = int(found[1]) if found else 0
+        # A program without tests, or that does not run, is one part, which fails.
+        return [(first, min(first + self.part - 1, count))
+                for first in range(1, count + 1, self.part)] or [(1, 0)]
+
+    def run_part(self, first, last):
+        begin = time.monotonic()
+        log = f"{LOGS}/{self.name}.{first}.log"
+        code = run(["timeout", "--kill-after=10", str(PART_SECONDS_MAX), *self.command,
+                    f"--first={first}", f"--last={last}"], log, self.settings)
+        with open(log, encoding="utf-8", errors="replace") as file:
+            summary = SUMMARY.search(file.read())
+        failed = int(summary[1]) if summary else 0
+        count = last - first + 1  # doctest counts those out of the range among the passed
+        # It died before its summary or after it, or had nothing to test.
+        if failed == 0 and (code != 0 or count == 0 or not summary):
+            count = failed = 1
+        self.passed += count - failed
+        self.failed += failed
+        self.seconds += time.monotonic() - begin
+        if failed:
+            self.bad_logs.append(log)
+
+
+def run_programs(report, programs):
+    """Runs them side by side; the longest should come first."""
+    parts = {program: program.parts() for program in programs}
+    left = {program: len(parts[program]) for program in programs}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        running = {pool.submit(program.run_part, *part): program
+                   for program in programs for part in parts[program]}
+        for done in as_completed(running):
+            program = running[done]
+            done.result()
+            left[program] -= 1
+            if not left[program]:
+                report.add(program.name, program.passed, program.failed, program.seconds,
+                           program.bad_logs)
+
+
+def fixed_addresses():
+    """GCC 12's sanitizers do not know kernels that place memory more freely than they expect."""
+    fixed = ["setarch", "-R"]
+    works = subprocess.run([*fixed, "true"], capture_output=True, check=False).returncode == 0
+    return fixed if works else []
+
+
+def tests_of(folder):
+    """The test programs of a build."""
+    listed = subprocess.run(["ctest", "--test-dir", folder, "-N"], capture_output=True, text=True,
+                            check=True).stdout
+    return re.findall(r"^ *Test +#\d+: (\S+)", listed, re.MULTILINE)
+
+
+def integration(name, kind, settings, cases=None):
+    """The integration tests against the program of one build."""
+    return Program(name, "build/tests/integration", part=10, cases=cases, settings={
+        "TIDEGATE_PROGRAM": os.path.abspath(f"build/{kind}/tidegate"), **settings})
+
+
+def some(report):
+    """What every change is tested with."""
+    step(report, "format", "scripts/format", "--check")
+    step(report, "shellcheck", "shellcheck", *[f"scripts/{name}" for name in SHELL_SCRIPTS],
+         ".ci/run")
+    step(report, "build-tests", "scripts/build", "tests")
+    step(report, "build-sanitize", "scripts/build", "sanitize")
+    units = [name for name in tests_of("build/sanitize") if name != "store_conformance"]
+    run_programs(report, [
+        integration("integration", "sanitize", {"TIDEGATE_SANITIZED": "1"}),
+        # Each kind of trace, not every one of them: --all plays the others.
+        Program("store_conformance", "build/sanitize/store_conformance", part=4, settings={
+            "TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "1000",
+            "TIDEGATE_MEMORY_TRACES": "10000", "TIDEGATE_CLUSTER_TRACES": "300"}),
+        *[Program(name, f"build/sanitize/{name}") for name in units]])
+    step(report, "limits-examples", "python3", "tests/readme/check.py", "docs/limits.md",
+         settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
+    step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")
+    step(report, "performance", "scripts/bench", "--document", "docs/performance/measured.json",
+         "--check")
+
+
+def optimised(report):
+    """The program that users run."""
+    step(report, "build-release", "scripts/build", "release", "tidegate", "store_conformance")
+    run_programs(report, [
+        integration("integration-release", "release",
+                    {"TIDEGATE_SANITIZED": "0", "TIDEGATE_LARGE_MIB": "100"}),
+        Program("store_conformance-release", "build/release/store_conformance", part=4)])
+    # Alone: they measure.
+    step(report, "fault-matrix", "scripts/matrix", "--program", "build/tests/fault_matrix",
+         settings={"TIDEGATE_PROGRAM": os.path.abspath("build/release/tidegate")})
+    step(report, "idle-connections", "scripts/soak", "--idle")
+    if os.path.exists("README.md"):
+        step(report, "readme", "python3", "tests/readme/check.py", "README.md")
+    step(report, "apps", "scripts/apps")
+    step(report, "models", "scripts/models")
+
+
+def threads(report):
+    """What crosses threads, under the thread sanitizer: it needs threads, not many traces."""
+    units = ["unit_telemetry", "unit_redis", "unit_store", "unit_proxy", "unit_identity"]
+    step(report, "build-tsan", "scripts/build", "tsan", "tidegate", "store_conformance", *units)
+    run_programs(report, [
+        integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
+                    cases="limits:*,redis*,lifecycle:*,admin:*,identity*"),
+        Program("store_conformance-tsan", "build/tsan/store_conformance", part=4, settings={
+            "TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "300",
+            "TIDEGATE_MEMORY_TRACES": "2000"}),
+        *[Program(f"{name}-tsan", f"build/tsan/{name}") for name in units]])
+
+
+def main():
+    how, seconds = sys.argv[1:]
+    os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+    os.environ.setdefault("ASAN_OPTIONS", "strict_string_checks=1")
+    report = Report(float(seconds))
+    report.add("packages", 0, 0, float(seconds), [])
+    some(report)
+    if how == "--all":
+        optimised(report)
+        threads(report)
+        step(report, "tidy", "scripts/tidy")
+        step(report, "build-fuzz", "scripts/build", "fuzz", "fuzz_targets")
+        step(report, "fuzz", "scripts/fuzz", "5", counted=": 5s, nothing found$")
+    sys.exit(report.end())
+
+
+if __name__ == "__main__":
+    main()
