@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,8 +22,10 @@ namespace {
 class ElfFile {
   public:
     explicit ElfFile(const std::string& path) {
+        // At once: one with debugging information has a hundred million bytes.
+        bytes_.resize(std::filesystem::file_size(path));
         std::ifstream file(path, std::ios::binary);
-        bytes_.assign(std::istreambuf_iterator<char>(file), {});
+        file.read(bytes_.data(), static_cast<std::streamsize>(bytes_.size()));
         REQUIRE_MESSAGE(bytes_.starts_with(ELFMAG), path);
         header_ = at<Elf64_Ehdr>(0);
         for (std::size_t i = 0; i < header_.e_phnum; ++i) {

@@ -1,6 +1,7 @@
 // `tidegate inspect` and `tidegate reset`, and the API behind them, against a running proxy.
 #include <csignal>
 #include <exception>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -198,12 +199,19 @@ TEST_CASE("inspect: a Redis that does not answer is said, in time, and nothing i
                             one_policy(upstream, "{key: [ip], limits: [5/h]}"));
     CHECK(tidegate.get().status() == 200);
     counted_in.redis->pause();
+    // All at once: each waits for as long as Redis may take.
+    std::vector<std::future<Finished>> commands;
     for (const char* command : {"inspect", "reset"}) {
-        const Finished finished = asked(tidegate, {command, "127.0.0.1"});
+        commands.push_back(std::async(std::launch::async, [&tidegate, command] {
+            return asked(tidegate, {command, "127.0.0.1"});
+        }));
+    }
+    CHECK(admin_answer(tidegate, "GET", "/api/inspect?identifier=127.0.0.1").status() == 503);
+    for (auto& command : commands) {
+        const Finished finished = command.get();
         CHECK(finished.code == 3);
         says(finished.errors, "Redis");
     }
-    CHECK(admin_answer(tidegate, "GET", "/api/inspect?identifier=127.0.0.1").status() == 503);
     counted_in.redis->resume();
     await("Redis is back", [&] { return asked(tidegate, {"inspect", "127.0.0.1"}).code <= 1; });
 }
