@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "doctor/thresholds.hpp"
 #include "limit/limit.hpp"
 #include "limit/policy.hpp"
+#include "redis/resp.hpp"
 #include "redis/script.hpp"
 #include "store/charge_script.hpp"
 #include "store/scripts.hpp"
@@ -114,7 +116,12 @@ class TestCharge {
             }
         }
         for (const std::string& key : keys) {
-            connection_.ask_resp("*3\r\n$7\r\nPEXPIRE\r\n" + key + "$1\r\n0\r\n");
+            std::string command;
+            redis::append_length('*', 3, command);
+            redis::append_string("PEXPIRE", command);
+            command += key;  // in RESP
+            redis::append_string("0", command);
+            connection_.ask_resp(std::move(command));
         }
     }
 

@@ -34,8 +34,8 @@ RedisTarget target_of(const config::RedisSettings& settings, config::Address add
             std::move(tls),     section,           "redis"};
 }
 
-config::Address address_of(const std::string& host, std::uint16_t port) {
-    return {.host = host, .port = port, .unix_path = {}};
+config::Address address_of(const redis::NodeAddress& node) {
+    return {.host = node.host, .port = node.port, .unix_path = {}};
 }
 
 // The list of masters that one of the configured nodes has.
@@ -124,8 +124,7 @@ Findings examine_cluster(const config::Config& config, const config::RedisSettin
                  seeds.size(), cluster);
     all.append(std::move(cluster));
     all.append(in_parallel(masters.size(), [&](std::size_t index) {
-        RedisNode node =
-            node_at(address_of(masters[index].address.host, masters[index].address.port));
+        RedisNode node = node_at(address_of(masters[index].address));
         node.slots = masters[index].slots;
         if (!node.slots.empty()) return check_node(node);
         Findings none(node.target.name());
@@ -140,10 +139,9 @@ Findings examine_master(const config::Config& config, const config::RedisSetting
     SentinelsFound found =
         examine_sentinels(*settings.sentinel, app::make_sentinel_tls(config), time_limit);
     if (!found.master) return std::move(found.findings);
-    const auto address =
-        address_of(found.master->host, static_cast<std::uint16_t>(found.master->port));
     found.findings.append(
-        check_node({config, settings, target_of(settings, address, tls, "store.redis.sentinel"),
+        check_node({config, settings,
+                    target_of(settings, address_of(*found.master), tls, "store.redis.sentinel"),
                     time_limit, Kind::sentinel_master}));
     return std::move(found.findings);
 }

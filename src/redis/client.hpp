@@ -92,7 +92,7 @@ class Client final : public std::enable_shared_from_this<Client>,
     void leave_watch();
     // Which server this is about, for messages.
     std::string place() const;
-
+    // Connecting: client_connect.cpp.
     Connected connect();
     Connected open_connection();
     bool begin_connection(const Endpoint& endpoint);
