@@ -26,8 +26,17 @@ constexpr char to_lower(char c) {
     return is_upper(c) ? static_cast<char>(c | 0x20) : c;
 }
 
+constexpr char to_upper(char c) {
+    return is_lower(c) ? static_cast<char>(c & ~0x20) : c;
+}
+
 inline std::string to_lower(std::string text) {
     std::transform(text.begin(), text.end(), text.begin(), [](char c) { return to_lower(c); });
+    return text;
+}
+
+inline std::string to_upper(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](char c) { return to_upper(c); });
     return text;
 }
 

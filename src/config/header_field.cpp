@@ -1,6 +1,7 @@
 #include "config/header_field.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/ascii.hpp"
 #include "base/quote.hpp"
@@ -13,8 +14,7 @@ constexpr std::size_t kFieldNameBytesMax = 128;
 
 bool is_token_character(char c) {
     constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           kMarks.find(c) != std::string_view::npos;
+    return is_alphanumeric(c) || kMarks.find(c) != std::string_view::npos;
 }
 
 }  // namespace

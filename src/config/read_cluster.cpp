@@ -17,12 +17,10 @@ struct Nodes {
 };
 
 void read_node(const Value& value, Nodes& nodes) {
-    const auto text = value.text("the URL of a node, such as `redis://10.0.0.1:6379`");
-    if (!text) return;
-    auto url = parse_redis_url(*text);
-    if (!url) {
-        value.fault(url.error());
-    } else if (url->address.is_unix()) {
+    auto url = value.parsed("the URL of a node, such as `redis://10.0.0.1:6379`",
+                            [](std::string_view text) { return parse_redis_url(text); });
+    if (!url) return;
+    if (url->address.is_unix()) {
         value.fault(
             "Tidegate reaches the nodes of a cluster over TCP: write `redis://10.0.0.1:6379`");
     } else if (url->database != 0) {

@@ -42,24 +42,12 @@ std::optional<std::int64_t> read_quota(const Value& value) {
 
 // Unlike Value::duration(), to the microsecond; bounds are make_limit()'s affair.
 std::optional<Micros> read_time(const Value& value) {
-    const auto text = value.text("a duration such as `1s`, `15min` or `1h`");
-    if (!text) return std::nullopt;
-    const auto duration = parse_duration(*text);
-    if (!duration) {
-        value.fault(duration.error());
-        return std::nullopt;
-    }
-    return *duration;
+    return value.parsed("a duration such as `1s`, `15min` or `1h`", parse_duration);
 }
 
 std::optional<LimitSpec> read_rate(const Value& value) {
-    const auto text = value.text(kSpellings);
-    if (!text) return std::nullopt;
-    const auto rate = parse_rate(*text);
-    if (!rate) {
-        value.fault(rate.error());
-        return std::nullopt;
-    }
+    const auto rate = value.parsed(kSpellings, parse_rate);
+    if (!rate) return std::nullopt;
     LimitSpec spec;
     spec.quota = rate->quota;
     spec.duration = rate->per;

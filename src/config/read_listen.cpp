@@ -10,15 +10,9 @@ namespace tidegate::config {
 namespace {
 
 std::optional<Address> read_address(const Value& value) {
-    const auto text = value.text("an address such as `0.0.0.0:8080`");
-    if (!text) return std::nullopt;
-    auto address = parse_listen_address(*text);
-    if (!address) {
-        value.fault(address.error());
-        return std::nullopt;
-    }
-    if (!resolve_socket(value, *address)) return std::nullopt;
-    return std::move(*address);
+    auto address = value.parsed("an address such as `0.0.0.0:8080`", parse_listen_address);
+    if (address && !resolve_socket(value, *address)) return std::nullopt;
+    return address;
 }
 
 // The same address twice would be shared by the kernel, silently, between two listeners.

@@ -18,13 +18,6 @@ namespace {
 constexpr std::size_t kPoliciesMax = 16;  // a route; each costs every request that meets it
 constexpr std::size_t kPathBytesMax = 1'024;
 
-std::string upper(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(), [](char c) {
-        return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    });
-    return text;
-}
-
 void read_methods(const Value& value, routing::Match& match) {
     constexpr std::size_t kMethodBytesMax = 32;
     constexpr ListRule kMethods{"a list of methods: `[GET, POST]`", "methods", 32,
@@ -38,7 +31,7 @@ void read_methods(const Value& value, routing::Match& match) {
         }
         if (http::has_lower_case(*method)) {
             item.fault(quote(*method) + " would never match, as methods have upper case: write " +
-                       quote(upper(*method)));
+                       quote(to_upper(*method)));
             continue;
         }
         add_once(item, quote(*method), *method, match.methods);

@@ -22,13 +22,9 @@ void read_memory(const Value& value, MemoryStoreSettings& memory) {
 }
 
 void read_url(const Value& value, RedisSettings& redis) {
-    const auto text = value.text("a URL such as `redis://127.0.0.1:6379/0`");
-    if (!text) return;
-    auto url = parse_redis_url(*text);
-    if (!url) {
-        value.fault(url.error());
-        return;
-    }
+    auto url = value.parsed("a URL such as `redis://127.0.0.1:6379/0`",
+                            [](std::string_view text) { return parse_redis_url(text); });
+    if (!url) return;
     redis.address = std::move(url->address);
     resolve_socket(value, redis.address);
     redis.username = std::move(url->username);

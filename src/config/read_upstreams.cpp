@@ -19,13 +19,8 @@ constexpr std::size_t kUpstreamsMax = 10'000;
 constexpr std::int64_t kConnectionsMax = 1'000'000;
 
 std::optional<UpstreamServer> read_url(const Value& value) {
-    const auto text = value.text("a URL such as `http://10.0.0.5:3000`");
-    if (!text) return std::nullopt;
-    auto url = parse_server_url(*text);
-    if (!url) {
-        value.fault(url.error());
-        return std::nullopt;
-    }
+    auto url = value.parsed("a URL such as `http://10.0.0.5:3000`", parse_server_url);
+    if (!url) return std::nullopt;
     UpstreamServer server;
     server.address = std::move(url->address);
     server.authority = std::move(url->authority);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -88,6 +89,17 @@ class Value {
     std::optional<std::string> text(std::string_view wanted = "text") const;
     // Text that may be empty.
     std::optional<std::string> any_text(std::string_view wanted = "text") const;
+    // What `parse` makes of the text; its error is the fault.
+    template <class Parse,
+              class T = typename std::invoke_result_t<Parse, std::string_view>::value_type>
+    std::optional<T> parsed(std::string_view wanted, Parse parse) const {
+        const std::optional<std::string> found = text(wanted);
+        if (!found) return std::nullopt;
+        auto result = parse(std::string_view(*found));
+        if (result) return std::move(*result);
+        fault(result.error());
+        return std::nullopt;
+    }
     // A name for metrics, logs, keys and header fields: letters, digits, `-`, `_`, `.`; at most 64.
     std::optional<std::string> identifier() const;
     // Text or, after `file:`, the content of that file without its last line end. Messages never
