@@ -96,7 +96,7 @@ class MethodsReader {
         if (count > 1) item.fault("found several methods: write each as a list item of its own");
         one.not_available({"client_certificate"});
         one.refuse_others();
-        if (item.is_empty() && item.is_map()) {
+        if (item.is_map() && item.is_empty()) {
             item.fault("found an empty map; expected " + std::string(kWanted));
         }
     }

@@ -65,9 +65,7 @@ class Value {
     bool is_map() const { return node_->kind == TreeNode::Kind::map; }
     bool is_broken() const { return node_->kind == TreeNode::Kind::broken; }
     // A list without items, a map without keys.
-    bool is_empty() const {
-        return (is_sequence() || is_map()) && node_->items.empty() && node_->entries.empty();
-    }
+    bool is_empty() const { return node_->items.empty() && node_->entries.empty(); }
     // A plain `off` or `false`.
     bool is_off() const;
     // A scalar with exactly this text, before expansion.
