@@ -91,7 +91,7 @@ int admitted_by(const Lines& log, const std::string& store) {
 
 // The masters that a Tidegate told of, oldest first, each move from where the last one led to.
 std::vector<std::string> masters_told(const std::string& log) {
-    static const std::regex kMove(R"(has moved from (\S+) to (\S+))");
+    static const std::regex kMove(R"(moved from (\S+) to (\S+))");
     std::vector<std::string> masters;
     for (std::sregex_iterator move(log.begin(), log.end(), kMove), end; move != end; ++move) {
         if (masters.empty()) masters.push_back((*move)[1]);
