@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "net/readiness.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/heads.hpp"
 #include "unit/ask_world.hpp"
@@ -31,6 +32,7 @@ struct World {
     }
 
     asio::io_context io{1};
+    Readiness readiness{io};
     GenerationPtr generation;
     telemetry::Metrics metrics;
     store::MemoryStore memory{store::MemoryStore::Options{}};
