@@ -1,5 +1,5 @@
-// Listening sockets: opened before any thread starts, so that what is wrong with one is said at
-// start.
+// Listening sockets. The main thread opens them before any worker starts, so that the start fails
+// if an address cannot be used.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ struct ListenerGroup {
     std::vector<int> descriptors;
 };
 
-// Binds and listens for `workers` workers. Tries the address without sharing first, so that another
-// program on it is noticed; a Unix socket that nobody listens on any more is replaced. The error
-// names the address.
+// Binds and listens for `workers` workers. Tries the address without sharing first, which fails if
+// another program uses it; replaces a Unix socket whose program is gone. The error names the
+// address.
 Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings,
                                                   std::size_t workers);
 

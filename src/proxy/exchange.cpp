@@ -22,18 +22,7 @@ void ClientCodec::reset() {
     keep_alive = false;
 }
 
-void UpstreamCodec::reset() {
-    clear(head);
-    clear(tail);
-    clear(connection_options);
-    outbox.clear();
-    framing = {};
-    body.start(framing);
-    buffer.release();
-}
-
 void Relay::reset() {
-    answer.fields.clear();
     reached = Reached::nothing;
     upstream_address = {};
     status = 0;

@@ -17,6 +17,7 @@
 #include "net/outbox.hpp"
 #include "net/sleeper.hpp"
 #include "proxy/generation.hpp"
+#include "upstream/http1_stream.hpp"
 
 namespace tidegate::proxy {
 
@@ -24,7 +25,7 @@ namespace tidegate::proxy {
 enum class Reached : std::uint8_t {
     nothing,   // no byte has been sent
     upstream,  // some may have arrived: the upstream may act on them
-    answer,    // the head of its final answer was read: Relay::answer
+    answer,    // the head of its final answer was read
     end,       // and all of that answer
 };
 
@@ -40,28 +41,8 @@ struct ClientCodec {
     void reset();
 };
 
-// The upstream's codec: its answer as it comes in, and the request as it goes out. The answer may
-// come while the upload is still being sent by a coroutine of its own.
-struct UpstreamCodec {
-    UpstreamCodec(Executor executor, DeadlineWheel& wheel, BufferPool& buffers)
-        : buffer(buffers), upload_sleeper(executor, wheel) {}
-
-    Buffer buffer;
-    http::Framing framing;
-    http::BodyReader body;
-    std::string connection_options;  // the fields that Connection names, until the trailers come
-
-    Sleeper upload_sleeper;
-    std::string head;
-    std::string tail;
-    Outbox outbox;
-
-    void reset();
-};
-
 // What passes through the proxy, for settling, metrics and the access log.
 struct Relay {
-    http::ResponseHead answer;
     Reached reached = Reached::nothing;
     std::string_view upstream_address;
     int status = 0;  // of the answer to the client; 0: none was begun
@@ -78,7 +59,7 @@ struct Relay {
 // room for. A connection without a request has none.
 struct Exchange {
     Exchange(Executor executor, DeadlineWheel& wheel, BufferPool& buffers)
-        : upstream(executor, wheel, buffers) {}
+        : upstream(buffers), upload_sleeper(executor, wheel) {}
 
     // Forgets the last request.
     void reset();
@@ -92,7 +73,8 @@ struct Exchange {
     ask::Facts facts;
     ask::Decision decision;
     ClientCodec client;
-    UpstreamCodec upstream;
+    upstream::Http1Stream upstream;
+    Sleeper upload_sleeper;  // of the coroutine that sends the rest of a body
     Relay relay;
 };
 

@@ -1,6 +1,7 @@
 #include "proxy/heads.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "ask/challenges.hpp"
 #include "ask/decided_limits.hpp"
@@ -233,11 +234,10 @@ FaultAnswer limited_answer(const Exchange& exchange) {
 
 }  // namespace
 
-void append_request_head(const Exchange& exchange, const std::string& authority, std::string& out) {
+const std::string& write_request_head(Exchange& exchange, const std::string& authority) {
     const http::RequestHead& request = exchange.facts.head;
     const config::Forwarding& forwarding = exchange.config().forwarding;
-    out.append(request.method).append(" ").append(request.path).append(request.query);
-    out.append(" HTTP/1.1\r\n");
+    std::string& out = exchange.upstream.begin_head(request.method, request.path, request.query);
     const bool ours = !forwarding.preserve_host || exchange.facts.host.empty();
     append_field("Host", ours ? std::string_view(authority) : exchange.facts.host, out);
     for (const Field& field : request.fields) {
@@ -258,21 +258,17 @@ void append_request_head(const Exchange& exchange, const std::string& authority,
         out);
     append_field("X-Request-Id", exchange.facts.request_id, out);
     append_identity(exchange, out);
-    switch (exchange.client.framing.body) {
-        case BodyKind::length:
-            append_field("Content-Length", exchange.client.framing.length, out);
-            break;
-        case BodyKind::chunked:
-            append_field("Transfer-Encoding", "chunked", out);
-            break;
-        default:
-            if (had_content_length(request.fields)) append_field("Content-Length", "0", out);
+    const http::Framing& framing = exchange.client.framing;
+    std::optional<std::uint64_t> length;
+    if (framing.body == BodyKind::length || had_content_length(request.fields)) {
+        length = framing.length;
     }
-    out += "\r\n";
+    exchange.upstream.end_head(framing.body, length);
+    return out;
 }
 
-void append_answer_head(const Exchange& exchange, BodyKind body, std::string& out) {
-    const http::ResponseHead& answer = exchange.relay.answer;
+void append_answer_head(const Exchange& exchange, const http::ResponseHead& answer,
+                        const http::Framing& framing, BodyKind body, std::string& out) {
     const config::Response& response = exchange.config().response;
     append_status_line(answer.status, answer.reason, out);
     for (const Field& field : answer.fields) {
@@ -285,7 +281,7 @@ void append_answer_head(const Exchange& exchange, BodyKind body, std::string& ou
     append_limit_fields(response, exchange, out);
     switch (body) {
         case BodyKind::length:
-            append_field("Content-Length", exchange.upstream.framing.length, out);
+            append_field("Content-Length", framing.length, out);
             break;
         case BodyKind::chunked:
             append_field("Transfer-Encoding", "chunked", out);
@@ -295,7 +291,7 @@ void append_answer_head(const Exchange& exchange, BodyKind body, std::string& ou
         case BodyKind::none:
             // To HEAD and in a 304 it tells of the body that is not there; 204 must not have one.
             if (answer.status != 204 && had_content_length(answer.fields)) {
-                append_field("Content-Length", exchange.upstream.framing.length, out);
+                append_field("Content-Length", framing.length, out);
             }
             break;
     }
@@ -350,23 +346,10 @@ void filter_request_trailers(const Exchange& exchange, http::Fields& trailers) {
     });
 }
 
-void remember_answer_options(Exchange& exchange) {
-    exchange.upstream.connection_options.clear();
-    const http::Framing& framing = exchange.upstream.framing;
-    if (!framing.names_fields || framing.body != BodyKind::chunked) return;
-    for (const Field& field : exchange.relay.answer.fields) {
-        if (field.id != FieldName::connection) continue;
-        exchange.upstream.connection_options.append(field.value).append(",");
-    }
-}
-
 void filter_answer_trailers(const Exchange& exchange, http::Fields& trailers) {
     if (trailers.empty()) return;
-    http::ListedNames named;
-    named.add(exchange.upstream.connection_options);
-    named.sort();
     std::erase_if(trailers, [&](const Field& field) {
-        return named.include(field.name) || field.id == FieldName::retry_after ||
+        return field.id == FieldName::retry_after ||
                is_replaced(exchange.config().response, exchange, field);
     });
 }

@@ -8,11 +8,13 @@
 
 namespace tidegate::proxy {
 
-// The request as the upstream gets it. Its body goes in the framing it came in.
-void append_request_head(const Exchange& exchange, const std::string& authority, std::string& out);
+// Writes the request's head to exchange.upstream, as a server of this `authority` gets it. Its body
+// goes in the framing it came in. Returns the text.
+const std::string& write_request_head(Exchange& exchange, const std::string& authority);
 
 // The upstream's answer as the client gets it, its body framed as `body`.
-void append_answer_head(const Exchange& exchange, http::BodyKind body, std::string& out);
+void append_answer_head(const Exchange& exchange, const http::ResponseHead& answer,
+                        const http::Framing& framing, http::BodyKind body, std::string& out);
 
 // An interim answer (1xx), passed on.
 void append_interim_head(const http::ResponseHead& head, std::string& out);
@@ -24,11 +26,8 @@ std::size_t append_fault_answer(const Exchange& exchange, std::string& out);
 // Strikes out of a request's trailers what must not reach an upstream.
 void filter_request_trailers(const Exchange& exchange, http::Fields& trailers);
 
-// Keeps what the answer's Connection names, if its trailers could be named too: they come when the
-// head's bytes have gone.
-void remember_answer_options(Exchange& exchange);
-// Strikes out of an answer's trailers what its Connection named, and what is told of limits in its
-// head: a client that takes trailers for fields gets our word, and no other time to come back.
+// Strikes out of an answer's trailers what is told of limits in its head: a client that takes
+// trailers for fields gets the proxy's word, and no other time to come back.
 void filter_answer_trailers(const Exchange& exchange, http::Fields& trailers);
 
 }  // namespace tidegate::proxy

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "proxy/gather.hpp"
+#include "http/gather.hpp"
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
@@ -132,7 +132,7 @@ void Http1Client::read_ahead() {
 IoStatus Http1Client::send_interim(Exchange& exchange) {
     if (exchange.facts.head.minor_version == 0) return IoStatus::ok;
     exchange.client.head.clear();
-    append_interim_head(exchange.relay.answer, exchange.client.head);
+    append_interim_head(exchange.upstream.head(), exchange.client.head);
     exchange.client.outbox.clear();
     exchange.client.outbox.add(exchange.client.head);
     return exchange.client.outbox.flush(*connection_);
@@ -140,17 +140,18 @@ IoStatus Http1Client::send_interim(Exchange& exchange) {
 
 // One write for whatever there is: head, pieces and what frames them.
 IoStatus Http1Client::send_answer(Exchange& exchange, const http::BodyBatch& batch) {
-    const http::BodyKind kind = outgoing(exchange, exchange.upstream.framing.body);
+    const http::BodyKind kind = outgoing(exchange, exchange.upstream.framing().body);
     exchange.client.head.clear();
     if (exchange.relay.status == 0) {
         if (kind == http::BodyKind::until_close) exchange.client.keep_alive = false;
-        append_answer_head(exchange, kind, exchange.client.head);
+        append_answer_head(exchange, exchange.upstream.head(), exchange.upstream.framing(), kind,
+                           exchange.client.head);
         exchange.relay.status =
-            exchange.relay.answer.status;  // from here on the client has seen something
+            exchange.upstream.head().status;  // from here on the client has seen something
     }
     exchange.client.outbox.clear();
-    gather(kind, batch, exchange.upstream.body.trailers(), exchange.client.head,
-           exchange.client.tail, exchange.client.outbox);
+    http::gather(kind, batch, exchange.upstream.trailers(), exchange.client.head,
+                 exchange.client.tail, exchange.client.outbox);
     return exchange.client.outbox.flush(*connection_);
 }
 

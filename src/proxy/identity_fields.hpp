@@ -1,5 +1,5 @@
-// Header fields that say who is asking: those that trusted peers may set, and those in which the
-// upstream is told. Immutable; any thread.
+// Header fields that name a request's client or user: those that trusted peers may set, and those
+// that the proxy sets for the upstream. Immutable; any thread.
 #pragma once
 
 #include <string>
@@ -17,15 +17,15 @@ class IdentityFields {
     // Whether a field of this name, ignoring case and with `_` and `-` alike, could pass for one of
     // them.
     bool include(std::string_view name) const;
-    // Whether it is one that a trusted peer is believed in, in its very spelling but for case.
+    // Whether the proxy believes it of a trusted peer: the same name, but for case.
     bool are_believed_as(std::string_view name) const;
-    // Whether it could pass for one that holds a credential: in trailers, where nobody looks at
-    // it, it goes no further (RFC 9110 section 6.5.1).
+    // Whether it could pass for one that holds a credential. The proxy checks none in trailers, so
+    // such a trailer goes no further (RFC 9110 section 6.5.1).
     bool hold_credentials_in(std::string_view name) const;
 
   private:
     std::vector<std::string> believed_;  // of trusted peers; the proxy passes them on
-    std::vector<std::string> ours_;      // nobody's but ours
+    std::vector<std::string> ours_;      // only the proxy sets them
     std::vector<std::string> credentials_{"authorization", "proxy-authorization", "cookie"};
 };
 

@@ -37,9 +37,9 @@ void settle(ask::Engine& engine, Exchange& exchange) {
         case Reached::upstream:
             return engine.settle(exchange.decision, kNoAnswer, hold);
         case Reached::answer:
-            return engine.settle(exchange.decision, relay.answer.status, hold);
+            return engine.settle(exchange.decision, exchange.upstream.head().status, hold);
         case Reached::end:
-            return engine.settle(exchange.decision, relay.answer.status);
+            return engine.settle(exchange.decision, exchange.upstream.head().status);
     }
 }
 

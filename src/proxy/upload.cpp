@@ -1,6 +1,5 @@
 #include "proxy/upload.hpp"
 
-#include "proxy/gather.hpp"
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
@@ -18,19 +17,14 @@ SteadyTime now() {
 }  // namespace
 
 // Head and what is there of the body leave in one write; the rest follows beside the answer.
-Fault Upload::begin(upstream::Lease& lease) {
-    upstream_ = lease.connection.get();
+Fault Upload::begin() {
     Fault fault = Fault::none;
     BodyBatch batch;
     if (x_.client.framing.body != BodyKind::none) batch = take_body(fault);
     if (fault != Fault::none) return fault;
-    x_.upstream.head.clear();
-    append_request_head(x_, lease.server->authority(), x_.upstream.head);
-    x_.upstream.outbox.clear();
-    gather(x_.client.framing.body, batch, x_.client.body.trailers(), x_.upstream.head,
-           x_.upstream.tail, x_.upstream.outbox);
+    write_request_head(x_, x_.upstream.server().authority());
     x_.relay.reached = Reached::upstream;
-    const IoStatus status = x_.upstream.outbox.flush(*upstream_);
+    const IoStatus status = x_.upstream.send(batch, x_.client.body.trailers());
     if (status != IoStatus::would_block) {
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
@@ -51,13 +45,13 @@ Fault Upload::begin(upstream::Lease& lease) {
 
 void Upload::go_on() {
     may_send_ = true;
-    x_.upstream.upload_sleeper.wakeup().wake_later();
+    x_.upload_sleeper.wakeup().wake_later();
 }
 
 Task<> Upload::end() {
     cancelled_ = true;
-    upstream_->close();
-    x_.upstream.upload_sleeper.wakeup().wake_later();
+    x_.upstream.cancel();
+    x_.upload_sleeper.wakeup().wake_later();
     while (state_ == State::running) co_await answer_sleeper_.sleep();
 }
 
@@ -98,15 +92,17 @@ Task<> Upload::run(Upload& self) {
 
 Task<Fault> Upload::send_body() {
     BodyBatch batch = batch_;
+    IoStatus status = IoStatus::would_block;
     for (unsigned portions = 1;; ++portions) {
-        const IoStatus status = co_await x_.upstream.outbox.flush_all(
-            *upstream_, x_.upstream.upload_sleeper, settings_.response_timeout);
+        if (status == IoStatus::would_block) {
+            status = co_await x_.upstream.send_rest(x_.upload_sleeper, settings_.response_timeout);
+        }
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
-        // It may have answered all the same, and then it is the answer that counts.
+        // The upstream may have answered all the same, and then its answer counts.
         if (status != IoStatus::ok) co_return Fault::upstream_broken;
         if (x_.client.body.done()) co_return Fault::none;
-        if (portions % kPortionsATurn == 0) co_await x_.upstream.upload_sleeper.step_aside();
+        if (portions % kPortionsATurn == 0) co_await x_.upload_sleeper.step_aside();
         for (;;) {
             Fault fault = Fault::none;
             batch = take_body(fault);
@@ -117,18 +113,16 @@ Task<Fault> Upload::send_body() {
             if (rate_.is_waiting()) rate_.end_wait(now());
             if (fault != Fault::none) co_return fault;
         }
-        x_.upstream.head.clear();
-        gather(x_.client.framing.body, batch, x_.client.body.trailers(), x_.upstream.head,
-               x_.upstream.tail, x_.upstream.outbox);
+        status = x_.upstream.send(batch, x_.client.body.trailers());
     }
 }
 
 Task<Fault> Upload::more_of_body() {
-    // An upstream that was asked whether it wants the body has to say so, or to answer.
-    if (!may_send_) x_.upstream.upload_sleeper.allow(settings_.response_timeout);
+    // The client waits for 100 Continue: the upstream has to send that, or an answer.
+    if (!may_send_) x_.upload_sleeper.allow(settings_.response_timeout);
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
-        switch (client_.read_body(x_, x_.upstream.upload_sleeper.wakeup())) {
+        switch (client_.read_body(x_, x_.upload_sleeper.wakeup())) {
             case Http1Client::Body::more:
                 may_send_ = true;  // RFC 9110 section 10.1.1: clients may give up waiting
                 co_return Fault::none;
@@ -141,10 +135,10 @@ Task<Fault> Upload::more_of_body() {
         }
         if (may_send_ && !rate_.is_waiting()) {
             if (!begin_wait()) co_return Fault::body_timeout;
-        } else if (x_.upstream.upload_sleeper.expired()) {
+        } else if (x_.upload_sleeper.expired()) {
             co_return may_send_ ? Fault::body_timeout : Fault::upstream_timeout;
         }
-        co_await x_.upstream.upload_sleeper.sleep();
+        co_await x_.upload_sleeper.sleep();
     }
 }
 
@@ -157,7 +151,7 @@ bool Upload::begin_wait() {
         rate_.time_left({timeouts.request_body, x_.config().limits_on_requests.body_rate,
                          timeouts.request_body_total},
                         time);
-    x_.upstream.upload_sleeper.allow(left);
+    x_.upload_sleeper.allow(left);
     return left.count() > 0;
 }
 

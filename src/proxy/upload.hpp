@@ -30,10 +30,10 @@ class Upload {
           settings_(settings),
           rate_(rate) {}
 
-    // Sends what there is to `lease`, which stays until nothing is running. Again, with another,
-    // only while there is no body. The answer may take its time from when everything is sent: from
-    // then on it is limited, and the sleeper woken.
-    ask::Fault begin(upstream::Lease& lease);
+    // Sends what there is to the exchange's upstream stream, which stays open until nothing is
+    // running. Again, with another connection, only while there is no body. The answer may take its
+    // time from when everything is sent: from then on it is limited, and the sleeper woken.
+    ask::Fault begin();
 
     // The client got the upstream's 100 Continue.
     void go_on();
@@ -66,7 +66,6 @@ class Upload {
     Exchange& x_;
     const config::Upstream& settings_;
     upstream::TransferRate& rate_;
-    Connection* upstream_ = nullptr;
     http::BodyBatch batch_;  // what begin() could not send whole
     State state_ = State::idle;
     ask::Fault fault_ = ask::Fault::none;

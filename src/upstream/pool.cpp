@@ -70,18 +70,21 @@ bool Pool::admit(ActiveRequest& request) {
     return true;
 }
 
-Lease Pool::take_idle(Server& server) {
+bool Pool::take_idle(Server& server, Http1Stream& stream) {
     while (server.idle_count() > 0) {
         ConnectionPtr connection = server.take_idle();
         // An idle connection that became readable was closed, or its server speaks out of turn:
         // the proxy must never take what it says for the next answer.
-        if (!connection->has_spoken()) return {&server, std::move(connection), true};
+        if (!connection->has_spoken()) {
+            stream.open(server, std::move(connection), true);
+            return true;
+        }
         forget(connection);
     }
-    return {};
+    return false;
 }
 
-Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Lease& lease,
+Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1Stream& stream,
                                        const ActiveRequest& request) {
     if (!server.is_resolved()) co_return ConnectFault::unreachable;
     if (connections_ >= connections_max_ && !forget_oldest_idle() && !evict_for(request)) {
@@ -102,7 +105,7 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Lease& 
         if (server.connected()) {
             log(Level::info, "upstream {}: {} is back", settings_.name, server.address());
         }
-        lease = {&server, std::move(connection), false};
+        stream.open(server, std::move(connection), false);
         co_return ConnectFault::none;
     }
     metrics_.count_upstream_failure(metrics_slot_);
@@ -114,23 +117,23 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Lease& 
     co_return error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable;
 }
 
-void Pool::give_back(Lease& lease) {
-    if (idle_count() >= idle_max_ || stopped_ || lease.withdrawn) {
-        throw_away(lease);
+void Pool::give_back(Http1Stream& stream) {
+    if (idle_count() >= idle_max_ || stopped_ || stream.is_evicted()) {
+        throw_away(stream);
         return;
     }
-    lease.connection->watch_read(nullptr);
-    lease.server->add_idle(std::move(lease.connection), now());
-    lease = {};
+    auto [server, connection] = stream.release();
+    connection->watch_read(nullptr);
+    server->add_idle(std::move(connection), now());
 }
 
-void Pool::throw_away(Lease& lease) {
-    withdraw(lease);
-    lease = {};
+void Pool::throw_away(Http1Stream& stream) {
+    evict(stream);
+    stream.release();
 }
 
-void Pool::withdraw(Lease& lease) {
-    if (lease.connection && !std::exchange(lease.withdrawn, true)) forget(lease.connection);
+void Pool::evict(Http1Stream& stream) {
+    if (stream && stream.evict()) forget(stream.connection());
 }
 
 void Pool::sweep(SteadyTime time) {

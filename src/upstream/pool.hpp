@@ -1,5 +1,6 @@
 // A worker's connections to one upstream: chooses servers, keeps idle connections, makes new ones.
 //
+// A request gets a stream with a connection, and gives it back or throws it away, never drops it.
 // One thread. The totals of the configuration are the process's; each worker has its share.
 #pragma once
 
@@ -8,25 +9,15 @@
 #include <vector>
 
 #include "config/config.hpp"
-#include "net/connection.hpp"
 #include "net/sleeper.hpp"
 #include "telemetry/log_interval.hpp"
 #include "telemetry/metrics.hpp"
 #include "upstream/fair_share.hpp"
+#include "upstream/http1_stream.hpp"
 #include "upstream/resolver.hpp"
 #include "upstream/server.hpp"
 
 namespace tidegate::upstream {
-
-// A connection for one request. Given back or thrown away, never dropped.
-struct Lease {
-    Server* server = nullptr;
-    ConnectionPtr connection;
-    bool reused = false;
-    bool withdrawn = false;  // the pool closed the connection and does not count it any more
-
-    explicit operator bool() const { return connection != nullptr; }
-};
 
 // Shared by the generations of the configuration that have the same upstream. What a request holds
 // of a pool stays usable until the request ends, even if the pool was stopped meanwhile.
@@ -53,27 +44,30 @@ class Pool {
     // Not while connections are reserved for other addresses and its own has its share.
     bool admit(ActiveRequest& request);
 
-    // An idle connection on which the server sent nothing, or an empty lease.
-    Lease take_idle(Server& server);
+    // Opens `stream` with an idle connection on which the server sent nothing. False: there is
+    // none.
+    bool take_idle(Server& server, Http1Stream& stream);
 
     enum class ConnectFault : std::uint8_t { none, unreachable, timeout, exhausted };
-    // Connects within the upstream's `connect` time. Where the pool is full, it closes an idle
-    // connection to another server, or evicts a request in favour of `request`.
-    Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Lease& lease,
+    // Opens `stream` with a new connection, within the upstream's `connect` time. Where the pool is
+    // full, it closes an idle connection to another server, or evicts a request in favour of
+    // `request`.
+    Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Http1Stream& stream,
                                const ActiveRequest& request);
 
-    // The answer on `lease` is complete and nothing follows it: the next request may have it.
-    void give_back(Lease& lease);
-    void throw_away(Lease& lease);
-    // Closes the connection of `lease`. The request keeps the lease until it throws it away.
-    void withdraw(Lease& lease);
+    // The answer is complete and nothing follows it: another request may have the connection.
+    void give_back(Http1Stream& stream);
+    void throw_away(Http1Stream& stream);
+    // Closes the connection in favour of another request. The stream stays evicted until it is
+    // thrown away.
+    void evict(Http1Stream& stream);
 
     // Closes connections that were idle for too long, or on which the server sent or closed.
     void sweep(SteadyTime now);
 
     // Spawn once; ends soon after stop().
     static Task<> resolve_names(std::shared_ptr<Pool> self);
-    // The pool keeps nothing idle any more; leases end when requests give them back.
+    // The pool keeps nothing idle any more; connections close when requests give them back.
     void stop();
 
   private:

@@ -68,9 +68,7 @@ struct Request {
     // As the upstream gets it.
     std::string forwarded() {
         REQUIRE(decide() == Fault::none);
-        std::string out;
-        append_request_head(exchange, "127.0.0.1:3000", out);
-        return out;
+        return write_request_head(exchange, "127.0.0.1:3000");
     }
 
     World& world;

@@ -31,6 +31,7 @@ struct World {
     Readiness readiness{io};
     telemetry::Metrics metrics{{}, {}, 1, "test"};
     DeadlineWheel wheel{SteadyTime{}};
+    BufferPool buffers;
 };
 
 // Servers that only listen, and a pool of connections to them.
@@ -51,24 +52,31 @@ struct Pooled {
                      world.metrics.shard(0));
     }
 
-    ConnectFault connect(Server& server, Lease& lease) { return connect(server, lease, request); }
-    ConnectFault connect(Server& server, Lease& lease, ActiveRequest& from) {
+    ConnectFault connect(Server& server, Http1Stream& stream) {
+        return connect(server, stream, request);
+    }
+    ConnectFault connect(Server& server, Http1Stream& stream, ActiveRequest& from) {
         ConnectFault fault = ConnectFault::unreachable;
         spawn_vital(world.io.get_executor(),
-                    [](Pooled& self, Server& to, Lease& made, ActiveRequest& asking,
+                    [](Pooled& self, Server& to, Http1Stream& made, ActiveRequest& asking,
                        ConnectFault& outcome) -> Task<> {
                         outcome = co_await self.pool->connect(to, self.sleeper, made, asking);
-                    }(*this, server, lease, from, fault));
+                    }(*this, server, stream, from, fault));
         settle(true);
         return fault;
     }
     // A connection to whichever server is next, idle in the pool.
     Server& make_idle() {
         Server& server = pool->next_server();
-        Lease lease;
+        Http1Stream lease{world.buffers};
         REQUIRE(connect(server, lease) == ConnectFault::none);
         pool->give_back(lease);
         return server;
+    }
+    // Takes an idle connection, if there is one, for good.
+    bool takes_idle(Server& server) {
+        Http1Stream stream{world.buffers};
+        return pool->take_idle(server, stream);
     }
     // Runs what is ready; `wait`: also what the kernel will make so.
     void settle(bool wait = false) {
@@ -99,11 +107,11 @@ struct Uploading {
 
     Pooled& pooled;
     std::optional<IpAddress> client;
-    Lease lease;
+    Http1Stream lease{pooled.world.buffers};
     ActiveRequest request{client, pooled.ipv6_prefixes,
                           [](void* self) {
                               Uploading& one = *static_cast<Uploading*>(self);
-                              one.pooled.pool->withdraw(one.lease);
+                              one.pooled.pool->evict(one.lease);
                           },
                           this};
 };
@@ -145,7 +153,7 @@ TEST_CASE("pool: a server that cannot be reached is left alone while there is an
     Pooled pooled({1, 1});
     Server& gone = pooled.pool->next_server();
     for (auto& listener : pooled.listeners) listener.close();
-    Lease lease;
+    Http1Stream lease{pooled.world.buffers};
     CHECK(pooled.connect(gone, lease) == ConnectFault::unreachable);
     CHECK_FALSE(lease);
     for (int i = 0; i < 10; ++i) CHECK(&pooled.pool->next_server() != &gone);
@@ -157,13 +165,13 @@ TEST_CASE("pool: a server that cannot be reached is left alone while there is an
 TEST_CASE("pool: a silent idle connection is used again, the last one first") {
     Pooled pooled({1});
     Server& server = pooled.make_idle();
-    Lease lease = pooled.pool->take_idle(server);
-    REQUIRE(lease);
-    CHECK(lease.reused);
-    CHECK(lease.server == &server);
-    CHECK_FALSE(pooled.pool->take_idle(server));
+    Http1Stream lease{pooled.world.buffers};
+    REQUIRE(pooled.pool->take_idle(server, lease));
+    CHECK(lease.is_reused());
+    CHECK(&lease.server() == &server);
+    CHECK_FALSE(pooled.takes_idle(server));
     pooled.pool->give_back(lease);
-    CHECK(pooled.pool->take_idle(server));
+    CHECK(pooled.takes_idle(server));
 }
 
 TEST_CASE("pool: an idle connection on which the server spoke or closed is thrown away") {
@@ -178,7 +186,7 @@ TEST_CASE("pool: an idle connection on which the server spoke or closed is throw
             far.close();
         }
         pooled.settle(true);
-        CHECK_FALSE(pooled.pool->take_idle(server));
+        CHECK_FALSE(pooled.takes_idle(server));
     }
 }
 
@@ -198,7 +206,7 @@ TEST_CASE("pool: a server that spoke in this turn is noticed before its connecti
     spawn_vital(pooled.world.io.get_executor(),
                 [](Pooled& self, Server& from, bool& outcome) -> Task<> {
                     co_await self.sleeper.sleep();
-                    outcome = static_cast<bool>(self.pool->take_idle(from));
+                    outcome = self.takes_idle(from);
                 }(pooled, server, taken));
     pooled.settle();
     REQUIRE(::send(ends[1], "x", 1, MSG_NOSIGNAL) == 1);
@@ -211,9 +219,9 @@ TEST_CASE("pool: a server that spoke in this turn is noticed before its connecti
 TEST_CASE("pool: connections in use count against max_connections") {
     Pooled pooled({1}, ", max_connections: 1, idle_connections: 1");
     Server& server = pooled.pool->next_server();
-    Lease lease;
+    Http1Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connect(server, lease) == ConnectFault::none);
-    Lease second;
+    Http1Stream second{pooled.world.buffers};
     CHECK(pooled.connect(server, second) == ConnectFault::exhausted);
     pooled.pool->throw_away(lease);
     CHECK_FALSE(lease);
@@ -225,28 +233,28 @@ TEST_CASE("pool: an evicted connection is uncounted once, and never kept") {
     Server& server = pooled.pool->next_server();
     Uploading first(pooled, "192.0.2.1");
     Uploading second(pooled, "192.0.2.1");
-    Lease refused;
+    Http1Stream refused{pooled.world.buffers};
     CHECK(pooled.connect(server, refused, first.request) == ConnectFault::exhausted);
 
     Uploading other(pooled, "192.0.2.2");  // in the place of one of the two
-    Uploading& left = first.lease.withdrawn ? first : second;
-    Uploading& stays = first.lease.withdrawn ? second : first;
-    REQUIRE(left.lease.withdrawn);
-    CHECK_FALSE(left.lease.connection->is_open());
-    CHECK_FALSE(stays.lease.withdrawn);
+    Uploading& left = first.lease.is_evicted() ? first : second;
+    Uploading& stays = first.lease.is_evicted() ? second : first;
+    REQUIRE(left.lease.is_evicted());
+    CHECK_FALSE(left.lease.connection()->is_open());
+    CHECK_FALSE(stays.lease.is_evicted());
     CHECK(pooled.connect(server, refused) == ConnectFault::exhausted);
 
     // Given back as if nothing had happened: neither is it idle, nor is another one's place free.
     pooled.pool->give_back(left.lease);
     CHECK_FALSE(left.lease);
-    CHECK_FALSE(pooled.pool->take_idle(server));
+    CHECK_FALSE(pooled.takes_idle(server));
     CHECK(pooled.connect(server, refused) == ConnectFault::exhausted);
     pooled.pool->give_back(other.lease);
     pooled.pool->throw_away(stays.lease);
-    Lease lease = pooled.pool->take_idle(server);
-    CHECK(lease);
+    Http1Stream lease{pooled.world.buffers};
+    CHECK(pooled.pool->take_idle(server, lease));
     CHECK(pooled.connect(server, refused) == ConnectFault::none);
-    Lease third;
+    Http1Stream third{pooled.world.buffers};
     CHECK(pooled.connect(server, third) == ConnectFault::exhausted);
 }
 
@@ -255,9 +263,9 @@ TEST_CASE("pool: an idle connection to one server makes room for one to another"
     Server& first = pooled.make_idle();
     Server& second = pooled.pool->next_server();
     REQUIRE(&first != &second);
-    Lease lease;
+    Http1Stream lease{pooled.world.buffers};
     CHECK(pooled.connect(second, lease) == ConnectFault::none);
-    CHECK_FALSE(pooled.pool->take_idle(first));
+    CHECK_FALSE(pooled.takes_idle(first));
 }
 
 TEST_CASE("pool: no more idle connections than allowed, over all servers") {
@@ -265,7 +273,7 @@ TEST_CASE("pool: no more idle connections than allowed, over all servers") {
     std::vector<Server*> servers;
     for (int i = 0; i < 3; ++i) servers.push_back(&pooled.make_idle());
     int idle = 0;
-    for (Server* server : servers) idle += pooled.pool->take_idle(*server) ? 1 : 0;
+    for (Server* server : servers) idle += pooled.takes_idle(*server) ? 1 : 0;
     CHECK(idle == 2);
 }
 
@@ -274,22 +282,22 @@ TEST_CASE("pool: sweep() closes what is idle for too long, and nothing else") {
     Server& server = pooled.make_idle();
     const SteadyTime now = std::chrono::steady_clock::now();
     pooled.pool->sweep(now + std::chrono::seconds{9});
-    Lease lease = pooled.pool->take_idle(server);
-    CHECK(lease);
+    Http1Stream lease{pooled.world.buffers};
+    CHECK(pooled.pool->take_idle(server, lease));
     pooled.pool->give_back(lease);
     pooled.pool->sweep(std::chrono::steady_clock::now() + std::chrono::seconds{10});
-    CHECK_FALSE(pooled.pool->take_idle(server));
+    CHECK_FALSE(pooled.takes_idle(server));
 }
 
 TEST_CASE("pool: a stopped pool keeps nothing idle") {
     Pooled pooled({1});
     Server& server = pooled.make_idle();
-    Lease lease;
+    Http1Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connect(server, lease) == ConnectFault::none);
     pooled.pool->stop();
-    CHECK_FALSE(pooled.pool->take_idle(server));
+    CHECK_FALSE(pooled.takes_idle(server));
     pooled.pool->give_back(lease);
-    CHECK_FALSE(pooled.pool->take_idle(server));
+    CHECK_FALSE(pooled.takes_idle(server));
 }
 
 TEST_CASE("pool: a pool uses names that another resolved, unless it resolved them itself") {
@@ -326,11 +334,11 @@ TEST_CASE("pool: a stopped pool still connects for its requests, without the con
     Server& server = pooled.pool->next_server();
     pooled.pool->stop();
     pooled.config.reset();
-    Lease lease;
+    Http1Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connect(server, lease) == ConnectFault::none);
     CHECK(server.address().starts_with("127.0.0.1:"));
     CHECK(pooled.pool->settings().name == "api");
     pooled.pool->give_back(lease);
     CHECK_FALSE(lease);
-    CHECK_FALSE(pooled.pool->take_idle(server));
+    CHECK_FALSE(pooled.takes_idle(server));
 }
