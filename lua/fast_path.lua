@@ -34,9 +34,9 @@ local values, states = call('MGET', unpack(keys)), unbytes('<I1', policies)
 -- These tables have a size from the start, as each step of their growth costs as much as a limit.
 -- The parts of the answer: for each request a head, then for each of its states how it stood.
 local answers, answered = {'', '', '', ''}, 0
--- What is written to each state, and how: a TTL in milliseconds, 'KEEPTTL', or the offset for SETRANGE
--- ('8' for units alone, '0').
-local new, ttls = {0, 0, 0, 0}, {0, 0, 0, 0}
+-- What is written to each state, and after that for each state how: a TTL in milliseconds, 'KEEPTTL', or
+-- the offset for SETRANGE ('8' for units alone, '0').
+local writes = {0, 0, 0, 0, 0, 0, 0, 0}
 -- Of several requests: the keys that an earlier request has written. They are read again, with MGET, as
 -- the proxy's user in Redis needs no right to GET.
 local written = #keys > states and {} or nil
@@ -107,15 +107,15 @@ for first = 0, #keys - 1, states do
             told[1] = state[2]
             answers[answered + 1 + i] = bytes_of(told_format, unpack(told))
             if not denied and same then
-                new[i], ttls[i] = bytes_of(units_format, unpack(state, 3, 2 + limits)), '8'
+                writes[i], writes[states + i] = bytes_of(units_format, unpack(state, 3, 2 + limits)), '8'
             elseif not denied then
                 local ttl = copied > head + 1 and 'KEEPTTL' or '0'
                 if last >= state[3 + limits] then
                     state[3 + limits] = last + 1000001
                     ttl = string.format('%.0f', (last + 1000001 - now) / 1000 + 1)
                 end
-                new[i], ttls[i] = bytes_of(head_format, unpack(state)), ttl
-                if ttl ~= '0' then new[i] = new[i] .. made .. sub(value, copied) end
+                writes[i], writes[states + i] = bytes_of(head_format, unpack(state)), ttl
+                if ttl ~= '0' then writes[i] = writes[i] .. made .. sub(value, copied) end
             end
         --each number of limits
         elseif limits == LIMITS then
@@ -131,16 +131,16 @@ for first = 0, #keys - 1, states do
             if from ~= till then understood = false break end
             answers[answered + 1 + i] = bytes_of('<d{{dd}}', generation, {{before$, oldest$}})
             if not denied and same then
-                new[i], ttls[i] = bytes_of('<{{I4}}', {{units$}}), '8'
+                writes[i], writes[states + i] = bytes_of('<{{I4}}', {{units$}}), '8'
             elseif not denied then
                 local ttl = copied > head + 1 and 'KEEPTTL' or '0'
                 if last >= expiry then
                     expiry = last + 1000001
                     ttl = string.format('%.0f', (expiry - now) / 1000 + 1)
                 end
-                new[i], ttls[i] = bytes_of('<I4I4{{I4}}d{{ddI4I2I2}}', layout, generation,
+                writes[i], writes[states + i] = bytes_of('<I4I4{{I4}}d{{ddI4I2I2}}', layout, generation,
                     {{units$}}, expiry, {{ends$, oldest$, base$, marks$, gone$}}), ttl
-                if ttl ~= '0' then new[i] = new[i] .. made .. sub(value, copied) end
+                if ttl ~= '0' then writes[i] = writes[i] .. made .. sub(value, copied) end
             end
         --end
         end
@@ -148,15 +148,15 @@ for first = 0, #keys - 1, states do
 
     if understood then
         for i = 1, denied and 0 or states do
-            local key, ttl = keys[first + i], ttls[i]
+            local key, ttl = keys[first + i], writes[states + i]
             if ttl == '0' or ttl == '8' then
-                call('SETRANGE', key, ttl, new[i])
+                call('SETRANGE', key, ttl, writes[i])
             elseif ttl ~= 'KEEPTTL' then
-                call('SET', key, new[i], 'PX', ttl)
-            elseif not protected_call('SET', key, new[i], ttl).ok then
+                call('SET', key, writes[i], 'PX', ttl)
+            elseif not protected_call('SET', key, writes[i], ttl).ok then
                 -- Redis 5 has no KEEPTTL and refuses.
                 local left = call('PTTL', key)
-                call('SET', key, new[i], 'PX', left > 0 and string.format('%.0f', left) or '86400000')
+                call('SET', key, writes[i], 'PX', left > 0 and string.format('%.0f', left) or '86400000')
             end
             if written then written[key] = true end
         end
