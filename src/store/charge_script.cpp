@@ -20,9 +20,10 @@ using limit::Flow;
 using limit::Limit;
 using limit::Micros;
 
-// The layout of a state; a new one is a new name, so old and new proxies never read each other's.
+// The version of the layout of states. It is part of each key, so proxies of different versions
+// never read each other's states.
 constexpr std::string_view kStateVersion = "3";
-constexpr std::size_t kAskedBytes = 2;
+constexpr std::size_t kPoliciesHeadBytes = 2;
 constexpr std::size_t kRunBytes = 7;
 constexpr std::size_t kLimitBytes = 26;  // kind, three numbers, name
 constexpr std::size_t kNumbersBytes = 16;
@@ -47,7 +48,7 @@ std::size_t safe_size(std::string_view text) {
     return size;
 }
 
-// A policy's name is the operator's own, but a brace in it would be another hash tag.
+// Escapes what would end a policy's name in a key, or be a hash tag.
 void append_safe(std::string_view text, std::string& out) {
     for (char letter : text) {
         if (is_plain(letter)) {
@@ -58,7 +59,8 @@ void append_safe(std::string_view text, std::string& out) {
     }
 }
 
-// How many of the items, from the first on, are of one policy: their limits are sent once.
+// The number of items, from the first on, that have one policy and tier. Their limits are sent
+// once.
 std::size_t run_length(std::span<const ChargeItem> items) {
     constexpr std::size_t kMost = 255;
     std::size_t length = 1;
@@ -89,7 +91,7 @@ std::uint8_t mark_bytes(const Limit& limit) {
     return limit.state() == limit::StateKind::log ? 12 : 6;
 }
 
-// How long a full bucket takes to become empty; of leaky_bucket, the longest line.
+// How long a full bucket takes to become empty; for leaky_bucket, how long the longest line takes.
 ExactTime fullest(const Limit& limit) {
     const ExactTime burst = limit::time_for(Flow(limit), limit.burst);
     const bool line_is_shorter = limit.traits().queues && limit.max_delay.count() <= burst.us;
@@ -111,7 +113,8 @@ void pack_terms(const Limit& limit, Packer& out) {
     }
 }
 
-// Names the records of a state and their order: 256 times a hash that is not zero, and how many.
+// Names the records of a state and their order: 256 times a hash that is not zero, plus their
+// number.
 std::uint32_t layout_of(std::span<const Limit> limits) {
     std::uint32_t hash = 0x811c9dc5;
     for (const Limit& limit : limits) hash = (hash ^ limit.id) * 0x01000193;
@@ -137,8 +140,8 @@ void append_run(std::span<const ChargeItem> run, std::string& out) {
     out.append(bytes.data(), packed.end());
 }
 
-void append_asked(std::span<const ChargeItem> items, std::size_t times, std::string& out) {
-    std::size_t size = kAskedBytes;
+void append_policies(std::span<const ChargeItem> items, std::size_t times, std::string& out) {
+    std::size_t size = kPoliciesHeadBytes;
     for_each_run(items, [&](std::span<const ChargeItem> run) {
         size += kRunBytes + kLimitBytes * run[0].limits().size();
     });
@@ -149,10 +152,10 @@ void append_asked(std::span<const ChargeItem> items, std::size_t times, std::str
     out += "\r\n";
 }
 
-// What the limit needs to know of the request besides its cost.
+// What the script needs to know of the request for this limit, besides the cost.
 void append_numbers(const Limit& limit, const limit::Charge& charge, std::string& out) {
     if (limit.is_bucket()) {
-        // A line would take any cost, were it not told.
+        // The script never denies because of the cost itself in a line: a negative time makes it.
         const bool too_much = limit.traits().queues && charge.cost > limit.burst;
         const ExactTime time =
             too_much ? ExactTime{-1, 0} : limit::time_for(Flow(limit), charge.cost);
@@ -185,7 +188,7 @@ void append_requests(std::span<const limit::Charge> charges, std::string& out) {
     out += "\r\n";
 }
 
-// The beginning of a command with so many keys, and its end.
+// The command up to the number of keys; append_clock() is its end.
 void append_call(const redis::Script& script, std::size_t keys, std::optional<Micros> clock,
                  std::string& out) {
     append_length('*', 5 + keys + (clock ? 1 : 0), out);
@@ -265,7 +268,7 @@ void append_reading(std::span<const ChargeItem> items, std::size_t keys, std::si
             if (limit.has_set()) append_set_key(item, limit, prefix, out);
         }
     }
-    append_asked(items, requests, out);
+    append_policies(items, requests, out);
 }
 
 void append_charge_command(std::span<const limit::Charge> charges, std::string_view prefix,
@@ -292,7 +295,7 @@ void append_mixed_command(std::span<const limit::Charge> charges, std::string_vi
         assert(charge.items.size() == first.items.size() && charge.cost > 0);
         for (const ChargeItem& item : charge.items) append_state_key(item, prefix, out);
     }
-    append_asked(first.items, 1, out);
+    append_policies(first.items, 1, out);
     append_requests(charges, out);
     append_clock(clock, out);
 }

@@ -16,15 +16,15 @@ namespace tidegate::store {
 // At most so many charges make one command.
 inline constexpr std::size_t kBatchMax = 64;
 
-// Whether charges like this one may be decided in one command with others of the same items: limits
-// of windows, logs and gcra alone, which count what is admitted, none in shadow.
+// Whether one command may decide this charge together with others of the same items: its limits are
+// windows, logs and gcra that count admitted requests, and no policy is in shadow.
 bool can_share_command(const limit::Charge& charge);
 
 // At most so many charges of different items make one command.
 inline constexpr std::size_t kMixedMax = 8;
 
-// Whether a charge of other items under the same policies and tiers, in the same order, may be
-// decided in one command with this one: up to four items of plain windows, a cost above 0.
+// Whether one command may decide this charge together with charges of other items under the same
+// policies and tiers, in the same order: up to four items of plain windows, a cost above 0.
 bool can_mix(const limit::Charge& charge);
 
 // The key of a state: `prefix`, a format version, the policy's name and `{identifier}` as hash tag.
