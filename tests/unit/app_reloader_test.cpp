@@ -124,7 +124,7 @@ TEST_CASE("reloader: a configuration that is built in, and one of a program that
     CHECK(only_error(built_in.reload()).find("no file to reload") != std::string::npos);
     Rig stopping;
     stopping.reloader->stop();
-    CHECK(only_error(stopping.reload()).starts_with("stopping"));
+    CHECK(only_error(stopping.reload()).starts_with("Tidegate is stopping"));
 }
 
 TEST_CASE("reloader: bounds of the store in process change") {

@@ -306,24 +306,24 @@ TEST_CASE("explain: a fact a line, aligned, each with its reason") {
     CHECK(explanation_text(told) ==
           R"(request   GET /search                       for host a.example
 peer      10.0.0.1                          trusted: in 10.0.0.0/8 of trusted_proxies
-hop       10.0.0.2                          trusted: what stands before it is believed
-hop       unknown                           no address: the walk ends behind it
+hop       10.0.0.2                          trusted: the entry before it counts
+hop       unknown                           not an address: the chain ends here
 client    10.0.0.2                          the last good hop of x-forwarded-for
 method    header x-user-id                  valid
 user      alice                             by header x-user-id
-no route  other-host                        its path fits, its host is another
-no route  beta                              its path fits, the request has not its headers
+no route  other-host                        the path matches; the host does not
+no route  beta                              the path matches; the headers do not
 route     search                            to upstream api
 policy    per-client                        counts it
   counts  ip:10.0.0.2                       by key ip
   counts  user:alice                        by key user
   limit   per-client-1s                     10 in 1s, sliding_window
   limit   per-client-1h-gcra                240 in 1h, gcra, burst 240
-policy    watched                           counts it; in shadow, refuses nobody
+policy    watched                           counts it; shadow: refuses no request
   counts  header:x-watched=w                by key header:x-watched
   limit   watched-1s                        50 in 1s, sliding_window
 cost      3                                 of the route
-result    forwarded if the limits admit it  5 limits for 3 identifiers; nothing was taken
+result    forwarded if the limits admit it  5 limits for 3 identifiers; nothing was charged
 )");
 }
 

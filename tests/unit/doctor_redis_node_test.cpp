@@ -176,7 +176,7 @@ TEST_CASE("redis_node: the fault of a server that does not serve says why") {
     CHECK(says(find(ping("-BUSY Redis is busy running a script.\r\n"), "redis.answers"),
                "SCRIPT KILL"));
     CHECK(says(find(ping("-MASTERDOWN Link with MASTER is down\r\n"), "redis.role"), "replica"));
-    CHECK(says(find(ping("-NOAUTH Authentication required.\r\n"), "redis.password"), "none is"));
+    CHECK(says(find(ping("-NOAUTH Authentication required.\r\n"), "redis.password"), "has none"));
     CHECK(
         says(find(ping("-ERR max number of clients reached\r\n"), "redis.answers"), "maxclients"));
     CHECK(says(find(ping("HTTP/1.1 400 Bad Request\r\n"), "redis.answers"), "protocol"));

@@ -367,9 +367,11 @@ TEST_CASE("heads: the operator's own text is filled in, braces that mean nothing
 }
 
 TEST_CASE("heads: a schedule's denial names the earliest moment and no time to come back") {
-    World world(kUpstream +
-                "policies: {p: {key: [ip], limits: [{quota: 1, per: 1min, algorithm: schedule, "
-                "at: {query: at}}]}}\n");
+    World world(
+        "upstreams: {u: {servers: [http://127.0.0.1:3000]}}\n"
+        "policies: {p: {key: [ip], limits: [{quota: 1, per: 1min, algorithm: schedule, "
+        "at: {query: at}}]}}\n"
+        "routes: [{match: {path: /**}, upstream: u, policies: [p]}]\n");
     Request request(world, "GET /7?at=1000 HTTP/1.1\r\nHost: a\r\n\r\n");
     REQUIRE(request.decide() == Fault::none);
     auto& decision = request.exchange.decision.charge;

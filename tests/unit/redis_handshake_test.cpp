@@ -115,12 +115,12 @@ TEST_CASE("handshake: what the server refuses is named, and no secret shown") {
     CHECK(mentions(fault_of(options_of("", 7), error("ERR DB index is out of range")),
                    "database 7 was refused"));
     const auto none = fault_of(options_of("", 0), error("NOAUTH Authentication required."));
-    CHECK(mentions(none, "a password is wanted, and none is configured"));
+    CHECK(mentions(none, "it wants a password, and none is configured"));
     CHECK(none->refused);
     auto options = options_of("", 0);
     options.rights = "+all";
     CHECK(mentions(fault_of(options, error("NOPERM no")),
-                   "the script count was refused: NOPERM no; what its user must be allowed: +all"));
+                   "the script count was refused: NOPERM no; give its Redis user these rights: +all"));
 }
 
 TEST_CASE("handshake: a server that is not ready yet does not refuse us") {
