@@ -57,7 +57,7 @@ class Reloader {
     Faults faults_of(const config::Config& next) const;
     Task<upstream::ResolvedNames> look_up_new_names(const config::Config& next);
     Task<std::shared_ptr<const ConfigSnapshot>> prepare(std::shared_ptr<const config::Config> next,
-                                                   Faults& faults);
+                                                        Faults& faults);
     Task<> put_in_force(std::shared_ptr<const ConfigSnapshot> next);
     // Ends former access logs as soon as the requests that write to them have ended.
     Task<> sweep_logs();

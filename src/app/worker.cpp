@@ -149,9 +149,9 @@ proxy::GenerationPtr Worker::make_generation(const ConfigSnapshot& snapshot) {
         const auto same = std::find_if(before.begin(), before.end(), [&](const auto& pool) {
             return pool->settings() == upstreams[i];
         });
-        made->upstreams.push_back(
-            same != before.end() ? *same
-                                 : make_pool(upstreams[i], snapshot.slots.upstream(i), names));
+        made->upstreams.push_back(same != before.end()
+                                      ? *same
+                                      : make_pool(upstreams[i], snapshot.slots.upstream(i), names));
     }
     return made;
 }

@@ -10,8 +10,8 @@ using http::RequestValue;
 Moment moment_of(const config::Route& route, const Facts& facts) {
     const config::MomentSource& source = *route.moment;
     const RequestValue stated = source.in == config::MomentSource::In::header
-                              ? http::value_in_fields(facts.head.fields, source.name)
-                              : http::value_in_query(facts.head.query, source.name);
+                                    ? http::value_in_fields(facts.head.fields, source.name)
+                                    : http::value_in_query(facts.head.query, source.name);
     if (stated.how == RequestValue::How::absent) {
         return {std::nullopt, "The request does not say when it is meant for."};
     }

@@ -110,8 +110,9 @@ void RefusedConnections::log(ConnectionRefusal reason, const std::optional<IpAdd
     if (reason == ConnectionRefusal::max) {
         telemetry::log(Level::warn, "refusing connections: connections.max is reached");
     } else {
-        telemetry::log(Level::warn, "refusing a connection: {} has connections.per_ip connections open",
-            peer ? peer->to_string() : "it");
+        telemetry::log(Level::warn,
+                       "refusing a connection: {} has connections.per_ip connections open",
+                       peer ? peer->to_string() : "it");
     }
 }
 

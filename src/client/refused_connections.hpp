@@ -63,9 +63,9 @@ class RefusedConnections {
              SteadyTime now);
 
     telemetry::MetricsShard& metrics_;
-    std::array<Answer, 2> answers_;                    // by reason
+    std::array<Answer, 2> answers_;                        // by reason
     std::array<telemetry::LogInterval, 2> log_intervals_;  // by reason
-    std::deque<Kept> kept_;                            // in the order of `until`
+    std::deque<Kept> kept_;                                // in the order of `until`
 };
 
 }  // namespace tidegate::client

@@ -111,8 +111,7 @@ class TestCharge {
         store::append_state_key(item_, node_.settings.key_prefix, keys[0]);
         for (const limit::Limit& limit : policy_.limits) {
             if (limit.has_set()) {
-                store::append_set_key(item_, limit, node_.settings.key_prefix,
-                                      keys.emplace_back());
+                store::append_set_key(item_, limit, node_.settings.key_prefix, keys.emplace_back());
             }
         }
         for (const std::string& key : keys) {

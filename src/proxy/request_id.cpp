@@ -3,9 +3,8 @@
 #include <random>
 #include <string_view>
 
-#include "http/head.hpp"
-
 #include "base/hex.hpp"
+#include "http/head.hpp"
 
 namespace tidegate::proxy {
 

@@ -198,7 +198,8 @@ Task<> MasterWatch::subscribe_forever() {
         if (subscribed && now() - begun >= kRoundPause) continue;
         if (!subscribed && !std::exchange(has_logged_none_, true)) {
             log(Level::error,
-                "no sentinel can be watched, so Tidegate notices a failover of the master {} late: {}",
+                "no sentinel can be watched, so Tidegate notices a failover of the master {} late: "
+                "{}",
                 quote(options_.master), faults);
         }
         timer.expires_after(jittered(kRoundPause));
@@ -250,7 +251,8 @@ void MasterWatch::on_lost(std::size_t node, const std::string& reason) {
     if (time < next_log_of_loss_) return;
     next_log_of_loss_ = time + kLogEvery;
     has_logged_loss_ = true;
-    log(Level::warn, "the connection to the sentinel {} is lost: {}", options_.nodes[node].to_string(), reason);
+    log(Level::warn, "the connection to the sentinel {} is lost: {}",
+        options_.nodes[node].to_string(), reason);
 }
 
 void MasterWatch::announce(const NodeAddress& master) {

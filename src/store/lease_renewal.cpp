@@ -15,9 +15,8 @@ constexpr std::size_t kReleasesMax = 1'000;  // beyond this, slots wait for thei
 
 bool counts_concurrency(const limit::ChargeItem& item) {
     const auto limits = item.limits();
-    return std::any_of(limits.begin(), limits.end(), [](const limit::Limit& limit) {
-        return limit.is_concurrency();
-    });
+    return std::any_of(limits.begin(), limits.end(),
+                       [](const limit::Limit& limit) { return limit.is_concurrency(); });
 }
 
 }  // namespace

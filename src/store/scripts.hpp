@@ -8,8 +8,8 @@
 
 namespace tidegate::store {
 
-// The script that decides this charge: for plain windows the one with the fast path in front, else the
-// one without it. Without items: the latter, which decides every charge.
+// The script that decides this charge: for plain windows the one with the fast path in front, else
+// the one without it. Without items: the latter, which decides every charge.
 const redis::Script& charge_script(const limit::Charge& charge);
 
 const redis::Script& give_back_script();

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "fuzz_check.hpp"
-#include "routing/path_pattern.hpp"
 #include "routing/path_normalization.hpp"
+#include "routing/path_pattern.hpp"
 #include "routing/router.hpp"
 
 namespace {

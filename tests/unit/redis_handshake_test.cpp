@@ -119,8 +119,9 @@ TEST_CASE("handshake: what the server refuses is named, and no secret shown") {
     CHECK(none->refused);
     auto options = options_of("", 0);
     options.rights = "+all";
-    CHECK(mentions(fault_of(options, error("NOPERM no")),
-                   "the script count was refused: NOPERM no; give its Redis user these rights: +all"));
+    CHECK(mentions(
+        fault_of(options, error("NOPERM no")),
+        "the script count was refused: NOPERM no; give its Redis user these rights: +all"));
 }
 
 TEST_CASE("handshake: a server that is not ready yet does not refuse us") {
