@@ -44,7 +44,7 @@ so a pause is felt by all who would have come in it.
 
 SINGLE = """
 One connection, the next request as soon as the answer is there: what a proxy and a decision add to
-each request when nobody else is there.
+each request without other load.
 """
 
 PINNED = """

@@ -173,7 +173,7 @@ TEST_CASE("doctor: passwords that are wrong, missing or too many are faults, and
     const auto wrong = examine(on_redis(url_of(locked, ":wrong-one@"), upstream));
     CHECK(wrong.has("redis.password", "fault", "WRONGPASS"));
     CHECK(wrong.text.find("wrong-one") == std::string::npos);
-    CHECK(examine(on_redis(url_of(locked), upstream)).has("redis.password", "fault", "none is"));
+    CHECK(examine(on_redis(url_of(locked), upstream)).has("redis.password", "fault", "has none"));
     CHECK(examine(on_redis(url_of(open, ":any@"), upstream))
               .has("redis.password", "fault", "it has no password"));
     CHECK(examine(on_redis(url_of(locked, ":right-one@"), upstream)).code == 0);
