@@ -117,6 +117,7 @@ class Value {
     std::optional<T> choice(const Choices& choices,
                             std::initializer_list<std::string_view> later = {}) const {
         std::vector<std::string_view> names;
+        names.reserve(choices.size());
         for (const auto& [choice_name, value] : choices) names.push_back(choice_name);
         const std::optional<std::size_t> position = choose(names, later);
         if (!position) return std::nullopt;
