@@ -211,7 +211,7 @@ Task<> MasterWatch::subscribe_forever() {
 Task<std::string> MasterWatch::subscribe_to(std::size_t node, bool& subscribed) {
     const auto opened = co_await connect(node);
     if (!opened) co_return opened.error().message;
-    const ConnectionPtr connection = *opened;
+    const ConnectionPtr& connection = *opened;
     const Reply reply = without_error(co_await connection->ask(subscribe()));
     if (!reply) co_return reply.error().message;
     // Of a switch before the subscription there is no message.

@@ -71,9 +71,9 @@ void for_each_limit(const limit::Charge& charge, Scratch& work, Visit visit) {
 const Record& nothing_of(const Limit& limit) {
     static const auto kNothing = [] {
         std::vector<Record> records;
-        for (std::uint8_t i = 0; i < limit::kAlgorithms.size(); ++i) {
+        for (std::size_t i = 0; i < limit::kAlgorithms.size(); ++i) {
             Limit some;
-            some.algorithm = limit::Algorithm{i};
+            some.algorithm = static_cast<limit::Algorithm>(i);
             records.emplace_back(some);
         }
         return records;
