@@ -163,13 +163,13 @@ void name_items(Decision& decision) {
     }
 }
 
-// Whether this key counts the address of every request, whoever its user is.
+// Whether this key counts the address of every request, with any user.
 bool counts_the_address(const limit::Key& key) {
     const auto& first = key.choices.front();
     return first.size() == 1 && first.front().kind == limit::KeyPart::Kind::ip;
 }
 
-// Whether the limits of `policy` hold for the address, whoever its user is and whatever moment the
+// Whether the limits of `policy` hold for the address with any user, and for any moment that the
 // request is for.
 bool holds_for_the_address(const config::Config& config, const config::Policy& policy,
                            const Decision& decision) {

@@ -20,7 +20,7 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
 
 // Refuses a client that a policy's `deny` lists by what is known of it so far.
 void refuse_denied_client(Decision& decision);
-// Lists the limits of the route that hold for the client's address whoever its user is: the store
+// Lists the limits of the route that hold for the client's address with any user: the store
 // looks at them, nothing is charged. Policies with tiers or exempt users depend on the user and are
 // left out. False: none.
 bool list_address_limits(const config::Config& config, const Facts& facts, Decision& decision);

@@ -46,7 +46,7 @@ struct Decision {
     store::Decision charge;                            // without items: no limit applies
     std::optional<telemetry::CostFault> cost_ignored;  // why the route's cost holds
     std::chrono::nanoseconds charge_time{0};           // what the store took
-    std::vector<http::RateLimitItem> ratelimit;        // what the client is told about its limits
+    std::vector<http::RateLimitItem> ratelimit;        // for the RateLimit fields of the answer
 
     bool goes_on() const { return fault == Fault::none; }
     void refuse(Fault why, std::string_view detail = {}) {

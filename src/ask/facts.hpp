@@ -1,4 +1,4 @@
-// What the engine is told about a request: its head, and who sent it. A plain value; the head's
+// What the engine gets of a request: its head and its peer. A plain value; the head's
 // views go into the bytes of the caller, which stay until the request has ended.
 #pragma once
 

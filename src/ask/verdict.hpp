@@ -13,7 +13,7 @@ namespace tidegate::ask {
 void apply_verdict(const Ruleset& rules, telemetry::MetricsShard& metrics, Decision& decision);
 
 // Seconds for Retry-After of a denial: whole, rounded up, at least 1, never earlier than a denying
-// limit's next unit. 0: it would never pass, or nobody can tell when.
+// limit's next unit. 0: the request would never pass, or the store knows no time.
 std::int64_t retry_after_seconds(const store::Decision& charge);
 
 }  // namespace tidegate::ask

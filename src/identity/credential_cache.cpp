@@ -62,8 +62,8 @@ void CredentialCache::forget(std::uint32_t position) {
     free_.push_back(position);
 }
 
-// A second chance for who was used for since the hand last came by; it comes to an end, as it
-// takes the mark away. Requires that there is one.
+// CLOCK eviction: the hand clears the mark of each entry that was used since it last passed, so the
+// loop ends. Requires an entry.
 void CredentialCache::evict_one() {
     while (true) {
         const std::size_t position = hand_;

@@ -1,9 +1,8 @@
 // The client's side of a request in HTTP/1: its codec.
 //
-// The street and forwarding speak in heads and batches of body; how these become bytes, and whose
-// connection it is, stays here, so that a stream of another protocol that offers the same can take
-// the same street. Reading heads, and what becomes of the connection, is for who owns it. One
-// thread.
+// The request and forwarding use heads and batches of body. This class turns them into bytes and
+// owns the connection, so a stream of another protocol can offer the same. The session reads heads
+// and decides what becomes of the connection. One thread.
 #pragma once
 
 #include <chrono>
@@ -22,7 +21,7 @@ class Http1Client {
     Http1Client(ConnectionPtr connection, BufferPool& buffers, identity::Peer peer,
                 std::uint16_t local_port);
 
-    // For the street: what any client is asked for.
+    // For the request: what a client of any protocol offers.
 
     const identity::Peer& peer() const { return peer_; }
     std::uint16_t local_port() const { return local_port_; }

@@ -1,4 +1,4 @@
-// One client connection: its requests, one after the other, each down the street.
+// One client connection: its requests, one after the other.
 //
 // Owned by its coroutine. One thread.
 #pragma once
