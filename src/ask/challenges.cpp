@@ -26,11 +26,10 @@ void append_challenge(std::string_view scheme, std::string_view parameter, std::
     out += "\r\n";
 }
 
-// A secret in a field of its own has no scheme of the standard; where it belongs is what its owner
-// needs.
+// A secret in a field of its own has no standard scheme; the challenge says which field it is.
 struct Challenge {
     const UserMethod& method;
-    std::string_view detail;  // empty: it is not this one that was refused
+    std::string_view detail;  // empty: another method refused
     std::string& out;
 
     void operator()(const identity::JwtMethod& jwt) const {
@@ -55,7 +54,7 @@ struct Challenge {
     void operator()(const identity::CookieMethod& cookie) const {
         append_challenge("Cookie", "cookie", cookie.name, out);
     }
-    // What only a trusted peer can say is nobody else's business.
+    // Only trusted peers send this field.
     void operator()(const identity::HeaderMethod&) const {}
 
     void append_bearer() const {
@@ -69,7 +68,7 @@ struct Challenge {
 
 }  // namespace
 
-std::string_view told_about(CredentialFault fault) {
+std::string_view public_reason(CredentialFault fault) {
     switch (fault) {
         case CredentialFault::expired:
             return "The token has expired.";
@@ -92,10 +91,10 @@ void append_challenges(const std::vector<UserMethod>& methods, const identity::F
                        std::string& out) {
     const std::size_t before = out.size();
     for (std::size_t i = 0; i < methods.size(); ++i) {
-        const auto detail = i == finding.method ? told_about(finding.fault) : std::string_view{};
+        const auto detail = i == finding.method ? public_reason(finding.fault) : std::string_view{};
         std::visit(Challenge{methods[i], detail, out}, methods[i].how);
     }
-    // RFC 9110 section 15.5.2 wants one.
+    // RFC 9110 section 15.5.2 requires at least one.
     if (out.size() == before) append_challenge("Tidegate", {}, {}, out);
 }
 

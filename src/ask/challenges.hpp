@@ -1,5 +1,5 @@
-// What a client with credentials that are not valid is told: enough for their owner, nothing for
-// who guesses. Pure.
+// What an answer says about credentials that are not valid: enough for their owner, nothing that
+// helps a guess. Pure.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace tidegate::ask {
 
-// What is wrong, of what a signature or a password has proved to be ours to tell: that a token has
-// expired. Of all else that they are not valid, and no more.
-std::string_view told_about(identity::CredentialFault fault);
+// What is wrong with a token whose signature is right: that it has expired, for example. For all
+// other faults only that the credentials are not valid.
+std::string_view public_reason(identity::CredentialFault fault);
 
-// A WWW-Authenticate line for each way to say who one is (RFC 9110 section 11.6.1), that of the
-// method that refused with its reason (RFC 6750 section 3).
+// Appends a WWW-Authenticate line for each configured method (RFC 9110 section 11.6.1). The line of
+// the method that refused the credential has the reason (RFC 6750 section 3).
 void append_challenges(const std::vector<identity::UserMethod>& methods,
                        const identity::Finding& finding, std::string& out);
 

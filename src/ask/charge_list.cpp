@@ -73,7 +73,7 @@ KeyOutcome outcome_of(const limit::Key& key, Made made) {
     return KeyOutcome::rejected;
 }
 
-// Finds whom `policy` counts, with the limits of `tier` if there is one.
+// Appends the items that `policy` counts, with the limits of `tier` if there is one.
 Outcome list_keys(const config::Policy& policy, const limit::Tier* tier, IdentifierMaker& maker,
                   Decision& decision, ChargeNotes::Policy* note) {
     const std::size_t first = decision.spans.size();
@@ -88,7 +88,7 @@ Outcome list_keys(const config::Policy& policy, const limit::Tier* tier, Identif
         if (note != nullptr) note->keys.back().spans.assign(made.begin(), made.end());
         add_items(policy, tier, first, made, decision);
     }
-    // Leaving out every key must not be a way around the policy.
+    // A client cannot avoid the policy by leaving out every key.
     return decision.spans.size() == first ? Outcome::nobody : Outcome::counted;
 }
 

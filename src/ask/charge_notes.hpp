@@ -29,7 +29,7 @@ struct ChargeNotes {
         exempt,     // the policy leaves this client alone
         unlimited,  // as it does the user's tier
         denied,     // it turns this client away
-        nobody,     // no key of it names anybody it could count, or one that it wants is missing
+        nobody,     // the request has none of its keys, or lacks one that is required
         unclear,
     };
     struct Policy {

@@ -83,7 +83,7 @@ Task<> Engine::check_guess(const Question& question) {
     Finding& finding = decision.finding;
     const bool is_counted =
         list_failed_credentials(*question.rules.config, question.facts, decision);
-    if (is_counted) co_await charge(question);
+    if (is_counted && !begin_charge(question)) co_await await_charge(question);
     if (!decision.goes_on()) co_return;
     identity::Authenticator& authenticator = *question.rules.authenticator;
     if (finding.result == Finding::Result::unchecked) {

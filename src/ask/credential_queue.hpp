@@ -1,6 +1,6 @@
-// Requests of one worker that bring the same new credential at once stand in line: the first has it
-// checked, the others find what became of it. So a client that opens fifty connections after a
-// restart is no fifty guesses. One thread.
+// Requests of one worker with the same new credential wait for each other: the first one has the
+// credential checked, the others use the result. So a client that opens fifty connections after a
+// restart does not make fifty guesses. One thread.
 #pragma once
 
 #include <algorithm>
@@ -16,21 +16,21 @@ class CredentialQueue {
   public:
     using Key = identity::CredentialCache::Key;
 
-    // A request's place in the line of its credential. Ends when it goes; then the next is woken.
+    // A request's place in the queue of its credential. Its end wakes the next one.
     class Place {
       public:
-        // Both outlive it.
-        Place(CredentialQueue& line, const Key& key, Wakeup& sleeper)
-            : lines_(line.lines_), key_(key), sleeper_(sleeper) {
-            lines_[key_].push_back(this);
+        // `queue` and `sleeper` outlive it.
+        Place(CredentialQueue& queue, const Key& key, Wakeup& sleeper)
+            : queues_(queue.queues_), key_(key), sleeper_(sleeper) {
+            queues_[key_].push_back(this);
         }
         ~Place() {
-            const auto line = lines_.find(key_);
-            auto& places = line->second;
+            const auto queue = queues_.find(key_);
+            auto& places = queue->second;
             const bool was_first = places.front() == this;
             places.erase(std::find(places.begin(), places.end(), this));
             if (places.empty()) {
-                lines_.erase(line);
+                queues_.erase(queue);
             } else if (was_first) {
                 places.front()->sleeper_.wake_later();
             }
@@ -38,17 +38,16 @@ class CredentialQueue {
         Place(const Place&) = delete;
         Place& operator=(const Place&) = delete;
 
-        bool is_first() const { return lines_.at(key_).front() == this; }
+        bool is_first() const { return queues_.at(key_).front() == this; }
 
       private:
-        friend class CredentialQueue;
-        std::unordered_map<Key, std::deque<Place*>, identity::KeyedDigestHash>& lines_;
+        std::unordered_map<Key, std::deque<Place*>, identity::KeyedDigestHash>& queues_;
         Key key_;
         Wakeup& sleeper_;
     };
 
   private:
-    std::unordered_map<Key, std::deque<Place*>, identity::KeyedDigestHash> lines_;
+    std::unordered_map<Key, std::deque<Place*>, identity::KeyedDigestHash> queues_;
 };
 
 }  // namespace tidegate::ask

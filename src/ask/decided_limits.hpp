@@ -1,4 +1,4 @@
-// Walks through what a decision says, limit by limit.
+// Visits the verdict of each limit of a decision.
 #pragma once
 
 #include <cstddef>

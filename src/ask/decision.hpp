@@ -45,6 +45,7 @@ struct Decision {
     std::vector<IdentifierSpan> spans;                 // one for each item of `charge`
     store::Decision charge;                            // without items: no limit applies
     std::optional<telemetry::CostFault> cost_ignored;  // why the route's cost holds
+    std::chrono::steady_clock::time_point charged_at;  // when the store was asked
     std::chrono::nanoseconds charge_time{0};           // what the store took
     std::vector<http::RateLimitItem> ratelimit;        // for the RateLimit fields of the answer
 

@@ -12,29 +12,55 @@
 
 namespace tidegate::ask {
 
-Task<> Engine::decide(Question question) {
-    const auto& [rules, facts, decision, wakeup, has_left, client] = question;
-    match_route(*rules.config, facts, decision);
-    if (decision.goes_on()) identify(rules, facts, decision);
+bool Engine::begin(const Question& question) {
+    const Ruleset& rules = question.rules;
+    Decision& decision = question.decision;
+    match_route(*rules.config, question.facts, decision);
+    if (decision.goes_on()) identify(rules, question.facts, decision);
     if (decision.chain_fault != identity::ChainFault::none) report_chain_fault(question);
-    if (decision.goes_on() && needs_proof(decision)) co_await check_credential(question);
-    if (decision.goes_on()) list_charges(*rules.config, facts, decision);
-    if (decision.cost_ignored) metrics_.count_cost_ignored(*decision.cost_ignored);
-    if (decision.goes_on() && !decision.charge.items.empty()) co_await charge(question);
+    if (!decision.goes_on()) return true;
+    return !needs_proof(decision) && list_and_charge(question);
 }
 
-Task<> Engine::charge(const Question& question) {
+// Not a coroutine: most requests wait for the store alone, which takes one.
+Task<> Engine::finish(const Question& question) {
+    return needs_proof(question.decision) ? prove_and_charge(question) : await_charge(question);
+}
+
+Task<> Engine::prove_and_charge(const Question& question) {
+    co_await check_credential(question);
+    if (question.decision.goes_on() && !list_and_charge(question)) co_await await_charge(question);
+}
+
+bool Engine::list_and_charge(const Question& question) {
     Decision& decision = question.decision;
-    const auto asked = std::chrono::steady_clock::now();
-    limiter_.decide(decision.charge, question.wakeup, asked);
-    while (decision.charge.result == store::Decision::Result::pending) {
-        co_await question.wakeup.wait();
-    }
-    decision.charge_time = std::chrono::steady_clock::now() - asked;
+    list_charges(*question.rules.config, question.facts, decision);
+    if (decision.cost_ignored) metrics_.count_cost_ignored(*decision.cost_ignored);
+    if (!decision.goes_on() || decision.charge.items.empty()) return true;
+    return begin_charge(question);
+}
+
+bool Engine::begin_charge(const Question& question) {
+    Decision& decision = question.decision;
+    decision.charged_at = std::chrono::steady_clock::now();
+    limiter_.decide(decision.charge, question.wakeup, decision.charged_at);
+    return decision.charge.result != store::Decision::Result::pending && conclude_charge(question);
+}
+
+bool Engine::conclude_charge(const Question& question) {
+    Decision& decision = question.decision;
+    decision.charge_time = std::chrono::steady_clock::now() - decision.charged_at;
     apply_verdict(question.rules, metrics_, decision);
-    if (decision.goes_on() && decision.charge.verdict.wait > limit::Micros{0}) {
-        co_await await_turn(question);
+    return !decision.goes_on() || decision.charge.verdict.wait <= limit::Micros{0};
+}
+
+Task<> Engine::await_charge(const Question& question) {
+    const store::Decision& charge = question.decision.charge;
+    if (charge.result == store::Decision::Result::pending) {
+        while (charge.result == store::Decision::Result::pending) co_await question.wakeup.wait();
+        if (conclude_charge(question)) co_return;
     }
+    co_await await_turn(question);
 }
 
 // leaky_bucket has the request wait in line, by a timer of its own: the deadline wheel is too

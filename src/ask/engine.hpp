@@ -40,23 +40,30 @@ class Engine {
           passwords_(passwords),
           metrics_(metrics) {}
 
-    // Takes a request from its route to the verdict. Waits for the store and for password checks.
-    // Requires facts that check_framing() has accepted.
-    Task<> decide(Question question);
+    // Takes a request from its route to the verdict, as far as that needs no waiting. False: the
+    // caller awaits finish(). Requires facts that check_framing() has accepted.
+    bool begin(const Question& question);
+    // Waits for password checks and for the store. Requires that begin() returned false.
+    Task<> finish(const Question& question);
 
     // The request has ended with an answer of `status` (0: none): the store gets back what does not
     // count with that status, and the slots of concurrency after `hold`. Does not wait.
     void settle(Decision& decision, int status, std::chrono::milliseconds hold = {});
 
   private:
-    // A credential that is not known to be valid; credential_check.cpp.
+    // These return true when nothing is left to wait for.
+    bool list_and_charge(const Question& question);
+    bool begin_charge(const Question& question);
+    bool conclude_charge(const Question& question);
+
+    Task<> await_charge(const Question& question);
+    Task<> await_turn(const Question& question);
+    Task<> prove_and_charge(const Question& question);
+    // Of a credential that is not known to be valid; credential_check.cpp.
     Task<> check_credential(const Question& question);
     Task<> look_at_address(const Question& question);
     Task<> check_guess(const Question& question);
     Task<> check_password(const Question& question);
-
-    Task<> charge(const Question& question);
-    Task<> await_turn(const Question& question);
     void report_chain_fault(const Question& question);
 
     Executor executor_;

@@ -134,7 +134,7 @@ IdentifierMaker::Made IdentifierMaker::make_capture(const Part& part) {
     return Made::some;
 }
 
-// Only an address can make several identifiers; then there is one whole for each of them.
+// Only an address makes several identifiers: then each of them is joined with the other parts.
 IdentifierMaker::Made IdentifierMaker::make_joined(const Choice& choice) {
     struct Piece {
         std::array<IdentifierSpan, kMadeMax> spans;
@@ -163,7 +163,7 @@ IdentifierMaker::Made IdentifierMaker::make_joined(const Choice& choice) {
     return Made::some;
 }
 
-// Prefixes that say the same of this address make one identifier.
+// An IPv4 address makes one identifier, whatever prefixes there are.
 bool IdentifierMaker::write_addresses() {
     if (!decision_.client) return false;
     if (address_count_ == 0) {

@@ -33,7 +33,7 @@ void conclude_identity(const config::Config& config, Decision& decision) {
             break;
         case Result::refused:
             if (config.anonymous_on_invalid) break;
-            decision.refuse(Fault::bad_credentials, told_about(finding.fault));
+            decision.refuse(Fault::bad_credentials, public_reason(finding.fault));
             break;
         case Result::ambiguous:
             decision.refuse(Fault::ambiguous_credentials);

@@ -22,25 +22,25 @@ namespace tidegate::ask {
 using identity::KeyedDigest;
 using State = PasswordPool::Check::State;
 
-// Where an answer goes. All but the executor is touched on the executor's thread alone.
-struct PasswordPool::Ask {
+// A coroutine that waits for a check. Only the executor's thread touches it, but for the executor.
+struct PasswordPool::Waiter {
     Executor executor;
-    Wakeup* wakeup;  // null: nobody wants to know any more
+    Wakeup* wakeup;  // null: its Check is gone
     State state = State::not_asked;
 };
 
 struct PasswordPool::Job {
-    const KeyedDigest::Value name;
+    const KeyedDigest::Value key;
     const std::shared_ptr<const identity::Htpasswd> users;
     const std::string user;
     std::string password;
     const std::uint64_t address;
     bool begun = false;
-    std::vector<std::shared_ptr<Ask>> asks;
+    std::vector<std::shared_ptr<Waiter>> waiters;
 
-    Job(const KeyedDigest::Value& its_name, std::shared_ptr<const identity::Htpasswd> its_users,
+    Job(const KeyedDigest::Value& its_key, std::shared_ptr<const identity::Htpasswd> its_users,
         std::string_view its_user, std::string_view its_password, std::uint64_t its_address)
-        : name(its_name),
+        : key(its_key),
           users(std::move(its_users)),
           user(its_user),
           password(its_password),
@@ -52,10 +52,10 @@ struct PasswordPool::Job {
     void wipe() { OPENSSL_cleanse(password.data(), password.size()); }
 };
 
-// What the threads of the pool and its users share; outlives the pool while there are Checks.
+// What the threads of the pool and its Checks share; outlives the pool while there are Checks.
 //
-// Answers are posted with the mutex held, and a Check that goes takes its Ask out under the same
-// mutex: so whoever is posted to has an event loop.
+// The pool posts an answer with the mutex held, and a Check takes its Waiter out under the same
+// mutex before it goes: so the event loop of a Waiter is there when the pool posts to it.
 struct PasswordPool::Shared {
     using JobPtr = std::shared_ptr<Job>;
 
@@ -65,26 +65,26 @@ struct PasswordPool::Shared {
 
     std::mutex mutex;
     std::condition_variable_any news;
-    // Not begun yet, of each address in order. Addresses take turns, so that no number of guesses
-    // of one holds up another for longer than one.
+    // Not begun yet, in order for each address. Addresses take turns: however many guesses one
+    // address makes, another waits for one of them at most.
     std::unordered_map<std::uint64_t, std::deque<JobPtr>> queues;
-    std::deque<std::uint64_t> turns;  // the addresses of `queues`, next first
+    std::deque<std::uint64_t> turns;  // the addresses of `queues`; the first is next
     std::size_t waiting = 0;          // in all of them
     std::unordered_map<KeyedDigest::Value, JobPtr, identity::KeyedDigestHash> under_way;
-    std::unordered_map<std::uint64_t, std::size_t> of_address;  // of those under way
+    std::unordered_map<std::uint64_t, std::size_t> by_address;  // jobs under way
 
     Shared(const Options& chosen, Verify function) : options(chosen), verify(std::move(function)) {}
 
     void work(const std::stop_token& stop);
     void finish(Job& job, State state);
-    void leave(const JobPtr& job, const std::shared_ptr<Ask>& ask);
+    void leave(const JobPtr& job, const std::shared_ptr<Waiter>& waiter);
     void begin(const JobPtr& job);
     JobPtr take_next();
     bool make_room_for(std::uint64_t address);
     bool take_out(const JobPtr& job);
     bool has_room_for(std::uint64_t address) const;
-    KeyedDigest::Value name_of(const identity::Htpasswd* users, std::string_view user,
-                               std::string_view password) const;
+    KeyedDigest::Value key_of(const identity::Htpasswd* users, std::string_view user,
+                              std::string_view password) const;
 };
 
 void PasswordPool::Shared::work(const std::stop_token& stop) {
@@ -100,32 +100,33 @@ void PasswordPool::Shared::work(const std::stop_token& stop) {
     }
 }
 
-// Tells everybody. Requires the mutex.
+// Tells all that wait. Requires the mutex.
 void PasswordPool::Shared::finish(Job& job, State state) {
-    for (std::shared_ptr<Ask>& ask : job.asks) {
-        const Executor executor = ask->executor;
-        asio::post(executor, [ask = std::move(ask), state] {
-            ask->state = state;
-            if (ask->wakeup != nullptr) ask->wakeup->wake_later();
+    for (std::shared_ptr<Waiter>& waiter : job.waiters) {
+        const Executor executor = waiter->executor;
+        asio::post(executor, [waiter = std::move(waiter), state] {
+            waiter->state = state;
+            if (waiter->wakeup != nullptr) waiter->wakeup->wake_later();
         });
     }
-    job.asks.clear();
-    const auto share = of_address.find(job.address);
-    if (--share->second == 0) of_address.erase(share);
-    under_way.erase(job.name);
+    job.waiters.clear();
+    const auto share = by_address.find(job.address);
+    if (--share->second == 0) by_address.erase(share);
+    under_way.erase(job.key);
 }
 
-void PasswordPool::Shared::leave(const JobPtr& job, const std::shared_ptr<Ask>& ask) {
+void PasswordPool::Shared::leave(const JobPtr& job, const std::shared_ptr<Waiter>& waiter) {
     const std::lock_guard lock(mutex);
-    std::erase(job->asks, ask);
-    if (!job->asks.empty() || job->begun) return;
-    // A client that hangs up and comes again must not fill the queue with what nobody waits for.
+    std::erase(job->waiters, waiter);
+    if (!job->waiters.empty() || job->begun) return;
+    // A client that hangs up and comes again must not fill the queue with checks that no request
+    // waits for.
     if (take_out(job)) finish(*job, State::dropped);
 }
 
 void PasswordPool::Shared::begin(const JobPtr& job) {
-    under_way.emplace(job->name, job);
-    ++of_address[job->address];
+    under_way.emplace(job->key, job);
+    ++by_address[job->address];
     auto& queue = queues[job->address];
     if (queue.empty()) turns.push_back(job->address);
     queue.push_back(job);
@@ -133,12 +134,12 @@ void PasswordPool::Shared::begin(const JobPtr& job) {
     news.notify_one();
 }
 
-// The first of the address whose turn it is. Requires one that waits.
+// The first job of the address whose turn it is. Requires a job that waits.
 PasswordPool::Shared::JobPtr PasswordPool::Shared::take_next() {
     const std::uint64_t address = turns.front();
     JobPtr job = queues.at(address).front();
     take_out(job);
-    // It comes last now, if there is more of it.
+    // An address with more jobs is the last one now.
     if (!turns.empty() && turns.front() == address) {
         turns.pop_front();
         turns.push_back(address);
@@ -146,7 +147,7 @@ PasswordPool::Shared::JobPtr PasswordPool::Shared::take_next() {
     return job;
 }
 
-// False: it does not wait.
+// False: the job does not wait.
 bool PasswordPool::Shared::take_out(const JobPtr& job) {
     const auto queue = queues.find(job->address);
     if (queue == queues.end()) return false;
@@ -162,8 +163,8 @@ bool PasswordPool::Shared::take_out(const JobPtr& job) {
     return true;
 }
 
-// Where all places are taken, whoever has most gives up the one that would come last, unless
-// `address` would then have as many.
+// If the queue is full, the address with the most jobs loses its last one, unless `address` would
+// then have as many.
 bool PasswordPool::Shared::make_room_for(std::uint64_t address) {
     if (waiting < options.waiting) return true;
     const auto most = std::max_element(
@@ -179,14 +180,14 @@ bool PasswordPool::Shared::make_room_for(std::uint64_t address) {
 }
 
 bool PasswordPool::Shared::has_room_for(std::uint64_t address) const {
-    const auto share = of_address.find(address);
-    return share == of_address.end() || share->second < options.under_way_for_one;
+    const auto share = by_address.find(address);
+    return share == by_address.end() || share->second < options.per_address;
 }
 
-// Two files may have a user of the same name. The length keeps the borders where they are.
-KeyedDigest::Value PasswordPool::Shared::name_of(const identity::Htpasswd* users,
-                                                 std::string_view user,
-                                                 std::string_view password) const {
+// Two files may have a user of the same name. The length separates the user from the password.
+KeyedDigest::Value PasswordPool::Shared::key_of(const identity::Htpasswd* users,
+                                                std::string_view user,
+                                                std::string_view password) const {
     const std::array<std::uintptr_t, 2> numbers{reinterpret_cast<std::uintptr_t>(users),
                                                 user.size()};
     std::array<char, sizeof numbers> head;
@@ -195,17 +196,17 @@ KeyedDigest::Value PasswordPool::Shared::name_of(const identity::Htpasswd* users
 }
 
 PasswordPool::Check::Check(Executor executor, Wakeup& wakeup)
-    : ask_(std::make_shared<Ask>(Ask{std::move(executor), &wakeup})) {}
+    : waiter_(std::make_shared<Waiter>(Waiter{std::move(executor), &wakeup})) {}
 
 PasswordPool::Check::~Check() {
-    ask_->wakeup = nullptr;
-    // Also when the answer has come: who posted it may still be about to return from that, under
-    // the mutex, and the loop it posted to must not end before.
-    if (shared_ != nullptr) shared_->leave(job_, ask_);
+    waiter_->wakeup = nullptr;
+    // Also when the answer has come: the thread that posted it may still hold the mutex, and the
+    // event loop it posted to must not end before it lets go.
+    if (shared_ != nullptr) shared_->leave(job_, waiter_);
 }
 
 PasswordPool::Check::State PasswordPool::Check::state() const {
-    return ask_->state;
+    return waiter_->state;
 }
 
 PasswordPool::PasswordPool(const Options& options)
@@ -236,21 +237,21 @@ PasswordPool::Submitted PasswordPool::submit(Check& check,
                                              std::shared_ptr<const identity::Htpasswd> users,
                                              std::string_view user, std::string_view password,
                                              std::uint64_t address) {
-    const auto name = shared_->name_of(users.get(), user, password);
+    const auto key = shared_->key_of(users.get(), user, password);
     const std::lock_guard lock(shared_->mutex);
     std::shared_ptr<Job> job;
-    if (const auto known = shared_->under_way.find(name); known != shared_->under_way.end()) {
+    if (const auto known = shared_->under_way.find(key); known != shared_->under_way.end()) {
         job = known->second;
-        if (job->asks.size() >= shared_->options.askers_of_one_check)
+        if (job->waiters.size() >= shared_->options.waiters_per_check)
             return Submitted::pool_is_full;
     } else {
         if (!shared_->has_room_for(address)) return Submitted::address_is_full;
         if (!shared_->make_room_for(address)) return Submitted::pool_is_full;
-        job = std::make_shared<Job>(name, std::move(users), user, password, address);
+        job = std::make_shared<Job>(key, std::move(users), user, password, address);
         shared_->begin(job);
     }
-    job->asks.push_back(check.ask_);
-    check.ask_->state = State::waiting;
+    job->waiters.push_back(check.waiter_);
+    check.waiter_->state = State::waiting;
     check.job_ = std::move(job);
     check.shared_ = shared_;
     return Submitted::yes;

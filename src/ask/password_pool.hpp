@@ -1,8 +1,8 @@
-// Password hashes take tens of milliseconds and more: a few threads compute them, so that no event
-// loop has to.
+// Checks passwords on a few threads of its own: a hash takes tens of milliseconds and more, which
+// no event loop may spend.
 //
-// One for the process, used by all workers. What can pile up has a bound, in all and for each
-// address; addresses take turns; and what several ask at once is computed once.
+// One for the process, used by all workers. The checks that wait have a bound, in all and for each
+// address. Addresses take turns. The same check, asked for several times at once, is computed once.
 #pragma once
 
 #include <cstddef>
@@ -20,29 +20,30 @@
 namespace tidegate::ask {
 
 class PasswordPool {
-    struct Ask;
+    struct Waiter;
     struct Job;
     struct Shared;
 
   public:
     struct Options {
         std::size_t threads = 1;
-        std::size_t waiting = 64;           // checks not begun yet
-        std::size_t under_way_for_one = 8;  // checks of one address, begun or not
-        std::size_t askers_of_one_check = 1'024;
+        std::size_t waiting = 64;     // checks not begun yet
+        std::size_t per_address = 8;  // checks of one address, begun or not
+        std::size_t waiters_per_check = 1'024;
     };
-    // Htpasswd::verify(), but for tests.
+    // Htpasswd::verify(); tests supply another.
     using Verify = std::function<bool(const identity::Htpasswd& users, std::string_view user,
                                       std::string_view password)>;
     enum class Submitted : std::uint8_t {
         yes,
-        pool_is_full,     // too much waits, of this address no less than of others
-        address_is_full,  // too much of this address is under way
+        pool_is_full,     // too many checks wait, and no other address has more of them
+        address_is_full,  // too many checks of this address are under way
     };
 
-    // A question that a coroutine asks, and its answer. Belongs to the coroutine and to the thread
-    // of `executor`; must go before that event loop does. If it goes before the answer comes,
-    // nobody is told, and what nobody waits for and has not begun is not computed.
+    // A check that a coroutine waits for. Belongs to the coroutine and to the thread of `executor`;
+    // must be destroyed before that event loop. If it is destroyed before the answer comes, the
+    // coroutine is not woken, and a check that no coroutine waits for and that has not begun is not
+    // computed.
     class Check {
       public:
         enum class State : std::uint8_t {
@@ -50,7 +51,7 @@ class PasswordPool {
             waiting,
             right,
             wrong,
-            dropped,  // not computed: the pool went, or others had a better right to the place
+            dropped,  // not computed: the pool ended, or its place went to another address
         };
 
         // Wakes `wakeup` when the state changes, which must outlive this.
@@ -64,22 +65,22 @@ class PasswordPool {
       private:
         friend class PasswordPool;
 
-        std::shared_ptr<Ask> ask_;
+        std::shared_ptr<Waiter> waiter_;
         std::shared_ptr<Job> job_;  // null until asked
         std::shared_ptr<Shared> shared_;
     };
 
     explicit PasswordPool(const Options& options);
     PasswordPool(const Options& options, Verify verify);
-    // Whoever waits gets `dropped`. Returns when the hashes that are being computed are done, which
-    // is within the bounds of Htpasswd.
+    // Checks that wait get `dropped`. Returns when the hashes that are being computed are done,
+    // within the bounds of Htpasswd.
     ~PasswordPool();
     PasswordPool(const PasswordPool&) = delete;
     PasswordPool& operator=(const PasswordPool&) = delete;
 
     // Asks whether `password` is the user's. Copies both, and wipes the password once it is
-    // checked. `address` stands for the client: its fair share is counted by it. Any thread, of
-    // which each brings its own Check. Requires one that is not_asked.
+    // checked. `address` stands for the client, whose share is counted by it. Any thread, with a
+    // Check of its own. Requires a Check that is not_asked.
     Submitted submit(Check& check, std::shared_ptr<const identity::Htpasswd> users,
                      std::string_view user, std::string_view password, std::uint64_t address);
 

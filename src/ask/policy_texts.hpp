@@ -1,4 +1,4 @@
-// What of a policy's answer never changes, made once: names for clients, metrics and the log.
+// The texts of each limit, made once: its names for clients, metrics and the log.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ struct Explanation {
         std::string address;  // empty: it is none
         identity::Hop::Kind kind;
     };
-    // A way to say who the user is, and what it came to.
+    // A method of identity.user, and its result.
     struct Method {
         enum class Outcome : std::uint8_t {
             absent,       // the request does not use it

@@ -25,8 +25,8 @@ Explanation::Key key_of(const ask::Decision& decision, const ChargeNotes::Key& n
     return key;
 }
 
-// Whether the policy is in shadow, and does without its items because the request's moment will not
-// do. Where that ends the request, all are gone.
+// Whether a policy in shadow has no items because its schedule does not allow the request's moment.
+// A policy that is enforced would refuse the request.
 bool is_left_out(const ask::Decision& decision, const ChargeNotes::Policy& note) {
     const auto& items = decision.charge.items;
     return decision.goes_on() && note.outcome == ChargeNotes::Outcome::counted &&

@@ -34,7 +34,7 @@ void explain_client(const ExplainedRequest& request, Explanation& out) {
     if (client) out.client = client->to_string();
 }
 
-// A method as the configuration has it, and where it looks.
+// A method in the words of the configuration, with the place of its credential.
 struct Text {
     std::string operator()(const identity::JwtMethod& method) const {
         return method.cookie.empty() ? "jwt in " + method.field : "jwt in cookie " + method.cookie;
@@ -68,7 +68,7 @@ Method::Outcome outcome_of(const Finding& finding) {
     return Method::Outcome::absent;
 }
 
-// All methods before the one that decided found nothing, and those after it were not asked.
+// Methods before the one that decided found nothing; the authenticator did not try those after it.
 void explain_methods(const ExplainedRequest& request, Explanation& out) {
     const Finding& finding = request.decision.finding;
     const auto& methods = request.config().user_methods;

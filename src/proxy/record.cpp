@@ -49,7 +49,7 @@ Refusers refusers_of(const ask::Ruleset& rules, const store::Decision& decision)
     Refusers first;
     if (decision.result != Result::limited && decision.result != Result::admitted) return first;
     const auto& verdicts = decision.verdict.limits;
-    // Mostly none did, and the way through the policies is saved.
+    // Usually none did; this saves the walk through the policies.
     if (std::none_of(verdicts.begin(), verdicts.end(), [](auto& one) { return one.denied; })) {
         return first;
     }

@@ -185,14 +185,15 @@ Task<> Session::serve_request() {
     ask::Decision& decision = exchange.decision;
     exchange.generation = worker_.generation;  // its head may have been long on the way
     check_framing();
-    if (decision.goes_on()) {
-        co_await worker_.engine.decide({*exchange.generation, exchange.facts, decision,
-                                        sleeper_.wakeup(), &Session::has_left, this});
+    const ask::Question question{*exchange.generation, exchange.facts,     decision,
+                                 sleeper_.wakeup(),    &Session::has_left, this};
+    if (decision.goes_on() && !worker_.engine.begin(question)) {
+        co_await worker_.engine.finish(question);
     }
     if (decision.route != nullptr) adopt_request_id(exchange.facts);
     if (decision.goes_on()) co_await forward(worker_, client_, sleeper_, exchange);
     if (!decision.goes_on() && exchange.relay.status == 0) co_await reply();
-    settle(worker_.engine, exchange);
+    if (decision.charge.needs_settling) settle(worker_.engine, exchange);
     if (aborted_ && decision.fault == Fault::client_left) decision.fault = Fault::stopped;
     record(worker_, exchange);
 }

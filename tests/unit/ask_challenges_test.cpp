@@ -27,7 +27,7 @@ const UserMethod kToken{"", identity::JwtMethod{}};
 const UserMethod kBasic{"", identity::BasicMethod{}};
 const UserMethod kHeader{"", identity::HeaderMethod{"x-user-id", ""}};
 
-TEST_CASE("challenges: there is a challenge for each way to say who one is") {
+TEST_CASE("challenges: each configured method has a challenge") {
     UserMethod cookie_token{"", identity::JwtMethod{}};
     std::get<identity::JwtMethod>(cookie_token.how).cookie = "sid";
     CHECK(challenges({kToken,
@@ -44,7 +44,7 @@ TEST_CASE("challenges: there is a challenge for each way to say who one is") {
           "WWW-Authenticate: JWT realm=\"tidegate\", cookie=\"sid\"\r\n");
 }
 
-TEST_CASE("challenges: the token that was refused is told so, in no more words than it may be") {
+TEST_CASE("challenges: the challenge of a refused token has the reason") {
     CHECK(challenges({kToken}, 0) ==
           "WWW-Authenticate: Bearer realm=\"tidegate\", error=\"invalid_token\", "
           "error_description=\"The credentials are not valid.\"\r\n");
@@ -54,17 +54,17 @@ TEST_CASE("challenges: the token that was refused is told so, in no more words t
           std::string::npos);
 }
 
-TEST_CASE("challenges: what is told before a signature is proved is always the same") {
+TEST_CASE("challenges: without a right signature the reason is always the same") {
     for (const CredentialFault fault :
          {CredentialFault::malformed, CredentialFault::unsafe_user, CredentialFault::foreign_space,
           CredentialFault::not_json, CredentialFault::critical_extension,
           CredentialFault::algorithm, CredentialFault::unknown_key, CredentialFault::signature,
           CredentialFault::unknown_secret, CredentialFault::wrong_password}) {
-        CHECK(told_about(fault) == "The credentials are not valid.");
+        CHECK(public_reason(fault) == "The credentials are not valid.");
     }
 }
 
-TEST_CASE("challenges: there is a challenge even where only trusted peers name users") {
+TEST_CASE("challenges: there is a challenge even if only trusted peers name users") {
     CHECK(challenges({kHeader}, 0) == "WWW-Authenticate: Tidegate realm=\"tidegate\"\r\n");
 }
 

@@ -152,7 +152,7 @@ TEST_CASE("charge_list: a tier's limits stand in for the policy's, `unlimited` l
     CHECK(items("staff") == "");
 }
 
-TEST_CASE("charge_list: who is exempt is not counted, who is denied is turned away first") {
+TEST_CASE("charge_list: an exempt client is not counted, a denied client is refused first") {
     World world(
         with("  p: {key: [ip], limits: [10/s], exempt: [198.51.100.0/24, \"user:bot\"]}\n"
              "  d: {key: [\"header:x-t\"], limits: [10/s], deny: [192.0.2.0/24]}\n",
@@ -165,7 +165,7 @@ TEST_CASE("charge_list: who is exempt is not counted, who is denied is turned aw
     CHECK(traits(Fault::denied).status == 403);
 }
 
-TEST_CASE("charge_list: a policy in shadow refuses nobody, whatever it cannot count") {
+TEST_CASE("charge_list: a policy in shadow refuses no request, whatever it cannot count") {
     World world(
         with("  p: {key: [ip], limits: [10/s]}\n"
              "  s: {key: [\"header:x-t\"], limits: [1/s], mode: shadow, deny: "
@@ -288,7 +288,7 @@ TEST_CASE("charge_list: slots have no window and a burst is told as its window")
     CHECK(told[1].remaining == 2);
 }
 
-TEST_CASE("charge_list: an address is looked at by what counts it whoever its user is") {
+TEST_CASE("charge_list: the address limits are those that hold for every user") {
     const auto looked_at = [](const std::string& policies, const std::string& peer = "203.0.113.7",
                               const std::string& route = "") {
         World world(with(policies, route));
@@ -312,7 +312,7 @@ TEST_CASE("charge_list: an address is looked at by what counts it whoever its us
     CHECK(of("{key: [ip], limits: [10/s]}", "2001:db8::7") ==
           "p=ip:2001:db8::/64 p=ip:2001:db8::7 ");
     CHECK(of("{key: [user], limits: [10/s]}") == "");
-    // These hang on who the user is, on the moment, or refuse nobody.
+    // These depend on the user or on the moment, or refuse no request.
     CHECK(of("{key: [ip], limits: [10/s], tiers: {pro: [99/s]}}") == "");
     CHECK(of("{key: [ip], limits: [10/s], exempt: [\"user:bot\"]}") == "");
     CHECK(of("{key: [ip], limits: [10/s], exempt: [203.0.113.0/24]}") == "");
@@ -324,7 +324,7 @@ TEST_CASE("charge_list: an address is looked at by what counts it whoever its us
 }
 
 TEST_CASE(
-    "charge_list: each key that is there is counted for itself, a user who is absent is skipped") {
+    "charge_list: each key that is there has an identifier, an absent user is skipped") {
     World world(kUpstream + "limits: [10/s]\n" + kTrusting);
     Request both(world, get("X-User-Id: alice\r\nX-Forwarded-For: 198.51.100.1\r\n"), true);
     CHECK(both.decide() == Fault::none);
@@ -344,7 +344,7 @@ TEST_CASE("charge_list: an IPv6 client is counted by each prefix, an IPv4 client
     CHECK(four.identifiers() == "default=ip:203.0.113.7 ");
 }
 
-TEST_CASE("charge_list: identifiers stay good however many there are") {
+TEST_CASE("charge_list: many long identifiers keep their bytes") {
     World world(
         "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
         "policies:\n  a: {key: [ip, user], limits: [1/s]}\n  b: {key: [user, ip], limits: [1/s]}\n"
@@ -361,7 +361,7 @@ TEST_CASE("charge_list: identifiers stay good however many there are") {
     CHECK(items[3].identifier == "ip:203.0.113.7");
 }
 
-TEST_CASE("charge_list: who names nobody that a policy could count is refused, not let through") {
+TEST_CASE("charge_list: a request with none of the keys of a policy is refused") {
     World world(
         "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
         "policies:\n  a: {key: [user], limits: [1/s]}\n"

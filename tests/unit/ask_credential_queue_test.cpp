@@ -42,7 +42,7 @@ TEST_CASE("credential_queue: credentials do not wait for one another") {
 }
 
 TEST_CASE(
-    "credential_queue: who leaves while waiting changes nobody's turn but that of those behind") {
+    "credential_queue: a request that leaves moves up those behind it, no other") {
     World world;
     auto first = std::make_unique<CredentialQueue::Place>(world.line, kOne, world.first);
     auto second = std::make_unique<CredentialQueue::Place>(world.line, kOne, world.second);

@@ -7,7 +7,7 @@
 
 using namespace tidegate::ask;
 
-TEST_CASE("fault: no two are told by the same name, and only what is no error has none") {
+TEST_CASE("fault: each error has a name of its own") {
     std::set<std::string_view> names;
     for (std::size_t i = 0; i < kFaults; ++i) {
         const auto fault = static_cast<Fault>(i);
@@ -22,7 +22,7 @@ TEST_CASE("fault: no two are told by the same name, and only what is no error ha
     }
 }
 
-TEST_CASE("fault: what is answered says why, and what cannot be answered ends the connection") {
+TEST_CASE("fault: an answer says why, and a fault without an answer closes the connection") {
     for (std::size_t i = 1; i < kFaults; ++i) {
         const FaultTraits& fault = traits(static_cast<Fault>(i));
         CAPTURE(fault.name);

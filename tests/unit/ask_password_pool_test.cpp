@@ -194,7 +194,7 @@ TEST_CASE("password_pool: what was computed is not remembered") {
 }
 
 TEST_CASE("password_pool: when too much waits the next is refused, and may come again") {
-    World world({.threads = 1, .waiting = 3, .under_way_for_one = 100});
+    World world({.threads = 1, .waiting = 3, .per_address = 100});
     REQUIRE(world.ask("0", "right", 0) == Submitted::yes);
     world.gate.await_begun(1);
     for (int i = 1; i <= 3; ++i)
@@ -214,7 +214,7 @@ TEST_CASE("password_pool: when too much waits the next is refused, and may come 
 }
 
 TEST_CASE("password_pool: an address has a share and no more, others are not held up") {
-    World world({.threads = 1, .waiting = 64, .under_way_for_one = 2});
+    World world({.threads = 1, .waiting = 64, .per_address = 2});
     REQUIRE(world.ask("1", "right", 7) == Submitted::yes);
     REQUIRE(world.ask("2", "right", 7) == Submitted::yes);
     CHECK(world.ask("3", "right", 7) == Submitted::address_is_full);
@@ -228,14 +228,14 @@ TEST_CASE("password_pool: an address has a share and no more, others are not hel
 }
 
 TEST_CASE("password_pool: how many may ask the same has a bound") {
-    World world({.askers_of_one_check = 2});
+    World world({.waiters_per_check = 2});
     CHECK(world.ask("alice", "right") == Submitted::yes);
     CHECK(world.ask("alice", "right") == Submitted::yes);
     CHECK(world.ask("alice", "right") == Submitted::pool_is_full);
 }
 
 TEST_CASE("password_pool: what a client asked that left is not computed, and holds no place") {
-    World world({.threads = 1, .waiting = 2, .under_way_for_one = 2});
+    World world({.threads = 1, .waiting = 2, .per_address = 2});
     REQUIRE(world.ask("0", "right", 0) == Submitted::yes);
     world.gate.await_begun(1);
     REQUIRE(world.ask("1", "right") == Submitted::yes);
@@ -343,7 +343,7 @@ TEST_CASE("password_pool: many loops ask, leave and ask again, and everybody hea
     constexpr int kLoops = 3;
     std::atomic<int> wrong_answers{0};
     std::atomic<int> answers{0};
-    PasswordPool pool({.threads = 2, .waiting = 16, .under_way_for_one = 8},
+    PasswordPool pool({.threads = 2, .waiting = 16, .per_address = 8},
                       [](const Htpasswd&, std::string_view user, std::string_view password) {
                           return user == password;
                       });
