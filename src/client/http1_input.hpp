@@ -1,0 +1,77 @@
+// What a client sends on an HTTP/1 connection: the bytes of heads and of bodies, one request after
+// the other. Part of a connection; one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "http/head.hpp"
+#include "net/buffer.hpp"
+#include "net/connection.hpp"
+#include "net/wakeup.hpp"
+
+namespace tidegate::client {
+
+class Http1Input {
+  public:
+    Http1Input(ConnectionPtr connection, BufferPool& buffers);
+
+    Connection& connection() { return *connection_; }
+    const Connection& connection() const { return *connection_; }
+
+    enum class Head : std::uint8_t {
+        complete,  // `into` is filled in; its views stay until finish_request()
+        nothing,   // there is nothing to read now
+        broken,    // `fault` says how
+        end,       // the client has closed, or reset
+    };
+    // Reads what has arrived and looks for a whole head in it.
+    Head read_head(const http::HeadBounds& bounds, http::RequestHead& into, http::HeadFault& fault);
+
+    // Bytes have been read that belong to the next request, or to the head that is coming.
+    bool has_bytes() const { return !buffer_.empty(); }
+    // Gives the buffer back. Requires that has_bytes() is false.
+    void release_buffer() { buffer_.release(); }
+
+    // What has arrived behind the head. Stays until drop_body().
+    std::string_view body() const;
+    void drop_body(std::size_t bytes);
+    enum class Body : std::uint8_t {
+        more,      // body() has more
+        nothing,   // `wakeup` is woken when there may be more
+        too_long,  // what came does not fit into the largest buffer
+        left,      // the client has closed or reset, or the proxy has cut the connection off
+    };
+    // Reads at most `left` bytes more.
+    Body read_body(std::uint64_t left, Wakeup& wakeup);
+
+    // Whether nothing that is sent reaches the client; else `wakeup` is woken by a sign of it. A
+    // client that has only finished sending waits for its answer; one that has closed looks the
+    // same until something is sent to it. Not while the body is read, which finds out by itself.
+    bool has_left(Wakeup& wakeup);
+    // The client has finished sending, and nothing is behind this request. Requires that its body
+    // was taken to its end.
+    bool is_at_end();
+
+    // Drops the request's bytes. Requires that its body was taken to its end.
+    void finish_request();
+
+  private:
+    bool make_body_room();
+    // Bytes behind this request are here already.
+    bool has_read_ahead() const {
+        return buffer_.size() > head_bytes_ + body_bytes_ || !body_buffer_.empty();
+    }
+    void read_ahead();
+
+    ConnectionPtr connection_;
+    Buffer buffer_;       // head, and what came with it
+    Buffer body_buffer_;  // a body that goes on: read apart, so that the head stays where it is
+    bool passed_empty_line_ = false;  // before the head that is coming
+    std::uint32_t head_bytes_ = 0;
+    std::uint32_t body_bytes_ = 0;  // of buffer_, dropped
+    http::HeadScanner scanner_;
+};
+
+}  // namespace tidegate::client

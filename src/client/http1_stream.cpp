@@ -1,0 +1,113 @@
+#include "client/http1_stream.hpp"
+
+#include <charconv>
+#include <utility>
+
+#include "http/gather.hpp"
+
+namespace tidegate::client {
+
+namespace {
+
+using http::BodyKind;
+
+void append_number(std::uint64_t number, std::string& out) {
+    char text[20];
+    out.append(text, std::to_chars(text, text + sizeof text, number).ptr);
+}
+
+// Clears `text`, whose capacity is for the next request. A text of unusual size gives it back.
+void clear(std::string& text) {
+    constexpr std::size_t kCapacityKept = 65'536;
+    text.clear();
+    if (text.capacity() > kCapacityKept) text.shrink_to_fit();
+}
+
+}  // namespace
+
+void Http1Stream::begin(Http1Link& link) {
+    link_ = &link;
+    began_at_ = std::chrono::system_clock::now();
+    began_ = std::chrono::steady_clock::now();
+}
+
+void Http1Stream::end() {
+    head_.fields.clear();
+    framing_ = {};
+    body_.start(framing_);
+    clear(out_head_);
+    clear(out_tail_);
+    outbox_.clear();
+    head_sent_ = keep_alive_ = is_broken_off_ = false;
+}
+
+void Http1Stream::set_head_state(Head state) {
+    head_state_ = state;
+    minor_version_ = head_.minor_version;
+}
+
+void Http1Stream::begin_body() {
+    body_.start(framing_);
+    keep_alive_ = framing_.keep_alive;
+}
+
+void Http1Stream::keep_alive_if(bool may_go_on) {
+    // A body that is still coming in could not be told from the next request.
+    keep_alive_ = keep_alive_ && may_go_on && !link_->is_draining &&
+                  !(body_.done() && link_->input.is_at_end());
+}
+
+std::string& Http1Stream::begin_head(int status, std::string_view reason) {
+    out_head_.assign("HTTP/1.1 ");
+    append_number(static_cast<std::uint64_t>(status), out_head_);
+    out_head_.append(" ").append(reason).append("\r\n");
+    return out_head_;
+}
+
+IoStatus Http1Stream::send_interim() {
+    out_head_ += "\r\n";
+    outbox_.clear();
+    outbox_.add(out_head_);
+    return outbox_.flush(link_->input.connection());
+}
+
+void Http1Stream::end_head(BodyKind body, std::optional<std::uint64_t> length) {
+    const bool is_streamed = body == BodyKind::chunked || body == BodyKind::until_close;
+    out_body_ = body;
+    if (is_streamed) {
+        out_body_ = minor_version_ > 0 ? BodyKind::chunked : BodyKind::until_close;
+        if (out_body_ == BodyKind::chunked) out_head_ += "Transfer-Encoding: chunked\r\n";
+        if (out_body_ == BodyKind::until_close) keep_alive_ = false;
+    } else if (length) {
+        out_head_ += "Content-Length: ";
+        append_number(*length, out_head_);
+        out_head_ += "\r\n";
+    }
+    if (!keep_alive_) {
+        out_head_ += "Connection: close\r\n";
+    } else if (minor_version_ == 0) {
+        out_head_ += "Connection: keep-alive\r\n";
+    }
+    out_head_ += "\r\n";
+}
+
+// One write for all there is: head, pieces and what frames them.
+IoStatus Http1Stream::send(const http::BodyBatch& batch, const http::Fields& trailers) {
+    if (std::exchange(head_sent_, true)) out_head_.clear();
+    outbox_.clear();
+    http::gather(out_body_, batch, trailers, out_head_, out_tail_, outbox_);
+    return outbox_.flush(link_->input.connection());
+}
+
+IoStatus Http1Stream::send_all(std::string_view content) {
+    out_head_ += content;
+    outbox_.clear();
+    outbox_.add(out_head_);
+    return outbox_.flush(link_->input.connection());
+}
+
+Task<IoStatus> Http1Stream::send_rest(std::chrono::milliseconds patience) {
+    return outbox_.flush_all(link_->input.connection(), link_->sleeper, patience);
+}
+
+}  // namespace tidegate::client

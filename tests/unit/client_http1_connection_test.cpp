@@ -1,0 +1,252 @@
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "client/http1_connection.hpp"
+
+using namespace tidegate;
+using client::Http1Connection;
+using client::Http1Stream;
+
+namespace {
+
+constexpr http::TrailerBounds kTrailers{16'384, 100};
+
+// One connection, the client's end of it, and a server that does what the test says.
+struct World {
+    World() {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
+                0);
+        far = ends[1];
+        auto made = std::make_unique<Http1Connection>(
+            context, ConnectionPtr(new Connection(readiness, ends[0])), identity::Peer{}, 80);
+        connections.push_back(*made);
+        spawn_vital(io.get_executor(), Http1Connection::run(std::move(made)));
+        settle();
+    }
+    ~World() {
+        for (Http1Connection& one : connections) one.cut_off();
+        settle();
+        ::close(far);
+    }
+
+    void settle() {
+        io.restart();
+        io.poll();
+    }
+    void pass(std::chrono::milliseconds time) {
+        wheel.advance(start += time);
+        settle();
+    }
+    void send(std::string_view bytes) {
+        REQUIRE(::send(far, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+                static_cast<ssize_t>(bytes.size()));
+        settle();
+    }
+    // What the client has got since.
+    std::string got() {
+        std::array<char, 65'536> block;
+        const ssize_t bytes = ::recv(far, block.data(), block.size(), 0);
+        is_closed = bytes == 0;
+        is_reset = bytes < 0 && errno == ECONNRESET;
+        return {block.data(), bytes > 0 ? static_cast<std::size_t>(bytes) : 0};
+    }
+
+    // Answers `ok` and keeps the connection if the client wants that.
+    static Task<> serve(void* self, Http1Stream& stream) {
+        World& world = *static_cast<World*>(self);
+        world.heads.push_back(stream.head_state());
+        if (stream.head_state() != Http1Stream::Head::complete) co_return;
+        world.methods.emplace_back(stream.head().method);
+        REQUIRE(http::request_framing(stream.head(), stream.framing()) == http::FramingFault::none);
+        stream.begin_body();
+        world.was_evictable = world.connections.front().is_evictable();
+        if (world.on_request) {
+            co_await world.on_request(stream);
+            co_return;
+        }
+        answer_ok(stream);
+    }
+    static void answer_ok(Http1Stream& stream) {
+        stream.keep_alive_if(true);
+        stream.begin_head(200, "OK") += "Content-Length: 2\r\n";
+        stream.end_head(http::BodyKind::none, {});
+        CHECK(stream.send_all("ok") == IoStatus::ok);
+    }
+
+    std::shared_ptr<const config::Config> config =
+        config::load_text("upstream: http://127.0.0.1:3000\n", "test.yaml").config;
+    asio::io_context io{1};
+    Readiness readiness{io};
+    SteadyTime start{};
+    DeadlineWheel wheel{start};
+    BufferPool buffers;
+    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    client::ConnectionContext context{.executor = io.get_executor(),
+                                      .deadlines = wheel,
+                                      .buffers = buffers,
+                                      .metrics = metrics.shard(0),
+                                      .serve = &World::serve,
+                                      .server = this,
+                                      .config = config.get()};
+    client::Http1ConnectionList connections;
+    std::function<Task<>(Http1Stream&)> on_request;
+    std::vector<Http1Stream::Head> heads;
+    std::vector<std::string> methods;
+    bool was_evictable = false;
+    bool is_closed = false;
+    bool is_reset = false;
+    int far = -1;
+};
+
+const std::string kOk = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const std::string kClose = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+
+}  // namespace
+
+TEST_CASE("http1_connection: serves one request after the other, those that come at once too") {
+    World world;
+    CHECK(world.connections.front().is_evictable());
+    world.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(world.got() == kOk);
+    CHECK_FALSE(world.was_evictable);
+    CHECK(world.connections.front().is_evictable());
+    world.send("PUT / HTTP/1.1\r\nHost: a\r\n\r\n\r\nHEAD / HTTP/1.1\r\nHost: a\r\n\r\nGET");
+    CHECK(world.got() == kOk + kOk);
+    world.send(" / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    CHECK(world.got() == kClose);
+    CHECK(world.methods == std::vector<std::string>{"GET", "PUT", "HEAD", "GET"});
+    world.got();
+    CHECK(world.is_closed);
+}
+
+TEST_CASE(
+    "http1_connection: a head that is no head reaches the server as a fault, then it closes") {
+    World broken;
+    broken.send("GET / HTTP/9.9\r\n\r\n");
+    CHECK(broken.heads == std::vector{Http1Stream::Head::broken});
+    broken.got();
+    CHECK(broken.is_closed);
+
+    World slow;
+    slow.send("GET /");
+    slow.pass(slow.config->timeouts.request_head + std::chrono::seconds{1});
+    CHECK(slow.heads == std::vector{Http1Stream::Head::timeout});
+
+    World left;
+    left.send("GET /");
+    ::shutdown(left.far, SHUT_WR);
+    left.settle();
+    CHECK(left.heads == std::vector{Http1Stream::Head::left});
+}
+
+TEST_CASE("http1_connection: an idle connection closes without a request") {
+    World idle;
+    idle.pass(idle.config->timeouts.client_idle + std::chrono::seconds{1});
+    idle.got();
+    CHECK(idle.is_closed);
+    CHECK(idle.heads.empty());
+
+    World draining;
+    draining.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(draining.got() == kOk);
+    draining.context.is_draining = true;
+    draining.connections.front().on_drain();
+    draining.settle();
+    draining.got();
+    CHECK(draining.is_closed);
+}
+
+TEST_CASE("http1_connection: while the worker drains, an answer says that the connection closes") {
+    World world;
+    world.context.is_draining = true;
+    world.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(world.got() == kClose);
+}
+
+TEST_CASE("http1_connection: a stream gives the content of a body, not its chunks") {
+    World world;
+    std::string content;
+    world.on_request = [&](Http1Stream& stream) -> Task<> {
+        for (;;) {
+            const http::BodyBatch batch = stream.take_body(kTrailers);
+            for (const std::string_view piece : batch.view()) content += piece;
+            stream.drop_body(batch);
+            if (batch.done) break;
+            const auto body = stream.read_body(stream.sleeper().wakeup());
+            if (body == Http1Stream::Body::nothing) co_await stream.sleeper().sleep();
+        }
+        World::answer_ok(stream);
+    };
+    world.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel");
+    world.send("lo\r\n6;x=y\r\n world\r\n0\r\n");
+    CHECK(world.got().empty());
+    world.send("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(content == "hello world");
+    CHECK(world.got() == kOk + kOk);
+}
+
+TEST_CASE("http1_connection: what the server does not take of a body is discarded") {
+    World world;
+    world.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
+    CHECK(world.got() == kOk);
+    world.send("defGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(world.got() == kOk);
+    CHECK(world.methods == std::vector<std::string>{"POST", "GET"});
+}
+
+TEST_CASE("http1_connection: a body of unknown length is framed as the client can read it") {
+    World world;
+    world.on_request = [](Http1Stream& stream) -> Task<> {
+        http::BodyBatch batch;
+        batch.pieces[0] = "hi";
+        batch.count = 1;
+        batch.content_bytes = 2;
+        stream.keep_alive_if(true);
+        stream.begin_head(200, "OK");
+        stream.end_head(http::BodyKind::until_close, {});
+        CHECK(stream.send(batch, {}) == IoStatus::ok);
+        batch.count = 0;
+        batch.content_bytes = 0;
+        batch.done = true;
+        CHECK(stream.send(batch, {}) == IoStatus::ok);
+        co_return;
+    };
+    world.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(world.got() ==
+          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n");
+    world.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    CHECK(world.got() == "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhi");
+    world.got();
+    CHECK(world.is_closed);
+}
+
+TEST_CASE("http1_connection: an answer that is broken off, or cut off, ends in a reset") {
+    for (const bool is_cut_off : {false, true}) {
+        CAPTURE(is_cut_off);
+        World world;
+        world.on_request = [&](Http1Stream& stream) -> Task<> {
+            stream.begin_head(200, "OK") += "Content-Length: 5\r\n";
+            stream.end_head(http::BodyKind::none, {});
+            CHECK(stream.send_all("he") == IoStatus::ok);
+            if (is_cut_off) {
+                world.connections.front().cut_off();
+                CHECK(stream.has_left(stream.sleeper().wakeup()));
+            } else {
+                stream.break_off();
+            }
+            co_return;
+        };
+        world.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        world.got();
+        CHECK(world.connections.empty());
+    }
+}
