@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "proxy/request.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
@@ -89,13 +90,18 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
           .thread = index,
           .metrics = shared.metrics.shard(index),
           .engine = {io_.get_executor(), limiter_, shared.passwords, shared.metrics.shard(index)},
-          .deadlines = deadlines_,
-          .buffers = buffers_,
           .request_ids = {},
           .exchanges = {io_.get_executor(), deadlines_, buffers_}},
+      clients_{.executor = io_.get_executor(),
+               .deadlines = deadlines_,
+               .buffers = buffers_,
+               .metrics = context_.metrics,
+               .serve = &proxy::serve,
+               .server = &context_},
       refused_connections_(context_.metrics),
       tick_timer_(io_) {
     context_.generation = make_generation(snapshot);
+    clients_.config = context_.generation->config.get();
     for (const ListenerGroup& group : listeners) {
         listeners_.push_back(std::make_unique<Listener>(Listener{
             group.settings,
@@ -192,7 +198,7 @@ void Worker::start() {
 
 void Worker::reload(std::shared_ptr<const ConfigSnapshot> snapshot, std::function<void()> done) {
     asio::post(io_, [this, snapshot = std::move(snapshot), done = std::move(done)] {
-        if (!context_.draining) adopt(*snapshot);
+        if (!clients_.is_draining) adopt(*snapshot);
         done();
     });
 }
@@ -213,6 +219,7 @@ void Worker::forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
 void Worker::adopt(const ConfigSnapshot& snapshot) {
     const proxy::GenerationPtr before =
         std::exchange(context_.generation, make_generation(snapshot));
+    clients_.config = context_.generation->config.get();
     const auto has = [](const auto& pools, const auto& pool) {
         return std::find(pools.begin(), pools.end(), pool) != pools.end();
     };
@@ -230,8 +237,8 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
 
 void Worker::drain() {
     asio::post(io_, [this] {
-        if (context_.draining) return;
-        context_.draining = true;
+        if (clients_.is_draining) return;
+        clients_.is_draining = true;
         for (const auto& listener : listeners_) {
             // What waits in the queue would be reset by the close.
             while (accept_ready(*listener) == kAcceptedAtOnce) {
@@ -239,14 +246,14 @@ void Worker::drain() {
             error_code ignored;
             listener->acceptor.close(ignored);
         }
-        for (proxy::Session& session : sessions_) session.on_drain();
+        for (client::Http1Connection& one : connections_) one.on_drain();
         finish_if_empty();
     });
 }
 
 void Worker::cut() {
     asio::post(io_, [this] {
-        for (proxy::Session& session : sessions_) session.abort();
+        for (client::Http1Connection& one : connections_) one.cut_off();
     });
 }
 
@@ -276,7 +283,7 @@ int Worker::accept_ready(Listener& listener) {
         if (descriptor >= 0) {
             listener.starved = false;
             try {
-                open_session(listener, descriptor, from);
+                open_connection(listener, descriptor, from);
             } catch (...) {
                 tell_internal_error(std::current_exception());
             }
@@ -304,17 +311,17 @@ Result<client::ConnectionLimit::Slot, telemetry::ConnectionRefusal> Worker::take
     const auto address = client::counted_address(peer, config.client_ip);
     auto slot = shared_.connection_limit.take(address, config.connections);
     if (slot || slot.error() != telemetry::ConnectionRefusal::max ||
-        !room_.make(sessions_, address, config.client_ip, now())) {
+        !connection_eviction_.evict_for(address, connections_, config.client_ip, now())) {
         return slot;
     }
     context_.metrics.client_made_room();
-    // The evicted session keeps its slot until the end of this turn.
+    // The evicted connection keeps its slot until the end of this turn.
     config::Connections one_more = config.connections;
     one_more.max = std::numeric_limits<std::size_t>::max();
     return shared_.connection_limit.take(address, one_more);
 }
 
-void Worker::open_session(Listener& listener, int descriptor, const sockaddr_storage& from) {
+void Worker::open_connection(Listener& listener, int descriptor, const sockaddr_storage& from) {
     const config::Config& config = *context_.generation->config;
     identity::Peer peer{address_of(from)};
     peer.trusted =
@@ -332,11 +339,11 @@ void Worker::open_session(Listener& listener, int descriptor, const sockaddr_sto
         ::setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
                      sizeof kUnsentBytesMax);
     }
-    auto session = std::make_unique<proxy::Session>(
-        context_, ConnectionPtr(new Connection(readiness_, descriptor)), peer,
+    auto connection = std::make_unique<client::Http1Connection>(
+        clients_, ConnectionPtr(new Connection(readiness_, descriptor)), peer,
         listener.settings.address.port);
-    sessions_.push_back(*session);
-    spawn(io_.get_executor(), proxy::Session::run(std::move(session)),
+    connections_.push_back(*connection);
+    spawn(io_.get_executor(), client::Http1Connection::run(std::move(connection)),
           // The slot comes back whether this is called or, with the loop, only destroyed.
           [this, taken = std::move(*slot)](const std::exception_ptr& failed) {
               if (failed) tell_internal_error(failed);
@@ -367,7 +374,7 @@ Task<> Worker::tick() {
 
 // Drained, with no connection left: everything that keeps the loop going ends.
 void Worker::finish_if_empty() {
-    if (!context_.draining || finished_ || !sessions_.empty()) return;
+    if (!clients_.is_draining || finished_ || !connections_.empty()) return;
     finished_ = true;
     readiness_.stop();
     tick_timer_.cancel();

@@ -1,4 +1,4 @@
-// One thread and its world: event loop, listeners, sessions, upstream and Redis connections.
+// One thread and its world: event loop, listeners, client, upstream and Redis connections.
 //
 // Constructed and destroyed by the main thread while its own is not running; everything else
 // happens on its own thread, which other threads reach through post().
@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "app/config_snapshot.hpp"
-#include "app/connection_eviction.hpp"
 #include "app/listener.hpp"
 #include "app/shared_state.hpp"
+#include "client/connection_eviction.hpp"
+#include "client/http1_connection.hpp"
 #include "client/refused_connections.hpp"
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
 #include "net/readiness.hpp"
-#include "proxy/session.hpp"
 #include "proxy/worker_context.hpp"
 #include "store/heartbeat.hpp"
 #include "store/limiter.hpp"
@@ -79,9 +79,9 @@ class Worker {
     // A slot, or the bound that is reached.
     Result<client::ConnectionLimit::Slot, telemetry::ConnectionRefusal> take_slot(
         const identity::Peer& peer);
-    void open_session(Listener& listener, int descriptor, const sockaddr_storage& from);
+    void open_connection(Listener& listener, int descriptor, const sockaddr_storage& from);
     Task<> tick();
-    // An exception has ended a session: the worker logs and counts it.
+    // An exception has ended a connection: the worker logs and counts it.
     void tell_internal_error(const std::exception_ptr& failure);
     void finish_if_empty();
 
@@ -96,9 +96,10 @@ class Worker {
     store::Limiter limiter_;
     proxy::WorkerContext context_;
     std::vector<std::unique_ptr<Listener>> listeners_;
-    proxy::SessionList sessions_;
+    client::ConnectionContext clients_;
+    client::Http1ConnectionList connections_;
     client::RefusedConnections refused_connections_;
-    ConnectionEviction room_;
+    client::ConnectionEviction connection_eviction_;
     Timer tick_timer_;
     std::atomic<bool> finished_{false};  // set on its own thread
     std::thread thread_;

@@ -52,7 +52,6 @@ void Http1Stream::begin_body() {
 }
 
 void Http1Stream::keep_alive_if(bool may_go_on) {
-    // A body that is still coming in could not be told from the next request.
     keep_alive_ = keep_alive_ && may_go_on && !link_->is_draining &&
                   !(body_.done() && link_->input.is_at_end());
 }

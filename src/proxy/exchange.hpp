@@ -9,12 +9,9 @@
 
 #include "ask/decision.hpp"
 #include "ask/facts.hpp"
-#include "http/body.hpp"
-#include "http/framing.hpp"
-#include "http/head.hpp"
+#include "client/http1_stream.hpp"
 #include "net/buffer.hpp"
 #include "net/deadline.hpp"
-#include "net/outbox.hpp"
 #include "net/sleeper.hpp"
 #include "proxy/generation.hpp"
 #include "upstream/http1_stream.hpp"
@@ -27,18 +24,6 @@ enum class Reached : std::uint8_t {
     upstream,  // some may have arrived: the upstream may act on them
     answer,    // the head of its final answer was read
     end,       // and all of that answer
-};
-
-// The client's codec: the request's body as it comes in, and the heads and bytes that go out.
-struct ClientCodec {
-    http::Framing framing;
-    http::BodyReader body;
-    bool keep_alive = false;  // the connection goes on after the answer
-    std::string head;         // being written
-    std::string tail;         // what follows a piece of body
-    Outbox outbox;
-
-    void reset();
 };
 
 // What passes through the proxy, for settling, metrics and the access log.
@@ -72,7 +57,7 @@ struct Exchange {
 
     ask::Facts facts;
     ask::Decision decision;
-    ClientCodec client;
+    client::Http1Stream* client = nullptr;  // lent by the connection
     upstream::Http1Stream upstream;
     Sleeper upload_sleeper;  // of the coroutine that sends the rest of a body
     Relay relay;

@@ -31,16 +31,16 @@ bool is_idempotent(std::string_view method) {
 // One request and one upstream; lives in the frame of forward().
 class Forwarding {
   public:
-    Forwarding(WorkerContext& worker, Http1Client& client, Sleeper& sleeper, Exchange& exchange)
+    Forwarding(WorkerContext& worker, Exchange& exchange)
         : worker_(worker),
-          client_(client),
-          sleeper_(sleeper),
           x_(exchange),
+          client_(*exchange.client),
+          sleeper_(client_.sleeper()),
           pool_(*exchange.generation->upstreams[exchange.decision.route->upstream]),
           stream_(exchange.upstream),
           active_(exchange.decision.client, exchange.config().client_ip.ipv6_prefixes,
                   &Forwarding::on_evicted, this),
-          upload_(worker, client, sleeper, exchange, pool_.settings(), active_.body) {}
+          upload_(worker, exchange, pool_.settings(), active_.body) {}
 
     Task<Fault> run();
     // After an exception: nothing is running when it returns.
@@ -67,9 +67,9 @@ class Forwarding {
     Fault unsent() const;
 
     WorkerContext& worker_;
-    Http1Client& client_;
-    Sleeper& sleeper_;
     Exchange& x_;
+    client::Http1Stream& client_;
+    Sleeper& sleeper_;
     upstream::Pool& pool_;
     upstream::Http1Stream& stream_;
     upstream::ActiveRequest active_;
@@ -87,7 +87,7 @@ Task<Fault> Forwarding::run() {
     // The server may just have closed a connection that was idle. A request that got no answer and
     // does no harm twice goes once more, on a new connection.
     const bool repeatable =
-        x_.client.framing.body == BodyKind::none && is_idempotent(x_.facts.head.method);
+        client_.framing().body == BodyKind::none && is_idempotent(x_.facts.head.method);
     if (!pool_.admit(active_)) co_return Fault::upstream_exhausted;
     upstream::Server* server = &pool_.next_server();
     pool_.take_idle(*server, stream_);
@@ -171,7 +171,7 @@ Task<Fault> Forwarding::converse() {
 
 // Reads from the client only while the upload does not: the upload notices by itself.
 bool Forwarding::client_has_left() {
-    if (!client_.is_open()) return true;  // the session was cut off
+    if (!client_.is_open()) return true;  // the connection was cut off
     if (upload_.is_running()) return false;
     return upload_.fault() == Fault::client_left || client_.has_left(sleeper_.wakeup());
 }
@@ -184,9 +184,12 @@ Fault Forwarding::unsent() const {
 Task<Fault> Forwarding::relay_interim() {
     constexpr int kContinue = 100;
     if (++interim_answers_ > kInterimMax) co_return Fault::upstream_broken;
-    IoStatus status = client_.send_interim(x_);
-    if (status == IoStatus::would_block) status = co_await send_rest();
-    if (status != IoStatus::ok) co_return unsent();
+    if (client_.takes_interim()) {
+        write_interim_head(client_, stream_.head());
+        IoStatus status = client_.send_interim();
+        if (status == IoStatus::would_block) status = co_await send_rest();
+        if (status != IoStatus::ok) co_return unsent();
+    }
     if (stream_.head().status == kContinue) upload_.go_on();
     if (!upload_.is_running()) sleeper_.allow(pool_.settings().response_timeout);
     stream_.drop_interim();
@@ -199,8 +202,7 @@ Task<Fault> Forwarding::relay_answer() {
     worker_.metrics.count_upstream(pool_.metrics_slot(), x_.relay.upstream_time);
     stream_.begin_body();
     // A body that is still coming in could not be told from the next request.
-    x_.client.keep_alive = x_.client.keep_alive && !worker_.draining && upload_.is_complete() &&
-                           !client_.has_said_all(x_);
+    client_.keep_alive_if(upload_.is_complete());
     for (unsigned portions = 1;; ++portions) {
         const BodyBatch batch = stream_.take_body(trailer_bounds());
         if (batch.bad && x_.relay.status == 0) co_return Fault::upstream_broken;
@@ -208,7 +210,11 @@ Task<Fault> Forwarding::relay_answer() {
             x_.relay.reached = Reached::end;
             filter_answer_trailers(x_, stream_.trailers());
         }
-        IoStatus status = client_.send_answer(x_, batch);
+        if (x_.relay.status == 0) {
+            write_answer_head(x_, stream_.head(), stream_.framing());
+            x_.relay.status = stream_.head().status;  // from here on the client has seen something
+        }
+        IoStatus status = client_.send(batch, stream_.trailers());
         if (status == IoStatus::would_block) status = co_await send_rest();
         if (status != IoStatus::ok) co_return unsent();
         x_.relay.bytes_sent += batch.content_bytes;
@@ -225,7 +231,7 @@ Task<Fault> Forwarding::relay_answer() {
 // While the client does not take it, the client keeps the connection to the upstream busy.
 Task<IoStatus> Forwarding::send_rest() {
     active_.answer.begin_wait(now(), x_.relay.bytes_sent);
-    const IoStatus status = co_await client_.send_rest(x_, sleeper_, timeouts().client_write);
+    const IoStatus status = co_await client_.send_rest(timeouts().client_write);
     active_.answer.end_wait(now());
     co_return status;
 }
@@ -248,7 +254,7 @@ void Forwarding::on_evicted(void* self) {
     Forwarding& evicted = *static_cast<Forwarding*>(self);
     evicted.pool_.evict(evicted.stream_);
     // An answer that has begun can only be cut off.
-    if (evicted.active_.answer.is_waiting()) evicted.client_.connection().reset();
+    if (evicted.active_.answer.is_waiting()) evicted.client_.reset_connection();
     evicted.sleeper_.wakeup().wake_later();
 }
 
@@ -263,8 +269,8 @@ void Forwarding::finish() {
 
 }  // namespace
 
-Task<> forward(WorkerContext& worker, Http1Client& client, Sleeper& sleeper, Exchange& exchange) {
-    Forwarding forwarding(worker, client, sleeper, exchange);
+Task<> forward(WorkerContext& worker, Exchange& exchange) {
+    Forwarding forwarding(worker, exchange);
     std::exception_ptr failure;
     try {
         exchange.decision.fault = co_await forwarding.run();

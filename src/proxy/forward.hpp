@@ -2,7 +2,6 @@
 #pragma once
 
 #include "proxy/exchange.hpp"
-#include "proxy/http1_client.hpp"
 #include "proxy/worker_context.hpp"
 
 namespace tidegate::proxy {
@@ -10,6 +9,6 @@ namespace tidegate::proxy {
 // Sends the request on and relays the answer, bodies streamed both ways at once. Sets
 // exchange.decision.fault when that failed: with exchange.relay.status still 0 the client has seen
 // nothing and can be answered; else it has part of an answer and the connection must be broken off.
-Task<> forward(WorkerContext& worker, Http1Client& client, Sleeper& sleeper, Exchange& exchange);
+Task<> forward(WorkerContext& worker, Exchange& exchange);
 
 }  // namespace tidegate::proxy

@@ -1,7 +1,6 @@
 // Heads as Tidegate writes them: parsed, filtered, written anew; raw bytes are never relayed. Pure.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "proxy/exchange.hpp"
@@ -12,16 +11,15 @@ namespace tidegate::proxy {
 // goes in the framing it came in. Returns the text.
 const std::string& write_request_head(Exchange& exchange, const std::string& authority);
 
-// The upstream's answer as the client gets it, its body framed as `body`.
-void append_answer_head(const Exchange& exchange, const http::ResponseHead& answer,
-                        const http::Framing& framing, http::BodyKind body, std::string& out);
+// Writes the head of the upstream's answer to exchange.client. Returns the text.
+const std::string& write_answer_head(Exchange& exchange, const http::ResponseHead& answer,
+                                     const http::Framing& framing);
 
-// An interim answer (1xx), passed on.
-void append_interim_head(const http::ResponseHead& head, std::string& out);
+// Writes the head of an interim answer (1xx) to `client`. Returns the text.
+const std::string& write_interim_head(client::Http1Stream& client, const http::ResponseHead& head);
 
-// An answer made here for exchange.decision.fault, with its body if the request may have one.
-// Returns the size of the body.
-std::size_t append_fault_answer(const Exchange& exchange, std::string& out);
+// Appends what the client is told about its limits.
+void append_limit_fields(const Exchange& exchange, std::string& out);
 
 // Strikes out of a request's trailers what must not reach an upstream.
 void filter_request_trailers(const Exchange& exchange, http::Fields& trailers);

@@ -20,24 +20,24 @@ SteadyTime now() {
 Fault Upload::begin() {
     Fault fault = Fault::none;
     BodyBatch batch;
-    if (x_.client.framing.body != BodyKind::none) batch = take_body(fault);
+    if (client_.framing().body != BodyKind::none) batch = take_body(fault);
     if (fault != Fault::none) return fault;
     write_request_head(x_, x_.upstream.server().authority());
     x_.relay.reached = Reached::upstream;
-    const IoStatus status = x_.upstream.send(batch, x_.client.body.trailers());
+    const IoStatus status = x_.upstream.send(batch, client_.trailers());
     if (status != IoStatus::would_block) {
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
         batch = {};
         if (status != IoStatus::ok) return Fault::upstream_broken;
-        if (x_.client.body.done()) {
+        if (client_.is_body_done()) {
             answer_sleeper_.allow(settings_.response_timeout);
             return Fault::none;
         }
     }
     // The coroutine ends what this write began, then goes on.
     batch_ = batch;
-    may_send_ = !x_.client.framing.expects_continue || x_.relay.bytes_received > 0;
+    may_send_ = !client_.framing().expects_continue || x_.relay.bytes_received > 0;
     answer_sleeper_.allow_forever();
     spawn_vital(worker_.executor, run(*this));
     return Fault::none;
@@ -58,16 +58,16 @@ Task<> Upload::end() {
 // What of the body is there, held to its bound.
 BodyBatch Upload::take_body(Fault& fault) {
     const auto& bounds = x_.config().limits_on_requests;
-    BodyBatch batch = client_.take_body(x_, {bounds.header_bytes, bounds.headers});
+    BodyBatch batch = client_.take_body({bounds.header_bytes, bounds.headers});
     x_.relay.bytes_received += batch.content_bytes;
     // What is announced counts, so that it need not arrive first.
     if (x_.relay.bytes_received > bounds.body_bytes ||
-        x_.client.body.announced() > bounds.body_bytes - x_.relay.bytes_received) {
+        client_.body_announced() > bounds.body_bytes - x_.relay.bytes_received) {
         fault = Fault::body_too_large;
     } else if (batch.bad) {
         fault = Fault::bad_body;
     }
-    if (batch.done) filter_request_trailers(x_, x_.client.body.trailers());
+    if (batch.done) filter_request_trailers(x_, client_.trailers());
     return batch;
 }
 
@@ -85,7 +85,7 @@ Task<> Upload::run(Upload& self) {
     }
     self.state_ = self.fault_ == Fault::none ? State::idle : State::failed;
     // The exchange may be gone before the client's connection is.
-    self.client_.wake_nobody();
+    self.client_.forget_wakeup();
     self.answer_sleeper_.allow(self.settings_.response_timeout);
     self.answer_sleeper_.wakeup().wake_later();
 }
@@ -101,7 +101,7 @@ Task<Fault> Upload::send_body() {
         client_.drop_body(batch);
         // The upstream may have answered all the same, and then its answer counts.
         if (status != IoStatus::ok) co_return Fault::upstream_broken;
-        if (x_.client.body.done()) co_return Fault::none;
+        if (client_.is_body_done()) co_return Fault::none;
         if (portions % kPortionsATurn == 0) co_await x_.upload_sleeper.step_aside();
         for (;;) {
             Fault fault = Fault::none;
@@ -113,7 +113,7 @@ Task<Fault> Upload::send_body() {
             if (rate_.is_waiting()) rate_.end_wait(now());
             if (fault != Fault::none) co_return fault;
         }
-        status = x_.upstream.send(batch, x_.client.body.trailers());
+        status = x_.upstream.send(batch, client_.trailers());
     }
 }
 
@@ -122,15 +122,15 @@ Task<Fault> Upload::more_of_body() {
     if (!may_send_) x_.upload_sleeper.allow(settings_.response_timeout);
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
-        switch (client_.read_body(x_, x_.upload_sleeper.wakeup())) {
-            case Http1Client::Body::more:
+        switch (client_.read_body(x_.upload_sleeper.wakeup())) {
+            case client::Http1Stream::Body::more:
                 may_send_ = true;  // RFC 9110 section 10.1.1: clients may give up waiting
                 co_return Fault::none;
-            case Http1Client::Body::too_long:
+            case client::Http1Stream::Body::too_long:
                 co_return Fault::bad_body;
-            case Http1Client::Body::left:
+            case client::Http1Stream::Body::left:
                 co_return Fault::client_left;
-            case Http1Client::Body::nothing:
+            case client::Http1Stream::Body::nothing:
                 break;
         }
         if (may_send_ && !rate_.is_waiting()) {

@@ -8,7 +8,6 @@
 #include <exception>
 
 #include "proxy/exchange.hpp"
-#include "proxy/http1_client.hpp"
 #include "proxy/worker_context.hpp"
 #include "upstream/pool.hpp"
 
@@ -19,14 +18,13 @@ inline constexpr unsigned kPortionsATurn = 16;
 
 class Upload {
   public:
-    // `answer_sleeper` is who waits for the answer. `rate` waits while the upstream waits for the
-    // client.
-    Upload(WorkerContext& worker, Http1Client& client, Sleeper& answer_sleeper, Exchange& exchange,
-           const config::Upstream& settings, upstream::TransferRate& rate)
+    // `rate` waits while the upstream waits for the client.
+    Upload(WorkerContext& worker, Exchange& exchange, const config::Upstream& settings,
+           upstream::TransferRate& rate)
         : worker_(worker),
-          client_(client),
-          answer_sleeper_(answer_sleeper),
           x_(exchange),
+          client_(*exchange.client),
+          answer_sleeper_(client_.sleeper()),
           settings_(settings),
           rate_(rate) {}
 
@@ -40,7 +38,7 @@ class Upload {
 
     bool is_running() const { return state_ == State::running; }
     // Everything has been sent.
-    bool is_complete() const { return state_ == State::idle && x_.client.body.done(); }
+    bool is_complete() const { return state_ == State::idle && client_.is_body_done(); }
     // Why it ended early. With upstream_broken, an answer may be there all the same.
     ask::Fault fault() const { return fault_; }
 
@@ -61,9 +59,9 @@ class Upload {
     bool begin_wait();
 
     WorkerContext& worker_;
-    Http1Client& client_;
-    Sleeper& answer_sleeper_;
     Exchange& x_;
+    client::Http1Stream& client_;
+    Sleeper& answer_sleeper_;  // of the coroutine that waits for the answer
     const config::Upstream& settings_;
     upstream::TransferRate& rate_;
     http::BodyBatch batch_;  // what begin() could not send whole

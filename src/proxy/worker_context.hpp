@@ -5,8 +5,6 @@
 
 #include "ask/engine.hpp"
 #include "net/asio.hpp"
-#include "net/buffer.hpp"
-#include "net/deadline.hpp"
 #include "proxy/exchange_pool.hpp"
 #include "proxy/generation.hpp"
 #include "proxy/request_id.hpp"
@@ -20,11 +18,8 @@ struct WorkerContext {
     std::size_t thread;
     telemetry::MetricsShard& metrics;
     ask::Engine engine;
-    DeadlineWheel& deadlines;
-    BufferPool& buffers;
     RequestIds request_ids;
     ExchangePool exchanges;
-    bool draining = false;  // answers say `Connection: close`
 };
 
 }  // namespace tidegate::proxy

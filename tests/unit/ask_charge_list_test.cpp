@@ -323,8 +323,7 @@ TEST_CASE("charge_list: the address limits are those that hold for every user") 
         "");
 }
 
-TEST_CASE(
-    "charge_list: each key that is there has an identifier, an absent user is skipped") {
+TEST_CASE("charge_list: each key that is there has an identifier, an absent user is skipped") {
     World world(kUpstream + "limits: [10/s]\n" + kTrusting);
     Request both(world, get("X-User-Id: alice\r\nX-Forwarded-For: 198.51.100.1\r\n"), true);
     CHECK(both.decide() == Fault::none);

@@ -41,8 +41,7 @@ TEST_CASE("credential_queue: credentials do not wait for one another") {
     CHECK(second.is_first());
 }
 
-TEST_CASE(
-    "credential_queue: a request that leaves moves up those behind it, no other") {
+TEST_CASE("credential_queue: a request that leaves moves up those behind it, no other") {
     World world;
     auto first = std::make_unique<CredentialQueue::Place>(world.line, kOne, world.first);
     auto second = std::make_unique<CredentialQueue::Place>(world.line, kOne, world.second);

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proxy/http1_client.hpp"
+#include "client/http1_stream.hpp"
 #include "unit/proxy_world.hpp"
 
 using namespace tidegate;
@@ -32,12 +32,7 @@ struct Answered {
         REQUIRE(http::response_framing(answer, asked.exchange.facts.head.method == "HEAD",
                                        framing) == http::FramingFault::none);
     }
-    std::string relayed() {
-        std::string out;
-        append_answer_head(asked.exchange, answer, framing,
-                           Http1Client::outgoing(asked.exchange, framing.body), out);
-        return out;
-    }
+    std::string relayed() { return write_answer_head(asked.exchange, answer, framing); }
 
     World world;
     Request asked;
@@ -251,7 +246,7 @@ TEST_CASE("heads: whether the connection goes on is said where the version leave
     const std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     Answered eleven(answer);
     CHECK_FALSE(has(eleven.relayed(), "Connection"));
-    eleven.asked.exchange.client.keep_alive = false;
+    eleven.asked.client.close_after_answer();
     CHECK(has(eleven.relayed(), "Connection: close\r\n"));
     Answered ten(answer, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     CHECK(has(ten.relayed(), "Connection: keep-alive\r\n"));
@@ -302,22 +297,20 @@ TEST_CASE("heads: an interim answer goes on without anything that would frame or
     http::Framing framing;
     REQUIRE(http::parse_response_head(bytes, {}, head) == http::HeadFault::none);
     REQUIRE(http::response_framing(head, false, framing) == http::FramingFault::none);
-    std::string out;
-    append_interim_head(head, out);
-    CHECK(out == "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+    World world(kUpstream);
+    Request request(world, get());
+    CHECK(write_interim_head(request.client, head) == "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n");
 }
 
-TEST_CASE("heads: an answer made here has a body of the length it says, and tells its size") {
+TEST_CASE("heads: an answer made here has a body of the length that it says") {
     World world(kUpstream);
     Request request(world, get());
     request.exchange.decision.fault = Fault::upstream_timeout;
-    std::string out;
-    const std::size_t size = append_fault_answer(request.exchange, out);
-    const std::size_t body = out.find("\r\n\r\n") + 4;
+    const std::string out = request.refused();
+    const std::size_t size = out.size() - (out.find("\r\n\r\n") + 4);
     CHECK(out.starts_with("HTTP/1.1 504 Gateway Timeout\r\n"));
     CHECK(has(out, "Content-Type: application/problem+json\r\n"));
     CHECK(has(out, "X-Request-Id: made-here\r\n"));
-    CHECK(out.size() - body == size);
     CHECK(size > 0);
     CHECK(has(out, "Content-Length: " + std::to_string(size) + "\r\n"));
 }
@@ -326,8 +319,7 @@ TEST_CASE("heads: an answer made here to HEAD has a length but no body") {
     World world(kUpstream);
     Request request(world, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     request.exchange.decision.fault = Fault::no_route;
-    std::string out;
-    CHECK(append_fault_answer(request.exchange, out) == 0);
+    const std::string out = request.refused();
     CHECK(out.ends_with("\r\n\r\n"));
     CHECK(has(out, "Content-Length: "));
 }
@@ -339,8 +331,7 @@ TEST_CASE("heads: a refusal names the limits that refused, each once, and when t
         request.charge();
         if (i == 0) continue;
         REQUIRE(request.exchange.decision.fault == Fault::limited);
-        std::string out;
-        append_fault_answer(request.exchange, out);
+        const std::string out = request.refused();
         CHECK(out.starts_with("HTTP/1.1 429 Too Many Requests\r\n"));
         CHECK(has(out, "Retry-After: "));
         CHECK(has(out, R"("violated-policies":["default-1h"])"));
@@ -358,8 +349,7 @@ TEST_CASE("heads: the operator's own text is filled in, braces that mean nothing
         if (i == 0) continue;
         request.exchange.decision.charge.verdict.retry_after = std::chrono::seconds(7);
         request.exchange.decision.charge.verdict.limits[0].next_unit = std::chrono::seconds(7);
-        std::string out;
-        append_fault_answer(request.exchange, out);
+        const std::string out = request.refused();
         CHECK(out.starts_with("HTTP/1.1 503 "));
         CHECK(has(out, "Content-Type: text/plain\r\n"));
         CHECK(out.ends_with("\r\n\r\ndefault/default-1h 7 {x} {default-1h"));
@@ -381,8 +371,7 @@ TEST_CASE("heads: a schedule's denial names the earliest moment and no time to c
     decision.verdict.earliest = std::chrono::milliseconds(1'060'500);
     decision.verdict.limits = {{.next_unit = limit::kNever, .denied = true}};
     ask::apply_verdict(*world.generation, world.metrics.shard(0), request.exchange.decision);
-    std::string answer;
-    append_fault_answer(request.exchange, answer);
+    const std::string answer = request.refused();
     CHECK(answer.starts_with("HTTP/1.1 429 "));
     CHECK_FALSE(has(answer, "Retry-After"));
     CHECK_FALSE(has(answer, "RateLimit:"));

@@ -5,8 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "client/http1_stream.hpp"
 #include "net/readiness.hpp"
 #include "proxy/exchange.hpp"
+#include "proxy/fault_answer.hpp"
 #include "proxy/heads.hpp"
 #include "unit/ask_world.hpp"
 
@@ -40,6 +42,7 @@ struct World {
     Wakeup wakeup{io.get_executor()};  // in process nothing is waited for
     DeadlineWheel wheel{SteadyTime{}};
     BufferPool buffers;
+    bool is_draining = false;
 };
 
 struct Request {
@@ -47,12 +50,21 @@ struct Request {
             const std::string& peer = "203.0.113.7")
         : world(the_world),
           bytes(std::move(head)),
+          link{.input = {ConnectionPtr(new Connection(world.readiness, -1)), world.buffers},
+               .sleeper = {world.io.get_executor(), world.wheel},
+               .peer = {*parse_ip(peer), trusted},
+               .local_port = 8080,
+               .is_draining = world.is_draining},
           exchange(world.io.get_executor(), world.wheel, world.buffers) {
         exchange.generation = world.generation;
-        ask::read_facts(*exchange.generation, bytes, {*parse_ip(peer), trusted}, exchange.facts,
-                        exchange.client.framing, exchange.decision);
-        exchange.facts.local_port = 8080;
-        exchange.client.keep_alive = exchange.client.framing.keep_alive;
+        exchange.client = &client;
+        client.begin(link);
+        ask::read_facts(*exchange.generation, bytes, link.peer, exchange.facts, client.framing(),
+                        exchange.decision);
+        exchange.facts.local_port = link.local_port;
+        client.head().minor_version = exchange.facts.head.minor_version;
+        client.set_head_state(client::Http1Stream::Head::complete);
+        client.begin_body();
     }
 
     Fault decide() {
@@ -71,8 +83,17 @@ struct Request {
         return write_request_head(exchange, "127.0.0.1:3000");
     }
 
+    // As the client gets the proxy's own answer.
+    std::string refused() {
+        const FaultAnswer answer = make_fault_answer(exchange);
+        std::string text = write_fault_head(exchange, answer);
+        return text += answer.content();
+    }
+
     World& world;
     std::string bytes;
+    client::Http1Link link;
+    client::Http1Stream client;
     Exchange exchange;
 };
 

@@ -1,0 +1,141 @@
+#include "proxy/fault_answer.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "ask/challenges.hpp"
+#include "ask/decided_limits.hpp"
+#include "ask/verdict.hpp"
+#include "base/timestamp.hpp"
+#include "proxy/field_lines.hpp"
+#include "proxy/heads.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+// {retry_after}, {limit} and {policy} in the operator's own text.
+std::string filled_in(std::string_view text, std::string_view retry_after, std::string_view limit,
+                      std::string_view policy) {
+    std::string out;
+    while (!text.empty()) {
+        const std::size_t brace = std::min(text.find('{'), text.size());
+        out.append(text.substr(0, brace));
+        text.remove_prefix(brace);
+        if (text.starts_with("{retry_after}")) {
+            out.append(retry_after);
+            text.remove_prefix(13);
+        } else if (text.starts_with("{limit}")) {
+            out.append(limit);
+            text.remove_prefix(7);
+        } else if (text.starts_with("{policy}")) {
+            out.append(policy);
+            text.remove_prefix(8);
+        } else if (!text.empty()) {
+            out += '{';
+            text.remove_prefix(1);
+        }
+    }
+    return out;
+}
+
+struct Violated {
+    std::vector<std::string_view> labels;  // of the limits that refused, each once
+    std::string_view limit;
+    std::string_view policy;
+};
+
+Violated violated(const Exchange& exchange) {
+    Violated found;
+    ask::for_each_limit(exchange.decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
+                                                      const limit::LimitVerdict& one) {
+        if (!one.denied || item.policy->shadow) return;
+        const std::string_view label = exchange.generation->policy_texts.of(item, i).label;
+        if (found.labels.empty()) {
+            found.limit = label;
+            found.policy = item.policy->name;
+        }
+        if (std::find(found.labels.begin(), found.labels.end(), label) == found.labels.end()) {
+            found.labels.push_back(label);
+        }
+    });
+    return found;
+}
+
+FaultAnswer plain_answer(const Exchange& exchange) {
+    const ask::FaultTraits& fault = ask::traits(exchange.decision.fault);
+    FaultAnswer answer;
+    answer.status = fault.status;
+    http::Problem problem;
+    problem.status = fault.status;
+    problem.detail =
+        exchange.decision.fault_detail.empty() ? fault.detail : exchange.decision.fault_detail;
+    problem.request_id = exchange.facts.request_id;
+    if (exchange.decision.fault == ask::Fault::store_unavailable ||
+        exchange.decision.fault == ask::Fault::credentials_unchecked ||
+        exchange.decision.fault == ask::Fault::upstream_exhausted) {
+        answer.retry_after = 1;
+        problem.retry_after_seconds = 1;
+    }
+    http::append_problem(problem, answer.body);
+    answer.body += '\n';  // a terminal's prompt begins on a line of its own
+    return answer;
+}
+
+FaultAnswer limited_answer(const Exchange& exchange) {
+    const config::Response& response = exchange.config().response;
+    const Violated limits = violated(exchange);
+    FaultAnswer answer;
+    answer.status = response.status;
+    const std::int64_t retry_after = ask::retry_after_seconds(exchange.decision.charge);
+    if (response.retry_after_field) answer.retry_after = retry_after;
+    if (!response.content_type.empty()) {
+        answer.content_type = response.content_type;
+        answer.body =
+            filled_in(response.text, std::to_string(retry_after), limits.limit, limits.policy);
+        return answer;
+    }
+    http::Problem problem;
+    problem.status = response.status;
+    problem.type = http::ProblemType::quota_exceeded;
+    problem.detail = ask::traits(ask::Fault::limited).detail;
+    problem.request_id = exchange.facts.request_id;
+    problem.violated_policies = limits.labels;
+    if (retry_after > 0) problem.retry_after_seconds = retry_after;
+    // A schedule cannot say when to come back, but for which moment to ask.
+    const limit::Micros moment = exchange.decision.charge.verdict.earliest;
+    const std::string earliest = moment.count() > 0 ? format_timestamp(moment) : "";
+    problem.earliest = earliest;
+    http::append_problem(problem, answer.body);
+    answer.body += '\n';  // a terminal's prompt begins on a line of its own
+    return answer;
+}
+
+}  // namespace
+
+FaultAnswer make_fault_answer(const Exchange& exchange) {
+    FaultAnswer answer = exchange.decision.fault == ask::Fault::limited ? limited_answer(exchange)
+                                                                        : plain_answer(exchange);
+    answer.is_to_head = exchange.facts.head.method == "HEAD";
+    return answer;
+}
+
+const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answer) {
+    client::Http1Stream& client = *exchange.client;
+    std::string& out = client.begin_head(answer.status, http::status_title(answer.status));
+    append_field("Content-Type", answer.content_type, out);
+    append_field("Content-Length", answer.body.size(), out);
+    append_field("X-Request-Id", exchange.facts.request_id, out);
+    if (answer.retry_after > 0) {
+        append_field("Retry-After", static_cast<std::uint64_t>(answer.retry_after), out);
+    }
+    if (exchange.decision.fault == ask::Fault::bad_credentials) {
+        ask::append_challenges(exchange.config().user_methods, exchange.decision.finding, out);
+    }
+    append_limit_fields(exchange, out);
+    client.end_head(http::BodyKind::none, {});
+    return out;
+}
+
+}  // namespace tidegate::proxy

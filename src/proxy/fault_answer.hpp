@@ -1,0 +1,29 @@
+// Answers that the proxy makes itself, for a request that goes no further.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "http/problem.hpp"
+#include "proxy/exchange.hpp"
+
+namespace tidegate::proxy {
+
+struct FaultAnswer {
+    int status = 500;
+    std::string content_type{http::kProblemContentType};
+    std::string body;
+    bool is_to_head = false;       // the client gets the length of the body, but no body
+    std::int64_t retry_after = 0;  // seconds; 0: not said
+
+    std::string_view content() const { return is_to_head ? std::string_view() : body; }
+};
+
+// The answer for exchange.decision.fault, whose traits have a status.
+FaultAnswer make_fault_answer(const Exchange& exchange);
+
+// Writes the head of `answer` to exchange.client. Returns the text.
+const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answer);
+
+}  // namespace tidegate::proxy

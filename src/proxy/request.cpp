@@ -1,0 +1,127 @@
+#include "proxy/request.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "ask/route.hpp"
+#include "proxy/fault_answer.hpp"
+#include "proxy/forward.hpp"
+#include "proxy/record.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using ask::Fault;
+using client::Http1Stream;
+using std::chrono::milliseconds;
+
+// The connection reads over a refused request's body up to this size, to go on with the next one.
+constexpr std::uint64_t kDiscardedMax = 65'536;
+
+// Tells the engine what the client sent, or why that was no request.
+void begin(WorkerContext& worker, Exchange& x) {
+    Http1Stream& client = *x.client;
+    x.generation = worker.generation;
+    std::swap(x.facts.head, client.head());
+    worker.request_ids.next(x.facts.request_id);
+    x.facts.peer = client.peer();
+    x.facts.local_port = client.local_port();
+    x.facts.began_at = client.began_at();
+    x.relay.began = client.began();
+    x.decision.client = client.peer().address;  // until the engine knows better
+    switch (client.head_state()) {
+        case Http1Stream::Head::complete:
+            return;
+        case Http1Stream::Head::broken:
+            return x.decision.refuse(ask::fault_of(client.head_fault()),
+                                     http::describe(client.head_fault()));
+        case Http1Stream::Head::timeout:
+            return x.decision.refuse(Fault::head_timeout);
+        case Http1Stream::Head::left:
+            return x.decision.refuse(Fault::client_left);
+    }
+}
+
+void check_framing(Exchange& x) {
+    ask::check_framing(x.config().limits_on_requests, x.facts, x.client->framing(), x.decision);
+    x.client->begin_body();
+}
+
+// The engine's question whether the client has left. Else a sign of it wakes the request.
+bool has_left(void* exchange) {
+    Http1Stream& client = *static_cast<Exchange*>(exchange)->client;
+    return client.has_left(client.sleeper().wakeup());
+}
+
+// Sends an answer made here.
+Task<> reply(Exchange& x) {
+    const ask::FaultTraits& fault = ask::traits(x.decision.fault);
+    if (fault.status == 0) co_return;
+    Http1Stream& client = *x.client;
+    // A client that waits for 100 Continue may or may not send the body now: only a new connection
+    // is sure to begin with a request.
+    const bool body_is_small = client.is_body_done() || (!client.framing().expects_continue &&
+                                                         client.body_left() <= kDiscardedMax);
+    client.keep_alive_if(!fault.close && body_is_small);
+    const FaultAnswer answer = make_fault_answer(x);
+    x.relay.status = answer.status;
+    write_fault_head(x, answer);
+    IoStatus status = client.send_all(answer.content());
+    if (status == IoStatus::would_block) {
+        status = co_await client.send_rest(x.config().timeouts.client_write);
+    }
+    if (status == IoStatus::ok) {
+        x.relay.bytes_sent = answer.content().size();
+    } else {
+        client.close_after_answer();
+    }
+}
+
+// Once the request was sent on, only what the upstream said gives units back: an upstream that has
+// not answered may have acted, whatever the client was told. It may also still be at work though
+// the client has left: until its answer is whole, slots of concurrency are kept for a while.
+void settle(ask::Engine& engine, Exchange& x) {
+    constexpr int kNoAnswer = 0;
+    const milliseconds hold = x.config().timeouts.hold_aborted;
+    switch (x.relay.reached) {
+        case Reached::nothing:
+            return engine.settle(x.decision, x.relay.status);
+        case Reached::upstream:
+            return engine.settle(x.decision, kNoAnswer, hold);
+        case Reached::answer:
+            return engine.settle(x.decision, x.upstream.head().status, hold);
+        case Reached::end:
+            return engine.settle(x.decision, x.upstream.head().status);
+    }
+}
+
+}  // namespace
+
+// The map: every request that had a head goes this way, and record() runs at its end.
+Task<> serve(void* worker_context, client::Http1Stream& client) {
+    WorkerContext& worker = *static_cast<WorkerContext*>(worker_context);
+    std::unique_ptr<Exchange> exchange = worker.exchanges.take();
+    Exchange& x = *exchange;
+    ask::Decision& decision = x.decision;
+    x.client = &client;
+    begin(worker, x);
+    if (decision.goes_on()) check_framing(x);
+    const ask::Question question{*x.generation, x.facts, decision, client.sleeper().wakeup(),
+                                 &has_left,     &x};
+    if (decision.goes_on() && !worker.engine.begin(question)) {
+        co_await worker.engine.finish(question);
+    }
+    if (decision.route != nullptr) adopt_request_id(x.facts);
+    if (decision.goes_on()) co_await forward(worker, x);
+    if (!decision.goes_on() && x.relay.status == 0) co_await reply(x);
+    if (decision.charge.needs_settling) settle(worker.engine, x);
+    if (client.is_cut_off() && decision.fault == Fault::client_left) {
+        decision.fault = Fault::stopped;
+    }
+    if (!decision.goes_on() && ask::traits(decision.fault).status == 0) client.break_off();
+    record(worker, x);
+    worker.exchanges.give(std::move(exchange));
+}
+
+}  // namespace tidegate::proxy
