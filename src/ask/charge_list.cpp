@@ -125,7 +125,8 @@ ChargeNotes::Policy* begin_note(ChargeNotes* notes, const config::Policy& policy
 }
 
 void drop_items(Decision& decision, std::size_t from) {
-    decision.charge.items.resize(from, {nullptr, {}});
+    const auto begin = static_cast<std::ptrdiff_t>(from);
+    decision.charge.items.erase(decision.charge.items.begin() + begin, decision.charge.items.end());
     decision.spans.resize(from);
 }
 
@@ -217,6 +218,7 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
     drop_items(decision, 0);
     decision.identifiers.clear();
     decision.charge.cost = decision.route->cost;
+    if (decision.route->policies.empty()) return;
     if (const config::Policy* const denying = denying_policy(decision)) {
         if (auto* const note = begin_note(notes, *denying)) note->outcome = Outcome::denied;
         return decision.refuse(Fault::denied);

@@ -35,8 +35,19 @@ inline void append_hex(std::uint8_t byte, std::string& out, std::string_view dig
 
 // Sixteen digits.
 inline void append_hex64(std::uint64_t number, std::string& out) {
+    static constexpr auto kPairs = [] {
+        std::array<std::array<char, 2>, 256> pairs{};
+        for (std::size_t i = 0; i < pairs.size(); ++i) {
+            pairs[i] = {kHexDigits[i >> 4], kHexDigits[i & 15]};
+        }
+        return pairs;
+    }();
     std::array<char, 16> text;
-    for (std::size_t i = 0; i < text.size(); ++i) text[i] = kHexDigits[number >> (60 - 4 * i) & 15];
+    for (std::size_t i = text.size(); i > 0; number >>= 8) {
+        const auto& pair = kPairs[number & 255];
+        text[--i] = pair[1];
+        text[--i] = pair[0];
+    }
     out.append(text.data(), text.size());
 }
 

@@ -1,8 +1,10 @@
 #include "client/http1_stream.hpp"
 
-#include <charconv>
+#include <array>
+#include <cstddef>
 #include <utility>
 
+#include "base/numbers.hpp"
 #include "http/gather.hpp"
 
 namespace tidegate::client {
@@ -10,11 +12,6 @@ namespace tidegate::client {
 namespace {
 
 using http::BodyKind;
-
-void append_number(std::uint64_t number, std::string& out) {
-    char text[20];
-    out.append(text, std::to_chars(text, text + sizeof text, number).ptr);
-}
 
 // Clears `text`, whose capacity is for the next request. A text of unusual size gives it back.
 void clear(std::string& text) {
@@ -57,9 +54,16 @@ void Http1Stream::keep_alive_if(bool may_go_on) {
 }
 
 std::string& Http1Stream::begin_head(int status, std::string_view reason) {
-    out_head_.assign("HTTP/1.1 ");
-    append_number(static_cast<std::uint64_t>(status), out_head_);
-    out_head_.append(" ").append(reason).append("\r\n");
+    if (status == 200 && reason == "OK") {  // nearly all
+        out_head_ = "HTTP/1.1 200 OK\r\n";
+        return out_head_;
+    }
+    std::array<char, 13> line{'H', 'T', 'T', 'P', '/', '1', '.', '1', ' ', '0', '0', '0', ' '};
+    for (std::size_t at = 11; at > 8; --at, status /= 10) {
+        line[at] = static_cast<char>('0' + status % 10);
+    }
+    out_head_.assign(line.data(), line.size());
+    out_head_.append(reason).append("\r\n");
     return out_head_;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "base/numbers.hpp"
+#include "http/field_lines.hpp"
 #include "http/structured_field.hpp"
 
 namespace tidegate::http {
@@ -66,7 +67,8 @@ void append_first_seen(const ForwardingInput& input, FieldName id, std::string_v
                        std::string_view ours, std::string& out) {
     const std::string_view theirs =
         input.peer_trusted ? last_value(input.fields, id) : std::string_view{};
-    append_line(name, out, [&] { out += theirs.empty() ? ours : theirs; });
+    const std::string_view value = theirs.empty() ? ours : theirs;
+    if (!value.empty()) append_field(name, value, out);
 }
 
 void append_x_forwarded(const ForwardingInput& input, std::string& out) {
@@ -130,7 +132,7 @@ void pass_on_others(const ForwardingInput& input, std::string& out) {
         if (field.id != FieldName::other || !is_other_forwarding_name(field.name) ||
             field.name.find('_') != field.name.npos)
             continue;
-        append_line(field.name, out, [&] { out += field.value; });
+        if (!field.value.empty()) append_field(field.name, field.value, out);
     }
 }
 

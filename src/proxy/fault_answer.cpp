@@ -8,12 +8,14 @@
 #include "ask/decided_limits.hpp"
 #include "ask/verdict.hpp"
 #include "base/timestamp.hpp"
-#include "proxy/field_lines.hpp"
+#include "http/field_lines.hpp"
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
 
 namespace {
+
+using http::append_field;
 
 // {retry_after}, {limit} and {policy} in the operator's own text.
 std::string filled_in(std::string_view text, std::string_view retry_after, std::string_view limit,

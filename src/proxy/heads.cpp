@@ -2,14 +2,15 @@
 
 #include <optional>
 
+#include "http/field_lines.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/ratelimit_fields.hpp"
-#include "proxy/field_lines.hpp"
 
 namespace tidegate::proxy {
 
 namespace {
 
+using http::append_field;
 using http::BodyKind;
 using http::Field;
 using http::FieldName;

@@ -1,18 +1,13 @@
 #include "upstream/http1_stream.hpp"
 
-#include <charconv>
 #include <span>
 
+#include "base/numbers.hpp"
 #include "http/gather.hpp"
 
 namespace tidegate::upstream {
 
 namespace {
-
-void append_number(std::uint64_t number, std::string& out) {
-    char text[20];
-    out.append(text, std::to_chars(text, text + sizeof text, number).ptr);
-}
 
 // Clears `text`, whose capacity is for the next request. A text of unusual size gives it back.
 void clear(std::string& text) {
