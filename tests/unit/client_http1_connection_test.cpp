@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <exception>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +31,8 @@ struct World {
         auto made = std::make_unique<Http1Connection>(
             context, ConnectionPtr(new Connection(readiness, ends[0])), identity::Peer{}, 80);
         connections.push_back(*made);
-        spawn_vital(io.get_executor(), Http1Connection::run(std::move(made)));
+        spawn(io.get_executor(), Http1Connection::run(std::move(made)),
+              [this](const std::exception_ptr& thrown) { failure = thrown; });
         settle();
     }
     ~World() {
@@ -101,6 +104,7 @@ struct World {
     std::function<Task<>(Http1Stream&)> on_request;
     std::vector<Http1Stream::Head> heads;
     std::vector<std::string> methods;
+    std::exception_ptr failure;  // that ended the connection's coroutine
     bool was_evictable = false;
     bool is_closed = false;
     bool is_reset = false;
@@ -201,6 +205,27 @@ TEST_CASE("http1_connection: what the server does not take of a body is discarde
     world.send("defGET / HTTP/1.1\r\nHost: a\r\n\r\n");
     CHECK(world.got() == kOk);
     CHECK(world.methods == std::vector<std::string>{"POST", "GET"});
+}
+
+TEST_CASE(
+    "http1_connection: a request that throws resets its connection, and its owner learns why") {
+    World world;
+    const auto fail = [](Http1Stream& stream) -> Task<> {
+        // Half an answer: the client must not take it for a whole one.
+        stream.begin_head(200, "OK") += "Content-Length: 2\r\n";
+        stream.end_head(http::BodyKind::none, {});
+        CHECK(stream.send_all("o") == IoStatus::ok);
+        throw std::runtime_error("a fault of the request");
+        co_return;
+    };
+    world.on_request = fail;
+    world.send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    world.got();
+    world.got();
+    CHECK((world.is_closed || world.is_reset));
+    CHECK(world.connections.empty());
+    REQUIRE(world.failure);
+    CHECK_THROWS_WITH(std::rethrow_exception(world.failure), "a fault of the request");
 }
 
 TEST_CASE("http1_connection: a body of unknown length is framed as the client can read it") {
