@@ -172,6 +172,8 @@ def some(report):
         *[Program(name, f"build/sanitize/{name}") for name in units]])
     step(report, "limits-examples", "python3", "tests/readme/check.py", "docs/limits.md",
          settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
+    step(report, "recipes", "python3", "tests/recipes/check.py", counted="^ok  ",
+         settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")
     step(report, "performance", "scripts/bench", "--document", "docs/performance/measured.json",
          "--check")

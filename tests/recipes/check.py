@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Runs the recipes: check.py [NAME...]
+
+docs/recipes.md has a section for each file config/recipes/NAME.yaml. It holds
+  - a block fenced as ```yaml config/recipes/NAME.yaml: the file, to the letter;
+  - blocks fenced as ```console NAME: commands and what they print, in the form of tests/readme/check.py.
+
+The test starts Tidegate with the file, on private ports and in front of an upstream of its own, runs
+the commands and compares. Everything else is as a reader has it. The test replaces
+  - ports of 127.0.0.1 (8080 Tidegate, 9901 its admin listener, 3000 the API, 6379 Redis) by free ones;
+  - /run/ by a temporary folder;
+  - the 10 seconds of `streaming` by half a second;
+  - `tidegate` by the program that TIDEGATE_PROGRAM names (build/release/tidegate).
+`tidegate check` must find no fault and nothing to warn about in the file as it is. `--write` copies the
+files into the page instead.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "readme"))
+import check as readme  # noqa: E402: found by the path above
+
+PAGE = "docs/recipes.md"
+FOLDER = "config/recipes"
+PROGRAM = os.path.abspath(os.environ.get("TIDEGATE_PROGRAM", "build/release/tidegate"))
+FENCE = re.compile(r"```(yaml|console) (\S+)\s*")
+START_SECONDS = 20
+# These need more of an API than the echo upstream has.
+OWN_UPSTREAM = ("streaming", "own-ratelimit-fields", "sidecar")
+
+
+class Fault(Exception):
+    pass
+
+
+def free_ports(count):
+    """Ports that nothing listens on now; they are held together, so that they differ."""
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+def read_page():
+    """NAME -> the lines of its file, and NAME -> [(first line, lines)] of its commands."""
+    files, commands, current = {}, {}, None
+    for number, line in enumerate(readme.read(PAGE).splitlines(), start=1):
+        begin = FENCE.fullmatch(line) if current is None else None
+        if begin:
+            current = (begin[1], begin[2], number + 1, [])
+        elif current and line.startswith("```"):
+            kind, name, first, lines = current
+            if kind == "yaml":
+                files[name] = lines
+            else:
+                commands.setdefault(name, []).append((first, lines))
+            current = None
+        elif current:
+            current[3].append(line)
+    return files, commands
+
+
+def write_page():
+    """Puts the files into their blocks."""
+    lines, inside = [], None
+    for line in readme.read(PAGE).splitlines():
+        begin = FENCE.fullmatch(line) if inside is None else None
+        if inside is None or line.startswith("```"):
+            inside = None
+            lines.append(line)
+        if begin:
+            inside = begin[2]
+            if begin[1] == "yaml":
+                lines += readme.read(begin[2]).splitlines()
+            else:
+                inside = None
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+class World:
+    """A recipe's Tidegate, its upstream and, if the file names one, its Redis."""
+
+    def __init__(self, name):
+        self.name = name
+        self.folder = tempfile.mkdtemp(prefix="recipe-")
+        self.running = []
+        proxy, admin, api, redis = free_ports(4)
+        self.places = {"127.0.0.1:8080": f"127.0.0.1:{proxy}", "127.0.0.1:9901": f"127.0.0.1:{admin}",
+                       "127.0.0.1:3000": f"127.0.0.1:{api}", "127.0.0.1:6379": f"127.0.0.1:{redis}",
+                       "/run/": f"{self.folder}/run/"}
+        if name == "streaming":
+            self.places["response: 10s"] = "response: 500ms"
+        try:
+            self._start(api, redis)
+        except BaseException:
+            self.close()
+            raise
+
+    def privately(self, text):
+        for public, private in self.places.items():
+            text = text.replace(public, private)
+        return text
+
+    def _start(self, api, redis):
+        shutil.copytree(FOLDER, f"{self.folder}/{FOLDER}")
+        os.makedirs(f"{self.folder}/run/tidegate")
+        path = f"{self.folder}/{FOLDER}/{self.name}.yaml"
+        text = readme.read(path)
+        if self.name in OWN_UPSTREAM:
+            where = f"unix:{self.folder}/run/app/app.sock" if "unix:/run/app" in text else str(api)
+            self._run("listening", sys.executable, "tests/recipes/upstream.py", where)
+        else:
+            self._run("listening", PROGRAM, "echo", "--listen", f"127.0.0.1:{api}")
+        if "127.0.0.1:6379" in text:
+            self._run("Ready to accept", "redis-server", "--port", str(redis), "--save", "",
+                      "--dir", self.folder)
+        for key, address in (("listen", "127.0.0.1:8080"), ("admin", "127.0.0.1:9901")):
+            if not re.search(rf"^{key}:", text, re.MULTILINE):
+                text = f"{key}: {address}\n{text}"
+        text = text.replace("admin: 0.0.0.0:9901", "admin: 127.0.0.1:9901")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.privately(text))
+        self._run("listening on", PROGRAM, "run", "-c", path)
+
+    def _run(self, ready, *command):
+        """Starts a command and waits until its output has `ready`."""
+        log = f"{self.folder}/log-{len(self.running)}"
+        with open(log, "wb") as file:
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT,
+                                       stdin=subprocess.DEVNULL)
+        self.running.append(process)
+        deadline = time.monotonic() + START_SECONDS
+        while ready not in readme.read(log):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise Fault(f"{' '.join(command)} did not start:\n" + readme.read(log))
+            time.sleep(0.02)
+
+    def close(self):
+        for process in reversed(self.running):
+            process.terminate()
+            try:
+                process.wait(1)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def check_file(name, files):
+    """What is wrong with the file itself."""
+    path = f"{FOLDER}/{name}.yaml"
+    if files.get(path) != readme.read(path).splitlines():
+        return [f"{PAGE} does not show {path} as it is: tests/recipes/check.py --write"]
+    said = subprocess.run([PROGRAM, "check", "-c", path], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True).stdout
+    return [] if re.fullmatch(r"ok: .*\n", said) else [f"check {path}:\n{said}"]
+
+
+def check_commands(name, blocks):
+    """What the commands of a recipe print that its page does not say."""
+    wrong = []
+    world = World(name)
+    shell = readme.Shell(world.folder)
+    try:
+        shell.run(f"tidegate() {{ '{PROGRAM}' \"$@\"; }}")
+        for block in setup + blocks:
+            for number, command, expected in readme.steps(block):
+                said = readme.check(shell, world.privately(command), expected)
+                if said is not None:
+                    wrong.append(f"{PAGE}:{number}: {command}\n  expected:\n    "
+                                 + "\n    ".join(expected) + "\n  but it said:\n    "
+                                 + "\n    ".join(said.splitlines()))
+    finally:
+        shell.close()
+        world.close()
+    return wrong
+
+
+def check_recipe(name, files, commands):
+    begin = time.monotonic()
+    wrong = check_file(name, files)
+    if not wrong:
+        try:
+            wrong = check_commands(name, commands[name])
+        except Fault as fault:
+            wrong = [str(fault)]
+    print(f"{'FAIL' if wrong else 'ok  '} {name} {time.monotonic() - begin:.1f}s", flush=True)
+    for one in wrong:
+        print("  " + one.replace("\n", "\n  "))
+    return not wrong
+
+
+setup = []  # the functions that the page begins with: blocks of no recipe
+
+
+def main():
+    os.chdir(ROOT)
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit("a command does not end"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
+    if sys.argv[1:] == ["--write"]:
+        return write_page()
+    files, commands = read_page()
+    setup.extend(commands.pop("setup", []))
+    names = {name[:-5] for name in os.listdir(FOLDER) if name.endswith(".yaml")}
+    odd = names.symmetric_difference(commands)
+    for name in sorted(odd):
+        print(f"FAIL {name}: {PAGE} and {FOLDER} must both have it")
+    chosen = [name for name in commands if name in names and (not sys.argv[1:] or name in sys.argv[1:])]
+    failed = [name for name in chosen if not check_recipe(name, files, commands)]
+    count = len(failed) + len(odd)
+    print(f"{count} recipes failed" if count else f"all {len(chosen)} recipes do as they say")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
