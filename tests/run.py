@@ -170,8 +170,10 @@ def some(report):
             "TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "1000",
             "TIDEGATE_MEMORY_TRACES": "10000", "TIDEGATE_CLUSTER_TRACES": "300"}),
         *[Program(name, f"build/sanitize/{name}") for name in units]])
-    step(report, "limits-examples", "python3", "tests/readme/check.py", "docs/limits.md",
+    step(report, "documents", "python3", "tests/readme/check.py", "docs/limits.md",
+         "docs/configuration.md", "docs/commands.md", "docs/operating.md", counted="^ok  ",
          settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
+    step(report, "links", "python3", "tests/readme/links.py")
     step(report, "recipes", "python3", "tests/recipes/check.py", counted="^ok  ",
          settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")

@@ -24,7 +24,7 @@
 // quotes is escaped as in JSON; in the request line spaces are, too, and a lone `-`, which stands
 // for what is not known. The value of `identifiers` is a list: an identifier that holds a comma, a
 // space, a quote, a backslash or anything but printable ASCII is a JSON string in it, whose quotes
-// and backslashes the value escapes once more. docs/configuration.md has the grammar.
+// and backslashes the value escapes once more. docs/operating.md has the grammar.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// A user of Redis's access list with the rights of the README and no more, and what is said when
+// A user of Redis's access list with the rights of docs/redis.md and no more, and what is said when
 // one of them is missing; passwords and sockets.
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ using namespace tidegate::test;
 
 namespace {
 
-// As the README has them.
+// As docs/redis.md has them.
 const std::string kRights =
     "resetkeys ~tg:* resetchannels -@all +script|load +select +ping +evalsha +time +mget +set "
     "+setrange +pttl +pexpire +zadd +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zscore "
@@ -121,7 +121,7 @@ void says(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("redis access: the rights of the README are enough for everything, and none too many") {
+TEST_CASE("redis access: the rights of docs/redis.md are enough for everything, and none too many") {
     const Upstream upstream(Upstream::answering(answer));
     RedisServer redis;
     set_user(redis, kRights);

@@ -519,7 +519,7 @@ TEST_CASE("redis cluster: nodes are added and removed under load, without a rest
 }
 
 TEST_CASE("redis cluster: a user of the access list with the rights that are needed, and no more") {
-    // As the README has them, and what a cluster needs besides.
+    // As docs/redis.md has them, and what a cluster needs besides.
     const std::string rights =
         "~tg:* -@all +script|load +select +ping +evalsha +time +mget +set +setrange +pttl +pexpire "
         "+zadd +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zscore +zcard +expire";

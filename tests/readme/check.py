@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests what a document shows, commands and configurations: check.py README.md
+"""Tests what documents show, commands and configurations: check.py README.md...
 
 Blocks fenced as ```yaml test are whole configurations, in which `tidegate check` must find neither a
 fault nor anything to warn about. Blocks fenced as ```console test are run, in order, in one shell in
-the root of the repository:
+the root of the repository. `tidegate` is the program that TIDEGATE_PROGRAM names:
 
     $ command                 a command; a line that ends with a backslash goes on in the next
     expected output           what it must print; `...` stands for anything within a line, and
@@ -87,7 +87,9 @@ class Shell:
         # A session of its own; job control, so that each background job is a group of its own.
         self.bash = subprocess.Popen(
             ["bash", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, bufsize=1, start_new_session=True)
+            stderr=subprocess.DEVNULL, text=True, bufsize=1, start_new_session=True,
+            env=dict(os.environ, PATH=os.path.dirname(os.path.abspath(PROGRAM)) + ":"
+                     + os.environ["PATH"]))
         self.bash.stdin.write("set -m\n")
 
     def run(self, command):
@@ -176,15 +178,14 @@ def check_configurations(found):
     return failures
 
 
-def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        document = file.read()
+def check_document(path):
+    """How many of its blocks and commands do something else."""
+    document = read(path)
     found = blocks(document, "console")
     configurations = blocks(document, "yaml")
     if not found and not configurations:
-        sys.exit("no block is marked ```console test or ```yaml test")
-    signal.signal(signal.SIGALRM, lambda *_: sys.exit("a command does not end"))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
+        sys.exit(f"{path}: no block is marked ```console test or ```yaml test")
+    print(path)
     failures = check_configurations(configurations)
     with tempfile.TemporaryDirectory() as folder:
         shell = Shell(folder)
@@ -199,6 +200,13 @@ def main():
                         print("  but it said:", *wrong.splitlines(), sep="\n    ")
         finally:
             shell.close()
+    return failures
+
+
+def main():
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit("a command does not end"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
+    failures = sum(check_document(path) for path in sys.argv[1:])
     print(f"{failures} of the blocks and commands failed" if failures else "all did as shown")
     return 1 if failures else 0
 

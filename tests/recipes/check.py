@@ -175,7 +175,6 @@ def check_commands(name, blocks):
     world = World(name)
     shell = readme.Shell(world.folder)
     try:
-        shell.run(f"tidegate() {{ '{PROGRAM}' \"$@\"; }}")
         for block in setup + blocks:
             for number, command, expected in readme.steps(block):
                 said = readme.check(shell, world.privately(command), expected)

@@ -168,7 +168,7 @@ std::vector<std::string> items(std::string_view list) {
     return all;
 }
 
-// Reads the text form by its grammar (docs/configuration.md), and nothing else.
+// Reads the text form by its grammar (docs/operating.md), and nothing else.
 Read read_text(std::string_view line) {
     Read read;
     read.client = word(take(line, " - - ["));
