@@ -174,6 +174,8 @@ def some(report):
          "docs/configuration.md", "docs/commands.md", "docs/operating.md", counted="^ok  ",
          settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
     step(report, "links", "python3", "tests/readme/links.py")
+    step(report, "reference", "python3", "tests/readme/reference.py",
+         settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
     step(report, "recipes", "python3", "tests/recipes/check.py", counted="^ok  ",
          settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")
