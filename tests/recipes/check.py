@@ -107,6 +107,7 @@ class World:
             self._start(api, redis)
         except BaseException:
             self.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
             raise
 
     def privately(self, text):
@@ -148,7 +149,13 @@ class World:
                 raise Fault(f"{' '.join(command)} did not start:\n" + readme.read(log))
             time.sleep(0.02)
 
+    def faults(self):
+        """What a sanitizer has found in the programs."""
+        logs = [readme.read(f"{self.folder}/log-{number}") for number in range(len(self.running))]
+        return [log for log in logs if re.search(r"runtime error: |ERROR: \w+Sanitizer", log)]
+
     def close(self):
+        """Ends all programs."""
         for process in reversed(self.running):
             process.terminate()
             try:
@@ -156,7 +163,6 @@ class World:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def check_file(name, files):
@@ -185,6 +191,8 @@ def check_commands(name, blocks):
     finally:
         shell.close()
         world.close()
+        wrong += world.faults()
+        shutil.rmtree(world.folder, ignore_errors=True)
     return wrong
 
 
