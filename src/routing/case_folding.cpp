@@ -58,7 +58,7 @@ char* fold_one(std::string_view& text, char* out) {
     }
     const std::uint32_t character = decoded(text.substr(0, length));
     text.remove_prefix(length);
-    for (const Letters& letters : kLetters)
+    for (const LettersFolded& letters : kLetters)
         if (letters.character == character)
             return std::copy(letters.folded.begin(), letters.folded.end(), out);
     return put(folded(character), out);

@@ -92,11 +92,11 @@ inline constexpr std::array kRuns = std::to_array<Run>({
 });
 
 // Characters that stand for several letters of ASCII.
-struct Letters {
+struct LettersFolded {
     std::uint32_t character;
     std::string_view folded;
 };
-inline constexpr std::array kLetters = std::to_array<Letters>({
+inline constexpr std::array kLetters = std::to_array<LettersFolded>({
     {0x00DF, "ss"},
     {0x1E9E, "ss"},
     {0xFB00, "ff"},
