@@ -26,6 +26,13 @@ constexpr std::array<Unit, 8> kDurationUnits{{{"day", 86'400'000'000},
                                               {"d", 86'400'000'000}}};
 constexpr std::size_t kFormattedUnits = 6;
 
+// What a rate reads beside the units of durations.
+constexpr std::array<Unit, 5> kRateUnits{{{"sec", 1'000'000},
+                                          {"second", 1'000'000},
+                                          {"minute", 60'000'000},
+                                          {"hour", 3'600'000'000},
+                                          {"week", 604'800'000'000}}};
+
 constexpr std::array<Unit, 10> kSizeUnits{{{"", 1},
                                            {"k", 1LL << 10},
                                            {"K", 1LL << 10},
@@ -57,7 +64,44 @@ const Unit* find_unit(const std::array<Unit, N>& units, std::string_view name) {
     return nullptr;
 }
 
+const Unit* find_rate_unit(std::string_view name) {
+    const Unit* const unit = find_unit(kDurationUnits, name);
+    return unit != nullptr ? unit : find_unit(kRateUnits, name);
+}
+
+// What to write for a rate as nginx writes it, `10r/s` or `10r/m`. Empty for other texts.
+std::string rate_of_nginx(std::string_view quota, std::string_view per) {
+    if (!quota.ends_with('r')) return {};
+    quota.remove_suffix(1);
+    const bool minutes = per == "m";
+    if (!parse_decimal(quota) || find_rate_unit(per) == nullptr) return {};
+    return std::string(quota) + '/' + std::string(minutes ? "min" : per);
+}
+
+std::string fault_of_rate(std::string_view text) {
+    const std::string wrong = quote(text) + " is not a rate";
+    const std::size_t slash = text.find('/');
+    if (slash != std::string_view::npos) {
+        const std::string_view quota = text.substr(0, slash);
+        const std::string_view per = text.substr(slash + 1);
+        if (const std::string meant = rate_of_nginx(quota, per); !meant.empty()) {
+            return wrong + ": write " + quote(meant);
+        }
+        if (is_month(per) && parse_decimal(quota)) {
+            return wrong + ", as months differ in length: write " +
+                   quote("{quota: " + std::string(quota) +
+                         ", algorithm: fixed_window, anchor: utc_month}");
+        }
+    }
+    return wrong + " such as `10/s`, `120/min`, `240/h`, `5000/day` or `5/15min`";
+}
+
 }  // namespace
+
+bool is_month(std::string_view unit) {
+    while (!unit.empty() && is_digit(unit.front())) unit.remove_prefix(1);
+    return unit == "month" || unit == "months" || unit == "mo";
+}
 
 std::optional<std::int64_t> parse_decimal(std::string_view text) {
     if (text.empty() || !is_digit(text.front())) return std::nullopt;
@@ -140,20 +184,18 @@ Result<std::uint64_t, std::string> parse_size(std::string_view text) {
 }
 
 Result<Rate, std::string> parse_rate(std::string_view text) {
-    const std::string wrong =
-        quote(text) + " is not a rate such as `10/s`, `120/min`, `240/h`, `5000/day` or `5/15min`";
     const std::size_t slash = text.find('/');
-    if (slash == std::string_view::npos) return wrong;
+    if (slash == std::string_view::npos) return fault_of_rate(text);
     const std::optional<std::int64_t> quota = parse_decimal(text.substr(0, slash));
-    if (!quota) return wrong;
+    if (!quota) return fault_of_rate(text);
 
-    std::string_view per = text.substr(slash + 1);
-    if (const Unit* unit = find_unit(kDurationUnits, per)) {
+    const std::string_view per = text.substr(slash + 1);
+    if (const Unit* unit = find_rate_unit(per)) {
         return Rate{*quota, std::chrono::microseconds{unit->factor}};
     }
-    if (per.empty() || !is_digit(per.front())) return wrong;
+    if (per.empty() || !is_digit(per.front())) return fault_of_rate(text);
     const auto duration = parse_duration(per);
-    if (!duration) return wrong;
+    if (!duration) return fault_of_rate(text);
     if (duration->count() == 0) return quote(text) + " covers no time: write a duration above 0";
     return Rate{*quota, *duration};
 }

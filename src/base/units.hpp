@@ -36,7 +36,11 @@ Result<std::chrono::microseconds, std::string> parse_duration(std::string_view t
 // `512`, `8k` and `8KiB` (both 8192), `1m`, `1MiB`, `1g`, `1GiB`, `unlimited`.
 Result<std::uint64_t, std::string> parse_size(std::string_view text);
 
-// `10/s`, `120/min`, `240/h`, `5000/day`, `5/15min`.
+// Whether a text means months, which are no duration: `month`, `1month`, `months`, `mo`.
+bool is_month(std::string_view unit);
+
+// `10/s` (`/sec`, `/second`), `120/min` (`/m`, `/minute`), `240/h` (`/hour`), `5000/day` (`/d`),
+// `20000/week`, `5/15min`. An error says what to write for `10r/s` and `/month`.
 Result<Rate, std::string> parse_rate(std::string_view text);
 
 // The shortest exact spelling parse_duration() reads back: `1.5s` as `1500ms`, 3600 s as `1h`.

@@ -120,7 +120,10 @@ TEST_CASE("units: a rate is a quota and a time") {
     } const cases[] = {{"10/s", 10, 1'000'000},       {"120/min", 120, 60'000'000},
                        {"240/h", 240, 3'600'000'000}, {"5000/day", 5'000, 86'400'000'000},
                        {"5/15min", 5, 900'000'000},   {"1/1.5s", 1, 1'500'000},
-                       {"0/s", 0, 1'000'000}};
+                       {"0/s", 0, 1'000'000},         {"7/sec", 7, 1'000'000},
+                       {"7/second", 7, 1'000'000},    {"7/minute", 7, 60'000'000},
+                       {"7/m", 7, 60'000'000},        {"7/hour", 7, 3'600'000'000},
+                       {"7/d", 7, 86'400'000'000},    {"7/week", 7, 604'800'000'000}};
     for (const auto& expected : cases) {
         CAPTURE(expected.text);
         const auto rate = parse_rate(expected.text);
@@ -135,6 +138,35 @@ TEST_CASE("units: what is no rate is refused") {
                              "10 / s", "10/s/s", "010/s", "10/fortnight", "1e3/s", "10/-1s"}) {
         CAPTURE(text);
         CHECK_FALSE(parse_rate(text).has_value());
+    }
+}
+
+TEST_CASE("units: what is no rate is answered with what to write") {
+    const std::string like =
+        " is not a rate such as `10/s`, `120/min`, `240/h`, `5000/day` or `5/15min`";
+    const std::string month =
+        " is not a rate, as months differ in length: write `{quota: 500, algorithm: fixed_window, "
+        "anchor: utc_month}`";
+    struct {
+        const char* text;
+        std::string error;
+    } const cases[] = {{"10r/s", "`10r/s` is not a rate: write `10/s`"},
+                       {"10r/m", "`10r/m` is not a rate: write `10/min`"},
+                       {"10r/hour", "`10r/hour` is not a rate: write `10/hour`"},
+                       {"500/month", "`500/month`" + month},
+                       {"500/months", "`500/months`" + month},
+                       {"500/1month", "`500/1month`" + month},
+                       {"10rr/s", "`10rr/s`" + like},
+                       {"r/s", "`r/s`" + like},
+                       {"10r/fortnight", "`10r/fortnight`" + like},
+                       {"x/month", "`x/month`" + like},
+                       {"10/seconds", "`10/seconds`" + like},
+                       {"10/2week", "`10/2week`" + like}};
+    for (const auto& expected : cases) {
+        CAPTURE(expected.text);
+        const auto rate = parse_rate(expected.text);
+        REQUIRE_FALSE(rate.has_value());
+        CHECK(rate.error() == expected.error);
     }
 }
 
