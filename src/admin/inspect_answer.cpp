@@ -36,8 +36,8 @@ Json moments_json(const LimitCount& count) {
     return moments;
 }
 
-Json limit_json(const limit::Limit& limit, std::string_view label, const LimitCount& count) {
-    Json json = {{"name", label}, {"algorithm", limit.traits().name}, {"quota", limit.quota}};
+Json limit_json(const limit::Limit& limit, std::string_view name, const LimitCount& count) {
+    Json json = {{"name", name}, {"algorithm", limit.traits().name}, {"quota", limit.quota}};
     if (!limit.is_concurrency()) json["duration_us"] = limit.duration.count();
     if (limit.burst != 0) json["burst"] = limit.burst;
     json["counted"] = count.counted;
@@ -103,7 +103,7 @@ Json policies_json(const Inspected& inspected, const ask::PolicyTexts& texts) {
         if (!is_shown(inspected, i) && unknown.empty()) continue;
         Json limits = Json::array();
         for (std::size_t k = 0; is_shown(inspected, i) && k < item.limits().size(); ++k) {
-            limits.push_back(limit_json(item.limits()[k], texts.of(item, k).label,
+            limits.push_back(limit_json(item.limits()[k], texts.of(item, k).name,
                                         inspected.counts.items[i].limits[k]));
         }
         policies.push_back(

@@ -19,13 +19,12 @@ http::RateLimitItem::Kind kind_of(const limit::Limit& limit) {
     return Kind::window;
 }
 
-PolicyTexts::LimitTexts texts_of(const std::string& policy, const limit::Limit& limit) {
-    PolicyTexts::LimitTexts texts{.label = limit.named ? limit.name : policy + "-" + limit.name,
-                                  .full_name = policy + "/" + limit.name,
+PolicyTexts::LimitTexts texts_of(const limit::Policy& policy, const limit::Limit& limit) {
+    PolicyTexts::LimitTexts texts{.name = limit::full_name(policy, limit),
                                   .window_seconds = window_seconds(limit),
                                   .kind = kind_of(limit),
                                   .members = {}};
-    texts.members = http::ratelimit_texts({.name = texts.label,
+    texts.members = http::ratelimit_texts({.name = texts.name,
                                            .quota = limit.quota,
                                            .window_seconds = texts.window_seconds,
                                            .kind = texts.kind});
@@ -38,7 +37,7 @@ PolicyTexts::PolicyTexts(const config::Config& config) {
     for (const config::LimitList& list : config.limit_lists) {
         auto& texts = lists_.emplace_back();
         for (const limit::Limit& limit : list.limits()) {
-            texts.push_back(texts_of(list.policy->name, limit));
+            texts.push_back(texts_of(*list.policy, limit));
         }
     }
 }

@@ -1,4 +1,5 @@
-// The texts of each limit, made once: its names for clients, metrics and the log.
+// The texts of each limit, made once: its name for clients, the log and people, and what fields
+// say.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,8 @@ inline std::size_t list_of(const limit::ChargeItem& item) {
 class PolicyTexts {
   public:
     struct LimitTexts {
-        std::string label;            // the limit's name, else policy and window: `default-1s`
-        std::string full_name;        // `policy/limit`, for the log
-        std::int64_t window_seconds;  // 0: below one second, or there is none
+        std::string name;             // `POLICY-LIMIT`, of no other limit: `default-1s`
+        std::int64_t window_seconds;  // 0: below one second, there is none, or it is a month
         http::RateLimitItem::Kind kind;
         http::RateLimitTexts members;  // of the fields that tell clients of it
     };

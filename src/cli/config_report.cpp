@@ -1,5 +1,6 @@
 #include "cli/config_report.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string_view>
 
@@ -16,6 +17,13 @@ std::string line_of(const config::Diagnostic& found, std::string_view kind) {
     const std::string message = displayable(found.message);
     if (found.line == 0) return fmt::format("{}: {}: {}\n", file, kind, message);
     return fmt::format("{}:{}:{}: {}: {}\n", file, found.line, found.column, kind, message);
+}
+
+// Without that of identity.failed_credentials: it is no entry of `policies`, and may be a default.
+std::size_t policies_written(const config::Config& config) {
+    return static_cast<std::size_t>(std::count_if(
+        config.policies.begin(), config.policies.end(),
+        [](const auto& policy) { return policy->name != config::kFailedCredentials; }));
 }
 
 std::string counted(std::size_t count, std::string_view one, std::string_view many) {
@@ -36,7 +44,7 @@ std::string summary(const config::Loaded& loaded) {
     if (loaded.config) {
         line =
             fmt::format("ok: {}, {}, {}", counted(loaded.config->routes.size(), "route", "routes"),
-                        counted(loaded.config->policies.size(), "policy", "policies"),
+                        counted(policies_written(*loaded.config), "policy", "policies"),
                         counted(loaded.config->upstreams.size(), "upstream", "upstreams"));
     } else {
         line = counted(loaded.errors.size(), "error", "errors");

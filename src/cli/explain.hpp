@@ -76,7 +76,7 @@ struct Explanation {
         std::vector<std::string> identifiers;
     };
     struct Limit {
-        std::string label;  // as the client is told
+        std::string name;  // `POLICY-LIMIT`, as the client is told
         limit::Limit limit;
     };
     struct Policy {

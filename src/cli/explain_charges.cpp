@@ -45,7 +45,7 @@ Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes
         policy.keys.push_back(key_of(request.decision, key));
     const limit::ChargeItem item{note.policy, {}, note.tier};
     for (std::size_t i = 0; i < item.limits().size(); ++i) {
-        policy.limits.push_back({request.rules.policy_texts.of(item, i).label, item.limits()[i]});
+        policy.limits.push_back({request.rules.policy_texts.of(item, i).name, item.limits()[i]});
     }
     return policy;
 }

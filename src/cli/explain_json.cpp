@@ -65,7 +65,7 @@ Json route_json(const Explanation& told) {
 
 Json limit_json(const Explanation::Limit& each) {
     const limit::Limit& limit = each.limit;
-    Json json = {{"name", each.label}, {"algorithm", limit.traits().name}};
+    Json json = {{"name", each.name}, {"algorithm", limit.traits().name}};
     json["quota"] = limit.quota;
     if (!limit.is_concurrency()) json["duration_us"] = limit.duration.count();
     if (limit.burst != 0) json["burst"] = limit.burst;

@@ -160,7 +160,7 @@ void add_policy(const Explanation::Policy& policy, Facts& facts) {
     }
     if (policy.outcome != ChargeNotes::Outcome::counted || policy.left_out) return;
     for (const Explanation::Limit& limit : policy.limits) {
-        facts.push_back({"  limit", limit.label, described(limit.limit)});
+        facts.push_back({"  limit", limit.name, described(limit.limit)});
     }
 }
 

@@ -135,6 +135,10 @@ std::shared_ptr<const identity::Htpasswd> read_htpasswd(const Value& value, Decl
 // Whether any peer is trusted to name clients and users.
 bool has_trusted_peers(const Config& config);
 
+// Reports limits of different policies that would have one name (limit::full_name()): `c` of the
+// policy `a-b` and `b-c` of the policy `a`.
+void check_limit_names(const Config& config, const Declared& declared, Context& context);
+
 // What is legal but hardly meant.
 void warn_about(const Config& config, const Declared& declared, Context& context);
 // The same, for `identity`.

@@ -72,4 +72,11 @@ struct Policy {
     std::uint32_t index = 0;
 };
 
+// The name of a limit for everybody but metrics, which have two labels: `POLICY-LIMIT`. In one
+// configuration two limits never share it; in the tiers of a policy the same limit has another
+// quota.
+inline std::string full_name(const Policy& policy, const Limit& limit) {
+    return policy.name + '-' + limit.name;
+}
+
 }  // namespace tidegate::limit

@@ -43,7 +43,7 @@ std::string filled_in(std::string_view text, std::string_view retry_after, std::
 }
 
 struct Violated {
-    std::vector<std::string_view> labels;  // of the limits that refused, each once
+    std::vector<std::string_view> names;  // of the limits that refused, each once
     std::string_view limit;
     std::string_view policy;
 };
@@ -53,13 +53,13 @@ Violated violated(const Exchange& exchange) {
     ask::for_each_limit(exchange.decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
                                                       const limit::LimitVerdict& one) {
         if (!one.denied || item.policy->shadow) return;
-        const std::string_view label = exchange.generation->policy_texts.of(item, i).label;
-        if (found.labels.empty()) {
-            found.limit = label;
+        const std::string_view name = exchange.generation->policy_texts.of(item, i).name;
+        if (found.names.empty()) {
+            found.limit = name;
             found.policy = item.policy->name;
         }
-        if (std::find(found.labels.begin(), found.labels.end(), label) == found.labels.end()) {
-            found.labels.push_back(label);
+        if (std::find(found.names.begin(), found.names.end(), name) == found.names.end()) {
+            found.names.push_back(name);
         }
     });
     return found;
@@ -103,7 +103,7 @@ FaultAnswer limited_answer(const Exchange& exchange) {
     problem.type = http::ProblemType::quota_exceeded;
     problem.detail = ask::traits(ask::Fault::limited).detail;
     problem.request_id = exchange.facts.request_id;
-    problem.violated_policies = limits.labels;
+    problem.violated_policies = limits.names;
     if (retry_after > 0) problem.retry_after_seconds = retry_after;
     // A schedule cannot say when to come back, but for which moment to ask.
     const limit::Micros moment = exchange.decision.charge.verdict.earliest;

@@ -56,7 +56,7 @@ Refusers refusers_of(const ask::Ruleset& rules, const store::Decision& decision)
     ask::for_each_limit(decision, [&](const limit::ChargeItem& item, std::size_t i,
                                       const limit::LimitVerdict& one) {
         std::string_view& name = item.policy->shadow ? first.in_shadow : first.enforced;
-        if (one.denied && name.empty()) name = rules.policy_texts.of(item, i).full_name;
+        if (one.denied && name.empty()) name = rules.policy_texts.of(item, i).name;
     });
     return first;
 }

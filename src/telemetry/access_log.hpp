@@ -31,7 +31,7 @@ struct RequestRecord {
     std::span<const std::string_view> identifiers;
     std::string_view
         verdict;  // admitted | limited | unlimited | local | allowed | unavailable | ""
-    std::string_view limited_by;         // `policy/limit` that refused, or empty
+    std::string_view limited_by;         // `POLICY-LIMIT` that refused, or empty
     std::string_view shadow_limited_by;  // the same of policies in shadow, which refuse nobody
     std::string_view store;              // memory | redis | local | ""
     std::string_view upstream;           // address of the server, or empty

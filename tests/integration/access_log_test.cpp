@@ -45,7 +45,7 @@ TEST_CASE("access log: an admitted and a refused request are logged in full") {
     const auto& refused = lines[1];
     CHECK(refused.at("status") == 429);
     CHECK(refused.at("verdict") == "limited");
-    CHECK(refused.at("limited_by").get<std::string>().rfind("default/", 0) == 0);
+    CHECK(refused.at("limited_by").get<std::string>().rfind("default-", 0) == 0);
     CHECK(refused.at("id") != admitted.at("id"));
 }
 

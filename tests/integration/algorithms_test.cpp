@@ -129,7 +129,7 @@ TEST_CASE("gcra: the burst passes at once, the next learns when its unit is ther
         const auto answer = tidegate.get();
         CHECK(answer.status() == 200);
         CHECK(answer.field("RateLimit").find(left) != std::string::npos);
-        CHECK(answer.field("RateLimit-Policy") == "\"tokens\";q=6;w=60");
+        CHECK(answer.field("RateLimit-Policy") == "\"p-tokens\";q=6;w=60");
     }
     const auto refusal = tidegate.get("/refused");
     CHECK(refusal.status() == 429);
@@ -137,7 +137,7 @@ TEST_CASE("gcra: the burst passes at once, the next learns when its unit is ther
     CHECK(std::stoi(refusal.field("Retry-After")) >= 5);
     const auto line = logged(tidegate, "/refused");
     CHECK(line.at("verdict") == "limited");
-    CHECK(line.at("limited_by") == "p/tokens");
+    CHECK(line.at("limited_by") == "p-tokens");
     CHECK(line.at("store") == counted.name());
     CHECK(line.at("identifiers") == nlohmann::json::array({"ip:127.0.0.1"}));
 }
@@ -158,13 +158,13 @@ TEST_CASE(
         const auto refusal = tidegate.get();
         CHECK(refusal.status() == 429);
         CHECK(nlohmann::json::parse(refusal.body).at("violated-policies") ==
-              nlohmann::json::array({"a"}));
+              nlohmann::json::array({"p-a"}));
         const auto counts = refusal.field("RateLimit");
-        for (const std::string item : {"\"b\";r=7", "\"c\";r=7", "\"e\";r=7"}) {
+        for (const std::string item : {"\"p-b\";r=7", "\"p-c\";r=7", "\"p-e\";r=7"}) {
             CAPTURE(counts);
             CHECK(counts.find(item) != std::string::npos);
         }
-        CHECK(counts.find("\"d\";r=9") != std::string::npos);
+        CHECK(counts.find("\"p-d\";r=9") != std::string::npos);
     }
     if (counted.redis) CHECK(calls(*counted.redis, "evalsha") >= 7);
 }

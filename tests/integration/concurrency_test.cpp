@@ -59,12 +59,12 @@ void check_refused(const Tidegate& tidegate, const std::string& store) {
     const auto refusal = tidegate.get("/refused");
     CHECK(refusal.status() == 429);
     CHECK(refusal.field("Retry-After") == "1");
-    CHECK(refusal.field("RateLimit").starts_with("\"slots\";r=0"));
+    CHECK(refusal.field("RateLimit").starts_with("\"p-slots\";r=0"));
     CHECK(refusal.field("RateLimit-Policy").find("qu=\"concurrent-requests\"") !=
           std::string::npos);
     const auto line = logged(tidegate, "/refused");
     CHECK(line.at("verdict") == "limited");
-    CHECK(line.at("limited_by") == "p/slots");
+    CHECK(line.at("limited_by") == "p-slots");
     CHECK(line.at("store") == store);
 }
 

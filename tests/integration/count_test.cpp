@@ -116,7 +116,7 @@ TEST_CASE("count by status: of a thousand guesses at once no more than the quota
     const auto refusal = first.get("/refused", header("X-Guess", "good"));
     CHECK(refusal.status() == 429);
     CHECK(std::stoi(refusal.field("Retry-After")) > 800);
-    CHECK(logged(first, "/refused").at("limited_by") == "p/failures");
+    CHECK(logged(first, "/refused").at("limited_by") == "p-failures");
     CHECK(logged(first, "/refused").at("store") == counted.name());
 }
 
@@ -313,15 +313,15 @@ TEST_CASE("count all: a denial by another limit takes units, too") {
         one_policy(upstream,
                    "{key: [ip], limits: [{name: few, quota: 1, per: 1h}, {name: tries, "
                    "quota: 5, per: 1day, count: all}]}"));
-    CHECK(has_left(tidegate.get(), "tries", 4));
+    CHECK(has_left(tidegate.get(), "p-tries", 4));
     for (int left = 3; left >= 0; --left) {
         const auto refusal = tidegate.get();
         CHECK(refusal.status() == 429);
-        CHECK(has_left(refusal, "tries", left));
-        CHECK(has_left(refusal, "few", 0));
+        CHECK(has_left(refusal, "p-tries", left));
+        CHECK(has_left(refusal, "p-few", 0));
     }
     CHECK(json::parse(tidegate.get().body).at("violated-policies") ==
-          json::array({"few", "tries"}));
+          json::array({"p-few", "p-tries"}));
 }
 
 TEST_CASE("costs: taken from a field only from trusted peers and within bounds, else the default") {
@@ -336,18 +336,18 @@ TEST_CASE("costs: taken from a field only from trusted peers and within bounds, 
     const auto ask = [&](const std::string& fields, const std::string& from = "127.0.0.2") {
         return tidegate.get("/", fields, from);
     };
-    CHECK(has_left(ask(header("X-Cost", "7")), "units", 93));
-    CHECK(has_left(ask(header("X-Cost", "1"), "127.0.0.1"), "units", 91));
-    CHECK(has_left(ask(""), "units", 89));
+    CHECK(has_left(ask(header("X-Cost", "7")), "p-units", 93));
+    CHECK(has_left(ask(header("X-Cost", "1"), "127.0.0.1"), "p-units", 91));
+    CHECK(has_left(ask(""), "p-units", 89));
     for (const std::string value : {"-5", "1.5", "0x10", "1e1", "seven", "99999999999999999999"})
         CHECK(ask(header("X-Cost", value)).status() == 200);
-    CHECK(has_left(ask(header("X-Cost", "3") + header("X-Cost", "4")), "units", 75));
+    CHECK(has_left(ask(header("X-Cost", "3") + header("X-Cost", "4")), "p-units", 75));
     for (const std::string value : {"0", "51"}) CHECK(ask(header("X-Cost", value)).status() == 200);
-    CHECK(has_left(ask(header("X-Cost", "50")), "units", 21));
+    CHECK(has_left(ask(header("X-Cost", "50")), "p-units", 21));
     const auto refusal = ask(header("X-Cost", "22"));
     CHECK(refusal.status() == 429);
-    CHECK(has_left(refusal, "units", 21));
-    CHECK(has_left(ask(header("X-Cost", "21")), "units", 0));
+    CHECK(has_left(refusal, "p-units", 21));
+    CHECK(has_left(ask(header("X-Cost", "21")), "p-units", 0));
     CHECK_SOON(tidegate.metric("tidegate_cost_ignored_total{reason=\"untrusted\"}") == 1);
     CHECK_SOON(tidegate.metric("tidegate_cost_ignored_total{reason=\"unreadable\"}") == 7);
     CHECK_SOON(tidegate.metric("tidegate_cost_ignored_total{reason=\"out_of_range\"}") == 2);
@@ -365,7 +365,7 @@ TEST_CASE("costs: one that is above what can ever pass is refused without a time
     const auto refusal = tidegate.get("/", header("X-Cost", "11"));
     CHECK(refusal.status() == 429);
     CHECK_FALSE(refusal.has("Retry-After"));
-    CHECK(has_left(tidegate.get("/", header("X-Cost", "10")), "units", 0));
+    CHECK(has_left(tidegate.get("/", header("X-Cost", "10")), "p-units", 0));
 }
 
 TEST_CASE("costs: a route that costs nothing asks and takes nothing, even when all is used up") {
@@ -377,10 +377,10 @@ TEST_CASE("costs: a route that costs nothing asks and takes nothing, even when a
             "policies: {p: {key: [ip], limits: [{name: units, quota: 2, per: 1h}]}}\n"
             "routes:\n  - {name: ask, match: {path: /ask}, cost: 0, upstream: api, "
             "policies: [p]}\n  - {name: all, upstream: api, policies: [p]}\n"));
-    for (int i = 0; i < 5; ++i) CHECK(has_left(tidegate.get("/ask"), "units", 2));
+    for (int i = 0; i < 5; ++i) CHECK(has_left(tidegate.get("/ask"), "p-units", 2));
     for (int i = 0; i < 2; ++i) CHECK(tidegate.get().status() == 200);
     CHECK(tidegate.get().status() == 429);
     const auto asked = tidegate.get("/ask");
     CHECK(asked.status() == 200);
-    CHECK(has_left(asked, "units", 0));
+    CHECK(has_left(asked, "p-units", 0));
 }

@@ -85,7 +85,7 @@ TEST_CASE("address: over its limits it is told so before its credential is looke
             CHECK(!answer.has("WWW-Authenticate"));
         }
     }
-    CHECK(logged(tidegate, "/over").at("limited_by") == "p/1h");
+    CHECK(logged(tidegate, "/over").at("limited_by") == "p-1h");
     // A guess is taken before anything is checked: none was.
     CHECK(decisions(tidegate, "admitted", "failed_credentials") == 0);
     CHECK(decisions(tidegate, "denied", "failed_credentials") == 0);

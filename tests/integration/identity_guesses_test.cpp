@@ -61,7 +61,7 @@ TEST_CASE("guesses: up to the limit they get 401, and the next 429") {
             CHECK(!answer.has("WWW-Authenticate"));
         }
         const auto limit = logged(tidegate, "/refused").at("limited_by").get<std::string>();
-        CHECK(limit == "failed_credentials/1h");
+        CHECK(limit == "failed_credentials-1h");
         CHECK_SOON(decisions(tidegate, "denied", "failed_credentials") == 3);
         CHECK(world.upstream.requests() == 0);
         // Others are not concerned, nor is who names nobody.
@@ -243,7 +243,7 @@ TEST_CASE("guesses: several limits hold at once") {
           Statuses{{401, 3}, {429, 27}});
     const Message answer = tidegate.get("/refused", basic("alice", "wrong"));
     CHECK(std::stoi(answer.field("Retry-After")) > 3600);
-    CHECK(logged(tidegate, "/refused").at("limited_by") == "failed_credentials/daily");
+    CHECK(logged(tidegate, "/refused").at("limited_by") == "failed_credentials-daily");
 }
 
 TEST_CASE("guesses: each kind of limit that is taken is exact") {

@@ -78,7 +78,7 @@ TEST_CASE("inspect: tells what is counted of a user, and reset lets her in again
     const Json& one = json.at("identifiers").at(0);
     CHECK(one.at("identifier") == "user:alice");
     const Json& limits = one.at("policies").at(0).at("limits");
-    CHECK(limits.at(0).at("name") == "hourly");
+    CHECK(limits.at(0).at("name") == "p-hourly");
     CHECK(limits.at(0).at("counted") == 3);
     CHECK(limits.at(0).at("remaining") == 0);
     CHECK(limits.at(0).at("denied") == true);
@@ -90,7 +90,7 @@ TEST_CASE("inspect: tells what is counted of a user, and reset lets her in again
 
     finished = asked(tidegate, {"inspect", "user:alice"});
     CHECK(finished.code == 0);
-    says(finished.output, "hourly");
+    says(finished.output, "p-hourly");
     says(finished.output, "denies for ");
     says(finished.output, counted_in.redis ? "counted in Redis" : "counted in process");
 

@@ -89,7 +89,7 @@ TEST_CASE("leaky_bucket: beyond the line, and beyond max_delay, requests are ref
         const auto refusal = tidegate.get("/refused");
         CHECK(refusal.status() == 429);
         CHECK(std::stoi(refusal.field("Retry-After")) <= 10);
-        CHECK(logged(tidegate, "/refused").at("limited_by") == "p/line");
+        CHECK(logged(tidegate, "/refused").at("limited_by") == "p-line");
         CHECK(upstream.last().target() == "/");
         if (counted.redis) counted.redis->command({"FLUSHALL"});
     }
@@ -148,9 +148,9 @@ TEST_CASE("leaky_bucket: all other limits are charged on arrival, and a slot is 
     REQUIRE(held.admitted);
     const auto refusal = tidegate.get("/refused");
     CHECK(refusal.status() == 429);
-    CHECK(refusal.field("RateLimit").find("\"hour\";r=8") != std::string::npos);
+    CHECK(refusal.field("RateLimit").find("\"hour-hour\";r=8") != std::string::npos);
     CHECK(refusal.field("Retry-After") == "1");
-    CHECK(logged(tidegate, "/refused").at("limited_by") == "slots/slot");
+    CHECK(logged(tidegate, "/refused").at("limited_by") == "slots-slot");
     held.client.reset();
     await("the slot", [&] { return Asking(tidegate).admitted; });
     CHECK(upstream.requests() == 1);

@@ -89,9 +89,9 @@ TEST_CASE("limits: a denied request takes nothing from the limits that would hav
     for (int i = 0; i < 20; ++i) {
         const auto refusal = tidegate.get();
         CHECK(refusal.status() == 429);
-        CHECK(parameter(refusal.field("RateLimit"), "large", "r") == "8");
+        CHECK(parameter(refusal.field("RateLimit"), "default-large", "r") == "8");
         CHECK(nlohmann::json::parse(refusal.body).at("violated-policies") ==
-              nlohmann::json::array({"small"}));
+              nlohmann::json::array({"default-small"}));
     }
 }
 

@@ -52,7 +52,7 @@ TEST_CASE(
     CHECK(admitted("eve") == 2);
     CHECK(admitted("carol") == 2);
     CHECK(admitted("") == 2);
-    CHECK(logged(tidegate, "/alice5").at("limited_by") == "p/hourly");
+    CHECK(logged(tidegate, "/alice5").at("limited_by") == "p-hourly");
     CHECK(logged(tidegate, "/alice5").at("identifiers") == json::array({"user:alice"}));
     CHECK(logged(tidegate, "/bob5").at("verdict") == "unlimited");
     CHECK(logged(tidegate, "/bob5").at("store") == "");
@@ -116,8 +116,8 @@ TEST_CASE("shadow: decides, counts and logs like any other, and refuses no reque
     const auto third = logged(tidegate, "/2");
     CHECK(third.at("verdict") == "admitted");
     CHECK(third.at("limited_by") == "");
-    CHECK(third.at("shadow_limited_by") == "trial/tried");
-    CHECK(logged(tidegate, "/5").at("limited_by") == "p/real");
+    CHECK(third.at("shadow_limited_by") == "trial-tried");
+    CHECK(logged(tidegate, "/5").at("limited_by") == "p-real");
     CHECK_SOON(decisions(tidegate, "shadow_admitted", "trial") == 2);
     CHECK_SOON(decisions(tidegate, "shadow_denied", "trial") == 4);
     CHECK_SOON(decisions(tidegate, "denied") == 2);

@@ -254,11 +254,11 @@ TEST_CASE("schedule: what refused is named, in the answer, the log and the metri
     CHECK_FALSE(refusal.has("Retry-After"));
     CHECK_FALSE(refusal.has("RateLimit"));
     const auto problem = nlohmann::json::parse(refusal.body);
-    CHECK(problem.at("violated-policies") == nlohmann::json::array({"minute"}));
+    CHECK(problem.at("violated-policies") == nlohmann::json::array({"p-minute"}));
     CHECK(moment_of(problem.at("earliest")) == around + 120 * kSecond);
     const auto line = logged(tidegate, "/c");
     CHECK(line.at("verdict") == "limited");
-    CHECK(line.at("limited_by") == "p/minute");
+    CHECK(line.at("limited_by") == "p-minute");
     CHECK(line.at("store") == counted.name());
     CHECK(line.at("identifiers").at(0) == "header:x-to=ann");
     CHECK_SOON(decisions(tidegate, "denied") == 1);

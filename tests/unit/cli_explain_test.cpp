@@ -212,7 +212,7 @@ TEST_CASE("explain: policies with their keys, identifiers, limits, and the cost"
     CHECK(first.keys[0].identifiers == std::vector<std::string>{"ip:203.0.113.7"});
     CHECK(first.keys[1].identifiers == std::vector<std::string>{"user:alice"});
     REQUIRE(first.limits.size() == 2);
-    CHECK(first.limits[0].label == "per-client-1s");
+    CHECK(first.limits[0].name == "per-client-1s");
     CHECK(first.limits[0].limit.quota == 10);
     CHECK(told.policies[1].shadow);
     CHECK(told.policies[1].keys[0].identifiers == std::vector<std::string>{"header:x-watched=w"});
