@@ -16,7 +16,10 @@ local now = ARGV[2] and tonumber(ARGV[2]) or server_time()
 -- nil if the units do not count any more.
 local function place_of(record, count, width, span, at)
     if record.ends <= now then return nil end
-    if width == 0 then return at >= record.ends - span and at < record.ends and count + 1 or nil end
+    if width <= 0 then
+        local begins = width == 0 and record.ends - span or period(record.ends - 1, width)
+        return at >= begins and at < record.ends and count + 1 or nil
+    end
     local ends = at - at % width + span
     if ends <= math.max(now, record.ends - span) then return nil end
     if ends == record.ends then return count + 1 end

@@ -1,14 +1,47 @@
 -- sliding_window, fixed_window and sliding_log: sub-buckets of units, as state.lua describes. `width` is
--- the duration of a sub-bucket (0: the window begins with its first request), `span` is how long
--- a sub-bucket counts from its beginning.
+-- the duration of a sub-bucket (0: the window begins with its first request; below 0: see period()), `span`
+-- is how long a sub-bucket counts from its beginning.
 
 local function mark_format(record)
     if record.size == 12 then return '<I4d', 9007199254740992 end
     return '<I4I2', 65536
 end
 
-local function beginning(now, width)
-    return width > 0 and now - now % width or now
+local day_us = 86400000000
+
+-- The first day of a month, in days since 1970. Months are counted from January 1970 on.
+local function first_day(month)
+    -- Here a year begins in March, so a leap day is the last day of its year. Before month m of a year
+    -- there are (153 m + 2) / 5 days, rounded down; 719468 are from March of the year 0 to 1970.
+    local year, march = math.floor((month - 2) / 12) + 1970, (month - 2) % 12
+    local leap_days = math.floor(year / 4) - math.floor(year / 100) + math.floor(year / 400)
+    return 365 * year + leap_days + math.floor((153 * march + 2) / 5) - 719468
+end
+
+-- The week (width -1, from Monday on) or month (width -2) of UTC that holds a time: when it begins and
+-- when it ends.
+local function period(time, width)
+    if width == -1 then
+        -- 1970-01-05 was a Monday.
+        local begins = time - (time - 4 * day_us) % (7 * day_us)
+        return begins, begins + 7 * day_us
+    end
+    local day = (time - time % day_us) / day_us
+    -- A month has 30.436875 days on average. So this is the right month or one beside it.
+    local month = math.floor(day / 30.436875)
+    if first_day(month) > day then month = month - 1 end
+    local next_day = first_day(month + 1)
+    if next_day <= day then month, next_day = month + 1, first_day(month + 2) end
+    return first_day(month) * day_us, next_day * day_us
+end
+
+-- When a sub-bucket whose first units come now stops counting.
+local function end_of_new(now, width, span)
+    if width < 0 then
+        local _, ends = period(now, width)
+        return ends
+    end
+    return (width > 0 and now - now % width or now) + span
 end
 
 -- The first of `count` marks for which `reached(total, label)` holds, or count + 1; by bisection, as
@@ -58,13 +91,13 @@ end
 -- Takes units at `now`. The record is settled. Units saturate, as nothing else bounds them with
 -- `count: all`.
 local function take(record, now, width, span, cost)
-    local began = beginning(now, width)
+    local ends = end_of_new(now, width, span)
     record.untouched = nil
     if record.units == 0 then
         -- The time of a record never runs backwards, not even after all units were given back.
-        record.ends = math.max(began + span, record.ends)
+        record.ends = math.max(ends, record.ends)
         record.oldest = record.ends
-    elseif width > 0 and began + span > record.ends then
+    elseif width > 0 and ends > record.ends then
         -- The newest sub-bucket has ended and leaves a mark, unless its units were given back.
         local format, wrap = mark_format(record)
         local total = (record.base + record.units) % 4294967296
@@ -73,7 +106,7 @@ local function take(record, now, width, span, cost)
             record.marks = record.marks ..
                 struct.pack(format, total, (record.ends - span) / width % wrap)
         end
-        record.ends = began + span
+        record.ends = ends
         if record.size == 12 and #record.marks > 1000 * 12 then
             -- A log has more marks than its largest possible quota: the oldest changes no decision.
             local gone, _, _, label = struct.unpack('<I4dI4d', record.marks)
@@ -96,11 +129,23 @@ local function frees_at(record, needed, width, span)
     return end_of(record, label, width, span)
 end
 
+-- The same as follow_clock() for periods: moves a record back that is later than the next one.
+local function follow_calendar(record, now, width, span)
+    -- No month is more than three days shorter than the longest.
+    if record.units == 0 or record.ends - now <= span - 3 * day_us then return false end
+    local _, ends = period(now, width)
+    local _, next_ends = period(ends, width)
+    if record.ends <= next_ends then return false end
+    record.ends, record.oldest = ends, ends
+    return true
+end
+
 -- Moves a record back in time if the clock of Redis was put back by more than a window, and returns
 -- whether it was. Without that the identifier would wait until the old time comes again.
 local function follow_clock(record, now, width, span)
+    if width < 0 then return follow_calendar(record, now, width, span) end
     if record.units == 0 or record.ends - span - now <= span then return false end
-    local back = record.ends - span - beginning(now, width)
+    local back = record.ends - end_of_new(now, width, span)
     local format, wrap = mark_format(record)
     local moved = {}
     for mark = 1, #record.marks / record.size do

@@ -8,6 +8,9 @@ std::int64_t window_seconds(const limit::Limit& limit) {
     constexpr std::int64_t kSecond = 1'000'000;
     // Slots have no window, and a schedule's lies around the moment, not before now.
     if (limit.has_set()) return 0;
+    // The draft has one number of seconds for `w`, and lets it be left out. Any number would be
+    // wrong in most months; `t` says when the month ends.
+    if (limit.anchor == limit::Anchor::utc_month) return 0;
     const std::int64_t micros = limit.duration.count();
     return micros < kSecond ? 0 : (micros + kSecond - 1) / kSecond;
 }

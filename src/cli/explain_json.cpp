@@ -67,7 +67,8 @@ Json limit_json(const Explanation::Limit& each) {
     const limit::Limit& limit = each.limit;
     Json json = {{"name", each.name}, {"algorithm", limit.traits().name}};
     json["quota"] = limit.quota;
-    if (!limit.is_concurrency()) json["duration_us"] = limit.duration.count();
+    if (limit::has_period(limit.anchor)) json["anchor"] = limit::name_of(limit.anchor);
+    if (limit.has_one_duration()) json["duration_us"] = limit.duration.count();
     if (limit.burst != 0) json["burst"] = limit.burst;
     return json;
 }

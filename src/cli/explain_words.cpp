@@ -98,10 +98,27 @@ Words words_of(ChargeNotes::KeyOutcome outcome) {
     return {};
 }
 
+namespace {
+
+std::string window_of(const limit::Limit& limit) {
+    switch (limit.anchor) {
+        case limit::Anchor::utc_day:
+            return "a day of UTC";
+        case limit::Anchor::utc_week:
+            return "a week of UTC, from Monday on";
+        case limit::Anchor::utc_month:
+            return "a month of UTC";
+        default:
+            return format_duration(limit.duration);
+    }
+}
+
+}  // namespace
+
 std::string described(const limit::Limit& limit) {
     std::string text = limit.is_concurrency()
                            ? fmt::format("{} at once", limit.quota)
-                           : fmt::format("{} in {}", limit.quota, format_duration(limit.duration));
+                           : fmt::format("{} in {}", limit.quota, window_of(limit));
     text += fmt::format(", {}", limit.traits().name);
     if (limit.is_bucket()) text += fmt::format(", burst {}", limit.burst);
     if (limit.strict) text += ", strict";

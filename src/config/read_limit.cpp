@@ -45,6 +45,17 @@ std::optional<Micros> read_time(const Value& value) {
     return value.parsed("a duration such as `1s`, `15min` or `1h`", parse_duration);
 }
 
+std::optional<Micros> read_per(const Value& value) {
+    constexpr std::string_view kWanted = "a duration such as `1s`, `15min` or `1h`";
+    const auto text = value.text(kWanted);
+    if (!text) return std::nullopt;
+    if (!is_month(*text)) return read_time(value);
+    value.fault(
+        "months differ in length: remove `per`, and write `algorithm: fixed_window` and "
+        "`anchor: utc_month`");
+    return std::nullopt;
+}
+
 std::optional<LimitSpec> read_rate(const Value& value) {
     const auto rate = value.parsed(kSpellings, parse_rate);
     if (!rate) return std::nullopt;
@@ -134,9 +145,16 @@ void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource
     }
 }
 
-// All algorithms have a duration but concurrency; the day of UTC needs not be written.
+// The duration of all algorithms but concurrency, and but windows whose anchor says how long they
+// are. For the day of UTC it need not be written.
 void read_duration(Section& section, LimitSpec& spec) {
     const auto per = section.find("per");
+    if (limit::has_period(spec.anchor)) {
+        if (per)
+            per->fault("remove `per`: the anchor " + quote(limit::name_of(spec.anchor)) +
+                       " says how long a window is");
+        return;
+    }
     if (!limit::traits_of(spec.algorithm).has(limit::kPer)) {
         if (per)
             per->fault(
@@ -146,7 +164,7 @@ void read_duration(Section& section, LimitSpec& spec) {
     }
     if (spec.utc_day) spec.duration = kDay;
     if (per) {
-        spec.duration = read_time(*per).value_or(Micros{0});
+        spec.duration = read_per(*per).value_or(Micros{0});
         if (spec.utc_day && spec.duration != kDay) {
             per->fault("with `window: utc_day`, write `1day` or remove `per`");
         }
@@ -165,6 +183,15 @@ std::vector<std::pair<std::string_view, Algorithm>> algorithm_names() {
     return names;
 }
 
+std::vector<std::pair<std::string_view, Anchor>> anchor_names() {
+    std::vector<std::pair<std::string_view, Anchor>> names;
+    for (const Anchor anchor : {Anchor::clock, Anchor::first_request, Anchor::utc_day,
+                                Anchor::utc_week, Anchor::utc_month}) {
+        names.emplace_back(limit::name_of(anchor), anchor);
+    }
+    return names;
+}
+
 std::optional<LimitSpec> read_map(const Value& value, std::optional<MomentSource>& moment) {
     const std::size_t faults_before = value.context().faults.size();
     LimitSpec spec;
@@ -174,12 +201,11 @@ std::optional<LimitSpec> read_map(const Value& value, std::optional<MomentSource
         spec.quota = read_quota(*quota).value_or(0);
     }
     section.choice<Algorithm>("algorithm", spec.algorithm, algorithm_names());
+    section.choice<Anchor>("anchor", spec.anchor, anchor_names());
     read_schedule(section, spec, moment);
     read_duration(section, spec);
     if (const auto precision = section.find("precision")) spec.precision = read_time(*precision);
     section.toggle("strict", spec.strict);
-    section.choice<Anchor>("anchor", spec.anchor,
-                           {{"clock", Anchor::clock}, {"first_request", Anchor::first_request}});
     if (const auto burst = section.find("burst"))
         spec.burst = burst->integer({1, limit::kQuotaMax});
     if (const auto delay = section.find("max_delay")) spec.max_delay = read_time(*delay);

@@ -53,6 +53,7 @@ std::string written(Micros duration) {
 // What the limit is, without its quota, and without what follows from the rest by itself.
 std::string default_name(const Limit& limit) {
     const AlgorithmTraits& traits = limit.traits();
+    if (has_period(limit.anchor)) return std::string(name_of(limit.anchor));
     std::string name;
     if (traits.has(kPer)) name = limit.utc_day ? "day" : written(limit.duration);
     name += traits.suffix;
@@ -104,7 +105,8 @@ std::string_view stray_setting(const LimitSpec& spec) {
     };
     const bool fixed = spec.algorithm == Algorithm::fixed_window;
     const std::array<Given, 7> settings{{
-        {kAnchor, spec.anchor != Anchor::clock, "anchor is for fixed_window only"},
+        {kAnchor, spec.anchor != Anchor::clock,
+         "anchor is for fixed_window only: write `algorithm: fixed_window`"},
         {kPrecision, spec.precision.has_value(),
          fixed ? "fixed_window has no precision: it counts whole windows"
                : "precision is for sliding_window only"},
@@ -177,6 +179,19 @@ std::string fault_of_schedule(const LimitSpec& spec) {
     return {};
 }
 
+// How long a period is at most.
+Micros duration_of(Anchor anchor) {
+    constexpr Micros kDay = std::chrono::hours{24};
+    switch (anchor) {
+        case Anchor::utc_day:
+            return kDay;
+        case Anchor::utc_week:
+            return 7 * kDay;
+        default:
+            return 31 * kDay;
+    }
+}
+
 // Empty when nothing is wrong.
 std::string fault_of(const LimitSpec& spec) {
     if (std::string fault = fault_of_quota(spec); !fault.empty()) return fault;
@@ -186,6 +201,10 @@ std::string fault_of(const LimitSpec& spec) {
                written(kDurationMax);
     }
     if (const auto fault = stray_setting(spec); !fault.empty()) return std::string(fault);
+    if (has_period(spec.anchor) && spec.duration != duration_of(spec.anchor)) {
+        return "the anchor `" + std::string(name_of(spec.anchor)) +
+               "` says how long a window is: give no duration";
+    }
     if (spec.count == Count::by_status && spec.statuses.empty()) {
         return "count needs at least one status";
     }
@@ -203,11 +222,31 @@ Micros precision_of(const LimitSpec& spec) {
 
 }  // namespace
 
+std::string_view name_of(Anchor anchor) {
+    switch (anchor) {
+        case Anchor::clock:
+            return "clock";
+        case Anchor::first_request:
+            return "first_request";
+        case Anchor::utc_day:
+            return "utc_day";
+        case Anchor::utc_week:
+            return "utc_week";
+        case Anchor::utc_month:
+            return "utc_month";
+    }
+    return {};
+}
+
 bool Limit::keeps(int status) const {
     return status == 0 || std::binary_search(statuses.begin(), statuses.end(), status);
 }
 
-Result<Limit, std::string> make_limit(const LimitSpec& spec) {
+Result<Limit, std::string> make_limit(const LimitSpec& given) {
+    LimitSpec spec = given;
+    if (has_period(spec.anchor) && spec.duration == Micros{0}) {
+        spec.duration = duration_of(spec.anchor);
+    }
     if (std::string fault = fault_of(spec); !fault.empty())
         return {boost::system::in_place_error, fault};
     Limit limit;
@@ -218,7 +257,6 @@ Result<Limit, std::string> make_limit(const LimitSpec& spec) {
     limit.count = spec.count;
     limit.quota = spec.quota;
     limit.duration = limit.is_concurrency() ? kLease : spec.duration;
-    limit.named = !spec.name.empty();
     limit.statuses = spec.statuses;
     std::sort(limit.statuses.begin(), limit.statuses.end());
     if (limit.is_window()) {

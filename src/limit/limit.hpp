@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -14,7 +15,22 @@ namespace tidegate::limit {
 
 using Micros = std::chrono::microseconds;
 
-enum class Anchor : std::uint8_t { clock, first_request };
+// Where the windows of fixed_window begin. Part of what is stored in Redis, as Algorithm is.
+enum class Anchor : std::uint8_t {
+    clock,          // on the grid of their duration
+    first_request,  // with the first request
+    // With the days, weeks (from Monday on) and months of UTC; the anchor says how long they are.
+    utc_day,
+    utc_week,
+    utc_month,
+};
+
+constexpr bool has_period(Anchor anchor) {
+    return anchor >= Anchor::utc_day;
+}
+
+// As the configuration writes it.
+std::string_view name_of(Anchor anchor);
 
 // Which requests take units.
 enum class Count : std::uint8_t {
@@ -36,7 +52,7 @@ struct LimitSpec {
     std::string name{};  // empty: what the limit is, without its quota
     Algorithm algorithm = Algorithm::sliding_window;
     std::int64_t quota = 0;
-    Micros duration{0};                   // concurrency has none
+    Micros duration{0};                   // concurrency has none, nor a window with a period
     std::optional<Micros> precision{};    // sliding_window only
     bool strict = false;                  // sliding_window only
     Anchor anchor = Anchor::clock;        // fixed_window only
@@ -56,7 +72,8 @@ struct Limit {
     bool strict = false;
     Count count = Count::admitted;
     std::int64_t quota = 0;  // 0 .. kQuotaMax; at least 1 for gcra and leaky_bucket
-    Micros duration{0};      // kDurationMin .. kDurationMax; of a lease for concurrency
+    // kDurationMin .. kDurationMax; of a lease for concurrency, of the longest month for utc_month
+    Micros duration{0};
     // Windows and sliding_log.
     Micros precision{0};      // width of a sub-bucket; the duration itself for fixed_window
     std::int64_t blocks = 0;  // sub-buckets that count: 1 .. kBlocksMax (one more when strict)
@@ -70,7 +87,6 @@ struct Limit {
 
     std::vector<std::uint16_t> statuses{};  // in order; of count by_status
     std::uint32_t id = 0;  // names the record in the state; a hash of all but the quota
-    bool named = false;    // the configuration gave the name
 
     const AlgorithmTraits& traits() const { return traits_of(algorithm); }
     StateKind state() const { return traits().state; }
@@ -81,8 +97,14 @@ struct Limit {
     // Redis keeps a set for it, apart from the packed value of the identifier.
     bool has_set() const { return is_schedule() || is_concurrency(); }
     bool opens_itself() const { return anchor == Anchor::first_request; }
+    // Windows are the weeks or months of period.hpp. A day of UTC lies on the grid of its duration.
+    bool follows_calendar() const { return anchor >= Anchor::utc_week; }
+    bool is_on_grid() const { return anchor == Anchor::clock || anchor == Anchor::utc_day; }
     // Only time frees units, and only admitted requests take them.
     bool only_time_frees() const { return count == Count::admitted && traits().time_frees; }
+    // Its windows, or what it has in place of them, all last `duration`. Slots last as long as
+    // their requests, and months differ.
+    bool has_one_duration() const { return !is_concurrency() && anchor != Anchor::utc_month; }
     // The end of a request may give something back.
     bool settles() const { return count == Count::by_status || traits().settles; }
     // Whether an answer of that status keeps the units that were taken at admission. So does none

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "limit/period.hpp"
+
 namespace tidegate::limit {
 namespace {
 
@@ -54,16 +56,10 @@ std::uint32_t total_before(const WindowOf<Label>& window, Ring<const MarkOf<Labe
     return position == 0 ? window.base : mark_at(window, ring, position - 1).total;
 }
 
-// Where the sub-bucket of `at` begins, were it a new one.
-Micros start_at(const Limit& limit, Micros at) {
-    return limit.anchor == Anchor::first_request ? at : at - at % limit.precision;
-}
-
 // Whether units taken at `at` belong to the newest sub-bucket. Requires that it still counts.
 template <class Label>
 bool newest_is_current(const WindowOf<Label>& window, const Limit& limit, Micros at) {
-    return start_at(limit, at) + span_of(limit) == Micros{window.ends_us} ||
-           limit.anchor == Anchor::first_request;
+    return end_for(limit, at) == Micros{window.ends_us} || limit.opens_itself();
 }
 
 template <class Label>
@@ -94,10 +90,10 @@ std::size_t position_of(const WindowOf<Label>& window, Ring<const MarkOf<Label>>
                         const Limit& limit, Micros at) {
     const std::size_t nowhere = window.marks + 1U;
     const Micros ends{window.ends_us};
-    if (limit.anchor == Anchor::first_request) {
+    if (limit.opens_itself()) {
         return at >= ends - span_of(limit) && at < ends ? window.marks : nowhere;
     }
-    const Micros end = start_at(limit, at) + span_of(limit);
+    const Micros end = end_for(limit, at);
     if (end >= ends) return end == ends ? window.marks : nowhere;
     const std::size_t position = first_mark(window, ring, 0, [&](const MarkOf<Label>& mark) {
         return end_of(window, limit, mark.label) >= end;
@@ -108,13 +104,24 @@ std::size_t position_of(const WindowOf<Label>& window, Ring<const MarkOf<Label>>
 
 }  // namespace
 
+Micros end_for(const Limit& limit, Micros at) {
+    if (limit.follows_calendar()) return period_at(limit.anchor, at).ends;
+    const Micros begins = limit.opens_itself() ? at : at - at % limit.precision;
+    return begins + span_of(limit);
+}
+
+Micros begin_for(const Limit& limit, Micros ends) {
+    if (limit.follows_calendar()) return period_at(limit.anchor, ends - Micros{1}).begins;
+    return ends - span_of(limit);
+}
+
 template <class Label>
 Standing standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
                      const Limit& limit, Micros now) {
     assert(now >= Micros{0} && now <= kNowMax);
     const Micros ends{window.ends_us};
     Standing standing;
-    standing.at = std::max(now, ends - span_of(limit));
+    standing.at = std::max(now, begin_for(limit, ends));
     if (ends <= now || window.total == window.base) return standing;
 
     const auto counts = [&](const MarkOf<Label>& mark) {
@@ -168,7 +175,7 @@ template <class Label>
 void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
           const Standing& standing, std::int64_t units) {
     assert(units >= 1 && standing.units + units <= kQuotaMax);
-    const Micros ends = start_at(limit, standing.at) + span_of(limit);
+    const Micros ends = end_for(limit, standing.at);
     if (standing.units == 0) {
         window.base = window.total;
         window.first = 0;
@@ -216,7 +223,7 @@ LimitVerdict told(const Limit& limit, const Standing& standing, Micros now, std:
     if (standing.units > 0) {
         verdict.next_unit = standing.next_free - now;
     } else if (taken > 0) {
-        verdict.next_unit = start_at(limit, standing.at) + span_of(limit) - now;
+        verdict.next_unit = end_for(limit, standing.at) - now;
     }
     return verdict;
 }

@@ -62,10 +62,17 @@ struct Standing {
     std::uint16_t expired = 0;  // marks that count no more
 };
 
-// How long a sub-bucket counts from its beginning.
+// How long a sub-bucket counts from its beginning; of months, the longest.
 constexpr Micros span_of(const Limit& limit) {
     return limit.blocks * limit.precision;
 }
+
+// When a sub-bucket in which units are taken at `at` stops counting, if `at` is the first moment
+// that it is used. Requires a limit of windows.
+Micros end_for(const Limit& limit, Micros at);
+
+// When the sub-bucket began that stops counting at `ends`.
+Micros begin_for(const Limit& limit, Micros ends);
 
 // Looks without touching. `ring` is the room of the window's marks.
 // Requires 0us <= now <= kNowMax.

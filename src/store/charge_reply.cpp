@@ -92,7 +92,7 @@ Finding find_in_window(const Look& look, const Stood& stood, Micros windows_admi
     standing.at = look.now;
     // Where nothing counts the script tells when the newest sub-bucket ends: time never runs back.
     if (standing.units == 0) {
-        standing.at = std::max(look.now, standing.next_free - limit::span_of(look.limit));
+        standing.at = std::max(look.now, limit::begin_for(look.limit, standing.next_free));
     }
     Finding finding;
     finding.told = limit::told(look.limit, standing, look.now, look.limit.quota, look.taken);

@@ -101,7 +101,7 @@ ExactTime fullest(const Limit& limit) {
 void pack_terms(const Limit& limit, Packer& out) {
     out.put(static_cast<std::uint32_t>(limit.quota));
     if (limit.is_window()) {
-        out.put_double(limit.opens_itself() ? 0 : limit.precision.count());
+        out.put_double(width_for_script(limit));
         out.put_double(limit::span_of(limit).count());
     } else if (limit.is_bucket()) {
         const ExactTime full = fullest(limit);
@@ -221,6 +221,15 @@ void append_key(const ChargeItem& item, std::string_view prefix, std::string_vie
 }
 
 }  // namespace
+
+std::int64_t width_for_script(const Limit& limit) {
+    constexpr std::int64_t kWeeks = -1;
+    constexpr std::int64_t kMonths = -2;
+    if (limit.follows_calendar()) {
+        return limit.anchor == limit::Anchor::utc_week ? kWeeks : kMonths;
+    }
+    return limit.opens_itself() ? 0 : limit.precision.count();
+}
 
 bool can_share_command(const limit::Charge& charge) {
     return std::all_of(charge.items.begin(), charge.items.end(), [](const ChargeItem& item) {

@@ -50,6 +50,10 @@ void append_reading(std::span<const limit::ChargeItem> items, std::size_t keys,
                     std::size_t requests, std::string_view prefix, std::string& out);
 std::size_t reading_keys(std::span<const limit::ChargeItem> items);
 
+// The width of a window's sub-buckets, as lua/window.lua takes it: microseconds; 0 for a window
+// that opens with its first request, -1 for weeks and -2 for months of the calendar.
+std::int64_t width_for_script(const limit::Limit& limit);
+
 // Reads the script's reply (one bulk string) into a verdict for each charge. False if it is no
 // reply to them; the verdicts are then unspecified.
 bool read_charge_reply(std::string_view reply, std::span<const limit::Charge> charges,

@@ -6,6 +6,7 @@
 
 #include <boost/unordered/unordered_flat_set.hpp>
 
+#include "limit/period.hpp"
 #include "limit/window.hpp"
 #include "store/keyed_hash.hpp"
 
@@ -47,6 +48,11 @@ auto portion_at(std::vector<Portion>& portions, const Limit& limit, Micros at) {
         return std::prev(later)->began + limit::span_of(limit) > at ? std::prev(later)
                                                                     : portions.end();
     }
+    if (limit.follows_calendar()) {
+        const limit::Period period = limit::period_at(limit.anchor, at);
+        const auto found = first_from(portions, period.begins);
+        return found != portions.end() && found->began < period.ends ? found : portions.end();
+    }
     const Micros began = at - at % limit.precision;
     const auto found = first_from(portions, began);
     return found != portions.end() && found->began == began ? found : portions.end();
@@ -62,11 +68,12 @@ void forget_the_oldest(std::vector<Portion>& portions, const Limit& limit, Micro
 void count_in_window(OfLimit& taken, const Limit& limit, Micros at, std::int64_t units) {
     auto portion = portion_at(taken.portions, limit, at);
     if (portion == taken.portions.end()) {
-        const Micros began = limit.opens_itself() ? at : at - at % limit.precision;
+        const Micros began = limit.is_on_grid() ? at - at % limit.precision : at;
         taken.portions.insert(first_from(taken.portions, began), {began, units});
         forget_the_oldest(taken.portions, limit, taken.portions.back().began);
         return;
     }
+    if (limit.follows_calendar()) portion->began = std::max(portion->began, at);
     portion->units = std::min(portion->units + units, limit::kQuotaMax);
 }
 
@@ -91,7 +98,7 @@ void join_buckets(OfLimit& earlier, const Limit& limit, const OfLimit& later) {
 Micros end_of(const OfLimit& taken, const Limit& limit) {
     if (!limit.is_bucket()) {
         return taken.portions.empty() ? Micros{0}
-                                      : taken.portions.back().began + limit::span_of(limit);
+                                      : limit::end_for(limit, taken.portions.back().began);
     }
     if (taken.units == 0) return Micros{0};
     const Micros full{limit::time_for(limit, limit.burst).us};

@@ -25,7 +25,8 @@ namespace tidegate::store {
 
 // What was taken for one identifier under one policy.
 struct LocalTaken {
-    // Of a window: a sub-bucket by its beginning; where the first request opens it, by that.
+    // Of a window: a sub-bucket by its beginning; where the first request opens it, by that; of a
+    // week or month, by the newest request: so clocks that differ move it into no other period.
     struct Portion {
         limit::Micros began{0};
         std::int64_t units = 0;

@@ -48,7 +48,7 @@ void append_limit(const Limit& limit, const limit::Refund& refund, std::string& 
         append_double(cost, out);
         append_double(0, out);
     } else {
-        append_double(limit.opens_itself() ? 0 : limit.precision.count(), out);
+        append_double(width_for_script(limit), out);
         append_double(limit::span_of(limit).count(), out);
         append_double(cost, out);
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "store/calendar.hpp"
+
 namespace tidegate::test {
 
 using limit::Algorithm;
@@ -33,6 +35,9 @@ std::int64_t least(std::int64_t low, std::int64_t high, Holds holds) {
 // When the units taken at `at` stop counting.
 std::int64_t freed(const Limit& limit, std::int64_t at) {
     if (limit.anchor == Anchor::first_request) return at + limit.duration.count();
+    if (limit.anchor == Anchor::utc_week || limit.anchor == Anchor::utc_month) {
+        return period_end(limit.anchor, at);
+    }
     const std::int64_t bucket = at / limit.precision.count();
     return (bucket + limit.blocks) * limit.precision.count();
 }

@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "store/calendar.hpp"
+
 namespace tidegate::test {
 namespace {
 
@@ -33,6 +35,17 @@ bool windows_are_safe(const Admissions& all) {
             if (all[j].at / limit.precision.count() > newest - limit.blocks) units += all[j].units;
         }
         if (units > limit.quota) return false;
+    }
+    return true;
+}
+
+// Each week or month by itself.
+bool periods_are_safe(const Admissions& all) {
+    std::map<std::int64_t, std::int64_t> units;  // by the end of their period
+    for (const Admission& one : all) {
+        std::int64_t& counted = units[period_end(one.limit->anchor, one.at)];
+        counted += one.units;
+        if (counted > one.limit->quota) return false;
     }
     return true;
 }
@@ -104,8 +117,8 @@ bool are_safe(const Admissions& all) {
         case Algorithm::sliding_log:
             return windows_are_safe(all);
         case Algorithm::fixed_window:
-            return limit.anchor == limit::Anchor::clock ? windows_are_safe(all)
-                                                        : opened_windows_are_safe(all);
+            if (limit.anchor == limit::Anchor::first_request) return opened_windows_are_safe(all);
+            return limit.is_on_grid() ? windows_are_safe(all) : periods_are_safe(all);
         case Algorithm::gcra:
         case Algorithm::leaky_bucket:
             return !has_one_quota(all) || bucket_is_safe(all);

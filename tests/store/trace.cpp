@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "store/calendar.hpp"
+
 namespace tidegate::test {
 
 using limit::Algorithm;
@@ -61,6 +63,8 @@ LimitSpec Trace::window() {
     if (one_in(4)) {
         spec.algorithm = Algorithm::fixed_window;
         if (!plain_ && one_in(2)) spec.anchor = limit::Anchor::first_request;
+        if (one_in(3)) spec.anchor = period();
+        if (limit::has_period(spec.anchor)) spec.duration = Micros{0};
         return spec;
     }
     spec.strict = one_in(3);
@@ -70,6 +74,13 @@ LimitSpec Trace::window() {
     const Micros precision = (spec.duration - Micros{1}) / blocks + Micros{between(1, 3)};
     spec.precision = std::clamp(precision, Micros{1}, spec.duration);
     return spec;
+}
+
+// Plain traces have none that the fast path of the scripts does not decide.
+limit::Anchor Trace::period() {
+    const std::int64_t choice = plain_ ? 0 : between(0, 2);
+    if (choice == 0) return limit::Anchor::utc_day;
+    return choice == 1 ? limit::Anchor::utc_week : limit::Anchor::utc_month;
 }
 
 LimitSpec Trace::bucket() {
@@ -185,6 +196,9 @@ void Trace::pass_time() {
 }
 
 Micros Trace::next_time(const Limit& near) {
+    if (near.follows_calendar() && one_in(3)) {
+        return Micros{period_end(near.anchor, now_.count()) + between(-1, 1)};
+    }
     // What makes a unit come back.
     Micros step = near.precision;
     if (near.algorithm != Algorithm::sliding_window && near.algorithm != Algorithm::fixed_window) {

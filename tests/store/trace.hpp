@@ -48,6 +48,7 @@ class Trace {
     std::int64_t quota();
     limit::Limit limit();
     limit::LimitSpec window();
+    limit::Anchor period();
     limit::LimitSpec spec(std::int64_t choice);
     limit::LimitSpec bucket();
     limit::LimitSpec schedule();

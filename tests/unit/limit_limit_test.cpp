@@ -72,6 +72,36 @@ TEST_CASE("make_limit: what a script would have to read whole has a largest quot
     CHECK(make_limit(schedule).error() == "a quota of 2001 is out of range: 0 to 2000");
 }
 
+TEST_CASE("make_limit: a window with a period is as long as its anchor says") {
+    LimitSpec day = spec(5, 0s);
+    day.algorithm = Algorithm::fixed_window;
+    day.anchor = Anchor::utc_day;
+    CHECK(make_limit(day)->duration == 24h);
+    CHECK(make_limit(day)->name == "utc_day");
+    CHECK(make_limit(day)->is_on_grid());
+    CHECK_FALSE(make_limit(day)->follows_calendar());
+    LimitSpec month = day;
+    month.anchor = Anchor::utc_month;
+    const auto limit = make_limit(month);
+    CHECK(limit->name == "utc_month");
+    CHECK(limit->duration == 31 * 24h);  // at most
+    CHECK(limit->blocks == 1);
+    CHECK_FALSE(limit->has_one_duration());
+    CHECK(limit->follows_calendar());
+    LimitSpec week = day;
+    week.anchor = Anchor::utc_week;
+    CHECK(make_limit(week)->duration == 7 * 24h);
+    std::set<std::uint32_t> ids;
+    LimitSpec clock = spec(5, 24h);
+    clock.algorithm = Algorithm::fixed_window;
+    for (const LimitSpec& one : {day, week, month, clock}) ids.insert(make_limit(one)->id);
+    CHECK(ids.size() == 4);
+    month.duration = 30 * 24h;
+    CHECK(fault(month) == "the anchor `utc_month` says how long a window is: give no duration");
+    month.algorithm = Algorithm::sliding_window;
+    CHECK(fault(month) == "anchor is for fixed_window only: write `algorithm: fixed_window`");
+}
+
 TEST_CASE("make_limit: the id is the same for another quota, and for nothing else") {
     std::set<std::uint32_t> ids;
     const auto add = [&](const LimitSpec& one) { return ids.insert(make_limit(one)->id).second; };

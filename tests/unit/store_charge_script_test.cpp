@@ -186,6 +186,14 @@ TEST_CASE("charge_script: windows are told by quota, sub-bucket and span") {
     CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, 10'000'000, 10'000'000));
     fixed.anchor = limit::Anchor::first_request;
     CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, 0, 10'000'000));
+    constexpr std::int64_t kDay = 86'400'000'000;
+    fixed.duration = 0s;
+    fixed.anchor = limit::Anchor::utc_day;
+    CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, kDay, kDay));
+    fixed.anchor = limit::Anchor::utc_week;
+    CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, -1, 7 * kDay));
+    fixed.anchor = limit::Anchor::utc_month;
+    CHECK(told_of(made(fixed)).terms == terms(4'294'967'295, -2, 31 * kDay));
     const Limit limit = window(0, 1s);
     CHECK(told_of(limit).name == packed(limit.id) + '\x06');
     CHECK(told_of(limit).numbers.empty());

@@ -65,18 +65,22 @@ TEST_CASE("refund_script: each algorithm is told what giving back to it needs") 
     LimitSpec opening = spec_of(Algorithm::fixed_window, 5, 10s);
     opening.anchor = limit::Anchor::first_request;
     const Limit first_request = made(opening);
+    opening.duration = 0s;
+    opening.anchor = limit::Anchor::utc_month;
+    const Limit month = made(opening);
     const Limit log = made(spec_of(Algorithm::sliding_log, 5, 10s));
     const Limit gcra = made(spec_of(Algorithm::gcra, 3, 1s));
     const Limit leaky = made(spec_of(Algorithm::leaky_bucket, 3, 1s));
-    const auto some = policy("p", {first_request, log, gcra, leaky});
+    const auto some = policy("p", {first_request, month, log, gcra, leaky});
     const ChargeItem item{&some, "user:a"};
     const limit::Receipt receipt{1s, {1}};
     const Refund refund{{{&item, 1}, 2}, &receipt, Refund::Of::all, 0};
     const auto words = refund_words(refund, Micros{9});
     REQUIRE(words.size() == 6);
     CHECK(words[4] ==
-          '\x01' + doubles(1) + '\x04' +                                                      //
+          '\x01' + doubles(1) + '\x05' +                                                      //
               packed(first_request.id) + 'w' + doubles(0, 10'000'000, 2, 1'000'000) +         //
+              packed(month.id) + 'w' + doubles(-2, 2'678'400'000'000, 2, 1'000'000) +         //
               packed(log.id) + 'l' + doubles(1, 10'000'000, 2, 1'000'000) +                   //
               packed(gcra.id) + 'g' + doubles(3, 666'666, 2, 1'000'000) + packed(leaky.id) +  //
               'k' + doubles(3, 666'666, 2, 1'000'000));

@@ -77,6 +77,13 @@ TEST_CASE("scripts: the fast path is for every plain window, and for nothing els
     CHECK(is_plain(fixed));
     fixed.anchor = limit::Anchor::first_request;
     CHECK_FALSE(is_plain(fixed));
+    fixed.duration = 0s;
+    fixed.anchor = limit::Anchor::utc_day;
+    CHECK(is_plain(fixed));
+    fixed.anchor = limit::Anchor::utc_week;
+    CHECK_FALSE(is_plain(fixed));
+    fixed.anchor = limit::Anchor::utc_month;
+    CHECK_FALSE(is_plain(fixed));
     for (Algorithm other :
          {Algorithm::sliding_log, Algorithm::gcra, Algorithm::leaky_bucket, Algorithm::schedule}) {
         CHECK_FALSE(is_plain(spec_of(other, 5, 1h)));

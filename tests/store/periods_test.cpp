@@ -1,0 +1,327 @@
+// Days, weeks and months of UTC, over every store and by the clock of Redis.
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "limit/period.hpp"
+#include "store/calendar.hpp"
+#include "store/local_ledger.hpp"
+#include "store/lua_files.hpp"
+#include "store/redis_asking.hpp"
+#include "store/report_script.hpp"
+
+namespace tidegate::test {
+namespace {
+
+using namespace std::chrono_literals;
+using limit::Anchor;
+using limit::Limit;
+using limit::LimitSpec;
+using limit::Verdict;
+using std::chrono::sys_days;
+
+constexpr std::chrono::hours kDay{24};
+
+Micros utc(int year, int month, int day) {
+    return sys_days(std::chrono::year(year) / month / day).time_since_epoch();
+}
+
+Limit quota_of(std::int64_t quota, Anchor anchor) {
+    LimitSpec spec;
+    spec.algorithm = limit::Algorithm::fixed_window;
+    spec.quota = quota;
+    spec.anchor = anchor;
+    return made(spec);
+}
+
+// A period, from its first moment to the first one of the next.
+struct Case {
+    Anchor anchor;
+    Micros begins;
+    Micros ends;
+};
+
+const std::vector<Case>& cases() {
+    static const std::vector<Case> kCases{
+        {Anchor::utc_day, utc(2024, 2, 29), utc(2024, 3, 1)},
+        {Anchor::utc_week, utc(2023, 11, 13), utc(2023, 11, 20)},  // Mondays
+        {Anchor::utc_week, utc(2024, 12, 30), utc(2025, 1, 6)},    // over the end of a year
+        {Anchor::utc_month, utc(2023, 2, 1), utc(2023, 3, 1)},
+        {Anchor::utc_month, utc(2024, 2, 1), utc(2024, 3, 1)},  // a leap year
+        {Anchor::utc_month, utc(2000, 2, 1), utc(2000, 3, 1)},  // so is this one
+        {Anchor::utc_month, utc(2100, 2, 1), utc(2100, 3, 1)},  // and this is none
+        {Anchor::utc_month, utc(2023, 4, 1), utc(2023, 5, 1)},
+        {Anchor::utc_month, utc(2023, 12, 1), utc(2024, 1, 1)},
+        {Anchor::utc_month, utc(2024, 1, 1), utc(2024, 2, 1)},
+        {Anchor::utc_month, utc(2024, 3, 1), utc(2024, 4, 1)},
+    };
+    return kCases;
+}
+
+}  // namespace
+
+TEST_CASE("periods: a quota holds from the first microsecond of a period to its last") {
+    over_every_store([](Subject& subject) {
+        for (const Case& one : cases()) {
+            CAPTURE(one.begins.count());
+            const auto some = policy("p", {quota_of(3, one.anchor)});
+            const std::string name = "user:" + std::to_string(one.begins.count()) +
+                                     std::string(limit::name_of(one.anchor));
+            const Ask ask(some, {name});
+            REQUIRE(subject.charge(ask, one.begins - 1us).admitted);
+            const Verdict first = subject.charge(ask, one.begins);
+            CHECK(first.limits[0].remaining == 2);
+            CHECK(first.limits[0].next_unit == one.ends - one.begins);
+            REQUIRE(subject.charge(ask, one.begins + 1us).admitted);
+            CHECK(subject.charge(ask, one.ends - 1us).limits[0].next_unit == 1us);
+            const Verdict denied = subject.charge(ask, one.ends - 1us);
+            CHECK_FALSE(denied.admitted);
+            CHECK(denied.retry_after == 1us);
+            const Verdict next = subject.charge(ask, one.ends);
+            CHECK(next.admitted);
+            CHECK(next.limits[0].remaining == 2);
+        }
+    });
+}
+
+TEST_CASE("periods: a denial names the end of the period, and holds until then") {
+    over_every_store([](Subject& subject) {
+        const auto some = policy("p", {quota_of(5, Anchor::utc_month), sliding(4, 1h)});
+        const Ask all(some, {"user:a"}, 4);
+        const Micros now = utc(2024, 2, 10) + 7h;
+        REQUIRE(subject.charge(all, now).admitted);
+        const Verdict denied = subject.charge(all, now + 2h);
+        CHECK_FALSE(denied.admitted);
+        CHECK(denied.limits[0].denied);
+        CHECK_FALSE(denied.limits[1].denied);
+        CHECK(denied.retry_after == utc(2024, 3, 1) - now - 2h);
+        CHECK_FALSE(subject.charge(all, utc(2024, 3, 1) - 1us).admitted);
+        CHECK(subject.charge(all, utc(2024, 3, 1)).admitted);
+    });
+}
+
+TEST_CASE("periods: a clock that steps back into the month before opens no second quota") {
+    over_every_store([](Subject& subject) {
+        const auto some = policy("p", {quota_of(2, Anchor::utc_month)});
+        const Ask ask(some, {"user:a"});
+        const Micros march = utc(2024, 3, 1);
+        REQUIRE(subject.charge(ask, march).admitted);
+        const Verdict before = subject.charge(ask, march - 3s);
+        CHECK(before.admitted);
+        CHECK(before.limits[0].remaining == 0);
+        CHECK(before.limits[0].next_unit == 31 * kDay + 3s);
+        CHECK_FALSE(subject.charge(ask, march - 2s).admitted);
+        CHECK_FALSE(subject.charge(ask, march + 1s).admitted);
+        CHECK(subject.charge(ask, march + 31 * kDay).admitted);
+    });
+}
+
+TEST_CASE("periods: units are given back to their period, and to no later one") {
+    over_every_store([](Subject& subject) {
+        for (const Anchor anchor : {Anchor::utc_day, Anchor::utc_week, Anchor::utc_month}) {
+            const std::string name = "user:" + std::string(limit::name_of(anchor));
+            const auto some = policy("p", {quota_of(4, anchor)});
+            const Ask ask(some, {name});
+            const Micros begins = utc(2024, 4, 1);  // a Monday
+            const Verdict old = subject.charge(ask, begins - 1us);
+            const Verdict first = subject.charge(ask, begins);
+            const Verdict second = subject.charge(ask, begins + 1h);
+            REQUIRE(second.limits[0].remaining == 2);
+            using limit::Refund;
+            subject.give_back({ask, &old.receipt, Refund::Of::all, 0}, begins + 2h);
+            CHECK(subject.charge(Ask(some, {name}, 0), begins + 2h).limits[0].remaining == 2);
+            subject.give_back({ask, &first.receipt, Refund::Of::all, 0}, begins + 2h);
+            CHECK(subject.charge(Ask(some, {name}, 0), begins + 2h).limits[0].remaining == 3);
+            subject.give_back({ask, &second.receipt, Refund::Of::all, 0}, begins + 3h);
+            const Verdict empty = subject.charge(Ask(some, {name}, 0), begins + 3h);
+            CHECK(empty.limits[0].remaining == 4);
+            CHECK(empty.limits[0].next_unit == 0us);
+        }
+    });
+}
+
+TEST_CASE("periods: several requests in one command are told of the end of the month") {
+    RedisSubject redis;
+    const auto some = policy("p", {quota_of(2, Anchor::utc_month)});
+    const Ask ask(some, {"user:a"});
+    const limit::Charge charges[] = {ask, ask, ask};
+    const Micros now = utc(2024, 2, 29) + 23h;
+    const auto verdicts = charge_together(redis, charges, "t:", now);
+    CHECK(verdicts[0].limits[0].next_unit == 1h);
+    CHECK(verdicts[1].limits[0].next_unit == 1h);
+    CHECK(verdicts[1].limits[0].remaining == 0);
+    CHECK_FALSE(verdicts[2].admitted);
+    CHECK(verdicts[2].retry_after == 1h);
+}
+
+TEST_CASE("periods: inspecting names what is left and when the period ends") {
+    const auto some = policy("p", {quota_of(3, Anchor::utc_week), quota_of(1, Anchor::utc_month)});
+    const limit::ChargeItem item{&some, "user:a"};
+    const Micros now = utc(2024, 4, 30) + 12h;  // a Tuesday
+    const auto check = [&](KeepingSubject& subject) {
+        REQUIRE(subject.charge(Ask(some, {"user:a"}), now).admitted);
+        const auto counts = subject.count({&item, 1}, now).items.at(0).limits;
+        CHECK(counts[0].remaining == 2);
+        CHECK(counts[0].all_free == utc(2024, 5, 6) - now);
+        CHECK_FALSE(counts[0].denied);
+        CHECK(counts[1].remaining == 0);
+        CHECK(counts[1].all_free == 12h);
+        CHECK(counts[1].denied_for == 12h);
+    };
+    MemorySubject memory;
+    check(memory);
+    RedisSubject redis;
+    check(redis);
+}
+
+TEST_CASE("redis: the script and the program agree on each week and month until 2112") {
+    RedisSubject redis;
+    for (const Anchor anchor : {Anchor::utc_week, Anchor::utc_month}) {
+        const std::string width = anchor == Anchor::utc_week ? "-1" : "-2";
+        // Of the last microsecond of each day, and of the first.
+        const std::string script =
+            std::string(store::lua::state) + std::string(store::lua::window) +
+            "local told = {} "
+            "for time = 0, 4503599627370495 - day_us, day_us do "
+            "local begins, ends = period(time, " +
+            width +
+            ") "
+            "local last_begins, last_ends = period(time + day_us - 1, " +
+            width +
+            ") "
+            "told[#told + 1] = struct.pack('<dddd', begins, ends, last_begins, last_ends) "
+            "end return table.concat(told)";
+        const std::string told = redis.text({"EVAL", script, "0"});
+        REQUIRE(told.size() % 32 == 0);
+        REQUIRE(told.size() / 32 > 52'000);
+        std::size_t wrong = 0;
+        for (std::size_t day = 0; day < told.size() / 32; ++day) {
+            double numbers[4];
+            std::memcpy(numbers, told.data() + 32 * day, sizeof(numbers));
+            const Micros time = static_cast<std::int64_t>(day) * Micros{kDay};
+            const limit::Period period = limit::period_at(anchor, time);
+            const bool same = numbers[0] == static_cast<double>(period.begins.count()) &&
+                              numbers[1] == static_cast<double>(period.ends.count()) &&
+                              numbers[2] == numbers[0] && numbers[3] == numbers[1] &&
+                              period.ends.count() == period_end(anchor, time.count()) &&
+                              limit::period_at(anchor, time + kDay - 1us) == period;
+            wrong += same ? 0 : 1;
+        }
+        CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("redis: the server's clock decides which period it is, and a key lives until its end") {
+    RedisSubject redis;
+    for (const Anchor anchor : {Anchor::utc_day, Anchor::utc_week, Anchor::utc_month}) {
+        const std::string name = "user:" + std::string(limit::name_of(anchor));
+        const auto some = policy("p", {quota_of(2, anchor)});
+        const Ask ask(some, {name});
+        const Micros before = server_time(redis);
+        const Verdict verdict = redis.charge_by_server_clock(ask);
+        const Micros ends = verdict.receipt.at + verdict.limits[0].next_unit;
+        if (anchor == Anchor::utc_day) {
+            CHECK(ends % kDay == 0us);
+            CHECK(ends - before <= kDay);
+        } else {
+            CHECK(ends.count() == period_end(anchor, verdict.receipt.at.count()));
+        }
+        const Micros left = Micros{1'000 * ttl_ms(redis, "t:3:p:{" + name + "}")};
+        CHECK(left > ends - verdict.receipt.at);
+        CHECK(left < ends - verdict.receipt.at + 2s);
+        REQUIRE(redis.charge_by_server_clock(ask).admitted);
+        CHECK_FALSE(redis.charge_by_server_clock(ask).admitted);
+    }
+}
+
+TEST_CASE("redis: a clock that was months ahead locks no client out, and one period ahead holds") {
+    RedisSubject redis;
+    for (const Anchor anchor : {Anchor::utc_week, Anchor::utc_month}) {
+        const std::string name = "user:" + std::string(limit::name_of(anchor));
+        const auto some = policy("p", {quota_of(2, anchor)});
+        const Ask ask(some, {name});
+        const Micros now = server_time(redis);
+        const Micros next{period_end(anchor, now.count())};
+        // One period ahead: what was counted there counts.
+        REQUIRE(redis.charge(Ask(some, {name}, 2), next + 1h).admitted);
+        const Verdict held = redis.charge_by_server_clock(ask);
+        CHECK_FALSE(held.admitted);
+        CHECK(held.receipt.at + held.retry_after == Micros{period_end(anchor, next.count())});
+        // More than one: the record moves to the present period, and keeps its units.
+        const std::string other = name + "-far";
+        REQUIRE(redis.charge(Ask(some, {other}, 2), next + 100 * kDay).admitted);
+        const Verdict moved = redis.charge_by_server_clock(Ask(some, {other}));
+        CHECK_FALSE(moved.admitted);
+        CHECK(moved.receipt.at + moved.retry_after ==
+              Micros{period_end(anchor, moved.receipt.at.count())});
+        CHECK(redis.charge(Ask(some, {other}), moved.receipt.at + moved.retry_after).admitted);
+        const Micros left = Micros{1'000 * ttl_ms(redis, "t:3:p:{" + other + "}")};
+        CHECK(left < 32 * kDay);
+    }
+}
+
+TEST_CASE("local report: what was admitted in process counts in its month, though clocks differ") {
+    const auto some = policy("p", {quota_of(10, Anchor::utc_month)});
+    const Ask ask(some, {"user:a"}, 2);
+    const Ask look(some, {"user:a"}, 0);
+    const Micros march = utc(2024, 3, 1);
+    const auto counted = [&](Micros taken_at, Micros sent, Micros now) {
+        RedisSubject redis;
+        store::MemoryStore memory{store::MemoryStore::Options{}};
+        store::LocalLedger ledger{store::LocalLedger::Options{}};
+        Verdict verdict;
+        memory.charge(ask, taken_at - 3h, verdict);
+        ledger.take(ask, verdict);
+        memory.charge(ask, taken_at, verdict);
+        ledger.take(ask, verdict);
+        for (const auto& taken : ledger.hand_out(9, [](const auto&) { return true; })) {
+            std::string command;
+            store::append_report_command(taken, sent, "t:", now, command);
+            redis.connection().send(command);
+            redis.connection().read();
+        }
+        return 10 - redis.charge(look, now).limits[0].remaining;
+    };
+    CHECK(counted(march - 2h, march - 1h, march - 1h) == 4);
+    CHECK(counted(march - 2h, march + 1h, march + 1h) == 0);  // the month is over
+    CHECK(counted(march + 4h, march + 5h, march + 5h) == 4);
+    // The proxy's clock is 20 s behind that of Redis. What it took in February stays there.
+    CHECK(counted(march - 2h, march - 30s, march - 10s) == 4);
+    CHECK(counted(march - 2h, march + 9 * kDay, march + 9 * kDay + 20s) == 0);
+    // Of its last seconds in February, Redis' clock says that it was March.
+    CHECK(counted(march - 10s, march + 1h, march + 1h + 20s) == 4);
+}
+
+TEST_CASE("local report: a month that Redis has counted in gets the units added") {
+    RedisSubject redis;
+    const auto some = policy("p", {quota_of(10, Anchor::utc_month)});
+    const Ask ask(some, {"user:a"}, 3);
+    const Micros now = utc(2024, 2, 20);
+    REQUIRE(redis.charge(ask, now).admitted);
+    store::MemoryStore memory{store::MemoryStore::Options{}};
+    store::LocalLedger ledger{store::LocalLedger::Options{}};
+    Verdict verdict;
+    memory.charge(ask, now + 1h, verdict);
+    ledger.take(ask, verdict);
+    auto handed = ledger.hand_out(9, [](const auto&) { return true; });
+    REQUIRE(handed.size() == 1);
+    CHECK(handed[0].ends == utc(2024, 3, 1));
+    // What could not be sent joins what came later.
+    memory.charge(Ask(some, {"user:a"}), now + 2h, verdict);
+    ledger.take(Ask(some, {"user:a"}), verdict);
+    ledger.put_back(std::move(handed[0]));
+    handed = ledger.hand_out(9, [](const auto&) { return true; });
+    REQUIRE(handed.size() == 1);
+    std::string command;
+    store::append_report_command(handed[0], now + 3h, "t:", now + 3h, command);
+    redis.connection().send(command);
+    redis.connection().read();
+    const Verdict told = redis.charge(Ask(some, {"user:a"}, 0), now + 3h);
+    CHECK(told.limits[0].remaining == 3);
+    CHECK(told.limits[0].next_unit == utc(2024, 3, 1) - now - 3h);
+}
+
+}  // namespace tidegate::test
