@@ -1,5 +1,7 @@
 #include "ask/route.hpp"
 
+#include "routing/path_prefix.hpp"
+
 namespace tidegate::ask {
 
 namespace {
@@ -40,10 +42,20 @@ void refuse(MatchOutcome outcome, Decision& decision) {
     }
 }
 
+// The limits hold for the path that chose the route, so the upstream must read the rest of it as
+// the route did.
+void check_strip_prefix(const config::Config& config, const config::Route& route,
+                        std::string_view path, Decision& decision) {
+    const bool ignoring_case = config.route_case == routing::RouteCase::ignore;
+    if (routing::can_strip(path, route.strip_prefix, ignoring_case)) return;
+    decision.refuse(Fault::ambiguous_path,
+                    "The route removes the beginning of the path, which this path spells in "
+                    "another way; or servers could read the rest of it in more than one way.");
+}
+
 }  // namespace
 
-void check_framing(const config::RequestBounds& bounds, Facts& facts, http::Framing& framing,
-                   Decision& decision) {
+void check_framing(Facts& facts, http::Framing& framing, Decision& decision) {
     http::RequestHead& head = facts.head;
     const FramingFault fault = http::request_framing(head, framing);
     if (fault != FramingFault::none) {
@@ -52,17 +64,18 @@ void check_framing(const config::RequestBounds& bounds, Facts& facts, http::Fram
     if (head.method == "CONNECT") return decision.refuse(Fault::unsupported_method);
     facts.host =
         head.authority.empty() ? field_value(head.fields, FieldName::host) : head.authority;
-    if (framing.body == http::BodyKind::length && framing.length > bounds.body_bytes) {
-        decision.refuse(Fault::body_too_large);
-    }
+    facts.body_bytes = framing.body == http::BodyKind::length ? framing.length : 0;
 }
 
 void match_route(const config::Config& config, const Facts& facts, Decision& decision) {
     const http::RequestHead& head = facts.head;
     const auto matched = config.router.match({head.method, head.path, facts.host, &head.fields});
     if (matched.outcome != MatchOutcome::matched) return refuse(matched.outcome, decision);
+    const config::Route& route = config.routes[matched.route];
     decision.route_index = matched.route;
-    decision.route = &config.routes[matched.route];
+    decision.route = &route;
+    if (facts.body_bytes > route.body_bytes) return decision.refuse(Fault::body_too_large);
+    if (!route.strip_prefix.empty()) check_strip_prefix(config, route, head.path, decision);
 }
 
 }  // namespace tidegate::ask

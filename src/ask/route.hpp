@@ -8,12 +8,12 @@
 
 namespace tidegate::ask {
 
-// Finds the end of the message, its host, and whether it announces more body than allowed. Sets
-// `framing` and facts.host.
-void check_framing(const config::RequestBounds& bounds, Facts& facts, http::Framing& framing,
-                   Decision& decision);
+// Finds the end of the message, its host, and how much body it announces. Sets `framing`,
+// facts.host and facts.body_bytes.
+void check_framing(Facts& facts, http::Framing& framing, Decision& decision);
 
-// Sets decision.route.
+// Sets decision.route. Refuses a request that announces more body than the route takes, and a path
+// of which the route's `strip_prefix` cannot be removed without a doubt about the rest.
 void match_route(const config::Config& config, const Facts& facts, Decision& decision);
 
 }  // namespace tidegate::ask

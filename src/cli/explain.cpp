@@ -9,6 +9,7 @@
 #include "cli/explain_request.hpp"
 #include "http/field.hpp"
 #include "http/head.hpp"
+#include "routing/path_prefix.hpp"
 
 namespace tidegate::cli {
 
@@ -77,12 +78,25 @@ void explain_readings(const ExplainedRequest& request, Explanation& out) {
     }
 }
 
+void explain_forwarding(const ExplainedRequest& request, Explanation& out) {
+    const config::Route& route = *request.decision.route;
+    const config::Upstream& upstream = request.config().upstreams[route.upstream];
+    out.upstream = upstream.name;
+    out.response_timeout = route.response_timeout;
+    out.stream_idle = route.stream_idle;
+    out.has_own_timeouts = route.response_timeout != upstream.response_timeout ||
+                           route.stream_idle != upstream.stream_idle;
+    out.strip_prefix = route.strip_prefix;
+    if (!request.decision.goes_on()) return;
+    out.upstream_path = routing::without_prefix(request.facts.head.path, route.strip_prefix.size());
+}
+
 void explain_route(const ExplainedRequest& request, Explanation& out) {
     const config::Config& config = request.config();
     const ask::Decision& decision = request.decision;
     if (decision.route != nullptr) {
         out.route = decision.route->name;
-        out.upstream = config.upstreams[decision.route->upstream].name;
+        explain_forwarding(request, out);
         explain_passed(request, decision.route_index, out);
     } else if (decision.fault == Fault::no_route) {
         explain_passed(request, config.routes.size(), out);
@@ -104,7 +118,7 @@ void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Expla
     ask::Decision& decision = request.decision;
     if (!decision.goes_on()) return;
     http::Framing framing;
-    ask::check_framing(request.config().limits_on_requests, request.facts, framing, decision);
+    ask::check_framing(request.facts, framing, decision);
     out.method = request.facts.head.method;
     out.path = request.facts.head.path;
     out.host = request.facts.host;

@@ -5,6 +5,7 @@
 // the question to the store. The store is not asked, so nothing is charged. One thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -113,6 +114,12 @@ struct Explanation {
 
     std::optional<std::string> route;
     std::string upstream;
+    // How long the route waits for the upstream.
+    std::chrono::milliseconds response_timeout{0};
+    std::chrono::milliseconds stream_idle{0};
+    bool has_own_timeouts = false;    // else they are those of the upstream
+    std::string strip_prefix;         // empty: the upstream is sent the path as it came
+    std::string upstream_path;        // the path without it; empty where the request is refused
     std::vector<PassedRoute> passed;  // of those before it, or of all: their path is that
     std::size_t other_paths = 0;      // and those whose path is another
     std::vector<Reading> readings;    // of a path that is refused because they differ

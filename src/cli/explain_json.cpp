@@ -45,6 +45,12 @@ Json user_json(const Explanation& told) {
     return {{"name", told.user->name}, {"tier", optional_text(told.user->tier)}};
 }
 
+Json timeouts_json(const Explanation& told) {
+    if (!told.route) return nullptr;
+    return {{"response_ms", told.response_timeout.count()},
+            {"stream_idle_ms", told.stream_idle.count()}};
+}
+
 Json route_json(const Explanation& told) {
     Json passed = Json::array();
     for (const Explanation::PassedRoute& route : told.passed) {
@@ -60,7 +66,9 @@ Json route_json(const Explanation& told) {
     return {{"name", optional_text(told.route.value_or(""))},
             {"upstream", optional_text(told.upstream)},
             {"passed", passed},
-            {"readings", readings}};
+            {"readings", readings},
+            {"upstream_path", optional_text(told.upstream_path)},
+            {"timeouts", timeouts_json(told)}};
 }
 
 Json limit_json(const Explanation::Limit& each) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/quote.hpp"
+#include "base/units.hpp"
 #include "cli/explain.hpp"
 #include "cli/explain_words.hpp"
 
@@ -124,6 +125,17 @@ void add_user(const Explanation& told, Facts& facts) {
     facts.push_back({"user", "none", std::string(why)});
 }
 
+void add_forwarding(const Explanation& told, Facts& facts) {
+    if (!told.strip_prefix.empty() && !told.upstream_path.empty()) {
+        facts.push_back({"sends", shown(told.upstream_path), "without " + told.strip_prefix});
+    }
+    facts.push_back(
+        {"timeouts",
+         fmt::format("response {}, stream_idle {}", format_duration(told.response_timeout),
+                     format_duration(told.stream_idle)),
+         told.has_own_timeouts ? "of the route" : "of the upstream"});
+}
+
 void add_route(const Explanation& told, Facts& facts) {
     for (const Explanation::PassedRoute& passed : told.passed) {
         facts.push_back({"no route", passed.name, std::string(words_of(passed.because).reason)});
@@ -136,6 +148,7 @@ void add_route(const Explanation& told, Facts& facts) {
     }
     if (told.route) {
         facts.push_back({"route", *told.route, "to upstream " + told.upstream});
+        add_forwarding(told, facts);
     } else if (told.other_paths != 0) {
         facts.push_back(
             {"route", "none", "not for the paths of " + counted(told.other_paths, "route")});

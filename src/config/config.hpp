@@ -128,7 +128,8 @@ struct Upstream {
     std::size_t idle_connections = 64;
     milliseconds resolve_every{30'000};
     milliseconds connect_timeout{2'000};
-    milliseconds response_timeout{30'000};
+    milliseconds response_timeout{30'000};  // from the whole request to the head of the answer
+    milliseconds stream_idle{300'000};      // silence inside an answer that has begun
     milliseconds idle_timeout{60'000};
     int retries = 1;
 
@@ -168,6 +169,13 @@ struct Route {
     std::vector<const Policy*> policies;
     std::vector<std::string> captures;   // names; in the order of Router::captures()
     std::optional<MomentSource> moment;  // of all schedule limits that can be met here
+    // Whole segments that the upstream is not sent: `/api`. Every path of the route begins with
+    // them. Empty: nothing is removed.
+    std::string strip_prefix;
+    // What holds on this route: its own, else that of its upstream and of `limits_on_requests`.
+    milliseconds response_timeout{0};
+    milliseconds stream_idle{0};
+    std::uint64_t body_bytes = 0;
 };
 
 // The limits of a policy, or those of one of its tiers.

@@ -61,35 +61,6 @@ void read_process(Section& root, Config& config) {
     if (const auto deny_cache = root.find("deny_cache")) read_deny_cache(*deny_cache, config);
 }
 
-// `upstream` and `limits`: one upstream, one policy, one route, all named `default`.
-void read_short_form(const Value& upstream, const std::optional<Value>& limits, Config& config,
-                     Declared& declared) {
-    const std::string name = "default";
-    if (auto server = read_server(upstream)) {
-        Upstream only;
-        only.name = name;
-        only.servers.push_back(std::move(*server));
-        config.upstreams.push_back(std::move(only));
-    }
-    Route route;
-    route.name = name;
-    if (limits) {
-        Limits list = read_limits(*limits);
-        Policy policy;
-        policy.name = name;
-        policy.key = {limit::single_key(limit::KeyPart::Kind::ip),
-                      limit::single_key(limit::KeyPart::Kind::user)};
-        policy.limits = std::move(list.limits);
-        policy.moment = list.moment;
-        policy.on_store_failure = declared.on_store_failure;
-        route.moment = std::move(list.moment);
-        add_policy(std::move(policy), config);
-        route.policies.push_back(config.policies.back().get());
-    }
-    config.routes.push_back(std::move(route));
-    if (const auto added = config.router.add({}); !added) upstream.fault(added.error());
-}
-
 void read_traffic(Section& root, Config& config, Declared& declared) {
     const auto upstream = root.find("upstream");
     const auto limits = root.find("limits");
@@ -101,27 +72,20 @@ void read_traffic(Section& root, Config& config, Declared& declared) {
         read_route_case(*route_case, config, declared);
     }
 
-    if (upstream) {
-        for (const auto& other : {upstreams, policies, routes}) {
-            if (other) {
-                other->fault(
-                    "cannot be combined with `upstream` (short for one upstream, one route and one "
-                    "policy): write `upstreams` and `routes` instead of `upstream`");
-            }
-        }
-        if (policies || upstreams || routes) return;
-        if (default_policies) read_default_policies(*default_policies, declared);
-        read_short_form(*upstream, limits, config, declared);
-        return;
-    }
-    if (limits && (policies || upstreams || routes)) {
+    if (limits && !upstream && (policies || upstreams || routes)) {
         limits->fault(
-            "allowed only together with `upstream`; with `routes`, write the limits in a policy");
+            "these are the limits of the last route, which `upstream` stands for: write `upstream` "
+            "as well, or write the limits in a policy");
     }
     if (policies) read_policies(*policies, config, declared);
+    if (upstream && limits) read_short_limits(*limits, config, declared);
     if (upstreams) read_upstreams(*upstreams, config, declared);
-    if (default_policies) read_default_policies(*default_policies, declared);
+    if (upstream) read_short_upstream(*upstream, config, declared);
+    if (default_policies) {
+        declared.default_policies = read_default_policies(*default_policies, declared);
+    }
     if (routes) read_routes(*routes, config, declared);
+    if (upstream) add_last_route(*upstream, limits, config, declared);
 }
 
 // Whether there is a way for requests at all.
@@ -160,11 +124,12 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     }
     if (const auto identity = root.find("identity")) read_identity(*identity, config, declared);
     if (const auto forwarding = root.find("forwarding")) read_forwarding(*forwarding, config);
-    read_traffic(root, config, declared);
-    if (const auto response = root.find("response")) read_response(*response, config);
+    // Before the routes, on which they hold.
     if (const auto bounds = root.find("limits_on_requests")) {
         read_limits_on_requests(*bounds, config);
     }
+    read_traffic(root, config, declared);
+    if (const auto response = root.find("response")) read_response(*response, config);
     if (const auto connections = root.find("connections")) read_connections(*connections, config);
     if (const auto timeouts = root.find("timeouts")) read_timeouts(*timeouts, config);
     if (const auto log = root.find("log")) read_log(*log, config);

@@ -126,8 +126,9 @@ void read_policies(const Value& value, Config& config, Declared& declared) {
     }
 }
 
-void read_default_policies(const Value& value, Declared& declared) {
+std::vector<std::string> read_default_policies(const Value& value, Declared& declared) {
     constexpr ListRule kNames{"a list of names of policies", "policies", kPoliciesMax};
+    std::vector<std::string> names;
     for (const Value& item : value.one_or_more(kNames)) {
         const auto name = item.identifier();
         if (!name) continue;
@@ -137,8 +138,9 @@ void read_default_policies(const Value& value, Declared& declared) {
             continue;
         }
         found->second.used = true;
-        add_once(item, "the policy " + quote(*name), *name, declared.default_policies);
+        add_once(item, "the policy " + quote(*name), *name, names);
     }
+    return names;
 }
 
 }  // namespace tidegate::config

@@ -83,8 +83,10 @@ void add_match(const Value& place, const routing::Match& match, Config& config) 
     }
 }
 
-// What the path captures; nothing when it is broken.
-std::optional<std::vector<std::string>> read_match(const Value& value, Config& config) {
+// The paths of a route; nothing when they are broken. `takes_everything`: whether it takes every
+// request.
+std::optional<routing::PathPattern> read_match(const Value& value, Config& config,
+                                               bool& takes_everything) {
     routing::Match match;
     Section section(value, "a map: `{path: /v1/**}`");
     const auto path = section.find("path");
@@ -95,14 +97,34 @@ std::optional<std::vector<std::string>> read_match(const Value& value, Config& c
     if (const auto host = section.find("host")) read_host(*host, match);
     if (const auto headers = section.find("headers")) read_headers(*headers, match);
     section.refuse_others();
+    takes_everything = false;
     if (match.path.size() > kPathBytesMax) {
         path->fault("longer than " + std::to_string(kPathBytesMax) + " bytes");
         return std::nullopt;
     }
     add_match(path.value_or(value), match, config);
-    const auto pattern = routing::PathPattern::parse(match.path);
+    auto pattern = routing::PathPattern::parse(match.path);
     if (!pattern) return std::nullopt;
-    return pattern->capture_names();
+    takes_everything = pattern->takes_everything() && match.methods.empty() && match.host.empty() &&
+                       match.headers.empty();
+    return std::move(*pattern);
+}
+
+std::optional<routing::PathPattern> read_paths(const std::optional<Value>& match,
+                                               const Value& route, Config& config,
+                                               Declared& declared) {
+    bool takes_everything = true;
+    std::optional<routing::PathPattern> pattern;
+    if (match) {
+        pattern = read_match(*match, config, takes_everything);
+    } else {
+        add_match(route, {}, config);
+        pattern = *routing::PathPattern::parse(routing::Match{}.path);
+    }
+    if (takes_everything && !declared.takes_everything) {
+        declared.takes_everything = config.routes.size();
+    }
+    return pattern;
 }
 
 void read_route_upstream(const Value& value, Route& route, Declared& declared) {
@@ -120,6 +142,9 @@ void read_route_upstream(const Value& value, Route& route, Declared& declared) {
 void choose_upstream(Section& section, Route& route, Declared& declared) {
     if (const auto upstream = section.find("upstream")) {
         read_route_upstream(*upstream, route, declared);
+    } else if (declared.common_upstream != nullptr) {
+        declared.common_upstream->used = true;
+        route.upstream = declared.common_upstream->position.value_or(0);
     } else if (declared.upstreams.size() == 1) {
         declared.upstreams.begin()->second.used = true;
     } else if (declared.upstreams.size() > 1) {
@@ -218,25 +243,27 @@ void read_route(const Value& value, Config& config, Declared& declared,
     Section section(value, "a map: `{match: {path: /v1/**}, policies: [per-client]}`");
     Route route;
     route.name = name_of(section, config.routes.size(), names);
-    bool path_is_known = true;
-    if (const auto match = section.find("match")) {
-        auto captures = read_match(*match, config);
-        path_is_known = captures.has_value();
-        if (captures) route.captures = std::move(*captures);
-    } else {
-        add_match(value, {}, config);
-    }
+    const auto paths = read_paths(section.find("match"), value, config, declared);
+    if (paths) route.captures = paths->capture_names();
     choose_upstream(section, route, declared);
+    set_route_defaults(config, route);
+    read_route_forwarding(section, paths ? &*paths : nullptr, route);
     const auto cost = section.find("cost");
     if (cost) read_cost(*cost, route);
-    for (const std::string& name : declared.default_policies) {
-        add_named(value, name, config, route, declared);
+    const auto defaults = section.find("default_policies");
+    for (const std::string& name :
+         defaults ? read_default_policies(*defaults, declared) : declared.default_policies) {
+        add_named(defaults.value_or(value), name, config, route, declared);
     }
     const auto policies =
         section.need("policies", "`policies: [NAME]`, or `policies: []` for no limit");
-    if (policies) read_route_policies(*policies, config, route, declared);
+    if (policies) {
+        const bool is_empty = policies->is_sequence() && policies->is_empty();
+        if (is_empty && !defaults) declared.empty_policies.push_back(policies->place());
+        read_route_policies(*policies, config, route, declared);
+    }
     check_keys(policies.value_or(value), route);
-    check_policies(policies.value_or(value), path_is_known, route);
+    check_policies(policies.value_or(value), paths.has_value(), route);
     section.not_available({"upgrade"});
     section.refuse_others();
     check_cost(cost.value_or(value), route);
@@ -245,6 +272,16 @@ void read_route(const Value& value, Config& config, Declared& declared,
 }
 
 }  // namespace
+
+void add_route_policies(const Value& value, const std::vector<std::string>& names,
+                        const Config& config, Route& route, Declared& declared) {
+    for (const std::string& name : names) add_named(value, name, config, route, declared);
+    if (route.policies.size() > kPoliciesMax) {
+        value.fault("more than " + std::to_string(kPoliciesMax) + " policies on the last route");
+    }
+    check_keys(value, route);
+    check_policies(value, true, route);
+}
 
 void read_route_case(const Value& value, Config& config, Declared& declared) {
     using routing::RouteCase;

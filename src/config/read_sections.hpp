@@ -12,6 +12,7 @@
 
 #include "config/config.hpp"
 #include "config/section.hpp"
+#include "routing/path_pattern.hpp"
 
 namespace tidegate::config {
 
@@ -30,8 +31,13 @@ struct Declared {
     std::map<std::string, Named, std::less<>> policies;
     std::map<std::string, Named, std::less<>> upstreams;
     std::vector<std::string> default_policies;
+    // The upstream of a route that names none: `upstream` at the top. Null: there is none.
+    Named* common_upstream = nullptr;
     std::vector<Place> routes;  // as Config::routes
-    Place route_case;           // `routes_ignore_case`
+    // Each `policies: []` of a route without `default_policies` of its own.
+    std::vector<Place> empty_policies;
+    std::optional<std::size_t> takes_everything;  // the first route that takes every request
+    Place route_case;                             // `routes_ignore_case`
     // The first entry of a file of users or keys that has this tier.
     std::map<std::string, Diagnostic, std::less<>> user_tiers;
     struct Method {
@@ -107,13 +113,33 @@ std::optional<std::size_t> read_policy(const Value& value, const std::string& na
                                        const Declared& declared);
 // Gives the policy and its tiers their indices. Returns its position in Config::policies.
 std::size_t add_policy(Policy&& policy, Config& config);
-void read_default_policies(const Value& value, Declared& declared);
+// `default_policies`, at the top or of a route: names, each once.
+std::vector<std::string> read_default_policies(const Value& value, Declared& declared);
 
 void read_upstreams(const Value& value, Config& config, Declared& declared);
-// `upstream: http://...` of the short form.
+// One server: a URL, or a map.
 std::optional<UpstreamServer> read_server(const Value& value);
 
 void read_routes(const Value& value, Config& config, Declared& declared);
+// Appends the policies of these names to a route without policies, and checks them as those that
+// the route lists itself.
+void add_route_policies(const Value& value, const std::vector<std::string>& names,
+                        const Config& config, Route& route, Declared& declared);
+// The name of what `upstream` and `limits` at the top stand for: upstream, policy and route.
+inline constexpr std::string_view kShortName = "default";
+// `limits` at the top: the policy `default`. After `policies`.
+void read_short_limits(const Value& value, Config& config, Declared& declared);
+// `upstream` at the top: a URL is the upstream `default`, a name one of `upstreams`. After these.
+void read_short_upstream(const Value& value, Config& config, Declared& declared);
+// The route `/**` that `upstream` at the top stands for, with its `limits`. After `routes`.
+void add_last_route(const Value& upstream, const std::optional<Value>& limits, Config& config,
+                    Declared& declared);
+// Sets what holds on a route where it says nothing itself. Requires that `limits_on_requests` has
+// been read, and route.upstream.
+void set_route_defaults(const Config& config, Route& route);
+// How a route forwards: `timeouts`, `limits_on_requests` and `strip_prefix` of its `section`.
+// `pattern`: of its paths; null: it is broken.
+void read_route_forwarding(Section& section, const routing::PathPattern* pattern, Route& route);
 // `routes_ignore_case`. Before any route.
 void read_route_case(const Value& value, Config& config, Declared& declared);
 // `cost` of a route: a number, or a map that says which field holds it.

@@ -65,6 +65,7 @@ void read_upstream_timeouts(const Value& value, Upstream& upstream) {
     Section section(value);
     section.duration("connect", upstream.connect_timeout, {milliseconds{1}, minutes{10}});
     section.duration("response", upstream.response_timeout, {milliseconds{1}, hours{24}});
+    section.duration("stream_idle", upstream.stream_idle, {milliseconds{1}, hours{24}});
     section.duration("idle", upstream.idle_timeout, {milliseconds{1}, hours{24}});
     section.refuse_others();
 }

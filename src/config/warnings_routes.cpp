@@ -118,10 +118,29 @@ void warn_about_left_headers(const Config& config, const Declared& declared, Con
     }
 }
 
+// One warning for all such routes: `policies` is required, and easily taken for the whole truth.
+void warn_about_empty_policies(const Declared& declared, Context& context) {
+    if (declared.default_policies.empty() || declared.empty_policies.empty()) return;
+    std::string names;
+    for (const std::string& name : declared.default_policies) {
+        if (!names.empty()) names += ", ";
+        names += name;
+    }
+    std::string message =
+        "with `policies: []`, `default_policies: [" + names + "]` still applies to this route";
+    if (const std::size_t more = declared.empty_policies.size() - 1; more != 0) {
+        message += " and to " + (more == 1 ? "another" : std::to_string(more) + " others");
+    }
+    message += ". Write `default_policies: []` on the route for no limit, or `default_policies: [" +
+               names + "]` to keep it";
+    context.warnings.push_back({declared.empty_policies.front(), std::move(message)});
+}
+
 }  // namespace
 
 void warn_about_routes(const Config& config, const Declared& declared, Context& context) {
     warn_about_shadowed(config, declared, context);
+    warn_about_empty_policies(declared, context);
     warn_about_left_headers(config, declared, context);
     if (config.route_case == RouteCase::ignore) return;
     warn_about_overlaps(config, declared, context);

@@ -40,7 +40,7 @@ class Forwarding {
           stream_(exchange.upstream),
           active_(exchange.decision.client, exchange.config().client_ip.ipv6_prefixes,
                   &Forwarding::on_evicted, this),
-          upload_(worker, exchange, pool_.settings(), active_.body) {}
+          upload_(worker, exchange, active_.body) {}
 
     Task<Fault> run();
     // After an exception: nothing is running when it returns.
@@ -48,6 +48,7 @@ class Forwarding {
 
   private:
     const config::Timeouts& timeouts() const { return x_.config().timeouts; }
+    const config::Route& route() const { return *x_.decision.route; }
     http::TrailerBounds trailer_bounds() const {
         const auto& bounds = x_.config().limits_on_requests;
         return {bounds.header_bytes, bounds.headers};
@@ -165,6 +166,7 @@ Task<Fault> Forwarding::converse() {
         }
         if (client_has_left()) co_return Fault::client_left;
         if (sleeper_.expired()) co_return Fault::upstream_timeout;
+        if (upload_.take_end()) sleeper_.allow(route().response_timeout);
         co_await sleeper_.sleep();
     }
 }
@@ -191,7 +193,7 @@ Task<Fault> Forwarding::relay_interim() {
         if (status != IoStatus::ok) co_return unsent();
     }
     if (stream_.head().status == kContinue) upload_.go_on();
-    if (!upload_.is_running()) sleeper_.allow(pool_.settings().response_timeout);
+    if (!upload_.is_running()) sleeper_.allow(route().response_timeout);
     stream_.drop_interim();
     co_return Fault::none;
 }
@@ -236,9 +238,11 @@ Task<IoStatus> Forwarding::send_rest() {
     co_return status;
 }
 
+// `stream_idle` bounds one silence, not the answer: each byte begins it anew. Time in which the
+// client takes nothing is bounded by `client_write` instead.
 Task<Fault> Forwarding::more_of_answer() {
     using Body = upstream::Http1Stream::Body;
-    sleeper_.allow(pool_.settings().response_timeout);
+    sleeper_.allow(route().stream_idle);
     for (;;) {
         const Body body = stream_.read_body(sleeper_.wakeup());
         if (body == Body::more || body == Body::end) co_return Fault::none;

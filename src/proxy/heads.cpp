@@ -5,6 +5,7 @@
 #include "http/field_lines.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/ratelimit_fields.hpp"
+#include "routing/path_prefix.hpp"
 
 namespace tidegate::proxy {
 
@@ -104,7 +105,9 @@ void append_limit_fields(const Exchange& exchange, std::string& out) {
 const std::string& write_request_head(Exchange& exchange, const std::string& authority) {
     const http::RequestHead& request = exchange.facts.head;
     const config::Forwarding& forwarding = exchange.config().forwarding;
-    std::string& out = exchange.upstream.begin_head(request.method, request.path, request.query);
+    const std::size_t stripped = exchange.decision.route->strip_prefix.size();
+    std::string& out = exchange.upstream.begin_head(
+        request.method, routing::without_prefix(request.path, stripped), request.query);
     const bool ours = !forwarding.preserve_host || exchange.facts.host.empty();
     append_field("Host", ours ? std::string_view(authority) : exchange.facts.host, out);
     for (const Field& field : request.fields) {

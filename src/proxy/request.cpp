@@ -44,7 +44,7 @@ void begin(WorkerContext& worker, Exchange& x) {
 }
 
 void check_framing(Exchange& x) {
-    ask::check_framing(x.config().limits_on_requests, x.facts, x.client->framing(), x.decision);
+    ask::check_framing(x.facts, x.client->framing(), x.decision);
     x.client->begin_body();
 }
 

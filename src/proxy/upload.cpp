@@ -31,7 +31,7 @@ Fault Upload::begin() {
         batch = {};
         if (status != IoStatus::ok) return Fault::upstream_broken;
         if (client_.is_body_done()) {
-            answer_sleeper_.allow(settings_.response_timeout);
+            answer_sleeper_.allow(response_timeout_);
             return Fault::none;
         }
     }
@@ -39,6 +39,7 @@ Fault Upload::begin() {
     batch_ = batch;
     may_send_ = !client_.framing().expects_continue || x_.relay.bytes_received > 0;
     answer_sleeper_.allow_forever();
+    has_ended_ = false;
     spawn_vital(worker_.executor, run(*this));
     return Fault::none;
 }
@@ -61,8 +62,9 @@ BodyBatch Upload::take_body(Fault& fault) {
     BodyBatch batch = client_.take_body({bounds.header_bytes, bounds.headers});
     x_.relay.bytes_received += batch.content_bytes;
     // What is announced counts, so that it need not arrive first.
-    if (x_.relay.bytes_received > bounds.body_bytes ||
-        client_.body_announced() > bounds.body_bytes - x_.relay.bytes_received) {
+    const std::uint64_t bytes_max = x_.decision.route->body_bytes;
+    if (x_.relay.bytes_received > bytes_max ||
+        client_.body_announced() > bytes_max - x_.relay.bytes_received) {
         fault = Fault::body_too_large;
     } else if (batch.bad) {
         fault = Fault::bad_body;
@@ -86,7 +88,7 @@ Task<> Upload::run(Upload& self) {
     self.state_ = self.fault_ == Fault::none ? State::idle : State::failed;
     // The exchange may be gone before the client's connection is.
     self.client_.forget_wakeup();
-    self.answer_sleeper_.allow(self.settings_.response_timeout);
+    self.has_ended_ = true;
     self.answer_sleeper_.wakeup().wake_later();
 }
 
@@ -95,7 +97,7 @@ Task<Fault> Upload::send_body() {
     IoStatus status = IoStatus::would_block;
     for (unsigned portions = 1;; ++portions) {
         if (status == IoStatus::would_block) {
-            status = co_await x_.upstream.send_rest(x_.upload_sleeper, settings_.response_timeout);
+            status = co_await x_.upstream.send_rest(x_.upload_sleeper, response_timeout_);
         }
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
@@ -119,7 +121,7 @@ Task<Fault> Upload::send_body() {
 
 Task<Fault> Upload::more_of_body() {
     // The client waits for 100 Continue: the upstream has to send that, or an answer.
-    if (!may_send_) x_.upload_sleeper.allow(settings_.response_timeout);
+    if (!may_send_) x_.upload_sleeper.allow(response_timeout_);
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
         switch (client_.read_body(x_.upload_sleeper.wakeup())) {

@@ -4,8 +4,10 @@
 // Part of a forwarding, which sees to it that nothing is running when it ends. One thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
+#include <utility>
 
 #include "proxy/exchange.hpp"
 #include "proxy/worker_context.hpp"
@@ -19,24 +21,26 @@ inline constexpr unsigned kPortionsATurn = 16;
 class Upload {
   public:
     // `rate` waits while the upstream waits for the client.
-    Upload(WorkerContext& worker, Exchange& exchange, const config::Upstream& settings,
-           upstream::TransferRate& rate)
+    Upload(WorkerContext& worker, Exchange& exchange, upstream::TransferRate& rate)
         : worker_(worker),
           x_(exchange),
           client_(*exchange.client),
           answer_sleeper_(client_.sleeper()),
-          settings_(settings),
+          response_timeout_(exchange.decision.route->response_timeout),
           rate_(rate) {}
 
     // Sends what there is to the exchange's upstream stream, which stays open until nothing is
-    // running. Again, with another connection, only while there is no body. The answer may take its
-    // time from when everything is sent: from then on it is limited, and the sleeper woken.
+    // running. Again, with another connection, only while there is no body. If everything is sent
+    // when it returns, the time for the head of the answer has begun.
     ask::Fault begin();
 
     // The client got the upstream's 100 Continue.
     void go_on();
 
     bool is_running() const { return state_ == State::running; }
+    // True once after the coroutine has ended, which wakes the answer's sleeper: from now on the
+    // head of the answer may take its time.
+    bool take_end() { return std::exchange(has_ended_, false); }
     // Everything has been sent.
     bool is_complete() const { return state_ == State::idle && client_.is_body_done(); }
     // Why it ended early. With upstream_broken, an answer may be there all the same.
@@ -62,12 +66,13 @@ class Upload {
     Exchange& x_;
     client::Http1Stream& client_;
     Sleeper& answer_sleeper_;  // of the coroutine that waits for the answer
-    const config::Upstream& settings_;
+    const std::chrono::milliseconds response_timeout_;
     upstream::TransferRate& rate_;
     http::BodyBatch batch_;  // what begin() could not send whole
     State state_ = State::idle;
     ask::Fault fault_ = ask::Fault::none;
     bool cancelled_ = false;
+    bool has_ended_ = false;
     bool may_send_ = false;  // the client does not wait for 100 Continue
     std::exception_ptr failure_;
 };

@@ -252,7 +252,7 @@ TEST_CASE("bounds: a server that does not take the body is 504, and called slow"
 TEST_CASE(
     "bounds: an answer that stalls and one that breaks off are broken, with different faults") {
     const Upstream stalls(stalling);
-    const Tidegate slow(unlimited({stalls.url()}, "timeouts: {response: 300ms}"));
+    const Tidegate slow(unlimited({stalls.url()}, "timeouts: {stream_idle: 300ms}"));
     CHECK(slow.get().broken);
     check_told(slow, "upstream: answer stalled", 200, "failed");
 

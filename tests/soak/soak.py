@@ -34,7 +34,7 @@ upstreams:
     timeouts: {{idle: {idle}s}}
   flaky:
     servers: ["http://127.0.0.1:{dying}", "http://127.0.0.1:{lasting}"]
-    timeouts: {{connect: 1s, response: 1s, idle: {idle}s}}
+    timeouts: {{connect: 1s, response: 1s, stream_idle: 1s, idle: {idle}s}}
 policies:
   soak: {{key: [ip, user], limits: [30/s, 120/10s]}}
 timeouts: {{request_head: 2s, request_body: 2s, client_write: 2s, client_idle: 5s, drain: 10s}}

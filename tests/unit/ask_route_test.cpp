@@ -28,8 +28,65 @@ TEST_CASE("route: CONNECT is not supported") {
 
 TEST_CASE("route: a body that is announced to be too large is refused before it comes") {
     World world(kUpstream + "limits_on_requests: {body_bytes: 1000}\n");
-    CHECK(Request(world, get("Content-Length: 1000\r\n")).decision.fault == Fault::none);
-    CHECK(Request(world, get("Content-Length: 1001\r\n")).decision.fault == Fault::body_too_large);
+    CHECK(Request(world, get("Content-Length: 1000\r\n")).decide() == Fault::none);
+    CHECK(Request(world, get("Content-Length: 1001\r\n")).decide() == Fault::body_too_large);
+}
+
+TEST_CASE("route: a body may be as large as its own route says, more or less than elsewhere") {
+    World world(
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+        "limits_on_requests: {body_bytes: 1000}\nroutes:\n"
+        "  - {match: {path: /large}, limits_on_requests: {body_bytes: 2000}, policies: []}\n"
+        "  - {match: {path: /none}, limits_on_requests: {body_bytes: 0}, policies: []}\n"
+        "  - {match: {path: /any}, limits_on_requests: {body_bytes: unlimited}, policies: []}\n"
+        "  - {match: {path: /rest}, policies: []}\n");
+    const auto fault = [&](const std::string& path, const std::string& bytes) {
+        return Request(world, "POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: " + bytes +
+                                  "\r\n\r\n")
+            .decide();
+    };
+    CHECK(fault("/large", "2000") == Fault::none);
+    CHECK(fault("/large", "2001") == Fault::body_too_large);
+    CHECK(fault("/none", "0") == Fault::none);
+    CHECK(fault("/none", "1") == Fault::body_too_large);
+    CHECK(fault("/any", "9000000000000000000") == Fault::none);
+    CHECK(fault("/rest", "1000") == Fault::none);
+    CHECK(fault("/rest", "1001") == Fault::body_too_large);
+    CHECK(fault("/nowhere", "1001") == Fault::no_route);
+}
+
+TEST_CASE("route: a refused body is not counted and names no user") {
+    World world(
+        "upstream: http://127.0.0.1:3000\nlimits: [1/h]\n"
+        "limits_on_requests: {body_bytes: 10}\n");
+    Request request(world, get("Content-Length: 11\r\n"));
+    CHECK(request.decide() == Fault::body_too_large);
+    CHECK(request.decision.charge.items.empty());
+    CHECK(request.decision.route != nullptr);
+}
+
+TEST_CASE("route: a path that spells a removed prefix in another way is 400, and says so") {
+    const auto fault = [&](const std::string& route_case, const std::string& path) {
+        World world("upstreams: {api: {servers: [http://127.0.0.1:3000]}}\nroutes_ignore_case: " +
+                    route_case +
+                    "\nroutes:\n  - {match: {path: /api/**}, strip_prefix: /api, policies: []}\n");
+        Request request(world, "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n");
+        request.decide();
+        if (request.decision.fault == Fault::ambiguous_path && request.decision.route != nullptr) {
+            CHECK(has(std::string(request.decision.fault_detail), "removes the beginning"));
+        }
+        return request.decision.fault;
+    };
+    CHECK(fault("auto", "/api/x") == Fault::none);
+    CHECK(fault("auto", "/api") == Fault::none);
+    CHECK(fault("auto", "/api/../api/x") == Fault::ambiguous_path);
+    CHECK(fault("auto", "/api//x") == Fault::ambiguous_path);
+    CHECK(fault("auto", "/%61pi/x") == Fault::ambiguous_path);
+    CHECK(fault("auto", "//api/x") == Fault::ambiguous_path);
+    CHECK(fault("auto", "/API/x") == Fault::ambiguous_path);
+    CHECK(fault("on", "/API/x") == Fault::none);
+    CHECK(fault("on", "/API/../api/x") == Fault::ambiguous_path);
+    CHECK(fault("off", "/API/x") == Fault::no_route);
 }
 
 TEST_CASE("route: the authority of the target outranks Host") {

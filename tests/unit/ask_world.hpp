@@ -45,12 +45,12 @@ struct World {
 };
 
 // Reads `bytes` into facts and checks the framing.
-inline void read_facts(const Ruleset& rules, const std::string& bytes, identity::Peer peer,
-                       Facts& facts, http::Framing& framing, Decision& decision) {
+inline void read_facts(const std::string& bytes, identity::Peer peer, Facts& facts,
+                       http::Framing& framing, Decision& decision) {
     facts.request_id = "made-here";
     facts.peer = peer;
     REQUIRE(http::parse_request_head(bytes, {}, facts.head) == http::HeadFault::none);
-    check_framing(rules.config->limits_on_requests, facts, framing, decision);
+    check_framing(facts, framing, decision);
 }
 
 // The steps that need no store. What has to be proved is left unproved.
@@ -75,7 +75,7 @@ struct Request {
     Request(World& the_world, std::string head, bool trusted = false,
             const std::string& peer = "203.0.113.7")
         : world(the_world), bytes(std::move(head)) {
-        read_facts(world.rules, bytes, {*parse_ip(peer), trusted}, facts, framing, decision);
+        read_facts(bytes, {*parse_ip(peer), trusted}, facts, framing, decision);
     }
 
     Fault decide() { return take_steps(world.rules, facts, decision); }

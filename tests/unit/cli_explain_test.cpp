@@ -314,6 +314,7 @@ user      alice                             by header x-user-id
 no route  other-host                        the path matches; the host does not
 no route  beta                              the path matches; the headers do not
 route     search                            to upstream api
+timeouts  response 30s, stream_idle 5min    of the upstream
 policy    per-client                        counts it
   counts  ip:10.0.0.2                       by key ip
   counts  user:alice                        by key user

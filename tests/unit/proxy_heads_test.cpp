@@ -72,6 +72,36 @@ TEST_CASE("heads: a request goes on with its fields in their order, case and num
     CHECK(out.ends_with("\r\n\r\n"));
 }
 
+TEST_CASE("heads: strip_prefix removes whole segments, and sends the rest as it came") {
+    World world(
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\nroutes:\n"
+        "  - {match: {path: /api/v1/**}, strip_prefix: /api/v1, policies: []}\n"
+        "  - {match: {path: /api/**}, strip_prefix: /api, policies: []}\n"
+        "  - {policies: []}\n");
+    const auto sent = [&](const std::string& target) {
+        const std::string head = "GET " + target + " HTTP/1.1\r\nHost: h.example\r\n\r\n";
+        const std::string out = Request(world, head).forwarded();
+        return out.substr(4, out.find(" HTTP/1.1\r\n") - 4);
+    };
+    CHECK(sent("/api/x") == "/x");
+    CHECK(sent("/api/x/") == "/x/");
+    CHECK(sent("/api") == "/");
+    CHECK(sent("/api/") == "/");
+    CHECK(sent("/api?") == "/?");
+    CHECK(sent("/api?a=/api") == "/?a=/api");
+    CHECK(sent("/api/?a=b") == "/?a=b");
+    CHECK(sent("/api/api/x") == "/api/x");
+    CHECK(sent("/api/%7Ex/y/../z;a=1") == "/%7Ex/y/../z;a=1");
+    CHECK(sent("/api/v1") == "/");
+    CHECK(sent("/api/v1/x?api") == "/x?api");
+    CHECK(sent("/api/v2/x") == "/v2/x");
+    CHECK(sent("/apis/x") == "/apis/x");
+    CHECK(sent("/") == "/");
+    CHECK(sent("http://h.example/api/x?y") == "/x?y");
+    CHECK(sent("http://h.example/api") == "/");
+    CHECK(sent("http://h.example?q") == "/?q");
+}
+
 TEST_CASE("heads: what is for one hop goes no further, nor what Connection names") {
     const auto out = forwarded(
         "Connection: keep-alive, X-Secret\r\nKeep-Alive: 5\r\nX-Secret: s\r\nTE: trailers\r\n"

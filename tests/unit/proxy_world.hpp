@@ -59,8 +59,7 @@ struct Request {
         exchange.generation = world.generation;
         exchange.client = &client;
         client.begin(link);
-        ask::read_facts(*exchange.generation, bytes, link.peer, exchange.facts, client.framing(),
-                        exchange.decision);
+        ask::read_facts(bytes, link.peer, exchange.facts, client.framing(), exchange.decision);
         exchange.facts.local_port = link.local_port;
         client.head().minor_version = exchange.facts.head.minor_version;
         client.set_head_state(client::Http1Stream::Head::complete);

@@ -1,0 +1,131 @@
+// What a route says for itself: default_policies, timeouts, the size of a body, strip_prefix.
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+
+using namespace tidegate;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string kBegin =
+    "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+    "policies: {one: {key: [ip], limits: [5/h]}, two: {key: [ip], limits: [100/s]}}\n"
+    "default_policies: [one, two]\n";
+
+config::Loaded load(const std::string& text) {
+    auto loaded = config::load_text(text, "t");
+    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+    REQUIRE(loaded.config != nullptr);
+    return loaded;
+}
+
+std::string policies_of(const config::Route& route) {
+    std::string names;
+    for (const config::Policy* policy : route.policies) names += policy->name + " ";
+    return names;
+}
+
+std::vector<std::string> warnings(const std::string& text) {
+    std::vector<std::string> out;
+    for (const auto& warning : load(text).warnings) out.push_back(warning.to_string());
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("routes: default_policies of a route take the place of the global ones") {
+    const auto loaded = load(kBegin +
+                             "routes:\n"
+                             "  - {match: {path: /a}, default_policies: [], policies: []}\n"
+                             "  - {match: {path: /b}, default_policies: [two], policies: [one]}\n"
+                             "  - {match: {path: /c}, default_policies: two, policies: []}\n"
+                             "  - {match: {path: /d}, default_policies: [], policies: [two]}\n"
+                             "  - {policies: [{key: [ip], limits: [7/h]}]}\n");
+    CHECK(loaded.warnings.empty());
+    const auto& routes = loaded.config->routes;
+    CHECK(policies_of(routes.at(0)) == "");
+    CHECK(policies_of(routes.at(1)) == "two one ");
+    CHECK(policies_of(routes.at(2)) == "two ");
+    CHECK(policies_of(routes.at(3)) == "two ");
+    CHECK(policies_of(routes.at(4)) == "one two route-4/0 ");
+}
+
+TEST_CASE("routes: check says that default_policies apply to `policies: []`, once") {
+    const std::string one = "routes:\n  - {match: {path: /a}, policies: []}\n";
+    CHECK(warnings(kBegin + one) ==
+          std::vector<std::string>{
+              "t:5:35: with `policies: []`, `default_policies: [one, two]` still applies to this "
+              "route. Write `default_policies: []` on the route for no limit, or "
+              "`default_policies: [one, two]` to keep it"});
+    const std::string three = one + "  - {match: {path: /b}, policies: []}\n  - {policies: []}\n";
+    const auto said = warnings(kBegin + three);
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].find("applies to this route and to 2 others. Write") != said[0].npos);
+    // Either answer ends the warning.
+    CHECK(warnings(kBegin + "routes: [{default_policies: [one, two], policies: []}]\n").empty());
+    CHECK(load(kBegin + "routes: [{default_policies: [], policies: []}]\n").warnings.size() == 2);
+}
+
+TEST_CASE("routes: a policy that all routes leave out is unused") {
+    CHECK(warnings("upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+                   "policies: {one: {key: [ip], limits: [5/h]}}\n"
+                   "routes: [{default_policies: [one], policies: []}]\n")
+              .empty());
+}
+
+TEST_CASE("routes: timeouts are the route's, else the upstream's, else the defaults") {
+    const auto config =
+        load(
+            "upstreams:\n"
+            "  api: {servers: [http://127.0.0.1:1], timeouts: {response: 10s, stream_idle: 1min}}\n"
+            "  web: {servers: [http://127.0.0.1:2]}\n"
+            "routes:\n"
+            "  - {match: {path: /a}, upstream: api, timeouts: {response: 2min}, policies: []}\n"
+            "  - {match: {path: /b}, upstream: api, timeouts: {stream_idle: 1h}, policies: []}\n"
+            "  - {match: {path: /c}, upstream: api, policies: []}\n"
+            "  - {upstream: web, policies: []}\n")
+            .config;
+    const auto& routes = config->routes;
+    CHECK(routes[0].response_timeout == 2min);
+    CHECK(routes[0].stream_idle == 1min);
+    CHECK(routes[1].response_timeout == 10s);
+    CHECK(routes[1].stream_idle == 1h);
+    CHECK(routes[2].response_timeout == 10s);
+    CHECK(routes[2].stream_idle == 1min);
+    CHECK(routes[3].response_timeout == 30s);
+    CHECK(routes[3].stream_idle == 5min);
+    const auto shorter = load("upstream: http://127.0.0.1:3000\n").config;
+    CHECK(shorter->routes.at(0).response_timeout == 30s);
+    CHECK(shorter->routes.at(0).stream_idle == 5min);
+}
+
+TEST_CASE("routes: the size of a body is the route's, else the general one") {
+    const std::string routes =
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\nroutes:\n"
+        "  - {match: {path: /a}, limits_on_requests: {body_bytes: 1GiB}, policies: []}\n"
+        "  - {match: {path: /b}, limits_on_requests: {body_bytes: unlimited}, policies: []}\n"
+        "  - {policies: []}\n";
+    const auto bound = load(routes + "limits_on_requests: {body_bytes: 1MiB}\n").config;
+    CHECK(bound->routes[0].body_bytes == 1'073'741'824);
+    CHECK(bound->routes[1].body_bytes == config::RequestBounds::kUnlimited);
+    CHECK(bound->routes[2].body_bytes == 1'048'576);
+    CHECK(load(routes).config->routes[2].body_bytes == config::RequestBounds::kUnlimited);
+    CHECK(load("upstream: http://127.0.0.1:3000\nlimits_on_requests: {body_bytes: 5}\n")
+              .config->routes[0]
+              .body_bytes == 5);
+}
+
+TEST_CASE("routes: strip_prefix is read, and absent removes nothing") {
+    const auto config = load(
+                            "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\nroutes:\n"
+                            "  - {match: {path: /api/v1/**}, strip_prefix: /api, policies: []}\n"
+                            "  - {policies: []}\n")
+                            .config;
+    CHECK(config->routes[0].strip_prefix == "/api");
+    CHECK(config->routes[1].strip_prefix.empty());
+}
