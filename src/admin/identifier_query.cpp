@@ -21,8 +21,9 @@ namespace {
 using Kind = limit::KeyPart::Kind;
 using Identifiers = Result<std::vector<std::string>, std::string>;
 
-constexpr std::array<std::string_view, 4> kPlainKinds{"user", "route", "constant", "shared"};
-constexpr std::array<std::string_view, 3> kNamedKinds{"header", "query", "path"};
+constexpr std::array<std::string_view, 6> kPlainKinds{"user",   "route", "constant",
+                                                      "shared", "host",  "method"};
+constexpr std::array<std::string_view, 5> kNamedKinds{"header", "query", "path", "claim", "cookie"};
 constexpr std::size_t kHashBytes = 65;  // `#` and SHA-256 in hexadecimal
 constexpr int kIpv6Bits = 128;
 
@@ -90,13 +91,23 @@ std::string canonical(std::string_view text) {
     return written(kind, body);
 }
 
+// Cookies have a case.
+bool is_same_name(Kind kind, std::string_view a, std::string_view b) {
+    return kind == Kind::cookie ? a == b : http::equal_ignoring_case(a, b);
+}
+
+Kind stated_kind(std::string_view kind) {
+    if (kind == "query") return Kind::query;
+    return kind == "cookie" ? Kind::cookie : Kind::header;
+}
+
 // What is counted of the kind and name of `kind:name=value`, as a key has it; null: nothing is.
 const limit::KeyPart* stated_part(Kind kind, std::string_view name, const config::Config& config) {
     for (const auto& policy : config.policies) {
         for (const limit::Key& key : policy->key) {
             for (const auto& choice : key.choices) {
                 for (const limit::KeyPart& part : choice) {
-                    if (part.kind == kind && http::equal_ignoring_case(part.name, name)) {
+                    if (part.kind == kind && is_same_name(kind, part.name, name)) {
                         return &part;
                     }
                 }
@@ -106,21 +117,20 @@ const limit::KeyPart* stated_part(Kind kind, std::string_view name, const config
     return nullptr;
 }
 
-// Of a field or query parameter, `body` being `name=value`: its name as the key has it, and of a
-// secret value the hash, as ask/identifiers.cpp makes them. Nothing if no key counts by it: then
-// it is unknown whether the value may be shown.
+// Of a field, query parameter or cookie, `body` being `name=value`: its name as the key has it, and
+// of a secret value the hash, as ask/identifiers.cpp makes them. Nothing if no key counts by it:
+// then it is unknown whether the value may be shown.
 std::optional<std::string> stated_meant(std::string_view kind, std::string_view body,
                                         const config::Config& config) {
     const std::size_t equals = body.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
-    const bool is_query = kind == "query";
     const limit::KeyPart* const part =
-        stated_part(is_query ? Kind::query : Kind::header, body.substr(0, equals), config);
+        stated_part(stated_kind(kind), body.substr(0, equals), config);
     const std::string name(part != nullptr ? part->name : body.substr(0, equals));
     std::string value(body.substr(equals + 1));
     if (is_hash(value)) return canonical(std::string(kind) + ":" + name + "=" + value);
     if (part == nullptr) return std::nullopt;
-    if (is_query) value = ask::counted_query_value(std::move(value));
+    if (part->kind == Kind::query) value = ask::counted_query_value(std::move(value));
     std::string out;
     if (part->secret) {
         identity::append_secret_identifier(kind, name, value, out);
@@ -130,7 +140,7 @@ std::optional<std::string> stated_meant(std::string_view kind, std::string_view 
 }
 
 bool is_stated(std::string_view kind, std::string_view body) {
-    return (kind == "header" || kind == "query") && !is_hash(body);
+    return (kind == "header" || kind == "query" || kind == "cookie") && !is_hash(body);
 }
 
 // The parts of `17:header:x-tenant=a+12:route:search`; none if it is nothing like that.
@@ -200,6 +210,12 @@ std::vector<std::string> addresses_meant(std::string_view text, const std::vecto
     return meant;
 }
 
+// In the spelling that is counted: `host:API.example.com:8080` is `host:api.example.com`.
+std::string host_meant(std::string_view body) {
+    const std::string host = is_hash(body) ? "" : ask::counted_host(body);
+    return host.empty() ? canonical("host:" + std::string(body)) : written("host", host);
+}
+
 bool makes(const limit::KeyPart& part, std::string_view text) {
     std::string expected;
     const auto is_named = [&](std::string_view kind) {
@@ -225,6 +241,14 @@ bool makes(const limit::KeyPart& part, std::string_view text) {
             return is_named("query");
         case Kind::capture:
             return is_named("path");
+        case Kind::claim:
+            return is_named("claim");
+        case Kind::cookie:
+            return is_named("cookie");
+        case Kind::method:
+            return text.starts_with("method:");
+        case Kind::host:
+            return text.starts_with("host:");
     }
     return false;
 }
@@ -267,6 +291,10 @@ Identifiers identifiers_meant(std::string_view text, const config::Config& confi
         const std::string_view body = text.substr(kind.size() + 1);
         if (is_named && !is_hash(body) && body.find('=') == std::string_view::npos) {
             return "The value is missing: write `" + std::string(kind) + ":name=value`.";
+        }
+        if (kind == "host") return std::vector{host_meant(body)};
+        if (kind == "method") {
+            return std::vector{written(kind, ask::counted_method(body, config))};
         }
         if (!is_stated(kind, body)) return std::vector{canonical(text)};
         if (auto stated = stated_meant(kind, body, config)) return std::vector{std::move(*stated)};

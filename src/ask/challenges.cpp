@@ -80,7 +80,6 @@ std::string_view public_reason(CredentialFault fault) {
             return "The token is for another audience.";
         case CredentialFault::time_claim:
         case CredentialFault::user_claim:
-        case CredentialFault::tier_claim:
             return "The token lacks a claim that is needed here, or has a wrong one.";
         default:
             return kNotValid;

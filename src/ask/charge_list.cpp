@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 
 #include "ask/charge_notes.hpp"
 #include "ask/cost.hpp"
 #include "ask/identifiers.hpp"
+#include "ask/identify.hpp"
 #include "ask/moment.hpp"
 #include "ask/policy_texts.hpp"
 
@@ -18,13 +20,14 @@ using Made = IdentifierMaker::Made;
 using Outcome = ChargeNotes::Outcome;
 using KeyOutcome = ChargeNotes::KeyOutcome;
 
-// The policy whose `deny` lists the client; null: none.
-const config::Policy* denying_policy(const Decision& decision) {
+// The first policy of the route that enforces and whose `deny` is not empty and `lists` the client;
+// null: none.
+template <class Lists>
+const config::Policy* denying_policy(const Decision& decision, const Lists& lists) {
     const auto& policies = decision.route->policies;
     const auto found =
         std::find_if(policies.begin(), policies.end(), [&](const config::Policy* policy) {
-            return !policy->shadow && !policy->deny.empty() &&
-                   policy->deny.includes(decision.client, decision.user);
+            return !policy->shadow && !policy->deny.empty() && lists(policy->deny);
         });
     return found != policies.end() ? *found : nullptr;
 }
@@ -73,34 +76,57 @@ KeyOutcome outcome_of(const limit::Key& key, Made made) {
     return KeyOutcome::rejected;
 }
 
+// Whether a user, or the token of one, makes an identifier of `key`.
+bool wants_user(const limit::Key& key) {
+    using Kind = limit::KeyPart::Kind;
+    const auto is_of_user = [](const limit::KeyPart& part) {
+        return part.kind == Kind::user || part.kind == Kind::claim;
+    };
+    return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
+        return std::any_of(choice.begin(), choice.end(), is_of_user);
+    });
+}
+
+// Of a request that has none of the `keys` of a policy. Credentials help an anonymous client where
+// some method of the configuration takes them.
+Outcome outcome_without(std::span<const limit::Key> keys, const config::Config& config,
+                        const Decision& decision) {
+    const bool would_help = !decision.user && !config.user_methods.empty() &&
+                            std::any_of(keys.begin(), keys.end(), wants_user);
+    return would_help ? Outcome::no_user : Outcome::nobody;
+}
+
 // Appends the items that `policy` counts, with the limits of `tier` if there is one.
-Outcome list_keys(const config::Policy& policy, const limit::Tier* tier, IdentifierMaker& maker,
-                  Decision& decision, ChargeNotes::Policy* note) {
+Outcome list_keys(const config::Config& config, const config::Policy& policy,
+                  const limit::Tier* tier, IdentifierMaker& maker, Decision& decision,
+                  ChargeNotes::Policy* note) {
     const std::size_t first = decision.spans.size();
     for (const limit::Key& key : policy.key) {
         const KeyOutcome outcome = outcome_of(key, maker.make(key));
         if (note != nullptr) note->keys.push_back({&key, outcome});
         if (outcome == KeyOutcome::unclear) return Outcome::unclear;
-        if (outcome == KeyOutcome::rejected) return Outcome::nobody;
+        if (outcome == KeyOutcome::rejected) return outcome_without({&key, 1}, config, decision);
         if (outcome == KeyOutcome::skipped) continue;
         if (outcome == KeyOutcome::shared) maker.make_shared(key);
         const auto made = maker.made();
         if (note != nullptr) note->keys.back().spans.assign(made.begin(), made.end());
         add_items(policy, tier, first, made, decision);
     }
-    // A client cannot avoid the policy by leaving out every key.
-    return decision.spans.size() == first ? Outcome::nobody : Outcome::counted;
+    if (decision.spans.size() != first) return Outcome::counted;
+    // Unless the operator has written so, a client cannot avoid the policy by leaving out every
+    // key.
+    return policy.may_skip ? Outcome::skipped : outcome_without(policy.key, config, decision);
 }
 
-Outcome list_policy(const config::Policy& policy, IdentifierMaker& maker, Decision& decision,
-                    ChargeNotes::Policy* note) {
-    if (!policy.exempt.empty() && policy.exempt.includes(decision.client, decision.user)) {
+Outcome list_policy(const config::Config& config, const config::Policy& policy,
+                    IdentifierMaker& maker, Decision& decision, ChargeNotes::Policy* note) {
+    if (!policy.exempt.empty() && policy.exempt.includes(client_of(config, decision))) {
         return Outcome::exempt;
     }
     const limit::Tier* const tier = tier_of(policy, decision.tier);
     if (note != nullptr) note->tier = tier;
     if (tier != nullptr && tier->limits.empty()) return Outcome::unlimited;
-    return list_keys(policy, tier, maker, decision, note);
+    return list_keys(config, policy, tier, maker, decision, note);
 }
 
 // Why the request goes no further, if it does not.
@@ -109,11 +135,14 @@ Fault fault_of(Outcome outcome) {
         case Outcome::counted:
         case Outcome::exempt:
         case Outcome::unlimited:
+        case Outcome::skipped:
             return Fault::none;
         case Outcome::denied:
             return Fault::denied;
         case Outcome::nobody:
             return Fault::nobody;
+        case Outcome::no_user:
+            return Fault::no_user;
         case Outcome::unclear:
             break;
     }
@@ -174,9 +203,8 @@ bool counts_the_address(const limit::Key& key) {
 // request is for.
 bool holds_for_the_address(const config::Config& config, const config::Policy& policy,
                            const Decision& decision) {
-    return !policy.shadow && policy.tiers.empty() && policy.exempt.users.empty() &&
-           !policy.exempt.includes(decision.client, std::nullopt) &&
-           !config.limit_lists[policy.index].schedules;
+    return !policy.shadow && policy.tiers.empty() && !policy.exempt.by_user &&
+           !policy.exempt.includes(decision.client) && !config.limit_lists[policy.index].schedules;
 }
 
 bool needs_settling(const config::Config& config, const Decision& decision) {
@@ -187,11 +215,12 @@ bool needs_settling(const config::Config& config, const Decision& decision) {
 }
 
 // Lists the items of the route's policies. False: a policy refuses the request.
-bool list_policies(IdentifierMaker& maker, Decision& decision, ChargeNotes* notes) {
+bool list_policies(const config::Config& config, IdentifierMaker& maker, Decision& decision,
+                   ChargeNotes* notes) {
     for (const config::Policy* policy : decision.route->policies) {
         const std::size_t before = decision.charge.items.size();
         auto* const note = begin_note(notes, *policy);
-        const Outcome outcome = list_policy(*policy, maker, decision, note);
+        const Outcome outcome = list_policy(config, *policy, maker, decision, note);
         if (note != nullptr) note->outcome = outcome;
         const Fault fault = fault_of(outcome);
         if (fault == Fault::none) continue;
@@ -218,13 +247,17 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
     drop_items(decision, 0);
     decision.identifiers.clear();
     decision.charge.cost = decision.route->cost;
-    if (decision.route->policies.empty()) return;
-    if (const config::Policy* const denying = denying_policy(decision)) {
+    if (decision.route->policies.empty() && !decision.route->needs_user) return;
+    const auto lists_client = [&](const identity::ClientList& deny) {
+        return deny.includes(client_of(config, decision));
+    };
+    if (const config::Policy* const denying = denying_policy(decision, lists_client)) {
         if (auto* const note = begin_note(notes, *denying)) note->outcome = Outcome::denied;
         return decision.refuse(Fault::denied);
     }
+    if (decision.route->needs_user && !decision.user) return decision.refuse(Fault::no_user);
     IdentifierMaker maker(config, facts, decision);
-    if (!list_policies(maker, decision, notes) || decision.charge.items.empty()) return;
+    if (!list_policies(config, maker, decision, notes) || decision.charge.items.empty()) return;
     name_items(decision);
     apply_cost(facts, decision, notes);
     if (decision.route->moment) apply_moment(config, facts, decision);
@@ -232,7 +265,10 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
 }
 
 void refuse_denied_client(Decision& decision) {
-    if (denying_policy(decision) != nullptr) decision.refuse(Fault::denied);
+    const auto lists_address = [&](const identity::ClientList& deny) {
+        return deny.includes(decision.client);
+    };
+    if (denying_policy(decision, lists_address) != nullptr) decision.refuse(Fault::denied);
 }
 
 bool list_address_limits(const config::Config& config, const Facts& facts, Decision& decision) {
@@ -259,7 +295,8 @@ bool list_failed_credentials(const config::Config& config, const Facts& facts, D
     decision.identifiers.clear();
     IdentifierMaker maker(config, facts, decision);
     // A client without an address cannot be told from others, whom it must not lock out.
-    if (list_policy(*policy, maker, decision, nullptr) != Outcome::counted) drop_items(decision, 0);
+    if (list_policy(config, *policy, maker, decision, nullptr) != Outcome::counted)
+        drop_items(decision, 0);
     if (decision.charge.items.empty()) return false;
     name_items(decision);
     decision.charge.cost = 1;

@@ -10,15 +10,16 @@ namespace tidegate::ask {
 
 struct ChargeNotes;
 
-// Lists what the route's policies count. Refuses a client that a policy's `deny` lists, one that a
-// policy cannot name, and a request without the moment that a schedule needs. With `notes`, which
+// Lists what the route's policies count. Refuses a client that a policy's `deny` lists, a request
+// without the user that its route or a policy needs, one that a policy cannot name, and one without
+// the moment that a schedule needs. With `notes`, which
 // are empty before, it tells how it came to that. Requires a route and a concluded identity.
 void list_charges(const config::Config& config, const Facts& facts, Decision& decision,
                   ChargeNotes* notes = nullptr);
 
 // Before a credential is checked:
 
-// Refuses a client that a policy's `deny` lists by what is known of it so far.
+// Refuses a client whose address a policy's `deny` lists.
 void refuse_denied_client(Decision& decision);
 // Lists the limits of the route that hold for the client's address with any user: the store
 // looks at them, nothing is charged. Policies with tiers or exempt users depend on the user and are

@@ -29,7 +29,9 @@ struct ChargeNotes {
         exempt,     // the policy leaves this client alone
         unlimited,  // as it does the user's tier
         denied,     // it turns this client away
+        skipped,    // the request has none of its keys, and the policy says `on_missing: skip`
         nobody,     // the request has none of its keys, or lacks one that is required
+        no_user,    // the same, and a user would help: the request has none
         unclear,
     };
     struct Policy {

@@ -34,6 +34,8 @@ constexpr auto kTraits = std::to_array<FaultTraits>({
      "The request body came too slowly, and all connections to the upstream are in use."},
     {400, Outcome::rejected, false, "client: nobody",
      "The request lacks a value that a limit of this route counts by."},
+    {401, Outcome::rejected, false, "client: no user",
+     "This route needs a user, and the request names none."},
     {400, Outcome::rejected, false, "client: ambiguous name",
      "A value that a limit of this route counts by can be read in more than one way."},
     {401, Outcome::rejected, false, "client: bad credentials", "The credentials are not valid."},

@@ -4,8 +4,13 @@
 #include <string_view>
 #include <utility>
 
+#include "http/method.hpp"
 #include "http/request_value.hpp"
+#include "identity/claim_name.hpp"
+#include "identity/counted_claims.hpp"
+#include "identity/credentials.hpp"
 #include "identity/identifier.hpp"
+#include "routing/host_name.hpp"
 
 namespace tidegate::ask {
 
@@ -30,6 +35,14 @@ std::string_view kind_name(Kind kind) {
             return "query";
         case Kind::capture:
             return "path";
+        case Kind::method:
+            return "method";
+        case Kind::host:
+            return "host";
+        case Kind::claim:
+            return "claim";
+        case Kind::cookie:
+            return "cookie";
     }
     return {};
 }
@@ -44,6 +57,18 @@ std::string counted_query_value(std::string value) {
     return value;
 }
 
+std::string_view counted_method(std::string_view method, const config::Config& config) {
+    if (method == "GET" || method == "HEAD") return "GET";
+    if (http::registered_method(method) == method || config.router.names_method(method)) {
+        return method;
+    }
+    return "other";
+}
+
+std::string counted_host(std::string_view host) {
+    return std::string(routing::HostName(host).view());
+}
+
 std::string key_text(const limit::Key& key) {
     std::string out;
     for (const auto& choice : key.choices) {
@@ -53,7 +78,13 @@ std::string key_text(const limit::Key& key) {
             if (!first) out += '+';
             first = false;
             out += kind_name(part.kind);
-            if (!part.name.empty()) out.append(":").append(part.name);
+            if (part.name.empty()) continue;
+            out += ':';
+            if (part.kind == Kind::claim) {
+                identity::append_claim_name(part.name, out);
+            } else {
+                out += part.name;
+            }
         }
     }
     return out;
@@ -95,6 +126,18 @@ IdentifierMaker::Made IdentifierMaker::make_part(const Part& part) {
             return make_stated(part);
         case Kind::capture:
             return make_capture(part);
+        case Kind::method:
+            keep(write([&](std::string& out) {
+                identity::append_identifier("method", counted_method(facts_.head.method, config_),
+                                            out);
+            }));
+            return Made::some;
+        case Kind::host:
+            return make_host();
+        case Kind::claim:
+            return make_claim(part);
+        case Kind::cookie:
+            return make_cookie(part);
     }
     return Made::missing;
 }
@@ -130,6 +173,33 @@ IdentifierMaker::Made IdentifierMaker::make_capture(const Part& part) {
     if (position >= captures_->size() || (*captures_)[position].empty()) return Made::missing;
     keep(write([&](std::string& out) {
         identity::append_named_identifier("path", part.name, (*captures_)[position], out);
+    }));
+    return Made::some;
+}
+
+IdentifierMaker::Made IdentifierMaker::make_host() {
+    if (facts_.host.empty()) return Made::missing;  // of HTTP/1.0
+    const routing::HostName host(facts_.host);
+    if (host.view().empty()) return Made::unclear;
+    keep(write([&](std::string& out) { identity::append_identifier("host", host.view(), out); }));
+    return Made::some;
+}
+
+// The authenticator has made the identifiers when it checked the token.
+IdentifierMaker::Made IdentifierMaker::make_claim(const Part& part) {
+    const auto claim = identity::claim_identifier(decision_.finding.claims, part.claim);
+    if (claim.empty()) return Made::missing;
+    keep(write([&](std::string& out) { out += claim; }));
+    return Made::some;
+}
+
+IdentifierMaker::Made IdentifierMaker::make_cookie(const Part& part) {
+    using State = identity::Credential::State;
+    const identity::Credential cookie = identity::find_cookie(facts_.head.fields, part.name);
+    if (cookie.state == State::absent) return Made::missing;
+    if (cookie.state != State::present) return Made::unclear;
+    keep(write([&](std::string& out) {
+        identity::append_secret_identifier("cookie", part.name, cookie.text, out);
     }));
     return Made::some;
 }

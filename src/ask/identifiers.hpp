@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ask/decision.hpp"
@@ -20,6 +21,13 @@ std::string key_text(const limit::Key& key);
 // The value of a query parameter as it is counted: `+` as a space, none at either end. Some servers
 // take `+` for a space and some cut off white space; a client gains nothing by either.
 std::string counted_query_value(std::string value);
+
+// The method as it is counted: HEAD as GET, and one that is neither registered nor named by a route
+// as `other`, so that a client cannot make up methods that have counts of their own.
+std::string_view counted_method(std::string_view method, const config::Config& config);
+
+// A host as it is counted: in lower case, without port and the dot at its end. Empty: it is none.
+std::string counted_host(std::string_view host);
 
 // Makes the identifiers of one request. Lives in the frame of the function that lists its charges.
 class IdentifierMaker {
@@ -50,6 +58,9 @@ class IdentifierMaker {
     Made make_part(const Part& part);
     Made make_stated(const Part& part);
     Made make_capture(const Part& part);
+    Made make_host();
+    Made make_claim(const Part& part);
+    Made make_cookie(const Part& part);
     Made make_joined(const Choice& choice);
     bool write_addresses();
     bool write_user();

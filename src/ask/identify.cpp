@@ -1,6 +1,7 @@
 #include "ask/identify.hpp"
 
 #include <chrono>
+#include <variant>
 
 #include "ask/challenges.hpp"
 #include "identity/user_tiers.hpp"
@@ -17,6 +18,15 @@ void identify(const Ruleset& rules, const Facts& facts, Decision& decision) {
                                   decision.finding);
     }
     if (!needs_proof(decision)) conclude_identity(config, decision);
+}
+
+identity::ClientIdentity client_of(const config::Config& config, const Decision& decision) {
+    bool is_authenticated = false;
+    if (decision.finding.result == identity::Finding::Result::user) {
+        const auto& how = config.user_methods[decision.finding.method].how;
+        is_authenticated = !std::holds_alternative<identity::CookieMethod>(how);
+    }
+    return {decision.client, decision.user, decision.tier, is_authenticated};
 }
 
 void conclude_identity(const config::Config& config, Decision& decision) {

@@ -17,6 +17,10 @@ inline bool needs_proof(const Decision& decision) {
            decision.finding.result == identity::Finding::Result::refused;
 }
 
+// The client as lists of clients see it. Requires a concluded identity. A user by `cookie` is not
+// authenticated.
+identity::ClientIdentity client_of(const config::Config& config, const Decision& decision);
+
 // Applies decision.finding: sets .user and .tier, or a fault.
 void conclude_identity(const config::Config& config, Decision& decision);
 

@@ -84,8 +84,9 @@ struct Explanation {
         std::string name;
         ask::ChargeNotes::Outcome outcome;
         bool shadow = false;
-        bool left_out = false;  // in shadow, and the moment of the request will not do for it
-        std::string tier{};     // whose limits hold; empty: its own do
+        bool left_out = false;    // in shadow, and the moment of the request will not do for it
+        std::string tier{};       // whose limits hold; empty: its own do
+        std::string listed_as{};  // the entry of `exempt` or `deny` that means the client
         std::vector<Key> keys{};
         std::vector<Limit> limits{};
     };
@@ -123,6 +124,13 @@ struct Explanation {
     std::vector<PassedRoute> passed;  // of those before it, or of all: their path is that
     std::size_t other_paths = 0;      // and those whose path is another
     std::vector<Reading> readings;    // of a path that is refused because they differ
+
+    // Whether the route refuses requests without a user, and what says so.
+    struct NeedOfUser {
+        bool is_needed = false;
+        std::string_view why;  // empty: nothing is written
+    };
+    NeedOfUser need_of_user;
 
     std::vector<Policy> policies;
     std::optional<Cost> cost;

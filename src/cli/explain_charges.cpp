@@ -7,6 +7,7 @@
 #include "ask/charge_list.hpp"
 #include "ask/charge_notes.hpp"
 #include "ask/identifiers.hpp"
+#include "ask/identify.hpp"
 #include "ask/policy_texts.hpp"
 #include "cli/explain_request.hpp"
 
@@ -41,6 +42,12 @@ Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes
                                .shadow = note.policy->shadow,
                                .left_out = is_left_out(request.decision, note),
                                .tier = note.tier != nullptr ? note.tier->name : ""};
+    using Outcome = ChargeNotes::Outcome;
+    if (note.outcome == Outcome::exempt || note.outcome == Outcome::denied) {
+        const bool is_exempt = note.outcome == Outcome::exempt;
+        const identity::ClientList& list = is_exempt ? note.policy->exempt : note.policy->deny;
+        policy.listed_as = list.entry_for(ask::client_of(request.config(), request.decision));
+    }
     for (const ChargeNotes::Key& key : note.keys)
         policy.keys.push_back(key_of(request.decision, key));
     const limit::ChargeItem item{note.policy, {}, note.tier};

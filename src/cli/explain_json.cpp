@@ -65,6 +65,7 @@ Json route_json(const Explanation& told) {
     }
     return {{"name", optional_text(told.route.value_or(""))},
             {"upstream", optional_text(told.upstream)},
+            {"user_needed", told.need_of_user.is_needed},
             {"passed", passed},
             {"readings", readings},
             {"upstream_path", optional_text(told.upstream_path)},
@@ -94,6 +95,7 @@ Json policy_json(const Explanation::Policy& policy) {
             {"outcome", policy.left_out ? "left_out" : words_of(policy.outcome).name},
             {"mode", policy.shadow ? "shadow" : "enforce"},
             {"tier", optional_text(policy.tier)},
+            {"listed_as", optional_text(policy.listed_as)},
             {"keys", keys},
             {"limits", limits}};
 }

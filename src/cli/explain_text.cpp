@@ -149,6 +149,10 @@ void add_route(const Explanation& told, Facts& facts) {
     if (told.route) {
         facts.push_back({"route", *told.route, "to upstream " + told.upstream});
         add_forwarding(told, facts);
+        if (!told.need_of_user.why.empty()) {
+            facts.push_back({"  user", told.need_of_user.is_needed ? "required" : "optional",
+                             std::string(told.need_of_user.why)});
+        }
     } else if (told.other_paths != 0) {
         facts.push_back(
             {"route", "none", "not for the paths of " + counted(told.other_paths, "route")});
@@ -160,6 +164,7 @@ void add_route(const Explanation& told, Facts& facts) {
 void add_policy(const Explanation::Policy& policy, Facts& facts) {
     std::string why(policy.left_out ? "does not count it: it does not accept the moment"
                                     : words_of(policy.outcome).reason);
+    if (!policy.listed_as.empty()) why += " as " + quote(policy.listed_as);
     if (!policy.tier.empty()) why += ", tier " + policy.tier;
     if (policy.shadow) why += "; shadow: refuses no request";
     facts.push_back({"policy", policy.name, why});

@@ -72,8 +72,15 @@ Words words_of(ChargeNotes::Outcome outcome) {
             return {"unlimited", "does not count it: the tier is unlimited"};
         case Outcome::denied:
             return {"denied", "refuses it: `deny` names the client"};
+        case Outcome::skipped:
+            return {"skipped",
+                    "does not count it: the request has no value to count by, and the policy has "
+                    "`on_missing: skip`"};
         case Outcome::nobody:
             return {"nobody", "cannot count it: the request has no value to count by"};
+        case Outcome::no_user:
+            return {"no_user",
+                    "cannot count it: the policy needs a user, and the request has none"};
         case Outcome::unclear:
             return {"unclear",
                     "cannot count it: a value to count by can be read in more than one way"};

@@ -150,6 +150,8 @@ struct Policy : limit::Policy {
     identity::ClientList exempt;
     identity::ClientList deny;
     std::optional<MomentSource> moment;  // of its schedule limits, tiers included
+    // `on_missing: skip` is written: the policy does not count a request that has none of its keys.
+    bool may_skip = false;
 };
 
 // A cost that the request names. Where it does not, or is not believed: Route::cost.
@@ -165,6 +167,7 @@ struct Route {
     std::size_t upstream = 0;  // position in Config::upstreams
     std::int64_t cost = 1;
     std::optional<HeaderCost> header_cost;
+    bool needs_user = false;  // `identity: required`, else identity.require
     // default_policies, then its own; none twice. Point into Config::policies.
     std::vector<const Policy*> policies;
     std::vector<std::string> captures;   // names; in the order of Router::captures()
@@ -246,6 +249,8 @@ struct Config {
     std::optional<int> replicas;  // how many Tidegates share the store; unset: auto
     identity::ClientIpSettings client_ip;
     std::vector<identity::UserMethod> user_methods;  // in the order they are tried
+    std::vector<std::string> claims;                 // that policies count by, each once
+    bool require_user = false;                       // identity.require, where a route says nothing
     bool anonymous_on_invalid = false;               // on_invalid_credentials: anonymous
     const Policy* failed_credentials = nullptr;      // one of `policies`; null: no limit (`off`)
     identity::UserTiers user_tiers;                  // identity.users

@@ -181,6 +181,7 @@ Loaded load(std::string_view text, Context context) {
     read_root(Value(context, tree, "", top), *config, declared);
     list_limits(*config);
     check_limit_names(*config, declared, context);
+    tell_methods_what_counts(*config);
     const bool right = context.faults.empty() && context.other_errors.empty();
     if (right) warn_about(*config, declared, context);
 

@@ -195,6 +195,17 @@ void read_what_becomes_of_the_invalid(Section& section, Config& config) {
         "limit of failed_credentials with each address; add 64 to the list");
 }
 
+void read_require(Section& section, Config& config) {
+    section.toggle("require", config.require_user);
+    const Context& context = section.value().context();
+    const bool reads_well = context.faults.empty() && context.other_errors.empty();
+    if (config.require_user && config.user_methods.empty() && reads_well) {
+        section.find("require")->fault(
+            "Tidegate would refuse every request, as identity.user lists no method: add one, or "
+            "write `off`");
+    }
+}
+
 // Settings that have nothing to act upon.
 void warn_about_idle_settings(Section& section, const Config& config, const Declared& declared) {
     const Context& context = section.value().context();
@@ -237,6 +248,7 @@ void read_identity(const Value& value, Config& config, Declared& declared) {
     if (const auto user = section.find("user")) read_user_methods(*user, config, declared);
     if (const auto users = section.find("users")) read_users(*users, config, declared);
     read_what_becomes_of_the_invalid(section, config);
+    read_require(section, config);
     if (const auto told = section.find("forward_as")) read_forward_as(*told, config);
     section.refuse_others();
     warn_about_idle_settings(section, config, declared);

@@ -9,6 +9,8 @@
 #include "config/read_sections.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/framing.hpp"
+#include "identity/claim_name.hpp"
+#include "identity/counted_claims.hpp"
 
 namespace tidegate::config {
 
@@ -23,8 +25,10 @@ constexpr std::size_t kChoicesMax = 8;
 constexpr std::size_t kPartsMax = 8;
 constexpr std::size_t kNameBytesMax = 48;  // what identity::append_secret_identifier() takes
 constexpr std::string_view kParts =
-    "`ip`, `user`, `route`, `constant:NAME`, `header:NAME`, `query:NAME` or `path:NAME`, joined by "
-    "`+`; `|` comes before an alternative for a missing value";
+    "`ip`, `user`, `route`, `method`, `host`, `constant:NAME`, `header:NAME`, `query:NAME`, "
+    "`cookie:NAME`, `claim:NAME` or `path:NAME`, joined by `+`; `|` comes before an alternative "
+    "for "
+    "a missing value";
 
 std::string_view cut(std::string_view& rest, char separator) {
     const std::size_t end = std::min(rest.find(separator), rest.size());
@@ -61,7 +65,7 @@ bool names_user(std::string_view name, const Config& config) {
 std::string fault_of_field(const std::string& name, const Config& config) {
     const http::Field field{http::field_name(name), name, {}};
     if (field.id == http::FieldName::host) {
-        return "clients can spell Host in many ways; give routes a `host`, and count by `route`";
+        return "clients can spell Host in many ways; write the key `host`, which has one spelling";
     }
     if (http::is_forwarding_field(field) ||
         http::equal_as_variable(name, config.client_ip.single_field)) {
@@ -90,7 +94,7 @@ bool is_capture_name(std::string_view name) {
 
 class KeyReader {
   public:
-    KeyReader(const Value& value, const Config& config) : value_(value), config_(config) {}
+    KeyReader(const Value& value, Config& config) : value_(value), config_(config) {}
 
     // Nothing after a fault.
     std::optional<Key> read(std::string_view text) {
@@ -135,8 +139,11 @@ class KeyReader {
         if (text == "ip") return KeyPart{Kind::ip, {}};
         if (text == "user") return KeyPart{Kind::user, {}};
         if (text == "route") return KeyPart{Kind::route, {}};
+        if (text == "method") return KeyPart{Kind::method, {}};
+        if (text == "host") return KeyPart{Kind::host, {}};
         const bool has_name = text.find(':') != text.npos;
         const std::string_view kind = cut(text, ':');
+        if (has_name && kind == "claim") return read_claim(text);
         std::string name(text);
         if (name.size() > kNameBytesMax) {
             return wrong("a name has at most " + std::to_string(kNameBytesMax) + " bytes");
@@ -152,6 +159,9 @@ class KeyReader {
             return KeyPart{Kind::query, std::move(name), secret};
         }
         if (has_name && kind == "header" && is_token(name)) return read_field(std::move(name));
+        if (has_name && kind == "cookie" && is_token(name)) {
+            return KeyPart{Kind::cookie, std::move(name), true};
+        }
         return wrong("unknown key " + quote(whole) + "; allowed here: " + std::string(kParts));
     }
 
@@ -164,23 +174,45 @@ class KeyReader {
         return KeyPart{Kind::header, std::move(name), secret};
     }
 
+    std::optional<KeyPart> read_claim(std::string_view written) {
+        auto name = identity::parse_claim_name(written);
+        if (!name) return wrong("`claim:" + std::string(written) + "`: " + name.error());
+        auto& known = config_.claims;
+        const auto found = std::find(known.begin(), known.end(), *name);
+        const auto position = static_cast<std::uint16_t>(found - known.begin());
+        if (found == known.end()) {
+            if (known.size() == identity::kCountedClaimsMax) {
+                return wrong("policies count by more than " +
+                             std::to_string(identity::kCountedClaimsMax) + " different claims");
+            }
+            known.push_back(*name);
+        }
+        return KeyPart{Kind::claim, std::move(*name), false, position};
+    }
+
     std::nullopt_t wrong(const std::string& what) const {
         value_.fault(what);
         return std::nullopt;
     }
 
     const Value& value_;
-    const Config& config_;
+    Config& config_;
 };
 
 bool is_chosen_by_clients(const KeyPart& part) {
-    return part.kind == Kind::header || part.kind == Kind::query || part.kind == Kind::capture;
+    return part.kind == Kind::header || part.kind == Kind::query || part.kind == Kind::capture ||
+           part.kind == Kind::host || part.kind == Kind::cookie;
+}
+
+// A client may have tokens with and without a claim, by the scopes that it asks its issuer for.
+bool may_be_left_out(const KeyPart& part) {
+    return is_chosen_by_clients(part) || part.kind == Kind::claim;
 }
 
 // Leaving a field out must not be a way around a limit; having no user is no such way.
 OnMissing default_on_missing(const Key& key) {
     const bool reject = std::any_of(key.choices.begin(), key.choices.end(), [](const auto& choice) {
-        return choice.size() > 1 || std::any_of(choice.begin(), choice.end(), is_chosen_by_clients);
+        return choice.size() > 1 || std::any_of(choice.begin(), choice.end(), may_be_left_out);
     });
     return reject ? OnMissing::reject : OnMissing::skip;
 }
@@ -188,7 +220,7 @@ OnMissing default_on_missing(const Key& key) {
 }  // namespace
 
 std::vector<Key> read_key(const Value& value, const std::optional<OnMissing>& on_missing,
-                          const Config& config) {
+                          Config& config) {
     std::vector<Key> keys;
     constexpr ListRule kKeys{"a list of keys: `[ip, user]`", "keys", 16,
                              "the list is empty: a policy needs a key, `[ip, user]`"};
@@ -215,14 +247,17 @@ bool clients_choose_users(const Config& config) {
                        });
 }
 
-bool counts_only_what_clients_choose(const limit::Policy& policy, const Config& config) {
+bool counts_only_what_clients_choose(const limit::Policy& policy, const Config& config,
+                                     bool host_is_fixed) {
     const bool free_users = clients_choose_users(config);
     const auto is_chosen = [&](const KeyPart& part) {
+        if (part.kind == Kind::host && host_is_fixed) return false;
         return is_chosen_by_clients(part) || (part.kind == Kind::user && free_users);
     };
     const auto is_free = [&](const std::vector<KeyPart>& choice) {
         const auto named = [&](const KeyPart& part) {
-            return part.kind == Kind::ip || (part.kind == Kind::user && !free_users);
+            return part.kind == Kind::ip || part.kind == Kind::claim ||
+                   (part.kind == Kind::user && !free_users);
         };
         return std::any_of(choice.begin(), choice.end(), is_chosen) &&
                std::none_of(choice.begin(), choice.end(), named);

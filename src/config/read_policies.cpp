@@ -6,38 +6,12 @@
 
 #include "base/quote.hpp"
 #include "config/read_sections.hpp"
-#include "identity/name_rules.hpp"
 
 namespace tidegate::config {
 
 namespace {
 
 constexpr std::size_t kPoliciesMax = 10'000;
-
-// Networks, and users as `user:NAME`.
-void read_client_list(const Value& value, identity::ClientList& group) {
-    constexpr std::string_view kUser = "user:";
-    constexpr std::string_view kWanted = "a network such as `10.0.0.0/8`, or `user:NAME`";
-    constexpr ListRule kMembers{"a list of networks and users: `[10.0.0.0/8]`",
-                                "networks and users", 10'000};
-    for (const Value& item : value.one_or_more(kMembers)) {
-        const auto text = item.text(kWanted);
-        if (!text) continue;
-        if (text->size() > kUser.size() && text->starts_with(kUser)) {
-            if (!identity::is_plain_name(text->substr(kUser.size()))) {
-                item.fault(quote(*text) + " is not a user: " + std::string(kPlainNames));
-                continue;
-            }
-            group.users.push_back(text->substr(kUser.size()));
-        } else if (const auto network = parse_network(*text)) {
-            group.networks.push_back(*network);
-        } else {
-            item.fault(quote(*text) + " is not " + std::string(kWanted) +
-                       " (bits after the prefix must be zero)");
-        }
-    }
-    std::sort(group.users.begin(), group.users.end());
-}
 
 void read_tiers(const Value& value, Policy& policy) {
     constexpr ListRule kTiers{
@@ -62,7 +36,7 @@ std::optional<limit::OnMissing> read_on_missing(Section& section) {
         {{"skip", OnMissing::skip}, {"shared", OnMissing::shared}, {"reject", OnMissing::reject}});
 }
 
-void read_who_and_what(Section& section, const Config& config, Policy& policy) {
+void read_who_and_what(Section& section, Config& config, Policy& policy) {
     const auto key = section.need("key", "`key: [ip, user]`");
     if (const auto list = section.need("limits", "`limits: [10/s]`")) {
         Limits limits = read_limits(*list);
@@ -74,6 +48,7 @@ void read_who_and_what(Section& section, const Config& config, Policy& policy) {
     const auto deny = section.find("deny");
     if (deny) read_client_list(*deny, policy.deny);
     const auto on_missing = read_on_missing(section);
+    policy.may_skip = on_missing == limit::OnMissing::skip;
     if (key) policy.key = read_key(*key, on_missing, config);
     section.choice<bool>("mode", policy.shadow, {{"enforce", false}, {"shadow", true}});
     if (deny && policy.shadow)

@@ -47,6 +47,7 @@ void set_route_defaults(const Config& config, Route& route) {
         route.stream_idle = upstream.stream_idle;
     }
     route.body_bytes = config.limits_on_requests.body_bytes;
+    route.needs_user = config.require_user;
 }
 
 void read_route_forwarding(Section& section, const routing::PathPattern* pattern, Route& route) {

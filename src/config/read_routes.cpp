@@ -38,10 +38,35 @@ void read_methods(const Value& value, routing::Match& match) {
     }
 }
 
+constexpr std::string_view kAnyLabels = "*.";
+
+// `name`: without the `*.` that `host` may begin with. Empty: no fault.
+std::string fault_of_pattern(const std::string& host, std::string_view name, bool any_labels) {
+    if (host == "*" || host == "*.") {
+        return quote(host) + " would match every host: remove `host`";
+    }
+    if (host.starts_with('.')) {
+        return quote(host) + " is not a host: write " + quote("*" + host) +
+               " for every name below it, and a second route for " + quote(host.substr(1));
+    }
+    if (name.find('*') != name.npos) {
+        return quote(host) +
+               ": `*` can only be the first label, for one or more labels: `*.example.com`";
+    }
+    if (any_labels && parse_ip(name)) return quote(host) + ": an address has no names below it";
+    return {};
+}
+
 void read_host(const Value& value, routing::Match& match) {
     auto host = value.text("a host such as `api.example.com`");
     if (!host) return;
     std::string_view bare = *host;
+    const bool any_labels = bare.starts_with(kAnyLabels);
+    if (any_labels) bare.remove_prefix(kAnyLabels.size());
+    if (const std::string fault = fault_of_pattern(*host, bare, any_labels); !fault.empty()) {
+        value.fault(fault);
+        return;
+    }
     const bool bracketed = bare.size() > 2 && bare.front() == '[' && bare.back() == ']';
     if (bracketed) bare = bare.substr(1, bare.size() - 2);
     // Requests name no other address in brackets, and none of these without.
@@ -248,6 +273,9 @@ void read_route(const Value& value, Config& config, Declared& declared,
     choose_upstream(section, route, declared);
     set_route_defaults(config, route);
     read_route_forwarding(section, paths ? &*paths : nullptr, route);
+    if (const auto identity = section.find("identity")) {
+        read_route_identity(*identity, config, route);
+    }
     const auto cost = section.find("cost");
     if (cost) read_cost(*cost, route);
     const auto defaults = section.find("default_policies");

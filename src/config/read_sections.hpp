@@ -98,14 +98,19 @@ std::vector<limit::Limit> read_failure_limits(const Value& value);
 limit::Limit default_failure_limit();
 
 // Requires that `identity` has been read. `on_missing`: of every key; else each has its default.
+// Adds the claims that keys name to `config`.
 std::vector<limit::Key> read_key(const Value& value,
-                                 const std::optional<limit::OnMissing>& on_missing,
-                                 const Config& config);
+                                 const std::optional<limit::OnMissing>& on_missing, Config& config);
+// `exempt` and `deny` of a policy.
+void read_client_list(const Value& value, identity::ClientList& list);
+// Has the methods keep of each token what policies look at: claims and tiers. After all policies.
+void tell_methods_what_counts(Config& config);
 // Whether clients can choose their user, by a cookie that is not checked.
 bool clients_choose_users(const Config& config);
 // For a warning: a client that varies a field, a parameter or a path is not limited by it; nor by
-// the user, where that is chosen.
-bool counts_only_what_clients_choose(const limit::Policy& policy, const Config& config);
+// the user, where that is chosen; nor by the host, unless `host_is_fixed` by the route.
+bool counts_only_what_clients_choose(const limit::Policy& policy, const Config& config,
+                                     bool host_is_fixed);
 
 void read_policies(const Value& value, Config& config, Declared& declared);
 // The policy's position in the Config; nothing when it is broken.
@@ -134,12 +139,14 @@ void read_short_upstream(const Value& value, Config& config, Declared& declared)
 // The route `/**` that `upstream` at the top stands for, with its `limits`. After `routes`.
 void add_last_route(const Value& upstream, const std::optional<Value>& limits, Config& config,
                     Declared& declared);
-// Sets what holds on a route where it says nothing itself. Requires that `limits_on_requests` has
-// been read, and route.upstream.
+// Sets what holds on a route where it says nothing itself. Requires that `limits_on_requests` and
+// `identity` have been read, and route.upstream.
 void set_route_defaults(const Config& config, Route& route);
 // How a route forwards: `timeouts`, `limits_on_requests` and `strip_prefix` of its `section`.
 // `pattern`: of its paths; null: it is broken.
 void read_route_forwarding(Section& section, const routing::PathPattern* pattern, Route& route);
+// `identity` of a route: `required` or `optional`.
+void read_route_identity(const Value& value, const Config& config, Route& route);
 // `routes_ignore_case`. Before any route.
 void read_route_case(const Value& value, Config& config, Declared& declared);
 // `cost` of a route: a number, or a map that says which field holds it.
@@ -173,8 +180,14 @@ void warn_about_identity(const Config& config, const Declared& declared, Context
 void warn_about_routes(const Config& config, const Declared& declared, Context& context);
 // The same, for query parameters that applications may read in another way.
 void warn_about_readings(const Config& config, const Declared& declared, Context& context);
+// The same, for policies and routes that tell users, tiers and anonymous clients apart.
+void warn_about_clients(const Config& config, const Declared& declared, Context& context);
+// Where the policy is written: in `policies`, or in a route.
+Place place_of(const limit::Policy& policy, const Config& config, const Declared& declared);
 // Whether anything gives users a tier.
 bool gives_tiers(const Config& config, const Declared& declared);
+// Whether some method takes the tier from the credential or a field, so that any tier may come.
+bool takes_any_tier(const Config& config);
 // Tiers of users that no policy knows, with their places in the files of users and of keys.
 std::vector<Diagnostic> warnings_about_tiers(const Config& config, const Declared& declared);
 

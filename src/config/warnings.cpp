@@ -25,12 +25,14 @@ namespace {
 void warn_about_free_keys(const Config& config, const Declared& declared, Context& context) {
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {
         const auto& policies = config.routes[i].policies;
-        const auto is_free = [&](const Policy* policy) {
-            return policy->shadow || counts_only_what_clients_choose(*policy, config);
+        const bool host_is_fixed = config.router.names_host(i);
+        const auto is_chosen = [&](const Policy* policy) {
+            return counts_only_what_clients_choose(*policy, config, host_is_fixed);
         };
-        const auto free = std::find_if(policies.begin(), policies.end(), [&](const Policy* policy) {
-            return counts_only_what_clients_choose(*policy, config);
-        });
+        const auto is_free = [&](const Policy* policy) {
+            return policy->shadow || is_chosen(policy);
+        };
+        const auto free = std::find_if(policies.begin(), policies.end(), is_chosen);
         if (free == policies.end() || !std::all_of(policies.begin(), policies.end(), is_free)) {
             continue;
         }
@@ -44,24 +46,14 @@ void warn_about_free_keys(const Config& config, const Declared& declared, Contex
     }
 }
 
-// Tiers that no user can have.
-void warn_about_unused_tiers(const Config& config, const Declared& declared, Context& context) {
-    if (gives_tiers(config, declared)) return;
-    for (const auto& [name, policy] : declared.policies) {
-        if (!policy.position || config.policies[*policy.position]->tiers.empty()) continue;
-        context.warnings.push_back(
-            {policy.place, "policies." + name +
-                               ": no user has a tier: add identity.users, or `tier_claim` or "
-                               "`tier_header` to a method of identity.user"});
-    }
-}
-
 }  // namespace
 
 std::vector<Diagnostic> warnings_about_tiers(const Config& config, const Declared& declared) {
     std::set<std::string_view> known;
     for (const auto& policy : config.policies) {
         for (const limit::Tier& tier : policy->tiers) known.insert(tier.name);
+        known.insert(policy->exempt.tiers.begin(), policy->exempt.tiers.end());
+        known.insert(policy->deny.tiers.begin(), policy->deny.tiers.end());
     }
     std::vector<Diagnostic> warnings;
     for (const auto& [tier, diagnostic] : declared.user_tiers) {
@@ -84,7 +76,7 @@ void warn_about(const Config& config, const Declared& declared, Context& context
     warn_about_identity(config, declared, context);
     warn_about_free_keys(config, declared, context);
     warn_about_readings(config, declared, context);
-    warn_about_unused_tiers(config, declared, context);
+    warn_about_clients(config, declared, context);
     warn_about_routes(config, declared, context);
 }
 

@@ -78,9 +78,12 @@ bool gives_tier(const UserMethod& method) {
 
 }  // namespace
 
+bool takes_any_tier(const Config& config) {
+    return std::any_of(config.user_methods.begin(), config.user_methods.end(), gives_tier);
+}
+
 bool gives_tiers(const Config& config, const Declared& declared) {
-    return !declared.user_tiers.empty() ||
-           std::any_of(config.user_methods.begin(), config.user_methods.end(), gives_tier);
+    return !declared.user_tiers.empty() || takes_any_tier(config);
 }
 
 void warn_about_identity(const Config& config, const Declared& declared, Context& context) {

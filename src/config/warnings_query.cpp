@@ -8,15 +8,6 @@
 
 namespace tidegate::config {
 
-namespace {
-
-using limit::KeyPart;
-
-constexpr std::string_view kQueryReading =
-    ": Tidegate sees the query only. If the application also takes this name from a body, a cookie "
-    "or the path, clients can get past the limit: let it read the query alone";
-
-// The place of a policy: in `policies`, or in a route.
 Place place_of(const limit::Policy& policy, const Config& config, const Declared& declared) {
     const auto named = declared.policies.find(policy.name);
     if (named != declared.policies.end()) return named->second.place;
@@ -27,6 +18,14 @@ Place place_of(const limit::Policy& policy, const Config& config, const Declared
     }
     return {};
 }
+
+namespace {
+
+using limit::KeyPart;
+
+constexpr std::string_view kQueryReading =
+    ": Tidegate sees the query only. If the application also takes this name from a body, a cookie "
+    "or the path, clients can get past the limit: let it read the query alone";
 
 // Once for each name, however many policies count by it.
 void warn_about_query_keys(const Config& config, const Declared& declared, Context& context) {

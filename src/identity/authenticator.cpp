@@ -6,6 +6,7 @@
 
 #include "base/hex.hpp"
 #include "identity/api_keys.hpp"
+#include "identity/counted_claims.hpp"
 #include "identity/credentials.hpp"
 #include "identity/jwt.hpp"
 #include "identity/key_source.hpp"
@@ -74,6 +75,7 @@ void Finding::reset() {
     method = 0;
     user.clear();
     tier.clear();
+    claims.clear();
     credential = {};
 }
 
@@ -122,6 +124,7 @@ bool Authenticator::recall(Finding& finding, Time now) {
     finding.result = Result::user;
     finding.user = known->name;
     finding.tier = known->tier;
+    if (!known->claims.empty()) finding.claims = known->claims;
     return true;
 }
 
@@ -216,7 +219,7 @@ void Authenticator::check_token(Finding& finding, Time now) {
     if (verdict.fault != CredentialFault::none) {
         refuse(verdict.fault, finding);
     } else {
-        name(verdict.claims.user, verdict.claims.tier, finding);
+        name_bearer(verdict.claims, finding);
     }
     if (finding.result == Result::user) {
         remember(finding, verdict.claims.expires, version);
@@ -228,9 +231,8 @@ void Authenticator::check_token(Finding& finding, Time now) {
 
 // Of a refusal the fault.
 void Authenticator::remember(const Finding& finding, Time expires, std::uint64_t version) {
-    const CredentialCache::User user = finding.result == Result::user
-                                           ? CredentialCache::User{finding.user, finding.tier}
-                                           : CredentialCache::User{{}, {}, finding.fault};
+    CredentialCache::User user{finding.user, finding.tier, finding.claims};
+    if (finding.result != Result::user) user = {{}, {}, {}, finding.fault};
     remembered_.insert(finding.key, user, expires, version);
     if (shared_) shared_->insert(finding.key, user, expires, version);
 }
@@ -266,6 +268,15 @@ void Authenticator::name(std::string_view user, std::string_view tier, Finding& 
     if (!space.empty()) finding.user.append(space) += ':';
     finding.user += user;
     finding.tier = tier;
+}
+
+// The namespace holds for claims, too: issuers do not share the counts of their tenants.
+void Authenticator::name_bearer(const TokenClaims& claims, Finding& finding) const {
+    name(claims.user, claims.tier, finding);
+    if (finding.result != Result::user || claims.counted.empty()) return;
+    const UserMethod& method = (*methods_)[finding.method];
+    finding.claims =
+        pack_claims(std::get<JwtMethod>(method.how).claims, claims.counted, method.space);
 }
 
 }  // namespace tidegate::identity

@@ -21,6 +21,8 @@
 
 namespace tidegate::identity {
 
+struct TokenClaims;
+
 // What a request's credentials came to. Reused from request to request: strings keep their room.
 struct Finding {
     enum class Result : std::uint8_t {
@@ -37,6 +39,7 @@ struct Finding {
     std::uint32_t method = 0;  // which one found it; meant unless nobody
     std::string user;          // its namespace included
     std::string tier;          // as the credential has it; empty: none
+    std::string claims;        // of its token, as pack_claims() returns them
 
     // Of one that is unchecked.
     std::string_view credential;  // goes into the request's fields
@@ -88,6 +91,7 @@ class Authenticator {
     void look_with(const HeaderMethod& method, const Peer& peer, const http::Fields& fields,
                    Finding& finding) const;
     void name(std::string_view user, std::string_view tier, Finding& finding) const;
+    void name_bearer(const TokenClaims& claims, Finding& finding) const;
 
     const std::vector<UserMethod>* methods_;
     bool reads_authorization_;

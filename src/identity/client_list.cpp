@@ -5,12 +5,50 @@
 
 namespace tidegate::identity {
 
-bool ClientList::includes(const std::optional<IpAddress>& client,
-                          const std::optional<std::string_view>& user) const {
-    if (user && std::binary_search(users.begin(), users.end(), *user, std::less<>{})) return true;
-    return client && std::any_of(networks.begin(), networks.end(), [&](const IpNetwork& network) {
-               return network.contains(*client);
-           });
+namespace {
+
+bool holds(const std::vector<std::string>& sorted, std::string_view name) {
+    return std::binary_search(sorted.begin(), sorted.end(), name, std::less<>{});
+}
+
+}  // namespace
+
+const IpNetwork* ClientList::network_of(const std::optional<IpAddress>& address) const {
+    if (!address) return nullptr;
+    const auto found =
+        std::find_if(networks.begin(), networks.end(),
+                     [&](const IpNetwork& network) { return network.contains(*address); });
+    return found != networks.end() ? &*found : nullptr;
+}
+
+bool ClientList::lists_user(const ClientIdentity& client) const {
+    return client.user && holds(users, *client.user);
+}
+
+bool ClientList::lists_tier(const ClientIdentity& client) const {
+    return !client.tier.empty() && holds(tiers, client.tier);
+}
+
+bool ClientList::includes(const std::optional<IpAddress>& address) const {
+    return network_of(address) != nullptr;
+}
+
+bool ClientList::includes(const ClientIdentity& client) const {
+    if (includes(client.address)) return true;
+    if (!by_user) return false;
+    return (client.authenticated ? authenticated : anonymous) || lists_user(client) ||
+           lists_tier(client);
+}
+
+std::string ClientList::entry_for(const ClientIdentity& client) const {
+    if (const IpNetwork* network = network_of(client.address)) {
+        return network->address.to_string() + "/" + std::to_string(network->prefix);
+    }
+    if (lists_user(client)) return "user:" + std::string(*client.user);
+    if (lists_tier(client)) return "tier:" + std::string(client.tier);
+    if (client.authenticated && authenticated) return "authenticated";
+    if (!client.authenticated && anonymous) return "anonymous";
+    return {};
 }
 
 }  // namespace tidegate::identity

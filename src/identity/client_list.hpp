@@ -1,4 +1,5 @@
-// Clients that a policy exempts or denies, by network or user name. Pure; immutable once read.
+// Clients that a policy exempts or denies: networks, users, tiers, and whether the request has an
+// authenticated user at all. Pure; immutable once read.
 #pragma once
 
 #include <optional>
@@ -10,14 +11,36 @@
 
 namespace tidegate::identity {
 
+// The client of a request, as far as Tidegate knows it. The views outlive it.
+struct ClientIdentity {
+    std::optional<IpAddress> address;
+    std::optional<std::string_view> user;
+    std::string_view tier;  // empty: none
+    // A credential that Tidegate or a trusted proxy has checked names the user. A cookie does not:
+    // clients can make up cookies.
+    bool authenticated = false;
+};
+
 struct ClientList {
     std::vector<IpNetwork> networks;
     std::vector<std::string> users;  // in order
+    std::vector<std::string> tiers;  // in order
+    bool authenticated = false;      // lists clients with ClientIdentity::authenticated
+    bool anonymous = false;          // lists all others
+    bool by_user = false;            // lists anything but networks
 
-    bool empty() const { return networks.empty() && users.empty(); }
-    // Whether the address or the user is on the list. An unknown address or user is on no list.
-    bool includes(const std::optional<IpAddress>& client,
-                  const std::optional<std::string_view>& user) const;
+    bool empty() const { return networks.empty() && !by_user; }
+    // Whether a network on the list contains the address. An unknown address is in no network.
+    bool includes(const std::optional<IpAddress>& address) const;
+    // Whether any entry of the list means the client.
+    bool includes(const ClientIdentity& client) const;
+    // The first such entry as it is written, for people: `10.0.0.0/8`, `user:alice`. Empty: none.
+    std::string entry_for(const ClientIdentity& client) const;
+
+  private:
+    const IpNetwork* network_of(const std::optional<IpAddress>& address) const;
+    bool lists_user(const ClientIdentity& client) const;
+    bool lists_tier(const ClientIdentity& client) const;
 };
 
 }  // namespace tidegate::identity

@@ -23,24 +23,27 @@ std::optional<CredentialCache::User> CredentialCache::find(const Key& key, Time 
     }
     entry.used = true;
     const std::string_view names(entry.names);
-    return User{names.substr(0, entry.user_bytes), names.substr(entry.user_bytes), entry.fault};
+    const std::string_view others = names.substr(entry.user_bytes);
+    return User{names.substr(0, entry.user_bytes), others.substr(0, entry.tier_bytes),
+                others.substr(entry.tier_bytes), entry.fault};
 }
 
 void CredentialCache::insert(const Key& key, const User& user, Time expires,
                              std::uint64_t version) {
     // A copy first: `user` may be a view into what is forgotten.
     std::string names;
-    names.reserve(user.name.size() + user.tier.size());
-    names.append(user.name).append(user.tier);
-    const std::size_t user_bytes = user.name.size();
+    names.reserve(user.name.size() + user.tier.size() + user.claims.size());
+    names.append(user.name).append(user.tier).append(user.claims);
+    const auto user_bytes = static_cast<std::uint32_t>(user.name.size());
+    const auto tier_bytes = static_cast<std::uint8_t>(user.tier.size());
 
     if (const auto known = positions_.find(key); known != positions_.end()) forget(known->second);
     if (options_.entries == 0 || names.size() > options_.bytes) return;
     while (size() >= options_.entries || bytes_ + names.size() > options_.bytes) evict_one();
     const std::uint32_t position = free_position();
     bytes_ += names.size();
-    entries_[position] = {key,        expires,    version, std::move(names),
-                          user_bytes, user.fault, true,    false};
+    entries_[position] = {key,        expires, version, std::move(names), user_bytes, tier_bytes,
+                          user.fault, true,    false};
     positions_.emplace(key, position);
 }
 

@@ -29,12 +29,13 @@ class CredentialCache {
 
     struct Options {
         std::size_t entries = 50'000;   // 0: the cache stays empty
-        std::size_t bytes = 8'000'000;  // of the names of users and tiers
+        std::size_t bytes = 8'000'000;  // of the names of users and tiers, and of claims
     };
     // The result of a check. Views into the table, valid until it changes.
     struct User {
         std::string_view name;
-        std::string_view tier = {};  // empty: none
+        std::string_view tier = {};    // empty: none; at most 255 bytes
+        std::string_view claims = {};  // as pack_claims() returns them
         // Not none: a refusal, and no name. To refuse a token that one of our keys signed took as
         // much work as to accept it.
         CredentialFault fault = CredentialFault::none;
@@ -75,8 +76,9 @@ class CredentialCache {
         Key key{};
         Time expires;
         std::uint64_t version = 0;
-        std::string names;  // user, then tier
-        std::size_t user_bytes = 0;
+        std::string names;  // user, then tier, then claims
+        std::uint32_t user_bytes = 0;
+        std::uint8_t tier_bytes = 0;
         CredentialFault fault = CredentialFault::none;
         bool taken = false;
         bool used = false;  // since the hand last passed

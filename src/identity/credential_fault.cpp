@@ -38,8 +38,6 @@ std::string_view to_string(CredentialFault fault) {
             return "token: wrong audience";
         case CredentialFault::user_claim:
             return "token: no user";
-        case CredentialFault::tier_claim:
-            return "token: bad tier";
         case CredentialFault::unknown_secret:
             return "key: unknown";
         case CredentialFault::wrong_password:
@@ -74,7 +72,6 @@ bool is_proved_by_signature(CredentialFault fault) {
         case CredentialFault::issuer:
         case CredentialFault::audience:
         case CredentialFault::user_claim:
-        case CredentialFault::tier_claim:
             return true;
         default:
             return false;

@@ -26,7 +26,6 @@ enum class CredentialFault : std::uint8_t {
     issuer,
     audience,
     user_claim,  // the claim that names the user is missing or no string
-    tier_claim,  // the claim that names the tier is no string
     // of a key or a password
     unknown_secret,
     wrong_password,

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.hpp"
 #include "base/strict_json.hpp"
 #include "identity/jws.hpp"
 #include "identity/name_rules.hpp"
@@ -82,16 +84,59 @@ bool is_meant_for(const JsonValue& claims, const std::vector<std::string>& wante
     return found;
 }
 
+bool is_one_of(const std::vector<std::string>& sorted, std::string_view text) {
+    return std::binary_search(sorted.begin(), sorted.end(), text, std::less<>{});
+}
+
+// Empty: none.
+std::string_view tier_in(const JsonValue& claim, const JwtMethod& method) {
+    if (claim.is_string()) return is_tier_name(text_of(claim)) ? text_of(claim) : "";
+    if (!claim.is_array()) return {};
+    for (const JsonValue& tier : claim) {
+        if (tier.is_string() && is_one_of(method.known_tiers, text_of(tier))) return text_of(tier);
+    }
+    return {};
+}
+
+// In one way, however the token writes it: `7`, `7.0` and `7e0` are one number.
+std::string text_of_number(const JsonValue& number) {
+    constexpr double kExactMax = 9'007'199'254'740'992.0;  // doubles hold all integers up to here
+    std::string out;
+    if (number.is_number_unsigned()) {
+        append_number(number.get<std::uint64_t>(), out);
+    } else if (number.is_number_integer()) {
+        append_number(number.get<std::int64_t>(), out);
+    } else {
+        const auto value = number.get<double>();
+        if (std::abs(value) <= kExactMax && std::floor(value) == value) {
+            append_number(static_cast<std::int64_t>(value), out);
+        } else {
+            append_number(value, out);
+        }
+    }
+    return out;
+}
+
+// Empty: none.
+std::string counted_value(const JsonValue& object, const std::string& name) {
+    const JsonValue* claim = find_member(object, name);
+    if (claim == nullptr) return {};
+    if (claim->is_array() && !claim->empty()) claim = &claim->front();
+    if (claim->is_string()) return std::string(text_of(*claim));
+    return claim->is_number() ? text_of_number(*claim) : std::string();
+}
+
 CredentialFault read_names(const JsonValue& object, const JwtMethod& method, TokenClaims& claims) {
     const auto user = string_member(object, method.claim);
     if (!user) return CredentialFault::user_claim;
     if (!is_safe_user(*user)) return CredentialFault::unsafe_user;
     claims.user = *user;
-    if (method.tier_claim.empty()) return CredentialFault::none;
-    const JsonValue* tier = find_member(object, method.tier_claim);
-    if (tier == nullptr) return CredentialFault::none;
-    if (!tier->is_string() || !is_tier_name(text_of(*tier))) return CredentialFault::tier_claim;
-    claims.tier = text_of(*tier);
+    for (const std::string& name : method.claims) {
+        claims.counted.push_back(counted_value(object, name));
+    }
+    const JsonValue* tier =
+        method.tier_claim.empty() ? nullptr : find_member(object, method.tier_claim);
+    if (tier != nullptr) claims.tier = tier_in(*tier, method);
     return CredentialFault::none;
 }
 

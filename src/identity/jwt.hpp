@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "identity/credential_fault.hpp"
 #include "identity/jwk_set.hpp"
@@ -15,6 +16,8 @@ namespace tidegate::identity {
 struct TokenClaims {
     std::string user;  // is_safe_user()
     std::string tier;  // is_tier_name(), or empty: none
+    // The values of JwtMethod::claims in their order; empty: the token has none that counts.
+    std::vector<std::string> counted;
     // `exp` itself, or the year 2200: it is believed until then, and for the leeway beyond.
     std::chrono::system_clock::time_point expires{};
 };
@@ -34,8 +37,12 @@ struct TokenVerdict {
 // Times are numbers of seconds from 1970 to the end of 9999, fractions allowed; a token is good
 // while nbf - leeway <= now, iat - leeway <= now and now < exp + leeway. Without a configured
 // issuer or audience the claim is not looked at. The name of a claim is one name, dots and slashes
-// included. `keys` null: there are none yet. Allocates; takes what its signature takes, at most
-// four times.
+// included.
+//
+// A tier is text, or a list: then its first text that a policy knows. Whatever else the claim holds
+// is no tier. A claim that policies count by is text, a number, or a list, whose first item counts;
+// anything else is as if the claim were absent. `keys` null: there are none yet. Allocates; takes
+// what its signature takes, at most four times.
 TokenVerdict verify_token(std::string_view token, const JwtMethod& method, const JwkSet* keys,
                           std::chrono::system_clock::time_point now);
 

@@ -41,6 +41,8 @@ struct JwtMethod {
     std::vector<std::string> audience;     // one of them is wanted; empty: any
     std::string claim = "sub";             // holds the user
     std::string tier_claim;                // empty: the token names no tier
+    std::vector<std::string> known_tiers;  // of policies, in order: which of a list of tiers counts
+    std::vector<std::string> claims;       // that policies count by: only these are kept of a token
     std::chrono::seconds leeway{30};       // 0..5 min
 };
 

@@ -12,10 +12,24 @@ namespace tidegate::limit {
 
 // What an identifier is made of.
 struct KeyPart {
-    enum class Kind : std::uint8_t { ip, user, route, constant, header, query, capture };
+    enum class Kind : std::uint8_t {
+        ip,
+        user,
+        route,
+        constant,
+        header,
+        query,
+        capture,
+        method,  // of the request; GET includes HEAD
+        host,    // the authority of the request, normalised
+        claim,   // of the token that named the user
+        cookie,
+    };
     Kind kind = Kind::ip;
-    std::string name;  // of the field (lower case), query parameter or capture; the constant itself
-    bool secret = false;  // of a field or query parameter: only a hash of its value is shown
+    // Of the field (lower case), query parameter, capture, claim or cookie; the constant itself.
+    std::string name;
+    bool secret = false;      // of a field, parameter or cookie: only a hash of its value is shown
+    std::uint16_t claim = 0;  // of a claim: the position among the claims of the configuration
 
     bool operator==(const KeyPart&) const = default;
 };
@@ -24,7 +38,7 @@ struct KeyPart {
 enum class OnMissing : std::uint8_t {
     skip,    // this key counts nothing
     shared,  // all such requests are counted as one
-    reject,  // 400
+    reject,  // 401 where the key needs a user that is absent, else 400
 };
 
 // Makes one identifier: of all the parts of the first choice whose parts are all there.

@@ -16,6 +16,7 @@ namespace tidegate::proxy {
 namespace {
 
 using http::append_field;
+constexpr int kUnauthorized = 401;  // needs a challenge: RFC 9110 section 15.5.2
 
 // {retry_after}, {limit} and {policy} in the operator's own text.
 std::string filled_in(std::string_view text, std::string_view retry_after, std::string_view limit,
@@ -132,7 +133,7 @@ const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answe
     if (answer.retry_after > 0) {
         append_field("Retry-After", static_cast<std::uint64_t>(answer.retry_after), out);
     }
-    if (exchange.decision.fault == ask::Fault::bad_credentials) {
+    if (ask::traits(exchange.decision.fault).status == kUnauthorized) {
         ask::append_challenges(exchange.config().user_methods, exchange.decision.finding, out);
     }
     append_limit_fields(exchange, out);

@@ -19,7 +19,9 @@ enum class RouteCase : std::uint8_t {
 struct Match {
     std::string path = "/**";          // a pattern, see path_pattern.hpp
     std::vector<std::string> methods;  // upper case; empty: any; GET includes HEAD
-    std::string host;                  // empty: any; lower case
+    // Lower case. Empty: any. `*.example.com`: every name of one or more labels before
+    // `example.com`, and not that name itself.
+    std::string host;
     std::vector<std::pair<std::string, std::string>> headers;  // name (lower case), exact value
 };
 

@@ -58,6 +58,10 @@ const std::vector<std::string>& Router::header_names() const {
     return impl_->header_names;
 }
 
+bool Router::names_method(std::string_view method) const {
+    return std::find(impl_->methods.begin(), impl_->methods.end(), method) != impl_->methods.end();
+}
+
 Matched Router::match(const RequestLine& request) const {
     if (impl_->is_method_in_other_case(request.method)) return {MatchOutcome::other_method, 0};
     if (impl_->reads_unclear_headers(request.fields)) return {MatchOutcome::ambiguous_headers, 0};

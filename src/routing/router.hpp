@@ -74,6 +74,9 @@ class Router {
     // Every field that some route asks for, in lower case, each once.
     const std::vector<std::string>& header_names() const;
 
+    // Whether some route names this method.
+    bool names_method(std::string_view method) const;
+
     // What route `index` captures of `path`, in the order of PathPattern::capture_names(): decoded
     // once, as in all its readings. Requires that match() has given `path` this route.
     std::vector<std::string> captures(std::size_t index, std::string_view path) const;
@@ -85,6 +88,9 @@ class Router {
     // elsewhere without regard to case is listed a second time. Nothing when the path is bad or
     // mixes more than is read.
     std::vector<ReadPath> readings(const RequestLine& request) const;
+
+    // For `check`: whether route `index` takes one host only.
+    bool names_host(std::size_t index) const;
 
     // For `check`: the position of an earlier route that already takes everything route `index`
     // could match, if that is known.

@@ -15,7 +15,7 @@ bool conditions_cover(const Entry& a, const Entry& b) {
         a.methods.empty() ||
         (!b.methods.empty() && std::all_of(b.methods.begin(), b.methods.end(),
                                            [&](const auto& m) { return includes(a.methods, m); }));
-    const bool hosts = a.host.empty() || a.host == b.host;
+    const bool hosts = host_takes(a.host, b.host);
     const bool headers = std::all_of(a.headers.begin(), a.headers.end(), [&](const auto& wanted) {
         return std::find(b.headers.begin(), b.headers.end(), wanted) != b.headers.end();
     });
@@ -28,7 +28,7 @@ bool conditions_meet(const Entry& a, const Entry& b) {
                          std::any_of(a.methods.begin(), a.methods.end(), [&](const auto& m) {
                              return method_fits(b, m) || (m == "GET" && method_fits(b, "HEAD"));
                          });
-    const bool hosts = a.host.empty() || b.host.empty() || a.host == b.host;
+    const bool hosts = host_takes(a.host, b.host) || host_takes(b.host, a.host);
     const bool headers = std::all_of(a.headers.begin(), a.headers.end(), [&](const auto& wanted) {
         return std::all_of(b.headers.begin(), b.headers.end(), [&](const auto& other) {
             return other.first != wanted.first || other.second == wanted.second;
@@ -84,6 +84,11 @@ std::vector<ReadPath> Router::readings(const RequestLine& request) const {
     return all;
 }
 
+bool Router::names_host(std::size_t index) const {
+    const std::string& host = impl_->entries[index].host;
+    return !host.empty() && !has_any_labels(host);
+}
+
 std::optional<std::size_t> Router::shadowed_by(std::size_t index) const {
     const Impl& impl = *impl_;
     for (std::size_t i = 0; i < index; ++i) {
@@ -124,13 +129,15 @@ std::optional<std::size_t> Router::escape_by_case(std::size_t index) const {
     const auto path = entry.pattern.example(false);
     const auto other = entry.pattern.example(true);
     if (!path || path == other) return std::nullopt;
+    // One of the hosts that the route takes.
+    const std::string host = has_any_labels(entry.host) ? "a" + entry.host.substr(1) : entry.host;
     http::Fields fields;
     for (const auto& [name, value] : entry.headers)
         fields.push_back({http::FieldName::other, name, value});
     const RequestLine request{entry.methods.empty() ? "GET" : std::string_view(entry.methods[0]),
-                              *path, entry.host, &fields};
+                              *path, host, &fields};
     const auto find = [&](const std::string& text) {
-        return impl_->find({text, text}, Letters::as_sent, request, entry.host);
+        return impl_->find({text, text}, Letters::as_sent, request, host);
     };
     if (find(*path) != index) return std::nullopt;
     const std::uint32_t escape = find(*other);

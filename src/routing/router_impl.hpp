@@ -30,6 +30,20 @@ struct HostHash {
     }
 };
 
+inline constexpr std::string_view kAnyLabels = "*.";
+
+inline bool has_any_labels(std::string_view host) {
+    return host.starts_with(kAnyLabels);
+}
+
+// Whether the host of a route takes `host`, or every host that `host` takes as that of a route.
+inline bool host_takes(std::string_view of_route, std::string_view host) {
+    if (of_route.empty() || of_route == host) return true;
+    if (!has_any_labels(of_route)) return false;
+    const std::string_view end = of_route.substr(1);
+    return host.size() > end.size() && host.ends_with(end);
+}
+
 struct Entry {
     PathPattern pattern;
     PathPattern blind;  // without regard to case
@@ -62,18 +76,45 @@ inline bool headers_fit(const Entry& entry, const http::Fields* fields) {
 // One way to compare the routes whose paths are segments: with case or without.
 struct Index {
     RouteIndex any_host;
-    std::unordered_map<std::string, RouteIndex, HostHash, std::equal_to<>> by_host;
+    using Hosts = std::unordered_map<std::string, RouteIndex, HostHash, std::equal_to<>>;
+    Hosts by_host;
+    Hosts by_parent;  // of `*.example.com`, by `example.com`
+    std::size_t parent_labels_max = 0;
 
     void add(const PathPattern& pattern, const std::string& host, std::uint32_t route) {
-        (host.empty() ? any_host : by_host[host]).add(pattern, route);
+        if (has_any_labels(host)) {
+            const std::string parent = host.substr(kAnyLabels.size());
+            const auto dots =
+                static_cast<std::size_t>(std::count(parent.begin(), parent.end(), '.'));
+            parent_labels_max = std::max(parent_labels_max, dots + 1);
+            by_parent[parent].add(pattern, route);
+        } else {
+            (host.empty() ? any_host : by_host[host]).add(pattern, route);
+        }
     }
 
     template <class Accept>
     std::uint32_t find(std::string_view text, std::string_view host, const Accept& accept) const {
-        const std::uint32_t best = any_host.find(text, kNone, accept);
-        if (by_host.empty()) return best;
-        const auto found = by_host.find(host);
-        return found == by_host.end() ? best : found->second.find(text, best, accept);
+        std::uint32_t best = any_host.find(text, kNone, accept);
+        if (!by_host.empty()) {
+            const auto found = by_host.find(host);
+            if (found != by_host.end()) best = found->second.find(text, best, accept);
+        }
+        return by_parent.empty() ? best : find_by_parent(text, host, best, accept);
+    }
+
+    // Looks at no more parents of `host` than have as many labels as some route's.
+    template <class Accept>
+    std::uint32_t find_by_parent(std::string_view text, std::string_view host, std::uint32_t best,
+                                 const Accept& accept) const {
+        std::size_t dot = host.rfind('.');
+        for (std::size_t labels = 1; labels <= parent_labels_max; ++labels) {
+            if (dot == host.npos || dot == 0) break;
+            const auto found = by_parent.find(host.substr(dot + 1));
+            if (found != by_parent.end()) best = found->second.find(text, best, accept);
+            dot = host.rfind('.', dot - 1);
+        }
+        return best;
     }
 };
 
@@ -180,7 +221,7 @@ struct Router::Impl {
     }
 
     bool host_fits(std::uint32_t route, std::string_view host) const {
-        return entries[route].host.empty() || entries[route].host == host;
+        return host_takes(entries[route].host, host);
     }
 
     Matched find_asterisk(const RequestLine& request, std::string_view host) const {

@@ -67,6 +67,47 @@ TEST_CASE("identifier_query: an identifier of the access log means itself") {
     }
 }
 
+TEST_CASE("identifier_query: hosts, methods, claims and cookies are written as the log has them") {
+    const auto config = loaded(
+        "  p: {key: [host, method, \"claim:https://example.com/org\", \"cookie:cart\"], "
+        "limits: [5/s]}\n"
+        "  q: {key: [\"claim:tenant+host\"], limits: [5/s]}\n",
+        "identity: {user: [{jwt: {jwks: \"https://idp.example/k\", algorithms: [ES256]}}]}");
+    const auto means = [&](std::string_view text) {
+        const auto identifiers = identifiers_meant(text, *config);
+        return identifiers ? identifiers->at(0) : "refused: " + identifiers.error();
+    };
+    const auto counts = [&](std::string_view identifier) {
+        std::string names;
+        for (const limit::ChargeItem& item : items_of(identifier, *config)) {
+            names += item.policy->name;
+        }
+        return names;
+    };
+    CHECK(means("host:API.example.com:8080") == "host:api.example.com");
+    CHECK(means("host:[2001:DB8::1]:80") == "host:[2001:db8::1]");
+    CHECK(counts("host:api.example.com") == "p");
+    CHECK(means("method:POST") == "method:POST");
+    CHECK(means("method:HEAD") == "method:GET");
+    CHECK(means("method:FOO") == "method:other");
+    CHECK(counts("method:GET") == "p");
+    const std::string claim = "claim:https://example.com/org=acme";
+    CHECK(means(claim) == claim);
+    CHECK(counts(claim) == "p");
+    CHECK(counts("claim:other=acme").empty());
+    CHECK(means("claim:tenant=Zo\xc3\xab") == "claim:tenant=Zo%C3%AB");
+    CHECK(means("claim:tenant").starts_with("refused: The value is missing"));
+    const std::string joined = "17:claim:tenant=acme+12:host:a.example";
+    CHECK(means(joined) == joined);
+    CHECK(counts(joined) == "q");
+    std::string cookie;
+    identity::append_secret_identifier("cookie", "cart", "hush", cookie);
+    CHECK(means("cookie:cart=hush") == cookie);
+    CHECK(means(cookie) == cookie);
+    CHECK(counts(cookie) == "p");
+    CHECK(means("cookie:Cart=hush") == "refused: No policy has the key `cookie:Cart`.");
+}
+
 TEST_CASE("identifier_query: people may write as they know it") {
     CHECK(meant("203.0.113.7") == Texts{"ip:203.0.113.7"});
     CHECK(meant("2001:DB8::1") == Texts{"ip:2001:db8::/64", "ip:2001:db8::/48"});

@@ -83,9 +83,9 @@ TEST_CASE("charge_list: on_missing passes over, counts together, or refuses") {
     World shared(with_key("\"header:x-tenant+route|query:t\"", ", on_missing: shared"));
     CHECK(counted(shared, request_for("/7")) == "p=shared:header:x-tenant+route|query:t ");
     World reject(with_key("user, ip", ", on_missing: reject"));
-    CHECK(counted(reject, request_for("/7")) == kNobody);
+    CHECK(counted(reject, request_for("/7")) == "client: no user");
     World all_skipped(with_key("\"header:x-tenant\", \"query:t\"", ", on_missing: skip"));
-    CHECK(counted(all_skipped, request_for("/7")) == kNobody);
+    CHECK(counted(all_skipped, request_for("/7")) == "");
 }
 
 TEST_CASE("charge_list: what the upstream could read differently does not choose") {
@@ -367,6 +367,6 @@ TEST_CASE("charge_list: a request with none of the keys of a policy is refused")
         "routes: [{name: all, match: {path: \"/**\"}, upstream: api, policies: [a]}]\n" +
         kTrusting);
     Request request(world, get());
-    CHECK(request.decide() == Fault::nobody);
+    CHECK(request.decide() == Fault::no_user);
     CHECK(request.decision.charge.items.empty());
 }

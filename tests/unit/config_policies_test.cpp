@@ -189,8 +189,10 @@ TEST_CASE("config: exempt and deny name networks and users") {
         "key: [ip], limits: [1/s], exempt: [10.0.0.0/8, \"user:b\", \"user:a\"], deny: 192.0.2.1");
     const config::Policy& policy = *config->policies[0];
     const auto in = [](const identity::ClientList& group, const char* ip, const char* user) {
-        return group.includes(*ip != 0 ? parse_ip(ip) : std::nullopt,
-                              *user != 0 ? std::optional<std::string_view>(user) : std::nullopt);
+        identity::ClientIdentity client;
+        if (*ip != 0) client.address = parse_ip(ip);
+        if (*user != 0) client.user = user;
+        return group.includes(client);
     };
     CHECK(in(policy.exempt, "10.255.0.1", ""));
     CHECK(in(policy.exempt, "11.0.0.1", "a"));

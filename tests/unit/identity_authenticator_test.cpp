@@ -9,6 +9,7 @@
 
 #include "identity/api_keys.hpp"
 #include "identity/authenticator.hpp"
+#include "identity/counted_claims.hpp"
 #include "identity/htpasswd.hpp"
 #include "identity/key_source.hpp"
 #include "identity_tokens.hpp"
@@ -126,6 +127,31 @@ TEST_CASE("authenticator: a token is checked once and then known, until it expir
     door.authenticator.check_token(door.found, kNow + 90s);
     CHECK(door.found.result == Result::refused);
     CHECK(door.found.fault == CredentialFault::expired);
+}
+
+TEST_CASE("authenticator: claims are kept with the token, under the namespace of its method") {
+    auto methods = std::vector{tokens("idp")};
+    std::get<JwtMethod>(methods[0].how).claims = {"tenant", "org"};
+    const auto shared = std::make_shared<SharedCredentialCache>();
+    Door door(methods, shared);
+    Door other(methods, shared);
+    const std::string line =
+        "Bearer " + signed_with(JwsAlgorithm::es256, R"({"sub":"alice","org":9,"exp":1700000060})");
+    REQUIRE(door.look_and_check(bearer(line)) == Result::user);
+    CHECK(claim_identifier(door.found.claims, 0).empty());
+    CHECK(claim_identifier(door.found.claims, 1) == "claim:org=idp:9");
+    REQUIRE(door.look(bearer(line)) == Result::user);  // of its own memory
+    CHECK(claim_identifier(door.found.claims, 1) == "claim:org=idp:9");
+    // A thread that has not seen the token learns its claims from the one that has.
+    REQUIRE(other.look(bearer(line)) == Result::user);
+    CHECK(claim_identifier(other.found.claims, 1) == "claim:org=idp:9");
+    // The next request of the connection has none of them.
+    CHECK(door.look({}) == Result::nobody);
+    CHECK(door.found.claims.empty());
+    const std::string bare =
+        "Bearer " + signed_with(JwsAlgorithm::es256, R"({"sub":"bob","exp":1700000060})");
+    REQUIRE(door.look_and_check(bearer(bare)) == Result::user);
+    CHECK(door.found.claims.empty());
 }
 
 TEST_CASE("authenticator: a token that was found bad is not remembered, for good or ill") {

@@ -296,32 +296,90 @@ TEST_CASE("JWT: the claims that name user and tier are configured; a name is not
           CredentialFault::user_claim);
 }
 
-TEST_CASE("JWT: a tier may be missing, else it is a name") {
+TEST_CASE("JWT: a tier is a name; whatever else the claim holds is no tier") {
     JwtMethod method = any_algorithm();
     method.tier_claim = "plan";
-    const auto fault = [&](std::string_view tier) {
-        return fault_of_claims(
-            R"({"sub":"alice","exp":1700000060,"plan":)" + std::string(tier) + "}", method);
+    const auto tier = [&](std::string_view plan) {
+        const auto verdict = verdict_of(
+            signed_with(JwsAlgorithm::hs256,
+                        R"({"sub":"alice","exp":1700000060,"plan":)" + std::string(plan) + "}"),
+            method);
+        CHECK(verdict.fault == CredentialFault::none);
+        CHECK(verdict.claims.user == "alice");
+        return verdict.claims.tier;
     };
-    CHECK(fault_of_claims(kGood, method) == CredentialFault::none);
-    CHECK(fault(R"("pro-2.x_y")") == CredentialFault::none);
-    for (const std::string_view tier : {"null", "7", "true", R"(["pro"])", R"("")", R"("a b")",
-                                        R"("a\n")", R"("é")", R"("a/b")"}) {
-        CAPTURE(tier);
-        CHECK(fault(tier) == CredentialFault::tier_claim);
+    CHECK(tier(R"("pro-2.x_y")") == "pro-2.x_y");
+    const std::string longer = "\"" + std::string(65, 'a') + "\"";
+    for (const std::string_view plan :
+         {"null", "7", "true", R"(["pro"])", "[]", "{}", R"([{"pro":1}])", R"("")", R"("a b")",
+          R"("a\n")", R"("é")", R"("a/b")", std::string_view(longer)}) {
+        CAPTURE(plan);
+        CHECK(tier(plan).empty());
     }
-    CHECK(fault("\"" + std::string(65, 'a') + "\"") == CredentialFault::tier_claim);
-    // Not configured, not looked at.
-    CHECK(fault_of_claims(R"({"sub":"alice","exp":1700000060,"plan":7})") == CredentialFault::none);
+}
+
+TEST_CASE("JWT: of a list of tiers the first that some policy knows is the tier") {
+    JwtMethod method = any_algorithm();
+    method.tier_claim = "roles";
+    method.known_tiers = {"internal", "pro"};
+    const auto tier = [&](std::string_view roles) {
+        const auto verdict = verdict_of(
+            signed_with(JwsAlgorithm::hs256,
+                        R"({"sub":"alice","exp":1700000060,"roles":)" + std::string(roles) + "}"),
+            method);
+        CHECK(verdict.fault == CredentialFault::none);
+        return verdict.claims.tier;
+    };
+    CHECK(tier(R"(["offline_access","pro","internal"])") == "pro");
+    CHECK(tier(R"(["a b",7,null,["internal"],"internal"])") == "internal");
+    CHECK(tier(R"(["offline_access"])").empty());
+    CHECK(tier("[]").empty());
+    // One text needs no policy that knows it: the upstream may be told.
+    CHECK(tier(R"("gold")") == "gold");
+}
+
+TEST_CASE("JWT: of the claims only those that policies count by are kept, as text") {
+    JwtMethod method = any_algorithm();
+    method.claims = {"tenant", "https://example.com/org", "missing"};
+    const auto counted = [&](std::string_view tenant) {
+        const auto verdict = verdict_of(
+            signed_with(JwsAlgorithm::hs256, R"({"sub":"alice","exp":1700000060,"other":"o",)"
+                                             R"("https://example.com/org":"x","tenant":)" +
+                                                 std::string(tenant) + "}"),
+            method);
+        CHECK(verdict.fault == CredentialFault::none);
+        REQUIRE(verdict.claims.counted.size() == 3);
+        CHECK(verdict.claims.counted[1] == "x");
+        CHECK(verdict.claims.counted[2].empty());
+        return verdict.claims.counted[0];
+    };
+    CHECK(counted(R"("acme")") == "acme");
+    CHECK(counted(R"(["acme","b"])") == "acme");
+    CHECK(counted("[7,8]") == "7");
+    CHECK(counted("-12") == "-12");
+    CHECK(counted("18446744073709551615") == "18446744073709551615");
+    for (const std::string_view seven : {"7", "7.0", "70e-1", R"("7")"}) {
+        CAPTURE(seven);
+        CHECK(counted(seven) == "7");
+    }
+    CHECK(counted("-0.0") == "0");
+    CHECK(counted("0.5") == "0.5");
+    CHECK(counted("1e300") == "1e+300");
+    for (const std::string_view none :
+         {"null", "true", "{}", "[]", R"("")", R"([""])", R"([["acme"]])", "[null,1]"}) {
+        CAPTURE(none);
+        CHECK(counted(none).empty());
+    }
 }
 
 TEST_CASE("JWT: a refused token names nobody") {
     JwtMethod method = any_algorithm();
-    method.tier_claim = "plan";
+    method.claims = {"tenant"};
     const auto verdict = verdict_of(
-        signed_with(JwsAlgorithm::hs256, R"({"sub":"alice","exp":1700000060,"plan":7})"), method);
-    CHECK(verdict.fault == CredentialFault::tier_claim);
+        signed_with(JwsAlgorithm::hs256, R"({"sub":7,"exp":1700000060,"tenant":"acme"})"), method);
+    CHECK(verdict.fault == CredentialFault::user_claim);
     CHECK(verdict.claims.user.empty());
+    CHECK(verdict.claims.counted.empty());
     CHECK(verdict.claims.expires == Time{});
 }
 

@@ -1,0 +1,267 @@
+// `identity.require`, lists of clients, claims in keys, and what `check` says about them.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+
+using namespace tidegate;
+
+namespace {
+
+const std::string kUpstreams = "upstreams: {a: {servers: [http://a]}}\n";
+const std::string kTrusting = "client_ip: {trusted_proxies: [10.0.0.0/8]}";
+const std::string kHeader = "{header: {name: x-user}}";
+const std::string kTiers = "{header: {name: x-user, tier_header: x-tier}}";
+const std::string kCookie = "{cookie: {name: s}}";
+// Keys at a URL are not fetched when a configuration is read.
+const std::string kJwt =
+    "{jwt: {jwks: 'https://idp.example/keys', algorithms: [ES256], issuer: i, audience: a, "
+    "namespace: j, tier_claim: roles}}";
+
+std::string identity(const std::string& methods, const std::string& more = "") {
+    return "identity: {" + kTrusting + ", user: [" + methods + "]" + more + "}\n";
+}
+
+std::shared_ptr<const config::Config> read(const std::string& yaml) {
+    const auto loaded = config::load_text(yaml, "w");
+    for (const auto& error : loaded.errors) FAIL(error.to_string());
+    return loaded.config;
+}
+
+std::vector<std::string> warnings(const std::string& yaml) {
+    const auto loaded = config::load_text(yaml, "w");
+    for (const auto& error : loaded.errors) FAIL(error.to_string());
+    std::vector<std::string> out;
+    for (const auto& warning : loaded.warnings) out.push_back(warning.message);
+    return out;
+}
+
+std::string one_warning(const std::string& yaml) {
+    const auto all = warnings(yaml);
+    if (all.empty()) return "";
+    return all.size() == 1 ? all[0] : "several: " + all[0] + " | " + all[1];
+}
+
+// One route with these policies.
+std::string routed(const std::string& who, const std::string& policies, const std::string& names,
+                   const std::string& route = "") {
+    return who + kUpstreams + "policies: {" + policies + "}\nroutes: [{name: all, policies: [" +
+           names + "]" + route + "}]\n";
+}
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("config: identity.require holds for every route that says nothing else") {
+    const std::string routes =
+        "routes: [{match: {path: /a}, policies: []}, {match: {path: /b}, identity: optional, "
+        "policies: []}, {match: {path: /c}, identity: required, policies: []}]\n";
+    const auto needs = [&](const std::string& require) {
+        std::string out;
+        for (const auto& route : read(identity(kHeader, require) + kUpstreams + routes)->routes) {
+            out += route.needs_user ? "1" : "0";
+        }
+        return out;
+    };
+    CHECK(needs("") == "001");
+    CHECK(needs(", require: off") == "001");
+    CHECK(needs(", require: on") == "101");
+    CHECK(read(identity(kHeader, ", require: on") + "upstream: http://a\n")->routes[0].needs_user);
+}
+
+TEST_CASE("config: lists of clients have networks, users, tiers and two words") {
+    const auto config = read(
+        routed(identity(kTiers),
+               "p: {key: [ip], limits: [1/s], exempt: [10.0.0.0/8, 'user:b', 'user:a', 'tier:z', "
+               "'tier:internal', authenticated], deny: anonymous}",
+               "p"));
+    const auto& exempt = config->policies[0]->exempt;
+    CHECK(exempt.networks.size() == 1);
+    CHECK(exempt.users == std::vector<std::string>{"a", "b"});
+    CHECK(exempt.tiers == std::vector<std::string>{"internal", "z"});
+    CHECK(exempt.authenticated);
+    CHECK_FALSE(exempt.anonymous);
+    CHECK(exempt.by_user);
+    CHECK(config->policies[0]->deny.anonymous);
+    const auto networks =
+        read(routed("", "p: {key: [ip], limits: [1/s], exempt: [10.0.0.0/8]}", "p"));
+    CHECK_FALSE(networks->policies[0]->exempt.by_user);
+}
+
+TEST_CASE("config: each claim of a key is known once, to every method that reads tokens") {
+    const auto config = read(
+        identity(kJwt + ", " + kHeader) + kUpstreams +
+        "policies:\n"
+        "  p: {key: ['claim:tenant', 'claim:https://example.com/org+route'], limits: [1/s], "
+        "tiers: {pro: [2/s]}}\n"
+        "  q: {key: ['claim:plan%2Bsize|claim:tenant'], limits: [1/s], exempt: ['tier:internal'], "
+        "deny: ['tier:banned']}\n"
+        "routes: [{policies: [p, q, {key: ['claim:plan'], limits: [1/s], tiers: {free: "
+        "[1/s]}}]}]\n");
+    const std::vector<std::string> claims{"tenant", "https://example.com/org", "plan+size", "plan"};
+    CHECK(config->claims == claims);
+    const auto& jwt = std::get<identity::JwtMethod>(config->user_methods[0].how);
+    CHECK(jwt.claims == claims);
+    CHECK(jwt.known_tiers == std::vector<std::string>{"banned", "free", "internal", "pro"});
+    const limit::KeyPart& last = config->policies[1]->key[0].choices[1][0];
+    CHECK(last.kind == limit::KeyPart::Kind::claim);
+    CHECK(last.claim == 0);
+    CHECK_FALSE(last.secret);
+}
+
+TEST_CASE("config: policies count by at most 32 claims") {
+    const auto with = [](int claims) {
+        std::string policies;
+        for (int i = 0; i < claims; ++i) {
+            const std::string number = std::to_string(i);
+            policies += "  p" + number + ": {key: ['claim:c" + number + "'], limits: [1/s]}\n";
+        }
+        return config::load_text(
+            identity(kJwt) + kUpstreams + "policies:\n" + policies + "routes: [{policies: []}]\n",
+            "w");
+    };
+    CHECK(with(32).config != nullptr);
+    const auto more = with(33);
+    REQUIRE(more.errors.size() == 1);
+    CHECK(more.errors[0].message ==
+          "policies.p32.key[0]: policies count by more than 32 different claims");
+}
+
+TEST_CASE("config: a key that a client can leave out is required unless skip is written") {
+    using limit::OnMissing;
+    const auto on_missing = [](const std::string& key) {
+        const auto config =
+            read(routed(identity(kJwt), "p: {key: ['" + key + "'], limits: [1/s]}", "p"));
+        CHECK_FALSE(config->policies[0]->may_skip);
+        return config->policies[0]->key[0].on_missing;
+    };
+    for (const char* key : {"claim:tenant", "cookie:cart", "host", "user+method"}) {
+        CHECK_MESSAGE(on_missing(key) == OnMissing::reject, key);
+    }
+    for (const char* key : {"ip", "user", "method", "user|method"}) {
+        CHECK_MESSAGE(on_missing(key) == OnMissing::skip, key);
+    }
+    const auto written = read(
+        routed(identity(kJwt), "p: {key: ['claim:tenant'], on_missing: skip, limits: [1/s]}", "p"));
+    CHECK(written->policies[0]->may_skip);
+    CHECK(written->policies[0]->key[0].on_missing == OnMissing::skip);
+}
+
+TEST_CASE("config: check warns where a request can meet no limit at all") {
+    const std::string members = "members: {key: [user], on_missing: skip, limits: [9/s]}";
+    const std::string others = "others: {key: [ip], limits: [1/s], exempt: [authenticated]}";
+    const std::string who = identity(kHeader);
+    CHECK(one_warning(routed(who, members, "members")) ==
+          "the route `all`: a request without a user can meet no limit at all, as the policy "
+          "`members` has `on_missing: skip`: add a policy with the key `ip`, or write `identity: "
+          "required`");
+    CHECK(one_warning(routed(who, members + ", " + others, "others, members")) == "");
+    CHECK(one_warning(routed(who, members, "members", ", identity: required")) == "");
+    CHECK(one_warning(routed(identity(kHeader, ", require: on"), members, "members")) == "");
+    CHECK(has(one_warning(routed(identity(kHeader, ", require: on"), members, "members",
+                                 ", identity: optional")),
+              "a request without a user can meet no limit"));
+    // Written, but it leaves nothing out.
+    CHECK(one_warning(routed(who, "p: {key: [user, ip], on_missing: skip, limits: [9/s]}", "p")) ==
+          "");
+    // A policy in shadow limits nothing.
+    CHECK(has(one_warning(routed(who, members + ", s: {key: [ip], limits: [1/s], mode: shadow}",
+                                 "members, s")),
+              "a request without a user can meet no limit"));
+    // A user without the claim.
+    CHECK(
+        has(one_warning(routed(identity(kJwt),
+                               others + ", t: {key: ['claim:t'], on_missing: skip, limits: [1/s]}",
+                               "others, t")),
+            "a request of a user can meet no limit at all, as the policy `t` has `on_missing: "
+            "skip`: add a policy with the key `ip`"));
+    // Anyone without the field; no method could require a user.
+    const std::string field = "f: {key: ['header:x-a+ip'], on_missing: skip, limits: [1/s]}";
+    const std::string without = one_warning(routed("", field, "f"));
+    CHECK(has(without, "a request without a user can meet no limit at all"));
+    CHECK_FALSE(has(without, "identity: required"));
+}
+
+TEST_CASE("config: check warns about a policy whose key no method can supply") {
+    CHECK(one_warning(routed("", "p: {key: [user], limits: [1/s]}", "p")) ==
+          "policies.p: refuses every request, as identity.user lists no method: add it, or another "
+          "key");
+    CHECK(one_warning(routed(identity(kHeader), "p: {key: ['claim:t'], limits: [1/s]}", "p")) ==
+          "policies.p: refuses every request, as identity.user lists no `jwt`: add it, or another "
+          "key");
+    CHECK(has(one_warning(routed("", "p: {key: ['user+route', ip], limits: [1/s]}", "p")),
+              "policies.p: refuses every request"));
+    const auto skipped =
+        warnings(routed("", "p: {key: [user], on_missing: skip, limits: [1/s]}", "p"));
+    REQUIRE(skipped.size() == 2);
+    CHECK(has(skipped[0] + skipped[1], "policies.p: counts no request, as identity.user lists no"));
+    for (const char* key : {"[user, ip]", "['user|ip']", "['claim:t|ip']"}) {
+        CHECK_MESSAGE(
+            one_warning(routed("", "p: {key: " + std::string(key) + ", limits: [1/s]}", "p")) == "",
+            key);
+    }
+}
+
+TEST_CASE("config: check warns about a tier in a list that no method can give") {
+    const std::string exempt = "p: {key: [ip], limits: [1/s], exempt: ['tier:pro']}";
+    CHECK(
+        has(one_warning(routed(identity(kHeader), exempt, "p")), "policies.p: no user has a tier"));
+    CHECK(has(one_warning(routed(identity(kHeader),
+                                 "p: {key: [ip], limits: [1/s], deny: ['tier:pro']}", "p")),
+              "policies.p: no user has a tier"));
+    CHECK(one_warning(routed(identity(kTiers), exempt, "p")) == "");
+    CHECK(one_warning(routed(identity(kJwt), exempt, "p")) == "");
+
+    std::string folder = std::filesystem::temp_directory_path() / "tidegate-clients-XXXXXX";
+    REQUIRE(mkdtemp(folder.data()) != nullptr);
+    std::ofstream(folder + "/users.yaml") << "alice: {tier: pro}\n";
+    const auto of = [&](const std::string& tier) {
+        return one_warning(routed(
+            identity(kHeader, ", users: '" + folder + "/users.yaml'"),
+            "p: {key: [ip], limits: [1/s], exempt: ['tier:" + tier + "', 'tier:pro']}", "p"));
+    };
+    CHECK(of("pri") ==
+          "policies.p: no user has the tier `pri`: neither identity.users nor a file of keys names "
+          "it");
+    CHECK(one_warning(routed(identity(kHeader, ", users: '" + folder + "/users.yaml'"), exempt,
+                             "p")) == "");
+    std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("config: check says what becomes of users by cookie, and of a list that holds everyone") {
+    CHECK(one_warning(routed(identity(kCookie),
+                             "p: {key: [ip], limits: [1/s], exempt: [authenticated]}", "p")) ==
+          "policies.p: users by `cookie` are `anonymous` in `exempt` and `deny`, as clients can "
+          "make up cookies");
+    CHECK(has(one_warning(routed(identity(kHeader),
+                                 "p: {key: [ip], limits: [1/s], exempt: [authenticated, "
+                                 "anonymous]}",
+                                 "p")),
+              "policies.p: `exempt` lists `authenticated` and `anonymous`: the policy counts no "
+              "request"));
+}
+
+TEST_CASE(
+    "config: counting by the host alone is free for clients unless the route names one host") {
+    const auto warned = [](const std::string& key, const std::string& host) {
+        return has(one_warning(routed("", "p: {key: [" + key + "], limits: [1/s]}", "p",
+                                      host.empty() ? "" : ", match: {host: '" + host + "'}")),
+                   "counts only by values that clients choose");
+    };
+    CHECK(warned("host", ""));
+    CHECK(warned("host", "*.example.com"));
+    CHECK_FALSE(warned("host", "api.example.com"));
+    CHECK_FALSE(warned("'host+ip'", ""));
+    CHECK(warned("'cookie:cart'", ""));
+    CHECK(warned("'cookie:cart+method'", ""));
+    CHECK_FALSE(warned("method", ""));
+}
