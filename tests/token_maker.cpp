@@ -88,7 +88,21 @@ SigningKey SigningKey::curve(const std::string& name) {
     return key;
 }
 
+SigningKey SigningKey::ed25519() {
+    SigningKey key;
+    key.key_.reset(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
+    require(key.key_ != nullptr);
+    key.is_ed25519_ = true;
+    return key;
+}
+
 std::string SigningKey::number(std::string_view name) const {
+    if (is_ed25519_) {
+        std::string bytes(32, '\0');
+        std::size_t size = bytes.size();
+        require(EVP_PKEY_get_raw_public_key(key_.get(), bytes_of(bytes), &size) == 1);
+        return bytes;
+    }
     const char* parameter = name == "n"   ? OSSL_PKEY_PARAM_RSA_N
                             : name == "e" ? OSSL_PKEY_PARAM_RSA_E
                             : name == "x" ? OSSL_PKEY_PARAM_EC_PUB_X
@@ -106,6 +120,9 @@ std::string SigningKey::number(std::string_view name) const {
 std::string SigningKey::jwk(std::string_view more) const {
     std::string text = "{" + std::string(more);
     if (!key_) return text + R"("kty":"oct","k":")" + base64url(secret_) + "\"}";
+    if (is_ed25519_) {
+        return text + R"("kty":"OKP","crv":"Ed25519","x":")" + base64url(number("x")) + "\"}";
+    }
     if (curve_.empty()) {
         return text + R"("kty":"RSA","n":")" + base64url(number("n")) + R"(","e":")" +
                base64url(number("e")) + "\"}";
@@ -143,7 +160,8 @@ std::string SigningKey::sign_as_der(std::string_view algorithm, std::string_view
                                                                           &EVP_MD_CTX_free);
     EVP_PKEY_CTX* how = nullptr;
     require(context != nullptr &&
-            EVP_DigestSignInit(context.get(), &how, hash_of(algorithm), nullptr, key_.get()) == 1);
+            EVP_DigestSignInit(context.get(), &how, is_ed25519_ ? nullptr : hash_of(algorithm),
+                               nullptr, key_.get()) == 1);
     if (algorithm.starts_with("PS")) {
         require(EVP_PKEY_CTX_set_rsa_padding(how, RSA_PKCS1_PSS_PADDING) == 1 &&
                 EVP_PKEY_CTX_set_rsa_pss_saltlen(how, RSA_PSS_SALTLEN_DIGEST) == 1);

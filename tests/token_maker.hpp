@@ -17,10 +17,12 @@ class SigningKey {
     static SigningKey secret(std::string bytes);
     static SigningKey rsa(unsigned bits);
     static SigningKey curve(const std::string& name);  // `P-256`
+    static SigningKey ed25519();
 
     // The public part, or the secret, as a JWK. `more` goes before the rest: `"kid":"a",`.
     std::string jwk(std::string_view more = {}) const;
-    // Each public parameter alone: of RSA `n`, `e`; of a curve `x`, `y`; big-endian.
+    // Each public parameter alone: of RSA `n`, `e`; of a curve `x`, `y`; big-endian. Of Ed25519
+    // `x`.
     std::string number(std::string_view name) const;
     std::string public_pem() const;
     std::string public_der() const;
@@ -39,6 +41,7 @@ class SigningKey {
     std::unique_ptr<EVP_PKEY, Release> key_;  // null: a secret
     std::string secret_;
     std::string curve_;  // its name; empty: none
+    bool is_ed25519_ = false;
 };
 
 // `header.payload.signature` of these texts, whatever they say.

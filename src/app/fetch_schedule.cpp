@@ -13,12 +13,8 @@ SteadyTime::duration shortened(std::chrono::milliseconds whole, double part, dou
 
 }  // namespace
 
-bool FetchSchedule::is_due(SteadyTime now, bool wanted) const {
-    return now >= due_ || (wanted && now >= wanted_from_);
-}
-
-bool FetchSchedule::may_be_wanted(SteadyTime now) const {
-    return retry_.count() != 0 || now >= wanted_from_;
+SteadyTime FetchSchedule::due(bool wanted) const {
+    return wanted ? std::min(due_, wanted_from_) : due_;
 }
 
 void FetchSchedule::begin(SteadyTime now) {
@@ -27,12 +23,14 @@ void FetchSchedule::begin(SteadyTime now) {
 
 void FetchSchedule::succeeded(SteadyTime now, double luck) {
     retry_ = {};
+    has_succeeded_ = true;
     due_ = now + shortened(timing_.every, 0.1, luck);
 }
 
 void FetchSchedule::failed(SteadyTime now, double luck) {
     retry_ = retry_.count() == 0 ? timing_.retry : std::min(retry_ * 2, timing_.retry_max);
     due_ = now + shortened(retry_, 0.5, luck);
+    if (has_succeeded_) due_ = std::max(due_, wanted_from_);
 }
 
 }  // namespace tidegate::app

@@ -13,10 +13,11 @@ struct FetchTiming {
     // together do not go on asking together.
     std::chrono::milliseconds every{300'000};
     // After a failure, then twice as long after each further one; at random from half of it on.
+    // Once a fetch has succeeded, also not before `wanted_every`.
     std::chrono::milliseconds retry{1'000};
     std::chrono::milliseconds retry_max{60'000};
-    // Between the beginnings of fetches on demand.
-    std::chrono::milliseconds wanted_every{30'000};
+    // From the beginning of a fetch to that of one on demand.
+    std::chrono::milliseconds wanted_every{5'000};
 };
 
 class FetchSchedule {
@@ -24,10 +25,8 @@ class FetchSchedule {
     // The first fetch is due at once.
     explicit FetchSchedule(const FetchTiming& timing) : timing_(timing) {}
 
-    bool is_due(SteadyTime now, bool wanted) const;
-    // Whether a caller that misses a key may count on a fetch that begins later than now: one
-    // may be wanted again, or the last one failed and is repeated anyway.
-    bool may_be_wanted(SteadyTime now) const;
+    // When the next fetch begins, if it is `wanted` or if not. Meant between fetches.
+    SteadyTime due(bool wanted) const;
 
     // A fetch begins, and then ends in one of two ways. `luck` is a random number from 0 to 1.
     void begin(SteadyTime now);
@@ -39,6 +38,7 @@ class FetchSchedule {
     SteadyTime due_ = SteadyTime::min();
     SteadyTime wanted_from_ = SteadyTime::min();
     std::chrono::milliseconds retry_{0};  // 0: the last one did not fail
+    bool has_succeeded_ = false;
 };
 
 }  // namespace tidegate::app

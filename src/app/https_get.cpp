@@ -1,7 +1,11 @@
 #include "app/https_get.hpp"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -66,6 +70,31 @@ Task<Result<Endpoints, std::string>> look_up(Executor executor, config::Address 
     co_return lookup.endpoints();
 }
 
+bool is_loopback(const StreamProtocol::endpoint& endpoint) {
+    constexpr unsigned char kNetwork = 127;
+    if (endpoint.data()->sa_family == AF_INET) {
+        sockaddr_in in{};
+        std::memcpy(&in, endpoint.data(), std::min<std::size_t>(endpoint.size(), sizeof in));
+        return ntohl(in.sin_addr.s_addr) >> 24U == kNetwork;
+    }
+    if (endpoint.data()->sa_family != AF_INET6) return false;
+    sockaddr_in6 in{};
+    std::memcpy(&in, endpoint.data(), std::min<std::size_t>(endpoint.size(), sizeof in));
+    return IN6_IS_ADDR_LOOPBACK(&in.sin6_addr) ||
+           (IN6_IS_ADDR_V4MAPPED(&in.sin6_addr) && in.sin6_addr.s6_addr[12] == kNetwork);
+}
+
+// Where a URL without TLS may be asked. A name such as `localhost` says nothing: the addresses do.
+Result<Endpoints, std::string> on_this_machine(Endpoints endpoints) {
+    std::erase_if(endpoints, [](const auto& endpoint) { return !is_loopback(endpoint); });
+    if (endpoints.empty()) {
+        return ErrorMessage{
+            "its host is not this machine, and Tidegate fetches over `http://` from this machine "
+            "only"};
+    }
+    return endpoints;
+}
+
 // Connects to the first that lets us; each gets an equal part of the time that is left, so that
 // one which is silent does not use up all of it. Returns what was wrong with the last.
 Task<error_code> connect(std::shared_ptr<Socket> socket, Endpoints endpoints, SteadyTime until) {
@@ -96,6 +125,10 @@ Task<std::string> shake_hands(TlsStream& stream) {
     co_return std::string();
 }
 
+std::optional<std::chrono::system_clock::time_point> own_certificate_until(StreamSocket&) {
+    return std::nullopt;
+}
+
 std::optional<std::chrono::system_clock::time_point> own_certificate_until(TlsStream& stream) {
     const CertificatePtr certificate(SSL_get1_peer_certificate(stream.native_handle()));
     if (certificate == nullptr) return std::nullopt;
@@ -115,16 +148,26 @@ std::string fault_of_reading(error_code ec, const HttpsBounds& bounds) {
     return "its answer cannot be read: " + ec.message();
 }
 
+bool wants_certificate(TlsStream& stream, error_code end) {
+    return tls_fault(stream.native_handle(), end, false).wants_certificate;
+}
+
+bool wants_certificate(StreamSocket&, error_code) {
+    return false;
+}
+
 // Of a server that ended the connection before it said anything.
-std::string fault_of_silence(TlsStream& stream, error_code unsent, error_code ec,
+template <class Stream>
+std::string fault_of_silence(Stream& stream, error_code unsent, error_code ec,
                              const HttpsBounds& bounds) {
     const error_code end = ec == http::error::end_of_stream ? asio::error::eof : ec;
-    if (tls_fault(stream.native_handle(), end, false).wants_certificate) return kNoCertificate;
+    if (wants_certificate(stream, end)) return kNoCertificate;
     return unsent ? "the request cannot be sent: " + unsent.message()
                   : fault_of_reading(ec, bounds);
 }
 
-Task<Result<HttpsBody, std::string>> exchange(TlsStream& stream, const config::HttpsUrl& url,
+template <class Stream>
+Task<Result<HttpsBody, std::string>> exchange(Stream& stream, const config::HttpsUrl& url,
                                               const HttpsBounds& bounds,
                                               const std::string& accept) {
     http::request<http::empty_body> request(http::verb::get, url.target, 11);
@@ -153,8 +196,12 @@ Task<Result<HttpsBody, std::string>> exchange(TlsStream& stream, const config::H
 
 // All that comes after connecting.
 Task<Result<HttpsBody, std::string>> ask(StreamSocket& socket, const config::HttpsUrl& url,
-                                         const HttpsBounds& bounds, const std::string& accept) {
-    const auto client = TlsClient::make({});
+                                         const HttpsBounds& bounds, const std::string& accept,
+                                         const std::string& ca) {
+    if (!url.is_tls) co_return co_await exchange(socket, url, bounds, accept);
+    TlsSettings settings;
+    settings.ca = ca;
+    const auto client = TlsClient::make(settings);
     if (!client) co_return ErrorMessage{client.error()};
     TlsPtr tls = (*client)->connection_to(url.address.host);
     if (tls == nullptr) co_return ErrorMessage{"its host name is not valid in TLS"};
@@ -167,9 +214,11 @@ Task<Result<HttpsBody, std::string>> ask(StreamSocket& socket, const config::Htt
 }  // namespace
 
 Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsUrl url,
-                                               HttpsBounds bounds, std::string accept) {
+                                               HttpsBounds bounds, std::string accept,
+                                               std::string ca) {
     const SteadyTime until = now() + bounds.patience;
-    const auto endpoints = co_await look_up(executor, url.address, until);
+    auto endpoints = co_await look_up(executor, url.address, until);
+    if (endpoints && !url.is_tls) endpoints = on_this_machine(std::move(*endpoints));
     if (!endpoints) co_return ErrorMessage{endpoints.error()};
 
     const auto socket = std::make_shared<Socket>(StreamSocket(executor));
@@ -181,7 +230,7 @@ Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsU
         co_return ErrorMessage{"cannot connect to it: " + ec.message()};
     }
     socket->expect_within(until - now());
-    auto answer = co_await ask(socket->socket(), url, bounds, accept);
+    auto answer = co_await ask(socket->socket(), url, bounds, accept, ca);
     // What it was doing when the socket was closed under it would only mislead.
     const bool late = !socket->socket().is_open();
     socket->close();

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "config/address.hpp"
+#include "app/key_fetch.hpp"
 #include "config/error_message.hpp"
 #include "identity/jwk_set.hpp"
 #include "telemetry/log.hpp"
@@ -21,6 +21,7 @@ namespace tidegate::app {
 namespace {
 
 using identity::JwkSet;
+using identity::KeyLocation;
 using identity::KeySource;
 using telemetry::Level;
 using telemetry::log;
@@ -34,25 +35,33 @@ SteadyTime now() {
     return std::chrono::steady_clock::now();
 }
 
-// A URL, and what is known of it.
+// A location, and what is known of it.
 struct Place {
-    Place(const std::string& from, const FetchTiming& timing)
-        : latest(from),
-          url(config::parse_https_url(from)),
-          shown(url ? url->shown() : "(not an https URL)"),
-          schedule(timing) {}
+    Place(Executor executor, const KeyLocation& from, const FetchTiming& timing)
+        : latest(from), shown(app::shown(from)), schedule(timing), pause(executor) {}
 
     KeySource latest;  // all others adopt from this one
-    Result<config::HttpsUrl, std::string> url;
     std::string shown;
     FetchSchedule schedule;
-    JwksFetcher::Sources sources;  // in force
+    identity::KeyFetches fetches;
+    Timer pause;                                   // until the next fetch
+    JwksFetcher::Sources sources;                  // in force
+    std::vector<std::weak_ptr<KeySource>> former;  // of configurations before
     std::optional<SteadyTime> fetched_at;
-    bool tried = false;
     bool failing = false;
     bool wanted = false;
     bool left = false;  // no source uses it any more
 };
+
+template <class Do>
+void for_each_source(Place& place, Do action) {
+    for (const auto& source : place.sources) action(*source);
+    std::erase_if(place.former, [&](const auto& weak) {
+        const auto source = weak.lock();
+        if (source) action(*source);
+        return source == nullptr;
+    });
+}
 
 std::string in_words(std::size_t keys) {
     return std::to_string(keys) + (keys == 1 ? " key" : " keys");
@@ -61,8 +70,7 @@ std::string in_words(std::size_t keys) {
 // `place` stays alive: its own coroutine waits for this.
 Task<Keys> keys_of(Executor executor, const Place& place, const HttpsBounds& bounds) {
     try {
-        if (!place.url) co_return config::ErrorMessage{place.url.error()};
-        const auto answer = co_await https_get(executor, *place.url, bounds, kAcceptKeys);
+        const auto answer = co_await fetch_key_set(executor, place.latest.location(), bounds);
         if (!answer) co_return config::ErrorMessage{answer.error()};
         Keys keys = JwkSet::parse(answer->text, JwkSet::Origin::fetched);
         if (keys && (*keys)->size() == 0)
@@ -73,23 +81,26 @@ Task<Keys> keys_of(Executor executor, const Place& place, const HttpsBounds& bou
     }
 }
 
-// Gives sources the latest keys, and whether a later fetch may bring more.
+// Gives sources the latest keys, then the word that there may be some.
 void tell_sources(Place& place) {
-    const bool may_be_wanted = place.schedule.may_be_wanted(now());
-    for (const auto& source : place.sources) {
-        source->adopt(place.latest);
-        source->allow_wanting(may_be_wanted);
-    }
+    place.fetches.next = place.schedule.due(true);
+    for_each_source(place, [&](KeySource& source) {
+        source.adopt(place.latest);
+        source.publish(place.fetches);
+    });
 }
 
-// Looks whether it is time to fetch.
-bool is_due(Place& place) {
-    const SteadyTime time = now();
-    for (const auto& source : place.sources) {
-        if (source->take_wanted()) place.wanted = true;
-        source->allow_wanting(place.schedule.may_be_wanted(time));
-    }
-    return place.schedule.is_due(time, place.wanted);
+void begin_fetch(Place& place) {
+    place.schedule.begin(now());
+    ++place.fetches.begun;
+    for_each_source(place, [&](KeySource& source) { source.publish(place.fetches); });
+}
+
+// When to fetch next.
+SteadyTime next_fetch(Place& place) {
+    for_each_source(
+        place, [&](KeySource& source) { place.wanted = source.take_wanted() || place.wanted; });
+    return place.schedule.due(place.wanted);
 }
 
 void log_success(const Place& place, std::uint64_t version_before) {
@@ -129,7 +140,8 @@ struct JwksFetcher::Impl : std::enable_shared_from_this<Impl> {
         : executor(on), options(how), random(std::random_device{}()) {}
 
     // Begins to fetch from there if it is new.
-    Place& place_of(const std::string& url);
+    std::shared_ptr<Place> place_of(const KeyLocation& location);
+    void put_in_force(const std::shared_ptr<KeySource>& source);
     void forget_unused();
     void take(Place& place, Keys keys);
     double luck() { return std::uniform_real_distribution<>(0, 1)(random); }
@@ -140,7 +152,7 @@ struct JwksFetcher::Impl : std::enable_shared_from_this<Impl> {
     Executor executor;
     Options options;
     std::minstd_rand random;
-    std::map<std::string, std::shared_ptr<Place>> places;  // by URL
+    std::map<KeyLocation, std::shared_ptr<Place>> places;
     std::uint64_t fetches_ok = 0;
     std::uint64_t fetches_failed = 0;
 };
@@ -155,12 +167,10 @@ JwksFetcher::~JwksFetcher() {
 Task<> JwksFetcher::prepare(Sources sources) {
     std::vector<std::shared_ptr<Place>> wanted;
     for (const auto& source : sources) {
-        if (source->url().empty()) continue;
-        impl_->place_of(source->url());
-        wanted.push_back(impl_->places.at(source->url()));
+        if (source->is_fetched()) wanted.push_back(impl_->place_of(source->location()));
     }
     Timer pause(impl_->executor);
-    const auto settled = [](const auto& place) { return place->tried || place->left; };
+    const auto settled = [](const auto& place) { return place->fetches.ended > 0 || place->left; };
     while (!std::all_of(wanted.begin(), wanted.end(), settled)) {
         pause.expires_after(kPoll);
         co_await pause.async_wait(as_values);
@@ -168,12 +178,18 @@ Task<> JwksFetcher::prepare(Sources sources) {
 }
 
 void JwksFetcher::use(const Sources& sources) {
-    for (const auto& [url, place] : impl_->places) place->sources.clear();
+    for (const auto& [location, place] : impl_->places) {
+        place->former.insert(place->former.end(), place->sources.begin(), place->sources.end());
+        place->sources.clear();
+    }
     for (const auto& source : sources) {
-        if (!source->url().empty()) impl_->place_of(source->url()).sources.push_back(source);
+        if (source->is_fetched()) impl_->put_in_force(source);
     }
     impl_->forget_unused();
-    for (const auto& [url, place] : impl_->places) tell_sources(*place);
+    for (const auto& [location, place] : impl_->places) {
+        tell_sources(*place);
+        place->pause.cancel();  // a source may want keys already
+    }
 }
 
 void JwksFetcher::fill_in(telemetry::Metrics::Gauges& gauges) const {
@@ -181,7 +197,7 @@ void JwksFetcher::fill_in(telemetry::Metrics::Gauges& gauges) const {
     gauges.jwks_fetches_failed = impl_->fetches_failed;
     gauges.jwks.clear();
     std::map<std::string, int> seen;
-    for (const auto& [url, place] : impl_->places) {
+    for (const auto& [location, place] : impl_->places) {
         // Two that differ only in what is not shown must not share one name.
         const int number = ++seen[place->shown];
         telemetry::Metrics::Gauges::KeyPlace told;
@@ -194,55 +210,71 @@ void JwksFetcher::fill_in(telemetry::Metrics::Gauges& gauges) const {
     }
 }
 
-Place& JwksFetcher::Impl::place_of(const std::string& url) {
-    std::shared_ptr<Place>& place = places[url];
+std::shared_ptr<Place> JwksFetcher::Impl::place_of(const KeyLocation& location) {
+    std::shared_ptr<Place>& place = places[location];
     if (!place) {
-        place = std::make_shared<Place>(url, options.timing);
+        place = std::make_shared<Place>(executor, location, options.timing);
         spawn_vital(executor, keep_fresh(shared_from_this(), place));
     }
-    return *place;
+    return place;
+}
+
+// Requests of any thread call the hook, until it is taken away: the event loop is there until then.
+void JwksFetcher::Impl::put_in_force(const std::shared_ptr<KeySource>& source) {
+    const std::shared_ptr<Place> place = place_of(source->location());
+    std::erase_if(place->former, [&](const auto& weak) { return weak.lock() == source; });
+    place->sources.push_back(source);
+    source->on_wanted([on = executor, weak = std::weak_ptr(place)] {
+        asio::post(on, [weak] {
+            if (const auto wanted = weak.lock()) wanted->pause.cancel();
+        });
+    });
 }
 
 void JwksFetcher::Impl::forget_unused() {
     std::erase_if(places, [](const auto& entry) {
         Place& place = *entry.second;
-        place.left = place.sources.empty();
-        return place.left;
+        if (!place.sources.empty()) return false;
+        for_each_source(place, [](KeySource& source) { source.on_wanted({}); });
+        place.left = true;
+        place.pause.cancel();
+        return true;
     });
 }
 
 Task<> JwksFetcher::Impl::keep_fresh(std::shared_ptr<Impl> self, std::shared_ptr<Place> place) {
-    Timer pause(self->executor);
     while (!place->left) {
-        place->schedule.begin(now());
+        begin_fetch(*place);
         Keys keys = co_await keys_of(self->executor, *place, self->options.bounds);
         if (place->left) co_return;
         self->take(*place, std::move(keys));
-        while (!place->left && !is_due(*place)) {
-            pause.expires_after(self->options.look_every);
-            co_await pause.async_wait(as_values);
+        for (SteadyTime next = next_fetch(*place); !place->left && now() < next;
+             next = next_fetch(*place)) {
+            place->pause.expires_at(next);
+            co_await place->pause.async_wait(as_values);
         }
     }
 }
 
 void JwksFetcher::Impl::take(Place& place, Keys keys) {
-    place.tried = true;
+    place.fetches.ended = place.fetches.begun;
     if (keys) {
         ++fetches_ok;
+        place.fetches.succeeded = place.fetches.begun;
         const std::uint64_t version_before = place.latest.version();
         place.schedule.succeeded(now(), luck());
         place.latest.put(std::move(*keys));
         log_success(place, version_before);
         place.fetched_at = now();
-        // Requests that wanted keys during this fetch have them now.
-        for (const auto& source : place.sources) source->take_wanted();
-        place.wanted = false;
     } else {
         ++fetches_failed;
         place.schedule.failed(now(), luck());
         log_failure(place, keys.error());
     }
     place.failing = !keys;
+    // Requests that wanted keys during this fetch look now, and say so if they still miss one.
+    for_each_source(place, [](KeySource& source) { source.take_wanted(); });
+    place.wanted = false;
     tell_sources(place);
 }
 

@@ -1,5 +1,6 @@
 // Fetches the keys that tokens are checked with from their URLs, again and again, while requests
-// run. Whatever goes wrong, keys that were fetched once stay.
+// run, and at once when a request misses a key. Whatever goes wrong, keys that were fetched once
+// stay.
 //
 // The main thread's; threads that check tokens see its work through their KeySource alone.
 #pragma once
@@ -18,9 +19,6 @@
 
 namespace tidegate::app {
 
-// What such keys are asked for as (RFC 7517 section 8.5); many servers know only the other.
-inline constexpr const char* kAcceptKeys = "application/jwk-set+json, application/json";
-
 class JwksFetcher {
   public:
     using Sources = std::vector<std::shared_ptr<identity::KeySource>>;
@@ -28,8 +26,6 @@ class JwksFetcher {
     struct Options {
         FetchTiming timing{};
         HttpsBounds bounds{};
-        // How often the fetcher asks sources whether a request wanted other keys.
-        std::chrono::milliseconds look_every{100};
     };
 
     explicit JwksFetcher(Executor executor) : JwksFetcher(executor, Options{}) {}
@@ -45,7 +41,8 @@ class JwksFetcher {
     Task<> prepare(Sources sources);
 
     // `sources` are those in force from now on, and all that are. Each has at once what is known of
-    // its place, and from then on what is fetched; more than one may have the same place.
+    // its place, and from then on what is fetched; more than one may have the same place. Sources
+    // of before, which requests may still use, go on as well while their place does.
     void use(const Sources& sources);
 
     // For /metrics.

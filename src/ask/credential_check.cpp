@@ -7,8 +7,10 @@
 #include "ask/charge_list.hpp"
 #include "ask/engine.hpp"
 #include "ask/identify.hpp"
+#include "ask/key_wait.hpp"
 #include "ask/verdict.hpp"
 #include "identity/credentials.hpp"
+#include "identity/missing_key.hpp"
 
 namespace tidegate::ask {
 
@@ -21,8 +23,8 @@ using std::chrono::system_clock;
 constexpr int kUnauthorized = 401;
 constexpr int kRight = 200;
 
-// Clients share the password threads by network, as the holder of a network has all its addresses;
-// a client without an address has a share of its own.
+// Clients share the password threads and the waits for keys by network, as the holder of a network
+// has all its addresses; a client without an address has a share of its own.
 std::uint64_t share_of(const std::optional<IpAddress>& address, const void* client) {
     constexpr int kOneNetwork = 48;
     if (!address) return reinterpret_cast<std::uintptr_t>(client);
@@ -39,7 +41,6 @@ bool has_left(const Question& question) {
 
 }  // namespace
 
-// Of several requests with the same credential, one has it checked.
 Task<> Engine::check_credential(const Question& question) {
     Decision& decision = question.decision;
     refuse_denied_client(decision);
@@ -48,14 +49,54 @@ Task<> Engine::check_credential(const Question& question) {
     if (decision.finding.result == Finding::Result::refused) {
         if (is_guess(decision.finding.fault)) co_await check_guess(question);
     } else {
-        const CredentialQueue::Place place(checks_, decision.finding.key, question.wakeup);
-        while (!place.is_first() && !has_left(question)) co_await question.wakeup.wait();
-        if (!decision.goes_on()) co_return;
-        if (!question.rules.authenticator->recall(decision.finding, system_clock::now())) {
-            co_await check_guess(question);
+        co_await check_in_turn(question);
+        if (decision.finding.result == Finding::Result::key_missing) {
+            co_await wait_for_key(question);
         }
     }
     if (decision.goes_on()) conclude_identity(*question.rules.config, decision);
+}
+
+// Of several requests with the same credential, one has it checked.
+Task<> Engine::check_in_turn(const Question& question) {
+    Decision& decision = question.decision;
+    const CredentialQueue::Place place(checks_, decision.finding.key, question.wakeup);
+    while (!place.is_first() && !has_left(question)) co_await question.wakeup.wait();
+    if (!decision.goes_on()) co_return;
+    if (!question.rules.authenticator->recall(decision.finding, system_clock::now())) {
+        co_await check_guess(question);
+    }
+}
+
+// The request waits without its place in the queue, so that others with the same token wait at the
+// same time. It has got its guess back: a key that is not there proves nothing.
+Task<> Engine::wait_for_key(const Question& question) {
+    using identity::MissingKey;
+    using std::chrono::steady_clock;
+    Decision& decision = question.decision;
+    Finding& finding = decision.finding;
+    identity::KeySource& source = question.rules.authenticator->key_source(finding);
+    const MissingKey missing(finding.fetches, steady_clock::now());
+    while (decision.goes_on() && finding.result == Finding::Result::key_missing) {
+        const auto now = steady_clock::now();
+        const MissingKey::Step step = missing.next(finding.fetches, now);
+        if (step == MissingKey::Step::refuse) {
+            identity::Authenticator::refuse_missing_key(finding);
+            co_return;
+        }
+        source.want();
+        finding.retry_after = identity::retry_after(finding.fetches, now);
+        if (step == MissingKey::Step::unavailable) co_return;
+        {
+            const KeyWait wait(executor_, question.wakeup, source, finding.fetches,
+                               share_of(decision.client, question.client), missing.until());
+            if (wait.is_refused()) co_return;
+            while (!wait.is_over() && !has_left(question)) co_await question.wakeup.wait();
+        }
+        if (!decision.goes_on()) co_return;
+        finding.result = Finding::Result::unchecked;
+        co_await check_in_turn(question);
+    }
 }
 
 // An address that is over its own limits gets that answer before its credential is checked: a 401

@@ -43,7 +43,8 @@ class Engine {
     // Takes a request from its route to the verdict, as far as that needs no waiting. False: the
     // caller awaits finish(). Requires facts that check_framing() has accepted.
     bool begin(const Question& question);
-    // Waits for password checks and for the store. Requires that begin() returned false.
+    // Waits for password checks, for keys of tokens and for the store. Requires that begin()
+    // returned false.
     Task<> finish(const Question& question);
 
     // The request has ended with an answer of `status` (0: none): the store gets back what does not
@@ -62,6 +63,8 @@ class Engine {
     // Of a credential that is not known to be valid; credential_check.cpp.
     Task<> check_credential(const Question& question);
     Task<> look_at_address(const Question& question);
+    Task<> check_in_turn(const Question& question);
+    Task<> wait_for_key(const Question& question);
     Task<> check_guess(const Question& question);
     Task<> check_password(const Question& question);
     void report_chain_fault(const Question& question);

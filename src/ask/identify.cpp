@@ -49,6 +49,7 @@ void conclude_identity(const config::Config& config, Decision& decision) {
             decision.refuse(Fault::ambiguous_credentials);
             break;
         case Result::unchecked:
+        case Result::key_missing:
         case Result::unavailable:
             decision.refuse(Fault::credentials_unchecked);
             break;

@@ -60,6 +60,7 @@ Method::Outcome outcome_of(const Finding& finding) {
         case Finding::Result::ambiguous:
             return Method::Outcome::ambiguous;
         case Finding::Result::unchecked:
+        case Finding::Result::key_missing:
         case Finding::Result::unavailable:
             return Method::Outcome::unavailable;
         case Finding::Result::nobody:
@@ -111,12 +112,12 @@ void check_token(ExplainedRequest& request, const FetchKeys& fetch_keys) {
     Finding& finding = request.decision.finding;
     const auto& how = authenticator.methods()[finding.method].how;
     const auto& source = std::get<identity::JwtMethod>(how).keys;
-    if (source->keys() == nullptr) {
-        fetch_keys(source);
-        // Keys are fetched once here: no later fetch can find one that is missing now.
-        source->allow_wanting(false);
-    }
+    if (source->keys() == nullptr) fetch_keys(source);
     authenticator.check_token(finding, request.facts.began_at);
+    // Keys were fetched just now: there is no such key.
+    if (finding.result == Finding::Result::key_missing && source->keys() != nullptr) {
+        identity::Authenticator::refuse_missing_key(finding);
+    }
 }
 
 void check_password(ExplainedRequest& request) {

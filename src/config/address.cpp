@@ -25,6 +25,10 @@ constexpr std::int64_t kDatabaseMax = 65'535;
 constexpr std::size_t kHostBytesMax = 253;
 constexpr std::size_t kLabelBytesMax = 63;
 constexpr std::string_view kUnix = "unix:";
+constexpr const char* kWriteHttps =
+    "write `https://`: anyone on the network path can replace keys fetched over `http://`, which "
+    "is "
+    "for this machine only (127.0.0.1, ::1, localhost)";
 
 bool is_label_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -94,6 +98,19 @@ Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_
         address.port = *port;
     }
     return address;
+}
+
+// A loopback address, or `localhost` and names under it (RFC 6761 section 6.3).
+bool names_this_machine(std::string_view host) {
+    if (const auto ip = parse_ip(host)) {
+        constexpr std::uint8_t kNetwork = 127;
+        return ip->v4 ? ip->bytes[0] == kNetwork : ip == parse_ip("::1");
+    }
+    std::string name(host);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    if (name.ends_with('.')) name.pop_back();
+    return name == "localhost" || name.ends_with(".localhost");
 }
 
 // The authority as Host wants it, made of the parts: percent-encoding has no place in it.
@@ -193,19 +210,16 @@ Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
 }
 
 std::string HttpsUrl::shown() const {
-    return "https://" + authority + target.substr(0, target.find('?'));
+    return (is_tls ? "https://" : "http://") + authority + target.substr(0, target.find('?'));
 }
 
-Result<HttpsUrl, std::string> parse_https_url(std::string_view text) {
+Result<HttpsUrl, std::string> parse_key_url(std::string_view text) {
     // The text may hold a secret: messages do not repeat it.
     const auto parsed = urls::parse_uri({text.data(), text.size()});
     if (!parsed) return ErrorMessage{"this is not a URL such as `https://idp.example/keys`"};
     const urls::url_view& url = *parsed;
-    if (url.scheme_id() == urls::scheme::http) {
-        return ErrorMessage{
-            "write `https://`: anyone on the network path can replace keys fetched over `http://`"};
-    }
-    if (url.scheme_id() != urls::scheme::https || !url.has_authority()) {
+    const bool is_tls = url.scheme_id() == urls::scheme::https;
+    if ((!is_tls && url.scheme_id() != urls::scheme::http) || !url.has_authority()) {
         return ErrorMessage{"expected a URL such as `https://idp.example/keys`"};
     }
     if (url.has_userinfo()) {
@@ -214,15 +228,26 @@ Result<HttpsUrl, std::string> parse_https_url(std::string_view text) {
     }
     if (url.has_fragment())
         return ErrorMessage{"remove the fragment (`#...`) from the URL: Tidegate does not send it"};
-    auto address = url_address(url, kHttpsPort);
+    auto address = url_address(url, is_tls ? kHttpsPort : kHttpPort);
     if (!address) return ErrorMessage{address.error()};
+    if (!is_tls && !names_this_machine(address->host)) return ErrorMessage{kWriteHttps};
     HttpsUrl https;
+    https.is_tls = is_tls;
     https.authority = authority_of(url, *address);
     https.address = std::move(*address);
     const auto target = url.encoded_target();
     https.target.assign(target.data(), target.size());
     if (!https.target.starts_with('/')) https.target.insert(0, "/");
     return https;
+}
+
+Result<HttpsUrl, std::string> parse_issuer_url(std::string_view text) {
+    auto url = parse_key_url(text);
+    if (url && url->target.find('?') != std::string::npos) {
+        return ErrorMessage{
+            "remove the query (`?...`): an issuer has none, such as `https://idp.example`"};
+    }
+    return url;
 }
 
 Result<RedisUrl, std::string> parse_redis_url(std::string_view text, std::uint16_t default_port) {

@@ -91,6 +91,12 @@ void read_own(const std::optional<Value>& certificate, const std::optional<Value
 
 }  // namespace
 
+std::string read_authorities(const Value& value) {
+    std::string pem;
+    read_certificates(value, "ca.pem", pem);
+    return pem;
+}
+
 TlsSettings read_client_tls(const Value& value) {
     TlsSettings tls;
     Section section(value,
@@ -102,7 +108,7 @@ TlsSettings read_client_tls(const Value& value) {
     const auto server_name = section.find("server_name");
     section.refuse_others();
 
-    if (ca) read_certificates(*ca, "ca.pem", tls.ca);
+    if (ca) tls.ca = read_authorities(*ca);
     read_own(certificate, key, tls);
     if (!server_name) return tls;
     auto name = server_name->text("a host name such as `redis.internal`, or an IP address");

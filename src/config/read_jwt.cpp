@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "base/quote.hpp"
+#include "config/address.hpp"
 #include "config/user_method.hpp"
 #include "identity/jws_algorithm.hpp"
+#include "identity/key_source.hpp"
 
 namespace tidegate::config {
 
@@ -37,7 +39,7 @@ std::vector<JwsAlgorithm> read_algorithms(const Value& value) {
         if (!algorithm) {
             item.fault(quote(*name) +
                        " is not a supported algorithm: write HS, RS, PS or ES with 256, 384 or "
-                       "512, such as `RS256`");
+                       "512, such as `RS256`, or `EdDSA`");
             continue;
         }
         add_once(item, quote(*name), *algorithm, algorithms);
@@ -85,7 +87,6 @@ void read_claims(Section& section, identity::JwtMethod& jwt) {
         if (!value) return;
         if (auto found = read_claim_text(*value, wanted)) out = std::move(*found);
     };
-    text("issuer", "an issuer such as `https://idp.example`", jwt.issuer);
     if (const auto audience = section.find("audience")) jwt.audience = read_audience(*audience);
     text("claim", "the name of a claim such as `sub`", jwt.claim);
     text("tier_claim", "the name of a claim such as `plan`", jwt.tier_claim);
@@ -97,18 +98,67 @@ void read_claims(Section& section, identity::JwtMethod& jwt) {
     if (jwt.leeway != *time) leeway->fault("tokens have whole seconds only: write `30s`");
 }
 
+// Discovery implies the issuer.
+void read_issuer(Section& section, const std::string& discovered, identity::JwtMethod& jwt) {
+    if (const auto value = section.find("issuer")) {
+        auto issuer = read_claim_text(*value, "an issuer such as `https://idp.example`");
+        if (issuer && !discovered.empty() && *issuer != discovered) {
+            value->fault("`discovery` names the issuer " + quote(discovered) +
+                         ": remove `issuer`, or write the same in both");
+        }
+        if (issuer) jwt.issuer = std::move(*issuer);
+    }
+    if (jwt.issuer.empty()) jwt.issuer = discovered;
+}
+
+void check_place_of_keys(Section& section) {
+    const auto jwks = section.find("jwks");
+    const auto discovery = section.find("discovery");
+    if (jwks && discovery) {
+        discovery->fault(
+            "write either `jwks` or `discovery`: the metadata of the issuer name the key set");
+    } else if (!jwks && !discovery) {
+        section.need("jwks",
+                     "`jwks: keys.json`, or an https:// URL, or `discovery: https://issuer`");
+    }
+}
+
+// Keys of a file, a URL or an issuer. Requires that `algorithms` have been read.
+void read_keys(Section& section, identity::JwtMethod& jwt, Declared& declared) {
+    const auto jwks = section.find("jwks");
+    const auto discovery = section.find("discovery");
+    const auto ca = section.find("ca");
+    const std::string authorities = ca ? read_authorities(*ca) : std::string();
+    const std::size_t faults_before = section.value().context().faults.size();
+    std::string discovered;
+    if (discovery) {
+        auto keys = read_discovery(*discovery, authorities, jwt.algorithms, declared);
+        if (keys) discovered = keys->url();
+        if (!jwks) jwt.keys = std::move(keys);
+    } else if (jwks) {
+        jwt.keys = read_jwks(*jwks, authorities, jwt.algorithms, declared);
+    }
+    read_issuer(section, discovered, jwt);
+    if (!ca || !jwt.keys || section.value().context().faults.size() != faults_before) return;
+    const auto url = parse_key_url(jwt.keys->url());
+    if (!url || !url->is_tls) {
+        ca->fault(
+            "is for keys that Tidegate fetches over TLS: remove it, or write an https:// URL");
+    }
+}
+
 }  // namespace
 
 FoundMethod read_jwt(Section& section, Declared& declared) {
     identity::JwtMethod jwt;
     FoundMethod found;
     found.place = read_place_of_token(section, jwt);
-    const auto jwks = section.need("jwks", "`jwks: keys.json`, or an https:// URL");
+    check_place_of_keys(section);
     if (const auto algorithms =
             section.need("algorithms", "`algorithms: [RS256]` with those that the issuer uses")) {
         jwt.algorithms = read_algorithms(*algorithms);
     }
-    if (jwks) jwt.keys = read_jwks(*jwks, jwt.algorithms, declared);
+    read_keys(section, jwt, declared);
     read_claims(section, jwt);
     found.complete = jwt.keys != nullptr && !jwt.algorithms.empty();
     found.how = std::move(jwt);

@@ -27,10 +27,11 @@ bool is_secret(JwsAlgorithm algorithm) {
     return identity::key_kind_of(algorithm) == identity::KeyKind::secret;
 }
 
-std::shared_ptr<KeySource> source_of_url(const Value& value, const std::string& url,
-                                         std::span<const JwsAlgorithm> algorithms,
-                                         Declared& declared) {
-    if (const auto parsed = parse_https_url(url); !parsed) {
+std::shared_ptr<KeySource> source_at(const Value& value, identity::KeyLocation location,
+                                     std::span<const JwsAlgorithm> algorithms, Declared& declared) {
+    const auto parsed =
+        location.is_issuer ? parse_issuer_url(location.url) : parse_key_url(location.url);
+    if (!parsed) {
         value.fault(parsed.error());
         return nullptr;
     }
@@ -38,8 +39,11 @@ std::shared_ptr<KeySource> source_of_url(const Value& value, const std::string& 
         value.fault("name a file: a URL would show the shared secret (HS) to others");
         return nullptr;
     }
-    std::shared_ptr<KeySource>& source = declared.key_sources[url];
-    if (source == nullptr) source = std::make_shared<KeySource>(url);
+    // None of the parts has a line end, but the last one.
+    std::string name = (location.is_issuer ? "issuer\n" : "url\n") + location.url;
+    name.append("\n").append(location.ca);
+    std::shared_ptr<KeySource>& source = declared.key_sources[name];
+    if (source == nullptr) source = std::make_shared<KeySource>(std::move(location));
     return source;
 }
 
@@ -93,11 +97,21 @@ bool has_key_for(const JwkSet& keys, JwsAlgorithm algorithm) {
 
 }  // namespace
 
-std::shared_ptr<KeySource> read_jwks(const Value& value, std::span<const JwsAlgorithm> algorithms,
-                                     Declared& declared) {
+std::shared_ptr<KeySource> read_discovery(const Value& value, const std::string& ca,
+                                          std::span<const JwsAlgorithm> algorithms,
+                                          Declared& declared) {
+    const auto issuer = value.text("the URL of an issuer such as `https://idp.example`");
+    if (!issuer) return nullptr;
+    return source_at(value, {*issuer, true, ca}, algorithms, declared);
+}
+
+std::shared_ptr<KeySource> read_jwks(const Value& value, const std::string& ca,
+                                     std::span<const JwsAlgorithm> algorithms, Declared& declared) {
     const auto text = value.text("a file such as `keys.json`, or an https:// URL");
     if (!text) return nullptr;
-    if (text->find("://") != text->npos) return source_of_url(value, *text, algorithms, declared);
+    if (text->find("://") != text->npos) {
+        return source_at(value, {*text, false, ca}, algorithms, declared);
+    }
     std::shared_ptr<KeySource> source = source_of_file(value, declared);
     if (source == nullptr || algorithms.empty()) return source;
     const auto keys = source->keys();

@@ -67,6 +67,8 @@ void read_deny_cache(const Value& value, Config& config);
 // `tls` of a connection to a server: authorities and Tidegate's own certificate. Reads and checks
 // the files.
 TlsSettings read_client_tls(const Value& value);
+// A file of certificates of authorities, as PEM; empty when it is broken, which has been reported.
+std::string read_authorities(const Value& value);
 // `sentinel` of Redis.
 SentinelSettings read_sentinel(const Value& value);
 // `cluster` of `store.redis`: its nodes, and what their URLs say of all.
@@ -158,11 +160,14 @@ void check_cost(const Value& value, const Route& route);
 void read_users(const Value& value, Config& config, Declared& declared);
 // `user` of `identity`: the methods that name a user.
 void read_user_methods(const Value& value, Config& config, Declared& declared);
-// What these ways compare credentials with: a file, of keys of tokens also a URL. Null when that is
-// broken.
-std::shared_ptr<identity::KeySource> read_jwks(const Value& value,
+// What these ways compare credentials with: a file, of keys of tokens also a URL or an issuer. Null
+// when that is broken. `ca` of keys that are fetched: PEM; empty: the authorities of the system.
+std::shared_ptr<identity::KeySource> read_jwks(const Value& value, const std::string& ca,
                                                std::span<const identity::JwsAlgorithm> algorithms,
                                                Declared& declared);
+std::shared_ptr<identity::KeySource> read_discovery(
+    const Value& value, const std::string& ca, std::span<const identity::JwsAlgorithm> algorithms,
+    Declared& declared);
 std::shared_ptr<const identity::ApiKeys> read_api_keys(const Value& value, Declared& declared);
 std::shared_ptr<const identity::Htpasswd> read_htpasswd(const Value& value, Declared& declared);
 // Whether any peer is trusted to name clients and users.

@@ -9,10 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "app/https_get.hpp"
 #include "app/jwks_fetcher.hpp"
-#include "base/quote.hpp"
-#include "config/address.hpp"
+#include "app/key_fetch.hpp"
 #include "doctor/parallel.hpp"
 #include "doctor/thresholds.hpp"
 #include "doctor/wait_for.hpp"
@@ -27,20 +25,15 @@ namespace {
 using std::chrono::system_clock;
 using Fetched = Result<app::HttpsBody, std::string>;
 
-Findings examine_url(const std::string& text, const TimeLimit& time_limit) {
-    const auto url = config::parse_https_url(text);
-    Findings findings("jwks " + (url ? url->shown() : std::string()));
+Findings examine_location(const identity::KeyLocation& location, const TimeLimit& time_limit) {
+    Findings findings("jwks " + app::shown(location));
     const std::string advice =
-        "correct `jwks`, or check why the URL cannot be reached from here; until then Tidegate "
-        "cannot check its tokens (503)";
-    if (!url) {
-        findings.fault("jwks.fetch", url.error(), advice);
-        return findings;
-    }
+        std::string("correct ") + (location.is_issuer ? "`discovery`" : "`jwks`") +
+        ", or check why the URL cannot be reached from here; until then Tidegate cannot check its "
+        "tokens (503)";
     asio::io_context io{1};
-    const Fetched answer =
-        wait_for(io, app::https_get(io.get_executor(), *url, {.patience = time_limit.for_step()},
-                                    app::kAcceptKeys));
+    const Fetched answer = wait_for(
+        io, app::fetch_key_set(io.get_executor(), location, {.patience = time_limit.for_step()}));
     if (!answer) {
         findings.fault("jwks.fetch", answer.error(), advice);
         return findings;
@@ -88,17 +81,22 @@ void examine_files(const std::string& section, const std::optional<TlsSettings>&
 }  // namespace
 
 Findings examine_keys(const config::Config& config, const TimeLimit& time_limit) {
-    std::set<std::string> urls;
+    std::set<identity::KeyLocation> locations;
     for (const auto& source : app::key_sources(config)) {
-        if (!source->url().empty()) urls.insert(source->url());
+        if (source->is_fetched()) locations.insert(source->location());
     }
-    const std::vector<std::string> list(urls.begin(), urls.end());
-    return in_parallel(list.size(),
-                       [&](std::size_t index) { return examine_url(list[index], time_limit); });
+    const std::vector<identity::KeyLocation> list(locations.begin(), locations.end());
+    return in_parallel(
+        list.size(), [&](std::size_t index) { return examine_location(list[index], time_limit); });
 }
 
 Findings examine_certificates(const config::Config& config) {
     Findings all;
+    std::set<std::string> authorities;
+    for (const auto& source : app::key_sources(config)) {
+        const std::string& ca = source->location().ca;
+        if (authorities.insert(ca).second) examine_file("identity.user.jwt.ca", ca, all);
+    }
     const auto* const redis = std::get_if<config::RedisSettings>(&config.store);
     if (redis == nullptr) return all;
     examine_files("store.redis.tls", redis->tls, all);

@@ -9,7 +9,6 @@
 #include "identity/counted_claims.hpp"
 #include "identity/credentials.hpp"
 #include "identity/jwt.hpp"
-#include "identity/key_source.hpp"
 #include "identity/name_rules.hpp"
 #include "identity/sha256.hpp"
 
@@ -18,7 +17,8 @@ namespace {
 
 using Result = Finding::Result;
 
-// A password that was right is right for so long without being hashed again.
+// A password that was right is right for so long after its last use without being hashed again.
+// Only a reload brings other passwords, and ends this.
 constexpr std::chrono::seconds kPasswordRemembered{60};
 // So is a token that one of our keys signed and that is refused all the same: its sender could have
 // us check the signature as often as it likes, as that is no guess. One whose time is still to come
@@ -125,6 +125,11 @@ bool Authenticator::recall(Finding& finding, Time now) {
     finding.user = known->name;
     finding.tier = known->tier;
     if (!known->claims.empty()) finding.claims = known->claims;
+    // Else a client that guesses at the same address would lock this user out in the end.
+    if (known->expires - now < kPasswordRemembered / 2 &&
+        std::holds_alternative<BasicMethod>((*methods_)[finding.method].how)) {
+        remember(finding, now + kPasswordRemembered, kFixedVersion);
+    }
     return true;
 }
 
@@ -208,12 +213,13 @@ bool Authenticator::is_token(const Finding& finding) const {
 
 void Authenticator::check_token(Finding& finding, Time now) {
     const auto& method = std::get<JwtMethod>((*methods_)[finding.method].how);
-    // The version before the keys: keys that come in between are newer than what is remembered.
+    // Both before the keys: keys that come in between are newer than what is remembered.
+    if (method.keys->is_fetched()) finding.fetches = method.keys->fetches();
     const std::uint64_t version = method.keys->version();
     const auto keys = method.keys->keys();
     const TokenVerdict verdict = verify_token(finding.credential, method, keys.get(), now);
-    if (verdict.keys_missing && (keys == nullptr || method.keys->want_other_keys())) {
-        finding.result = Result::unavailable;
+    if (verdict.keys_missing && method.keys->is_fetched()) {
+        finding.result = Result::key_missing;
         return;
     }
     if (verdict.fault != CredentialFault::none) {
@@ -227,6 +233,14 @@ void Authenticator::check_token(Finding& finding, Time now) {
         const bool is_early = finding.fault == CredentialFault::not_yet_valid;
         remember(finding, now + (is_early ? kNotYetRemembered : kRefusalRemembered), version);
     }
+}
+
+KeySource& Authenticator::key_source(const Finding& finding) const {
+    return *std::get<JwtMethod>((*methods_)[finding.method].how).keys;
+}
+
+void Authenticator::refuse_missing_key(Finding& finding) {
+    refuse(CredentialFault::unknown_key, finding);
 }
 
 // Of a refusal the fault.

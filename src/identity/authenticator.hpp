@@ -17,6 +17,7 @@
 #include "identity/client_ip.hpp"
 #include "identity/credential_cache.hpp"
 #include "identity/credential_fault.hpp"
+#include "identity/key_source.hpp"
 #include "identity/user_methods.hpp"
 
 namespace tidegate::identity {
@@ -31,7 +32,8 @@ struct Finding {
         unchecked,    // a credential that takes effort: see is_token()
         refused,      // a credential that is not valid: `fault`
         ambiguous,    // a field twice where there can be only one: nobody can tell who is meant
-        unavailable,  // it cannot be checked yet: keys are missing
+        key_missing,  // a token whose key may be fetched yet: see `fetches`
+        unavailable,  // it cannot be checked at the moment
     };
 
     Result result = Result::nobody;
@@ -44,6 +46,10 @@ struct Finding {
     // Of one that is unchecked.
     std::string_view credential;  // goes into the request's fields
     CredentialCache::Key key{};   // what it is remembered by
+
+    // Of a missing key: from before the keys were read.
+    KeyFetches fetches;
+    std::chrono::seconds retry_after{1};  // when the caller gives up; reset() leaves both
 
     void reset();
 };
@@ -68,8 +74,13 @@ class Authenticator {
     // Whether an unchecked credential is a token; else it is a password.
     bool is_token(const Finding& finding) const;
     // Checks it here and now: a signature takes up to some hundred microseconds. Afterwards it is
-    // no longer unchecked.
+    // no longer unchecked. If its key is missing, the caller waits for keys and checks it again, or
+    // refuses it; see MissingKey.
     void check_token(Finding& finding, Time now);
+    // Where the keys of an unchecked token are, or of one whose key is missing.
+    KeySource& key_source(const Finding& finding) const;
+    // There is no such key.
+    static void refuse_missing_key(Finding& finding);
     // Whom to ask about an unchecked password.
     const BasicMethod& password_method(const Finding& finding) const;
     // What Htpasswd::verify() said of `user`. Afterwards the finding is no longer unchecked.

@@ -39,6 +39,7 @@ class CredentialCache {
         // Not none: a refusal, and no name. To refuse a token that one of our keys signed took as
         // much work as to accept it.
         CredentialFault fault = CredentialFault::none;
+        Time expires{};  // find() says it; insert() is told apart
     };
 
     explicit CredentialCache(const Options& options) : options_(options) {}

@@ -214,6 +214,24 @@ KeyOrFault read_curve(const JsonValue& object) {
     return key;
 }
 
+// RFC 8037 section 2.
+KeyOrFault read_octet_pair(const JsonValue& object) {
+    const auto name = string_member(object, "crv");
+    if (!name) return Malformed{"`crv` is missing or not a string"};
+    if (*name != "Ed25519") return NotForUs{"the curve " + quote(*name) + " is not known"};
+    const auto x = bytes_member(object, "x");
+    if (!x || x->size() != kEd25519KeyBytes) {
+        return Malformed{"`x` is not base64url of " + std::to_string(kEd25519KeyBytes) + " bytes"};
+    }
+    Jwk key;
+    key.kind = KeyKind::ed25519;
+    key.bytes = x->size();
+    key.ed25519 = read_ed25519_key(*x);
+    if (!key.ed25519) return Malformed{"`x` is not a point of Ed25519 that can be a key"};
+    key.digest = digest_of({"OKP", *name, *x});
+    return key;
+}
+
 // Why a key is not for checking what others signed (RFC 7517 sections 4.2 and 4.3).
 std::variant<std::monostate, NotForUs, Malformed> check_use(const JsonValue& object) {
     if (const JsonValue* use = find_member(object, "use")) {
@@ -239,6 +257,7 @@ KeyOrFault read_parameters(const JsonValue& object) {
     if (*kind == "oct") return read_secret(object);
     if (*kind == "RSA") return read_rsa(object);
     if (*kind == "EC") return read_curve(object);
+    if (*kind == "OKP") return read_octet_pair(object);
     return NotForUs{"the `kty` " + quote(*kind) + " is not known"};
 }
 
@@ -294,6 +313,7 @@ bool Jwk::fits(JwsAlgorithm wanted) const {
 bool Jwk::may_have_signed(std::string_view signature, JwsAlgorithm wanted) const {
     if (kind == KeyKind::secret) return signature.size() == hash_bytes_of(wanted);
     if (kind == KeyKind::rsa) return signature.size() == bytes;
+    if (kind == KeyKind::ed25519) return signature.size() == kEd25519SignatureBytes;
     if (signature.size() != 2 * bytes) return false;
     const auto in_range = [this](std::string_view number) {
         return number.find_first_not_of('\0') != number.npos && number < order;

@@ -1,4 +1,5 @@
-// One key that tokens are checked with (RFC 7517, RFC 7518 section 6). Immutable; any thread.
+// One key that tokens are checked with (RFC 7517, RFC 7518 section 6, RFC 8037). Immutable; any
+// thread.
 #pragma once
 
 #include <cjose/jwk.h>
@@ -10,6 +11,7 @@
 #include <string_view>
 
 #include "base/strict_json.hpp"
+#include "identity/ed25519.hpp"
 #include "identity/jws_algorithm.hpp"
 
 namespace tidegate::identity {
@@ -30,14 +32,15 @@ struct Jwk {
     std::string digest;                     // SHA-256 of all that is used of it
     // Holds no private part but that of a secret. Nobody changes or counts references to it, so
     // that threads may share it.
-    std::unique_ptr<cjose_jwk_t, JwkRelease> handle;
+    std::unique_ptr<cjose_jwk_t, JwkRelease> handle;  // null: the key is of Ed25519
+    PublicKey ed25519;                                // null: it is not
 
     // Whether it may check what is signed with `algorithm`: the kind, the curve, its own `alg`, and
     // for a secret the length (RFC 7518 section 3.2).
     bool fits(JwsAlgorithm wanted) const;
 
-    // Whether a signature that this key made could have this form: exactly the one length, and on
-    // a curve both numbers from 1 to n - 1 (zeros would pass for anybody where they are not
+    // Whether a signature that this key made could have this form: exactly the one length, and of
+    // ECDSA both numbers from 1 to n - 1 (zeros would pass for anybody where they are not
     // checked: CVE-2022-21449).
     bool may_have_signed(std::string_view signature, JwsAlgorithm wanted) const;
 };

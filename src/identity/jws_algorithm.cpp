@@ -14,7 +14,7 @@ struct Row {
 };
 
 // In the order of the enumeration.
-constexpr std::array<Row, 12> kRows{{
+constexpr std::array<Row, 13> kRows{{
     {JwsAlgorithm::hs256, "HS256", KeyKind::secret, 32},
     {JwsAlgorithm::hs384, "HS384", KeyKind::secret, 48},
     {JwsAlgorithm::hs512, "HS512", KeyKind::secret, 64},
@@ -27,6 +27,7 @@ constexpr std::array<Row, 12> kRows{{
     {JwsAlgorithm::es256, "ES256", KeyKind::p256, 32},
     {JwsAlgorithm::es384, "ES384", KeyKind::p384, 48},
     {JwsAlgorithm::es512, "ES512", KeyKind::p521, 64},
+    {JwsAlgorithm::eddsa, "EdDSA", KeyKind::ed25519, 64},
 }};
 
 constexpr bool in_order() {

@@ -16,6 +16,61 @@ void KeySource::adopt(const KeySource& other) {
     version_.store(other.version_.load(std::memory_order_acquire), std::memory_order_release);
 }
 
+void KeySource::want() {
+    const std::lock_guard lock(mutex_);
+    if (wanted_ || !is_fetched()) return;
+    wanted_ = true;
+    if (hook_) hook_();
+}
+
+KeySource::Waiting KeySource::wait(const KeyFetches& seen, std::uint64_t client,
+                                   std::function<void()> wake) {
+    const std::lock_guard lock(mutex_);
+    if (fetches_.ended != seen.ended) return {0, WaitRefusal::fetch_has_ended};
+    std::size_t& of_client = by_client_[client];
+    if (waiters_.size() >= kWaitersMax || of_client >= kWaitersPerClientMax) {
+        if (of_client == 0) by_client_.erase(client);
+        return {0, WaitRefusal::too_many_waiters};
+    }
+    ++of_client;
+    waiters_.emplace(++last_waiter_, Waiter{client, std::move(wake)});
+    return {last_waiter_};
+}
+
+void KeySource::leave(std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto found = waiters_.find(number);
+    if (found == waiters_.end()) return;  // woken
+    const auto share = by_client_.find(found->second.client);
+    if (--share->second == 0) by_client_.erase(share);
+    waiters_.erase(found);
+}
+
+std::size_t KeySource::waiters() const {
+    const std::lock_guard lock(mutex_);
+    return waiters_.size();
+}
+
+void KeySource::on_wanted(std::function<void()> hook) {
+    const std::lock_guard lock(mutex_);
+    hook_ = std::move(hook);
+}
+
+bool KeySource::take_wanted() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(wanted_, false);
+}
+
+void KeySource::publish(const KeyFetches& fetches) {
+    const std::lock_guard lock(mutex_);
+    const bool has_ended = fetches.ended != fetches_.ended;
+    fetches_ = fetches;
+    if (!has_ended) return;
+    for (const auto& [number, waiter] : waiters_) waiter.wake();
+    waiters_.clear();
+    by_client_.clear();
+}
+
 std::uint64_t KeySource::next_version() {
     static std::atomic<std::uint64_t> latest{0};
     return latest.fetch_add(1, std::memory_order_relaxed) + 1;

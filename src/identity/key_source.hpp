@@ -3,26 +3,61 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "identity/jwk_set.hpp"
 
 namespace tidegate::identity {
 
+// Where keys are fetched from.
+struct KeyLocation {
+    std::string url;         // of the key set; or the issuer, whose metadata name that URL
+    bool is_issuer = false;  // which of the two
+    std::string ca = {};     // PEM: the authorities that are believed; empty: those of the system
+
+    auto operator<=>(const KeyLocation&) const = default;
+};
+
+// The fetches of one location, which follow each other. Numbers begin with 1.
+struct KeyFetches {
+    std::uint64_t begun = 0;      // the number of the last that has begun
+    std::uint64_t ended = 0;      // of the last that has ended
+    std::uint64_t succeeded = 0;  // of the last that has brought keys
+    // When the next one may begin, if a request wants it. Meant only while none is under way.
+    std::chrono::steady_clock::time_point next{};
+
+    bool is_under_way() const { return begun != ended; }
+};
+
 class KeySource {
   public:
+    // Requests that wait for a fetch, in all and of one client. A request beyond the bound does not
+    // wait.
+    static constexpr std::size_t kWaitersMax = 1'024;
+    static constexpr std::size_t kWaitersPerClientMax = 256;
+
     // Keys of a file.
     explicit KeySource(std::shared_ptr<const JwkSet> keys)
         : keys_(std::move(keys)), version_(next_version()) {}
-    // Keys that somebody fetches from there; none until put().
-    explicit KeySource(std::string url) : url_(std::move(url)) {}
+    // Keys that the fetcher fetches from there; none until put().
+    explicit KeySource(KeyLocation location) : location_(std::move(location)) {}
+    explicit KeySource(std::string url) : KeySource(KeyLocation{std::move(url)}) {}
 
     // Empty: the keys are fixed.
-    const std::string& url() const { return url_; }
+    const std::string& url() const { return location_.url; }
+    const KeyLocation& location() const { return location_; }
+    bool is_fetched() const { return !location_.url.empty(); }
 
     // Grows with every put() of other keys than before, so that what was learnt with the old ones
     // is known to be stale. 0: there are none yet. Else no two sources have the same, unless one
@@ -40,28 +75,58 @@ class KeySource {
     // learnt with them stays known.
     void adopt(const KeySource& other);
 
-    // A token names a key that is not there. True when somebody will look at once whether there is
-    // one by now, or does already; false when they were looked for not long ago, so they will be
-    // only when that has been long enough.
-    bool want_other_keys() {
-        if (url_.empty()) return false;
-        wanted_.store(true, std::memory_order_release);
-        return may_ask_.load(std::memory_order_acquire);
+    // Ask for them before keys(): the keys may be newer, never older.
+    KeyFetches fetches() const {
+        const std::lock_guard lock(mutex_);
+        return fetches_;
     }
-    // For the fetcher: whether a fetch was wanted since it last asked, and whether one may be.
-    bool take_wanted() { return wanted_.exchange(false, std::memory_order_acq_rel); }
-    void allow_wanting(bool allowed) { may_ask_.store(allowed, std::memory_order_release); }
+    // A token names a key that is not there: the fetcher fetches as soon as it may. Once it has
+    // been told, further calls cost a lock.
+    void want();
+
+    // A request that waits for the end of a fetch. `wake` is called once, with a lock of this
+    // source held: it may post to an event loop, and must not call this source. The caller calls
+    // leave() with the number before that event loop ends, woken or not.
+    enum class WaitRefusal : std::uint8_t {
+        fetch_has_ended,   // since `seen`
+        too_many_waiters,  // in all, or of this client
+    };
+    struct Waiting {
+        std::uint64_t number = 0;  // 0: refused
+        WaitRefusal refusal{};
+    };
+    Waiting wait(const KeyFetches& seen, std::uint64_t client, std::function<void()> wake);
+    void leave(std::uint64_t number);
+    // How many wait.
+    std::size_t waiters() const;
+
+    // For the fetcher. `hook` is called by want(), with a lock of this source held, when a fetch is
+    // wanted first; empty: there is no fetcher any more.
+    void on_wanted(std::function<void()> hook);
+    // Whether a fetch was wanted since the last call.
+    bool take_wanted();
+    // Wakes the requests that wait if a fetch has ended. After put() or adopt(): keys come first.
+    void publish(const KeyFetches& fetches);
 
   private:
+    struct Waiter {
+        std::uint64_t client;
+        std::function<void()> wake;
+    };
+
     // Of the process: 1, 2, and so on.
     static std::uint64_t next_version();
 
-    const std::string url_;
-    mutable std::mutex mutex_;
+    const KeyLocation location_;
+    mutable std::mutex mutex_;  // of all below but the version
     std::shared_ptr<const JwkSet> keys_;
+    KeyFetches fetches_;
+    bool wanted_ = false;
+    std::function<void()> hook_;
+    std::uint64_t last_waiter_ = 0;
+    std::map<std::uint64_t, Waiter> waiters_;                   // by number
+    std::unordered_map<std::uint64_t, std::size_t> by_client_;  // how many of them
     std::atomic<std::uint64_t> version_{0};
-    std::atomic<bool> wanted_{false};
-    std::atomic<bool> may_ask_{true};
 };
 
 }  // namespace tidegate::identity

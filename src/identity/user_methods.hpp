@@ -15,7 +15,7 @@ class ApiKeys;
 class Htpasswd;
 class KeySource;
 
-// JWS algorithms (RFC 7518 section 3.1) that a token may be signed with.
+// JWS algorithms (RFC 7518 section 3.1, RFC 8037 section 3.1) that a token may be signed with.
 enum class JwsAlgorithm : std::uint8_t {
     hs256,
     hs384,
@@ -29,6 +29,7 @@ enum class JwsAlgorithm : std::uint8_t {
     es256,
     es384,
     es512,
+    eddsa,  // with Ed25519
 };
 
 // `jwt`: a signed token (RFC 7519).

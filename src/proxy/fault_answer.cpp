@@ -66,6 +66,14 @@ Violated violated(const Exchange& exchange) {
     return found;
 }
 
+// Of a fault that passes.
+std::int64_t retry_after_seconds(const ask::Decision& decision) {
+    const identity::Finding& finding = decision.finding;
+    const bool is_key = decision.fault == ask::Fault::credentials_unchecked &&
+                        finding.result == identity::Finding::Result::key_missing;
+    return is_key ? finding.retry_after.count() : 1;
+}
+
 FaultAnswer plain_answer(const Exchange& exchange) {
     const ask::FaultTraits& fault = ask::traits(exchange.decision.fault);
     FaultAnswer answer;
@@ -78,8 +86,8 @@ FaultAnswer plain_answer(const Exchange& exchange) {
     if (exchange.decision.fault == ask::Fault::store_unavailable ||
         exchange.decision.fault == ask::Fault::credentials_unchecked ||
         exchange.decision.fault == ask::Fault::upstream_exhausted) {
-        answer.retry_after = 1;
-        problem.retry_after_seconds = 1;
+        answer.retry_after = retry_after_seconds(exchange.decision);
+        problem.retry_after_seconds = answer.retry_after;
     }
     http::append_problem(problem, answer.body);
     answer.body += '\n';  // a terminal's prompt begins on a line of its own

@@ -21,11 +21,13 @@ using namespace tidegate::identity;
 
 constexpr std::chrono::system_clock::time_point kNow{std::chrono::seconds(1'700'000'000)};
 
-// RFC 7515 appendix A.1 to A.3: one key of each kind, the same claims, expired in 2011.
+// RFC 7515 appendix A.1 to A.3 and RFC 8037 appendix A.1: keys of each kind, the same claims,
+// expired in 2011.
 constexpr std::string_view kKeys =
     R"({"keys":[{"kty":"oct","kid":"s","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"},)"
     R"({"kty":"RSA","kid":"r","n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ","e":"AQAB"},)"
-    R"({"kty":"EC","kid":"e","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]})";
+    R"({"kty":"EC","kid":"e","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"},)"
+    R"({"kty":"OKP","kid":"o","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]})";
 constexpr std::string_view kClaims =
     "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlf"
     "Q";
@@ -43,7 +45,10 @@ const std::vector<std::string>& signed_tokens() {
             "J1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw",
         "eyJhbGciOiJFUzI1NiJ9." + claims +
             ".DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1"
-            "Q"};
+            "Q",
+        "eyJhbGciOiJFZERTQSJ9." + claims +
+            "._vSpFAYzQd76KTga_fKXdhrh3C0FWu4LvjqsxWd4NRyBOrKTdBeh_"
+            "PkyRQtFmRgGKgdW5upgieZM67Gbz4AtAA"};
     return tokens;
 }
 
@@ -54,14 +59,15 @@ std::shared_ptr<const JwkSet> parsed(std::string_view json, JwkSet::Origin origi
 
 const JwkSet& our_keys() {
     static const auto set = parsed(kKeys, JwkSet::Origin::file);
-    FUZZ_CHECK(set && set->size() == 3);
+    FUZZ_CHECK(set && set->size() == 4);
     return *set;
 }
 
 JwtMethod method_for(std::string_view claim) {
     JwtMethod method;
     method.algorithms = {JwsAlgorithm::hs256, JwsAlgorithm::hs384, JwsAlgorithm::hs512,
-                         JwsAlgorithm::rs256, JwsAlgorithm::ps256, JwsAlgorithm::es256};
+                         JwsAlgorithm::rs256, JwsAlgorithm::ps256, JwsAlgorithm::es256,
+                         JwsAlgorithm::eddsa};
     method.claim = claim;
     return method;
 }
@@ -72,7 +78,7 @@ bool is_ours(std::string_view token) {
     return false;
 }
 
-// All who know no key can make: only our three are believed. (Who knows a signature on a curve can
+// All who know no key can make: only our four are believed. (Who knows a signature on a curve can
 // make the other one of the same message, but not by accident.)
 void check_token(std::string_view token) {
     static const JwtMethod method = method_for("iss");
@@ -87,10 +93,10 @@ void check_token(std::string_view token) {
 void check_changed(std::string_view data) {
     if (data.size() < 4) return;
     const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(data[i]); };
-    std::string token = signed_tokens()[byte(0) % 3];
+    std::string token = signed_tokens()[byte(0) % 4];
     const std::size_t at = (byte(1) * 256U + byte(2)) % token.size();
     const std::string_view rest = data.substr(3);
-    switch (byte(0) / 3 % 3) {
+    switch (byte(0) / 4 % 3) {
         case 0:
             token.replace(at, rest.size(), rest);
             break;

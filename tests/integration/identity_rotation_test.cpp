@@ -2,11 +2,17 @@
 #include <stdlib.h>
 
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "integration/limiter_world.hpp"
+#include "integration/load.hpp"
+#include "integration/soon.hpp"
 #include "integration/tokens.hpp"
 #include "tls_server.hpp"
 
@@ -14,96 +20,280 @@ using namespace tidegate::test;
 
 namespace {
 
-// While it lives, programs that are started trust its authority. Make it before any thread.
+using std::chrono::seconds;
+
+// A fetch may follow another one after this.
+constexpr seconds kFetchEvery{5};
+
+std::string keys_named(const std::vector<std::string>& kids) {
+    std::vector<std::string> keys;
+    keys.reserve(kids.size());
+    for (const std::string& kid : kids) keys.push_back(curve_key().jwk(R"("kid":")" + kid + "\","));
+    return key_set(keys);
+}
+
+std::string token_named(const std::string& kid, const std::string& user = "alice",
+                        const SigningKey& key = curve_key()) {
+    return token_of(key, "ES256", R"({"alg":"ES256","kid":")" + kid + "\"}", claims(user));
+}
+
+// A server of keys, and of the metadata of an issuer, whose authority only `ca` names.
 struct Provider {
-    Provider() {
-        ::setenv("SSL_CERT_FILE", folder.write("ca.pem", authority.pem()).c_str(), 1);
-        ::setenv("SSL_CERT_DIR", folder.path().c_str(), 1);
+    void serve(const std::string& keys) { say(tls_answer(keys)); }
+    void fail() { say(tls_answer("", "503 Service Unavailable")); }
+    void say(const std::string& bytes) {
+        const std::lock_guard lock(mutex);
+        answer = bytes;
     }
-    ~Provider() {
-        ::unsetenv("SSL_CERT_FILE");
-        ::unsetenv("SSL_CERT_DIR");
+    std::string answer_to(const std::string& head) {
+        if (head.starts_with("GET /.well-known/openid-configuration ")) {
+            return tls_answer(R"({"issuer":")" + issuer() + R"(","jwks_uri":")" + server.url() +
+                              "\"}");
+        }
+        const std::lock_guard lock(mutex);
+        return answer;
+    }
+    std::string issuer() const { return server.url(""); }
+    // How often keys were asked for.
+    int fetches() const {
+        int count = 0;
+        for (const std::string& head : server.seen())
+            count += head.starts_with("GET /keys ") ? 1 : 0;
+        return count;
+    }
+
+    // `method` in `identity.user`, with its keys from here.
+    std::string jwt(const std::string& more = "") const {
+        return "user: [{jwt: {jwks: \"" + server.url() + "\", ca: \"" + ca +
+               "\", algorithms: [ES256, EdDSA]" + more + "}}]";
     }
 
     TemporaryFolder folder;
     Authority authority;
-    std::string old_keys = key_set({curve_key().jwk(R"("kid":"old",)")});
-    std::atomic<int> asked{0};
-    // Fails the first time.
-    TlsServer late{authority.issue(), [this](TlsServer::Conversation& client) {
-                       client.read_head();
-                       client.send(++asked == 1 ? tls_answer("", "503 Service Unavailable")
-                                                : tls_answer(old_keys));
-                       client.finish();
-                   }};
-    TlsServer old_server{authority.issue(), tls_answer(old_keys)};
-    TlsServer new_server{authority.issue(),
-                         tls_answer(key_set({other_key().jwk(R"("kid":"new",)")}))};
+    std::string ca = folder.write("ca.pem", authority.pem());
+    std::mutex mutex;
+    std::string answer = tls_answer(keys_named({"old"}));  // guarded by mutex
+    TlsServer server{authority.issue(), [this](TlsServer::Conversation& client) {
+                         client.send(answer_to(client.read_head()));
+                         client.finish();
+                     }};
 };
 
-std::string with_keys_of(const TlsServer& server, const Upstream& upstream,
-                         const std::string& more = "") {
-    return identified(
-        upstream, "user: [{jwt: {jwks: \"" + server.url() + "\", algorithms: [ES256]}}]" + more);
-}
-
-std::string token_with(const SigningKey& key, const std::string& kid) {
-    return bearer(
-        token_of(key, "ES256", R"({"alg":"ES256","kid":")" + kid + "\"}", claims(kid + "-user")));
+// The requests of many clients, each with a token of its own, at the same time.
+Statuses ask_at_once(const Tidegate& tidegate, int clients, const std::string& kid) {
+    std::mutex mutex;
+    Statuses statuses;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < clients; ++i) {
+        threads.emplace_back([&, i] {
+            const auto token = token_named(kid, "user-" + std::to_string(i));
+            const int status = tidegate.get("/", bearer(token)).status();
+            const std::lock_guard lock(mutex);
+            ++statuses[status];
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
 }
 
 }  // namespace
 
 TEST_CASE("rotation: while there are no keys a token waits for them, and is no guess") {
     Provider provider;
+    provider.fail();
     const Upstream upstream(ok());
-    const Tidegate tidegate(with_keys_of(provider.late, upstream, ", failed_credentials: 1/h"));
-    const std::string alice = token_with(curve_key(), "old");
-    int unavailable = 0;
+    const Tidegate tidegate(identified(upstream, provider.jwt() + ", failed_credentials: 1/h"));
+    const std::string alice = bearer(token_named("old"));
+    const Message answer = tidegate.get("/", alice);
+    CHECK(answer.status() == 503);
+    CHECK(std::stoi(answer.field("Retry-After")) >= 1);
+    CHECK(std::stoi(answer.field("Retry-After")) <= 6);
+    provider.serve(keys_named({"old"}));
     await("the keys", [&] {
-        const Message answer = tidegate.get("/", alice);
-        if (answer.status() == 200) return true;
-        CHECK(answer.status() == 503);
-        CHECK(std::stoi(answer.field("Retry-After")) >= 1);
-        ++unavailable;
-        return false;
+        const int status = tidegate.get("/", alice).status();
+        CHECK((status == 200 || status == 503));
+        return status == 200;
     });
-    CHECK(unavailable > 1);
-    CHECK(last_user(upstream) == "old-user");
+    CHECK(last_user(upstream) == "alice");
     CHECK(upstream.requests() == 1);
-    CHECK(tidegate.get("/", token_with(other_key(), "old")).status() == 401);
-    CHECK(tidegate.get("/", token_with(other_key(), "old")).status() == 429);
+    const std::string forged = bearer(token_named("old", "alice", other_key()));
+    CHECK(tidegate.get("/", forged).status() == 401);
+    CHECK(tidegate.get("/", forged).status() == 429);
 }
 
 TEST_CASE("rotation: keys of another place end what was believed with those before") {
-    Provider provider;
+    const Provider before;
+    Provider after;
+    after.serve(key_set({other_key().jwk(R"("kid":"new",)")}));
     const Upstream upstream(ok());
-    const Tidegate tidegate(with_keys_of(provider.old_server, upstream));
-    const std::string old_token = token_with(curve_key(), "old");
-    const std::string new_token = token_with(other_key(), "new");
+    const Tidegate tidegate(identified(upstream, before.jwt()));
+    const std::string old_token = bearer(token_named("old"));
+    const std::string new_token = bearer(token_named("new", "bob", other_key()));
     for (int i = 0; i < 10; ++i) CHECK(tidegate.get("/", old_token).status() == 200);
-    CHECK(tidegate.get("/", new_token).status() == 401);
+    // Whether there is such a key by now is not asked again so soon.
+    CHECK(tidegate.get("/", new_token).status() == 503);
     // The same place: nothing is asked again, or forgotten.
     CHECK(tidegate.reload().status() == 200);
     CHECK(tidegate.get("/", old_token).status() == 200);
-    CHECK(provider.old_server.connections() == 1);
+    CHECK(before.server.connections() == 1);
 
-    tidegate.write_configuration(with_keys_of(provider.new_server, upstream));
+    tidegate.write_configuration(identified(upstream, after.jwt()));
     CHECK(tidegate.reload().status() == 200);
-    for (int i = 0; i < 10; ++i) CHECK(tidegate.get("/", old_token).status() == 401);
+    for (int i = 0; i < 10; ++i) CHECK(tidegate.get("/", old_token).status() == 503);
     CHECK(tidegate.get("/", new_token).status() == 200);
-    CHECK(last_user(upstream) == "new-user");
+    CHECK(last_user(upstream) == "bob");
 }
 
-TEST_CASE("rotation: made-up keys do not have the provider asked again and again") {
+TEST_CASE(
+    "rotation: under load, no token of a new key is refused, and the provider is asked once") {
+    const CountedIn counted = either_store();
     Provider provider;
     const Upstream upstream(ok());
-    const Tidegate tidegate(with_keys_of(provider.old_server, upstream));
-    // It was asked a moment ago, so there are none.
-    for (int i = 0; i < 50; ++i) {
-        const auto made_up = token_with(other_key(), "made-up-" + std::to_string(i));
-        CHECK(tidegate.get("/", made_up).status() == 401);
+    const Tidegate tidegate("threads: 3\n" + counted.yaml() +
+                            identified(upstream, provider.jwt() + ", failed_credentials: 1000/h",
+                                       "key: [ip], limits: [1000000/h]"));
+    std::atomic<int> users{0};
+    BackgroundLoad known(tidegate.port(), 4, [&] {
+        // Some are new to Tidegate, some are not.
+        return get_request("/", bearer(token_named("old", std::to_string(users++ % 500))));
+    });
+    std::this_thread::sleep_for(kFetchEvery + milliseconds(200));
+    const int fetches = provider.fetches();
+    provider.serve(keys_named({"old", "new"}));
+    CHECK(ask_at_once(tidegate, 64, "new") == Statuses{{200, 64}});
+    CHECK(provider.fetches() == fetches + 1);
+    const Statuses others = known.stop();
+    CHECK(others.size() == 1);
+    CHECK(others.count(200) == 1);
+}
+
+TEST_CASE("rotation: a flood of unknown keys asks the provider every five seconds at most") {
+    Provider provider;
+    const Upstream upstream(ok());
+    const Tidegate tidegate(identified(upstream, provider.jwt() + ", failed_credentials: 1/h",
+                                       "key: [ip], limits: [100000/h]"));
+    const std::string alice = bearer(token_named("old"));
+    CHECK(tidegate.get("/", alice).status() == 200);
+    const auto begin = Clock::now();
+    std::atomic<int> number{0};
+    BackgroundLoad flood(tidegate.port(), 16, [&] {
+        return get_request("/", bearer(token_named("made-up-" + std::to_string(number++))));
+    });
+    while (Clock::now() - begin < kFetchEvery + seconds(2)) {
+        CHECK(tidegate.get("/", alice).status() == 200);
+        std::this_thread::sleep_for(milliseconds(50));
     }
-    CHECK(provider.old_server.connections() == 1);
-    CHECK(upstream.requests() == 0);
+    const Statuses statuses = flood.stop();
+    const auto taken = std::chrono::duration_cast<seconds>(Clock::now() - begin);
+    for (const auto& [status, count] : statuses) CHECK((status == 401 || status == 503));
+    CHECK(statuses.at(503) > 100);
+    CHECK(provider.fetches() >= 2);
+    CHECK(provider.fetches() <= 2 + taken / kFetchEvery);
+    CHECK(upstream.requests() >= 50);
+    // None of them was a guess.
+    const std::string forged = bearer(token_named("old", "alice", other_key()));
+    CHECK(tidegate.get("/", forged).status() == 401);
+    CHECK(tidegate.get("/", forged).status() == 429);
+}
+
+TEST_CASE("rotation: an unknown key is 401 after a fetch without it, and 503 if the fetch fails") {
+    Provider provider;
+    const Upstream upstream(ok());
+    const Tidegate tidegate(identified(upstream, provider.jwt() + ", failed_credentials: 1/h"));
+    std::this_thread::sleep_for(kFetchEvery);
+    const std::string stranger = bearer(token_named("stranger"));
+    CHECK(tidegate.get("/", stranger).status() == 401);
+    CHECK(provider.fetches() == 2);
+    Message answer = tidegate.get("/", stranger);
+    CHECK(answer.status() == 503);
+    CHECK(answer.field("Content-Type") == "application/problem+json");
+    const int pause = std::stoi(answer.field("Retry-After"));
+    CHECK(pause >= 4);
+    CHECK(pause <= 5);
+
+    provider.fail();
+    std::this_thread::sleep_for(kFetchEvery);
+    await("a fetch that fails", [&] { return provider.fetches() >= 3; });
+    std::this_thread::sleep_for(kFetchEvery);
+    for (int i = 0; i < 3; ++i) {
+        answer = tidegate.get("/", stranger);
+        CHECK(answer.status() == 503);
+        CHECK(std::stoi(answer.field("Retry-After")) >= 1);
+    }
+    CHECK(tidegate.get("/", bearer(token_named("old"))).status() == 200);
+    // The one guess is there still.
+    const std::string forged = bearer(token_named("old", "alice", other_key()));
+    CHECK(tidegate.get("/", forged).status() == 401);
+    CHECK(tidegate.get("/", forged).status() == 429);
+}
+
+TEST_CASE("rotation: a provider that is slow delays a token by a second, and no client for ever") {
+    Provider provider;
+    std::atomic<bool> is_slow{false};
+    const TlsServer slow(provider.authority.issue(), [&](TlsServer::Conversation& client) {
+        client.read_head();
+        if (is_slow) return client.wait_for_end();
+        client.send(tls_answer(keys_named({"old"})));
+        client.finish();
+    });
+    const Upstream upstream(ok());
+    const Tidegate tidegate(identified(upstream, "user: [{jwt: {jwks: \"" + slow.url() +
+                                                     "\", ca: \"" + provider.ca +
+                                                     "\", algorithms: [ES256]}}]"));
+    is_slow = true;
+    std::this_thread::sleep_for(kFetchEvery);
+    const auto begin = Clock::now();
+    CHECK(tidegate.get("/", bearer(token_named("new"))).status() == 503);
+    CHECK(Clock::now() - begin >= seconds(1));
+    CHECK(Clock::now() - begin < seconds(3));
+    // Others are not held up.
+    const auto then = Clock::now();
+    CHECK(tidegate.get("/", bearer(token_named("old"))).status() == 200);
+    CHECK(Clock::now() - then < seconds(1));
+}
+
+TEST_CASE("discovery: the metadata of the issuer name the keys, and tokens must be its own") {
+    Provider provider;
+    const Upstream upstream(ok());
+    const SigningKey edwards = SigningKey::ed25519();
+    provider.serve(key_set({curve_key().jwk(R"("kid":"old",)"), edwards.jwk(R"("kid":"ed",)")}));
+    const std::string method = "user: [{jwt: {discovery: \"" + provider.issuer() + "\", ca: \"" +
+                               provider.ca + "\", algorithms: [ES256, EdDSA], audience: api}}]";
+    const Tidegate tidegate(identified(upstream, method));
+    const auto claims_of = [](const std::string& issuer) {
+        return claims("alice", R"(,"aud":"api","iss":")" + issuer + "\"");
+    };
+    const auto status = [&](const SigningKey& key, const std::string& algorithm,
+                            const std::string& issuer) {
+        const std::string head = R"({"alg":")" + algorithm + R"(","kid":")" +
+                                 (algorithm == "EdDSA" ? "ed" : "old") + "\"}";
+        return tidegate.get("/", bearer(token_of(key, algorithm, head, claims_of(issuer))))
+            .status();
+    };
+    CHECK(status(curve_key(), "ES256", provider.issuer()) == 200);
+    CHECK(status(edwards, "EdDSA", provider.issuer()) == 200);
+    CHECK(status(SigningKey::ed25519(), "EdDSA", provider.issuer()) == 401);
+    CHECK(status(curve_key(), "ES256", provider.issuer() + "/") == 401);
+    CHECK(status(curve_key(), "ES256", "https://evil.example") == 401);
+    CHECK(tidegate.metric("tidegate_jwks_keys{url=\"" + provider.issuer() + "\"}") == 2);
+}
+
+TEST_CASE("discovery: metadata of another issuer give no keys, and the log says why") {
+    Provider provider;
+    const Upstream upstream(ok());
+    const Tidegate tidegate(identified(upstream, "user: [{jwt: {discovery: \"" + provider.issuer() +
+                                                     "/\", ca: \"" + provider.ca +
+                                                     "\", algorithms: [ES256]}}]"));
+    CHECK(tidegate.get("/", bearer(token_named("old"))).status() == 503);
+    CHECK_SOON(tidegate.errors().find("the metadata of the issuer: its `issuer` is `" +
+                                      provider.issuer() + "`") != std::string::npos);
+    CHECK(provider.fetches() == 0);
+}
+
+TEST_CASE("discovery: on this machine keys may come without TLS") {
+    const Upstream upstream(ok());
+    const Upstream keys(tls_answer(keys_named({"old"})));
+    const Tidegate tidegate(identified(
+        upstream, "user: [{jwt: {jwks: \"" + keys.url() + "/keys\", algorithms: [ES256]}}]"));
+    CHECK(tidegate.get("/", bearer(token_named("old"))).status() == 200);
 }

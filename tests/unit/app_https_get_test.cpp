@@ -21,7 +21,7 @@ using test::TlsServer;
 
 // What came of it: the body, or `! ` and why there is none.
 std::string fetch(const std::string& url, HttpsBounds bounds = {}) {
-    const auto parsed = config::parse_https_url(url);
+    const auto parsed = config::parse_key_url(url);
     REQUIRE(parsed.has_value());
     asio::io_context io{1};
     std::optional<std::string> outcome;
@@ -231,6 +231,64 @@ TEST_CASE("https_get: a server that speaks no TLS") {
     plain.join();
 }
 
+TEST_CASE("https_get: `ca` is believed in place of the system's authorities") {
+    World world;
+    const test::Authority other;
+    const auto fetch_with = [&](const std::string& ca) {
+        asio::io_context io{1};
+        std::optional<bool> good;
+        spawn(io.get_executor(),
+              https_get(io.get_executor(), *config::parse_key_url(world.server->url()), {}, "*/*",
+                        ca),
+              [&](const std::exception_ptr&, Result<HttpsBody, std::string> answer) {
+                  good = answer.has_value();
+              });
+        run_until(io, [&] { return good.has_value(); });
+        return *good;
+    };
+    world.prove(other.issue());
+    CHECK(fetch_with(other.pem()));
+    CHECK_FALSE(fetch_with(""));
+    world.serve(tls_answer("x"));
+    CHECK(fetch_with(""));
+    CHECK_FALSE(fetch_with(other.pem()));
+}
+
+TEST_CASE("https_get: http:// is for this machine, whatever the name says") {
+    asio::io_context io;
+    asio::ip::tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
+    const auto port = std::to_string(acceptor.local_endpoint().port());
+    std::thread plain([&] {
+        for (int i = 0; i < 2; ++i) {
+            auto client = acceptor.accept();
+            char head[1'000];
+            client.receive(asio::buffer(head));
+            client.send(asio::buffer(tls_answer("keys")));
+        }
+    });
+    CHECK(fetch("http://127.0.0.1:" + port + "/keys") == "keys");
+    CHECK(fetch("http://localhost:" + port + "/keys") == "keys");
+    plain.join();
+
+    for (const char* host : {"192.0.2.1", "0.0.0.0", "::ffff:192.0.2.1", "2001:db8::1"}) {
+        CAPTURE(host);
+        config::HttpsUrl url;
+        url.is_tls = false;
+        url.address.host = host;
+        url.address.port = acceptor.local_endpoint().port();
+        url.authority = "localhost";
+        url.target = "/";
+        std::string why;
+        asio::io_context loop{1};
+        spawn(loop.get_executor(), https_get(loop.get_executor(), url, {}, "*/*"),
+              [&](const std::exception_ptr&, const Result<HttpsBody, std::string>& answer) {
+                  why = answer ? "none" : answer.error();
+              });
+        run_until(loop, [&] { return !why.empty(); });
+        CHECK(why.starts_with("its host is not this machine"));
+    }
+}
+
 TEST_CASE("https_get: a loop that ends in the middle takes everything with it") {
     World world;
     auto& server = world.serve([](TlsServer::Conversation& client) {
@@ -240,7 +298,7 @@ TEST_CASE("https_get: a loop that ends in the middle takes everything with it") 
     });
     asio::io_context io{1};
     spawn_vital(io.get_executor(),
-                https_get(io.get_executor(), *config::parse_https_url(server.url()), {}, "*/*"));
+                https_get(io.get_executor(), *config::parse_key_url(server.url()), {}, "*/*"));
     run_until(io, [&] { return server.seen().size() == 1; });
 }
 

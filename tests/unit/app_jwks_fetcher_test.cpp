@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -49,7 +50,6 @@ std::size_t keys_in(const KeySource& source) {
 JwksFetcher::Options options() {
     JwksFetcher::Options quick;
     quick.timing = {.every = 1h, .retry = 10ms, .retry_max = 20ms, .wanted_every = 1h};
-    quick.look_every = 2ms;
     return quick;
 }
 
@@ -170,55 +170,149 @@ TEST_CASE("jwks_fetcher: a place that fails at first is tried again until it doe
     CHECK(keys_in(*source) == 1);
 }
 
-TEST_CASE("jwks_fetcher: keys that are wanted twice in a short time are fetched once") {
-    World world;
-    const auto source = world.use_one();
-    world.await_fetches(1);
-    // Too soon after the first fetch: nobody will look.
-    CHECK_FALSE(source->want_other_keys());
-    run_for(world.io, 30ms);
-    CHECK(world.server.connections() == 1);
-}
-
 TEST_CASE("jwks_fetcher: keys that are wanted are fetched at once, and then not for a while") {
     JwksFetcher::Options how = options();
     how.timing.wanted_every = 200ms;
     World world(how);
     const auto source = world.use_one();
     world.await_fetches(1);
+    CHECK(source->fetches().begun == 1);
+    CHECK(source->fetches().succeeded == 1);
     world.serve(std::string(kFirst) + "," + kSecond);
-    run_until(world.io, [&] { return source->want_other_keys(); });
-    CHECK(source->want_other_keys());  // it is under way, or about to be
+    // Too soon: when it is time.
+    CHECK(source->fetches().next > std::chrono::steady_clock::now());
+    for (int i = 0; i < 100; ++i) source->want();
+    run_for(world.io, 20ms);
+    CHECK(world.server.connections() == 1);
     world.await_fetches(2);
     CHECK(keys_in(*source) == 2);
-    // Who wanted them while they came has what there is: nobody looks again for it.
+    CHECK(source->fetches().succeeded == 2);
     run_for(world.io, 300ms);
     CHECK(world.server.connections() == 2);
+    // Long after: at once.
+    source->want();
+    run_until(world.io, [&] { return source->fetches().begun == 3; });
+    CHECK(source->fetches().is_under_way());
+    // A request that wants keys meanwhile looks first what has come.
+    source->want();
+    world.await_fetches(3);
+    run_for(world.io, 300ms);
+    CHECK(world.server.connections() == 3);
 }
 
-TEST_CASE("jwks_fetcher: keys that are wanted too soon are fetched when it is time") {
+TEST_CASE("jwks_fetcher: another thread wants keys, waits, and has them when it is woken") {
     JwksFetcher::Options how = options();
-    how.timing.wanted_every = 200ms;
+    how.timing.wanted_every = 1ms;
     World world(how);
     const auto source = world.use_one();
     world.await_fetches(1);
-    CHECK_FALSE(source->want_other_keys());
     world.serve(std::string(kFirst) + "," + kSecond);
-    world.await_fetches(2);
-    CHECK(keys_in(*source) == 2);
+    std::atomic<std::size_t> found{0};
+    std::thread request([&] {
+        const auto waiting = source->wait(source->fetches(), 1, [&] { found = 1; });
+        source->want();
+        while (found == 0) std::this_thread::sleep_for(1ms);
+        found = keys_in(*source);
+        source->leave(waiting.number);
+    });
+    run_until(world.io, [&] { return found == 2; });
+    request.join();
 }
 
-TEST_CASE("jwks_fetcher: while fetches fail, no token is refused for an unknown key") {
+TEST_CASE("jwks_fetcher: a failed fetch is told, and the one after it") {
     World world;
+    world.set_answer(tls_answer("", "503 Service Unavailable"));
     const auto source = world.use_one();
+    world.await_fetches(0, 2);
+    CHECK(source->fetches().ended >= 2);
+    CHECK(source->fetches().succeeded == 0);
+    world.serve(kFirst);
     world.await_fetches(1);
-    REQUIRE_FALSE(source->want_other_keys());
-    // Its next source begins with a place that cannot be reached.
-    const auto other = source_of("https://127.0.0.1:1/keys");
-    world.fetcher->use({other});
-    CHECK(other->want_other_keys());
-    world.await_fetches(1, 2);
-    CHECK(other->want_other_keys());
+    CHECK(source->fetches().succeeded == source->fetches().ended);
+}
+
+TEST_CASE("jwks_fetcher: a source of before goes on while its place does, and wants keys still") {
+    JwksFetcher::Options how = options();
+    how.timing.wanted_every = 1ms;
+    World world(how);
+    const auto before = world.use_one();
+    world.await_fetches(1);
+    auto after = world.use_one();
+    world.serve(kSecond);
+    before->want();
+    world.await_fetches(2);
+    CHECK(before->version() == after->version());
+    CHECK(before->fetches().succeeded == 2);
+    // Its place goes: nothing is fetched for it any more.
+    world.fetcher->use({});
+    before->want();
+    run_for(world.io, 30ms);
+    CHECK(world.server.connections() == 2);
+}
+
+// A server of an issuer's metadata and keys, of an authority of its own.
+struct Issuer {
+    Issuer()
+        : server(authority.issue(), [this](TlsServer::Conversation& client) {
+              const bool is_metadata = client.read_head().starts_with(kMetadata);
+              client.send(is_metadata ? metadata() : tls_answer(key_set(kFirst)));
+              client.finish();
+          }) {
+        say(url(), server.url("/certs"));
+    }
+
+    std::string url() const { return server.url("/one"); }
+    void say(const std::string& name, const std::string& keys_at) {
+        const std::lock_guard lock(mutex);
+        metadata_ = tls_answer(R"({"issuer":")" + name + R"(","jwks_uri":")" + keys_at + "\"}");
+    }
+    std::string metadata() {
+        const std::lock_guard lock(mutex);
+        return metadata_;
+    }
+    // How many keys come from there.
+    static std::size_t keys_from(const identity::KeyLocation& location) {
+        asio::io_context io{1};
+        JwksFetcher fetcher(io.get_executor(), options());
+        const auto source = std::make_shared<KeySource>(location);
+        fetcher.use({source});
+        run_until(io, [&] { return source->fetches().ended > 0; });
+        return keys_in(*source);
+    }
+    std::size_t keys() const { return keys_from({url(), true, authority.pem()}); }
+    // The last request did not ask for keys.
+    bool was_asked_for_metadata() const { return server.seen().back().starts_with(kMetadata); }
+
+    static constexpr const char* kMetadata = "GET /one/.well-known/openid-configuration ";
+    test::Authority authority;
+    std::mutex mutex;
+    std::string metadata_;  // guarded by mutex
+    TlsServer server;
+};
+
+TEST_CASE("jwks_fetcher: an issuer's metadata name its keys, and `ca` is believed for both") {
+    const Issuer issuer;
+    CHECK(issuer.keys() == 1);
+    REQUIRE(issuer.server.seen().size() == 2);
+    CHECK(issuer.server.seen()[0].starts_with(Issuer::kMetadata));
+    CHECK(issuer.server.seen()[1].starts_with("GET /certs "));
+    CHECK(Issuer::keys_from({issuer.server.url("/certs"), false, issuer.authority.pem()}) == 1);
+    CHECK(Issuer::keys_from({issuer.url(), true, test::Authority().pem()}) == 0);
+    CHECK(issuer.server.seen().size() == 3);
+}
+
+TEST_CASE("jwks_fetcher: metadata of another issuer, or that name no URL of keys, are refused") {
+    Issuer issuer;
+    issuer.say(issuer.url() + "/", issuer.server.url("/certs"));
+    CHECK(issuer.keys() == 0);
+    CHECK(issuer.was_asked_for_metadata());
+    for (const char* url : {"http://idp.example/keys", "http://127.0.0.1:1/keys", "file:///keys",
+                            "https://user@idp.example/", "/certs", "https://idp.example/#x", ""}) {
+        CAPTURE(url);
+        issuer.say(issuer.url(), url);
+        CHECK(issuer.keys() == 0);
+        CHECK(issuer.was_asked_for_metadata());
+    }
 }
 
 TEST_CASE(
@@ -229,7 +323,7 @@ TEST_CASE(
     const auto after = world.use_one();
     CHECK(after->version() == before->version());
     CHECK(after->keys() == before->keys());
-    CHECK_FALSE(after->want_other_keys());
+    CHECK(after->fetches().succeeded == 1);
     run_for(world.io, 20ms);
     CHECK(world.server.connections() == 1);
 }

@@ -2,14 +2,18 @@
 #include <stdlib.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "ask/engine.hpp"
+#include "identity/key_source.hpp"
 #include "unit/ask_world.hpp"
 
 using namespace tidegate;
@@ -48,6 +52,12 @@ struct Client {
         begin();
         while (!is_decided && world.io.run_one() > 0) {
         }
+        REQUIRE(is_decided);
+        return request.decision.fault;
+    }
+    // What must not take any more time.
+    Fault decide_now() {
+        poll();
         REQUIRE(is_decided);
         return request.decision.fault;
     }
@@ -109,7 +119,186 @@ std::string with_wrong_password() {
     return get("Authorization: Basic YWxpY2U6d3Jvbmc=\r\n");  // alice:wrong
 }
 
+// Keys that a test fetches. Tokens are not signed by them: whether a token's key is there is told
+// by the status.
+struct FetchedKeys : EngineWorld {
+    explicit FetchedKeys(const std::string& guesses = "1/h")
+        : EngineWorld(
+              kUpstream + "identity: {failed_credentials: " + guesses +
+              ", user: [{jwt: {jwks: 'https://idp.example/keys', algorithms: [ES256]}}]}\n"),
+          source(*std::get<identity::JwtMethod>(rules.config->user_methods.at(0).how).keys) {
+        fetched("old");
+    }
+
+    void begin_fetch() {
+        ++fetches.begun;
+        source.publish(fetches);
+    }
+    // The keys are one of that name.
+    void fetched(const std::string& kid) {
+        if (!fetches.is_under_way()) ++fetches.begun;
+        fetches.ended = fetches.succeeded = fetches.begun;
+        const auto keys =
+            identity::JwkSet::parse(R"({"keys":[{"kty":"EC","crv":"P-256","kid":")" + kid +
+                                        R"(","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",)"
+                                        R"("y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]})",
+                                    identity::JwkSet::Origin::fetched);
+        REQUIRE(keys);
+        source.put(*keys);
+        source.publish(fetches);
+    }
+    void failed() {
+        if (!fetches.is_under_way()) ++fetches.begun;
+        fetches.ended = fetches.begun;
+        source.publish(fetches);
+    }
+    // When the next fetch may begin, from now on.
+    void allow_fetch_in(std::chrono::milliseconds time) {
+        fetches.next = std::chrono::steady_clock::now() + time;
+        source.publish(fetches);
+    }
+
+    identity::KeySource& source;
+    identity::KeyFetches fetches;
+};
+
+// A token that names the key `new`; RFC 7515 appendix A.3 has a signature of that form.
+std::string with_token(const std::string& payload = "e30") {
+    return get("Authorization: Bearer eyJhbGciOiJFUzI1NiIsImtpZCI6Im5ldyJ9." + payload +
+               ".DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-"
+               "Kg6NU1Q\r\n");
+}
+
+std::int64_t retry_after(const Client& client) {
+    return client.request.decision.finding.retry_after.count();
+}
+
 }  // namespace
+
+TEST_CASE("engine: a token with an unknown key waits for a fetch, and holds no guess meanwhile") {
+    FetchedKeys world;
+    world.begin_fetch();
+    Client client(world, with_token());
+    Client other(world, with_token("e30g"));
+    Client same(world, with_token());
+    client.begin();
+    other.begin();
+    same.begin();
+    // The allowance is one guess.
+    CHECK_FALSE(client.is_decided);
+    CHECK_FALSE(other.is_decided);
+    CHECK_FALSE(same.is_decided);
+    CHECK(world.source.waiters() == 3);
+    CHECK(world.source.take_wanted());
+    SUBCASE("it brings the key: the token is checked, which is a guess") {
+        world.fetched("new");
+        CHECK(client.decide_now() == Fault::bad_credentials);
+        CHECK(client.request.decision.finding.fault == identity::CredentialFault::signature);
+        CHECK(other.decide_now() == Fault::limited);
+    }
+    SUBCASE("it fails, and may be repeated within the second") {
+        world.fetches.next = std::chrono::steady_clock::now();
+        world.failed();
+        client.poll();
+        CHECK_FALSE(client.is_decided);
+        CHECK(world.source.take_wanted());
+        world.fetched("new");
+        CHECK(client.decide_now() == Fault::bad_credentials);
+    }
+    SUBCASE("it began before the requests came, and the next one is far") {
+        world.fetches.next = std::chrono::steady_clock::now() + std::chrono::milliseconds(4'500);
+        world.fetched("other");
+        CHECK(client.decide_now() == Fault::credentials_unchecked);
+        CHECK(retry_after(client) == 5);
+        CHECK(other.decide_now() == Fault::credentials_unchecked);
+        CHECK(world.source.take_wanted());
+    }
+    CHECK(world.source.waiters() == 0);
+}
+
+TEST_CASE("engine: an unknown key is refused once a later fetch has not brought it") {
+    FetchedKeys world;
+    world.allow_fetch_in(std::chrono::milliseconds(0));
+    Client client(world, with_token());
+    client.begin();
+    CHECK_FALSE(client.is_decided);
+    CHECK(world.source.take_wanted());
+    world.begin_fetch();
+    client.poll();
+    CHECK_FALSE(client.is_decided);
+    world.fetched("other");
+    CHECK(client.decide_now() == Fault::bad_credentials);
+    CHECK(client.request.decision.finding.fault == identity::CredentialFault::unknown_key);
+    CHECK(world.source.waiters() == 0);
+}
+
+TEST_CASE("engine: an unknown key is no guess, whether a fetch fails or is not allowed") {
+    FetchedKeys world;
+    world.allow_fetch_in(std::chrono::milliseconds(2'500));
+    for (int i = 0; i < 3; ++i) {
+        Client client(world, with_token());
+        CHECK(client.decide() == Fault::credentials_unchecked);
+        CHECK(retry_after(client) == 3);
+    }
+    CHECK(world.source.take_wanted());
+    world.allow_fetch_in(std::chrono::milliseconds(0));
+    Client client(world, with_token());
+    client.begin();
+    world.begin_fetch();
+    world.allow_fetch_in(std::chrono::milliseconds(4'900));
+    world.failed();
+    CHECK(client.decide_now() == Fault::credentials_unchecked);
+    CHECK(retry_after(client) == 5);
+    // The one guess is there still.
+    world.fetched("new");
+    Client guess(world, with_token());
+    CHECK(guess.decide() == Fault::bad_credentials);
+    Client more(world, with_token());
+    CHECK(more.decide() == Fault::limited);
+}
+
+TEST_CASE("engine: a token waits for keys that are not there yet, and for a second at most") {
+    FetchedKeys world;
+    world.source.put(nullptr);
+    world.begin_fetch();
+    const auto begin = std::chrono::steady_clock::now();
+    Client client(world, with_token());
+    CHECK(client.decide() == Fault::credentials_unchecked);
+    CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::seconds(1));
+    CHECK(retry_after(client) == 1);
+    CHECK(world.source.waiters() == 0);
+}
+
+TEST_CASE("engine: a client that leaves waits for no keys") {
+    FetchedKeys world;
+    world.begin_fetch();
+    Client client(world, with_token());
+    client.begin();
+    CHECK(world.source.waiters() == 1);
+    client.leave();
+    CHECK(client.is_decided);
+    CHECK(client.request.decision.fault == Fault::client_left);
+    CHECK(world.source.waiters() == 0);
+    world.fetched("new");
+    client.poll();
+}
+
+TEST_CASE("engine: beyond the bound of requests that wait for keys, a request does not wait") {
+    FetchedKeys world("1000/h");
+    world.begin_fetch();
+    std::vector<std::uint64_t> numbers;
+    for (std::uint64_t i = 0; i < identity::KeySource::kWaitersMax; ++i) {
+        numbers.push_back(world.source.wait(world.source.fetches(), 1'000 + i, [] {}).number);
+    }
+    Client client(world, with_token());
+    CHECK(client.decide() == Fault::credentials_unchecked);
+    CHECK(retry_after(client) == 1);
+    world.source.leave(numbers.back());
+    Client next(world, with_token());
+    next.begin();
+    CHECK_FALSE(next.is_decided);
+    next.leave();
+}
 
 TEST_CASE("engine: without limits a request is admitted at once, and nothing is asked") {
     EngineWorld world(kUpstream);

@@ -24,7 +24,7 @@ std::string redis(std::string_view text) {
 }
 
 std::string https(std::string_view text) {
-    const auto url = parse_https_url(text);
+    const auto url = parse_key_url(text);
     if (!url) return "refused";
     return url->address.to_string() + " " + url->authority + " " + url->target;
 }
@@ -125,8 +125,38 @@ TEST_CASE("address: an https URL gives a host, a Host field and a target") {
     CHECK(https("https://[::1]:9/k") == "[::1]:9 [::1]:9 /k");
     CHECK(https("https://[::1]/k") == "[::1]:443 [::1] /k");
     CHECK(https("https://a:443/k") == "a:443 a:443 /k");
-    CHECK(parse_https_url("https://a:1/k?key=hunter2")->shown() == "https://a:1/k");
-    CHECK(parse_https_url("https://a?key=hunter2")->shown() == "https://a/");
+    CHECK(parse_key_url("https://a:1/k?key=hunter2")->shown() == "https://a:1/k");
+    CHECK(parse_key_url("https://a?key=hunter2")->shown() == "https://a/");
+}
+
+TEST_CASE("address: keys at an http URL are for this machine only") {
+    for (const std::string_view host : {"127.0.0.1", "127.1.2.3", "[::1]", "[::ffff:127.0.0.1]",
+                                        "localhost", "LocalHost", "localhost.", "idp.localhost"}) {
+        CAPTURE(host);
+        const auto url = parse_key_url("http://" + std::string(host) + ":8080/keys?x");
+        REQUIRE(url.has_value());
+        CHECK_FALSE(url->is_tls);
+        CHECK(url->shown() == "http://" + url->authority + "/keys");
+    }
+    CHECK(parse_key_url("http://localhost/keys")->address.port == 80);
+    CHECK(parse_key_url("https://localhost/keys")->is_tls);
+    for (const std::string_view host :
+         {"10.0.0.1", "0.0.0.0", "[::]", "[::2]", "128.0.0.1", "idp.example", "localhost.example",
+          "notlocalhost", "127.0.0.1.example", "[::ffff:10.0.0.1]"}) {
+        CAPTURE(host);
+        const auto url = parse_key_url("http://" + std::string(host) + "/keys");
+        REQUIRE_FALSE(url.has_value());
+        CHECK(url.error().starts_with("write `https://`"));
+    }
+}
+
+TEST_CASE("address: an issuer has no query and no fragment") {
+    CHECK(parse_issuer_url("https://idp.example/realms/one").has_value());
+    CHECK(parse_issuer_url("http://localhost:8080").has_value());
+    CHECK_FALSE(parse_issuer_url("https://idp.example?x=1").has_value());
+    CHECK_FALSE(parse_issuer_url("https://idp.example?").has_value());
+    CHECK_FALSE(parse_issuer_url("https://idp.example#x").has_value());
+    CHECK_FALSE(parse_issuer_url("http://idp.example").has_value());
 }
 
 TEST_CASE("address: a bad https URL is refused without showing it") {
@@ -136,7 +166,7 @@ TEST_CASE("address: a bad https URL is refused without showing it") {
           "https://a b/hunter2", "ftp://a/hunter2", "hunter2", "//a/hunter2",
           "https://a/hunter2\r\nx", "https://1.2.3/hunter2", ""}) {
         CAPTURE(text);
-        const auto url = parse_https_url(text);
+        const auto url = parse_key_url(text);
         REQUIRE_FALSE(url.has_value());
         CHECK(url.error().find("hunter2") == std::string::npos);
     }

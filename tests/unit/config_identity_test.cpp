@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "certificates.hpp"
 #include "config/config.hpp"
 #include "identity/api_keys.hpp"
 #include "identity/htpasswd.hpp"
@@ -158,6 +159,44 @@ TEST_CASE("config: all algorithms of RFC 7518 section 3.1 but `none` have their 
           std::vector{JwsAlgorithm::rs256, JwsAlgorithm::rs384, JwsAlgorithm::rs512,
                       JwsAlgorithm::ps256, JwsAlgorithm::ps384, JwsAlgorithm::ps512,
                       JwsAlgorithm::es256, JwsAlgorithm::es384, JwsAlgorithm::es512});
+}
+
+TEST_CASE("config: EdDSA is an algorithm of its own (RFC 8037)") {
+    const auto config =
+        loaded(user_of("{jwt: {jwks: 'https://idp.example/keys', algorithms: [EdDSA]}}"));
+    CHECK(method_of<identity::JwtMethod>(*config).algorithms == std::vector{JwsAlgorithm::eddsa});
+}
+
+TEST_CASE("config: discovery implies the issuer, and is another location than a URL of keys") {
+    const auto config = loaded(
+        user_of("{jwt: {discovery: 'https://idp.example/one', algorithms: [ES256]}},"
+                "{jwt: {cookie: a, discovery: 'https://idp.example/one', issuer: "
+                "'https://idp.example/one', algorithms: [ES256]}},"
+                "{jwt: {cookie: b, jwks: 'https://idp.example/one', algorithms: [ES256]}},"
+                "{jwt: {cookie: c, discovery: 'http://127.0.0.1:8080', algorithms: [ES256]}}"));
+    const auto& first = method_of<identity::JwtMethod>(*config, 0);
+    CHECK(first.issuer == "https://idp.example/one");
+    CHECK(first.keys->location() == identity::KeyLocation{"https://idp.example/one", true});
+    CHECK(method_of<identity::JwtMethod>(*config, 1).keys == first.keys);
+    CHECK(method_of<identity::JwtMethod>(*config, 1).issuer == first.issuer);
+    CHECK(method_of<identity::JwtMethod>(*config, 2).keys != first.keys);
+    CHECK(method_of<identity::JwtMethod>(*config, 2).issuer.empty());
+    CHECK(method_of<identity::JwtMethod>(*config, 3).issuer == "http://127.0.0.1:8080");
+}
+
+TEST_CASE("config: `ca` belongs to where keys are fetched from") {
+    Beside files(user_of(
+        "{jwt: {jwks: 'https://idp.example/keys', ca: ca.pem, algorithms: [ES256]}},"
+        "{jwt: {cookie: a, jwks: 'https://idp.example/keys', algorithms: [ES256]}},"
+        "{jwt: {cookie: b, discovery: 'https://idp.example', ca: ca.pem, algorithms: [ES256]}}"));
+    const test::Authority authority;
+    files.with("ca.pem", authority.pem());
+    const Loaded read = files.load();
+    REQUIRE(read.config);
+    const auto& first = method_of<identity::JwtMethod>(*read.config, 0);
+    CHECK(first.keys->location().ca == authority.pem());
+    CHECK(method_of<identity::JwtMethod>(*read.config, 1).keys != first.keys);
+    CHECK(method_of<identity::JwtMethod>(*read.config, 2).keys->location().ca == authority.pem());
 }
 
 TEST_CASE("config: keys behind a URL are not there yet, and are fetched once for all methods") {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -27,13 +28,17 @@ constexpr const char* kKeys =
         "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
         "y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]})";
 
-Findings keys_from(const std::string& url) {
+Findings keys_of_method(const std::string& keys) {
     const auto loaded =
-        config::load_text("upstream: http://127.0.0.1:1\nidentity: {user: [{jwt: {jwks: \"" + url +
-                              "\", algorithms: [ES256], issuer: a, audience: b}}]}\n",
+        config::load_text("upstream: http://127.0.0.1:1\nidentity: {user: [{jwt: {" + keys +
+                              ", algorithms: [ES256], audience: b}}]}\n",
                           "test.yaml");
     REQUIRE(loaded.config);
     return examine_keys(*loaded.config, {std::chrono::steady_clock::now() + 3s});
+}
+
+Findings keys_from(const std::string& url) {
+    return keys_of_method("jwks: \"" + url + "\"");
 }
 
 bool has(const Findings& findings, std::string_view check, Severity severity) {
@@ -67,6 +72,24 @@ TEST_CASE("credentials: keys that cannot be fetched, or are none, are a fault") 
     const TlsServer wrong(stranger.issue(), tls_answer(kKeys));
     CHECK(has(keys_from(wrong.url()), "jwks.fetch", Severity::fault));
     CHECK(has(keys_from("https://127.0.0.1:1/keys"), "jwks.fetch", Severity::fault));
+}
+
+TEST_CASE("credentials: keys of an issuer are found by its metadata, or a fault says why not") {
+    const TrustedAuthority trusted;
+    const TlsServer keys(trusted.authority.issue(), tls_answer(kKeys));
+    // The port is known before any client comes.
+    std::optional<TlsServer> right;
+    right.emplace(trusted.authority.issue(), [&](TlsServer::Conversation& client) {
+        client.read_head();
+        client.send(tls_answer(R"({"issuer":")" + right->url("") + R"(","jwks_uri":")" +
+                               keys.url() + "\"}"));
+        client.finish();
+    });
+    const Findings found = keys_of_method("discovery: \"" + right->url("") + "\"");
+    CHECK(has(found, "jwks.keys", Severity::ok));
+    const TlsServer wrong(trusted.authority.issue(), tls_answer("{}"));
+    CHECK(
+        has(keys_of_method("discovery: \"" + wrong.url("") + "\""), "jwks.fetch", Severity::fault));
 }
 
 TEST_CASE("credentials: certificates of files are reported before they expire") {

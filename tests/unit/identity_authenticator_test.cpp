@@ -226,24 +226,49 @@ TEST_CASE("authenticator: other keys in force make every remembered token unknow
     CHECK(door.look(bearer(text)) == Result::user);  // they are the same
     source->put(set_of({p256().jwk()}));
     CHECK(door.look(bearer(text)) == Result::unchecked);
-    source->allow_wanting(false);
-    CHECK(door.look_and_check(bearer(text)) == Result::refused);
+    CHECK(door.look_and_check(bearer(text)) == Result::key_missing);
 }
 
-TEST_CASE("authenticator: what cannot be checked yet is neither believed nor refused") {
+TEST_CASE("authenticator: a token whose key may be fetched yet is neither believed nor refused") {
     const auto source = std::make_shared<KeySource>("https://idp.example/keys");
     Door door({tokens(source)});
     const std::string text = "Bearer " + signed_with(JwsAlgorithm::hs256, kGood, R"("kid":"s",)");
-    CHECK(door.look_and_check(bearer(text)) == Result::unavailable);
+    CHECK(door.look_and_check(bearer(text)) == Result::key_missing);
     source->put(set_of({p256().jwk(R"("kid":"e",)")}));
-    // An unknown key is looked for, and only who was not found is refused.
-    CHECK(door.look_and_check(bearer(text)) == Result::unavailable);
-    CHECK(source->take_wanted());
-    source->allow_wanting(false);
-    CHECK(door.look_and_check(bearer(text)) == Result::refused);
+    source->publish({.begun = 3, .ended = 2, .succeeded = 2});
+    CHECK(door.look_and_check(bearer(text)) == Result::key_missing);
+    CHECK(door.found.fetches.begun == 3);
+    CHECK(&door.authenticator.key_source(door.found) == source.get());
+    Authenticator::refuse_missing_key(door.found);
+    CHECK(door.found.result == Result::refused);
     CHECK(door.found.fault == CredentialFault::unknown_key);
     CHECK_FALSE(is_guess(door.found.fault));
-    CHECK(source->take_wanted());  // it will be looked for when it may be
+    // Not remembered: the key may come.
+    source->put(set_of({secret().jwk(R"("kid":"s",)")}));
+    CHECK(door.look_and_check(bearer(text)) == Result::user);
+}
+
+TEST_CASE("authenticator: a token whose key is not in a file is refused at once") {
+    Door door({tokens()});
+    const std::string text = "Bearer " + signed_with(JwsAlgorithm::hs256, kGood, R"("kid":"x",)");
+    CHECK(door.look_and_check(bearer(text)) == Result::refused);
+    CHECK(door.found.fault == CredentialFault::unknown_key);
+}
+
+TEST_CASE("authenticator: keys that change end what all threads knew") {
+    const auto shared = std::make_shared<SharedCredentialCache>();
+    const auto source = std::make_shared<KeySource>("https://idp.example/keys");
+    source->put(set_of({secret().jwk()}));
+    const std::vector<UserMethod> methods{tokens(source)};
+    Door first(methods, shared);
+    Door second(methods, shared);
+    const std::string text = "Bearer " + signed_with(JwsAlgorithm::hs256);
+    CHECK(first.look_and_check(bearer(text)) == Result::user);
+    CHECK(second.look(bearer(text)) == Result::user);
+    source->put(set_of({secret().jwk(), p256().jwk()}));
+    CHECK(second.look(bearer(text)) == Result::unchecked);
+    CHECK(first.look_and_check(bearer(text)) == Result::user);
+    CHECK(second.look(bearer(text)) == Result::user);
 }
 
 TEST_CASE("authenticator: an API key is known by its digest, others are refused") {
@@ -269,10 +294,27 @@ TEST_CASE("authenticator: a password is somebody else's to check, and a right on
     door.authenticator.conclude_password(door.found, "carol", true, kNow);
     CHECK(door.found.result == Result::user);
     CHECK(door.found.user == "staff:carol");
-    CHECK(door.look(login, false, kNow + 59s) == Result::user);
+    CHECK(door.look(login, false, kNow + 29s) == Result::user);
     CHECK(door.found.user == "staff:carol");
     CHECK(door.look(bearer("Basic Y2Fyb2w6c2VjcmVU")) == Result::unchecked);
     CHECK(door.look(login, false, kNow + 60s) == Result::unchecked);
+}
+
+TEST_CASE("authenticator: a password stays known to all threads while one of them sees it") {
+    const auto shared = std::make_shared<SharedCredentialCache>();
+    const std::vector<UserMethod> methods{passwords("staff")};
+    Door first(methods, shared);
+    Door second(methods, shared);
+    const auto login = bearer("Basic Y2Fyb2w6c2VjcmV0");
+    REQUIRE(first.look(login) == Result::unchecked);
+    first.authenticator.conclude_password(first.found, "carol", true, kNow);
+    for (int i = 1; i <= 10; ++i) {
+        CHECK(first.look(login, false, kNow + i * 50s) == Result::user);
+        CHECK(first.found.user == "staff:carol");
+    }
+    CHECK(second.look(login, false, kNow + 500s) == Result::user);
+    CHECK(second.found.user == "staff:carol");
+    CHECK(first.look(login, false, kNow + 560s) == Result::unchecked);
 }
 
 TEST_CASE("authenticator: a cookie is counted by its hash, which is the same everywhere") {

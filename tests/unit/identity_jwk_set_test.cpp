@@ -7,7 +7,6 @@
 #include <doctest/doctest.h>
 
 #include "identity/jwk_set.hpp"
-#include "identity/key_source.hpp"
 #include "token_maker.hpp"
 
 namespace tidegate::identity {
@@ -106,12 +105,13 @@ TEST_CASE("JWK set: the examples of RFC 7517, without the keys that are for encr
 TEST_CASE("JWK set: keys of all kinds") {
     const auto p384 = SigningKey::curve("P-384");
     const auto p521 = SigningKey::curve("P-521");
-    const auto set = parsed({rsa().jwk(), p256().jwk(), p384.jwk(), p521.jwk(), secret().jwk()});
-    CHECK(set->size() == 5);
+    const auto set = parsed({rsa().jwk(), p256().jwk(), p384.jwk(), p521.jwk(), secret().jwk(),
+                             SigningKey::ed25519().jwk(R"("alg":"EdDSA",)")});
+    CHECK(set->size() == 6);
     CHECK(set->warnings().empty());
     for (const JwsAlgorithm algorithm :
          {JwsAlgorithm::rs256, JwsAlgorithm::rs512, JwsAlgorithm::ps384, JwsAlgorithm::es256,
-          JwsAlgorithm::es384, JwsAlgorithm::es512, JwsAlgorithm::hs256}) {
+          JwsAlgorithm::es384, JwsAlgorithm::es512, JwsAlgorithm::hs256, JwsAlgorithm::eddsa}) {
         CAPTURE(to_string(algorithm));
         const auto candidates = set->candidates({}, algorithm);
         REQUIRE(candidates.keys().size() == 1);
@@ -135,7 +135,7 @@ TEST_CASE("JWK set: what is no set is refused") {
 
 TEST_CASE("JWK set: a file without any key of use is refused, a fetched set may be empty") {
     CHECK(fault(R"({"keys":[]})") == "no key in it can check a token");
-    CHECK(fault(R"({"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"}]})") ==
+    CHECK(fault(R"({"keys":[{"kty":"OKP","crv":"X25519","x":"AA"}]})") ==
           "no key in it can check a token");
     CHECK(parsed({}, Origin::fetched)->size() == 0);
 }
@@ -156,8 +156,10 @@ TEST_CASE("JWK set: its text and the number of its keys are bounded") {
 }
 
 TEST_CASE("JWK set: keys that are not for us are left out (RFC 7517 section 5)") {
-    CHECK(left_out(R"({"kty":"OKP","crv":"Ed25519","x":"AA"})") ==
-          "key 2 is left out: the `kty` `OKP` is not known");
+    CHECK(left_out(R"({"kty":"OKP","crv":"Ed448","x":"AA"})") ==
+          "key 2 is left out: the curve `Ed448` is not known");
+    CHECK(left_out(R"({"kty":"AKP","alg":"ML-DSA-44"})") ==
+          "key 2 is left out: the `kty` `AKP` is not known");
     CHECK(left_out(R"({"kty":"EC","crv":"secp256k1","x":"AA","y":"AA"})") ==
           "key 2 is left out: the curve `secp256k1` is not known");
     CHECK(left_out(p256().jwk(R"("use":"enc",)")) == "key 2 is left out: its `use` is `enc`");
@@ -203,6 +205,13 @@ TEST_CASE("JWK set: a malformed key is refused in a file and left out of a fetch
         {p256().jwk(R"("alg":"ES384",)"), "it cannot be used with its `alg` `ES384`"},
         {secret().jwk(R"("alg":"HS512",)"), "it cannot be used with its `alg` `HS512`"},
         {R"({"kty":"EC","x":"AA","y":"AA"})", "`crv` is missing or not a string"},
+        {R"({"kty":"OKP","x":"AA"})", "`crv` is missing or not a string"},
+        {R"({"kty":"OKP","crv":"Ed25519"})", "`x` is not base64url of 32 bytes"},
+        {R"({"kty":"OKP","crv":"Ed25519","x":"AA"})", "`x` is not base64url of 32 bytes"},
+        {R"({"kty":"OKP","crv":"Ed25519","x":"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"})",
+         "`x` is not a point of Ed25519 that can be a key"},
+        {SigningKey::ed25519().jwk(R"("alg":"ES256",)"),
+         "it cannot be used with its `alg` `ES256`"},
     };
     for (const auto& [key, why] : rows) {
         CAPTURE(key);
@@ -362,39 +371,6 @@ TEST_CASE("JWK set: two sets are equal when they check the same tokens") {
     CHECK_FALSE(*set == *parsed({secret().jwk(R"("kid":"a",)")}));
     CHECK_FALSE(*set == *parsed({secret().jwk(R"("kid":"a",)"), SigningKey::curve("P-256").jwk()}));
     CHECK_FALSE(*parsed({secret().jwk(R"("kid":"",)")}) == *parsed({secret().jwk()}));
-}
-
-TEST_CASE("key source: a put of the same keys changes nothing, of others the version") {
-    KeySource source("https://idp.example/keys");
-    CHECK(source.version() == 0);
-    CHECK(source.keys() == nullptr);
-    const auto first = parsed({secret().jwk()});
-    source.put(first);
-    const auto version = source.version();
-    CHECK(version > 0);
-    source.put(parsed({secret().jwk()}));
-    CHECK(source.version() == version);
-    CHECK(source.keys() == first);
-    source.put(parsed({p256().jwk()}));
-    CHECK(source.version() > version);
-    CHECK(source.keys()->candidates({}, JwsAlgorithm::es256).keys().size() == 1);
-}
-
-TEST_CASE("key source: only fetched keys can be wanted, and only while that is allowed") {
-    KeySource fixed(parsed({secret().jwk()}));
-    CHECK(fixed.version() > 0);
-    CHECK(!fixed.want_other_keys());
-
-    KeySource fetched("https://idp.example/keys");
-    CHECK(!fetched.take_wanted());
-    CHECK(fetched.want_other_keys());
-    CHECK(fetched.take_wanted());
-    CHECK(!fetched.take_wanted());
-    fetched.allow_wanting(false);
-    CHECK(!fetched.want_other_keys());
-    CHECK(fetched.take_wanted());  // as soon as that is allowed
-    fetched.allow_wanting(true);
-    CHECK(fetched.want_other_keys());
 }
 
 }  // namespace

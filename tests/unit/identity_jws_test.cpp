@@ -75,6 +75,10 @@ const Example kExamples[] = {
      "eyJhbGciOiJFUzUxMiIsImtpZCI6ImJpbGJvLmJhZ2dpbnNAaG9iYml0b24uZXhhbXBsZSJ9", kFrodo,
      "AE_R_YZCChjn4791jSQCrdPZCNYqHXCTZH0-JZGYNlaAjP2kqaluUIIUnC9qvbu9Plon7KRTzoNEuT4Va2cmL1eJAQy3"
      "mtPBu_u_sDDyYjnAMDxXPn7XrT0lw-kvAD890jl8e2puQens_IEKBpHABlsbEPX6sFY8OcGDqoRuBomu9xQ2"},
+    {"RFC 8037 A.4",
+     R"({"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"})",
+     JwsAlgorithm::eddsa, "", "eyJhbGciOiJFZERTQSJ9", "RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc",
+     "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"},
 };
 
 std::shared_ptr<const JwkSet> set_of(std::string_view key) {
@@ -227,7 +231,7 @@ TEST_CASE("JWS: the head is a strict JSON object") {
 TEST_CASE("JWS: only the algorithms we know, spelt as they are") {
     for (const std::string_view algorithm :
          {"none", "None", "NONE", "nOnE", "none ", "", "HS1", "rs256", "RS256 ", " RS256", "RS",
-          "HS256\\n", "ES256K", "EdDSA", "RSA1_5", "dir", "A128KW", "RS256\\u0000"}) {
+          "HS256\\n", "ES256K", "Ed25519", "eddsa", "RSA1_5", "dir", "A128KW", "RS256\\u0000"}) {
         CAPTURE(algorithm);
         const auto fault = fault_of_head("{\"alg\":\"" + std::string(algorithm) + "\"}");
         CHECK(fault != CredentialFault::none);

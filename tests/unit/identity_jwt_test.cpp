@@ -52,8 +52,8 @@ TEST_CASE("JWT: a fifth key without a kid is not tried") {
 TEST_CASE("JWT: one set serves several threads at once") {
     std::vector<std::string> tokens;
     for (const JwsAlgorithm algorithm : kAll) tokens.push_back(signed_with(algorithm));
-    const auto several =
-        set_of({secret().jwk(), rsa().jwk(), p256().jwk(), p384().jwk(), p521().jwk()});
+    const auto several = set_of(
+        {secret().jwk(), rsa().jwk(), p256().jwk(), p384().jwk(), p521().jwk(), ed25519().jwk()});
     std::vector<int> good(4);
     std::vector<std::thread> threads;
     for (int& count : good) {

@@ -30,7 +30,8 @@ inline constexpr std::string_view kGood = R"({"sub":"alice","exp":1700000060})";
 inline constexpr JwsAlgorithm kAll[] = {
     JwsAlgorithm::hs256, JwsAlgorithm::hs384, JwsAlgorithm::hs512, JwsAlgorithm::rs256,
     JwsAlgorithm::rs384, JwsAlgorithm::rs512, JwsAlgorithm::ps256, JwsAlgorithm::ps384,
-    JwsAlgorithm::ps512, JwsAlgorithm::es256, JwsAlgorithm::es384, JwsAlgorithm::es512};
+    JwsAlgorithm::ps512, JwsAlgorithm::es256, JwsAlgorithm::es384, JwsAlgorithm::es512,
+    JwsAlgorithm::eddsa};
 
 inline const SigningKey& rsa() {
     static const SigningKey key = SigningKey::rsa(2048);
@@ -52,6 +53,10 @@ inline const SigningKey& p521() {
     static const SigningKey key = SigningKey::curve("P-521");
     return key;
 }
+inline const SigningKey& ed25519() {
+    static const SigningKey key = SigningKey::ed25519();
+    return key;
+}
 inline const SigningKey& secret() {
     static const SigningKey key = SigningKey::secret(std::string(64, 's'));
     return key;
@@ -69,6 +74,8 @@ inline const SigningKey& key_for(JwsAlgorithm algorithm) {
             return p384();
         case KeyKind::p521:
             return p521();
+        case KeyKind::ed25519:
+            return ed25519();
     }
     return secret();
 }
@@ -85,7 +92,7 @@ inline std::shared_ptr<const JwkSet> set_of(const std::vector<std::string>& keys
 inline const JwkSet& all_keys() {
     static const auto set = set_of({secret().jwk(R"("kid":"s",)"), rsa().jwk(R"("kid":"r",)"),
                                     p256().jwk(R"("kid":"e",)"), p384().jwk(R"("kid":"f",)"),
-                                    p521().jwk(R"("kid":"g",)")});
+                                    p521().jwk(R"("kid":"g",)"), ed25519().jwk(R"("kid":"o",)")});
     return *set;
 }
 
