@@ -19,6 +19,7 @@
 #include <boost/beast/http/write.hpp>
 
 #include "admin/timed_socket.hpp"
+#include "base/timestamp.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"
 
@@ -99,12 +100,20 @@ Body body_of(std::string text) {
     return std::make_shared<const std::string>(std::move(text));
 }
 
+std::string date_of_now() {
+    std::string date;
+    append_http_date(std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()),
+                     date);
+    return date;
+}
+
 // Does not own the body.
 Response response_for(const AdminAnswer& answer, const std::string& body, unsigned version,
                       bool keep_alive) {
     Response response(static_cast<http::status>(answer.status), version);
     response.set(http::field::content_type, answer.content_type);
     response.set(http::field::cache_control, "no-store");
+    response.set(http::field::date, date_of_now());
     if (!answer.allow.empty()) response.set(http::field::allow, answer.allow);
     if (!answer.authenticate.empty()) {
         response.set(http::field::www_authenticate, answer.authenticate);

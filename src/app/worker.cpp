@@ -91,7 +91,8 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
           .metrics = shared.metrics.shard(index),
           .engine = {io_.get_executor(), limiter_, shared.passwords, shared.metrics.shard(index)},
           .request_ids = {},
-          .exchanges = {io_.get_executor(), deadlines_, buffers_}},
+          .exchanges = {io_.get_executor(), deadlines_, buffers_},
+          .date = {}},
       clients_{.executor = io_.get_executor(),
                .deadlines = deadlines_,
                .buffers = buffers_,
@@ -101,6 +102,7 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
       refused_connections_(context_.metrics),
       tick_timer_(io_) {
     context_.generation = make_generation(snapshot);
+    context_.date.set(std::chrono::system_clock::now());
     clients_.config = context_.generation->config.get();
     for (const ListenerGroup& group : listeners) {
         listeners_.push_back(std::make_unique<Listener>(Listener{
@@ -330,7 +332,13 @@ void Worker::open_connection(Listener& listener, int descriptor, const sockaddr_
     if (!slot) {
         std::string request_id;
         context_.request_ids.next(request_id);
-        refused_connections_.add(descriptor, slot.error(), peer.address, request_id, now());
+        refused_connections_.add({.descriptor = descriptor,
+                                  .reason = slot.error(),
+                                  .peer = peer.address,
+                                  .request_id = request_id,
+                                  .date_line = context_.date.line(),
+                                  .more_lines = config.response.lines_without_request},
+                                 now());
         return;
     }
     if (peer.address) {
@@ -362,6 +370,7 @@ Task<> Worker::tick() {
         tick_timer_.expires_after(DeadlineWheel::kTick);
         co_await tick_timer_.async_wait(as_values);
         const SteadyTime time = now();
+        context_.date.set(std::chrono::system_clock::now());
         deadlines_.advance(time);
         refused_connections_.sweep(time);
         limiter_.report_local(time);

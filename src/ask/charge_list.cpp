@@ -233,6 +233,33 @@ bool list_policies(const config::Config& config, IdentifierMaker& maker, Decisio
     return true;
 }
 
+// A policy's `deny` by network. Users and whether there is one are not asked of a preflight.
+bool is_network_denied(const Decision& decision) {
+    const auto denies = [&](const config::Policy* policy) {
+        const auto& networks = policy->deny.networks;
+        return !policy->shadow &&
+               std::any_of(networks.begin(), networks.end(), [&](const IpNetwork& network) {
+                   return network.contains(*decision.client);
+               });
+    };
+    const auto& policies = decision.route->policies;
+    return decision.client && std::any_of(policies.begin(), policies.end(), denies);
+}
+
+// Every preflight costs one unit of its own limit, and no policy counts it.
+void list_preflight(const config::Config& config, const Facts& facts, Decision& decision,
+                    ChargeNotes* notes) {
+    if (is_network_denied(decision)) return decision.refuse(Fault::denied);
+    const config::Policy& policy = *decision.route->cors->preflight;
+    IdentifierMaker maker(config, facts, decision);
+    auto* const note = begin_note(notes, policy);
+    const Outcome outcome = list_policy(policy, maker, decision, note);
+    if (note != nullptr) note->outcome = outcome;
+    name_items(decision);
+    decision.charge.cost = 1;
+    decision.charge.needs_settling = needs_settling(config, decision);
+}
+
 void apply_cost(const Facts& facts, Decision& decision, ChargeNotes* notes) {
     const Cost cost = cost_of(*decision.route, facts);
     decision.charge.cost = cost.units;
@@ -246,6 +273,7 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
                   ChargeNotes* notes) {
     drop_items(decision, 0);
     decision.identifiers.clear();
+    if (decision.is_preflight) return list_preflight(config, facts, decision, notes);
     decision.charge.cost = decision.route->cost;
     if (decision.route->policies.empty() && !decision.route->needs_user) return;
     const auto lists_client = [&](const identity::ClientList& deny) {

@@ -10,10 +10,10 @@ namespace tidegate::ask {
 
 struct ChargeNotes;
 
-// Lists what the route's policies count. Refuses a client that a policy's `deny` lists, a request
-// without the user that its route or a policy needs, one that a policy cannot name, and one without
-// the moment that a schedule needs. With `notes`, which
-// are empty before, it tells how it came to that. Requires a route and a concluded identity.
+// Lists what the route's policies count; of a preflight, only the limit of preflights. Refuses a
+// client that a policy's `deny` lists, a request without the user that its route or a policy needs,
+// one that a policy cannot name, and one without the moment that a schedule needs. With `notes`,
+// which are empty before, it tells how it came to that. Requires a route and a concluded identity.
 void list_charges(const config::Config& config, const Facts& facts, Decision& decision,
                   ChargeNotes* notes = nullptr);
 

@@ -9,6 +9,7 @@ void Decision::reset() {
     fault_detail = {};
     route_index = telemetry::kNoRoute;
     route = nullptr;
+    is_preflight = false;
     client.reset();
     chain_fault = identity::ChainFault::none;
     finding.reset();

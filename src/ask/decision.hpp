@@ -33,6 +33,7 @@ struct Decision {
 
     std::size_t route_index = telemetry::kNoRoute;
     const config::Route* route = nullptr;  // null: none yet
+    bool is_preflight = false;             // its route has cors: no policy counts it
 
     std::optional<IpAddress>
         client;  // its address; before identify(), the caller may name the peer

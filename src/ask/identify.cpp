@@ -12,6 +12,7 @@ void identify(const Ruleset& rules, const Facts& facts, Decision& decision) {
     const config::Config& config = *rules.config;
     decision.client = identity::client_address(facts.peer, facts.head.fields, config.client_ip,
                                                nullptr, &decision.chain_fault);
+    if (decision.is_preflight) return;
     if (!config.user_methods.empty()) {
         // Not facts.began_at: the head may have been on its way for longer than a token lasts.
         rules.authenticator->look(facts.peer, facts.head.fields, std::chrono::system_clock::now(),

@@ -7,7 +7,8 @@
 
 namespace tidegate::ask {
 
-// Sets decision.client and .finding. Sets .user and .tier, or a fault, unless needs_proof().
+// Sets decision.client and .finding. Sets .user and .tier, or a fault, unless needs_proof(). A
+// preflight needs no user: of it, only the client is found.
 void identify(const Ruleset& rules, const Facts& facts, Decision& decision);
 
 // Whether the request has a credential that the authenticator does not know to be valid. Such a

@@ -1,5 +1,6 @@
 #include "ask/route.hpp"
 
+#include "ask/preflight.hpp"
 #include "routing/path_prefix.hpp"
 
 namespace tidegate::ask {
@@ -74,6 +75,7 @@ void match_route(const config::Config& config, const Facts& facts, Decision& dec
     const config::Route& route = config.routes[matched.route];
     decision.route_index = matched.route;
     decision.route = &route;
+    decision.is_preflight = route.cors != nullptr && is_preflight(head);
     if (facts.body_bytes > route.body_bytes) return decision.refuse(Fault::body_too_large);
     if (!route.strip_prefix.empty()) check_strip_prefix(config, route, head.path, decision);
 }

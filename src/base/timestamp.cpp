@@ -142,4 +142,22 @@ std::string format_timestamp(microseconds moment) {
     return out += 'Z';
 }
 
+void append_http_date(std::chrono::sys_seconds moment, std::string& out) {
+    using namespace std::chrono;
+    static constexpr std::array kDays{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static constexpr std::array kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    const sys_days day = floor<days>(moment);
+    const year_month_day date{day};
+    const hh_mm_ss<seconds> clock{moment - day};
+    std::array<char, 64> text;
+    const int size = std::snprintf(
+        text.data(), text.size(), "%s, %02u %s %04d %02d:%02d:%02d GMT",
+        kDays.at(weekday{day}.c_encoding()), static_cast<unsigned>(date.day()),
+        kMonths.at(static_cast<unsigned>(date.month()) - 1), static_cast<int>(date.year()),
+        static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+        static_cast<int>(clock.seconds().count()));
+    out.append(text.data(), static_cast<std::size_t>(size));
+}
+
 }  // namespace tidegate

@@ -17,4 +17,8 @@ std::optional<std::chrono::microseconds> parse_timestamp(std::string_view text);
 // parse_timestamp() gives it back. Requires a moment from the epoch to the end of the year 9999.
 std::string format_timestamp(std::chrono::microseconds moment);
 
+// Appends `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7). Requires a moment from the
+// epoch to the end of the year 9999.
+void append_http_date(std::chrono::sys_seconds moment, std::string& out);
+
 }  // namespace tidegate

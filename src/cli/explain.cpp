@@ -135,6 +135,7 @@ void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Expla
     out.host = request.facts.host;
     if (!decision.goes_on()) return;
     ask::match_route(request.config(), request.facts, decision);
+    out.is_preflight = decision.is_preflight;
     explain_route(request, out);
     const Fault fault = decision.fault;
     const std::string_view detail = decision.fault_detail;

@@ -98,6 +98,7 @@ struct Explanation {
     std::string method;  // empty: the head could not be read
     std::string path;    // without the query, which may hold secrets
     std::string host;
+    bool is_preflight = false;  // of a route with cors: only the limit of preflights counts it
 
     std::string peer;  // empty: a Unix socket
     bool trusted = false;

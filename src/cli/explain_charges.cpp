@@ -81,7 +81,8 @@ void explain_charges(ExplainedRequest& request, Explanation& out) {
     }
     const store::Decision& charge = decision.charge;
     if (!decision.goes_on() || charge.items.empty()) return;
-    out.cost = {charge.cost, why_of_cost(notes, decision.cost_ignored)};
+    out.cost = {charge.cost, decision.is_preflight ? "of a preflight"
+                                                   : why_of_cost(notes, decision.cost_ignored)};
     out.identifiers = charge.items.size();
     for (const limit::ChargeItem& item : charge.items) out.limits += item.limits().size();
 }

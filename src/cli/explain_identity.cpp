@@ -141,6 +141,7 @@ void explain_identity(ExplainedRequest& request, const FetchKeys& fetch_keys, Ex
     ask::identify(request.rules, request.facts, decision);
     out.is_identified = true;
     explain_client(request, out);
+    if (decision.is_preflight) return;
     if (ask::needs_proof(decision)) {
         explain_guess(request, out);
         if (decision.finding.result == Finding::Result::unchecked) {

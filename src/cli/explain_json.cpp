@@ -116,6 +116,7 @@ std::string explanation_json(const Explanation& told) {
     json["request"] = {{"method", optional_text(told.method)},
                        {"path", optional_text(told.path)},
                        {"host", optional_text(told.host)}};
+    if (told.is_preflight) json["preflight"] = true;
     json["peer"] = {{"address", optional_text(told.peer)},
                     {"trusted", told.trusted},
                     {"network", optional_text(told.trusted_network)}};

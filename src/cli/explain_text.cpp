@@ -115,6 +115,7 @@ void add_user(const Explanation& told, Facts& facts) {
     }
     std::string_view why = "no method found a user";
     if (told.methods.empty()) why = "no method is configured";
+    if (told.is_preflight) why = "a preflight needs no user";
     const bool unproved = std::any_of(told.methods.begin(), told.methods.end(), [](const auto& m) {
         using Outcome = Explanation::Method::Outcome;
         return m.outcome == Outcome::refused || m.outcome == Outcome::ambiguous ||

@@ -46,7 +46,6 @@ bool discard_input(int descriptor) {
 
 RefusedConnections::Answer::Answer(ConnectionRefusal reason) {
     constexpr int kStatus = 503;
-    std::string body;
     http::append_problem({.status = kStatus,
                           .detail = detail_of(reason),
                           .request_id = kNoId,
@@ -54,29 +53,32 @@ RefusedConnections::Answer::Answer(ConnectionRefusal reason) {
                           .retry_after_seconds = kRetryAfterSeconds},
                          body);
     body += '\n';
-    text = fmt::format(
+    head = fmt::format(
         "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nX-Request-Id: {}\r\n"
-        "Retry-After: {}\r\nConnection: close\r\n\r\n{}",
+        "Retry-After: {}\r\nConnection: close\r\n",
         kStatus, http::status_title(kStatus), http::kProblemContentType, body.size(), kNoId,
-        kRetryAfterSeconds, body);
-    id_at = {text.find(kNoId), text.rfind(kNoId)};
+        kRetryAfterSeconds);
+    id_in_head = head.find(kNoId);
+    id_in_body = body.find(kNoId);
 }
 
-void RefusedConnections::Answer::put_id(std::string_view id) {
-    for (const std::size_t at : id_at) text.replace(at, kNoId.size(), id);
+void RefusedConnections::Answer::write(const RefusedConnection& refused) {
+    head.replace(id_in_head, kIdBytes, refused.request_id);
+    body.replace(id_in_body, kIdBytes, refused.request_id);
+    text.assign(head).append(refused.date_line).append(refused.more_lines);
+    text.append("\r\n").append(body);
 }
 
 RefusedConnections::RefusedConnections(telemetry::MetricsShard& metrics)
     : metrics_(metrics),
       answers_{Answer(ConnectionRefusal::max), Answer(ConnectionRefusal::per_ip)} {}
 
-void RefusedConnections::add(int descriptor, ConnectionRefusal reason,
-                             const std::optional<IpAddress>& peer, std::string_view request_id,
-                             SteadyTime now) {
-    metrics_.client_refused(reason);
-    log(reason, peer, now);
-    Answer& answer = answers_[static_cast<std::size_t>(reason)];
-    answer.put_id(request_id);
+void RefusedConnections::add(const RefusedConnection& refused, SteadyTime now) {
+    const int descriptor = refused.descriptor;
+    metrics_.client_refused(refused.reason);
+    log(refused.reason, refused.peer, now);
+    Answer& answer = answers_[static_cast<std::size_t>(refused.reason)];
+    answer.write(refused);
     // The buffer of a new connection takes it whole, or the client has closed already.
     ::send(descriptor, answer.text.data(), answer.text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     ::shutdown(descriptor, SHUT_WR);

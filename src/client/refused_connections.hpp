@@ -21,6 +21,16 @@
 
 namespace tidegate::client {
 
+// A stream socket from `peer` that was just accepted, and what its answer says.
+struct RefusedConnection {
+    int descriptor;
+    telemetry::ConnectionRefusal reason;
+    std::optional<IpAddress> peer;
+    std::string_view request_id;  // of RefusedConnections::kIdBytes
+    std::string_view date_line;   // `Date: ...\r\n`
+    std::string_view more_lines;  // whole lines of the configuration
+};
+
 class RefusedConnections {
   public:
     // Descriptors kept open at most, besides those of clients that are served.
@@ -34,10 +44,8 @@ class RefusedConnections {
     RefusedConnections(const RefusedConnections&) = delete;
     RefusedConnections& operator=(const RefusedConnections&) = delete;
 
-    // Takes over `descriptor`, a stream socket from `peer` that was just accepted. The answer names
-    // `request_id`, of kIdBytes. Logs one refusal a minute for each reason.
-    void add(int descriptor, telemetry::ConnectionRefusal reason,
-             const std::optional<IpAddress>& peer, std::string_view request_id, SteadyTime now);
+    // Takes over the descriptor. Logs one refusal a minute for each reason.
+    void add(const RefusedConnection& refused, SteadyTime now);
     // Closes connections whose time is over or whose client has closed. Call it every tick.
     void sweep(SteadyTime now);
     // For when the process needs descriptors elsewhere.
@@ -46,13 +54,17 @@ class RefusedConnections {
     std::size_t kept() const { return kept_.size(); }
 
   private:
-    // A whole answer but for the id of the request, which is in its head and in its body.
+    // What all answers for one reason share. The id of the request is in the head and in the body.
     struct Answer {
         explicit Answer(telemetry::ConnectionRefusal reason);
-        void put_id(std::string_view id);
+        // Writes the whole answer to `text`.
+        void write(const RefusedConnection& refused);
 
+        std::string head;  // without its empty line
+        std::string body;
+        std::size_t id_in_head = 0;
+        std::size_t id_in_body = 0;
         std::string text;
-        std::array<std::size_t, 2> id_at{};
     };
     struct Kept {
         int descriptor;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/ip.hpp"
+#include "config/cors.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/client_list.hpp"
 #include "identity/user_methods.hpp"
@@ -145,6 +146,12 @@ struct MomentSource {
     bool operator==(const MomentSource&) const = default;
 };
 
+// What a refused request gets to read.
+struct AnswerBody {
+    std::string content_type;  // empty: problem details
+    std::string text;          // {retry_after} {limit} {policy} are filled in
+};
+
 // A policy as it is written: what it counts, whom it leaves alone and whom it turns away.
 struct Policy : limit::Policy {
     identity::ClientList exempt;
@@ -152,6 +159,9 @@ struct Policy : limit::Policy {
     std::optional<MomentSource> moment;  // of its schedule limits, tiers included
     // `on_missing: skip` is written: the policy does not count a request that has none of its keys.
     bool may_skip = false;
+    // Of the answer where this is the first policy of the route that refuses.
+    int status = 0;                  // 0: Response::status
+    std::optional<AnswerBody> body;  // unset: Response::body
 };
 
 // A cost that the request names. Where it does not, or is not believed: Route::cost.
@@ -179,6 +189,7 @@ struct Route {
     milliseconds response_timeout{0};
     milliseconds stream_idle{0};
     std::uint64_t body_bytes = 0;
+    const Cors* cors = nullptr;  // null: off. Points into Config::cors
 };
 
 // The limits of a policy, or those of one of its tiers.
@@ -199,9 +210,15 @@ struct Response {
     bool ratelimit_fields = true;  // RateLimit-Policy and RateLimit
     bool retry_after_field = true;
     bool x_ratelimit_fields = false;
-    // body: {content_type: ..., text: ...}; empty content type: problem details
-    std::string content_type;
-    std::string text;  // {retry_after} {limit} {policy} are filled in
+    AnswerBody body;
+    const Cors* cors = nullptr;  // of requests without a route. Null: off. Points into Config::cors
+    bool request_id = false;     // X-Request-Id in forwarded answers, too
+    std::string extra_lines;     // `extra_headers`: whole lines, for answers made here
+    // Made of the rest when the configuration is read: the fields that scripts of other origins may
+    // read (`RateLimit, Retry-After, ...`), and the whole lines of an answer to a connection whose
+    // request the proxy does not read.
+    std::string exposed_fields;
+    std::string lines_without_request;
 };
 
 struct RequestBounds {
@@ -258,6 +275,7 @@ struct Config {
     Forwarding forwarding;
     std::vector<Upstream> upstreams;
     std::vector<std::unique_ptr<const Policy>> policies;
+    std::vector<std::unique_ptr<const Cors>> cors;  // of `response` and of routes
     // By Policy::index and Tier::index: policies in their order, each with its tiers behind it.
     std::vector<LimitList> limit_lists;
     std::vector<Route> routes;

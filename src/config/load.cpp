@@ -129,7 +129,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
         read_limits_on_requests(*bounds, config);
     }
     read_traffic(root, config, declared);
-    if (const auto response = root.find("response")) read_response(*response, config);
+    if (const auto response = root.find("response")) read_response(*response, config, declared);
     if (const auto connections = root.find("connections")) read_connections(*connections, config);
     if (const auto timeouts = root.find("timeouts")) read_timeouts(*timeouts, config);
     if (const auto log = root.find("log")) read_log(*log, config);
@@ -179,6 +179,7 @@ Loaded load(std::string_view text, Context context) {
     auto config = std::make_shared<Config>();
     Declared declared;
     read_root(Value(context, tree, "", top), *config, declared);
+    settle_cors(*config, declared);
     list_limits(*config);
     check_limit_names(*config, declared, context);
     tell_methods_what_counts(*config);

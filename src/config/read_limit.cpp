@@ -276,6 +276,28 @@ void add_limit(const Value& value, limit::Limit&& made, std::vector<limit::Limit
     limits.push_back(std::move(made));
 }
 
+// The same for preflights.
+std::optional<limit::Limit> read_preflight_limit(const Value& value) {
+    std::optional<MomentSource> moment;
+    const std::optional<LimitSpec> spec = read_spec(value, moment);
+    if (!spec) return std::nullopt;
+    if (!limit::traits_of(spec->algorithm).has(limit::kCount)) {
+        value.fault(
+            "choose sliding_window, fixed_window, sliding_log or gcra: other algorithms do not "
+            "limit preflights");
+        return std::nullopt;
+    }
+    if (spec->count == Count::by_status) {
+        value.fault("remove `count`: every preflight counts, whatever the upstream answers");
+        return std::nullopt;
+    }
+    if (spec->quota == 0) {
+        value.fault("a quota of 0 refuses every preflight: write at least 1");
+        return std::nullopt;
+    }
+    return made_of(value, *spec);
+}
+
 }  // namespace
 
 bool agree_on_moment(const Value& value, const std::optional<MomentSource>& other,
@@ -323,6 +345,23 @@ std::vector<limit::Limit> read_failure_limits(const Value& value) {
                                "the list is empty: write `off`, or a limit such as `20/min`"};
     for (const Value& item : value.one_or_more(kLimits)) {
         if (auto made = read_failure_limit(item)) add_limit(item, std::move(*made), limits);
+    }
+    return limits;
+}
+
+limit::Limit default_preflight_limit() {
+    LimitSpec spec;
+    spec.quota = 50;
+    spec.duration = std::chrono::seconds{1};
+    return *limit::make_limit(spec);
+}
+
+std::vector<limit::Limit> read_preflight_limits(const Value& value) {
+    std::vector<limit::Limit> limits;
+    constexpr ListRule kLimits{"a rate such as `50/s`, or a list of limits", "limits", kLimitsMax,
+                               "the list is empty: write a limit such as `50/s`"};
+    for (const Value& item : value.one_or_more(kLimits)) {
+        if (auto made = read_preflight_limit(item)) add_limit(item, std::move(*made), limits);
     }
     return limits;
 }

@@ -55,6 +55,18 @@ void read_who_and_what(Section& section, Config& config, Policy& policy) {
         deny->warn("has no effect: a policy with `mode: shadow` refuses no request");
 }
 
+// What a refusal by this policy says in place of `response`.
+void read_refusal(Section& section, Policy& policy) {
+    const auto status = section.find("status");
+    if (status) policy.status = static_cast<int>(status->integer({400, 599}).value_or(0));
+    const auto body = section.find("body");
+    if (body) policy.body = read_answer_body(*body);
+    if (!policy.shadow) return;
+    for (const auto& unused : {status, body}) {
+        if (unused) unused->warn("has no effect: a policy with `mode: shadow` refuses no request");
+    }
+}
+
 }  // namespace
 
 std::size_t add_policy(Policy&& policy, Config& config) {
@@ -81,6 +93,7 @@ std::optional<std::size_t> read_policy(const Value& value, const std::string& na
     if (const auto failure = section.find("on_store_failure")) {
         policy.on_store_failure = read_on_store_failure(*failure).value_or(policy.on_store_failure);
     }
+    read_refusal(section, policy);
     section.refuse_others();
 
     if (!value.is_map() || value.context().faults.size() != faults_before) return std::nullopt;
@@ -95,6 +108,10 @@ void read_policies(const Value& value, Config& config, Declared& declared) {
         entry.place = policy.place();
         if (name == kFailedCredentials) {
             policy.fault("identity.failed_credentials has this name: choose another");
+            continue;
+        }
+        if (name == kPreflight) {
+            policy.fault("the limit of preflights (`response.cors`) has this name: choose another");
             continue;
         }
         entry.position = read_policy(policy, name, config, declared);

@@ -31,8 +31,12 @@ void read_answer_fields(const Value& value, Response& response) {
     response.x_ratelimit_fields = has(AnswerField::x_ratelimit);
 }
 
-void read_body(const Value& value, Response& response) {
-    if (value.is("problem")) return;
+}  // namespace
+
+std::optional<AnswerBody> read_answer_body(const Value& value) {
+    AnswerBody out;
+    if (value.is("problem")) return out;
+    const std::size_t faults_before = value.context().faults.size();
     Section section(value, "`problem` or a map: `{content_type: text/plain, text: Slow down}`");
     if (const auto type = section.need("content_type", "`content_type: text/plain`")) {
         auto content_type = type->text("a content type such as `text/plain`");
@@ -40,7 +44,7 @@ void read_body(const Value& value, Response& response) {
             (!is_field_value(*content_type) || content_type->find('/') == std::string::npos)) {
             type->fault(quote(*content_type) + " is not a content type such as `text/plain`");
         } else if (content_type) {
-            response.content_type = std::move(*content_type);
+            out.content_type = std::move(*content_type);
         }
     }
     if (const auto text = section.need("text", "`text: Come back in {retry_after} seconds`")) {
@@ -48,21 +52,28 @@ void read_body(const Value& value, Response& response) {
         if (body && body->size() > kBodyBytesMax) {
             text->fault("longer than 64 KiB");
         } else if (body) {
-            response.text = std::move(*body);
+            out.text = std::move(*body);
         }
     }
     section.refuse_others();
+    if (!value.is_map() || value.context().faults.size() != faults_before) return std::nullopt;
+    return out;
 }
 
-}  // namespace
-
-void read_response(const Value& value, Config& config) {
+void read_response(const Value& value, Config& config, Declared& declared) {
+    Response& response = config.response;
     Section section(value);
-    section.integer("status", config.response.status, {400, 599});
-    if (const auto headers = section.find("headers")) {
-        read_answer_fields(*headers, config.response);
+    section.integer("status", response.status, {400, 599});
+    if (const auto headers = section.find("headers")) read_answer_fields(*headers, response);
+    if (const auto body = section.find("body")) {
+        response.body = read_answer_body(*body).value_or(AnswerBody{});
     }
-    if (const auto body = section.find("body")) read_body(*body, config.response);
+    if (const auto cors = section.find("cors")) {
+        declared.cors.place = cors->place();
+        declared.cors.of_response = read_cors(*cors, kPreflight, config, declared);
+    }
+    if (const auto fields = section.find("extra_headers")) read_extra_headers(*fields, response);
+    section.toggle("request_id", response.request_id);
     section.refuse_others();
 }
 

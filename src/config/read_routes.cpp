@@ -108,17 +108,29 @@ void add_match(const Value& place, const routing::Match& match, Config& config) 
     }
 }
 
+void note_options(const Value& place, const routing::Match& match, const Config& config,
+                  Declared& declared) {
+    const auto& methods = match.methods;
+    if (methods.empty() || std::find(methods.begin(), methods.end(), "OPTIONS") != methods.end()) {
+        return;
+    }
+    declared.cors.without_options[config.routes.size()] = place.place();
+}
+
 // The paths of a route; nothing when they are broken. `takes_everything`: whether it takes every
 // request.
 std::optional<routing::PathPattern> read_match(const Value& value, Config& config,
-                                               bool& takes_everything) {
+                                               Declared& declared, bool& takes_everything) {
     routing::Match match;
     Section section(value, "a map: `{path: /v1/**}`");
     const auto path = section.find("path");
     if (path) {
         if (auto pattern = path->text("a path such as `/v1/**`")) match.path = std::move(*pattern);
     }
-    if (const auto methods = section.find("methods")) read_methods(*methods, match);
+    if (const auto methods = section.find("methods")) {
+        read_methods(*methods, match);
+        note_options(*methods, match, config, declared);
+    }
     if (const auto host = section.find("host")) read_host(*host, match);
     if (const auto headers = section.find("headers")) read_headers(*headers, match);
     section.refuse_others();
@@ -141,7 +153,7 @@ std::optional<routing::PathPattern> read_paths(const std::optional<Value>& match
     bool takes_everything = true;
     std::optional<routing::PathPattern> pattern;
     if (match) {
-        pattern = read_match(*match, config, takes_everything);
+        pattern = read_match(*match, config, declared, takes_everything);
     } else {
         add_match(route, {}, config);
         pattern = *routing::PathPattern::parse(routing::Match{}.path);
@@ -292,6 +304,10 @@ void read_route(const Value& value, Config& config, Declared& declared,
     }
     check_keys(policies.value_or(value), route);
     check_policies(policies.value_or(value), paths.has_value(), route);
+    if (const auto cors = section.find("cors")) {
+        declared.cors.own[config.routes.size()] =
+            read_cors(*cors, route.name + "/" + kPreflight, config, declared);
+    }
     section.not_available({"upgrade"});
     section.refuse_others();
     check_cost(cost.value_or(value), route);

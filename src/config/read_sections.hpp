@@ -38,6 +38,17 @@ struct Declared {
     std::vector<Place> empty_policies;
     std::optional<std::size_t> takes_everything;  // the first route that takes every request
     Place route_case;                             // `routes_ignore_case`
+    // `cors`, until settle_cors() gives each its limit of preflights and puts it where it belongs.
+    struct Cors {
+        std::vector<std::unique_ptr<config::Cors>> all;
+        std::optional<Place> place;                // of `response.cors`
+        config::Cors* of_response = nullptr;       // one of `all`; null: off
+        std::map<std::size_t, config::Cors*> own;  // of routes, by position; null: off
+        // Routes with `methods` and without OPTIONS among them, by position: no preflight comes.
+        std::map<std::size_t, Place> without_options;
+    };
+    Cors cors;
+    Place route_case;  // `routes_ignore_case`
     // The first entry of a file of users or keys that has this tier.
     std::map<std::string, Diagnostic, std::less<>> user_tiers;
     struct Method {
@@ -76,7 +87,16 @@ void read_cluster(const Value& value, RedisSettings& redis);
 // Requires that `listen` has been read.
 void read_identity(const Value& value, Config& config, Declared& declared);
 void read_forwarding(const Value& value, Config& config);
-void read_response(const Value& value, Config& config);
+void read_response(const Value& value, Config& config, Declared& declared);
+// `extra_headers` of `response`.
+void read_extra_headers(const Value& value, Response& response);
+// `body` of `response` or of a policy; nothing when it is broken.
+std::optional<AnswerBody> read_answer_body(const Value& value);
+// `cors` of `response` or of a route; null when it is off or broken. `policy`: the name of the
+// policy that its own limit of preflights becomes.
+Cors* read_cors(const Value& value, const std::string& policy, Config& config, Declared& declared);
+// Gives every route its cors, and every cors a limit of preflights. Once all else has been read.
+void settle_cors(Config& config, Declared& declared);
 void read_limits_on_requests(const Value& value, Config& config);
 void read_connections(const Value& value, Config& config);
 void read_timeouts(const Value& value, Config& config);
@@ -98,6 +118,10 @@ bool agree_on_moment(const Value& value, const std::optional<MomentSource>& othe
 std::vector<limit::Limit> read_failure_limits(const Value& value);
 // The limit that holds where none is written: 60/min.
 limit::Limit default_failure_limit();
+// `preflight` of `cors`: a limit or a list of them.
+std::vector<limit::Limit> read_preflight_limits(const Value& value);
+// The limit that holds where none is written: 50/s.
+limit::Limit default_preflight_limit();
 
 // Requires that `identity` has been read. `on_missing`: of every key; else each has its default.
 // Adds the claims that keys name to `config`.
@@ -183,6 +207,8 @@ void warn_about(const Config& config, const Declared& declared, Context& context
 void warn_about_identity(const Config& config, const Declared& declared, Context& context);
 // The same, for routes.
 void warn_about_routes(const Config& config, const Declared& declared, Context& context);
+// The same, for pages of other origins.
+void warn_about_cors(const Config& config, const Declared& declared, Context& context);
 // The same, for query parameters that applications may read in another way.
 void warn_about_readings(const Config& config, const Declared& declared, Context& context);
 // The same, for policies and routes that tell users, tiers and anonymous clients apart.

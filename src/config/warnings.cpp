@@ -78,6 +78,7 @@ void warn_about(const Config& config, const Declared& declared, Context& context
     warn_about_readings(config, declared, context);
     warn_about_clients(config, declared, context);
     warn_about_routes(config, declared, context);
+    warn_about_cors(config, declared, context);
 }
 
 }  // namespace tidegate::config

@@ -6,9 +6,11 @@
 
 #include "ask/challenges.hpp"
 #include "ask/decided_limits.hpp"
+#include "ask/policy_texts.hpp"
 #include "ask/verdict.hpp"
 #include "base/timestamp.hpp"
 #include "http/field_lines.hpp"
+#include "proxy/cors_fields.hpp"
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
@@ -44,9 +46,9 @@ std::string filled_in(std::string_view text, std::string_view retry_after, std::
 }
 
 struct Violated {
-    std::vector<std::string_view> names;  // of the limits that refused, each once
-    std::string_view limit;
-    std::string_view policy;
+    std::vector<std::string_view> names;     // of the limits that refused, each once
+    std::string_view limit;                  // the first of them
+    const config::Policy* policy = nullptr;  // whose limit that is: the first that refused
 };
 
 Violated violated(const Exchange& exchange) {
@@ -57,7 +59,7 @@ Violated violated(const Exchange& exchange) {
         const std::string_view name = exchange.generation->policy_texts.of(item, i).name;
         if (found.names.empty()) {
             found.limit = name;
-            found.policy = item.policy->name;
+            found.policy = exchange.config().limit_lists[ask::list_of(item)].policy;
         }
         if (std::find(found.names.begin(), found.names.end(), name) == found.names.end()) {
             found.names.push_back(name);
@@ -94,21 +96,26 @@ FaultAnswer plain_answer(const Exchange& exchange) {
     return answer;
 }
 
+// The status and the body are those of the first policy of the route that refused, where it has its
+// own.
 FaultAnswer limited_answer(const Exchange& exchange) {
     const config::Response& response = exchange.config().response;
     const Violated limits = violated(exchange);
+    const config::Policy* const policy = limits.policy;
+    const config::AnswerBody& body =
+        policy != nullptr && policy->body ? *policy->body : response.body;
     FaultAnswer answer;
-    answer.status = response.status;
+    answer.status = policy != nullptr && policy->status != 0 ? policy->status : response.status;
     const std::int64_t retry_after = ask::retry_after_seconds(exchange.decision.charge);
     if (response.retry_after_field) answer.retry_after = retry_after;
-    if (!response.content_type.empty()) {
-        answer.content_type = response.content_type;
-        answer.body =
-            filled_in(response.text, std::to_string(retry_after), limits.limit, limits.policy);
+    if (!body.content_type.empty()) {
+        answer.content_type = body.content_type;
+        answer.body = filled_in(body.text, std::to_string(retry_after), limits.limit,
+                                policy != nullptr ? policy->name : std::string_view());
         return answer;
     }
     http::Problem problem;
-    problem.status = response.status;
+    problem.status = answer.status;
     problem.type = http::ProblemType::quota_exceeded;
     problem.detail = ask::traits(ask::Fault::limited).detail;
     problem.request_id = exchange.facts.request_id;
@@ -132,11 +139,13 @@ FaultAnswer make_fault_answer(const Exchange& exchange) {
     return answer;
 }
 
-const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answer) {
+const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answer,
+                                    std::string_view date_line) {
     client::Http1Stream& client = *exchange.client;
     std::string& out = client.begin_head(answer.status, http::status_title(answer.status));
     append_field("Content-Type", answer.content_type, out);
     append_field("Content-Length", answer.body.size(), out);
+    out += date_line;
     append_field("X-Request-Id", exchange.facts.request_id, out);
     if (answer.retry_after > 0) {
         append_field("Retry-After", static_cast<std::uint64_t>(answer.retry_after), out);
@@ -145,6 +154,8 @@ const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answe
         ask::append_challenges(exchange.config().user_methods, exchange.decision.finding, out);
     }
     append_limit_fields(exchange, out);
+    append_cors_fields(exchange, out);
+    out += exchange.config().response.extra_lines;
     client.end_head(http::BodyKind::none, {});
     return out;
 }

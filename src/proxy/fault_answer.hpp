@@ -23,7 +23,8 @@ struct FaultAnswer {
 // The answer for exchange.decision.fault, whose traits have a status.
 FaultAnswer make_fault_answer(const Exchange& exchange);
 
-// Writes the head of `answer` to exchange.client. Returns the text.
-const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answer);
+// Writes the head of `answer` to exchange.client, with `date_line`. Returns the text.
+const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answer,
+                                    std::string_view date_line);
 
 }  // namespace tidegate::proxy

@@ -213,7 +213,7 @@ Task<Fault> Forwarding::relay_answer() {
             filter_answer_trailers(x_, stream_.trailers());
         }
         if (x_.relay.status == 0) {
-            write_answer_head(x_, stream_.head(), stream_.framing());
+            write_answer_head(x_, stream_.head(), stream_.framing(), worker_.date.line());
             x_.relay.status = stream_.head().status;  // from here on the client has seen something
         }
         IoStatus status = client_.send(batch, stream_.trailers());

@@ -5,6 +5,7 @@
 #include "http/field_lines.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/ratelimit_fields.hpp"
+#include "proxy/cors_fields.hpp"
 #include "routing/path_prefix.hpp"
 
 namespace tidegate::proxy {
@@ -54,7 +55,8 @@ void append_ratelimit_line(const std::vector<http::RateLimitItem>& items, std::s
     }
 }
 
-// A field about limits of the upstream's own, where the proxy's takes its place.
+// A field of the upstream's, about limits or the name of the request, where the proxy's takes its
+// place.
 bool is_replaced(const config::Response& response, const Exchange& exchange, const Field& field) {
     switch (field.id) {
         case FieldName::ratelimit:
@@ -67,6 +69,8 @@ bool is_replaced(const config::Response& response, const Exchange& exchange, con
         case FieldName::x_ratelimit_remaining:
         case FieldName::x_ratelimit_reset:
             return response.x_ratelimit_fields && !exchange.decision.ratelimit.empty();
+        case FieldName::x_request_id:
+            return response.request_id;
         default:
             return false;
     }
@@ -138,17 +142,24 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
 }
 
 const std::string& write_answer_head(Exchange& exchange, const http::ResponseHead& answer,
-                                     const http::Framing& framing) {
+                                     const http::Framing& framing, std::string_view date_line) {
     constexpr int kNoContent = 204;
     const config::Response& response = exchange.config().response;
+    const bool has_cors = exchange.decision.route->cors != nullptr;
+    bool has_date = false;
     std::string& out = exchange.client->begin_head(answer.status, answer.reason);
     for (const Field& field : answer.fields) {
         if (http::is_hop_by_hop(field) || is_replaced(response, exchange, field) ||
-            http::looks_like_framing(field.name)) {
+            http::looks_like_framing(field.name) ||
+            (has_cors && is_merged_for_cors(exchange, field))) {
             continue;
         }
+        has_date = has_date || field.id == FieldName::date;
         append_field(field.name, field.value, out);
     }
+    if (!has_date) out += date_line;
+    if (response.request_id) append_field("X-Request-Id", exchange.facts.request_id, out);
+    if (has_cors) append_forwarded_cors_fields(exchange, answer.fields, out);
     append_limit_fields(exchange, out);
     // To HEAD and in a 304 it tells of the body that is not there; 204 must not have one.
     std::optional<std::uint64_t> length;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "proxy/exchange.hpp"
 
@@ -11,9 +12,10 @@ namespace tidegate::proxy {
 // goes in the framing it came in. Returns the text.
 const std::string& write_request_head(Exchange& exchange, const std::string& authority);
 
-// Writes the head of the upstream's answer to exchange.client. Returns the text.
+// Writes the head of the upstream's answer to exchange.client; with `date_line` if the upstream
+// gave no date. Returns the text.
 const std::string& write_answer_head(Exchange& exchange, const http::ResponseHead& answer,
-                                     const http::Framing& framing);
+                                     const http::Framing& framing, std::string_view date_line);
 
 // Writes the head of an interim answer (1xx) to `client`. Returns the text.
 const std::string& write_interim_head(client::Http1Stream& client, const http::ResponseHead& head);
@@ -24,8 +26,8 @@ void append_limit_fields(const Exchange& exchange, std::string& out);
 // Strikes out of a request's trailers what must not reach an upstream.
 void filter_request_trailers(const Exchange& exchange, http::Fields& trailers);
 
-// Strikes out of an answer's trailers what is told of limits in its head: a client that takes
-// trailers for fields gets the proxy's word, and no other time to come back.
+// Strikes out of an answer's trailers what its head tells of limits, and the name of the request: a
+// client that takes trailers for fields gets the proxy's word, and no other time to come back.
 void filter_answer_trailers(const Exchange& exchange, http::Fields& trailers);
 
 }  // namespace tidegate::proxy

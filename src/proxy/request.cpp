@@ -55,7 +55,7 @@ bool has_left(void* exchange) {
 }
 
 // Sends an answer made here.
-Task<> reply(Exchange& x) {
+Task<> reply(WorkerContext& worker, Exchange& x) {
     const ask::FaultTraits& fault = ask::traits(x.decision.fault);
     if (fault.status == 0) co_return;
     Http1Stream& client = *x.client;
@@ -66,7 +66,7 @@ Task<> reply(Exchange& x) {
     client.keep_alive_if(!fault.close && body_is_small);
     const FaultAnswer answer = make_fault_answer(x);
     x.relay.status = answer.status;
-    write_fault_head(x, answer);
+    write_fault_head(x, answer, worker.date.line());
     IoStatus status = client.send_all(answer.content());
     if (status == IoStatus::would_block) {
         status = co_await client.send_rest(x.config().timeouts.client_write);
@@ -114,7 +114,7 @@ Task<> serve(void* worker_context, client::Http1Stream& client) {
     }
     if (decision.route != nullptr) adopt_request_id(x.facts);
     if (decision.goes_on()) co_await forward(worker, x);
-    if (!decision.goes_on() && x.relay.status == 0) co_await reply(x);
+    if (!decision.goes_on() && x.relay.status == 0) co_await reply(worker, x);
     if (decision.charge.needs_settling) settle(worker.engine, x);
     if (client.is_cut_off() && decision.fault == Fault::client_left) {
         decision.fault = Fault::stopped;

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "ask/engine.hpp"
+#include "http/date_field.hpp"
 #include "net/asio.hpp"
 #include "proxy/exchange_pool.hpp"
 #include "proxy/generation.hpp"
@@ -20,6 +21,7 @@ struct WorkerContext {
     ask::Engine engine;
     RequestIds request_ids;
     ExchangePool exchanges;
+    http::DateField date;  // the worker sets it every tick
 };
 
 }  // namespace tidegate::proxy

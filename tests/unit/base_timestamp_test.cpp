@@ -65,3 +65,15 @@ TEST_CASE("timestamp: what is written is read back") {
         CHECK(parse_timestamp(format_timestamp(moment)) == moment);
     }
 }
+
+TEST_CASE("timestamp: a date of HTTP names the day and the month, with two digits each") {
+    const auto written = [](std::int64_t seconds) {
+        std::string out = "a";
+        append_http_date(std::chrono::sys_seconds{std::chrono::seconds{seconds}}, out);
+        return out;
+    };
+    CHECK(written(784'111'777) == "aSun, 06 Nov 1994 08:49:37 GMT");
+    CHECK(written(0) == "aThu, 01 Jan 1970 00:00:00 GMT");
+    CHECK(written(1'709'208'000) == "aThu, 29 Feb 2024 12:00:00 GMT");
+    CHECK(written(253'402'300'799) == "aFri, 31 Dec 9999 23:59:59 GMT");
+}

@@ -353,5 +353,33 @@ TEST_CASE("explain: no part of a request commands the terminal") {
     for (const char* hidden : {"\x1b", "\x9b", "\u202e"}) CHECK_FALSE(has(text, hidden));
 }
 
+TEST_CASE("explain: a preflight of a route with cors is charged to the limit of preflights alone") {
+    Question question = from(
+        "10.0.0.1", "/",
+        {"Origin: https://evil.test", "Access-Control-Request-Method: PUT", "X-User-Id: alice"});
+    question.method = "OPTIONS";
+    const std::string yaml =
+        "identity: {client_ip: {trusted_proxies: [10.0.0.0/8]},"
+        " user: [header: {name: x-user-id, from: trusted_proxies}]}\n"
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+        "routes: [{cost: 7, policies: [{key: [ip, user], limits: [10/s]}]}]\n"
+        "response: {cors: ";
+    const Explanation told =
+        explained(question, yaml + "{origins: [\"https://a.test\"], preflight: 5/s}}\n");
+    CHECK(told.is_preflight);
+    CHECK_FALSE(told.user);
+    REQUIRE(told.policies.size() == 1);
+    CHECK(told.policies[0].name == "preflight");
+    CHECK(told.policies[0].keys.at(0).identifiers == std::vector<std::string>{"ip:10.0.0.1"});
+    REQUIRE(told.cost);
+    CHECK(told.cost->units == 1);
+    CHECK(has(explanation_text(told), "a preflight needs no user"));
+    CHECK(json::parse(explanation_json(told)).at("preflight") == true);
+    const Explanation ordinary = explained(question, yaml + "off}\n");
+    CHECK_FALSE(ordinary.is_preflight);
+    CHECK(ordinary.user);
+    CHECK(ordinary.policies.at(0).name == "route-0/0");
+}
+
 }  // namespace
 }  // namespace tidegate::cli

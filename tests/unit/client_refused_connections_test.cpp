@@ -64,7 +64,13 @@ struct Rig {
         const std::string number = std::to_string(++ids);
         const std::string id =
             std::string(RefusedConnections::kIdBytes - number.size(), '0') + number;
-        refused.add(client.accepted, reason, std::nullopt, id, start + at);
+        refused.add({.descriptor = client.accepted,
+                     .reason = reason,
+                     .peer = std::nullopt,
+                     .request_id = id,
+                     .date_line = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
+                     .more_lines = "X-A: 1\r\nX-B: 2\r\n"},
+                    start + at);
     }
 };
 
@@ -88,6 +94,8 @@ TEST_CASE("refused_connections: the answer says which bound is reached, and name
         CHECK(answer.find("\r\nContent-Type: application/problem+json\r\n") != std::string::npos);
         CHECK(answer.find("\r\nRetry-After: 1\r\n") != std::string::npos);
         CHECK(answer.find("\r\nConnection: close\r\n") != std::string::npos);
+        CHECK(answer.find("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n") != std::string::npos);
+        CHECK(answer.find("\r\nX-A: 1\r\nX-B: 2\r\n\r\n{") != std::string::npos);
         const std::string body = answer.substr(answer.find("\r\n\r\n") + 4);
         CHECK(after(answer, "Content-Length: ", 3) == std::to_string(body.size()));
         CHECK(after(body, R"("status":)", 3) == "503");

@@ -383,7 +383,7 @@ log: {access: off, level: error}
     CHECK_FALSE(config->response.ratelimit_fields);
     CHECK_FALSE(config->response.retry_after_field);
     CHECK(config->response.x_ratelimit_fields);
-    CHECK(config->response.text == "Wait {retry_after}");
+    CHECK(config->response.body.text == "Wait {retry_after}");
     CHECK(config->limits_on_requests.header_bytes == 8'192);
     CHECK(config->limits_on_requests.body_bytes == 0);
     CHECK(config->timeouts.drain == 60s);
@@ -397,7 +397,7 @@ TEST_CASE("config: the environment fills scalars and never becomes YAML") {
     const auto config =
         read(std::string(kUpstream) +
              "response: {body: {content_type: text/plain, text: \"${TRICKY}$$\"}}\n");
-    CHECK(config->response.text == "a: b # [c]$");
+    CHECK(config->response.body.text == "a: b # [c]$");
     CHECK(first_error(std::string(kUpstream) + "threads: \"${TRICKY}\"\n") ==
           "e:2:10: threads: `a: b # [c]` is not a whole number from 1 to 256");
 }

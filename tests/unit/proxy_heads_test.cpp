@@ -32,7 +32,7 @@ struct Answered {
         REQUIRE(http::response_framing(answer, asked.exchange.facts.head.method == "HEAD",
                                        framing) == http::FramingFault::none);
     }
-    std::string relayed() { return write_answer_head(asked.exchange, answer, framing); }
+    std::string relayed() { return write_answer_head(asked.exchange, answer, framing, kDateLine); }
 
     World world;
     Request asked;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "client/http1_stream.hpp"
@@ -18,6 +19,8 @@ using ask::Fault;
 using ask::get;
 using ask::has;
 using ask::load;
+
+inline constexpr std::string_view kDateLine = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
 
 struct World {
     explicit World(const std::string& yaml = "upstream: http://127.0.0.1:3000\n")
@@ -85,7 +88,7 @@ struct Request {
     // As the client gets the proxy's own answer.
     std::string refused() {
         const FaultAnswer answer = make_fault_answer(exchange);
-        std::string text = write_fault_head(exchange, answer);
+        std::string text = write_fault_head(exchange, answer, kDateLine);
         return text += answer.content();
     }
 
