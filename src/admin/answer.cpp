@@ -22,6 +22,12 @@ constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kPrometheusText = "text/plain; version=0.0.4; charset=utf-8";
 constexpr std::string_view kTokenNeeded =
     "Send the `admin.token` of the configuration: `Authorization: Bearer TOKEN`.";
+constexpr std::string_view kNoPages =
+    "The request has the field Origin, so a web page sent it: Tidegate changes nothing for pages. "
+    "Send it without Origin.";
+constexpr std::string_view kOwnNameNeeded =
+    "The field Host must hold an IP address or `localhost`: a web page could make any other name "
+    "mean this machine. Send `Host: localhost`, or configure `admin.token` and send it.";
 constexpr std::string_view kOnlyLocal =
     "The configuration has no `admin.token`, so Tidegate answers requests from its own machine "
     "only.";
@@ -82,15 +88,23 @@ AdminAnswer wrong_method(std::string_view allowed) {
     return answer;
 }
 
-// Why a request may not change anything, if it may not.
-std::optional<AdminAnswer> objection_to_change(const AdminRequest& request) {
+AdminAnswer refused_field(std::string_view detail) {
+    AdminAnswer answer = problem(403, detail);
+    answer.refusal = detail;
+    return answer;
+}
+
+// Why a request may not change anything, if it may not. A page does not know the token, so no name
+// that a page can make mean this machine gets past it.
+std::optional<AdminAnswer> objection_to_change(const AdminRequest& request, bool has_token) {
     if (request.method != "POST") return wrong_method("POST");
-    if (request.has_origin || !is_own_name(request.host)) return problem(403);
+    if (request.has_origin) return refused_field(kNoPages);
+    if (!has_token && !is_own_name(request.host)) return refused_field(kOwnNameNeeded);
     return std::nullopt;
 }
 
-AdminAnswer reload(const AdminRequest& request) {
-    if (auto objection = objection_to_change(request)) return std::move(*objection);
+AdminAnswer reload(const AdminRequest& request, bool has_token) {
+    if (auto objection = objection_to_change(request, has_token)) return std::move(*objection);
     AdminAnswer answer;
     answer.reload = true;
     return answer;
@@ -100,11 +114,11 @@ AdminAnswer reload(const AdminRequest& request) {
 // for.
 AdminAnswer counts(const AdminRequest& request, bool reset, bool has_token) {
     if (reset) {
-        if (auto objection = objection_to_change(request)) return std::move(*objection);
+        if (auto objection = objection_to_change(request, has_token)) return std::move(*objection);
     } else if (request.method != "GET") {
         return wrong_method("GET");
     } else if (!has_token && !is_own_name(request.host)) {
-        return problem(403);
+        return refused_field(kOwnNameNeeded);
     }
     auto identifier = identifier_asked_for(request.target);
     if (!identifier) return std::move(identifier.error());
@@ -124,7 +138,7 @@ AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources,
     }
     switch (path) {
         case Path::reload:
-            return reload(request);
+            return reload(request, has_token);
         case Path::inspect:
         case Path::reset:
             return counts(request, path == Path::reset, has_token);

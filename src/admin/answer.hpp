@@ -66,13 +66,15 @@ struct AdminAnswer {
     bool reload = false;   // it was asked for and is permitted; the answer is answer_to_reload()
     // Likewise; the answer is that of AdminSources::counts.
     std::optional<CountsRequest> counts{};
+    // Not empty: the listener logs it. Why Host or Origin kept it from doing what was asked for.
+    std::string_view refusal{};
 };
 
 // `/metrics`, `/healthz` and `/readyz` answer every peer. Anything else asks every peer for the
 // bearer token, local ones too; where none is configured it answers local peers only. What changes
 // something is POST, and not for a browser that some page sends here, be it under a name of its own
-// (DNS rebinding): no Origin, and a Host that is an address or `localhost`. What shows clients
-// without a token asks for such a Host, too.
+// (DNS rebinding): no Origin, and without a token a Host that is an address or `localhost`. What
+// shows clients without a token asks for such a Host, too.
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources);
 
 // 200, or 409 when it was refused; JSON either way.

@@ -96,6 +96,11 @@ bool is_parse_error(error_code ec) {
            ec != http::error::end_of_stream && ec != http::error::partial_message;
 }
 
+// For the log: without the query, which may hold a secret.
+std::string_view path_text(std::string_view target) {
+    return target.substr(0, target.find('?'));
+}
+
 Body body_of(std::string text) {
     return std::make_shared<const std::string>(std::move(text));
 }
@@ -151,7 +156,9 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     bool close_longest_waiting(Filter filter);
     // Makes room for one more answer.
     void bound_answers(const Body& newest);
-    AdminAnswer answer(const Parser& parser, bool local) const;
+    AdminAnswer answer(const Parser& parser, bool local);
+    // Once a minute, as the requests may be many.
+    void log_refusal(const AdminRequest& request, std::string_view why);
 
     void admit(StreamSocket socket);
 
@@ -175,6 +182,7 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     std::list<Connection> connections;
     std::shared_ptr<Body> next_metrics;  // for the requests of this turn of the loop
     telemetry::LogInterval log_interval;
+    telemetry::LogInterval refusal_interval;
     bool stopped = false;
 };
 
@@ -311,7 +319,13 @@ Task<bool> AdminServer::Impl::serve_one(Impl& self, Place connection, beast::fla
     co_return co_await send(self, connection, answer, std::move(body), parser.get());
 }
 
-AdminAnswer AdminServer::Impl::answer(const Parser& parser, bool local) const {
+void AdminServer::Impl::log_refusal(const AdminRequest& request, std::string_view why) {
+    if (!refusal_interval.is_due(Timer::clock_type::now())) return;
+    telemetry::log(telemetry::Level::warn, "admin: {} {} is refused: {} (logged once a minute)",
+                   request.method, path_text(request.target), why);
+}
+
+AdminAnswer AdminServer::Impl::answer(const Parser& parser, bool local) {
     const auto& head = parser.get();
     AdminRequest request;
     request.method = head.method_string();
@@ -323,11 +337,11 @@ AdminAnswer AdminServer::Impl::answer(const Parser& parser, bool local) const {
         request.authorization = head[http::field::authorization];
     }
     try {
-        return answer_to(request, sources);
+        AdminAnswer answer = answer_to(request, sources);
+        if (!answer.refusal.empty()) log_refusal(request, answer.refusal);
+        return answer;
     } catch (const std::exception& error) {
-        // Without the query, which may hold a secret.
-        telemetry::log(telemetry::Level::error, "admin: {}: {}",
-                       std::string(request.target.substr(0, request.target.find('?'))),
+        telemetry::log(telemetry::Level::error, "admin: {}: {}", path_text(request.target),
                        error.what());
         return problem(500);
     }

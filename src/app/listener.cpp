@@ -1,5 +1,6 @@
 #include "app/listener.hpp"
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,22 +18,39 @@ constexpr int kBacklog = 4096;  // the kernel lowers it to net.core.somaxconn
 std::string fault(const config::Address& address, int error) {
     std::string text = "cannot listen on " + address.to_string() + ": " +
                        error_code(error, boost::system::system_category()).message();
+    constexpr int kFirstUnprivilegedPort = 1024;
     if (error == EADDRINUSE) text += "; another program is using it";
+    if (error == EADDRNOTAVAIL) text += "; this machine has no such address";
+    if (error == EACCES && !address.is_unix() && address.port < kFirstUnprivilegedPort) {
+        text +=
+            "; a port below 1024 needs the capability CAP_NET_BIND_SERVICE (systemd: "
+            "`AmbientCapabilities=CAP_NET_BIND_SERVICE`): grant it, or choose a higher port";
+    }
     return text;
 }
 
+// Whether the kernel has no IPv6, so that kEveryAddress means IPv4 alone.
+bool lacks_ipv6(int error) {
+    return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
+}
+
 // An open descriptor, or -errno.
-int open_bound(const StreamProtocol::endpoint& endpoint, bool shared, bool listening) {
+int open_bound(const StreamProtocol::endpoint& endpoint, bool shared, bool ipv6_only = false) {
     const int family = endpoint.protocol().family();
     const int descriptor = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (descriptor < 0) return -errno;
     const int on = 1;
+    const int v6_only = ipv6_only ? 1 : 0;
+    // Whatever net.ipv6.bindv6only says.
+    if (family == AF_INET6) {
+        ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
+    }
     if (family != AF_UNIX) {
         ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         if (shared) ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     }
     if (::bind(descriptor, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
-        (listening && ::listen(descriptor, kBacklog) != 0)) {
+        ::listen(descriptor, kBacklog) != 0) {
         const int error = errno;
         ::close(descriptor);
         return -error;
@@ -56,7 +74,7 @@ bool is_abandoned(const std::string& path) {
 Result<ListenerGroup, std::string> open_unix(const config::Listen& settings, std::size_t workers) {
     const std::string& path = settings.address.unix_path;
     if (is_abandoned(path)) ::unlink(path.c_str());
-    const int first = open_bound(asio::local::stream_protocol::endpoint(path), false, true);
+    const int first = open_bound(asio::local::stream_protocol::endpoint(path), false);
     if (first < 0) return fault(settings.address, -first);
     ListenerGroup group{settings, {first}};
     while (group.descriptors.size() < workers) group.descriptors.push_back(::dup(first));
@@ -73,29 +91,53 @@ std::uint16_t bound_port(int descriptor) {
     return tcp.port();
 }
 
+// A first socket that shares the port with none, so that it fails if another program uses it.
+// Where the kernel has no IPv6, `settings` become those of every IPv4 address.
+int open_probe(config::Listen& settings) {
+    const auto open = [&] {
+        const auto ip = asio::ip::make_address(settings.address.host);
+        return open_bound(asio::ip::tcp::endpoint(ip, settings.address.port), false,
+                          settings.ipv6_only);
+    };
+    int probe = open();
+    const bool means_ipv4 = settings.address.host == config::kEveryAddress && !settings.ipv6_only;
+    if (means_ipv4 && probe < 0 && lacks_ipv6(-probe)) {
+        settings.address.host = "0.0.0.0";
+        probe = open();
+    }
+    return probe;
+}
+
 }  // namespace
 
 Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings,
                                                   std::size_t workers) {
     if (settings.address.is_unix()) return open_unix(settings, workers);
     error_code ec;
-    const auto ip = asio::ip::make_address(settings.address.host, ec);
+    asio::ip::make_address(settings.address.host, ec);
     if (ec) return "cannot listen on " + settings.address.to_string() + ": not an IP address";
-    const int probe = open_bound(asio::ip::tcp::endpoint(ip, settings.address.port), false, true);
-    if (probe < 0) return fault(settings.address, -probe);
     ListenerGroup group{settings, {}};
-    group.settings.address.port = bound_port(probe);
+    config::Address& address = group.settings.address;
+    const int probe = open_probe(group.settings);
+    if (probe < 0) return fault(address, -probe);
+    address.port = bound_port(probe);
     ::close(probe);
-    const asio::ip::tcp::endpoint endpoint(ip, group.settings.address.port);
+    const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(address.host), address.port);
     while (group.descriptors.size() < workers) {
-        const int descriptor = open_bound(endpoint, true, true);
+        const int descriptor = open_bound(endpoint, true, settings.ipv6_only);
         if (descriptor < 0) {
             for (const int opened : group.descriptors) ::close(opened);
-            return fault(group.settings.address, -descriptor);
+            return fault(address, -descriptor);
         }
         group.descriptors.push_back(descriptor);
     }
     return group;
+}
+
+std::string ListenerGroup::to_string() const {
+    const config::Address& address = settings.address;
+    return address.to_string() +
+           (address.host == config::kEveryAddress && !settings.ipv6_only ? " (IPv6 and IPv4)" : "");
 }
 
 Acceptor adopt_listener(Executor executor, const config::Address& address, int descriptor) {

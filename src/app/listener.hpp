@@ -16,11 +16,15 @@ namespace tidegate::app {
 struct ListenerGroup {
     config::Listen settings;  // with the port the system chose, if it was 0
     std::vector<int> descriptors;
+
+    // The address, and which IP versions it takes if that is not plain from it; for the log.
+    std::string to_string() const;
 };
 
-// Binds and listens for `workers` workers. Tries the address without sharing first, which fails if
-// another program uses it; replaces a Unix socket whose program is gone. The error names the
-// address.
+// Binds and listens for `workers` workers; at config::kEveryAddress with one socket for IPv6 and
+// IPv4 each, and for IPv4 alone where the kernel has no IPv6. Tries the address without sharing
+// first, which fails if another program uses it; replaces a Unix socket whose program is gone. The
+// error names the address.
 Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings,
                                                   std::size_t workers);
 

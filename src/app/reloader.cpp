@@ -9,6 +9,7 @@
 
 #include "app/log_level.hpp"
 #include "app/needs_restart.hpp"
+#include "config/file_text.hpp"
 #include "net/name_lookup.hpp"
 #include "telemetry/log.hpp"
 
@@ -130,6 +131,11 @@ config::Loaded Reloader::read() const {
     };
     if (stopped_) return refused("Tidegate is stopping and does not reload");
     if (file_.empty()) return refused("the built-in quickstart has no file to reload");
+    if (file_ == config::kStandardInput) {
+        return refused(
+            "the configuration came from standard input, which cannot be read again: "
+            "restart Tidegate");
+    }
     return config::load_file(file_);
 }
 

@@ -18,6 +18,7 @@
 #include "app/shared_state.hpp"
 #include "app/worker.hpp"
 #include "base/quote.hpp"
+#include "base/units.hpp"
 #include "base/version.hpp"
 #include "telemetry/log.hpp"
 
@@ -62,6 +63,18 @@ class LateSignals {
     asio::signal_set signals_{io_, SIGINT, SIGTERM};
     asio::signal_set other_signals_{io_, SIGHUP, SIGUSR1};
 };
+
+std::string describe_shutdown_delay(const config::Timeouts& timeouts) {
+    using Origin = config::Timeouts::Origin;
+    std::string_view why = "as timeouts.shutdown_delay says";
+    if (timeouts.shutdown_delay_origin == Origin::in_kubernetes) {
+        why = "the default in Kubernetes (KUBERNETES_SERVICE_HOST is set)";
+    } else if (timeouts.shutdown_delay_origin == Origin::outside_kubernetes) {
+        why = "the default outside Kubernetes";
+    }
+    return fmt::format("after TERM, Tidegate still accepts connections for {}, {}",
+                       format_duration(timeouts.shutdown_delay), why);
+}
 
 // The process's life: starting, ready, draining; on the main thread.
 class Life {
@@ -126,7 +139,7 @@ bool Life::open(std::string& fault) {
         io_,
         adopt_listener(io_.get_executor(), group->settings.address, group->descriptors.front()),
         sources());
-    log(Level::info, "admin on {}", group->settings.address.to_string());
+    log(Level::info, "admin on {}", group->to_string());
     return true;
 }
 
@@ -142,9 +155,10 @@ int Life::run() {
     workers_left_ = workers_.size();
     for (const auto& worker : workers_) worker->start();
     for (const ListenerGroup& group : groups_) {
-        log(Level::info, "listening on {}, {} thread{}", group.settings.address.to_string(),
-            shared_.workers, shared_.workers == 1 ? "" : "s");
+        log(Level::info, "listening on {}, {} thread{}", group.to_string(), shared_.workers,
+            shared_.workers == 1 ? "" : "s");
     }
+    log(Level::info, "{}", describe_shutdown_delay(reloader_.config().timeouts));
     spawn_vital(io_.get_executor(), become_ready());
     await_stop();
     await_other_signals();

@@ -5,6 +5,7 @@
 
 #include "ask/charge_list.hpp"
 #include "ask/identify.hpp"
+#include "ask/ignored_forwarding.hpp"
 #include "ask/route.hpp"
 #include "ask/verdict.hpp"
 #include "telemetry/log.hpp"
@@ -15,6 +16,10 @@ namespace tidegate::ask {
 bool Engine::begin(const Question& question) {
     const Ruleset& rules = question.rules;
     Decision& decision = question.decision;
+    if (ignores_forwarding(question.facts)) {
+        metrics_.count_forwarding_ignored();
+        log_ignored_forwarding(question.facts);
+    }
     match_route(*rules.config, question.facts, decision);
     if (decision.goes_on()) identify(rules, question.facts, decision);
     if (decision.chain_fault != identity::ChainFault::none) report_chain_fault(question);

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "admin/timed_socket.hpp"
+#include "config/address.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::cli {
@@ -26,13 +27,6 @@ using Reply = Result<AdminReply, std::string>;
 
 // The largest answer: what a hundred policies count.
 constexpr std::uint64_t kBodyBytesMax = std::uint64_t{16} << 20;
-
-// The address at which this machine reaches the listener.
-config::Address reachable(config::Address address) {
-    if (address.host == "0.0.0.0") address.host = "127.0.0.1";
-    if (address.host == "::") address.host = "::1";
-    return address;
-}
 
 StreamProtocol::endpoint endpoint_of(const config::Address& address) {
     if (address.is_unix()) return asio::local::stream_protocol::endpoint(address.unix_path);
@@ -89,7 +83,7 @@ Reply ask_admin(const AdminPlace& place, bool post, std::string_view target,
                 std::chrono::seconds patience) {
     asio::io_context io{1};
     AdminPlace reached = place;
-    reached.address = reachable(place.address);
+    reached.address = config::reachable(place.address);
     std::optional<Reply> reply;
     spawn(io.get_executor(),
           ask(io.get_executor(), std::move(reached), post, std::string(target), patience),

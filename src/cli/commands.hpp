@@ -1,4 +1,4 @@
-// The command line: `tidegate run`, `check`, `explain`, `inspect`, `reset`, `doctor`, `echo`.
+// The command line: what follows `tidegate`, from `quickstart` to `help`.
 #pragma once
 
 namespace tidegate::cli {

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/quote.hpp"
 
@@ -19,11 +22,28 @@ std::string line_of(const config::Diagnostic& found, std::string_view kind) {
     return fmt::format("{}:{}:{}: {}: {}\n", file, found.line, found.column, kind, message);
 }
 
-// Without that of identity.failed_credentials: it is no entry of `policies`, and may be a default.
+// Without those of identity.failed_credentials and of `preflight`, which may be defaults: they are
+// not written as policies.
 std::size_t policies_written(const config::Config& config) {
-    return static_cast<std::size_t>(std::count_if(
-        config.policies.begin(), config.policies.end(),
-        [](const auto& policy) { return policy->name != config::kFailedCredentials; }));
+    const auto is_written = [](const auto& policy) {
+        return policy->name != config::kFailedCredentials && policy->name != config::kPreflight;
+    };
+    return static_cast<std::size_t>(
+        std::count_if(config.policies.begin(), config.policies.end(), is_written));
+}
+
+nlohmann::ordered_json json_of(const std::vector<config::Diagnostic>& found) {
+    auto list = nlohmann::ordered_json::array();
+    for (const config::Diagnostic& one : found) {
+        nlohmann::ordered_json entry{{"file", one.file}};
+        if (one.line != 0) {
+            entry["line"] = one.line;
+            entry["column"] = one.column;
+        }
+        entry["message"] = one.message;
+        list.push_back(std::move(entry));
+    }
+    return list;
 }
 
 std::string counted(std::size_t count, std::string_view one, std::string_view many) {
@@ -53,6 +73,19 @@ std::string summary(const config::Loaded& loaded) {
         line += ", " + counted(loaded.warnings.size(), "warning", "warnings");
     }
     return line;
+}
+
+std::string report_json(const config::Loaded& loaded, bool is_right) {
+    nlohmann::ordered_json told{{"ok", is_right}};
+    if (loaded.config) {
+        told["routes"] = loaded.config->routes.size();
+        told["policies"] = loaded.config->policies.size();
+        told["upstreams"] = loaded.config->upstreams.size();
+    }
+    told["errors"] = json_of(loaded.errors);
+    told["warnings"] = json_of(loaded.warnings);
+    // A path need not be UTF-8.
+    return told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace tidegate::cli

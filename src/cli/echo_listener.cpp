@@ -5,6 +5,8 @@
 #include <cstring>
 #include <system_error>
 
+#include <boost/asio/ip/v6_only.hpp>
+
 namespace tidegate::cli {
 
 namespace {
@@ -40,6 +42,10 @@ bool is_left_behind(const Executor& executor, const Endpoint& endpoint) {
 error_code bind_and_listen(Acceptor& acceptor, const Endpoint& endpoint) {
     error_code ec;
     acceptor.open(endpoint.protocol(), ec);
+    // Every address is that of IPv4, too.
+    if (!ec && endpoint.protocol().family() == AF_INET6) {
+        acceptor.set_option(asio::ip::v6_only(false), ec);
+    }
     if (!ec) acceptor.set_option(asio::socket_base::reuse_address(true), ec);
     if (!ec) acceptor.bind(endpoint, ec);
     if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
@@ -60,6 +66,10 @@ EchoListener::EchoListener(const Executor& executor, const config::Address& addr
     : acceptor_(executor), address_(address) {
     const Endpoint endpoint = endpoint_of(address);
     error_code ec = bind_and_listen(acceptor_, endpoint);
+    if (ec == asio::error::address_family_not_supported && address.host == config::kEveryAddress) {
+        address_.host = "0.0.0.0";
+        ec = bind_and_listen(acceptor_, endpoint_of(address_));
+    }
     if (ec == asio::error::address_in_use && address.is_unix() &&
         is_left_behind(executor, endpoint)) {
         ::unlink(address.unix_path.c_str());

@@ -131,7 +131,52 @@ Result<int, std::string> database_of(std::string_view path) {
     return static_cast<int>(*database);
 }
 
+// What was meant by a text that is no address to listen on; ends a message. Empty: unknown.
+std::string listen_advice(std::string_view text) {
+    if (const std::size_t scheme = text.find("://"); scheme != std::string_view::npos) {
+        return "; write it without " + quote(text.substr(0, scheme + 3));
+    }
+    const std::size_t colon = text.rfind(':');
+    const bool is_port_alone = colon == std::string_view::npos;
+    const std::string_view port = is_port_alone ? text : text.substr(colon + 1);
+    if (text.starts_with("*:") && parse_port(port)) {
+        return "; write " + quote(port) + " for every address of the machine";
+    }
+    if (parse_ip(text) && text.find(':') == std::string_view::npos) {
+        return "; add a port: " + quote(std::string(text) + ":8080");
+    }
+    if (text.starts_with('[') && text.ends_with(']') && parse_ip(text.substr(1, text.size() - 2))) {
+        return "; add a port: " + quote(std::string(text) + ":8080");
+    }
+    if (!text.starts_with('[') && colon != std::string_view::npos && colon > 0 &&
+        text.find(':') != colon && parse_ip(text.substr(0, colon)) && parse_port(port)) {
+        return "; an IPv6 address stands in brackets: " +
+               quote("[" + std::string(text.substr(0, colon)) + "]:" + std::string(port));
+    }
+    if (parse_decimal(port) && !parse_port(port)) return "; a port is a number from 0 to 65535";
+    return {};
+}
+
+// `localhost:3000` and `3000`: the URL that was meant, as the end of a message. Empty: unknown. No
+// text that may hold a password is repeated.
+std::string server_advice(std::string_view text) {
+    if (text.empty() || text.find("://") != std::string_view::npos) return {};
+    const std::string host = parse_port(text) ? "127.0.0.1:" : "";
+    const std::string meant = "http://" + host + std::string(text);
+    return parse_server_url(meant) ? "; write " + quote(meant) : std::string();
+}
+
 }  // namespace
+
+bool Address::overlaps(const Address& other) const {
+    if (is_unix() || other.is_unix()) return unix_path == other.unix_path;
+    if (port != other.port || port == 0) return false;
+    const auto includes = [](const Address& all, const Address& one) {
+        return all.host == kEveryAddress ||
+               (all.host == "0.0.0.0" && one.host.find(':') == std::string::npos);
+    };
+    return host == other.host || includes(*this, other) || includes(other, *this);
+}
 
 std::string Address::to_string() const {
     if (is_unix()) return std::string(kUnix) + unix_path;
@@ -154,23 +199,28 @@ Result<Address, std::string> parse_listen_address(std::string_view text) {
         quote(text) +
         " is not an address such as `8080`, `127.0.0.1:8080`, `[::1]:8080` or "
         "`unix:/run/tidegate.sock`";
-    if (!port) return ErrorMessage{wrong};
-    if (host.empty()) host = "0.0.0.0";
+    if (!port) return ErrorMessage{wrong + listen_advice(text)};
+    if (colon == std::string_view::npos || colon == 0) host = "[::]";
 
     const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
     if (bracketed) host = host.substr(1, host.size() - 2);
     const bool has_colon = host.find(':') != std::string_view::npos;
-    if (bracketed != has_colon) return ErrorMessage{wrong};
+    if (bracketed != has_colon) return ErrorMessage{wrong + listen_advice(text)};
     const std::optional<IpAddress> ip = parse_ip(host);
     if (!ip && is_name(host)) {
         return ErrorMessage{quote(text) +
                             " names a host: write an IP address, such as `127.0.0.1:" +
                             std::to_string(*port) + "` to listen on this machine only"};
     }
-    if (!ip) return ErrorMessage{wrong};
+    if (!ip) return ErrorMessage{wrong + listen_advice(text)};
     Address address;
     address.host = ip->to_string();
     address.port = *port;
+    return address;
+}
+
+Address reachable(Address address) {
+    if (address.host == "0.0.0.0" || address.host == kEveryAddress) address.host = "127.0.0.1";
     return address;
 }
 
@@ -184,14 +234,16 @@ Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
     if (!parsed) {
         return ErrorMessage{
             "this is not a URL such as `http://10.0.0.5:3000` or "
-            "`unix:/run/app.sock`"};
+            "`unix:/run/app.sock`" +
+            server_advice(text)};
     }
     const urls::url_view& url = *parsed;
     if (url.scheme_id() == urls::scheme::https) {
         return ErrorMessage{"TLS to an upstream (`https://`) is not available yet"};
     }
     if (url.scheme_id() != urls::scheme::http || !url.has_authority()) {
-        return ErrorMessage{"an upstream is `http://host:port` or `unix:/path`"};
+        return ErrorMessage{"an upstream is `http://host:port` or `unix:/path`" +
+                            server_advice(text)};
     }
     if (url.has_userinfo()) {
         return ErrorMessage{

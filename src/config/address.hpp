@@ -16,8 +16,11 @@ namespace tidegate::config {
 inline constexpr std::size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
 // `8080`, `:8080`, `0.0.0.0:8080`, `[::1]:8080`, `unix:/path`. A host is an IP address; port 0
-// lets the system choose. Without a host: all IPv4 addresses.
+// lets the system choose. Without a host: kEveryAddress.
 Result<Address, std::string> parse_listen_address(std::string_view text);
+
+// Where a program of this machine reaches what listens at `address`: a wildcard as 127.0.0.1.
+Address reachable(Address address);
 
 // What an upstream server's URL says.
 struct ServerUrl {

@@ -28,6 +28,10 @@ namespace tidegate::config {
 
 using std::chrono::milliseconds;
 
+// A listener with this host takes connections over IPv6 and over IPv4; over IPv4 alone where the
+// kernel has no IPv6.
+inline constexpr const char* kEveryAddress = "::";
+
 // Where a socket listens or connects: `host:port`, or a path for `unix:`.
 struct Address {
     std::string host;  // an IP address or a name; brackets removed
@@ -36,6 +40,9 @@ struct Address {
 
     bool is_unix() const { return !unix_path.empty(); }
     std::string to_string() const;  // `127.0.0.1:80`, `[::1]:80`, `unix:/run/x.sock`
+    // Whether one socket cannot listen here while another listens at `other`. Port 0 is any free
+    // port, which no other socket has.
+    bool overlaps(const Address& other) const;
 
     bool operator==(const Address&) const = default;
 };
@@ -43,6 +50,8 @@ struct Address {
 struct Listen {
     Address address;
     bool trusted = false;  // a Unix socket whose peers may name the client and the user
+    // At kEveryAddress: another listener has the IPv4 addresses.
+    bool ipv6_only = false;
 
     bool operator==(const Listen&) const = default;
 };
@@ -246,6 +255,9 @@ struct Timeouts {
     milliseconds hold_aborted{5'000};
     milliseconds drain{30'000};
     milliseconds shutdown_delay{0};
+    // Why it is that long; for the log.
+    enum class Origin : std::uint8_t { outside_kubernetes, in_kubernetes, written };
+    Origin shutdown_delay_origin = Origin::outside_kubernetes;
 };
 
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
@@ -308,7 +320,8 @@ struct Loaded {
 using Environment = std::optional<std::string> (*)(std::string_view name);
 std::optional<std::string> process_environment(std::string_view name);
 
-// Reads `path`. Paths inside the file are relative to its folder. Blocks: for start and reload.
+// Reads `path`; `-` is standard input. Paths inside the file are relative to its folder, in
+// standard input to the working directory. Blocks: for start and reload.
 Loaded load_file(const std::string& path, Environment environment = process_environment);
 // The same for text in memory; messages show `name` as the file.
 Loaded load_text(std::string_view text, const std::string& name,

@@ -1,13 +1,13 @@
 // The whole file: in which order its sections are read, and how they fit together.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <tuple>
 #include <utility>
 
 #include "base/quote.hpp"
 #include "config/config.hpp"
+#include "config/file_text.hpp"
 #include "config/read_sections.hpp"
 #include "config/section.hpp"
 #include "config/yaml_document.hpp"
@@ -17,15 +17,16 @@ namespace tidegate::config {
 namespace {
 
 constexpr std::uint16_t kDefaultPort = 8080;
-constexpr std::uint16_t kDefaultAdminPort = 9901;
+constexpr std::string_view kTooLarge = "the file is larger than 1 MiB";
+static_assert(kFileBytesMax == 1'048'576);
 constexpr std::string_view kWhereTo =
     "say where requests go: `upstream: http://127.0.0.1:3000`, or `upstreams` and `routes`";
 
 void check_default_admin(Section& root, const Config& config) {
-    const std::string address = config.admin->address.to_string();
+    const Address& address = config.admin->address;
     for (const Listen& listen : config.listen) {
-        if (listen.address.to_string() != address) continue;
-        root.find("listen")->fault(quote(address) +
+        if (!listen.address.overlaps(address)) continue;
+        root.find("listen")->fault(quote(address.to_string()) +
                                    " is where `admin` listens by default: write `admin: off` or "
                                    "another address for it");
     }
@@ -35,12 +36,12 @@ void read_listeners(Section& root, Config& config) {
     if (const auto listen = root.find("listen")) {
         read_listen(*listen, config);
     } else {
-        config.listen.push_back({{"0.0.0.0", kDefaultPort, ""}, false});
+        config.listen.push_back({{kEveryAddress, kDefaultPort, ""}, false});
     }
     if (const auto admin = root.find("admin")) {
         read_admin(*admin, config);
     } else {
-        config.admin = Admin{{"127.0.0.1", kDefaultAdminPort, ""}, ""};
+        config.admin = default_admin();
         check_default_admin(root, config);
     }
 }
@@ -131,6 +132,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     read_traffic(root, config, declared);
     if (const auto response = root.find("response")) read_response(*response, config, declared);
     if (const auto connections = root.find("connections")) read_connections(*connections, config);
+    set_default_shutdown_delay(value.context(), config);
     if (const auto timeouts = root.find("timeouts")) read_timeouts(*timeouts, config);
     if (const auto log = root.find("log")) read_log(*log, config);
     root.refuse_others();  // first, so that a misspelt `upstream` is not just "missing"
@@ -212,24 +214,27 @@ std::string Diagnostic::to_string() const {
 }
 
 Loaded load_file(const std::string& path, Environment environment) {
+    if (path == kStandardInput) {
+        const auto input = read_standard_input(kFileBytesMax);
+        if (!input) return unreadable(kShownStandardInput, "cannot be read: " + input.error());
+        if (input->is_larger) return unreadable(kShownStandardInput, std::string(kTooLarge));
+        return load_text(input->text, kShownStandardInput, environment);
+    }
     std::error_code ec;
     const auto kind = std::filesystem::status(path, ec).type();
     if (kind == std::filesystem::file_type::not_found)
         return unreadable(path, "there is no such file");
     if (kind == std::filesystem::file_type::directory) return unreadable(path, "this is a folder");
 
-    std::ifstream file(path, std::ios::binary);
-    // Reads one byte more than allowed, to detect a larger file.
-    std::string text(kFileBytesMax + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (!file.is_open() || file.bad()) return unreadable(path, "the file cannot be read");
-    text.resize(static_cast<std::size_t>(file.gcount()));
+    const auto file = read_file_text(path, kFileBytesMax, FileKind::any);
+    if (!file) return unreadable(path, "the file cannot be read: " + file.error());
+    if (file->is_larger) return unreadable(path, std::string(kTooLarge));
 
     Context context;
     context.file = path;
     context.folder = std::filesystem::path(path).parent_path().string();
     context.environment = environment;
-    return load(text, std::move(context));
+    return load(file->text, std::move(context));
 }
 
 Loaded load_text(std::string_view text, const std::string& name, Environment environment) {

@@ -3,10 +3,10 @@
 namespace tidegate::config {
 
 std::string_view quickstart_text() {
-    return R"yaml(# What `tidegate run` uses when it is given nothing: copy it and begin to change.
+    return R"yaml(# What `tidegate quickstart` runs: copy it and begin to change.
 # Ten requests a minute for each client, in front of the built-in echo upstream; the eleventh
 # request within a minute is answered 429.
-listen: 0.0.0.0:8080
+listen: 127.0.0.1:8080       # this machine only; `8080` for every address
 admin: 127.0.0.1:9901        # /metrics, /healthz, /readyz
 upstream: http://127.0.0.1:9000
 limits: [10/min]

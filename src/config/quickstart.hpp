@@ -1,4 +1,4 @@
-// The configuration of a `tidegate run` that was given none.
+// The configuration of `tidegate quickstart`.
 #pragma once
 
 #include <string_view>

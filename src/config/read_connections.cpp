@@ -11,6 +11,7 @@ namespace {
 
 using std::chrono::hours;
 
+constexpr std::chrono::seconds kShutdownDelayInKubernetes{5};
 constexpr std::int64_t kHeadBytesMax = 1'048'576;
 constexpr std::int64_t kBodyRateMax = 1'073'741'824;
 
@@ -55,6 +56,13 @@ void read_limits_on_requests(const Value& value, Config& config) {
     section.refuse_others();
 }
 
+void set_default_shutdown_delay(const Context& context, Config& config) {
+    const auto service_host = context.environment("KUBERNETES_SERVICE_HOST");
+    if (!service_host || service_host->empty()) return;
+    config.timeouts.shutdown_delay = kShutdownDelayInKubernetes;
+    config.timeouts.shutdown_delay_origin = Timeouts::Origin::in_kubernetes;
+}
+
 void read_timeouts(const Value& value, Config& config) {
     Timeouts& timeouts = config.timeouts;
     Section section(value);
@@ -75,6 +83,7 @@ void read_timeouts(const Value& value, Config& config) {
     }
     section.duration("drain", timeouts.drain);
     section.duration("shutdown_delay", timeouts.shutdown_delay, {milliseconds{0}, hours{1}});
+    if (section.find("shutdown_delay")) timeouts.shutdown_delay_origin = Timeouts::Origin::written;
     section.not_available({"tunnel_idle", "tls_handshake"});
     section.refuse_others();
 }

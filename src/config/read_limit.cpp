@@ -318,6 +318,7 @@ bool agree_on_moment(const Value& value, const std::optional<MomentSource>& othe
 
 Limits read_limits(const Value& value) {
     Limits out;
+    if (report_flat_limits(value)) return out;
     constexpr ListRule kLimits{
         "a list of limits: `[10/s, 120/min]`", "limits", kLimitsMax,
         "the list is empty: remove it, or write `policies: []` on a route for no limit"};

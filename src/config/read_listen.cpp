@@ -9,18 +9,42 @@ namespace tidegate::config {
 
 namespace {
 
+constexpr std::uint16_t kDefaultAdminPort = 9901;
+constexpr std::string_view kEveryIpv4 = "0.0.0.0";
+
 std::optional<Address> read_address(const Value& value) {
-    auto address = value.parsed("an address such as `0.0.0.0:8080`", parse_listen_address);
+    auto address =
+        value.parsed("an address such as `8080` or `127.0.0.1:8080`", parse_listen_address);
     if (address && !resolve_socket(value, *address)) return std::nullopt;
     return address;
 }
 
-// The same address twice would be shared by the kernel, silently, between two listeners.
-bool taken(const Config& config, const Address& address) {
-    if (!address.is_unix() && address.port == 0) return false;
-    const std::string text = address.to_string();
-    return std::any_of(config.listen.begin(), config.listen.end(),
-                       [&](const Listen& other) { return other.address.to_string() == text; });
+std::string named(const Address& address) {
+    return quote(address.to_string()) +
+           (address.host == kEveryAddress ? " (every address of the machine)" : "");
+}
+
+bool is_pair(const Address& one, const Address& other) {
+    return one.port == other.port && one.host == kEveryAddress && other.host == kEveryIpv4;
+}
+
+// Whether one has every IPv4 address and the other one's socket can do without them.
+bool can_share(const Address& one, const Address& other) {
+    return is_pair(one, other) || is_pair(other, one);
+}
+
+// Why nothing more can listen at `address`: the kernel would refuse it, or share one address,
+// silently, between two listeners. `sharing`: one of a pair that can share is no objection. Empty:
+// it is free.
+std::string objection_to(const Address& address, const Config& config, bool sharing) {
+    for (const Listen& other : config.listen) {
+        if (!address.overlaps(other.address)) continue;
+        if (sharing && can_share(address, other.address)) continue;
+        if (address == other.address) return named(address) + " is in `listen` already";
+        return named(address) + " and " + named(other.address) +
+               ", which is in `listen` already, share addresses";
+    }
+    return {};
 }
 
 void read_listener(const Value& value, Config& config) {
@@ -28,7 +52,7 @@ void read_listener(const Value& value, Config& config) {
     std::optional<Address> address;
     if (value.is_map()) {
         Section section(value);
-        if (const auto at = section.need("address", "`address: 0.0.0.0:8080`")) {
+        if (const auto at = section.need("address", "`address: 8080`")) {
             address = read_address(*at);
         }
         section.toggle("trusted", listen.trusted);
@@ -43,9 +67,14 @@ void read_listener(const Value& value, Config& config) {
         address = read_address(value);
     }
     if (!address) return;
-    if (taken(config, *address)) {
-        value.fault(quote(address->to_string()) + " is in `listen` already");
+    const std::string objection = objection_to(*address, config, true);
+    if (!objection.empty()) {
+        value.fault(objection + ": keep one of them");
         return;
+    }
+    for (Listen& other : config.listen) {
+        if (!can_share(*address, other.address)) continue;
+        (address->host == kEveryAddress ? listen : other).ipv6_only = true;
     }
     listen.address = std::move(*address);
     config.listen.push_back(std::move(listen));
@@ -88,6 +117,10 @@ std::optional<std::string> read_token(const Value& value) {
 
 }  // namespace
 
+Admin default_admin() {
+    return {{"127.0.0.1", kDefaultAdminPort, ""}, ""};
+}
+
 void read_admin(const Value& value, Config& config) {
     config.admin.reset();
     if (value.is_off()) return;
@@ -106,9 +139,8 @@ void read_admin(const Value& value, Config& config) {
         address = read_address(value);
     }
     if (!address) return;
-    if (taken(config, *address)) {
-        value.fault(quote(address->to_string()) +
-                    " is in `listen` already: choose another address");
+    if (const std::string objection = objection_to(*address, config, false); !objection.empty()) {
+        value.fault(objection + ": choose another address");
         return;
     }
     admin.address = std::move(*address);

@@ -73,6 +73,8 @@ void unknown_name(const Value& value, std::string_view kind, const std::string& 
 
 void read_listen(const Value& value, Config& config);
 void read_admin(const Value& value, Config& config);
+// Where `admin` is not written.
+Admin default_admin();
 void read_store(const Value& value, Config& config);
 void read_deny_cache(const Value& value, Config& config);
 // `tls` of a connection to a server: authorities and Tidegate's own certificate. Reads and checks
@@ -99,6 +101,9 @@ Cors* read_cors(const Value& value, const std::string& policy, Config& config, D
 void settle_cors(Config& config, Declared& declared);
 void read_limits_on_requests(const Value& value, Config& config);
 void read_connections(const Value& value, Config& config);
+// The shutdown delay where none is written: load balancers of Kubernetes go on sending requests for
+// some seconds.
+void set_default_shutdown_delay(const Context& context, Config& config);
 void read_timeouts(const Value& value, Config& config);
 void read_log(const Value& value, Config& config);
 
@@ -111,6 +116,8 @@ struct Limits {
 };
 // At least one, no two the same.
 Limits read_limits(const Value& value);
+// Reports a list of numbers, `[60, 7]`, where a list of limits must be. False: it is none.
+bool report_flat_limits(const Value& value);
 // Takes `other` for `moment`, or reports that they differ.
 bool agree_on_moment(const Value& value, const std::optional<MomentSource>& other,
                      std::optional<MomentSource>& moment);

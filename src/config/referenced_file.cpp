@@ -1,29 +1,16 @@
 #include "config/referenced_file.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "base/quote.hpp"
+#include "config/file_text.hpp"
 
 namespace tidegate::config {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-// Not more than one byte beyond what a file may have.
-std::optional<std::string> content_of(const std::string& path, std::size_t bytes_max) {
-    std::error_code ec;
-    // Whatever else opens may never end.
-    if (!fs::is_regular_file(path, ec)) return std::nullopt;
-    std::ifstream file(path, std::ios::binary);
-    std::string text(bytes_max + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (!file.is_open() || file.bad()) return std::nullopt;
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    return text;
-}
 
 }  // namespace
 
@@ -33,17 +20,17 @@ std::optional<ReferencedFile> read_referenced_file(const Value& value, std::stri
     if (!path) return std::nullopt;
     ReferencedFile file;
     file.path = value.context().resolve(*path);
-    auto text = content_of(file.path, bytes_max);
-    if (!text) {
-        value.fault("the file " + quote(*path) + " cannot be read");
+    auto content = read_file_text(file.path, bytes_max, FileKind::regular);
+    if (!content) {
+        value.fault("the file " + quote(*path) + " cannot be read: " + content.error());
         return std::nullopt;
     }
-    if (text->size() > bytes_max) {
+    if (content->is_larger) {
         value.fault("the file " + quote(*path) + " is larger than " +
                     std::to_string(bytes_max / kFileBytesMax) + " MiB");
         return std::nullopt;
     }
-    file.text = std::move(*text);
+    file.text = std::move(content->text);
     return file;
 }
 

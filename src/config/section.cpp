@@ -4,9 +4,31 @@
 #include <string>
 
 #include "base/quote.hpp"
+#include "config/misplaced_keys.hpp"
 #include "config/suggest.hpp"
 
 namespace tidegate::config {
+
+namespace {
+
+// What stands between an unknown key and the list of those that are known.
+std::string advice_for(std::string_view section, std::string_view key,
+                       const std::vector<std::string_view>& known) {
+    const std::string_view before_colon = key.substr(0, key.find(':'));
+    if (before_colon != key && std::find(known.begin(), known.end(), before_colon) != known.end()) {
+        return "; write a space behind the colon: " +
+               quote(std::string(before_colon) + ": " +
+                     std::string(key.substr(before_colon.size() + 1))) +
+               ". Allowed here: ";
+    }
+    const std::string_view instead = advice_for_key(section, key);
+    if (!instead.empty()) return "; write " + std::string(instead) + ". Allowed here: ";
+    const std::string_view meant = nearest(key, known);
+    if (!meant.empty()) return "; did you mean " + quote(meant) + "? Allowed here: ";
+    return "; allowed here: ";
+}
+
+}  // namespace
 
 Section::Section(const Value& value, std::string_view wanted) : value_(value) {
     if (!value.is_map()) value.wrong_kind(wanted);
@@ -48,10 +70,7 @@ void Section::refuse_others() const {
         if (is_in(known_, entry.key) || is_in(later_, entry.key)) continue;
         std::string message = "unknown key " + quote(entry.key);
         if (!value_.name().empty()) message += " in " + value_.name();
-        const std::string_view meant = nearest(entry.key, known_);
-        message += meant.empty() ? "; allowed here: "
-                                 : "; did you mean " + quote(meant) + "? Allowed here: ";
-        message += one_of(known_);
+        message += advice_for(value_.name(), entry.key, known_) + one_of(known_);
         value_.context().faults.push_back({entry.place, message});
     }
 }

@@ -39,6 +39,18 @@ std::size_t distance(std::string_view a, std::string_view b) {
     return above[b.size()];
 }
 
+// The longest of `known` that begins like `word`, or that `word` begins with.
+std::string_view of_one_stem(std::string_view word, const std::vector<std::string_view>& known) {
+    constexpr std::size_t kStemBytesMin = 3;
+    std::string_view best;
+    for (const std::string_view candidate : known) {
+        if (std::min(word.size(), candidate.size()) < kStemBytesMin) continue;
+        if (!word.starts_with(candidate) && !candidate.starts_with(word)) continue;
+        if (candidate.size() > best.size()) best = candidate;
+    }
+    return best;
+}
+
 }  // namespace
 
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known) {
@@ -54,7 +66,7 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
             best_distance = away;
         }
     }
-    return best;
+    return best.empty() ? of_one_stem(word, known) : best;
 }
 
 std::string one_of(const std::vector<std::string_view>& words) {

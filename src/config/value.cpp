@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
+#include "base/ascii.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
 #include "config/environment.hpp"
+#include "config/file_text.hpp"
 #include "config/suggest.hpp"
 
 namespace tidegate::config {
@@ -22,6 +23,13 @@ constexpr double kFractionScale = 1e6;
 bool is_identifier_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';
+}
+
+// `$PORT`, which shells expand and a configuration does not.
+bool is_shell_variable(std::string_view text) {
+    return text.size() > 1 && text.front() == '$' && !is_digit(text[1]) &&
+           std::all_of(text.begin() + 1, text.end(),
+                       [](char c) { return is_identifier_character(c) && c != '-' && c != '.'; });
 }
 
 std::string_view kind_name(TreeNode::Kind kind) {
@@ -53,11 +61,22 @@ bool is_identifier(std::string_view text) {
 }
 
 bool Value::is_off() const {
-    return is_scalar() && !node_->quoted && (node_->text == "off" || node_->text == "false");
+    return is("off") || is("false");
+}
+
+bool Value::is(std::string_view text) const {
+    if (!is_scalar()) return false;
+    const auto expanded = expand(node_->text, context_->environment);
+    return expanded && expanded->text == text;
 }
 
 void Value::fault(const std::string& what) const {
-    context_->faults.push_back({place_, name_.empty() ? what : name_ + ": " + what});
+    std::string message = name_.empty() ? what : name_ + ": " + what;
+    // Without the text, which may be a secret.
+    if (is_scalar() && is_shell_variable(node_->text)) {
+        message += "; an environment variable is written `${NAME}`";
+    }
+    context_->faults.push_back({place_, std::move(message)});
 }
 
 void Value::warn(const std::string& what) const {
@@ -121,16 +140,13 @@ std::optional<std::string> Value::secret() const {
     if (!found || !found->starts_with(kFile)) return found;
 
     const std::string path = found->substr(kFile.size());
-    std::ifstream file(context_->resolve(path), std::ios::binary);
-    std::string content(kSecretBytesMax + 1, '\0');
-    file.read(content.data(), static_cast<std::streamsize>(content.size()));
-    // A folder opens, but cannot be read.
-    if (file.bad() || (!file.eof() && file.gcount() == 0)) {
-        fault("the file " + quote(path) + " cannot be read");
+    auto file = read_file_text(context_->resolve(path), kSecretBytesMax, FileKind::any);
+    if (!file) {
+        fault("the file " + quote(path) + " cannot be read: " + file.error());
         return std::nullopt;
     }
-    content.resize(static_cast<std::size_t>(file.gcount()));
-    if (content.size() > kSecretBytesMax) {
+    std::string& content = file->text;
+    if (file->is_larger) {
         fault("the file " + quote(path) + " is larger than 64 KiB");
         return std::nullopt;
     }
@@ -140,7 +156,7 @@ std::optional<std::string> Value::secret() const {
         fault("the file " + quote(path) + " is empty");
         return std::nullopt;
     }
-    return content;
+    return std::move(content);
 }
 
 std::optional<std::int64_t> Value::integer(IntegerRange range) const {
@@ -154,6 +170,10 @@ std::optional<std::int64_t> Value::integer(IntegerRange range) const {
         return std::nullopt;
     }
     return number;
+}
+
+std::optional<std::int64_t> Value::whole_number() const {
+    return is_scalar() ? parse_decimal(node_->text) : std::nullopt;
 }
 
 std::optional<double> Value::fraction() const {
@@ -222,7 +242,11 @@ std::optional<std::size_t> Value::choose(const std::vector<std::string_view>& na
         not_available();
         return std::nullopt;
     }
-    fault("unknown value " + quote(*found) + "; allowed here: " + one_of(names));
+    const std::string_view meant = nearest(*found, names);
+    fault("unknown value " + quote(*found) +
+          (meant.empty() ? "; allowed here: "
+                         : "; did you mean " + quote(meant) + "? Allowed here: ") +
+          one_of(names));
     return std::nullopt;
 }
 

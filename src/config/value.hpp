@@ -66,10 +66,10 @@ class Value {
     bool is_broken() const { return node_->kind == TreeNode::Kind::broken; }
     // A list without items, a map without keys.
     bool is_empty() const { return node_->items.empty() && node_->entries.empty(); }
-    // A plain `off` or `false`.
+    // `off` or `false`; quoted, too, as JSON has no bare words.
     bool is_off() const;
-    // A scalar with exactly this text, before expansion.
-    bool is(std::string_view text) const { return is_scalar() && node_->text == text; }
+    // A scalar that is exactly this text once environment variables are expanded.
+    bool is(std::string_view text) const;
 
     const std::string& name() const { return name_; }
     Place place() const { return place_; }
@@ -104,6 +104,8 @@ class Value {
     // show it.
     std::optional<std::string> secret() const;
     std::optional<std::int64_t> integer(IntegerRange range) const;
+    // A number of decimal digits alone, before variables are expanded; reports nothing.
+    std::optional<std::int64_t> whole_number() const;
     // From 0 to 1, millionths.
     std::optional<double> fraction() const;
     std::optional<bool> toggle() const;

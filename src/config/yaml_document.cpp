@@ -11,6 +11,7 @@
 
 #include "base/quote.hpp"
 #include "base/utf8.hpp"
+#include "config/yaml_advice.hpp"
 
 namespace tidegate::config {
 
@@ -27,7 +28,8 @@ struct Abandoned {};
 // aliases, and the places of what is missing.
 class TreeBuilder : public YAML::EventHandler {
   public:
-    TreeBuilder(std::vector<Fault>& faults, MapKeys keys) : faults_(faults), keys_(keys) {}
+    TreeBuilder(std::string_view text, std::vector<Fault>& faults, MapKeys keys)
+        : source_(text), faults_(faults), keys_(keys) {}
 
     TreeNode take() { return std::move(root_); }
 
@@ -35,12 +37,12 @@ class TreeBuilder : public YAML::EventHandler {
     void OnDocumentEnd() override {}
 
     void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
-        add(TreeNode::Kind::null, mark, "", false);
+        add(TreeNode::Kind::null, mark, "");
     }
 
     void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
         fault(mark, "aliases (`*name`) are not supported: write the value out");
-        add(TreeNode::Kind::broken, mark, "", false);
+        add(TreeNode::Kind::broken, mark, "");
     }
 
     void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
@@ -50,7 +52,11 @@ class TreeBuilder : public YAML::EventHandler {
     void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
                   const std::string& value) override {
         check_tag(mark, tag);
-        add(TreeNode::Kind::scalar, mark, value, tag == "!");
+        if (const auto fault = source_.unclosed_quote(place_of(mark))) {
+            faults_.push_back(*fault);
+            throw Abandoned{};
+        }
+        add(TreeNode::Kind::scalar, mark, value);
     }
 
     void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
@@ -116,7 +122,7 @@ class TreeBuilder : public YAML::EventHandler {
         }
     }
 
-    void add(TreeNode::Kind kind, const YAML::Mark& mark, const std::string& text, bool quoted) {
+    void add(TreeNode::Kind kind, const YAML::Mark& mark, const std::string& text) {
         if (wants_key()) {
             add_key(kind, mark, text);
             return;
@@ -125,7 +131,6 @@ class TreeBuilder : public YAML::EventHandler {
         node.kind = kind;
         node.place = place_of(mark);
         node.text = text;
-        node.quoted = quoted;
         attach(std::move(node));
     }
 
@@ -169,11 +174,17 @@ class TreeBuilder : public YAML::EventHandler {
         parent.has_key = false;
     }
 
+    YamlSource source_;
     std::vector<Fault>& faults_;
     const MapKeys keys_;
     std::vector<Frame> stack_;
     TreeNode root_;
 };
+
+// The mark that Windows programs put before UTF-16.
+bool is_utf16(std::string_view text) {
+    return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+}
 
 // Control characters end yaml-cpp's stream (0x04 silently, with all that follows) and bytes that
 // are not UTF-8 are replaced by it: both are refused before it sees them.
@@ -182,6 +193,9 @@ std::optional<Fault> check_characters(std::string_view text) {
     while (!text.empty()) {
         const std::size_t length = utf8_length(text);
         const auto byte = static_cast<unsigned char>(text.front());
+        if (length == 0 && is_utf16(text) && place.line == 1 && place.column == 1) {
+            return Fault{place, "this is UTF-16 text: save the file as UTF-8"};
+        }
         if (length == 0) return Fault{place, "this is not UTF-8 text"};
         if (byte == 0x7F || (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r')) {
             return Fault{place, "remove the control character " + quote(text.substr(0, 1))};
@@ -194,16 +208,6 @@ std::optional<Fault> check_characters(std::string_view text) {
         text.remove_prefix(length);
     }
     return std::nullopt;
-}
-
-// Whether a tab is among the white space that line `index`, from 0, begins with.
-bool indented_by_tab(std::string_view text, int index) {
-    for (; index > 0 && !text.empty(); --index) {
-        const std::size_t end = text.find('\n');
-        text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    }
-    const std::string_view indent = text.substr(0, text.find_first_not_of(" \t"));
-    return indent.find('\t') != std::string_view::npos;
 }
 
 TreeNode broken() {
@@ -261,7 +265,7 @@ TreeNode parse_document(std::string_view text, std::vector<Fault>& faults,
         faults.push_back(std::move(*fault));
         return broken();
     }
-    TreeBuilder builder(faults, settings.keys);
+    TreeBuilder builder(text, faults, settings.keys);
     try {
         std::istringstream stream{std::string(text)};
         YAML::Parser parser(stream);
@@ -270,10 +274,7 @@ TreeNode parse_document(std::string_view text, std::vector<Fault>& faults,
     } catch (const Abandoned&) {
         return broken();
     } catch (const YAML::Exception& error) {
-        const std::string why = indented_by_tab(text, error.mark.line)
-                                    ? "a tab indents this line; use spaces"
-                                    : error.msg;
-        faults.push_back({place_of(error.mark), "this is not YAML: " + why});
+        faults.push_back(explain_yaml_error(text, place_of(error.mark), error.msg));
         return broken();
     }
     return builder.take();

@@ -36,7 +36,6 @@ struct TreeNode {
     Kind kind = Kind::null;
     Place place;
     std::string text;             // of a scalar
-    bool quoted = false;          // a scalar in quotes or a block is always text
     std::vector<TreeNode> items;  // of a sequence
     std::vector<Entry> entries;   // of a map, in the order written, no key twice
 };

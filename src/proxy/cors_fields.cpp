@@ -10,6 +10,7 @@ namespace tidegate::proxy {
 
 namespace {
 
+using http::append_field;
 using http::Field;
 using http::FieldName;
 using http::Fields;

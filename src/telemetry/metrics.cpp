@@ -276,6 +276,11 @@ void Metrics::Impl::add_decisions(Families& families) const {
                  "Requests from trusted peers whose forwarding field could not be read to the "
                  "client: they count as the last good address")
         .add({}, sum([](const auto& shard) { return shard.forwarding_invalid.value(); }));
+    families
+        .counter("tidegate_forwarding_ignored_total",
+                 "Requests with X-Forwarded-For or Forwarded from peers that are not trusted: they "
+                 "count as the peer's address")
+        .add({}, sum([](const auto& shard) { return shard.forwarding_ignored.value(); }));
 
     auto seconds =
         families.histogram("tidegate_decision_seconds", "How long a request waited for the store");

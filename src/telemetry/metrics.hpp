@@ -140,6 +140,9 @@ class MetricsShard {
     void count_cost_ignored(CostFault reason);
     // tidegate_forwarding_invalid_total: a trusted peer's chain ended where it could not be read
     void count_forwarding_invalid();
+    // tidegate_forwarding_ignored_total: a peer that is not trusted sent X-Forwarded-For or
+    // Forwarded
+    void count_forwarding_ignored();
     // tidegate_decision_seconds{store}
     void count_decision_time(StoreKind store, nanoseconds took);
     // tidegate_deny_cache_hits_total

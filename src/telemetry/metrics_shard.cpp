@@ -32,6 +32,10 @@ void MetricsShard::count_forwarding_invalid() {
     impl_->forwarding_invalid.add();
 }
 
+void MetricsShard::count_forwarding_ignored() {
+    impl_->forwarding_ignored.add();
+}
+
 void MetricsShard::count_decision_time(StoreKind store, nanoseconds took) {
     impl_->decision_seconds[static_cast<std::size_t>(store)].observe(took);
 }

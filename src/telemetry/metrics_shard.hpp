@@ -59,6 +59,7 @@ struct alignas(64) MetricsShard::Impl {
     std::array<Counter, kStoreFailures> store_failures{};
     std::array<Counter, kCostFaults> costs_ignored{};
     Counter forwarding_invalid;
+    Counter forwarding_ignored;
     Counter deny_cache_hits;
     Counter given_back;
     std::array<Counter, kLocalReportResults> local_reports{};

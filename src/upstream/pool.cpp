@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "telemetry/log.hpp"
+#include "telemetry/repeated_failures.hpp"
 
 namespace tidegate::upstream {
 
@@ -18,8 +19,6 @@ namespace {
 
 using telemetry::Level;
 using telemetry::log;
-
-// How often the log says that requests are evicted.
 
 SteadyTime now() {
     return std::chrono::steady_clock::now();
@@ -102,19 +101,32 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1St
         error = connection->writable() ? connection->connect_error() : ETIMEDOUT;
     }
     if (error == 0) {
-        if (server.connected()) {
-            log(Level::info, "upstream {}: {} is back", settings_.name, server.address());
-        }
+        if (server.connected()) log_recovery(server);
         stream.open(server, std::move(connection), false);
         co_return ConnectFault::none;
     }
     metrics_.count_upstream_failure(metrics_slot_);
-    if (server.connect_failed(now())) {
-        log(Level::warn, "upstream {}: cannot connect to {}: {}", settings_.name, server.address(),
-            error_code(error, boost::system::system_category()).message());
-    }
+    server.connect_failed(now());
+    log_failure(server, error);
     forget(connection);
     co_return error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable;
+}
+
+void Pool::log_failure(const Server& server, int error) const {
+    const std::uint64_t times = telemetry::repeated_failures().note(failure_kind(server), now());
+    if (times == 0) return;
+    log(Level::warn, "upstream {}: cannot connect to {}: {}{}", settings_.name, server.address(),
+        error_code(error, boost::system::system_category()).message(),
+        telemetry::times_text(times));
+}
+
+void Pool::log_recovery(const Server& server) const {
+    if (!telemetry::repeated_failures().recovered(failure_kind(server))) return;
+    log(Level::info, "upstream {}: {} is back", settings_.name, server.address());
+}
+
+std::string Pool::failure_kind(const Server& server) const {
+    return "connect " + settings_.name + " " + server.address();
 }
 
 void Pool::give_back(Http1Stream& stream) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "config/config.hpp"
@@ -75,6 +76,10 @@ class Pool {
     bool forget_oldest_idle();
     bool evict_for(const ActiveRequest& request);
     void log_eviction(const ActiveRequest& evicted, SteadyTime now);
+    // These log once a minute for all threads; `error` is an errno.
+    void log_failure(const Server& server, int error) const;
+    void log_recovery(const Server& server) const;
+    std::string failure_kind(const Server& server) const;
     std::size_t idle_count() const;
 
     Readiness& readiness_;

@@ -5,6 +5,7 @@
 
 #include "net/name_lookup.hpp"
 #include "telemetry/log.hpp"
+#include "telemetry/repeated_failures.hpp"
 
 namespace tidegate::upstream {
 
@@ -60,10 +61,20 @@ Task<> Resolver::resolve(Server& server) {
         co_await timer_.async_wait(as_values);
         if (stopped_) co_return;
     }
+    telemetry::RepeatedFailures& failures = telemetry::repeated_failures();
+    const std::string kind = "resolve " + settings_.name + " " + address.host;
     if (lookup.endpoints().empty()) {
-        telemetry::log(telemetry::Level::warn, "upstream {}: cannot resolve {}: {}", settings_.name,
-                       address.host, lookup.error());
+        const std::uint64_t times = failures.note(kind, std::chrono::steady_clock::now());
+        if (times != 0) {
+            telemetry::log(telemetry::Level::warn, "upstream {}: cannot resolve {}: {}{}",
+                           settings_.name, address.host, lookup.error(),
+                           telemetry::times_text(times));
+        }
         co_return;
+    }
+    if (failures.recovered(kind)) {
+        telemetry::log(telemetry::Level::info, "upstream {}: {} resolves again", settings_.name,
+                       address.host);
     }
     server.resolved_to(lookup.endpoints());
 }

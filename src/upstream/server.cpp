@@ -25,9 +25,9 @@ bool Server::connected() {
     return std::exchange(is_down_, false);
 }
 
-bool Server::connect_failed(SteadyTime now) {
+void Server::connect_failed(SteadyTime now) {
     fails_until_ = now + kFailTimeout;
-    return !std::exchange(is_down_, true);
+    is_down_ = true;
 }
 
 ConnectionPtr Server::take_idle() {

@@ -40,10 +40,9 @@ class Server {
         return endpoints_[next_endpoint_++ % endpoints_.size()];
     }
 
-    // These note how connecting went. True when it went the other way the last time, which is worth
-    // a line in the log.
+    // These note how connecting went. True when it failed the last time.
     bool connected();
-    bool connect_failed(SteadyTime now);
+    void connect_failed(SteadyTime now);
     bool failed_lately(SteadyTime now) const { return fails_until_ > now; }
 
     struct Idle {

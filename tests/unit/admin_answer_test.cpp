@@ -241,6 +241,47 @@ TEST_CASE("admin: a page in a browser cannot reload, under any host name") {
     }
 }
 
+TEST_CASE("admin: a refusal for Host or Origin names the field, and is to be logged") {
+    AdminRequest request = reload_request();
+    request.host = "tidegate.internal:9901";
+    for (const std::string_view target :
+         {"/reload", "/api/reset?identifier=user%3Aa", "/api/inspect?identifier=user%3Aa"}) {
+        request.target = target;
+        request.method = target.starts_with("/api/inspect") ? "GET" : "POST";
+        const AdminAnswer answer = answer_to(request, open_sources());
+        CHECK(answer.status == 403);
+        CHECK(answer.body.find("The field Host must hold an IP address or `localhost`") !=
+              std::string::npos);
+        CHECK(answer.refusal.starts_with("The field Host"));
+    }
+    request.method = "POST";
+    request.target = "/reload";
+    request.host = "localhost";
+    request.has_origin = true;
+    const AdminAnswer answer = answer_to(request, open_sources());
+    CHECK(answer.status == 403);
+    CHECK(answer.body.find("The request has the field Origin") != std::string::npos);
+    CHECK_FALSE(answer.refusal.empty());
+    request.has_origin = false;
+    CHECK(answer_to(request, open_sources()).refusal.empty());
+}
+
+TEST_CASE("admin: with a valid token any Host may reload and reset, a page still may not") {
+    AdminRequest request = reload_request();
+    request.local = false;
+    request.host = "tidegate.internal:9901";
+    CHECK(status_of(request) == 401);
+    request.authorization = "Bearer secret";
+    CHECK(answer_to(request, some_sources()).reload);
+    request.target = "/api/reset?identifier=user%3Aa";
+    CHECK(answer_to(request, some_sources()).counts);
+    request.has_origin = true;
+    CHECK(status_of(request) == 403);
+    request.authorization = "Bearer wrong";
+    request.has_origin = false;
+    CHECK(status_of(request) == 401);
+}
+
 TEST_CASE("admin: the answer to a reload tells every fault and its place") {
     ReloadReport report;
     report.generation = 7;

@@ -333,6 +333,21 @@ TEST_CASE("engine: a cost that is ignored and a chain that names no client are c
     CHECK(world.counts("tidegate_forwarding_invalid_total 1\n"));
 }
 
+TEST_CASE("engine: forwarding fields count as ignored from peers that are not trusted alone") {
+    const std::string trusting = "identity: {client_ip: {trusted_proxies: [203.0.113.0/24]}}\n";
+    EngineWorld world(kUpstream + trusting);
+    for (const char* field : {"X-Forwarded-For: 192.0.2.1\r\n", "Forwarded: for=192.0.2.1\r\n",
+                              "x-forwarded-for: a\r\nforwarded: b\r\n"}) {
+        Client client(world, get(field));
+        CHECK(client.decide() == Fault::none);
+    }
+    Client none(world, get("X-Forwarded-Proto: https\r\nX-Real-Ip: 192.0.2.1\r\n"));
+    CHECK(none.decide() == Fault::none);
+    Client trusted(world, get("X-Forwarded-For: 192.0.2.1\r\n"), true);
+    CHECK(trusted.decide() == Fault::none);
+    CHECK(world.counts("tidegate_forwarding_ignored_total 3\n"));
+}
+
 TEST_CASE("engine: a right password gives its guess back, a wrong one does not") {
     const Passwords passwords;
     EngineWorld world(passwords.yaml("1/h"));

@@ -34,5 +34,22 @@ TEST_CASE("report: a valid configuration is summed up, in singular and plural") 
     CHECK(summary(empty) == "ok: 0 routes, 0 policies, 0 upstreams");
 }
 
+TEST_CASE("report: programs get an object with the counts, the faults and the warnings") {
+    config::Loaded loaded;
+    loaded.errors.push_back({"t\xff.yaml", 7, 12, "`10/x` is no rate"});
+    loaded.errors.push_back({"u.yaml", 0, 0, "there is \"no\" such file"});
+    loaded.warnings.push_back({"t.yaml", 2, 1, "odd"});
+    CHECK(
+        report_json(loaded, false) ==
+        R"({"ok":false,"errors":[{"file":"t)"
+        "\xef\xbf\xbd"
+        R"(.yaml","line":7,"column":12,)"
+        R"("message":"`10/x` is no rate"},{"file":"u.yaml","message":"there is \"no\" such file"}],)"
+        R"("warnings":[{"file":"t.yaml","line":2,"column":1,"message":"odd"}]})");
+    const config::Loaded empty{std::make_shared<const config::Config>(), {}, {}};
+    CHECK(report_json(empty, true) ==
+          R"({"ok":true,"routes":0,"policies":0,"upstreams":0,"errors":[],"warnings":[]})");
+}
+
 }  // namespace
 }  // namespace tidegate::cli

@@ -32,8 +32,9 @@ std::string https(std::string_view text) {
 }  // namespace
 
 TEST_CASE("address: where to listen is a port, an address with a port, or a Unix socket") {
-    CHECK(listen("8080") == "0.0.0.0:8080");
-    CHECK(listen(":8080") == "0.0.0.0:8080");
+    CHECK(listen("8080") == "[::]:8080");
+    CHECK(listen(":8080") == "[::]:8080");
+    CHECK(listen("0.0.0.0:8080") == "0.0.0.0:8080");
     CHECK(listen("127.0.0.1:8080") == "127.0.0.1:8080");
     CHECK(listen("[::1]:8080") == "[::1]:8080");
     CHECK(listen("[::]:0") == "[::]:0");
@@ -72,6 +73,69 @@ TEST_CASE("address: an address that cannot be listened on is refused") {
     CHECK(listen("unix:/" + std::string(106, 'x')) != "refused");
     CHECK(listen("unix:/" + std::string(107, 'x')) == "refused");
     CHECK(listen(std::string_view("unix:/a\0b", 9)) == "refused");
+}
+
+TEST_CASE("address: what was meant by an address that is none is said") {
+    const auto advice = [](std::string_view text) {
+        const auto address = parse_listen_address(text);
+        REQUIRE_FALSE(address.has_value());
+        const std::size_t end = address.error().find("; ");
+        return end == std::string::npos ? std::string() : address.error().substr(end + 2);
+    };
+    CHECK(advice("127.0.0.1") == "add a port: `127.0.0.1:8080`");
+    CHECK(advice("[::1]") == "add a port: `[::1]:8080`");
+    CHECK(advice("*:8080") == "write `8080` for every address of the machine");
+    CHECK(advice("http://127.0.0.1:8080") == "write it without `http://`");
+    CHECK(advice("tcp://:80") == "write it without `tcp://`");
+    CHECK(advice("::1:8080") == "an IPv6 address stands in brackets: `[::1]:8080`");
+    CHECK(advice("80800") == "a port is a number from 0 to 65535");
+    CHECK(advice("127.0.0.1:99999") == "a port is a number from 0 to 65535");
+    CHECK(advice("").empty());
+    CHECK(advice("x y").empty());
+    CHECK(advice(":").empty());
+}
+
+TEST_CASE("address: two sockets overlap where one takes connections of the other") {
+    const auto overlap = [](std::string_view a, std::string_view b) {
+        const auto first = *parse_listen_address(a);
+        const auto second = *parse_listen_address(b);
+        CHECK(first.overlaps(second) == second.overlaps(first));
+        return first.overlaps(second);
+    };
+    CHECK(overlap("8080", "8080"));
+    CHECK(overlap("8080", "0.0.0.0:8080"));
+    CHECK(overlap("8080", "127.0.0.1:8080"));
+    CHECK(overlap("8080", "[::1]:8080"));
+    CHECK(overlap("0.0.0.0:8080", "127.0.0.1:8080"));
+    CHECK_FALSE(overlap("0.0.0.0:8080", "[::1]:8080"));
+    CHECK_FALSE(overlap("8080", "8081"));
+    CHECK_FALSE(overlap("127.0.0.1:8080", "127.0.0.2:8080"));
+    CHECK_FALSE(overlap("0", "127.0.0.1:0"));
+    CHECK(overlap("unix:/a", "unix:/a"));
+    CHECK_FALSE(overlap("unix:/a", "unix:/b"));
+    CHECK_FALSE(overlap("unix:/a", "8080"));
+}
+
+TEST_CASE("address: this machine reaches a wildcard at 127.0.0.1, over any kernel's IP") {
+    CHECK(reachable(*parse_listen_address("8080")).to_string() == "127.0.0.1:8080");
+    CHECK(reachable(*parse_listen_address("0.0.0.0:1")).to_string() == "127.0.0.1:1");
+    CHECK(reachable(*parse_listen_address("[::1]:1")).to_string() == "[::1]:1");
+    CHECK(reachable(*parse_listen_address("unix:/a")).to_string() == "unix:/a");
+}
+
+TEST_CASE("address: an upstream without its scheme is shown with it, unless it has a password") {
+    const auto advice = [](std::string_view text) {
+        const auto url = parse_server_url(text);
+        REQUIRE_FALSE(url.has_value());
+        const std::size_t end = url.error().find("; ");
+        return end == std::string::npos ? std::string() : url.error().substr(end + 2);
+    };
+    CHECK(advice("127.0.0.1:3000") == "write `http://127.0.0.1:3000`");
+    CHECK(advice("localhost:3000") == "write `http://localhost:3000`");
+    CHECK(advice("app") == "write `http://app`");
+    CHECK(advice("3000") == "write `http://127.0.0.1:3000`");
+    CHECK(advice("user:hunter2@app:80").empty());
+    CHECK(advice("").empty());
 }
 
 TEST_CASE("address: an upstream is an http URL or a Unix socket") {

@@ -109,7 +109,7 @@ TEST_CASE("config: the quickstart is config/quickstart.yaml, and ten a minute") 
     const Loaded loaded = config::quickstart();
     REQUIRE(loaded.config != nullptr);
     CHECK(loaded.warnings.empty());
-    CHECK(loaded.config->listen.at(0).address.to_string() == "0.0.0.0:8080");
+    CHECK(loaded.config->listen.at(0).address.to_string() == "127.0.0.1:8080");
     CHECK(loaded.config->admin->address.to_string() == "127.0.0.1:9901");
     CHECK(loaded.config->upstreams.at(0).servers.at(0).address.to_string() == "127.0.0.1:9000");
     CHECK(loaded.config->policies.at(0)->limits.at(0).quota == 10);
@@ -119,7 +119,7 @@ TEST_CASE("config: the quickstart is config/quickstart.yaml, and ten a minute") 
 TEST_CASE("config: missing keys have the documented defaults") {
     const auto config = read(kUpstream);
     REQUIRE(config->listen.size() == 1);
-    CHECK(config->listen[0].address.to_string() == "0.0.0.0:8080");
+    CHECK(config->listen[0].address.to_string() == "[::]:8080");
     CHECK_FALSE(config->listen[0].trusted);
     REQUIRE(config->admin);
     CHECK(config->admin->address.to_string() == "127.0.0.1:9901");
@@ -353,7 +353,7 @@ TEST_CASE("config: the store in memory has its settings") {
 
 TEST_CASE("config: switches, lists and words are read as people mean them") {
     const auto config = read(std::string(kUpstream) + R"(
-listen: [8081, "[::1]:8081", {address: "unix:/run/x.sock", trusted: on}]
+listen: [8081, "[::1]:8082", {address: "unix:/run/x.sock", trusted: on}]
 admin: off
 threads: "2"
 deny_cache: off
@@ -400,6 +400,87 @@ TEST_CASE("config: the environment fills scalars and never becomes YAML") {
     CHECK(config->response.body.text == "a: b # [c]$");
     CHECK(first_error(std::string(kUpstream) + "threads: \"${TRICKY}\"\n") ==
           "e:2:10: threads: `a: b # [c]` is not a whole number from 1 to 256");
+}
+
+TEST_CASE("config: every IPv4 and every IPv6 address may be two listeners") {
+    for (const char* listen : {"[0.0.0.0:80, \"[::]:80\"]", "[80, 0.0.0.0:80]"}) {
+        CAPTURE(listen);
+        const auto config = read(std::string(kUpstream) + "listen: " + listen + "\n");
+        REQUIRE(config->listen.size() == 2);
+        for (const auto& one : config->listen) {
+            CHECK(one.ipv6_only == (one.address.host == "::"));
+        }
+    }
+    CHECK_FALSE(read(std::string(kUpstream) + "listen: [80, 0.0.0.0:81]\n")->listen[0].ipv6_only);
+    for (const char* listen : {"[80, 0.0.0.0:80, 80]", "[80, 0.0.0.0:80, 127.0.0.1:80]"}) {
+        CHECK(first_error(std::string(kUpstream) + "listen: " + listen + "\n").starts_with("e:2:"));
+    }
+    CHECK(first_error(std::string(kUpstream) + "listen: 0.0.0.0:80\nadmin: 80\n")
+              .starts_with("e:3:8: admin: `[::]:80` (every address of the machine) and "
+                           "`0.0.0.0:80`"));
+}
+
+std::optional<std::string> words(std::string_view name) {
+    if (name == "AUTO") return "auto";
+    if (name == "OFF") return "off";
+    if (name == "MEMORY") return "memory";
+    if (name == "UNLIMITED") return "unlimited";
+    return std::nullopt;
+}
+
+TEST_CASE("config: a variable may hold any scalar, also a word that is not text") {
+    const Loaded loaded = load_text(
+        "upstreams: {a: {servers: [http://a]}}\nroutes: [{policies: [p]}]\n"
+        "threads: ${T:-auto}\nreplicas: ${AUTO}\nadmin: ${OFF}\nstore: ${MEMORY}\n"
+        "deny_cache: ${OFF}\nlog: {access: \"${OFF}\"}\n"
+        "policies: {p: {key: ip, limits: [1/s], tiers: {pro: \"${UNLIMITED}\"}}}\n",
+        "t.yaml", words);
+    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+    REQUIRE(loaded.config != nullptr);
+    CHECK(loaded.config->threads == 0);
+    CHECK_FALSE(loaded.config->replicas);
+    CHECK_FALSE(loaded.config->admin);
+    CHECK(loaded.config->deny_cache.entries == 0);
+    CHECK(loaded.config->log.access_path.empty());
+    CHECK(loaded.config->policies[0]->tiers[0].limits.empty());
+}
+
+TEST_CASE("config: a switch may stand in quotes, as JSON has no bare words") {
+    const auto config = read(R"({"upstream": "http://a", "admin": "off", "deny_cache": "off",
+        "log": {"access": "off"}, "forwarding": {"via": "off", "forwarded": "on"},
+        "limits_on_requests": {"body_rate": "off"}, "timeouts": {"request_body_total": "false"}})");
+    CHECK_FALSE(config->admin);
+    CHECK(config->deny_cache.entries == 0);
+    CHECK(config->log.access_path.empty());
+    CHECK_FALSE(config->forwarding.via);
+    CHECK(config->forwarding.forwarded);
+    CHECK(config->limits_on_requests.body_rate == 0);
+    CHECK(config->timeouts.request_body_total == 0ms);
+}
+
+std::optional<std::string> kubernetes(std::string_view name) {
+    if (name == "KUBERNETES_SERVICE_HOST") return "10.96.0.1";
+    return std::nullopt;
+}
+
+TEST_CASE("config: the shutdown delay is 5s in Kubernetes and 0s outside, unless it is written") {
+    using Origin = config::Timeouts::Origin;
+    const auto delay_of = [](const std::string& more, config::Environment environment_of) {
+        const Loaded loaded = load_text(kUpstream + more, "t.yaml", environment_of);
+        REQUIRE(loaded.config != nullptr);
+        return std::pair(loaded.config->timeouts.shutdown_delay,
+                         loaded.config->timeouts.shutdown_delay_origin);
+    };
+    const std::string other = "timeouts: {drain: 1s}\n";
+    const std::string written = "timeouts: {shutdown_delay: 7s}\n";
+    for (const std::string& more : {std::string(), other}) {
+        CHECK(delay_of(more, environment) == std::pair(0ms, Origin::outside_kubernetes));
+        CHECK(delay_of(more, kubernetes) == std::pair(5000ms, Origin::in_kubernetes));
+    }
+    CHECK(delay_of(written, environment) == std::pair(7000ms, Origin::written));
+    CHECK(delay_of(written, kubernetes) == std::pair(7000ms, Origin::written));
+    CHECK(delay_of("timeouts: {shutdown_delay: 0s}\n", kubernetes) ==
+          std::pair(0ms, Origin::written));
 }
 
 TEST_CASE("config: a secret comes from a file beside the configuration, without its line end") {
@@ -467,6 +548,9 @@ TEST_CASE("config: a file that is not there, a folder, and none that can be read
     CHECK(load_file(folder.path + "/none.yaml").errors.at(0).to_string() ==
           folder.path + "/none.yaml: there is no such file");
     CHECK(load_file(folder.path).errors.at(0).to_string() == folder.path + ": this is a folder");
+    // Opens for its own process, and has nothing at its beginning.
+    CHECK(load_file("/proc/self/mem").errors.at(0).to_string() ==
+          "/proc/self/mem: the file cannot be read: Input/output error");
     const std::string large = folder.write("large.yaml", std::string(2'097'152, '#'));
     CHECK(load_file(large).errors.at(0).message == "the file is larger than 1 MiB");
 }

@@ -16,6 +16,12 @@ TEST_CASE("suggest: the nearest word is suggested") {
     CHECK(nearest("kye", known) == "key");
 }
 
+TEST_CASE("suggest: a word that goes on where another ends is suggested, if none is nearer") {
+    CHECK(nearest("warning", {"debug", "info", "warn", "error"}) == "warn");
+    CHECK(nearest("err", {"debug", "info", "warn", "error"}) == "error");
+    CHECK(nearest("up", {"upstream"}).empty());
+}
+
 TEST_CASE("suggest: a word far from all others has no suggestion") {
     const std::vector<std::string_view> known{"upstream", "limits", "key"};
     CHECK(nearest("zzz", known).empty());

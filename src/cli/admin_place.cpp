@@ -1,0 +1,101 @@
+#include "cli/admin_place.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/quote.hpp"
+#include "cli/config_file.hpp"
+#include "cli/config_report.hpp"
+#include "cli/inspect_text.hpp"
+#include "config/address.hpp"
+#include "config/config.hpp"
+#include "config/load_admin.hpp"
+
+namespace tidegate::cli {
+
+namespace {
+
+constexpr const char* kDefaultAdmin = "127.0.0.1:9901";
+
+// For CLI11: an empty string is no objection.
+std::string objection_to_address(const std::string& text) {
+    const auto address = config::parse_listen_address(text);
+    return address ? std::string() : address.error();
+}
+
+Result<FoundAdmin, std::string> admin_on_command_line(const AdminArguments& arguments) {
+    FoundAdmin place{{*config::parse_listen_address(arguments.admin), {}},
+                     "name a file that holds it with --token-file"};
+    if (arguments.token_file.empty()) return place;
+    place.token_advice = fmt::format("{} holds another token", quote(arguments.token_file));
+    std::ifstream file(arguments.token_file);
+    place.token.assign(std::istreambuf_iterator<char>(file), {});
+    if (!file || place.token.empty()) {
+        return "cannot read a token from " + quote(arguments.token_file);
+    }
+    place.token.erase(place.token.find_last_not_of(" \t\r\n") + 1);
+    return place;
+}
+
+std::string advice_about_token(const FoundAdmin& place, const std::string& where) {
+    return place.token.empty()
+               ? fmt::format("{} has no `admin.token`; name the file of the running proxy with -c",
+                             where)
+               : fmt::format(
+                     "`admin.token` in {} is not the token of the running proxy; if you changed "
+                     "it, reload the proxy (HUP)",
+                     where);
+}
+
+}  // namespace
+
+void add_admin_options(CLI::App& command, AdminArguments& arguments) {
+    CLI::Option* const file =
+        command
+            .add_option("-c,--config", arguments.file,
+                        fmt::format("The configuration (default {})", kDefaultFile))
+            ->option_text("FILE");
+    CLI::Option* const admin =
+        command.add_option("--admin", arguments.admin, "The admin address, without configuration")
+            ->option_text("ADDRESS")
+            ->check(objection_to_address)
+            ->excludes(file);
+    command.add_option("--token-file", arguments.token_file, "A file with the admin token")
+        ->option_text("FILE")
+        ->needs(admin);
+}
+
+Result<FoundAdmin, std::string> find_admin(const AdminArguments& arguments) {
+    if (!arguments.admin.empty()) return admin_on_command_line(arguments);
+    if (arguments.file.empty() && !has_default_file()) {
+        FoundAdmin place{{*config::parse_listen_address(kDefaultAdmin), {}}, {}};
+        place.token_advice = advice_about_token(place, "the built-in quickstart");
+        return place;
+    }
+    const std::string file = arguments.file.empty() ? kDefaultFile : arguments.file;
+    config::LoadedAdmin loaded = config::load_admin(file);
+    if (!loaded.errors.empty()) {
+        config::Loaded told;
+        told.errors = std::move(loaded.errors);
+        return report(told) + summary(told);
+    }
+    if (!loaded.admin) return "the configuration " + quote(file) + " has `admin: off`";
+    FoundAdmin place{{loaded.admin->address, loaded.admin->token}, {}};
+    place.token_advice = advice_about_token(place, quote(file));
+    return place;
+}
+
+std::string refusal_text(const FoundAdmin& place, const AdminReply& reply) {
+    if (reply.status == 401) {
+        return fmt::format("the admin listener on {} wants a token: {}", place.address.to_string(),
+                           place.token_advice);
+    }
+    std::string detail = problem_detail(reply.body);
+    if (!detail.empty()) return detail;
+    return fmt::format("the admin listener answers {}", reply.status);
+}
+
+}  // namespace tidegate::cli

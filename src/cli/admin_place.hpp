@@ -1,0 +1,34 @@
+// How commands find the admin listener of a running proxy: in its configuration, or on the command
+// line.
+#pragma once
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.hpp"
+#include "cli/admin_client.hpp"
+
+namespace tidegate::cli {
+
+struct AdminArguments {
+    std::string file;        // empty: tidegate.yaml, or what a proxy has without configuration
+    std::string admin;       // empty: as the configuration has it
+    std::string token_file;  // goes with `admin`; empty: no token
+};
+
+// Adds `-c`, `--admin` and `--token-file` to `command`; `arguments` lives as long.
+void add_admin_options(CLI::App& command, AdminArguments& arguments);
+
+struct FoundAdmin : AdminPlace {
+    std::string token_advice;  // what to do when the proxy wants another token
+};
+
+// Of the configuration only `admin` is read: faults elsewhere in it do not matter. The error says
+// why there is no such listener.
+Result<FoundAdmin, std::string> find_admin(const AdminArguments& arguments);
+
+// Why the listener did not do what was asked for, in words; `reply` is not 200.
+std::string refusal_text(const FoundAdmin& place, const AdminReply& reply);
+
+}  // namespace tidegate::cli

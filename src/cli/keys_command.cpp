@@ -1,0 +1,109 @@
+#include "cli/keys_command.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/ascii.hpp"
+#include "base/hex.hpp"
+#include "base/quote.hpp"
+#include "config/error_message.hpp"
+#include "identity/name_rules.hpp"
+#include "identity/sha256.hpp"
+
+namespace tidegate::cli {
+
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kWrongUse = 2;
+constexpr std::size_t kSecretBytes = 24;
+// Makes a key easy to find in a repository or a log, and hard to take for its SHA-256.
+constexpr std::string_view kPrefix = "tg_";
+
+constexpr const char* kFooter =
+    R"(Prints the key once, on standard error, and on standard output the line for the
+file that `identity.user[].api_key.keys` names. The file holds the SHA-256 of the
+key, so nobody can read the key from it.
+
+  tidegate keys new alice --tier pro >> api-keys.yaml)";
+
+std::string new_key() {
+    std::array<unsigned char, kSecretBytes> secret;
+    if (::getentropy(secret.data(), secret.size()) != 0) {
+        throw std::system_error(errno, std::generic_category(), "no random bytes");
+    }
+    std::string key(kPrefix);
+    append_hex(secret, key);
+    return key;
+}
+
+// As YAML and the reader of the configuration give it back.
+std::string yaml_text(std::string_view text) {
+    const bool is_plain =
+        is_alphanumeric(text.front()) && !is_digit(text.front()) && text != "null" &&
+        text != "Null" && text != "NULL" && std::all_of(text.begin(), text.end(), [](char c) {
+            return is_alphanumeric(c) || std::string_view("-_.@").find(c) != std::string_view::npos;
+        });
+    if (is_plain) return std::string(text);
+    std::string quoted = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') quoted += '\\';
+        quoted += c;
+        if (c == '$') quoted += '$';
+    }
+    return quoted + "\"";
+}
+
+}  // namespace
+
+Result<KeyLine, std::string> key_line(std::string_view key, std::string_view user,
+                                      std::string_view tier) {
+    if (!identity::is_safe_user(user)) {
+        return config::ErrorMessage{quote(user) +
+                                    " is no user: " + std::string(identity::kSafeUserRule)};
+    }
+    if (!tier.empty() && !identity::is_tier_name(tier)) {
+        return config::ErrorMessage{
+            quote(tier) +
+            " is no tier: its name has letters, digits, `-`, `_` and `.`, 64 at most"};
+    }
+    KeyLine line;
+    append_hex(identity::sha256(key), line.text);
+    line.text += ": {user: " + yaml_text(user);
+    if (!tier.empty()) line.text += ", tier: " + yaml_text(tier);
+    line.text += "}";
+    return line;
+}
+
+CLI::App* describe_keys(CLI::App& app, KeysArguments& arguments) {
+    CLI::App* const keys = app.add_subcommand("keys", "Make API keys");
+    keys->require_subcommand(1);
+    CLI::App* const command = keys->add_subcommand("new", "Make a key for a user");
+    command->add_option("USER", arguments.user, "Whose key it is")->option_text(" ")->required();
+    command->add_option("--tier", arguments.tier, "The tier of this key")->option_text("TIER");
+    command->footer(kFooter);
+    return command;
+}
+
+int make_key(const KeysArguments& arguments) {
+    const std::string key = new_key();
+    const auto line = key_line(key, arguments.user, arguments.tier);
+    if (!line) {
+        fmt::print(stderr, "tidegate: {}\n", line.error());
+        return kWrongUse;
+    }
+    fmt::print(stderr, "the key of {}, shown only now: {}\nthe line for the file of keys:\n",
+               displayable(arguments.user), key);
+    std::fflush(stderr);
+    fmt::print("{}\n", line->text);
+    return kDone;
+}
+
+}  // namespace tidegate::cli

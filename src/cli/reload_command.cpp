@@ -1,0 +1,145 @@
+#include "cli/reload_command.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/admin_client.hpp"
+#include "cli/config_report.hpp"
+#include "config/config.hpp"
+
+namespace tidegate::cli {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int kDone = 0;
+constexpr int kRefused = 1;
+constexpr int kNotReady = 1;
+constexpr int kWrongUse = 2;
+constexpr int kNoAnswer = 3;
+constexpr int kOk = 200;
+constexpr int kConflict = 409;
+// A little more than the proxy gives a reload.
+constexpr std::chrono::seconds kReloadPatience{65};
+// Less than what watches containers gives it.
+constexpr std::chrono::seconds kHealthPatience{2};
+
+constexpr const char* kReloadFooter =
+    R"(Tidegate asks the running proxy on its admin address. It takes the address and
+the token from the configuration, or with --admin from the command line. The exit
+code is 0 when the new configuration is in force, 1 when the proxy refused it and
+keeps the old one, 2 for wrong use and 3 when there is no answer.)";
+
+constexpr const char* kHealthFooter =
+    R"(Asks /readyz on the admin address, which is that of the configuration. The exit
+code is 0 when the proxy is ready, and 1 when it is not or does not answer. For
+containers:
+
+  HEALTHCHECK CMD ["tidegate", "health", "-c", "/etc/tidegate/tidegate.yaml"])";
+
+int complain(int code, std::string_view what) {
+    fmt::print(stderr, "{}\n", what);
+    return code;
+}
+
+std::vector<config::Diagnostic> diagnostics(const json& answer, const char* name) {
+    std::vector<config::Diagnostic> out;
+    for (const json& one : answer.value(name, json::array())) {
+        out.push_back({one.at("file").get<std::string>(), one.value("line", 0),
+                       one.value("column", 0), one.at("message").get<std::string>()});
+    }
+    return out;
+}
+
+int reload(const AdminArguments& arguments) {
+    const auto place = find_admin(arguments);
+    if (!place) return complain(kWrongUse, place.error());
+    const auto reply = ask_admin(*place, true, "/reload", kReloadPatience);
+    if (!reply) return complain(kNoAnswer, reply.error());
+    if (reply->status != kOk && reply->status != kConflict) {
+        return complain(kNoAnswer, refusal_text(*place, *reply));
+    }
+    const std::string text = reload_text(reply->body);
+    if (text.empty()) {
+        return complain(kNoAnswer, "the answer on the admin address is not from Tidegate");
+    }
+    fmt::print(reply->status == kOk ? stdout : stderr, "{}", text);
+    return reply->status == kOk ? kDone : kRefused;
+}
+
+int health(const AdminArguments& arguments) {
+    const auto place = find_admin(arguments);
+    if (!place) return complain(kNotReady, place.error());
+    const auto reply = ask_admin(*place, false, "/readyz", kHealthPatience);
+    if (!reply) return complain(kNotReady, reply.error());
+    // The status of the answer is `ready`, `starting` or `draining`.
+    const json answer = json::parse(reply->body, nullptr, false);
+    const bool is_ours = answer.is_object() && answer.contains("status");
+    const std::string status = is_ours ? answer.at("status").get<std::string>() : "unknown";
+    if (reply->status != kOk || !is_ours) {
+        return complain(kNotReady, fmt::format("not ready: the admin listener on {} answers {}, {}",
+                                               place->address.to_string(), reply->status, status));
+    }
+    fmt::print("{}\n", status);
+    return kDone;
+}
+
+// Whatever goes wrong is not taken for an answer.
+template <class Ask>
+int guarded(Ask ask, const AdminArguments& arguments, int code) {
+    try {
+        return ask(arguments);
+    } catch (const std::exception& error) {
+        return complain(code, error.what());
+    }
+}
+
+}  // namespace
+
+CLI::App* describe_reload(CLI::App& app, AdminArguments& arguments) {
+    CLI::App* const command =
+        app.add_subcommand("reload", "Have a running proxy read its configuration again");
+    add_admin_options(*command, arguments);
+    command->footer(kReloadFooter);
+    return command;
+}
+
+CLI::App* describe_health(CLI::App& app, AdminArguments& arguments) {
+    CLI::App* const command =
+        app.add_subcommand("health", "Say whether a running proxy is ready, for containers");
+    add_admin_options(*command, arguments);
+    command->footer(kHealthFooter);
+    return command;
+}
+
+int run_reload(const AdminArguments& arguments) {
+    return guarded(reload, arguments, kNoAnswer);
+}
+
+int run_health(const AdminArguments& arguments) {
+    return guarded(health, arguments, kNotReady);
+}
+
+std::string reload_text(const std::string& body) {
+    const json answer = json::parse(body, nullptr, false);
+    if (!answer.is_object() || !answer.contains("result") || !answer.contains("generation")) {
+        return {};
+    }
+    config::Loaded told;
+    told.errors = diagnostics(answer, "errors");
+    told.warnings = diagnostics(answer, "warnings");
+    const auto generation = answer.at("generation").get<std::uint64_t>();
+    if (answer.at("result") == "ok") {
+        return fmt::format("{}configuration {} is in force\n", report(told), generation);
+    }
+    return fmt::format("{}{}: the proxy goes on with configuration {}\n", report(told),
+                       summary(told), generation);
+}
+
+}  // namespace tidegate::cli

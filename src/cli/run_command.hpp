@@ -1,0 +1,27 @@
+// `tidegate run` and `tidegate quickstart`: their part of the command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/config_file.hpp"
+
+namespace tidegate::cli {
+
+// Where the echo upstream of `run --echo` and of the quickstart listens.
+inline constexpr const char* kEchoAddress = "127.0.0.1:9000";
+
+struct RunArguments {
+    ConfigArguments config;
+    bool with_echo = false;
+};
+
+// Each adds the command to `app`; `arguments` lives as long.
+CLI::App* describe_run(CLI::App& app, RunArguments& arguments);
+CLI::App* describe_quickstart(CLI::App& app);
+
+// Run the proxy until it is stopped. Return the exit code: 0, 1 when it could not start, 2 when
+// there is no configuration. Throw std::system_error when the echo upstream cannot listen.
+int run_proxy(const RunArguments& arguments);
+int run_quickstart();
+
+}  // namespace tidegate::cli

@@ -1,0 +1,55 @@
+#include "config/load_admin.hpp"
+
+#include <filesystem>
+#include <utility>
+
+#include "config/file_text.hpp"
+#include "config/read_sections.hpp"
+#include "config/section.hpp"
+#include "config/yaml_document.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+std::vector<Diagnostic> diagnostics(const std::vector<Fault>& faults, const std::string& file) {
+    std::vector<Diagnostic> out;
+    out.reserve(faults.size());
+    for (const Fault& fault : faults) {
+        out.push_back({file, fault.place.line, fault.place.column, fault.message});
+    }
+    return out;
+}
+
+}  // namespace
+
+LoadedAdmin load_admin(const std::string& path, Environment environment) {
+    LoadedAdmin loaded;
+    const auto file = read_file_text(path, kFileBytesMax, FileKind::any);
+    if (!file) {
+        loaded.errors.push_back({path, 0, 0, "the file cannot be read: " + file.error()});
+        return loaded;
+    }
+    std::vector<Fault> faults;
+    const TreeNode tree = parse_document(file->text, faults);
+    if (file->is_larger || tree.kind == TreeNode::Kind::broken) {
+        loaded.errors = diagnostics(faults, path);
+        if (loaded.errors.empty()) loaded.errors.push_back({path, 0, 0, "the file is too large"});
+        return loaded;
+    }
+    Context context;
+    context.file = path;
+    context.folder = std::filesystem::path(path).parent_path().string();
+    context.environment = environment;
+    Config config;
+    config.admin = default_admin();
+    const Value root(context, tree, "", tree.place);
+    if (root.is_map()) {
+        if (const auto admin = Section(root).find("admin")) read_admin(*admin, config);
+    }
+    loaded.errors = diagnostics(context.faults, path);
+    if (loaded.errors.empty()) loaded.admin = std::move(config.admin);
+    return loaded;
+}
+
+}  // namespace tidegate::config

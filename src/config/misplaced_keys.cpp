@@ -1,0 +1,171 @@
+#include "config/misplaced_keys.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+namespace tidegate::config {
+
+namespace {
+
+struct Row {
+    std::string_view section;  // as section_kind() names it
+    std::string_view key;
+    std::string_view advice;
+};
+
+constexpr std::string_view kUpstream = "`upstream: http://127.0.0.1:3000`";
+constexpr std::string_view kLimits = "`limits: [10/s]`";
+constexpr std::string_view kRedis = "`store: {redis: {url: redis://127.0.0.1:6379/0}}`";
+constexpr std::string_view kProxies = "`identity: {client_ip: {trusted_proxies: [10.0.0.0/8]}}`";
+constexpr std::string_view kMethods = "it as an item of `identity: {user: [...]}`";
+constexpr std::string_view kListen = "`listen: 8080`";
+constexpr std::string_view kMatch = "it in `match`: `match: {path: /v1/**, methods: [GET]}`";
+constexpr std::string_view kInline = "`policies: [{key: [ip], limits: [10/s]}]`";
+constexpr std::string_view kServers = "`servers: [http://10.0.0.5:3000]`";
+constexpr std::string_view kOfUpstream =
+    "it for each upstream: `upstreams: {api: {timeouts: {response: 30s}}}`";
+constexpr std::string_view kAddress = "`address: 127.0.0.1:8080`";
+constexpr std::string_view kRedisUrl = "`url: redis://127.0.0.1:6379/0`";
+constexpr std::string_view kAccess = "it in `access`: `access: {path: \"-\", format: json}`";
+constexpr std::string_view kPer = "`per: 1min`";
+constexpr std::string_view kQuota = "`quota: 10`";
+
+constexpr Row kRows[] = {
+    {"", "redis", kRedis},
+    {"", "trusted_proxies", kProxies},
+    {"", "client_ip", kProxies},
+    {"", "port", kListen},
+    {"", "bind", kListen},
+    {"", "address", kListen},
+    {"", "backend", kUpstream},
+    {"", "proxy_pass", kUpstream},
+    {"", "target", kUpstream},
+    {"", "server", kUpstream},
+    {"", "servers", kUpstream},
+    {"", "rate", kLimits},
+    {"", "rate_limit", kLimits},
+    {"", "rate_limits", kLimits},
+    {"", "user", kMethods},
+    {"", "users", kMethods},
+    {"", "jwt", kMethods},
+    {"", "api_key", kMethods},
+    {"", "api_keys", kMethods},
+    {"", "basic", kMethods},
+    {"", "workers", "`threads: 4`"},
+    {"", "log_level", "`log: {level: info}`"},
+    {"", "access_log", "`log: {access: {path: access.log}}`"},
+    {"", "metrics", "`admin: 127.0.0.1:9901`, which answers `/metrics`"},
+    {"", "max_connections", "`connections: {max: 20000}`"},
+    {"", "cors", "it in `response`: `response: {cors: {...}}`"},
+    {"", "key", "`policies: {default: {key: [ip], limits: [10/s]}}`"},
+    {"", "exempt", "it in a policy: `policies: {default: {..., exempt: [10.0.0.0/8]}}`"},
+    {"", "deny", "it in a policy: `policies: {default: {..., deny: [192.0.2.0/24]}}`"},
+    {"routes[]", "path", kMatch},
+    {"routes[]", "method", kMatch},
+    {"routes[]", "methods", kMatch},
+    {"routes[]", "host", kMatch},
+    {"routes[]", "headers", kMatch},
+    {"routes[]", "limit", kInline},
+    {"routes[]", "limits", kInline},
+    {"routes[]", "key", kInline},
+    {"routes[]", "backend", "`upstream: NAME`, with a name of `upstreams`"},
+    {"match", "prefix", "`path: /v1/**`"},
+    {"match", "url", "`path: /v1/**`"},
+    {"match", "uri", "`path: /v1/**`"},
+    {"match", "location", "`path: /v1/**`"},
+    {"upstreams.*", "url", kServers},
+    {"upstreams.*", "urls", kServers},
+    {"upstreams.*", "address", kServers},
+    {"upstreams.*", "host", kServers},
+    {"upstreams.*", "timeout", "`timeouts: {connect: 2s, response: 30s}`"},
+    {"policies.*", "rate", kLimits},
+    {"policies.*", "by", "`key: [ip, user]`"},
+    {"policies.*", "per", "`key: [ip, user]`"},
+    {"policies.*", "name", "the name before the colon: `policies: {NAME: {...}}`"},
+    {"policies.*", "allow", "`exempt: [10.0.0.0/8]`"},
+    {"policies.*", "whitelist", "`exempt: [10.0.0.0/8]`"},
+    {"policies.*", "allowlist", "`exempt: [10.0.0.0/8]`"},
+    {"policies.*", "block", "`deny: [192.0.2.0/24]`"},
+    {"policies.*", "blocklist", "`deny: [192.0.2.0/24]`"},
+    {"policies.*", "match",
+     "it on a route, which names the policy: `routes: [{match: {...}, "
+     "policies: [NAME]}]`"},
+    {"policies.*", "shadow", "`mode: shadow`"},
+    {"limits[]", "rate", "`{quota: 10, per: 1s}`, or the rate alone: `10/s`"},
+    {"limits[]", "limit", kQuota},
+    {"limits[]", "requests", kQuota},
+    {"limits[]", "max", kQuota},
+    {"limits[]", "period", kPer},
+    {"limits[]", "interval", kPer},
+    {"limits[]", "duration", kPer},
+    {"limits[]", "seconds", kPer},
+    {"identity", "trusted_proxies",
+     "it in `client_ip`: `client_ip: {trusted_proxies: "
+     "[10.0.0.0/8]}`"},
+    {"identity", "jwt", "it as an item of `user`: `user: [{jwt: {...}}]`"},
+    {"identity", "api_key", "it as an item of `user`: `user: [{api_key: {...}}]`"},
+    {"identity", "basic", "it as an item of `user`: `user: [{basic: {...}}]`"},
+    {"identity", "header", "it as an item of `user`: `user: [{header: {...}}]`"},
+    {"identity", "cookie", "it as an item of `user`: `user: [{cookie: {...}}]`"},
+    {"store", "url", "`redis: {url: redis://127.0.0.1:6379/0}`"},
+    {"store", "host", "`redis: {url: redis://127.0.0.1:6379/0}`"},
+    {"store", "type", "`redis: {url: redis://127.0.0.1:6379/0}`, or `store: memory`"},
+    {"store.redis", "host", kRedisUrl},
+    {"store.redis", "port", kRedisUrl},
+    {"store.redis", "address", kRedisUrl},
+    {"store.redis", "db", "the number of the database at the end: `url: redis://host:6379/1`"},
+    {"store.redis", "nodes", "`cluster: [redis://10.0.0.1:6379]`"},
+    {"response", "text", "`body: {content_type: text/plain, text: Slow down}`"},
+    {"response", "message", "`body: {content_type: text/plain, text: Slow down}`"},
+    {"response", "code", "`status: 429`"},
+    {"timeouts", "connect", kOfUpstream},
+    {"timeouts", "response", kOfUpstream},
+    {"timeouts", "read", kOfUpstream},
+    {"timeouts", "idle", "`client_idle: 60s`"},
+    {"timeouts", "shutdown", "`drain: 30s`"},
+    {"log", "path", kAccess},
+    {"log", "file", kAccess},
+    {"log", "format", kAccess},
+    {"log", "sample", kAccess},
+    {"admin", "port", "`address: 127.0.0.1:9901`"},
+    {"admin", "host", "`address: 127.0.0.1:9901`"},
+    {"admin", "listen", "`address: 127.0.0.1:9901`"},
+    {"listen", "port", kAddress},
+    {"listen", "host", kAddress},
+    {"listen[]", "port", kAddress},
+    {"listen[]", "host", kAddress},
+};
+
+// The section without what the user chose: `routes[3].match` is `routes[].match`, and a policy is
+// `policies.*`, also on a route.
+std::string section_kind(std::string_view section) {
+    std::string kind;
+    for (std::size_t i = 0; i < section.size(); ++i) {
+        kind += section[i];
+        if (section[i] == '[') i = std::min(section.find(']', i), section.size()) - 1;
+    }
+    if (kind.ends_with(".policies[]")) return "policies.*";
+    for (const std::string_view named : {"policies.", "upstreams."}) {
+        if (!kind.starts_with(named)) continue;
+        const std::size_t end = std::min(kind.find('.', named.size()), kind.size());
+        kind.replace(named.size(), end - named.size(), "*");
+    }
+    return kind;
+}
+
+}  // namespace
+
+std::string_view advice_for_key(std::string_view section, std::string_view key) {
+    const std::string kind = section_kind(section);
+    const auto is_meant = [&](const Row& row) {
+        if (row.key != key) return false;
+        if (kind == row.section) return true;
+        return !row.section.empty() && kind.size() > row.section.size() &&
+               kind.ends_with(row.section) && kind[kind.size() - row.section.size() - 1] == '.';
+    };
+    const auto* const row = std::find_if(std::begin(kRows), std::end(kRows), is_meant);
+    return row == std::end(kRows) ? std::string_view() : row->advice;
+}
+
+}  // namespace tidegate::config

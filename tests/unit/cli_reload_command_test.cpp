@@ -1,0 +1,28 @@
+#include <doctest/doctest.h>
+
+#include "cli/reload_command.hpp"
+
+namespace tidegate::cli {
+
+TEST_CASE("reload command: what is in force, after the warnings") {
+    CHECK(reload_text("{\"result\":\"ok\",\"generation\":7}\n") == "configuration 7 is in force\n");
+    CHECK(reload_text(R"({"result":"ok","generation":2,"warnings":[)"
+                      R"({"file":"t.yaml","line":3,"column":1,"message":"odd"}]})") ==
+          "t.yaml:3:1: warning: odd\nconfiguration 2 is in force\n");
+}
+
+TEST_CASE("reload command: a refusal tells each fault, and what goes on") {
+    CHECK(reload_text(R"({"result":"refused","generation":1,"errors":[)"
+                      R"({"file":"t.yaml","line":3,"column":9,"message":"one"},)"
+                      R"({"file":"t.yaml","message":"two"}]})") ==
+          "t.yaml:3:9: error: one\nt.yaml: error: two\n"
+          "2 errors: the proxy goes on with configuration 1\n");
+}
+
+TEST_CASE("reload command: an answer of another server is no answer") {
+    for (const char* body : {"", "ok", "[]", "{}", R"({"result":"ok"})", "{\"result\":"}) {
+        CHECK(reload_text(body).empty());
+    }
+}
+
+}  // namespace tidegate::cli

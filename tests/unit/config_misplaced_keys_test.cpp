@@ -1,0 +1,41 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+#include "config/misplaced_keys.hpp"
+
+namespace tidegate::config {
+namespace {
+
+TEST_CASE("misplaced keys: a key that belongs elsewhere has advice in its section alone") {
+    CHECK(advice_for_key("", "redis") == "`store: {redis: {url: redis://127.0.0.1:6379/0}}`");
+    CHECK(advice_for_key("routes[3]", "redis").empty());
+    CHECK(advice_for_key("routes[12]", "path").starts_with("it in `match`"));
+    CHECK(advice_for_key("routes[0].match", "prefix") == "`path: /v1/**`");
+    CHECK(advice_for_key("match", "prefix") == "`path: /v1/**`");
+    CHECK(advice_for_key("rematch", "prefix").empty());
+    CHECK(advice_for_key("", "limits").empty());
+}
+
+TEST_CASE("misplaced keys: names that people choose do not matter") {
+    CHECK(advice_for_key("upstreams.api", "url") == "`servers: [http://10.0.0.5:3000]`");
+    CHECK(advice_for_key("policies.routes", "whitelist") == "`exempt: [10.0.0.0/8]`");
+    CHECK(advice_for_key("routes[1].policies[0]", "whitelist") == "`exempt: [10.0.0.0/8]`");
+    CHECK(advice_for_key("policies.p.limits[0]", "period") == "`per: 1min`");
+    CHECK(advice_for_key("limits[0]", "period") == "`per: 1min`");
+    CHECK(advice_for_key("policies.p.tiers.pro[2]", "period").empty());
+    CHECK(advice_for_key("upstreams[", "url").empty());
+}
+
+TEST_CASE("misplaced keys: no key that a section allows has advice against it") {
+    const Loaded loaded =
+        load_file(std::string(TIDEGATE_SOURCE_DIR) + "/config/gateway.yaml",
+                  [](std::string_view) -> std::optional<std::string> { return std::nullopt; });
+    for (const Diagnostic& error : loaded.errors) {
+        CHECK(error.message.find("unknown key") == std::string::npos);
+    }
+}
+
+}  // namespace
+}  // namespace tidegate::config
