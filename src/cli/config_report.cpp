@@ -26,7 +26,8 @@ std::string line_of(const config::Diagnostic& found, std::string_view kind) {
 // not written as policies.
 std::size_t policies_written(const config::Config& config) {
     const auto is_written = [](const auto& policy) {
-        return policy->name != config::kFailedCredentials && policy->name != config::kPreflight;
+        return policy->name != config::kFailedCredentials && policy->name != config::kPreflight &&
+               !policy->name.ends_with("/preflight");
     };
     return static_cast<std::size_t>(
         std::count_if(config.policies.begin(), config.policies.end(), is_written));

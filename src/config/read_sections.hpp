@@ -37,7 +37,6 @@ struct Declared {
     // Each `policies: []` of a route without `default_policies` of its own.
     std::vector<Place> empty_policies;
     std::optional<std::size_t> takes_everything;  // the first route that takes every request
-    Place route_case;                             // `routes_ignore_case`
     // `cors`, until settle_cors() gives each its limit of preflights and puts it where it belongs.
     struct Cors {
         std::vector<std::unique_ptr<config::Cors>> all;
