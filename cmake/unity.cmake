@@ -1,11 +1,15 @@
-# Compiles the files of a room together: headers and templates are then compiled once a unit and not
-# once a file, and a cold build takes a fraction of the time. The optimised program is built so; the
-# other builds compile file by file, so that a change compiles little.
+# Compiles the files of all rooms together, in a few large units: headers and templates are then
+# compiled once a unit and not once a file, and a cold build takes a fraction of the time. The
+# optimised program is built so; the other builds compile file by file, so that a change compiles
+# little, and so that a room sees only the rooms it may see.
 #
-# A file that uses a name for one thing never shares a unit with a file that gives the name to
-# another thing of its own, in an anonymous namespace or as an alias, such as `now()`. Otherwise the
-# compiler would refuse a second definition or, worse, call the function of the other file where that
-# one fits better.
+# A file that uses a name for one thing never shares a unit with a file of its namespace that gives
+# the name to another thing of its own, in an anonymous namespace or as an alias, such as `now()`.
+# Otherwise the compiler would refuse a second definition or, worse, call the function of the other
+# file where that one fits better.
+
+# Bytes of source in a unit: some ten units, none of which needs much more than a GiB to compile.
+set(TIDEGATE_UNIT_BYTES 110000)
 
 # What stands in the anonymous namespaces of the text, and its aliases.
 function(tidegate_own_declarations text result)
@@ -25,12 +29,13 @@ endfunction()
 
 # The names that the declarations give: those of column 0.
 function(tidegate_names_of declarations result)
-    # Each line that begins with a letter, up to where its name ends.
-    string(REGEX MATCHALL "\n[A-Za-z_][^\n({=]*" lines "${declarations}")
+    # Each line that begins with a letter, up to where its name ends. Text in raw strings has no such
+    # end.
+    string(REGEX MATCHALL "\n[A-Za-z_][^\n({=]*[({=]" lines "${declarations}")
     set(names "")
     foreach(line IN LISTS lines)
         if(NOT line MATCHES "^\n(template|static_assert|using [a-z_]+::)")
-            string(REGEX REPLACE "( final)? : .*| final *$" "" line "${line}")
+            string(REGEX REPLACE "( final)? : .*| final *.$|.$" "" line "${line}")
             string(STRIP "${line}" line)
             string(REGEX MATCH "[A-Za-z_0-9]+$" name "${line}")
             list(APPEND names ${name})
@@ -50,27 +55,66 @@ function(tidegate_uses text names result)
     endif()
 endfunction()
 
-# Puts each source of the target into the first unit that it can share.
+# The namespace that the text is in, as `cli`; `tidegate` for one that all others are in.
+function(tidegate_namespace_of text result)
+    set(${result} tidegate PARENT_SCOPE)
+    if(text MATCHES "\nnamespace tidegate::([a-z_]+)")
+        set(${result} ${CMAKE_MATCH_1} PARENT_SCOPE)
+    endif()
+endfunction()
+
+# Whether the text, which gives these names to things of its own, cannot share a unit with what the
+# caller has in it of one namespace.
+macro(tidegate_meets unit namespace result)
+    tidegate_uses("${text}" "${names_${unit}_${namespace}}" ${result})
+    if(NOT ${result})
+        tidegate_uses("${text_${unit}_${namespace}}" "${names}" ${result})
+    endif()
+endmacro()
+
+# Puts each source of the target into the first unit that has room for it and that it can share.
 function(tidegate_compile_together target)
     get_target_property(sources ${target} SOURCES)
     foreach(source IN LISTS sources)
         file(READ ${source} text)
-        # CMake would take these for the marks of a list.
-        string(REGEX REPLACE "[][;]" " " text "\n${text}")
+        # CMake would take these for the marks of a list. A declaration that ends is as good as one
+        # with a value.
+        string(REGEX REPLACE "[][]" " " text "\n${text}")
+        string(REPLACE ";" "=" text "${text}")
         tidegate_own_declarations("${text}" own)
         tidegate_names_of("${own}" names)
+        tidegate_namespace_of("${text}" namespace)
         string(REGEX REPLACE "//[^\n]*|\"[^\"\n]*\"" "" text "${text}")
+        string(LENGTH "${text}" bytes)
         set(unit 0)
-        set(meets TRUE)
-        while(meets)
+        set(fits FALSE)
+        while(NOT fits)
             math(EXPR unit "${unit} + 1")
-            tidegate_uses("${text}" "${names_${unit}}" meets)
+            if(NOT DEFINED bytes_${unit})
+                set(bytes_${unit} 0)
+            endif()
+            math(EXPR together "${bytes_${unit}} + ${bytes}")
+            if(together GREATER TIDEGATE_UNIT_BYTES AND bytes_${unit} GREATER 0)
+                continue()
+            endif()
+            if(namespace STREQUAL "tidegate")
+                tidegate_meets(${unit} all meets)
+            else()
+                tidegate_meets(${unit} ${namespace} meets)
+                if(NOT meets)
+                    tidegate_meets(${unit} tidegate meets)
+                endif()
+            endif()
             if(NOT meets)
-                tidegate_uses("${text_${unit}}" "${names}" meets)
+                set(fits TRUE)
             endif()
         endwhile()
-        list(APPEND names_${unit} ${names})
-        string(APPEND text_${unit} "${text}")
+        set(bytes_${unit} ${together})
+        # What stands in `tidegate` is seen in every namespace, and so is tried beside all.
+        foreach(place IN ITEMS ${namespace} all)
+            list(APPEND names_${unit}_${place} ${names})
+            string(APPEND text_${unit}_${place} "${text}")
+        endforeach()
         set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${unit})
     endforeach()
     # A file's unit follows from what the file says.

@@ -91,7 +91,9 @@ end
 -- Takes units at `now`. The record is settled. Units saturate, as nothing else bounds them with
 -- `count: all`.
 local function take(record, now, width, span, cost)
-    local ends = end_of_new(now, width, span)
+    -- A week, a month or a window that its first request opened has one sub-bucket, and keeps it while it has
+    -- units.
+    local ends = (record.units == 0 or width > 0) and end_of_new(now, width, span)
     record.untouched = nil
     if record.units == 0 then
         -- The time of a record never runs backwards, not even after all units were given back.

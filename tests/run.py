@@ -19,8 +19,8 @@ FAULT = re.compile(r"ERROR: |runtime error: |FATAL|Sanitizer|: error:")
 COUNT = re.compile(r"^\[doctest\] unskipped test cases .*: (\d+)$", re.MULTILINE)
 SUMMARY = re.compile(
     r"^\[doctest\] test cases: *\d+ \| *\d+ passed \| *(\d+) failed", re.MULTILINE)
-SHELL_SCRIPTS = ("apps", "bench", "build", "deps", "format", "fuzz", "models", "run", "soak", "test",
-                 "tidy")
+SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "deps", "format", "fuzz", "image", "models",
+                 "provider", "run", "soak", "test", "tidy")
 
 
 class Report:
@@ -159,7 +159,7 @@ def some(report):
     """What every change is tested with."""
     step(report, "format", "scripts/format", "--check")
     step(report, "shellcheck", "shellcheck", *[f"scripts/{name}" for name in SHELL_SCRIPTS],
-         ".ci/run")
+         ".ci/run", "docker/collect")
     step(report, "build-tests", "scripts/build", "tests")
     step(report, "build-sanitize", "scripts/build", "sanitize")
     units = [name for name in tests_of("build/sanitize") if name != "store_conformance"]
@@ -197,6 +197,9 @@ def optimised(report):
     if os.path.exists("README.md"):
         step(report, "readme", "python3", "tests/readme/check.py", "README.md")
     step(report, "apps", "scripts/apps")
+    step(report, "provider", "scripts/provider", counted="^ok ")
+    step(report, "browser", "scripts/browser", counted="^ok ")
+    step(report, "image", "scripts/image", counted="^ok ")
     step(report, "models", "scripts/models")
 
 

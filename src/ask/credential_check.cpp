@@ -63,13 +63,17 @@ Task<> Engine::check_in_turn(const Question& question) {
     const CredentialQueue::Place place(checks_, decision.finding.key, question.wakeup);
     while (!place.is_first() && !has_left(question)) co_await question.wakeup.wait();
     if (!decision.goes_on()) co_return;
-    if (!question.rules.authenticator->recall(decision.finding, system_clock::now())) {
+    identity::Authenticator& authenticator = *question.rules.authenticator;
+    if (authenticator.recall(decision.finding, system_clock::now())) co_return;
+    if (authenticator.lacks_key(decision.finding)) {
+        co_await look_at_guesses(question);
+    } else {
         co_await check_guess(question);
     }
 }
 
 // The request waits without its place in the queue, so that others with the same token wait at the
-// same time. It has got its guess back: a key that is not there proves nothing.
+// same time.
 Task<> Engine::wait_for_key(const Question& question) {
     using identity::MissingKey;
     using std::chrono::steady_clock;
@@ -104,6 +108,20 @@ Task<> Engine::wait_for_key(const Question& question) {
 Task<> Engine::look_at_address(const Question& question) {
     Decision& decision = question.decision;
     if (!list_address_limits(*question.rules.config, question.facts, decision)) co_return;
+    co_await look_at_listed(question);
+}
+
+// A token whose key is missing is no guess, but an address without guesses left gets no more help.
+Task<> Engine::look_at_guesses(const Question& question) {
+    if (!list_failed_credentials(*question.rules.config, question.facts, question.decision)) {
+        co_return;
+    }
+    co_await look_at_listed(question);
+}
+
+// Whether a limit that is listed would deny the request. Takes nothing.
+Task<> Engine::look_at_listed(const Question& question) {
+    Decision& decision = question.decision;
     const auto asked = std::chrono::steady_clock::now();
     limiter_.look(decision.charge, question.wakeup, asked);
     while (decision.charge.result == store::Decision::Result::pending) {

@@ -63,6 +63,8 @@ class Engine {
     // Of a credential that is not known to be valid; credential_check.cpp.
     Task<> check_credential(const Question& question);
     Task<> look_at_address(const Question& question);
+    Task<> look_at_guesses(const Question& question);
+    Task<> look_at_listed(const Question& question);
     Task<> check_in_turn(const Question& question);
     Task<> wait_for_key(const Question& question);
     Task<> check_guess(const Question& question);

@@ -128,13 +128,15 @@ int wrong_use(const std::string& what) {
 
 int show_help(const CLI::App& app, const std::string& about) {
     if (about.empty()) {
-        fmt::print("{}", app.help());
+        // Not app.help(), which would be that of `help`.
+        fmt::print(
+            "{}", app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal));
         return 0;
     }
     if (const auto objection = objection_to_command(app, about)) return wrong_use(*objection);
     const CLI::App* const command = find_command(app, about);
     if (command == nullptr) return wrong_use(fmt::format("there is no command `{}`", about));
-    fmt::print("{}", command->help());
+    fmt::print("{}", command->help(app.get_name()));
     return 0;
 }
 

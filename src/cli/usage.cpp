@@ -103,18 +103,28 @@ std::optional<std::string> objection_to_command(const CLI::App& app, const std::
     if (name.starts_with('-')) return std::nullopt;  // an option of the program itself, or none
     if (find_command(app, name) != nullptr) return std::nullopt;
     const std::string_view meant = config::nearest(name, views_of(names));
-    return fmt::format("there is no command {}{}. {}", quote(name),
-                       meant.empty() ? "" : "; did you mean " + quote(meant) + "?", list);
+    return fmt::format("there is no command {}{} {}", quote(name),
+                       meant.empty() ? "." : "; did you mean " + quote(meant) + "?", list);
 }
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     const CLI::App& command = innermost(app);
     const std::string more = fmt::format(". See {}", quote(full_name(command) + " --help"));
-    if (error.get_name() == "ExtrasError") {
+    // Not get_name(): with some errors that is the name of the command.
+    const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
+    const std::vector<std::string> inner = command_names(command);
+    if (kind == CLI::ExitCodes::RequiredError && !inner.empty()) {
+        return fmt::format("{} needs one of its commands: {}", quote(full_name(command)),
+                           config::one_of(views_of(inner))) +
+               more;
+    }
+    if (kind == CLI::ExitCodes::ExtrasError) {
         const std::vector<std::string> left = app.remaining(true);
         if (!left.empty()) return unexpected_word(command, left.front()) + more;
     }
-    if (error.get_name() == "ArgumentMismatch") return missing_value(command, error.what()) + more;
+    if (kind == CLI::ExitCodes::ArgumentMismatch) {
+        return missing_value(command, error.what()) + more;
+    }
     return displayable(error.what()) + more;
 }
 

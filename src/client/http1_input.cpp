@@ -91,7 +91,13 @@ Http1Input::Body Http1Input::read_body(std::uint64_t left, Wakeup& wakeup) {
 
 bool Http1Input::has_left(Wakeup& wakeup) {
     connection_->watch_read(&wakeup);
-    if (connection_->readable()) read_ahead();
+    if (connection_->readable()) {
+        const bool had_ended = connection_->has_ended();
+        read_ahead();
+        // The client may wait for its answer, or it has closed for good. While the upstream is
+        // silent, nothing is sent that would tell.
+        if (!had_ended && connection_->has_ended()) connection_->probe_peer();
+    }
     return connection_->is_broken();
 }
 

@@ -85,6 +85,11 @@ Result<Address, std::string> unix_address(std::string_view path) {
 // information has been taken.
 Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_t default_port) {
     Address address;
+    // Boost.URL 1.81 reads `10.0.0.1.example` as the host 10.0.0.1 and a path.
+    const auto path = url.encoded_path();
+    if (!path.empty() && path.front() != '/') {
+        return ErrorMessage{"the host in the URL is not an IP address or a host name"};
+    }
     const auto host = url.host_address();
     address.host.assign(host.data(), host.size());
     if (url.host_type() == urls::host_type::ipvfuture || !is_host(address.host)) {

@@ -27,8 +27,7 @@ constexpr std::size_t kNameBytesMax = 48;  // what identity::append_secret_ident
 constexpr std::string_view kParts =
     "`ip`, `user`, `route`, `method`, `host`, `constant:NAME`, `header:NAME`, `query:NAME`, "
     "`cookie:NAME`, `claim:NAME` or `path:NAME`, joined by `+`; `|` comes before an alternative "
-    "for "
-    "a missing value";
+    "for a missing value";
 
 std::string_view cut(std::string_view& rest, char separator) {
     const std::size_t end = std::min(rest.find(separator), rest.size());
@@ -176,7 +175,7 @@ class KeyReader {
 
     std::optional<KeyPart> read_claim(std::string_view written) {
         auto name = identity::parse_claim_name(written);
-        if (!name) return wrong("`claim:" + std::string(written) + "`: " + name.error());
+        if (!name) return wrong(quote("claim:" + std::string(written)) + ": " + name.error());
         auto& known = config_.claims;
         const auto found = std::find(known.begin(), known.end(), *name);
         const auto position = static_cast<std::uint16_t>(found - known.begin());

@@ -129,7 +129,6 @@ std::vector<std::string> read_default_policies(const Value& value, Declared& dec
             unknown_name(item, "policy", *name, declared.policies);
             continue;
         }
-        found->second.used = true;
         add_once(item, "the policy " + quote(*name), *name, names);
     }
     return names;

@@ -45,7 +45,7 @@ std::string fault_of_pattern(const std::string& host, std::string_view name, boo
     if (host == "*" || host == "*.") {
         return quote(host) + " would match every host: remove `host`";
     }
-    if (host.starts_with('.')) {
+    if (host.size() > 1 && host.starts_with('.')) {
         return quote(host) + " is not a host: write " + quote("*" + host) +
                " for every name below it, and a second route for " + quote(host.substr(1));
     }
@@ -53,7 +53,8 @@ std::string fault_of_pattern(const std::string& host, std::string_view name, boo
         return quote(host) +
                ": `*` can only be the first label, for one or more labels: `*.example.com`";
     }
-    if (any_labels && parse_ip(name)) return quote(host) + ": an address has no names below it";
+    if (any_labels && (name.starts_with('[') || parse_ip(name)))
+        return quote(host) + ": an address has no names below it";
     return {};
 }
 

@@ -235,6 +235,16 @@ void Authenticator::check_token(Finding& finding, Time now) {
     }
 }
 
+bool Authenticator::lacks_key(Finding& finding) const {
+    const auto* method = std::get_if<JwtMethod>(&(*methods_)[finding.method].how);
+    if (method == nullptr || !method->keys->is_fetched()) return false;
+    finding.fetches = method->keys->fetches();
+    const auto keys = method->keys->keys();
+    if (!is_key_missing(finding.credential, *method, keys.get())) return false;
+    finding.result = Result::key_missing;
+    return true;
+}
+
 KeySource& Authenticator::key_source(const Finding& finding) const {
     return *std::get<JwtMethod>((*methods_)[finding.method].how).keys;
 }
@@ -245,8 +255,8 @@ void Authenticator::refuse_missing_key(Finding& finding) {
 
 // Of a refusal the fault.
 void Authenticator::remember(const Finding& finding, Time expires, std::uint64_t version) {
-    CredentialCache::User user{finding.user, finding.tier, finding.claims};
-    if (finding.result != Result::user) user = {{}, {}, {}, finding.fault};
+    CredentialCache::User user{finding.user, finding.tier, {}, finding.claims};
+    if (finding.result != Result::user) user = {{}, {}, finding.fault};
     remembered_.insert(finding.key, user, expires, version);
     if (shared_) shared_->insert(finding.key, user, expires, version);
 }

@@ -77,6 +77,9 @@ class Authenticator {
     // no longer unchecked. If its key is missing, the caller waits for keys and checks it again, or
     // refuses it; see MissingKey.
     void check_token(Finding& finding, Time now);
+    // Whether an unchecked credential is a token whose key may be fetched yet; then it is no longer
+    // unchecked, but its key is missing. Computes no signature.
+    bool lacks_key(Finding& finding) const;
     // Where the keys of an unchecked token are, or of one whose key is missing.
     KeySource& key_source(const Finding& finding) const;
     // There is no such key.

@@ -24,8 +24,8 @@ std::optional<CredentialCache::User> CredentialCache::find(const Key& key, Time 
     entry.used = true;
     const std::string_view names(entry.names);
     const std::string_view others = names.substr(entry.user_bytes);
-    return User{names.substr(0, entry.user_bytes), others.substr(0, entry.tier_bytes),
-                others.substr(entry.tier_bytes), entry.fault, entry.expires};
+    return User{names.substr(0, entry.user_bytes), others.substr(0, entry.tier_bytes), entry.fault,
+                others.substr(entry.tier_bytes), entry.expires};
 }
 
 void CredentialCache::insert(const Key& key, const User& user, Time expires,

@@ -34,12 +34,12 @@ class CredentialCache {
     // The result of a check. Views into the table, valid until it changes.
     struct User {
         std::string_view name;
-        std::string_view tier = {};    // empty: none; at most 255 bytes
-        std::string_view claims = {};  // as pack_claims() returns them
+        std::string_view tier = {};  // empty: none; at most 255 bytes
         // Not none: a refusal, and no name. To refuse a token that one of our keys signed took as
         // much work as to accept it.
         CredentialFault fault = CredentialFault::none;
-        Time expires{};  // find() says it; insert() is told apart
+        std::string_view claims = {};  // as pack_claims() returns them
+        Time expires{};                // find() says it; insert() is told apart
     };
 
     explicit CredentialCache(const Options& options) : options_(options) {}

@@ -156,26 +156,38 @@ TokenVerdict refused(CredentialFault fault, bool keys_missing = false) {
     return {fault, keys_missing, {}};
 }
 
-}  // namespace
-
-TokenVerdict verify_token(std::string_view token, const JwtMethod& method, const JwkSet* keys,
-                          system_clock::time_point now) {
-    Jws jws;
+// All that comes before the signature. Without a fault there are keys that may have signed `jws`.
+TokenVerdict find_keys(std::string_view token, const JwtMethod& method, const JwkSet* keys,
+                       Jws& jws, JwkSet::Candidates& candidates) {
     const CredentialFault fault = read_jws(token, jws);
     if (fault != CredentialFault::none) return refused(fault);
     const auto& allowed = method.algorithms;
     if (std::find(allowed.begin(), allowed.end(), jws.algorithm) == allowed.end())
         return refused(CredentialFault::algorithm);
     if (keys == nullptr) return refused(CredentialFault::unknown_key, true);
-    const JwkSet::Candidates candidates = keys->candidates(jws.kid, jws.algorithm);
-    if (candidates.keys().empty()) {
-        // The key is there, and for another algorithm: the token may not choose.
-        if (candidates.kid_is_known()) return refused(CredentialFault::algorithm);
-        return refused(CredentialFault::unknown_key, true);
-    }
+    candidates = keys->candidates(jws.kid, jws.algorithm);
+    if (!candidates.keys().empty()) return {};
+    // The key is there, and for another algorithm: the token may not choose.
+    if (candidates.kid_is_known()) return refused(CredentialFault::algorithm);
+    return refused(CredentialFault::unknown_key, true);
+}
+
+}  // namespace
+
+bool is_key_missing(std::string_view token, const JwtMethod& method, const JwkSet* keys) {
+    Jws jws;
+    JwkSet::Candidates candidates;
+    return find_keys(token, method, keys, jws, candidates).keys_missing;
+}
+
+TokenVerdict verify_token(std::string_view token, const JwtMethod& method, const JwkSet* keys,
+                          system_clock::time_point now) {
+    Jws jws;
+    JwkSet::Candidates candidates;
+    TokenVerdict verdict = find_keys(token, method, keys, jws, candidates);
+    if (verdict.fault != CredentialFault::none) return verdict;
     if (!is_signed_by(jws, candidates.keys())) return refused(CredentialFault::signature);
 
-    TokenVerdict verdict;
     verdict.fault = read_claims(jws.payload, method,
                                 std::chrono::floor<std::chrono::microseconds>(now), verdict.claims);
     if (verdict.fault != CredentialFault::none) verdict.claims = {};

@@ -46,4 +46,7 @@ struct TokenVerdict {
 TokenVerdict verify_token(std::string_view token, const JwtMethod& method, const JwkSet* keys,
                           std::chrono::system_clock::time_point now);
 
+// Whether verify_token() would say keys_missing. Computes no signature.
+bool is_key_missing(std::string_view token, const JwtMethod& method, const JwkSet* keys);
+
 }  // namespace tidegate::identity

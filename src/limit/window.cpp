@@ -56,10 +56,44 @@ std::uint32_t total_before(const WindowOf<Label>& window, Ring<const MarkOf<Labe
     return position == 0 ? window.base : mark_at(window, ring, position - 1).total;
 }
 
+// As end_for(), for windows that do not follow the calendar.
+Micros end_on_grid(const Limit& limit, Micros at) {
+    return (limit.opens_itself() ? at : at - at % limit.precision) + span_of(limit);
+}
+
+// A week or month is a window of one sub-bucket, so it has no marks. Its functions are apart from
+// those of the others, so that these need not save registers for a call that they seldom make.
+template <class Label>
+[[gnu::noinline, gnu::cold]] Standing standing_in_period(const WindowOf<Label>& window,
+                                                         const Limit& limit, Micros now) {
+    const Micros ends{window.ends_us};
+    Standing standing;
+    standing.at = std::max(now, begin_for(limit, ends));
+    if (ends <= now || window.total == window.base) return standing;
+    standing.units = static_cast<std::uint32_t>(window.total - window.base);
+    standing.next_free = ends;
+    return standing;
+}
+
+template <class Label>
+[[gnu::noinline, gnu::cold]] void take_in_period(WindowOf<Label>& window, const Limit& limit,
+                                                 const Standing& standing, std::int64_t units) {
+    if (standing.units == 0) {
+        window.base = window.total;
+        window.ends_us = end_for(limit, standing.at).count();
+    }
+    window.total += static_cast<std::uint32_t>(units);
+}
+
+[[gnu::noinline, gnu::cold]] Micros first_unit_in_period(const Limit& limit,
+                                                         const Standing& standing, Micros now) {
+    return end_for(limit, standing.at) - now;
+}
+
 // Whether units taken at `at` belong to the newest sub-bucket. Requires that it still counts.
 template <class Label>
 bool newest_is_current(const WindowOf<Label>& window, const Limit& limit, Micros at) {
-    return end_for(limit, at) == Micros{window.ends_us} || limit.opens_itself();
+    return end_on_grid(limit, at) == Micros{window.ends_us} || limit.opens_itself();
 }
 
 template <class Label>
@@ -106,8 +140,7 @@ std::size_t position_of(const WindowOf<Label>& window, Ring<const MarkOf<Label>>
 
 Micros end_for(const Limit& limit, Micros at) {
     if (limit.follows_calendar()) return period_at(limit.anchor, at).ends;
-    const Micros begins = limit.opens_itself() ? at : at - at % limit.precision;
-    return begins + span_of(limit);
+    return end_on_grid(limit, at);
 }
 
 Micros begin_for(const Limit& limit, Micros ends) {
@@ -119,9 +152,10 @@ template <class Label>
 Standing standing_at(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
                      const Limit& limit, Micros now) {
     assert(now >= Micros{0} && now <= kNowMax);
+    if (limit.follows_calendar()) return standing_in_period(window, limit, now);
     const Micros ends{window.ends_us};
     Standing standing;
-    standing.at = std::max(now, begin_for(limit, ends));
+    standing.at = std::max(now, ends - span_of(limit));
     if (ends <= now || window.total == window.base) return standing;
 
     const auto counts = [&](const MarkOf<Label>& mark) {
@@ -163,7 +197,7 @@ std::size_t marks_max(const Limit& limit) {
 template <class Label>
 std::size_t marks_after_take(const WindowOf<Label>& window, Ring<const MarkOf<Label>> ring,
                              const Limit& limit, const Standing& standing) {
-    if (standing.units == 0) return 0;
+    if (standing.units == 0 || limit.follows_calendar()) return 0;
     const auto kept = static_cast<std::size_t>(window.marks - standing.expired);
     if (newest_is_current(window, limit, standing.at) || !newest_has_units(window, ring)) {
         return kept;
@@ -175,7 +209,8 @@ template <class Label>
 void take(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit,
           const Standing& standing, std::int64_t units) {
     assert(units >= 1 && standing.units + units <= kQuotaMax);
-    const Micros ends = end_for(limit, standing.at);
+    if (limit.follows_calendar()) return take_in_period(window, limit, standing, units);
+    const Micros ends = end_on_grid(limit, standing.at);
     if (standing.units == 0) {
         window.base = window.total;
         window.first = 0;
@@ -223,7 +258,8 @@ LimitVerdict told(const Limit& limit, const Standing& standing, Micros now, std:
     if (standing.units > 0) {
         verdict.next_unit = standing.next_free - now;
     } else if (taken > 0) {
-        verdict.next_unit = end_for(limit, standing.at) - now;
+        verdict.next_unit = limit.follows_calendar() ? first_unit_in_period(limit, standing, now)
+                                                     : end_on_grid(limit, standing.at) - now;
     }
     return verdict;
 }

@@ -1,5 +1,7 @@
 #include "net/connection.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -87,6 +89,17 @@ int Connection::connect_error() const {
     int error = 0;
     socklen_t size = sizeof error;
     return ::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+// Other sockets than those of TCP know of no such thing, and need it not: their ends are told.
+void Connection::probe_peer() {
+    constexpr int kOn = 1;
+    constexpr int kSeconds = 10;  // of silence before a question, and between two
+    constexpr int kQuestions = 6;
+    ::setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPIDLE, &kSeconds, sizeof kSeconds);
+    ::setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPINTVL, &kSeconds, sizeof kSeconds);
+    ::setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPCNT, &kQuestions, sizeof kQuestions);
+    ::setsockopt(descriptor_, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
 }
 
 void Connection::shutdown_send() {

@@ -64,6 +64,10 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     bool has_ended() const { return ended_; }
     // Reset, or closed on either side for both directions: nothing that is sent arrives.
     bool is_broken() const { return broken_; }
+    // Has the kernel ask from time to time whether the peer is still there: for a wait in which
+    // nothing is sent. A peer that has closed for both directions then shows as broken within some
+    // minutes at most, and much sooner if its system has forgotten the connection.
+    void probe_peer();
     // What became of connecting, once writable: 0, or an errno.
     int connect_error() const;
     // Sends what the kernel holds and then the end.

@@ -45,6 +45,24 @@ Result<void, std::string> check_segment(std::string_view segment) {
     return {};
 }
 
+Result<void, std::string> check_segments(std::string_view segments) {
+    for (bool more = true; more;) {
+        if (auto checked = check_segment(take_segment(segments, more)); !checked) return checked;
+    }
+    return {};
+}
+
+bool begins_all_paths_of(const PathPattern& pattern, std::string_view segments) {
+    auto own = pattern.segments().begin();
+    for (bool more = true; more; ++own) {
+        const std::string_view segment = take_segment(segments, more);
+        if (own == pattern.segments().end() || own->kind != Segment::Kind::literal ||
+            own->text != segment)
+            return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 Result<void, std::string> check_path_prefix(std::string_view prefix, const PathPattern& pattern) {
@@ -59,17 +77,10 @@ Result<void, std::string> check_path_prefix(std::string_view prefix, const PathP
         return std::string(
             "needs a `path` of segments, such as `/api/**`: of other paths it is not known that "
             "all of them begin with it");
-    std::string_view rest = prefix.substr(1);
-    auto own = pattern.segments().begin();
-    for (bool more = true; more; ++own) {
-        const std::string_view segment = take_segment(rest, more);
-        if (auto checked = check_segment(segment); !checked) return checked;
-        if (own == pattern.segments().end() || own->kind != Segment::Kind::literal ||
-            own->text != segment)
-            return "is not the beginning of every path that this route matches: write `match: "
-                   "{path: " +
-                   std::string(prefix) + "/**}`, or another `strip_prefix`";
-    }
+    if (auto checked = check_segments(prefix.substr(1)); !checked) return checked;
+    if (!begins_all_paths_of(pattern, prefix.substr(1)))
+        return "is not the beginning of every path that this route matches: write `match: {path: " +
+               std::string(prefix) + "/**}`, or another `strip_prefix`";
     return {};
 }
 

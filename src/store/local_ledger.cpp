@@ -1,13 +1,10 @@
 #include "store/local_ledger.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include <boost/unordered/unordered_flat_set.hpp>
 
-#include "limit/period.hpp"
-#include "limit/window.hpp"
 #include "store/keyed_hash.hpp"
 
 namespace tidegate::store {
@@ -16,8 +13,6 @@ namespace {
 using limit::ChargeItem;
 using limit::Limit;
 using limit::Micros;
-using Portion = LocalTaken::Portion;
-using OfLimit = LocalTaken::OfLimit;
 
 constexpr std::size_t kSamples = 8;        // of what may be forgotten
 constexpr std::size_t kLookedAtMost = 64;  // by one hand_out()
@@ -33,114 +28,7 @@ bool is_copy_of(const limit::Policy& copy, const ChargeItem& item) {
                       });
 }
 
-// The first portion that began at `began` or later.
-auto first_from(std::vector<Portion>& portions, Micros began) {
-    return std::lower_bound(
-        portions.begin(), portions.end(), began,
-        [](const Portion& portion, Micros from) { return portion.began < from; });
-}
-
-// The portion that units taken at `at` are in; portions.end() if there is none.
-auto portion_at(std::vector<Portion>& portions, const Limit& limit, Micros at) {
-    if (limit.opens_itself()) {
-        const auto later = first_from(portions, at + Micros{1});
-        if (later == portions.begin()) return portions.end();
-        return std::prev(later)->began + limit::span_of(limit) > at ? std::prev(later)
-                                                                    : portions.end();
-    }
-    if (limit.follows_calendar()) {
-        const limit::Period period = limit::period_at(limit.anchor, at);
-        const auto found = first_from(portions, period.begins);
-        return found != portions.end() && found->began < period.ends ? found : portions.end();
-    }
-    const Micros began = at - at % limit.precision;
-    const auto found = first_from(portions, began);
-    return found != portions.end() && found->began == began ? found : portions.end();
-}
-
-void forget_the_oldest(std::vector<Portion>& portions, const Limit& limit, Micros now) {
-    const auto counts = first_from(portions, now - limit::span_of(limit) + Micros{1});
-    const auto most = static_cast<std::ptrdiff_t>(limit::marks_max(limit)) + 1;
-    const auto kept = std::min<std::ptrdiff_t>(portions.end() - counts, most);
-    portions.erase(portions.begin(), portions.end() - kept);
-}
-
-void count_in_window(OfLimit& taken, const Limit& limit, Micros at, std::int64_t units) {
-    auto portion = portion_at(taken.portions, limit, at);
-    if (portion == taken.portions.end()) {
-        const Micros began = limit.is_on_grid() ? at - at % limit.precision : at;
-        taken.portions.insert(first_from(taken.portions, began), {began, units});
-        forget_the_oldest(taken.portions, limit, taken.portions.back().began);
-        return;
-    }
-    if (limit.follows_calendar()) portion->began = std::max(portion->began, at);
-    portion->units = std::min(portion->units + units, limit::kQuotaMax);
-}
-
-void count_in_bucket(OfLimit& taken, const Limit& limit, Micros at, std::int64_t units) {
-    if (taken.units == 0) taken.first = at;
-    taken.units = std::min(taken.units + units, limit::kQuotaMax);
-    limit::take(taken.bucket, limit, at, units);
-}
-
-// Joins what was taken at first with what came after it.
-void join_buckets(OfLimit& earlier, const Limit& limit, const OfLimit& later) {
-    if (later.units == 0) return;
-    const Micros first = earlier.units == 0 ? later.first : earlier.first;
-    count_in_bucket(earlier, limit, later.first, later.units);
-    earlier.first = first;
-    const auto end_of = [](const limit::Bucket& bucket) {
-        return std::pair(bucket.tat_us, bucket.parts);
-    };
-    if (end_of(earlier.bucket) < end_of(later.bucket)) earlier.bucket = later.bucket;
-}
-
-Micros end_of(const OfLimit& taken, const Limit& limit) {
-    if (!limit.is_bucket()) {
-        return taken.portions.empty() ? Micros{0}
-                                      : limit::end_for(limit, taken.portions.back().began);
-    }
-    if (taken.units == 0) return Micros{0};
-    const Micros full{limit::time_for(limit, limit.burst).us};
-    return std::max(Micros{taken.bucket.tat_us}, taken.first + full) + Micros{1};
-}
-
-void give_back_to(OfLimit& taken, const Limit& limit, std::int64_t units, Micros at, Micros now) {
-    if (limit.is_bucket()) {
-        const limit::Bucket before = taken.bucket;
-        limit::give_back(taken.bucket, limit, at, units, now);
-        const bool gone =
-            taken.bucket.tat_us != before.tat_us || taken.bucket.parts != before.parts;
-        if (gone) taken.units = std::max<std::int64_t>(0, taken.units - units);
-        return;
-    }
-    const auto portion = portion_at(taken.portions, limit, at);
-    if (portion == taken.portions.end()) return;
-    portion->units -= std::min(units, portion->units);
-    if (portion->units == 0) taken.portions.erase(portion);
-}
-
 }  // namespace
-
-double LocalTaken::weight() const {
-    double heaviest = 0;
-    for (std::size_t k = 0; k < limits.size(); ++k) {
-        std::int64_t units = limits[k].units;
-        for (const Portion& portion : limits[k].portions) units += portion.units;
-        const std::int64_t quota = std::max<std::int64_t>(1, policy->limits[k].quota);
-        const double share =
-            static_cast<double>(std::min(units, quota)) / static_cast<double>(quota);
-        heaviest =
-            std::max(heaviest, share * static_cast<double>(policy->limits[k].duration.count()));
-    }
-    return heaviest;
-}
-
-std::size_t LocalTaken::portions() const {
-    std::size_t count = 0;
-    for (const OfLimit& one : limits) count += one.portions.size();
-    return count;
-}
 
 std::size_t LocalLedger::Hash::operator()(const Name& name) const {
     const auto policy = reinterpret_cast<std::uintptr_t>(name.policy);
@@ -171,7 +59,7 @@ std::size_t LocalLedger::take(const limit::Charge& charge, const limit::Verdict&
         LocalTaken& taken = made(item, forgotten);
         const std::size_t before = taken.portions();
         for (std::size_t k = 0; k < limits.size(); ++k) {
-            if (is_noted(limits[k])) count(taken, k, now, charge.cost);
+            if (is_noted(limits[k])) taken.take(k, charge.cost, now);
         }
         portions_ = portions_ + taken.portions() - before;
     }
@@ -189,7 +77,7 @@ void LocalLedger::give_back(const limit::Refund& refund, Micros now) {
         const auto limits = item.limits();
         for (std::size_t k = 0; k < limits.size(); ++k) {
             if (!limits[k].traits().reports || !refund.concerns(limits[k])) continue;
-            give_back_to(taken->limits[k], limits[k], refund.charge.cost, refund.receipt->at, now);
+            taken->give_back(k, refund.charge.cost, refund.receipt->at, now);
         }
         portions_ -= before - taken->portions();
     }
@@ -222,19 +110,7 @@ std::size_t LocalLedger::put_back(LocalTaken taken) {
     const std::size_t forgotten = make_room(1);
     const auto there = places_.find(Name{taken.policy.get(), taken.identifier});
     if (there != places_.end()) {
-        // It is of later.
-        const LocalTaken later = remove(there->second);
-        for (std::size_t k = 0; k < later.limits.size(); ++k) {
-            const Limit& limit = taken.policy->limits[k];
-            if (limit.is_bucket()) join_buckets(taken.limits[k], limit, later.limits[k]);
-            for (const Portion& portion : later.limits[k].portions) {
-                count_in_window(taken.limits[k], limit, portion.began, portion.units);
-            }
-        }
-        taken.ends = Micros{0};
-        for (std::size_t k = 0; k < later.limits.size(); ++k) {
-            taken.ends = std::max(taken.ends, end_of(taken.limits[k], taken.policy->limits[k]));
-        }
+        taken.add_later(remove(there->second));
     }
     keep(std::move(taken));
     return forgotten;
@@ -312,17 +188,6 @@ std::size_t LocalLedger::make_room(std::size_t names) {
         ++forgotten;
     }
     return forgotten;
-}
-
-void LocalLedger::count(LocalTaken& taken, std::size_t place, Micros at, std::int64_t units) {
-    const Limit& limit = taken.policy->limits[place];
-    OfLimit& of_limit = taken.limits[place];
-    if (limit.is_bucket()) {
-        count_in_bucket(of_limit, limit, at, units);
-    } else {
-        count_in_window(of_limit, limit, at, units);
-    }
-    taken.ends = std::max(taken.ends, end_of(of_limit, limit));
 }
 
 }  // namespace tidegate::store

@@ -19,38 +19,9 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include "limit/charge.hpp"
-#include "limit/gcra.hpp"
+#include "store/local_taken.hpp"
 
 namespace tidegate::store {
-
-// What was taken for one identifier under one policy.
-struct LocalTaken {
-    // Of a window: a sub-bucket by its beginning; where the first request opens it, by that; of a
-    // week or month, by the newest request: so clocks that differ move it into no other period.
-    struct Portion {
-        limit::Micros began{0};
-        std::int64_t units = 0;
-    };
-    struct OfLimit {
-        std::vector<Portion> portions;  // of a window or log, in order of time
-        // Of gcra and leaky_bucket, with the whole quota and as if nothing had been before.
-        limit::Bucket bucket;
-        std::int64_t units = 0;
-        limit::Micros first{0};
-    };
-
-    // A copy of the limits that held, for the configuration may be another by now.
-    std::shared_ptr<const limit::Policy> policy;
-    std::string identifier;
-    std::vector<OfLimit> limits;  // as policy->limits
-    limit::Micros ends{0};        // from then on none of it makes a difference
-    int refusals = 0;             // for whoever reports it
-
-    limit::ChargeItem item() const { return {policy.get(), identifier}; }
-    // Of the limit where it is largest: the share of the quota that it is, times the duration.
-    double weight() const;
-    std::size_t portions() const;
-};
 
 class LocalLedger {
   public:
@@ -102,7 +73,6 @@ class LocalLedger {
     LocalTaken remove(std::size_t place);
     // For so many more names. Returns how many had to be forgotten.
     std::size_t make_room(std::size_t names);
-    static void count(LocalTaken& taken, std::size_t place, limit::Micros at, std::int64_t units);
 
     Options options_;
     std::vector<std::unique_ptr<LocalTaken>> kept_;

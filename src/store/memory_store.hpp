@@ -80,6 +80,7 @@ class MemoryStore {
 
   private:
     struct Impl;
+    class Call;
     std::unique_ptr<Impl> impl_;
 };
 

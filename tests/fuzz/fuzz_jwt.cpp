@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fuzz_check.hpp"
+#include "identity/counted_claims.hpp"
 #include "identity/jws.hpp"
 #include "identity/jwt.hpp"
 #include "identity/name_rules.hpp"
@@ -118,6 +119,8 @@ void check_signed(std::string_view text) {
     static const JwtMethod method = [] {
         JwtMethod made = method_for("sub");
         made.tier_claim = "plan";
+        made.known_tiers = {"pro"};
+        made.claims = {"tenant", "exp"};
         return made;
     }();
     const auto with_claims =
@@ -126,6 +129,12 @@ void check_signed(std::string_view text) {
         FUZZ_CHECK(is_safe_user(with_claims.claims.user));
         FUZZ_CHECK(with_claims.claims.tier.empty() || is_tier_name(with_claims.claims.tier));
         FUZZ_CHECK(with_claims.claims.expires + method.leeway > kNow);
+        const auto& counted = with_claims.claims.counted;
+        FUZZ_CHECK(counted.size() == method.claims.size());
+        FUZZ_CHECK(!counted[1].empty());
+        const std::string packed = pack_claims(method.claims, counted, "");
+        FUZZ_CHECK(claim_identifier(packed, 1).starts_with("claim:exp="));
+        FUZZ_CHECK(claim_identifier(packed, 0).empty() == counted[0].empty());
     }
     const auto with_head =
         verify_token(token_of(key, "HS256", text, R"({"sub":"alice","exp":1800000000})"), method,

@@ -163,8 +163,11 @@ TEST_CASE("invalid: an anonymous request does not slip past a limit of users") {
     const World world;
     const Tidegate tidegate(
         world.with(", on_invalid_credentials: anonymous", "key: [user], limits: [3/h]"));
-    CHECK(tidegate.get("/", line("X-Api-Key", "wrong")).status() == 400);
-    CHECK(tidegate.get("/").status() == 400);
+    for (const std::string& fields : {line("X-Api-Key", "wrong"), std::string()}) {
+        const Message answer = tidegate.get("/", fields);
+        CHECK(answer.status() == 401);
+        CHECK(answer.has("WWW-Authenticate"));
+    }
     CHECK(world.upstream.requests() == 0);
 }
 

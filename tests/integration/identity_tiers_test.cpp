@@ -89,11 +89,26 @@ TEST_CASE("tiers: one that a policy does not have leaves its own limits in force
     CHECK(world.told() == "odd");
     CHECK(world.quota(with_plan("erin", R"("platinum")")) == 10);
     CHECK(world.quota(line("X-User-Id", "erin") + line("X-User-Tier", "platinum")) == 10);
-    // What can be no tier: of a token, wrong; of a header, none.
-    CHECK(world.quota(with_plan("erin", "7")) == -1);
-    CHECK(world.quota(with_plan("erin", R"("pro\nX: y")")) == -1);
+    // What can be no tier is none.
+    CHECK(world.quota(with_plan("erin", "7")) == 10);
+    CHECK(world.told() == "");
+    CHECK(world.quota(with_plan("erin", R"("pro\nX: y")")) == 10);
+    CHECK(world.told() == "");
     CHECK(world.quota(line("X-User-Id", "erin") + line("X-User-Tier", "a b")) == 10);
     CHECK(world.told() == "");
+}
+
+TEST_CASE(
+    "tiers: of a list in a token the first that a policy knows counts, also when remembered") {
+    const World world;
+    const std::string erin = with_plan("erin", R"(["offline_access","a b",7,"big","pro"])");
+    for (int i = 0; i < 4; ++i) {
+        CHECK(world.quota(erin) == 1000);
+        CHECK(world.told() == "big");
+    }
+    CHECK(world.quota(with_plan("erin", R"(["offline_access"])")) == 10);
+    CHECK(world.told() == "");
+    CHECK(world.quota(with_plan("erin", "[]")) == 10);
 }
 
 TEST_CASE("tiers: a client cannot give itself one") {
@@ -102,7 +117,7 @@ TEST_CASE("tiers: a client cannot give itself one") {
     CHECK(world.quota(wish + line("X-Api-Key", "plain")) == 10);
     CHECK(world.quota(wish + line("X-Api-Key", "plain"), "127.0.0.2") == 10);
     CHECK(world.told() == "");
-    CHECK(world.quota(wish + line("X-User-Id", "erin"), "127.0.0.2") == -1);  // nobody: 400
+    CHECK(world.quota(wish + line("X-User-Id", "erin"), "127.0.0.2") == -1);  // nobody: 401
     CHECK(world.quota(line("X-User-Id", "erin") + line("X-User-Tier", "pro") +
                       line("X-User-Tier", "internal")) == 10);
     CHECK(world.quota(line("X-User-Id", "erin") + line("X_User_Tier", "internal")) == 10);

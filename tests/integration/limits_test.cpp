@@ -74,10 +74,10 @@ TEST_CASE("limits: each limit is one item, under its own name or its policy's an
     const auto policies = answer.field("RateLimit-Policy");
     CHECK(parameter(policies, "clients-1day", "q") == "10");
     CHECK(parameter(policies, "clients-1day", "w") == "86400");
-    CHECK(parameter(policies, "burst", "q") == "3");
+    CHECK(parameter(policies, "clients-burst", "q") == "3");
     CHECK(parameter(policies, "clients-500ms", "q") == "9");
     CHECK(parameter(policies, "clients-500ms", "w") == "no parameter");
-    CHECK(parameter(answer.field("RateLimit"), "burst", "r") == "2");
+    CHECK(parameter(answer.field("RateLimit"), "clients-burst", "r") == "2");
 }
 
 TEST_CASE("limits: a denied request takes nothing from the limits that would have let it pass") {
@@ -89,9 +89,9 @@ TEST_CASE("limits: a denied request takes nothing from the limits that would hav
     for (int i = 0; i < 20; ++i) {
         const auto refusal = tidegate.get();
         CHECK(refusal.status() == 429);
-        CHECK(parameter(refusal.field("RateLimit"), "default-large", "r") == "8");
+        CHECK(parameter(refusal.field("RateLimit"), "clients-large", "r") == "8");
         CHECK(nlohmann::json::parse(refusal.body).at("violated-policies") ==
-              nlohmann::json::array({"default-small"}));
+              nlohmann::json::array({"clients-small"}));
     }
 }
 

@@ -22,7 +22,7 @@ struct Broken {
 };
 
 const Broken kBroken[] = {
-    {"upstream: http://127.0.0.1:3000\nlimits: [10/s\n", "3:1"},
+    {"upstream: http://127.0.0.1:3000\nlimits: [10/s\n", "2:9"},
     {"upstream: http://127.0.0.1:3000\nlimit: [10/s]\n", "2:1"},
     {"upstream: http://127.0.0.1:3000\nlimits: [10/fortnight]\n", "2:10"},
     {"upstream: http://127.0.0.1:3000\nupstream: http://127.0.0.1:3001\n", "2:1"},

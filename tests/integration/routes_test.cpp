@@ -95,7 +95,9 @@ TEST_CASE("routes: the path that the upstream is sent is the one that explain sh
     };
     const int before = upstream.requests();
     int forwarded = 0;
-    for (const auto& [target, expected] : sent) {
+    for (const auto& one : sent) {
+        const std::string& target = one.first;
+        const std::string& expected = one.second;
         CAPTURE(target);
         const auto answer = tidegate.get(target);
         const auto said = run_tidegate(

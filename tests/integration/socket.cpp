@@ -137,6 +137,11 @@ void Socket::shutdown() const {
     ::shutdown(fd_, SHUT_RDWR);
 }
 
+void Socket::forget_soon() const {
+    const int seconds = 1;
+    ::setsockopt(fd_, IPPROTO_TCP, TCP_LINGER2, &seconds, sizeof seconds);
+}
+
 void Socket::reset() {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

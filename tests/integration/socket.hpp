@@ -52,6 +52,8 @@ class Socket {
     // No more bytes from here; the other direction stays.
     void finish_sending() const;
     void shutdown() const;
+    // Once closed, the kernel forgets the connection after a second instead of a minute.
+    void forget_soon() const;
     // Closes with a reset instead of an end.
     void reset();
     void close();

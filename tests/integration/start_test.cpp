@@ -181,8 +181,10 @@ TEST_CASE("start: an IPv4 client of a socket for both is trusted, counted and re
     CHECK(http_get(port, "/", "", "127.0.0.3").status() == 200);
     CHECK(tidegate.line(0).at("client") == "127.0.0.2");
     // per_ip counts the whole address, not a prefix of ::ffff:0:0/96.
-    const RawClient first(port, "127.0.0.4");
-    const RawClient second(port, "127.0.0.4");
+    RawClient first(port, "127.0.0.4");
+    CHECK(first.get().status() == 200);
+    RawClient second(port, "127.0.0.4");
+    CHECK(second.get().status() == 429);
     RawClient third(port, "127.0.0.4");
     CHECK(third.response().status() == 503);
     RawClient other(port, "127.0.0.5");
@@ -266,7 +268,6 @@ TEST_CASE("start: the quickstart answers on this machine only, and limits the el
         CHECK(said.find("listening on 127.0.0.1:8080,") != std::string::npos);
         for (int i = 0; i < 10; ++i) CHECK(http_get(8080).status() == 200);
         CHECK(http_get(8080).status() == 429);
-        CHECK_FALSE(Socket::try_connect(8080, "127.0.0.1") == std::nullopt);
         CHECK_FALSE(get_over_ipv6(8080));
         process.signal(SIGTERM);
         CHECK(process.wait(kPatience) == 0);

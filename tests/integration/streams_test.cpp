@@ -42,14 +42,14 @@ std::string until(RawClient& client, const std::string& part) {
 TEST_CASE("streams: events with silence between them last longer than `response`") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
-        if (!conversation.read(request)) return;
-        conversation.send(kEvents);
-        for (const char* event : {"one", "two", "three"}) {
-            pause(500);
-            conversation.send(chunk(event));
+        while (conversation.read(request)) {
+            conversation.send(kEvents);
+            for (const char* event : {"one", "two", "three"}) {
+                pause(500);
+                conversation.send(chunk(event));
+            }
+            conversation.send(kEnd);
         }
-        conversation.send(kEnd);
-        conversation.wait_for_end();
     });
     const Tidegate tidegate(
         unlimited({upstream.url()}, timeouts("response: 250ms, stream_idle: 2s")));
@@ -114,12 +114,12 @@ TEST_CASE("streams: `response` bounds the head of an answer, however the head dr
 TEST_CASE("streams: an interim answer begins the time for the head anew") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
-        if (!conversation.read(request)) return;
-        pause(250);
-        conversation.send("HTTP/1.1 103 Early Hints\r\n\r\n");
-        pause(250);
-        if (request.target() == "/answers") conversation.send(ok("done"));
-        conversation.wait_for_end();
+        while (conversation.read(request)) {
+            pause(250);
+            conversation.send("HTTP/1.1 103 Early Hints\r\n\r\n");
+            pause(250);
+            if (request.target() == "/answers") conversation.send(ok("done"));
+        }
     });
     const Tidegate tidegate(unlimited({upstream.url()}, timeouts("response: 400ms")));
     auto client = tidegate.client();
@@ -243,4 +243,26 @@ TEST_CASE("streams: a silent stream keeps its slot of concurrency, and gives it 
     // The next one stalls: the slot is free again once `stream_idle` and `hold_aborted` are over.
     await("a slot", [&] { return tidegate.get("/stalls").status() == 200; });
     await("a slot", [&] { return tidegate.get("/stalls").status() == 200; });
+}
+
+// A socket that its owner closed says so only when something is sent to it: the proxy asks.
+TEST_CASE("streams: a client that has closed for good does not hold a silent stream to its end") {
+    const Upstream upstream([](Conversation& conversation) {
+        Message request;
+        if (!conversation.read(request)) return;
+        conversation.send(kEvents + chunk("one"));
+        conversation.wait_for_end();
+    });
+    const Tidegate tidegate(unlimited({upstream.url()}, timeouts("stream_idle: 1h")));
+    Socket client = Socket::connect(tidegate.port());
+    client.forget_soon();
+    client.send(get_request("/"));
+    client.receive();
+    client.close();
+    await(
+        "the end",
+        [&] { return tidegate.metric_sum("tidegate_requests_total", "outcome=\"aborted\"") == 1; },
+        milliseconds{40'000});
+    CHECK(tidegate.access_log(1).back().at("error") == "client: left");
+    CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
 }

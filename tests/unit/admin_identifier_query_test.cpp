@@ -97,7 +97,7 @@ TEST_CASE("identifier_query: hosts, methods, claims and cookies are written as t
     CHECK(counts("claim:other=acme").empty());
     CHECK(means("claim:tenant=Zo\xc3\xab") == "claim:tenant=Zo%C3%AB");
     CHECK(means("claim:tenant").starts_with("refused: The value is missing"));
-    const std::string joined = "17:claim:tenant=acme+12:host:a.example";
+    const std::string joined = "17:claim:tenant=acme+14:host:a.example";
     CHECK(means(joined) == joined);
     CHECK(counts(joined) == "q");
     std::string cookie;

@@ -134,7 +134,7 @@ TEST_CASE("jwks_fetcher: other keys replace those before, the same ones change n
 
 TEST_CASE("jwks_fetcher: keys stay when a fetch fails, whatever the way") {
     JwksFetcher::Options how = options();
-    how.timing.every = 5ms;
+    how.timing.every = how.timing.wanted_every = 5ms;
     how.bounds.patience = 500ms;
     how.bounds.body_bytes_max = 2'000;
     World world(how);

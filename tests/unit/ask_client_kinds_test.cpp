@@ -17,14 +17,14 @@ namespace {
 
 const std::string kHeader = "{header: {name: x-user-id, tier_header: x-tier}}";
 
-std::string identity(const std::string& methods, const std::string& more = "") {
+std::string users_by(const std::string& methods, const std::string& more = "") {
     return "identity: {client_ip: {trusted_proxies: [203.0.113.0/24]}, user: [" + methods + "]" +
            more + "}\n";
 }
 
 // One route that names all the policies.
 std::string routed(const std::string& policies, const std::string& names,
-                   const std::string& route = "", const std::string& who = identity(kHeader)) {
+                   const std::string& route = "", const std::string& who = users_by(kHeader)) {
     return who + "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\npolicies:\n" + policies +
            "routes: [{name: all, match: {path: \"/**\"" + route + "}, policies: [" + names +
            "]}]\n";
@@ -120,7 +120,7 @@ TEST_CASE("clients: a user that is needed and absent is 401, in shadow it is not
 
 TEST_CASE("clients: a route that requires a user refuses anonymous requests, whatever it counts") {
     const std::string policies = "  p: {key: [ip], limits: [1/s], deny: [203.0.113.9]}\n";
-    World by_route(identity(kHeader) +
+    World by_route(users_by(kHeader) +
                    "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\npolicies:\n" + policies +
                    "routes: [{identity: required, policies: [p]}]\n");
     CHECK(counted(by_route, "") == kNoUser);
@@ -129,21 +129,21 @@ TEST_CASE("clients: a route that requires a user refuses anonymous requests, wha
     CHECK(denied.decide() == Fault::denied);
 
     World everywhere(
-        identity(kHeader, ", require: on") +
+        users_by(kHeader, ", require: on") +
         "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
         "routes: [{match: {path: /open}, identity: optional, policies: []}, {policies: []}]\n");
     CHECK(counted(everywhere, "") == kNoUser);
     CHECK(counted(everywhere, user("alice")) == "");
     CHECK(counted_head(everywhere, "GET /open HTTP/1.1\r\nHost: a\r\n\r\n") == "");
 
-    World shortest(identity(kHeader, ", require: on") + "upstream: http://127.0.0.1:3000\n");
+    World shortest(users_by(kHeader, ", require: on") + "upstream: http://127.0.0.1:3000\n");
     CHECK(counted(shortest, "") == kNoUser);
     CHECK(counted(shortest, user("alice")) == "");
 }
 
 TEST_CASE("clients: the challenge of an anonymous request lists the methods and no error") {
     World world(routed("  p: {key: [user], limits: [1/s]}\n", "p", "",
-                       identity(kHeader + ", {cookie: {name: session}}")));
+                       users_by(kHeader + ", {cookie: {name: session}}")));
     Request request(world, get(), true);
     CHECK(request.decide() == Fault::no_user);
     std::string fields;
@@ -166,7 +166,7 @@ TEST_CASE("clients: exempt and deny know tiers, authenticated and anonymous clie
 }
 
 TEST_CASE("clients: a cookie that nothing checks does not make a client authenticated") {
-    const std::string cookies = identity("{cookie: {name: session}}, " + kHeader);
+    const std::string cookies = users_by("{cookie: {name: session}}, " + kHeader);
     World world(
         routed("  p: {key: [ip], limits: [9/s], exempt: [authenticated]}\n", "p", "", cookies));
     CHECK(counted(world, "Cookie: session=made-up\r\n") == "p=ip:203.0.113.7 ");

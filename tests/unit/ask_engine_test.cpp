@@ -257,6 +257,16 @@ TEST_CASE("engine: an unknown key is no guess, whether a fetch fails or is not a
     CHECK(more.decide() == Fault::limited);
 }
 
+TEST_CASE("engine: an address without guesses left does not wait for keys, it is over its limit") {
+    FetchedKeys world;
+    Client guess(world, get("Authorization: Bearer not-a-token\r\n"));
+    CHECK(guess.decide() == Fault::bad_credentials);
+    world.begin_fetch();
+    Client client(world, with_token());
+    CHECK(client.decide() == Fault::limited);
+    CHECK(world.source.waiters() == 0);
+}
+
 TEST_CASE("engine: a token waits for keys that are not there yet, and for a second at most") {
     FetchedKeys world;
     world.source.put(nullptr);

@@ -102,6 +102,6 @@ TEST_CASE("preflight: a denied network stays denied") {
     World world(yaml(kCors, "{key: [ip], limits: [10/s], deny: [203.0.113.0/28, \"user:x\"]}"));
     CHECK(Request(world, options(kFields)).decide() == Fault::denied);
     CHECK(Request(world, options(kFields), false, "203.0.113.77").decide() == Fault::none);
-    World shadow(yaml(kCors, "{key: [ip], limits: [1/s], deny: [203.0.113.0/28], mode: shadow}"));
+    World shadow(yaml(kCors, "{key: [ip], limits: [10/s], deny: [203.0.113.0/28], mode: shadow}"));
     CHECK(Request(shadow, options(kFields)).decide() == Fault::none);
 }

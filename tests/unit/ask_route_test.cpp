@@ -49,7 +49,7 @@ TEST_CASE("route: a body may be as large as its own route says, more or less tha
     CHECK(fault("/large", "2001") == Fault::body_too_large);
     CHECK(fault("/none", "0") == Fault::none);
     CHECK(fault("/none", "1") == Fault::body_too_large);
-    CHECK(fault("/any", "9000000000000000000") == Fault::none);
+    CHECK(fault("/any", "1000000000000") == Fault::none);
     CHECK(fault("/rest", "1000") == Fault::none);
     CHECK(fault("/rest", "1001") == Fault::body_too_large);
     CHECK(fault("/nowhere", "1001") == Fault::no_route);

@@ -30,6 +30,13 @@ TEST_CASE("report: a valid configuration is summed up, in singular and plural") 
     CHECK(report(loaded).empty());
     CHECK(summary(loaded) == "ok: 1 route, 1 policy, 1 upstream");
 
+    const config::Loaded guarded = config::load_text(
+        "upstream: http://127.0.0.1:3000\nlimits: [10/s]\n"
+        "identity: {failed_credentials: 20/min}\n",
+        "t.yaml");
+    // That of failed_credentials is none of `policies`.
+    CHECK(summary(guarded).starts_with("ok: 1 route, 1 policy, 1 upstream"));
+
     config::Loaded empty{std::make_shared<const config::Config>(), {}, {}};
     CHECK(summary(empty) == "ok: 0 routes, 0 policies, 0 upstreams");
 }

@@ -206,11 +206,21 @@ TEST_CASE("address: keys at an http URL are for this machine only") {
     CHECK(parse_key_url("https://localhost/keys")->is_tls);
     for (const std::string_view host :
          {"10.0.0.1", "0.0.0.0", "[::]", "[::2]", "128.0.0.1", "idp.example", "localhost.example",
-          "notlocalhost", "127.0.0.1.example", "[::ffff:10.0.0.1]"}) {
+          "notlocalhost", "[::ffff:10.0.0.1]"}) {
         CAPTURE(host);
         const auto url = parse_key_url("http://" + std::string(host) + "/keys");
         REQUIRE_FALSE(url.has_value());
         CHECK(url.error().starts_with("write `https://`"));
+    }
+}
+
+TEST_CASE("address: a host that begins like an IP address is not taken for that address") {
+    for (const std::string_view host : {"127.0.0.1.example", "10.0.0.1x", "1.2.3.4.5"}) {
+        CAPTURE(host);
+        const std::string rest = "://" + std::string(host);
+        CHECK_FALSE(parse_key_url("https" + rest + "/keys").has_value());
+        CHECK_FALSE(parse_server_url("http" + rest).has_value());
+        CHECK_FALSE(parse_redis_url("redis" + rest).has_value());
     }
 }
 

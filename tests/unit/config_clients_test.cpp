@@ -24,7 +24,7 @@ const std::string kJwt =
     "{jwt: {jwks: 'https://idp.example/keys', algorithms: [ES256], issuer: i, audience: a, "
     "namespace: j, tier_claim: roles}}";
 
-std::string identity(const std::string& methods, const std::string& more = "") {
+std::string users_by(const std::string& methods, const std::string& more = "") {
     return "identity: {" + kTrusting + ", user: [" + methods + "]" + more + "}\n";
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("config: identity.require holds for every route that says nothing else
         "policies: []}, {match: {path: /c}, identity: required, policies: []}]\n";
     const auto needs = [&](const std::string& require) {
         std::string out;
-        for (const auto& route : read(identity(kHeader, require) + kUpstreams + routes)->routes) {
+        for (const auto& route : read(users_by(kHeader, require) + kUpstreams + routes)->routes) {
             out += route.needs_user ? "1" : "0";
         }
         return out;
@@ -75,12 +75,12 @@ TEST_CASE("config: identity.require holds for every route that says nothing else
     CHECK(needs("") == "001");
     CHECK(needs(", require: off") == "001");
     CHECK(needs(", require: on") == "101");
-    CHECK(read(identity(kHeader, ", require: on") + "upstream: http://a\n")->routes[0].needs_user);
+    CHECK(read(users_by(kHeader, ", require: on") + "upstream: http://a\n")->routes[0].needs_user);
 }
 
 TEST_CASE("config: lists of clients have networks, users, tiers and two words") {
     const auto config = read(
-        routed(identity(kTiers),
+        routed(users_by(kTiers),
                "p: {key: [ip], limits: [1/s], exempt: [10.0.0.0/8, 'user:b', 'user:a', 'tier:z', "
                "'tier:internal', authenticated], deny: anonymous}",
                "p"));
@@ -99,7 +99,7 @@ TEST_CASE("config: lists of clients have networks, users, tiers and two words") 
 
 TEST_CASE("config: each claim of a key is known once, to every method that reads tokens") {
     const auto config = read(
-        identity(kJwt + ", " + kHeader) + kUpstreams +
+        users_by(kJwt + ", " + kHeader) + kUpstreams +
         "policies:\n"
         "  p: {key: ['claim:tenant', 'claim:https://example.com/org+route'], limits: [1/s], "
         "tiers: {pro: [2/s]}}\n"
@@ -126,7 +126,7 @@ TEST_CASE("config: policies count by at most 32 claims") {
             policies += "  p" + number + ": {key: ['claim:c" + number + "'], limits: [1/s]}\n";
         }
         return config::load_text(
-            identity(kJwt) + kUpstreams + "policies:\n" + policies + "routes: [{policies: []}]\n",
+            users_by(kJwt) + kUpstreams + "policies:\n" + policies + "routes: [{policies: []}]\n",
             "w");
     };
     CHECK(with(32).config != nullptr);
@@ -140,7 +140,7 @@ TEST_CASE("config: a key that a client can leave out is required unless skip is 
     using limit::OnMissing;
     const auto on_missing = [](const std::string& key) {
         const auto config =
-            read(routed(identity(kJwt), "p: {key: ['" + key + "'], limits: [1/s]}", "p"));
+            read(routed(users_by(kJwt), "p: {key: ['" + key + "'], limits: [1/s]}", "p"));
         CHECK_FALSE(config->policies[0]->may_skip);
         return config->policies[0]->key[0].on_missing;
     };
@@ -151,7 +151,7 @@ TEST_CASE("config: a key that a client can leave out is required unless skip is 
         CHECK_MESSAGE(on_missing(key) == OnMissing::skip, key);
     }
     const auto written = read(
-        routed(identity(kJwt), "p: {key: ['claim:tenant'], on_missing: skip, limits: [1/s]}", "p"));
+        routed(users_by(kJwt), "p: {key: ['claim:tenant'], on_missing: skip, limits: [1/s]}", "p"));
     CHECK(written->policies[0]->may_skip);
     CHECK(written->policies[0]->key[0].on_missing == OnMissing::skip);
 }
@@ -159,15 +159,15 @@ TEST_CASE("config: a key that a client can leave out is required unless skip is 
 TEST_CASE("config: check warns where a request can meet no limit at all") {
     const std::string members = "members: {key: [user], on_missing: skip, limits: [9/s]}";
     const std::string others = "others: {key: [ip], limits: [1/s], exempt: [authenticated]}";
-    const std::string who = identity(kHeader);
+    const std::string who = users_by(kHeader);
     CHECK(one_warning(routed(who, members, "members")) ==
           "the route `all`: a request without a user can meet no limit at all, as the policy "
           "`members` has `on_missing: skip`: add a policy with the key `ip`, or write `identity: "
           "required`");
     CHECK(one_warning(routed(who, members + ", " + others, "others, members")) == "");
     CHECK(one_warning(routed(who, members, "members", ", identity: required")) == "");
-    CHECK(one_warning(routed(identity(kHeader, ", require: on"), members, "members")) == "");
-    CHECK(has(one_warning(routed(identity(kHeader, ", require: on"), members, "members",
+    CHECK(one_warning(routed(users_by(kHeader, ", require: on"), members, "members")) == "");
+    CHECK(has(one_warning(routed(users_by(kHeader, ", require: on"), members, "members",
                                  ", identity: optional")),
               "a request without a user can meet no limit"));
     // Written, but it leaves nothing out.
@@ -179,7 +179,7 @@ TEST_CASE("config: check warns where a request can meet no limit at all") {
               "a request without a user can meet no limit"));
     // A user without the claim.
     CHECK(
-        has(one_warning(routed(identity(kJwt),
+        has(one_warning(routed(users_by(kJwt),
                                others + ", t: {key: ['claim:t'], on_missing: skip, limits: [1/s]}",
                                "others, t")),
             "a request of a user can meet no limit at all, as the policy `t` has `on_missing: "
@@ -195,7 +195,7 @@ TEST_CASE("config: check warns about a policy whose key no method can supply") {
     CHECK(one_warning(routed("", "p: {key: [user], limits: [1/s]}", "p")) ==
           "policies.p: refuses every request, as identity.user lists no method: add it, or another "
           "key");
-    CHECK(one_warning(routed(identity(kHeader), "p: {key: ['claim:t'], limits: [1/s]}", "p")) ==
+    CHECK(one_warning(routed(users_by(kHeader), "p: {key: ['claim:t'], limits: [1/s]}", "p")) ==
           "policies.p: refuses every request, as identity.user lists no `jwt`: add it, or another "
           "key");
     CHECK(has(one_warning(routed("", "p: {key: ['user+route', ip], limits: [1/s]}", "p")),
@@ -214,35 +214,35 @@ TEST_CASE("config: check warns about a policy whose key no method can supply") {
 TEST_CASE("config: check warns about a tier in a list that no method can give") {
     const std::string exempt = "p: {key: [ip], limits: [1/s], exempt: ['tier:pro']}";
     CHECK(
-        has(one_warning(routed(identity(kHeader), exempt, "p")), "policies.p: no user has a tier"));
-    CHECK(has(one_warning(routed(identity(kHeader),
+        has(one_warning(routed(users_by(kHeader), exempt, "p")), "policies.p: no user has a tier"));
+    CHECK(has(one_warning(routed(users_by(kHeader),
                                  "p: {key: [ip], limits: [1/s], deny: ['tier:pro']}", "p")),
               "policies.p: no user has a tier"));
-    CHECK(one_warning(routed(identity(kTiers), exempt, "p")) == "");
-    CHECK(one_warning(routed(identity(kJwt), exempt, "p")) == "");
+    CHECK(one_warning(routed(users_by(kTiers), exempt, "p")) == "");
+    CHECK(one_warning(routed(users_by(kJwt), exempt, "p")) == "");
 
     std::string folder = std::filesystem::temp_directory_path() / "tidegate-clients-XXXXXX";
     REQUIRE(mkdtemp(folder.data()) != nullptr);
     std::ofstream(folder + "/users.yaml") << "alice: {tier: pro}\n";
     const auto of = [&](const std::string& tier) {
         return one_warning(routed(
-            identity(kHeader, ", users: '" + folder + "/users.yaml'"),
+            users_by(kHeader, ", users: '" + folder + "/users.yaml'"),
             "p: {key: [ip], limits: [1/s], exempt: ['tier:" + tier + "', 'tier:pro']}", "p"));
     };
     CHECK(of("pri") ==
           "policies.p: no user has the tier `pri`: neither identity.users nor a file of keys names "
           "it");
-    CHECK(one_warning(routed(identity(kHeader, ", users: '" + folder + "/users.yaml'"), exempt,
+    CHECK(one_warning(routed(users_by(kHeader, ", users: '" + folder + "/users.yaml'"), exempt,
                              "p")) == "");
     std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("config: check says what becomes of users by cookie, and of a list that holds everyone") {
-    CHECK(one_warning(routed(identity(kCookie),
+    CHECK(one_warning(routed(users_by(kCookie),
                              "p: {key: [ip], limits: [1/s], exempt: [authenticated]}", "p")) ==
           "policies.p: users by `cookie` are `anonymous` in `exempt` and `deny`, as clients can "
           "make up cookies");
-    CHECK(has(one_warning(routed(identity(kHeader),
+    CHECK(has(one_warning(routed(users_by(kHeader),
                                  "p: {key: [ip], limits: [1/s], exempt: [authenticated, "
                                  "anonymous]}",
                                  "p")),

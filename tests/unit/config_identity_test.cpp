@@ -558,7 +558,8 @@ TEST_CASE("config: tiers come from a claim, a trusted field or a file of keys") 
     const std::string traffic =
         "upstreams: {a: {servers: [http://a]}}\n"
         "policies: {p: {key: [user, ip], limits: [1/s], tiers: {pro: [2/s]}}}\n"
-        "routes: [{policies: [p]}]\n";
+        "routes: [{policies: [p]}]\n"
+        "response: {cors: off}\n";
     const auto warned = [&](const std::string& methods, const std::string& keys) {
         Beside files(traffic + "identity: {client_ip: {trusted_proxies: 10.0.0.0/8}, user: [" +
                      methods + "]}\n");
@@ -582,7 +583,8 @@ TEST_CASE("config: tiers come from a claim, a trusted field or a file of keys") 
 TEST_CASE("config: check warns about counting only users that a cookie names") {
     const auto warned = [](const std::string& key, const std::string& methods) {
         Beside files("upstreams: {a: {servers: [http://a]}}\nidentity: {user: [" + methods +
-                     "]}\nroutes: [{policies: [{key: [" + key + "], limits: [1/s]}]}]\n");
+                     "]}\nroutes: [{policies: [{key: [" + key +
+                     "], limits: [1/s]}]}]\nresponse: {cors: off}\n");
         files.with("p.jwks", kPublicKeys);
         const Loaded result = files.load();
         REQUIRE(result.config != nullptr);

@@ -237,6 +237,9 @@ TEST_CASE("authenticator: a token whose key may be fetched yet is neither believ
     source->put(set_of({p256().jwk(R"("kid":"e",)")}));
     source->publish({.begun = 3, .ended = 2, .succeeded = 2});
     CHECK(door.look_and_check(bearer(text)) == Result::key_missing);
+    REQUIRE(door.look(bearer(text)) == Result::unchecked);
+    CHECK(door.authenticator.lacks_key(door.found));
+    CHECK(door.found.result == Result::key_missing);
     CHECK(door.found.fetches.begun == 3);
     CHECK(&door.authenticator.key_source(door.found) == source.get());
     Authenticator::refuse_missing_key(door.found);
@@ -245,7 +248,12 @@ TEST_CASE("authenticator: a token whose key may be fetched yet is neither believ
     CHECK_FALSE(is_guess(door.found.fault));
     // Not remembered: the key may come.
     source->put(set_of({secret().jwk(R"("kid":"s",)")}));
+    REQUIRE(door.look(bearer(text)) == Result::unchecked);
+    CHECK_FALSE(door.authenticator.lacks_key(door.found));
     CHECK(door.look_and_check(bearer(text)) == Result::user);
+    // What no key could make good does not wait for one.
+    REQUIRE(door.look(bearer("Bearer not-a-token")) == Result::unchecked);
+    CHECK_FALSE(door.authenticator.lacks_key(door.found));
 }
 
 TEST_CASE("authenticator: a token whose key is not in a file is refused at once") {

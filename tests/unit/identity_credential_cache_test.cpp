@@ -43,7 +43,7 @@ TEST_CASE("remembered: who was inserted is found, and nobody else") {
 
 TEST_CASE("remembered: the claims of a user are kept beside the name, within the same bound") {
     CredentialCache table({.entries = 10, .bytes = 40});
-    insert(table, "token", {"alice", "pro", "claims-of-alice"});
+    insert(table, "token", {"alice", "pro", {}, "claims-of-alice"});
     const auto key = table.key_of(0, "token");
     const auto user = table.find(key, kNow, kVersion);
     REQUIRE(user);
@@ -51,18 +51,18 @@ TEST_CASE("remembered: the claims of a user are kept beside the name, within the
     CHECK(user->tier == "pro");
     CHECK(user->claims == "claims-of-alice");
     CHECK(table.bytes() == 23);
-    insert(table, "other", {"bob", "", "claims-of-bob"});
+    insert(table, "other", {"bob", "", {}, "claims-of-bob"});
     CHECK(table.bytes() == 39);
-    insert(table, "third", {"carol", "", "c"});  // makes room
+    insert(table, "third", {"carol", "", {}, "c"});  // makes room
     CHECK(table.bytes() <= 40);
     CHECK(table.size() < 3);
-    insert(table, "large", {"dave", "", std::string(40, 'c')});
+    insert(table, "large", {"dave", "", {}, std::string(40, 'c')});
     CHECK(find(table, "large") == "nobody");
 
     SharedCredentialCache shared;
     CredentialCache of_thread({}, shared.digest());
     const auto same = of_thread.key_of(0, "token");
-    shared.insert(same, {"alice", "pro", "claims"}, kNow + 60s, kVersion);
+    shared.insert(same, {"alice", "pro", {}, "claims"}, kNow + 60s, kVersion);
     REQUIRE(shared.copy(same, kNow, kVersion, of_thread));
     CHECK(of_thread.find(same, kNow, kVersion)->claims == "claims");
 }

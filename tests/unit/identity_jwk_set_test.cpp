@@ -364,7 +364,7 @@ TEST_CASE("JWK set: no more than four keys are tried for a token") {
 TEST_CASE("JWK set: two sets are equal when they check the same tokens") {
     const auto set = parsed({secret().jwk(R"("kid":"a",)"), p256().jwk()});
     CHECK(*set == *parsed({secret().jwk(R"("use":"sig","kid":"a","x5t":"AA",)"), p256().jwk(),
-                           R"({"kty":"OKP"})"}));
+                           R"({"kty":"AKP"})"}));
     CHECK_FALSE(*set == *parsed({secret().jwk(R"("kid":"b",)"), p256().jwk()}));
     CHECK_FALSE(*set == *parsed({secret().jwk(), p256().jwk()}));
     CHECK_FALSE(*set == *parsed({secret().jwk(R"("kid":"a","alg":"HS256",)"), p256().jwk()}));

@@ -19,34 +19,37 @@ std::string fault(std::string_view prefix, std::string_view pattern) {
     return checked ? std::string() : checked.error();
 }
 
+struct Case {
+    const char* prefix;
+    const char* pattern;
+};
+
 bool has(const std::string& text, std::string_view part) {
     return text.find(part) != text.npos;
 }
 
 TEST_CASE("strip_prefix: whole literal segments at the beginning of every path are accepted") {
-    for (const auto& [prefix, pattern] :
-         std::vector<std::pair<const char*, const char*>>{{"/api", "/api/**"},
-                                                          {"/api", "/api"},
-                                                          {"/api", "/api/"},
-                                                          {"/api", "/api/v1/{id}"},
-                                                          {"/api/v1", "/api/v1/*/edit"},
-                                                          {"/~a.b-c_d", "/~a.b-c_d/**"},
-                                                          {"/a@b:c", "/a@b:c/**"}})
-        CHECK_MESSAGE(fault(prefix, pattern).empty(), prefix, " of ", pattern);
+    for (const Case& one : std::vector<Case>{{"/api", "/api/**"},
+                                             {"/api", "/api"},
+                                             {"/api", "/api/"},
+                                             {"/api", "/api/v1/{id}"},
+                                             {"/api/v1", "/api/v1/*/edit"},
+                                             {"/~a.b-c_d", "/~a.b-c_d/**"},
+                                             {"/a@b:c", "/a@b:c/**"}})
+        CHECK_MESSAGE(fault(one.prefix, one.pattern).empty(), one.prefix, " of ", one.pattern);
 }
 
 TEST_CASE("strip_prefix: what is not at the beginning of every path is refused") {
-    for (const auto& [prefix, pattern] :
-         std::vector<std::pair<const char*, const char*>>{{"/api", "/**"},
-                                                          {"/api", "/{x}/**"},
-                                                          {"/api", "/*"},
-                                                          {"/api", "/apis/**"},
-                                                          {"/api", "/API/**"},
-                                                          {"/ap", "/api/**"},
-                                                          {"/api/v1", "/api/**"},
-                                                          {"/api/v1", "/api/{v}/x"}})
-        CHECK_MESSAGE(has(fault(prefix, pattern), "is not the beginning of every path"), prefix,
-                      " of ", pattern);
+    for (const Case& one : std::vector<Case>{{"/api", "/**"},
+                                             {"/api", "/{x}/**"},
+                                             {"/api", "/*"},
+                                             {"/api", "/apis/**"},
+                                             {"/api", "/API/**"},
+                                             {"/ap", "/api/**"},
+                                             {"/api/v1", "/api/**"},
+                                             {"/api/v1", "/api/{v}/x"}})
+        CHECK_MESSAGE(has(fault(one.prefix, one.pattern), "is not the beginning of every path"),
+                      one.prefix, " of ", one.pattern);
     CHECK(has(fault("/api", "regex:/api/.*"), "needs a `path` of segments"));
     CHECK(has(fault("/api", "*"), "needs a `path` of segments"));
 }
