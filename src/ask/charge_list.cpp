@@ -253,8 +253,10 @@ void list_preflight(const config::Config& config, const Facts& facts, Decision& 
     const config::Policy& policy = *decision.route->cors->preflight;
     IdentifierMaker maker(config, facts, decision);
     auto* const note = begin_note(notes, policy);
-    const Outcome outcome = list_policy(policy, maker, decision, note);
+    const Outcome outcome = list_policy(config, policy, maker, decision, note);
     if (note != nullptr) note->outcome = outcome;
+    // Without an address there is nothing to count it by, and it must not pass uncounted.
+    if (const Fault fault = fault_of(outcome); fault != Fault::none) return decision.refuse(fault);
     name_items(decision);
     decision.charge.cost = 1;
     decision.charge.needs_settling = needs_settling(config, decision);
