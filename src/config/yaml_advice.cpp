@@ -77,6 +77,13 @@ std::optional<Fault> explain_brace(std::string_view line, Place place) {
                      in_quotes(value_at(line, begin))};
 }
 
+// Whether, in a value in quotes `mark`, `c` makes the character `next` behind it a part of the
+// value. A line end is none: lines are counted.
+bool is_escape(char mark, char c, char next) {
+    if (next == '\n') return false;
+    return mark == '"' ? c == '\\' : c == mark && next == mark;
+}
+
 // Follows brackets and quotes through a text, to find those that are never closed. Knows less than
 // YAML: asked only once the text is known to be wrong.
 class BracketScanner {
@@ -125,9 +132,7 @@ class BracketScanner {
     }
 
     void step_in_quotes(char c) {
-        if (c == '\\' && quote_->mark == '"') {
-            ++at_;
-        } else if (c == quote_->mark && c == '\'' && next() == '\'') {
+        if (is_escape(quote_->mark, c, next())) {
             ++at_;
         } else if (c == quote_->mark) {
             quote_.reset();
@@ -171,9 +176,8 @@ std::optional<Fault> explain_unclosed(std::string_view text) {
 bool is_closed(std::string_view text) {
     const char mark = text.front();
     for (std::size_t at = 1; at < text.size(); ++at) {
-        if (mark == '"' && text[at] == '\\') {
-            ++at;
-        } else if (text[at] == mark && mark == '\'' && text.substr(at + 1).starts_with('\'')) {
+        const char next = at + 1 < text.size() ? text[at + 1] : '\n';
+        if (is_escape(mark, text[at], next)) {
             ++at;
         } else if (text[at] == mark) {
             return true;

@@ -303,6 +303,15 @@ TEST_CASE("start: a server that refuses has one line, however often it is asked,
     for (int i = 0; i < 40; ++i) CHECK(tidegate.get().status() >= 502);
     CHECK_SOON(count_of(tidegate.errors(), "cannot connect to 127.0.0.1") == 1);
     CHECK(tidegate.errors().find("Connection refused") != std::string::npos);
+
+    const TemporaryFolder folder;
+    Process echo({program(), "echo", "--listen", url.substr(7)}, folder.path());
+    await_quietly([&] { return tidegate.get().status() == 200; });
+    for (int i = 0; i < 40; ++i) CHECK(tidegate.get().status() == 200);
+    CHECK_SOON(count_of(tidegate.errors(), " is back") == 1);
+    CHECK(count_of(tidegate.errors(), "cannot connect to") == 1);
+    echo.signal(SIGTERM);
+    CHECK(echo.wait(kPatience) == 0);
 }
 
 TEST_CASE("start: a name that does not resolve has one line for all threads") {

@@ -48,6 +48,20 @@ TEST_CASE("yaml advice: what is never closed is pointed at") {
           "3:4: nothing closes this `[`: write `]` where it ends");
 }
 
+TEST_CASE("yaml advice: escapes in quotes close nothing, and a value may have several lines") {
+    for (const char* text :
+         {"a: \"b \\\" c\"\nd: e\n", "a: 'it''s'\n", "a: \"b\\\n  c\"\nd: 'e\n  f'\n",
+          "a: \"\"\nb: ''\n", "\xef\xbb\xbf\"a\": \"b\"\n"}) {
+        CAPTURE(text);
+        std::vector<Fault> faults;
+        parse_document(text, faults);
+        CHECK(faults.empty());
+    }
+    CHECK(fault_of("a: \"b\\\n  c\"\nd: \"e \\\"\n") ==
+          "3:4: nothing closes this `\"`: write `\"` where it ends");
+    CHECK(fault_of("a: 'it''\n") == "1:4: nothing closes this `'`: write `'` where it ends");
+}
+
 TEST_CASE("yaml advice: a colon without a space, or one too many, is named") {
     CHECK(fault_of("listen:8080\nupstream: x\n") ==
           "1:7: write a space behind the colon: `listen: 8080`");
