@@ -299,6 +299,6 @@ TEST_CASE("answers: a cap that protects the upstream answers with its own status
     }
     // Both refuse: the policy that the route names first says how.
     CHECK(tidegate.get().status() == 429);
-    CHECK(logged(tidegate, "/busy").at("limited_by") == "cap/1h");
+    CHECK(logged(tidegate, "/busy").at("limited_by") == "cap-1h");
     CHECK(upstream.requests() == 3);
 }

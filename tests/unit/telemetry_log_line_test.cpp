@@ -33,8 +33,8 @@ RequestRecord some_record() {
     record.route = "search";
     record.identifiers = kIdentifiers;
     record.verdict = "limited";
-    record.limited_by = "per-client/burst";
-    record.shadow_limited_by = "trial/1s";
+    record.limited_by = "per-client-burst";
+    record.shadow_limited_by = "trial-1s";
     record.store = "redis";
     record.outcome = Outcome::limited;
     record.status = 429;
@@ -61,7 +61,7 @@ TEST_CASE("log_line: JSON has all fields in the documented order") {
           R"({"time":"2024-07-22T10:00:00.042Z","id":"4f2a","client":"203.0.113.7","method":"GET",)"
           R"("host":"api.example.com","path":"/v1/search","route":"search",)"
           R"("identifiers":["ip:203.0.113.7","user:alice"],"verdict":"limited",)"
-          R"("limited_by":"per-client/burst","shadow_limited_by":"trial/1s","store":"redis",)"
+          R"("limited_by":"per-client-burst","shadow_limited_by":"trial-1s","store":"redis",)"
           R"("status":429,"outcome":"limited",)"
           R"("upstream":"","error":"","bytes_in":12,"bytes_out":345,"duration_us":1234,)"
           R"("decision_us":0,"upstream_us":0})"
@@ -83,7 +83,7 @@ TEST_CASE("log_line: text is the common log format and what follows it") {
           R"(203.0.113.7 - - [22/Jul/2024:10:00:00 +0000] "GET /v1/search HTTP/1.1" 429 345 )"
           R"(id="4f2a" host="api.example.com" route="search" )"
           R"(identifiers="ip:203.0.113.7,user:alice" verdict="limited" )"
-          R"(limited_by="per-client/burst" shadow_limited_by="trial/1s" store="redis" )"
+          R"(limited_by="per-client-burst" shadow_limited_by="trial-1s" store="redis" )"
           R"(outcome="limited" upstream="" error="" )"
           R"(bytes_in="12" duration_us="1234" decision_us="0" upstream_us="0")"
           "\n");
