@@ -70,10 +70,10 @@ constexpr Row kRows[] = {
     {"routes[]", "limits", kInline},
     {"routes[]", "key", kInline},
     {"routes[]", "backend", "`upstream: NAME`, with a name of `upstreams`"},
-    {"match", "prefix", "`path: /v1/**`"},
-    {"match", "url", "`path: /v1/**`"},
-    {"match", "uri", "`path: /v1/**`"},
-    {"match", "location", "`path: /v1/**`"},
+    {"routes[].match", "prefix", "`path: /v1/**`"},
+    {"routes[].match", "url", "`path: /v1/**`"},
+    {"routes[].match", "uri", "`path: /v1/**`"},
+    {"routes[].match", "location", "`path: /v1/**`"},
     {"upstreams.*", "url", kServers},
     {"upstreams.*", "urls", kServers},
     {"upstreams.*", "address", kServers},
@@ -158,12 +158,9 @@ std::string section_kind(std::string_view section) {
 
 std::string_view advice_for_key(std::string_view section, std::string_view key) {
     const std::string kind = section_kind(section);
-    const auto is_meant = [&](const Row& row) {
-        if (row.key != key) return false;
-        if (kind == row.section) return true;
-        return !row.section.empty() && kind.size() > row.section.size() &&
-               kind.ends_with(row.section) && kind[kind.size() - row.section.size() - 1] == '.';
-    };
+    // Lists of limits stand in several sections.
+    const std::string_view last = kind.ends_with(".limits[]") ? std::string_view("limits[]") : kind;
+    const auto is_meant = [&](const Row& row) { return row.key == key && row.section == last; };
     const auto* const row = std::find_if(std::begin(kRows), std::end(kRows), is_meant);
     return row == std::end(kRows) ? std::string_view() : row->advice;
 }

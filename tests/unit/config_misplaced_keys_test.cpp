@@ -13,8 +13,9 @@ TEST_CASE("misplaced keys: a key that belongs elsewhere has advice in its sectio
     CHECK(advice_for_key("routes[3]", "redis").empty());
     CHECK(advice_for_key("routes[12]", "path").starts_with("it in `match`"));
     CHECK(advice_for_key("routes[0].match", "prefix") == "`path: /v1/**`");
-    CHECK(advice_for_key("match", "prefix") == "`path: /v1/**`");
-    CHECK(advice_for_key("rematch", "prefix").empty());
+    CHECK(advice_for_key("match", "prefix").empty());
+    CHECK(advice_for_key("timeouts", "connect").starts_with("it for each upstream"));
+    CHECK(advice_for_key("routes[0].timeouts", "connect").empty());
     CHECK(advice_for_key("", "limits").empty());
 }
 
