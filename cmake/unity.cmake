@@ -63,6 +63,28 @@ function(tidegate_namespace_of text result)
     endif()
 endfunction()
 
+# The types and aliases that the text declares at column 0.
+function(tidegate_types_of text result)
+    string(REGEX MATCHALL "\nusing [A-Za-z_0-9]+ =|\n(class|struct|enum class|enum) [A-Za-z_0-9]+"
+        types "${text}")
+    list(TRANSFORM types REPLACE " =$" "")
+    list(TRANSFORM types REPLACE ".* " "")
+    set(${result} "${types}" PARENT_SCOPE)
+endfunction()
+
+# The types and aliases that the headers of all namespaces declare at column 0, in
+# types_NAMESPACE; those of `tidegate` are in each list.
+macro(tidegate_read_headers)
+    file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.hpp)
+    foreach(header IN LISTS headers)
+        file(READ ${header} text)
+        string(REGEX REPLACE "[][;]" " " text "\n${text}")
+        tidegate_namespace_of("${text}" namespace)
+        tidegate_types_of("${text}" found)
+        list(APPEND types_${namespace} ${found})
+    endforeach()
+endmacro()
+
 # Whether the text, which gives these names to things of its own, cannot share a unit with what the
 # caller has in it of one namespace.
 macro(tidegate_meets unit namespace result)
@@ -74,6 +96,7 @@ endmacro()
 
 # Puts each source of the target into the first unit that has room for it and that it can share.
 function(tidegate_compile_together target)
+    tidegate_read_headers()
     get_target_property(sources ${target} SOURCES)
     foreach(source IN LISTS sources)
         file(READ ${source} text)
@@ -84,6 +107,13 @@ function(tidegate_compile_together target)
         tidegate_own_declarations("${text}" own)
         tidegate_names_of("${own}" names)
         tidegate_namespace_of("${text}" namespace)
+        tidegate_types_of("${own}" types)
+        set(others ${types})
+        list(REMOVE_ITEM others "" ${types_${namespace}} ${types_tidegate})
+        if(NOT "${others}" STREQUAL "${types}")
+            set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+            continue()
+        endif()
         string(REGEX REPLACE "//[^\n]*|\"[^\"\n]*\"" "" text "${text}")
         string(LENGTH "${text}" bytes)
         set(unit 0)
