@@ -1,6 +1,7 @@
 // The command line: what each command takes, what it says to mistakes, and what it leaves behind.
 #include <signal.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,16 @@ constexpr const char* kGood = "upstream: http://127.0.0.1:3000\nlimits: [10/s]\n
 constexpr const char* kOdd = "upstream: http://127.0.0.1:3000\nlimits: [0/s]\n";
 constexpr const char* kBroken = "upstream: http://127.0.0.1:3000\nlimit: [10/s]\n";
 
+// Also from another folder.
+std::string absolute_program() {
+    return std::filesystem::absolute(program()).string();
+}
+
 // Runs a line of shell in `folder`, where `$T` is the program.
 Finished shell(const TemporaryFolder& folder, const std::string& line) {
     const TemporaryFolder output;
-    const std::string whole = "cd " + folder.path().string() + " && T=" + program() + " && " + line;
+    const std::string whole =
+        "cd " + folder.path().string() + " && T=" + absolute_program() + " && " + line;
     Process process({"/bin/sh", "-c", whole}, output.path());
     const auto code = process.wait(kPatience);
     REQUIRE(code);
@@ -138,9 +145,10 @@ TEST_CASE("commands: a configuration from standard input runs, and cannot be rel
     folder.write("in.yaml", "listen: 127.0.0.1:" + std::to_string(port) +
                                 "\nadmin: 127.0.0.1:" + std::to_string(admin) + "\n" + kGood);
     const TemporaryFolder output;
-    Process process({"/bin/sh", "-c",
-                     "cd " + folder.path().string() + " && exec " + program() + " run - < in.yaml"},
-                    output.path());
+    Process process(
+        {"/bin/sh", "-c",
+         "cd " + folder.path().string() + " && exec " + absolute_program() + " run - < in.yaml"},
+        output.path());
     const std::string address = "127.0.0.1:" + std::to_string(admin);
     await_quietly([&] { return run_tidegate({"health", "--admin", address}).code == 0; });
     const Finished reload = run_tidegate({"reload", "--admin", address});
