@@ -134,15 +134,16 @@ TEST_CASE("streams: an interim answer begins the time for the head anew") {
 TEST_CASE("streams: a route waits as long as it says, the others as long as their upstream says") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
-        if (!conversation.read(request)) return;
-        if (request.target() == "/events") conversation.send(kEvents + chunk("one"));
-        pause(700);
-        conversation.send(request.target() == "/events" ? chunk("two") + kEnd : ok("polled"));
-        conversation.wait_for_end();
+        while (conversation.read(request)) {
+            const bool events = request.target() == "/events";
+            if (events) conversation.send(kEvents + chunk("one"));
+            pause(1500);
+            conversation.send(events ? chunk("two") + kEnd : ok("polled"));
+        }
     });
     const Tidegate tidegate(
         "upstreams: {api: {servers: [" + upstream.url() +
-        "], timeouts: {response: 200ms, stream_idle: 200ms}}}\nroutes:\n"
+        "], timeouts: {response: 700ms, stream_idle: 700ms}}}\nroutes:\n"
         "  - {match: {path: /poll}, timeouts: {response: 5s}, policies: []}\n"
         "  - {match: {path: /events}, timeouts: {stream_idle: 5s}, policies: []}\n"
         "  - {policies: []}\n");
@@ -224,7 +225,7 @@ TEST_CASE("streams: a silent stream keeps its slot of concurrency, and gives it 
         conversation.send(kEvents + chunk("one"));
         while (!go && request.target() == "/ends") pause(5);
         if (request.target() == "/ends") conversation.send(kEnd);
-        conversation.wait_for_end();
+        if (request.target() != "/ends") conversation.wait_for_end();
     });
     const Tidegate tidegate(
         counted.yaml() + "timeouts: {hold_aborted: 100ms}\nupstreams: {api: {servers: [" +
@@ -247,11 +248,14 @@ TEST_CASE("streams: a silent stream keeps its slot of concurrency, and gives it 
 
 // A socket that its owner closed says so only when something is sent to it: the proxy asks.
 TEST_CASE("streams: a client that has closed for good does not hold a silent stream to its end") {
-    const Upstream upstream([](Conversation& conversation) {
+    std::atomic<bool> over{false};
+    const Upstream upstream([&](Conversation& conversation) {
         Message request;
         if (!conversation.read(request)) return;
         conversation.send(kEvents + chunk("one"));
-        conversation.wait_for_end();
+        // Silent for longer than everything else here may take.
+        const auto end = Clock::now() + milliseconds{45'000};
+        while (!over && Clock::now() < end) pause(5);
     });
     const Tidegate tidegate(unlimited({upstream.url()}, timeouts("stream_idle: 1h")));
     Socket client = Socket::connect(tidegate.port());
@@ -263,6 +267,7 @@ TEST_CASE("streams: a client that has closed for good does not hold a silent str
         "the end",
         [&] { return tidegate.metric_sum("tidegate_requests_total", "outcome=\"aborted\"") == 1; },
         milliseconds{40'000});
+    over = true;
     CHECK(tidegate.access_log(1).back().at("error") == "client: left");
     CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
 }
