@@ -67,8 +67,8 @@ constexpr Micros span_of(const Limit& limit) {
     return limit.blocks * limit.precision;
 }
 
-// When a sub-bucket in which units are taken at `at` stops counting, if `at` is the first moment that
-// it is used. Requires a limit of windows.
+// When a sub-bucket in which units are taken at `at` stops counting, if `at` is the first moment
+// that it is used. Requires a limit of windows.
 Micros end_for(const Limit& limit, Micros at);
 
 // When the sub-bucket began that stops counting at `ends`.

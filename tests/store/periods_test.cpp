@@ -182,19 +182,16 @@ TEST_CASE("redis: the script and the program agree on each week and month until 
     for (const Anchor anchor : {Anchor::utc_week, Anchor::utc_month}) {
         const std::string width = anchor == Anchor::utc_week ? "-1" : "-2";
         // Of the last microsecond of each day, and of the first.
-        const std::string script =
-            std::string(store::lua::state) + std::string(store::lua::window) +
-            "local told = {} "
-            "for time = 0, 4503599627370495 - day_us, day_us do "
-            "local begins, ends = period(time, " +
-            width +
-            ") "
-            "local last_begins, last_ends = period(time + day_us - 1, " +
-            width +
-            ") "
-            "told[#told + 1] = struct.pack('<dddd', begins, ends, last_begins, last_ends) "
-            "end return table.concat(told)";
-        const std::string told = redis.text({"EVAL", script, "0"});
+        std::string script(store::lua::state);
+        script.append(store::lua::window)
+            .append(
+                "local width, told = tonumber(ARGV[1]), {} "
+                "for time = 0, 4503599627370495 - day_us, day_us do "
+                "local begins, ends = period(time, width) "
+                "local last_begins, last_ends = period(time + day_us - 1, width) "
+                "told[#told + 1] = struct.pack('<dddd', begins, ends, last_begins, last_ends) "
+                "end return table.concat(told)");
+        const std::string told = redis.text({"EVAL", script, "0", width});
         REQUIRE(told.size() % 32 == 0);
         REQUIRE(told.size() / 32 > 52'000);
         std::size_t wrong = 0;
