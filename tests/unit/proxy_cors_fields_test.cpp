@@ -76,7 +76,7 @@ TEST_CASE("cors: an answer made here names the origin of the request, if it is a
 }
 
 TEST_CASE("cors: an answer made here names no origin that is not allowed, nor one of several") {
-    for (const std::string fields :
+    for (const std::string& fields :
          {std::string(), origin("https://evil.test"), origin("null"), origin("*"),
           origin("https://a.test https://a.test"), origin("https://a.test/"), origin(""),
           origin("https://a.test") + origin("https://a.test"),
@@ -100,7 +100,7 @@ TEST_CASE("cors: credentials are allowed to origins that are named") {
 }
 
 TEST_CASE("cors: `*` is what every page gets, without its origin") {
-    for (const std::string fields : {std::string(), origin("https://evil.test"), origin("x")}) {
+    for (const std::string& fields : {std::string(), origin("https://evil.test"), origin("x")}) {
         const std::string out = denied(cors("origins: \"*\""), fields);
         CHECK(has(out, kAllow + "*\r\n"));
         CHECK(has(out, "\r\nVary: Origin\r\n"));
