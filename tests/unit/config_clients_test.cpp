@@ -34,6 +34,14 @@ std::shared_ptr<const config::Config> read(const std::string& yaml) {
     return loaded.config;
 }
 
+const config::Policy& policy_of(const config::Config& config, const std::string& name) {
+    for (const auto& policy : config.policies) {
+        if (policy->name == name) return *policy;
+    }
+    FAIL("no policy " << name);
+    return *config.policies[0];
+}
+
 std::vector<std::string> warnings(const std::string& yaml) {
     const auto loaded = config::load_text(yaml, "w");
     for (const auto& error : loaded.errors) FAIL(error.to_string());
@@ -51,8 +59,8 @@ std::string one_warning(const std::string& yaml) {
 // One route with these policies.
 std::string routed(const std::string& who, const std::string& policies, const std::string& names,
                    const std::string& route = "") {
-    return who + kUpstreams + "policies: {" + policies + "}\nroutes: [{name: all, policies: [" +
-           names + "]" + route + "}]\n";
+    return who + kUpstreams + "response: {cors: off}\npolicies: {" + policies +
+           "}\nroutes: [{name: all, policies: [" + names + "]" + route + "}]\n";
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -112,7 +120,7 @@ TEST_CASE("config: each claim of a key is known once, to every method that reads
     const auto& jwt = std::get<identity::JwtMethod>(config->user_methods[0].how);
     CHECK(jwt.claims == claims);
     CHECK(jwt.known_tiers == std::vector<std::string>{"banned", "free", "internal", "pro"});
-    const limit::KeyPart& last = config->policies[1]->key[0].choices[1][0];
+    const limit::KeyPart& last = policy_of(*config, "q").key[0].choices[1][0];
     CHECK(last.kind == limit::KeyPart::Kind::claim);
     CHECK(last.claim == 0);
     CHECK_FALSE(last.secret);
@@ -141,8 +149,8 @@ TEST_CASE("config: a key that a client can leave out is required unless skip is 
     const auto on_missing = [](const std::string& key) {
         const auto config =
             read(routed(users_by(kJwt), "p: {key: ['" + key + "'], limits: [1/s]}", "p"));
-        CHECK_FALSE(config->policies[0]->may_skip);
-        return config->policies[0]->key[0].on_missing;
+        CHECK_FALSE(policy_of(*config, "p").may_skip);
+        return policy_of(*config, "p").key[0].on_missing;
     };
     for (const char* key : {"claim:tenant", "cookie:cart", "host", "user+method"}) {
         CHECK_MESSAGE(on_missing(key) == OnMissing::reject, key);
@@ -152,8 +160,8 @@ TEST_CASE("config: a key that a client can leave out is required unless skip is 
     }
     const auto written = read(
         routed(users_by(kJwt), "p: {key: ['claim:tenant'], on_missing: skip, limits: [1/s]}", "p"));
-    CHECK(written->policies[0]->may_skip);
-    CHECK(written->policies[0]->key[0].on_missing == OnMissing::skip);
+    CHECK(policy_of(*written, "p").may_skip);
+    CHECK(policy_of(*written, "p").key[0].on_missing == OnMissing::skip);
 }
 
 TEST_CASE("config: check warns where a request can meet no limit at all") {
