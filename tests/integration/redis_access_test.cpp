@@ -121,7 +121,8 @@ void says(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("redis access: the rights of docs/redis.md are enough for everything, and none too many") {
+TEST_CASE(
+    "redis access: the rights of docs/redis.md are enough for everything, and none too many") {
     const Upstream upstream(Upstream::answering(answer));
     RedisServer redis;
     set_user(redis, kRights);
