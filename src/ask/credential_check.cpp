@@ -88,9 +88,11 @@ Task<> Engine::wait_for_key(const Question& question) {
             identity::Authenticator::refuse_missing_key(finding);
             co_return;
         }
-        source.want();
         finding.retry_after = identity::retry_after(finding.fetches, now);
         if (step == MissingKey::Step::unavailable) co_return;
+        // Only a request that waits wants a fetch. One for a request that was answered 503 would
+        // begin just before its client comes again, prove nothing, and use up the turn.
+        if (!finding.fetches.is_under_way()) source.want();
         {
             const KeyWait wait(executor_, question.wakeup, source, finding.fetches,
                                share_of(decision.client, question.client), missing.until());

@@ -37,7 +37,8 @@ const std::string kOpenAnswer = "HTTP/1.1 200 OK\r\nX-A: 1\r\n\r\n0123456789";
 std::string essence(const Message& message) {
     std::string text = message.start_line + "\n";
     for (const auto& [name, value] : message.fields) {
-        if (!same_name(name, "X-Request-Id")) text += name + ": " + value + "\n";
+        if (same_name(name, "X-Request-Id") || same_name(name, "Date")) continue;
+        text += name + ": " + value + "\n";
     }
     text += "\n" + message.body + "\n";
     for (const auto& [name, value] : message.trailers) text += name + ": " + value + "\n";

@@ -75,7 +75,8 @@ TEST_CASE("config: identity.require holds for every route that says nothing else
         "policies: []}, {match: {path: /c}, identity: required, policies: []}]\n";
     const auto needs = [&](const std::string& require) {
         std::string out;
-        for (const auto& route : read(users_by(kHeader, require) + kUpstreams + routes)->routes) {
+        const auto config = read(users_by(kHeader, require) + kUpstreams + routes);
+        for (const auto& route : config->routes) {
             out += route.needs_user ? "1" : "0";
         }
         return out;
