@@ -189,7 +189,9 @@ TEST_CASE("cutting: an answer to HTTP/1.0 is the same wherever it is cut, and ha
         CAPTURE(cut);
         auto client = tidegate.client();
         client.send("GET /" + std::to_string(cut) + " HTTP/1.0\r\n\r\n");
-        CHECK(client.rest() == "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n0123456789");
+        const std::string answer = client.rest();
+        CHECK(answer.starts_with("HTTP/1.1 200 OK\r\nDate: "));
+        CHECK(answer.ends_with(" GMT\r\nConnection: close\r\n\r\n0123456789"));
         CHECK_FALSE(client.was_reset());
     }
 }
