@@ -210,7 +210,8 @@ def threads(report):
     step(report, "build-tsan", "scripts/build", "tsan", "tidegate", "store_conformance", *units)
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
-                    cases="limits:*,redis*,lifecycle:*,admin:*,identity*"),
+                    cases="limits:*,redis*,lifecycle:*,admin:*,identity*,rotation:*,"
+                          "discovery:*"),
         Program("store_conformance-tsan", "build/tsan/store_conformance", part=4, settings={
             "TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "300",
             "TIDEGATE_MEMORY_TRACES": "2000"}),
