@@ -77,7 +77,7 @@ struct Explanation {
         std::vector<std::string> identifiers;
     };
     struct Limit {
-        std::string name;  // `POLICY-LIMIT`, as the client is told
+        std::string name;  // `POLICY-LIMIT`, as RateLimit fields have it
         limit::Limit limit;
     };
     struct Policy {

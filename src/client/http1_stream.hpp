@@ -104,11 +104,11 @@ class Http1Stream {
     // Ends the head of an interim answer and begins to send it. would_block: send_rest() goes on.
     IoStatus send_interim();
     // Ends the head of the final answer: the body will come as `body`, which the stream frames as
-    // this client can read it. `length` is told to the client if there is one.
+    // this client can read it. If there is a `length`, the stream sends it.
     void end_head(http::BodyKind body, std::optional<std::uint64_t> length);
     // Begins to send `batch`, the first time behind the head; would_block: send_rest() goes on.
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers);
-    // The same with all content there is, whose length a field has told.
+    // The same with all content there is, whose length a field of the head says.
     IoStatus send_all(std::string_view content);
     // Each wait within `patience`; failed, too, when that was not enough.
     Task<IoStatus> send_rest(std::chrono::milliseconds patience);

@@ -11,7 +11,7 @@ namespace tidegate::config {
 
 namespace {
 
-// What stands between an unknown key and the list of those that are known.
+// The words between an unknown key and the list of known ones.
 std::string advice_for(std::string_view section, std::string_view key,
                        const std::vector<std::string_view>& known) {
     const std::string_view before_colon = key.substr(0, key.find(':'));

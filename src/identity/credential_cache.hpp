@@ -39,7 +39,7 @@ class CredentialCache {
         // much work as to accept it.
         CredentialFault fault = CredentialFault::none;
         std::string_view claims = {};  // as pack_claims() returns them
-        Time expires{};                // find() says it; insert() is told apart
+        Time expires{};                // set by find(); insert() takes its own
     };
 
     explicit CredentialCache(const Options& options) : options_(options) {}
