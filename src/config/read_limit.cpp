@@ -298,6 +298,16 @@ std::optional<limit::Limit> read_preflight_limit(const Value& value) {
     return made_of(value, *spec);
 }
 
+// The limits that `read` makes of the items of `value`; faulty ones are reported and left out.
+std::vector<limit::Limit> read_each(const Value& value, const ListRule& rule,
+                                    std::optional<limit::Limit> (*read)(const Value&)) {
+    std::vector<limit::Limit> limits;
+    for (const Value& item : value.one_or_more(rule)) {
+        if (auto made = read(item)) add_limit(item, std::move(*made), limits);
+    }
+    return limits;
+}
+
 }  // namespace
 
 bool agree_on_moment(const Value& value, const std::optional<MomentSource>& other,
@@ -341,13 +351,9 @@ limit::Limit default_failure_limit() {
 }
 
 std::vector<limit::Limit> read_failure_limits(const Value& value) {
-    std::vector<limit::Limit> limits;
     constexpr ListRule kLimits{"a rate such as `20/min`, or a list of limits", "limits", kLimitsMax,
                                "the list is empty: write `off`, or a limit such as `20/min`"};
-    for (const Value& item : value.one_or_more(kLimits)) {
-        if (auto made = read_failure_limit(item)) add_limit(item, std::move(*made), limits);
-    }
-    return limits;
+    return read_each(value, kLimits, read_failure_limit);
 }
 
 limit::Limit default_preflight_limit() {
@@ -358,13 +364,9 @@ limit::Limit default_preflight_limit() {
 }
 
 std::vector<limit::Limit> read_preflight_limits(const Value& value) {
-    std::vector<limit::Limit> limits;
     constexpr ListRule kLimits{"a rate such as `50/s`, or a list of limits", "limits", kLimitsMax,
                                "the list is empty: write a limit such as `50/s`"};
-    for (const Value& item : value.one_or_more(kLimits)) {
-        if (auto made = read_preflight_limit(item)) add_limit(item, std::move(*made), limits);
-    }
-    return limits;
+    return read_each(value, kLimits, read_preflight_limit);
 }
 
 }  // namespace tidegate::config
