@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <memory>
 #include <random>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -52,7 +51,6 @@ class ClusterSubject : public Subject {
 
     Verdict charge(const limit::Charge& charge, Micros now) override {
         verdict_.begin(charge.items, charge.cost, slot_of);
-        is_new_lease_ = leases_.insert(charge.lease).second;
         for (CrossSlotVerdict::Part& part : verdict_.parts()) ask(part, charge, now);
         if (verdict_.next(true) != CrossSlotVerdict::Next::end) throw std::runtime_error("no end");
         Verdict verdict;
@@ -94,7 +92,6 @@ class ClusterSubject : public Subject {
 
     ClusterWorld& world() { return world_; }
     std::size_t owner_of(std::uint16_t slot) const { return owners_[slot]; }
-    void begin_trace() { leases_.clear(); }
     void forget_all() { world_.command_all({"FLUSHALL"}); }
 
     std::uint64_t crossing = 0;    // charges over several slots
@@ -129,14 +126,12 @@ class ClusterSubject : public Subject {
                 back == CrossSlotVerdict::GiveBack::shadow && !part.items[i].policy->shadow;
             (stays ? given : receipt).generations[i] = 0;
         }
-        return_to(part.slot, {part_of(part, charge), &given, limit::Refund::Of::all, 0}, now,
-                  is_new_lease_);
+        return_to(part.slot, {part_of(part, charge), &given, limit::Refund::Of::all, 0}, now);
         return true;
     }
 
-    void return_to(std::uint16_t slot, const limit::Refund& refund, Micros now,
-                   bool releases = true) {
-        if (refund.of == limit::Refund::Of::all && releases) {
+    void return_to(std::uint16_t slot, const limit::Refund& refund, Micros now) {
+        if (refund.of == limit::Refund::Of::all) {
             std::vector<ChargeItem> taken;
             for (std::size_t i = 0; i < refund.charge.items.size(); ++i) {
                 if (refund.receipt->generations[i] != 0) taken.push_back(refund.charge.items[i]);
@@ -169,10 +164,6 @@ class ClusterSubject : public Subject {
     std::vector<std::unique_ptr<RedisConnection>> connections_;
     std::array<std::size_t, redis::kSlots> owners_{};
     CrossSlotVerdict verdict_;
-    // Some traces ask again under a lease that they hold. The limiter draws a new one for each
-    // request, so what it gives back was never another's.
-    std::set<limit::LeaseId> leases_;
-    bool is_new_lease_ = true;
 };
 
 class ModelSubject : public Subject {
@@ -257,8 +248,9 @@ TEST_CASE("in a cluster: random traces never get more than a limit allows") {
     std::uint64_t admitted = 0;
     std::uint64_t as_the_model = 0;
     for (std::uint64_t i = 0; i < traces; ++i) {
-        const Trace trace(seed + i);
-        cluster.begin_trace();
+        // The limiter draws a new lease for each request, so what it gives back was never
+        // another's.
+        const Trace trace(seed + i, Limits::all, Leases::own);
         const auto verdicts = play(trace, cluster);
         ModelSubject model;
         const auto expected = play(trace, model);

@@ -12,8 +12,8 @@ using limit::Limit;
 using limit::LimitSpec;
 using limit::Policy;
 
-Trace::Trace(std::uint64_t seed, Limits limits)
-    : random_(seed), tag_(std::to_string(seed)), limits_(limits) {
+Trace::Trace(std::uint64_t seed, Limits limits, Leases leases)
+    : random_(seed), tag_(std::to_string(seed)), limits_(limits), leases_(leases) {
     clock_ = one_in(2) ? Clock::steady : Clock::stepping;
     plain_ = limits_ == Limits::all && one_in(3);
     const auto policies = between(1, 3);
@@ -240,7 +240,10 @@ void Trace::add_charge() {
     }
     if (one_in(8)) step.cost = 0;
     if (one_in(5)) step.cost = between(1, one_in(4) ? 5'000'000'000 : 10);
-    step.lease = {1, one_in(6) ? static_cast<std::uint64_t>(between(0, 9)) : steps_.size()};
+    step.lease = {1, steps_.size()};
+    if (leases_ == Leases::some_shared && one_in(6)) {
+        step.lease.request = static_cast<std::uint64_t>(between(0, 9));
+    }
     const Micros scale = some_limit().duration;
     step.moment = now_ + Micros{between(-scale.count(), 3 * scale.count())};
     if (one_in(3)) step.moment -= step.moment % scale;

@@ -31,12 +31,15 @@ struct Step {
 
 enum class Clock : std::uint8_t { steady, stepping };
 enum class Limits : std::uint8_t { all, windows };
+// Whether some charges come under a lease that another one may hold.
+enum class Leases : std::uint8_t { some_shared, own };
 
 class Trace {
   public:
     // The same for the same seed. The clock steps back in every second one. Of all limits, every
     // third one has plain windows alone, and some policies many of them.
-    explicit Trace(std::uint64_t seed, Limits limits = Limits::all);
+    explicit Trace(std::uint64_t seed, Limits limits = Limits::all,
+                   Leases leases = Leases::some_shared);
 
     const std::vector<Step>& steps() const { return steps_; }
     Clock clock() const { return clock_; }
@@ -64,6 +67,7 @@ class Trace {
     std::mt19937_64 random_;
     std::string tag_;
     Limits limits_;
+    Leases leases_;
     bool plain_;
     Clock clock_;
     std::uint32_t lists_ = 0;  // of limits, so far
