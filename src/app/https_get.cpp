@@ -51,16 +51,13 @@ constexpr std::chrono::milliseconds kLookupPause{10};
 constexpr std::uint32_t kHeadBytesMax = 16 * 1024;
 constexpr std::size_t kBufferBytesMax = std::size_t{64} * 1024;
 
-SteadyTime now() {
-    return std::chrono::steady_clock::now();
-}
-
 Task<Result<Endpoints, std::string>> look_up(Executor executor, config::Address address,
                                              SteadyTime until) {
     const NameLookup lookup(address.host, address.port);
     Timer pause(executor);
     while (!lookup.done()) {
-        if (now() >= until) co_return ErrorMessage{"its host name could not be resolved in time"};
+        if (steady_now() >= until)
+            co_return ErrorMessage{"its host name could not be resolved in time"};
         pause.expires_after(kLookupPause);
         co_await pause.async_wait(as_values);
     }
@@ -100,7 +97,7 @@ Result<Endpoints, std::string> on_this_machine(Endpoints endpoints) {
 Task<error_code> connect(std::shared_ptr<Socket> socket, Endpoints endpoints, SteadyTime until) {
     error_code ec = asio::error::host_unreachable;
     for (std::size_t tried = 0; tried < endpoints.size(); ++tried) {
-        const auto left = std::max(until - now(), SteadyTime::duration::zero());
+        const auto left = std::max(until - steady_now(), SteadyTime::duration::zero());
         socket->expect_within(left / static_cast<int>(endpoints.size() - tried));
         std::tie(ec) = co_await socket->socket().async_connect(endpoints[tried], as_values);
         // Its time may have ended in the same turn of the loop, and the socket with it.
@@ -216,7 +213,7 @@ Task<Result<HttpsBody, std::string>> ask(StreamSocket& socket, const config::Htt
 Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsUrl url,
                                                HttpsBounds bounds, std::string accept,
                                                std::string ca) {
-    const SteadyTime until = now() + bounds.patience;
+    const SteadyTime until = steady_now() + bounds.patience;
     auto endpoints = co_await look_up(executor, url.address, until);
     if (endpoints && !url.is_tls) endpoints = on_this_machine(std::move(*endpoints));
     if (!endpoints) co_return ErrorMessage{endpoints.error()};
@@ -226,10 +223,10 @@ Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsU
         return ErrorMessage{"it did not finish within " + format_duration(bounds.patience)};
     };
     if (const error_code ec = co_await connect(socket, *endpoints, until)) {
-        if (now() >= until) co_return too_late();
+        if (steady_now() >= until) co_return too_late();
         co_return ErrorMessage{"cannot connect to it: " + ec.message()};
     }
-    socket->expect_within(until - now());
+    socket->expect_within(until - steady_now());
     auto answer = co_await ask(socket->socket(), url, bounds, accept, ca);
     // What it was doing when the socket was closed under it would only mislead.
     const bool late = !socket->socket().is_open();

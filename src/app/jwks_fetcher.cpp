@@ -31,10 +31,6 @@ constexpr std::chrono::milliseconds kPoll{10};
 // Of what is odd in a set; all of it could be a hundred lines.
 constexpr std::size_t kWarningsMax = 5;
 
-SteadyTime now() {
-    return std::chrono::steady_clock::now();
-}
-
 // A location, and what is known of it.
 struct Place {
     Place(Executor executor, const KeyLocation& from, const FetchTiming& timing)
@@ -91,7 +87,7 @@ void tell_sources(Place& place) {
 }
 
 void begin_fetch(Place& place) {
-    place.schedule.begin(now());
+    place.schedule.begin(steady_now());
     ++place.fetches.begun;
     for_each_source(place, [&](KeySource& source) { source.publish(place.fetches); });
 }
@@ -204,7 +200,8 @@ void JwksFetcher::fill_in(telemetry::Metrics::Gauges& gauges) const {
         told.url = number == 1 ? place->shown : fmt::format("{}#{}", place->shown, number);
         if (const auto keys = place->latest.keys()) told.keys = keys->size();
         if (place->fetched_at) {
-            told.age = std::chrono::duration_cast<std::chrono::seconds>(now() - *place->fetched_at);
+            told.age =
+                std::chrono::duration_cast<std::chrono::seconds>(steady_now() - *place->fetched_at);
         }
         gauges.jwks.push_back(std::move(told));
     }
@@ -248,7 +245,7 @@ Task<> JwksFetcher::Impl::keep_fresh(std::shared_ptr<Impl> self, std::shared_ptr
         Keys keys = co_await keys_of(self->executor, *place, self->options.bounds);
         if (place->left) co_return;
         self->take(*place, std::move(keys));
-        for (SteadyTime next = next_fetch(*place); !place->left && now() < next;
+        for (SteadyTime next = next_fetch(*place); !place->left && steady_now() < next;
              next = next_fetch(*place)) {
             place->pause.expires_at(next);
             co_await place->pause.async_wait(as_values);
@@ -262,13 +259,13 @@ void JwksFetcher::Impl::take(Place& place, Keys keys) {
         ++fetches_ok;
         place.fetches.succeeded = place.fetches.begun;
         const std::uint64_t version_before = place.latest.version();
-        place.schedule.succeeded(now(), luck());
+        place.schedule.succeeded(steady_now(), luck());
         place.latest.put(std::move(*keys));
         log_success(place, version_before);
-        place.fetched_at = now();
+        place.fetched_at = steady_now();
     } else {
         ++fetches_failed;
-        place.schedule.failed(now(), luck());
+        place.schedule.failed(steady_now(), luck());
         log_failure(place, keys.error());
     }
     place.failing = !keys;

@@ -25,9 +25,9 @@ using telemetry::log;
 constexpr std::chrono::milliseconds kLookupPatience{3'000};
 // Workers adopt a configuration within a turn of their loops. The reloader logs one that has not by
 // then.
-constexpr std::chrono::milliseconds kWorkerPatience{5'000};
-constexpr std::chrono::milliseconds kPoll{2};
-constexpr std::chrono::milliseconds kSweepEvery{500};
+constexpr std::chrono::milliseconds kReloadPatience{5'000};
+constexpr std::chrono::milliseconds kReloadPoll{2};
+constexpr std::chrono::milliseconds kGenerationSweepEvery{500};
 
 // Named by `host:port`.
 struct Lookup {
@@ -196,7 +196,7 @@ Task<upstream::ResolvedNames> Reloader::look_up_new_names(const config::Config& 
                            [](const auto& lookup) { return lookup->result.done(); });
     };
     while (!all_done() && !stopped_ && std::chrono::steady_clock::now() < until) {
-        pause.expires_after(kPoll);
+        pause.expires_after(kReloadPoll);
         co_await pause.async_wait(as_values);
     }
     upstream::ResolvedNames known;
@@ -225,7 +225,7 @@ Task<> Reloader::put_in_force(std::shared_ptr<const ConfigSnapshot> next) {
 
     const auto left = std::make_shared<std::atomic<std::size_t>>(workers_.size());
     for (const auto& worker : workers_) worker->reload(next, [left] { --*left; });
-    const auto until = std::chrono::steady_clock::now() + kWorkerPatience;
+    const auto until = std::chrono::steady_clock::now() + kReloadPatience;
     Timer pause(executor_);
     while (*left > 0 && !stopped_) {
         if (std::chrono::steady_clock::now() > until) {
@@ -233,7 +233,7 @@ Task<> Reloader::put_in_force(std::shared_ptr<const ConfigSnapshot> next) {
                 next->number);
             break;
         }
-        pause.expires_after(kPoll);
+        pause.expires_after(kReloadPoll);
         co_await pause.async_wait(as_values);
     }
     if (!std::exchange(sweeping_, true)) spawn_vital(executor_, sweep_logs());
@@ -242,7 +242,7 @@ Task<> Reloader::put_in_force(std::shared_ptr<const ConfigSnapshot> next) {
 Task<> Reloader::sweep_logs() {
     Timer pause(executor_);
     while (!stopped_ && configs_in_use() > 1) {
-        pause.expires_after(kSweepEvery);
+        pause.expires_after(kGenerationSweepEvery);
         co_await pause.async_wait(as_values);
     }
     sweeping_ = false;

@@ -31,10 +31,6 @@ constexpr std::chrono::milliseconds kStarvedPause{100};
 constexpr int kUnsentBytesMax = 262'144;
 constexpr std::chrono::seconds kSweepEvery{1};
 
-SteadyTime now() {
-    return std::chrono::steady_clock::now();
-}
-
 std::optional<IpAddress> address_of(const sockaddr_storage& from) {
     IpAddress ip;
     if (from.ss_family == AF_INET) {
@@ -81,7 +77,7 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
     : shared_(shared),
       index_(index),
       readiness_(io_),
-      deadlines_(now()),
+      deadlines_(steady_now()),
       redis_(make_redis()),
       limiter_(make_limiter(*snapshot.config)),
       context_{
@@ -313,7 +309,7 @@ Result<client::ConnectionLimit::Slot, telemetry::ConnectionRefusal> Worker::take
     const auto address = client::counted_address(peer, config.client_ip);
     auto slot = shared_.connection_limit.take(address, config.connections);
     if (slot || slot.error() != telemetry::ConnectionRefusal::max ||
-        !connection_eviction_.evict_for(address, connections_, config.client_ip, now())) {
+        !connection_eviction_.evict_for(address, connections_, config.client_ip, steady_now())) {
         return slot;
     }
     context_.metrics.client_made_room();
@@ -338,7 +334,7 @@ void Worker::open_connection(Listener& listener, int descriptor, const sockaddr_
                                   .request_id = request_id,
                                   .date_line = context_.date.line(),
                                   .more_lines = config.response.lines_without_request},
-                                 now());
+                                 steady_now());
         return;
     }
     if (peer.address) {
@@ -365,11 +361,11 @@ void Worker::tell_internal_error(const std::exception_ptr& failure) {
 }
 
 Task<> Worker::tick() {
-    SteadyTime swept = now();
+    SteadyTime swept = steady_now();
     while (!finished_) {
         tick_timer_.expires_after(DeadlineWheel::kTick);
         co_await tick_timer_.async_wait(as_values);
-        const SteadyTime time = now();
+        const SteadyTime time = steady_now();
         context_.date.set(std::chrono::system_clock::now());
         deadlines_.advance(time);
         refused_connections_.sweep(time);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace tidegate {
 
@@ -38,6 +39,13 @@ inline std::string to_lower(std::string text) {
 inline std::string to_upper(std::string text) {
     std::transform(text.begin(), text.end(), text.begin(), [](char c) { return to_upper(c); });
     return text;
+}
+
+// Without the spaces and tabs at both ends (the OWS of RFC 9110 section 5.6.3).
+constexpr std::string_view trimmed(std::string_view text) {
+    const auto first = text.find_first_not_of(" \t");
+    if (first == text.npos) return {};
+    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 }  // namespace tidegate

@@ -22,7 +22,7 @@ namespace tidegate::cli {
 
 namespace {
 
-namespace http = boost::beast::http;
+namespace beast = boost::beast;
 using Reply = Result<AdminReply, std::string>;
 
 // The largest answer: what a hundred policies count.
@@ -33,19 +33,21 @@ StreamProtocol::endpoint endpoint_of(const config::Address& address) {
     return asio::ip::tcp::endpoint(asio::ip::make_address(address.host), address.port);
 }
 
-http::request<http::empty_body> request_for(const AdminPlace& place, bool post,
-                                            std::string_view target) {
-    http::request<http::empty_body> request(post ? http::verb::post : http::verb::get, target, 11);
-    request.set(http::field::host,
+beast::http::request<beast::http::empty_body> request_for(const AdminPlace& place, bool post,
+                                                          std::string_view target) {
+    beast::http::request<beast::http::empty_body> request(
+        post ? beast::http::verb::post : beast::http::verb::get, target, 11);
+    request.set(beast::http::field::host,
                 place.address.is_unix() ? "localhost" : place.address.to_string());
-    request.set(http::field::connection, "close");
-    if (!place.token.empty()) request.set(http::field::authorization, "Bearer " + place.token);
+    request.set(beast::http::field::connection, "close");
+    if (!place.token.empty())
+        request.set(beast::http::field::authorization, "Bearer " + place.token);
     request.prepare_payload();
     return request;
 }
 
 // The deadline closes the socket.
-std::string words_of(error_code ec) {
+std::string reason_of(error_code ec) {
     return ec == asio::error::operation_aborted ? "it does not answer" : ec.message();
 }
 
@@ -59,19 +61,20 @@ Task<Reply> ask(Executor executor, AdminPlace place, bool post, std::string targ
     if (not_connected) {
         socket->close();
         co_return fmt::format("cannot reach the admin listener on {}: {}", where,
-                              words_of(not_connected));
+                              reason_of(not_connected));
     }
     const auto request = request_for(place, post, target);
-    const auto [not_sent, sent] = co_await http::async_write(socket->socket(), request, as_values);
-    boost::beast::flat_buffer buffer;
-    http::response_parser<http::string_body> parser;
+    const auto [not_sent, sent] =
+        co_await beast::http::async_write(socket->socket(), request, as_values);
+    beast::flat_buffer buffer;
+    beast::http::response_parser<beast::http::string_body> parser;
     parser.body_limit(kBodyBytesMax);
     const auto [not_read, read] =
-        co_await http::async_read(socket->socket(), buffer, parser, as_values);
+        co_await beast::http::async_read(socket->socket(), buffer, parser, as_values);
     socket->close();
     if (not_read) {
         co_return fmt::format("no answer from the admin listener on {}: {}", where,
-                              words_of(not_sent ? not_sent : not_read));
+                              reason_of(not_sent ? not_sent : not_read));
     }
     auto& response = parser.get();
     co_return AdminReply{static_cast<int>(response.result_int()), std::move(response.body())};

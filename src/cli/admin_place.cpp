@@ -10,6 +10,7 @@
 #include "cli/config_file.hpp"
 #include "cli/config_report.hpp"
 #include "cli/inspect_text.hpp"
+#include "cli/usage.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
 #include "config/load_admin.hpp"
@@ -19,12 +20,6 @@ namespace tidegate::cli {
 namespace {
 
 constexpr const char* kDefaultAdmin = "127.0.0.1:9901";
-
-// For CLI11: an empty string is no objection.
-std::string objection_to_address(const std::string& text) {
-    const auto address = config::parse_listen_address(text);
-    return address ? std::string() : address.error();
-}
 
 Result<FoundAdmin, std::string> admin_on_command_line(const AdminArguments& arguments) {
     FoundAdmin place{{*config::parse_listen_address(arguments.admin), {}},

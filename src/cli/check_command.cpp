@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/config_report.hpp"
+#include "cli/exit_code.hpp"
 #include "config/config.hpp"
 
 namespace tidegate::cli {
@@ -13,9 +14,8 @@ namespace {
 
 constexpr int kRight = 0;
 constexpr int kFaulty = 1;
-constexpr int kWrongUse = 2;
 
-constexpr const char* kFooter =
+constexpr const char* kCheckFooter =
     R"(Prints each fault and warning as file:line:column, then a summary. The exit code
 is 1 when there is a fault, so it can guard a deployment; with --strict also when
 there is a warning.
@@ -31,7 +31,7 @@ CLI::App* describe_check(CLI::App& app, CheckArguments& arguments) {
     add_config_file(*command, arguments.config);
     command->add_flag("--strict", arguments.is_strict, "Take warnings for faults");
     command->add_flag("--json", arguments.as_json, "Print an object for programs");
-    command->footer(kFooter);
+    command->footer(kCheckFooter);
     return command;
 }
 
@@ -39,7 +39,7 @@ int check_configuration(const CheckArguments& arguments) {
     const auto file = find_config_file(arguments.config, "check");
     if (!file) {
         fmt::print(stderr, "tidegate: {}\n", file.error());
-        return kWrongUse;
+        return exit_code::kWrongUse;
     }
     const config::Loaded loaded = config::load_file(file->path);
     const bool is_right = loaded.config && !(arguments.is_strict && !loaded.warnings.empty());

@@ -63,12 +63,6 @@ config::Address echo_address(const std::string& text) {
     return *config::parse_listen_address(text);
 }
 
-// For CLI11: an empty string is no objection.
-std::string objection_to_address(const std::string& text) {
-    const auto address = config::parse_listen_address(text);
-    return address ? std::string() : address.error();
-}
-
 CLI::App* describe_echo(CLI::App& app, std::string& listen) {
     CLI::App* const echo = app.add_subcommand("echo", "Run a small upstream for tests");
     echo->add_option("--listen", listen, fmt::format("Where to listen (default {})", kEchoAddress))

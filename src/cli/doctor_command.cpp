@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 constexpr std::chrono::milliseconds kTimeMin{100};
 constexpr std::chrono::minutes kTimeMax{10};
 
-constexpr const char* kFooter =
+constexpr const char* kDoctorFooter =
     R"(Looks at the configuration, at Redis (reachable, password, rights, scripts,
 memory, persistence, role, clock, latency), sentinels, cluster, upstreams, keys
 and certificates, and says what to do. It may run beside a Tidegate that serves.
@@ -65,7 +65,7 @@ CLI::App* describe_doctor(CLI::App& app, const std::string& default_file,
         ->option_text("TIME")
         ->check(objection_to_time);
     command->add_flag("--json", arguments.as_json, "Print an object for programs");
-    command->footer(kFooter);
+    command->footer(kDoctorFooter);
     return command;
 }
 

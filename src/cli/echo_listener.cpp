@@ -17,7 +17,7 @@ using Endpoint = StreamProtocol::endpoint;
     throw std::system_error(ec, "echo: cannot listen on " + address.to_string());
 }
 
-Endpoint endpoint_of(const config::Address& address) {
+Endpoint checked_endpoint_of(const config::Address& address) {
     if (address.is_unix()) {
         const asio::local::stream_protocol::endpoint longest;
         if (address.unix_path.size() + sizeof(sa_family_t) >= longest.capacity()) {
@@ -64,11 +64,11 @@ std::uint16_t port_of(const Acceptor& acceptor) {
 
 EchoListener::EchoListener(const Executor& executor, const config::Address& address)
     : acceptor_(executor), address_(address) {
-    const Endpoint endpoint = endpoint_of(address);
+    const Endpoint endpoint = checked_endpoint_of(address);
     error_code ec = bind_and_listen(acceptor_, endpoint);
     if (ec == asio::error::address_family_not_supported && address.host == config::kEveryAddress) {
         address_.host = "0.0.0.0";
-        ec = bind_and_listen(acceptor_, endpoint_of(address_));
+        ec = bind_and_listen(acceptor_, checked_endpoint_of(address_));
     }
     if (ec == asio::error::address_in_use && address.is_unix() &&
         is_left_behind(executor, endpoint)) {

@@ -7,9 +7,7 @@ namespace tidegate::cli {
 
 namespace {
 
-using Fault = std::optional<std::string>;
-
-Fault read_status(std::string_view value, EchoOptions& wishes) {
+std::optional<std::string> read_status(std::string_view value, EchoOptions& wishes) {
     const std::optional<std::int64_t> status = parse_decimal(value);
     if (!status || *status < 200 || *status > 599) {
         return "status is " + quote(value) + ", but must be a number from 200 to 599";
@@ -18,7 +16,7 @@ Fault read_status(std::string_view value, EchoOptions& wishes) {
     return std::nullopt;
 }
 
-Fault read_delay(std::string_view value, EchoOptions& wishes) {
+std::optional<std::string> read_delay(std::string_view value, EchoOptions& wishes) {
     const auto delay = parse_duration(value);
     if (!delay) return "delay: " + delay.error();
     if (*delay > kEchoDelayMax) return "delay is " + quote(value) + ", but at most 60s is possible";
@@ -26,7 +24,7 @@ Fault read_delay(std::string_view value, EchoOptions& wishes) {
     return std::nullopt;
 }
 
-Fault read_bytes(std::string_view value, EchoOptions& wishes) {
+std::optional<std::string> read_bytes(std::string_view value, EchoOptions& wishes) {
     const auto bytes = parse_size(value);
     if (!bytes) return "bytes: " + bytes.error();
     if (*bytes > kEchoBytesMax)
@@ -35,7 +33,7 @@ Fault read_bytes(std::string_view value, EchoOptions& wishes) {
     return std::nullopt;
 }
 
-Fault read_parameter(std::string_view parameter, EchoOptions& wishes) {
+std::optional<std::string> read_parameter(std::string_view parameter, EchoOptions& wishes) {
     const std::size_t equals = parameter.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
     const std::string_view name = parameter.substr(0, equals);
@@ -55,7 +53,7 @@ Result<EchoOptions, std::string> read_echo_options(std::string_view target) {
         const std::size_t begin = at + 1;
         at = target.find('&', begin);
         const std::size_t length = at == std::string_view::npos ? at : at - begin;
-        Fault fault = read_parameter(target.substr(begin, length), wishes);
+        std::optional<std::string> fault = read_parameter(target.substr(begin, length), wishes);
         if (fault) return *std::move(fault);
     }
     return wishes;

@@ -28,7 +28,6 @@
 namespace tidegate::cli {
 
 namespace beast = boost::beast;
-namespace http = beast::http;
 using nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
@@ -38,10 +37,10 @@ constexpr std::uint32_t kHeadBytesMax = 64 * 1024;
 constexpr std::size_t kBodyShownMax = 4'096;
 constexpr std::size_t kPieceBytes = 16'384;
 // Longer than a proxy keeps idle connections: it should be the one that closes.
-constexpr auto kPatience = 75s;
+constexpr auto kClientPatience = 75s;
 constexpr auto kLingerPatience = 1s;
 
-using Parser = http::request_parser<http::buffer_body>;
+using Parser = beast::http::request_parser<beast::http::buffer_body>;
 using Piece = std::array<char, kPieceBytes>;
 
 // What there is to say of a request's body once it has been read.
@@ -55,7 +54,7 @@ std::string json_of(const ordered_json& value) {
 }
 
 // By hand but for the values, so that a field takes one line.
-std::string echo_of(const http::request_header<>& head, const ReadBody& body) {
+std::string echo_of(const beast::http::request_header<>& head, const ReadBody& body) {
     std::string fields;
     for (const auto& field : head) {
         fields += fmt::format("{}\n    [{}, {}]", fields.empty() ? "" : ",",
@@ -80,14 +79,15 @@ std::string fault_of(int status, const std::string& detail) {
 // RFC 9112 section 6.1: a body of unclear length.
 bool is_framing_bad(const Parser& parser) {
     const auto& head = parser.get();
-    if (head.count(http::field::transfer_encoding) == 0) return false;
-    return !parser.chunked() || head.count(http::field::content_length) != 0 ||
+    if (head.count(beast::http::field::transfer_encoding) == 0) return false;
+    return !parser.chunked() || head.count(beast::http::field::content_length) != 0 ||
            head.version() != 11;
 }
 
 bool is_parse_error(error_code ec) {
-    return ec.category() == http::make_error_code(http::error::bad_target).category() &&
-           ec != http::error::end_of_stream && ec != http::error::partial_message;
+    return ec.category() ==
+               beast::http::make_error_code(beast::http::error::bad_target).category() &&
+           ec != beast::http::error::end_of_stream && ec != beast::http::error::partial_message;
 }
 
 struct Answer {
@@ -119,7 +119,7 @@ Answer bad_request(const std::string& detail) {
     return answer;
 }
 
-Answer answer_to(const http::request_header<>& head, const ReadBody& body,
+Answer answer_to(const beast::http::request_header<>& head, const ReadBody& body,
                  const EchoOptions& wishes) {
     Answer answer;
     answer.status = wishes.status;
@@ -143,7 +143,7 @@ class Session {
 
   private:
     Task<error_code> read_body(Parser& parser, ReadBody& body);
-    Task<Answer> answer_when_due(const http::request_header<>& head, const ReadBody& body);
+    Task<Answer> answer_when_due(const beast::http::request_header<>& head, const ReadBody& body);
     // Answers, and ends the connection: what follows on it is unclear.
     Task<bool> refuse(std::string detail);
     Task<bool> send(const Answer& answer, unsigned version, bool keep_alive, bool head_only);
@@ -156,16 +156,18 @@ class Session {
 };
 
 Task<bool> Session::serve_one() {
-    timed_->expect_within(kPatience);
+    timed_->expect_within(kClientPatience);
     Parser parser;
     parser.header_limit(kHeadBytesMax);
     parser.body_limit(boost::none);
-    auto [ec, bytes] = co_await http::async_read_header(socket(), buffer_, parser, as_values);
+    auto [ec, bytes] =
+        co_await beast::http::async_read_header(socket(), buffer_, parser, as_values);
     if (is_parse_error(ec)) co_return co_await refuse(ec.message());
     if (ec) co_return false;
     if (is_framing_bad(parser)) co_return co_await refuse("the length of the body is unclear");
 
-    const http::request_header<> head = parser.get().base();  // before trailers join the fields
+    const beast::http::request_header<> head =
+        parser.get().base();  // before trailers join the fields
     ReadBody body;
     ec = co_await read_body(parser, body);
     if (is_parse_error(ec)) co_return co_await refuse(ec.message());
@@ -173,12 +175,12 @@ Task<bool> Session::serve_one() {
 
     const Answer answer = co_await answer_when_due(head, body);
     co_return co_await send(answer, head.version(), parser.get().keep_alive(),
-                            head.method() == http::verb::head);
+                            head.method() == beast::http::verb::head);
 }
 
 Task<error_code> Session::read_body(Parser& parser, ReadBody& body) {
     const auto& head = parser.get();
-    if (head.version() == 11 && beast::iequals(head[http::field::expect], "100-continue")) {
+    if (head.version() == 11 && beast::iequals(head[beast::http::field::expect], "100-continue")) {
         static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
         auto [ec, bytes] = co_await asio::async_write(socket(), asio::buffer(kContinue), as_values);
         if (ec) co_return ec;
@@ -189,9 +191,10 @@ Task<error_code> Session::read_body(Parser& parser, ReadBody& body) {
         auto& into = parser.get().body();
         into.data = piece->data();
         into.size = piece->size();
-        timed_->expect_within(kPatience);
-        auto [ec, bytes] = co_await http::async_read_some(socket(), buffer_, parser, as_values);
-        if (ec && ec != http::error::need_buffer) co_return ec;
+        timed_->expect_within(kClientPatience);
+        auto [ec, bytes] =
+            co_await beast::http::async_read_some(socket(), buffer_, parser, as_values);
+        if (ec && ec != beast::http::error::need_buffer) co_return ec;
         const std::size_t size = piece->size() - into.size;
         body.bytes += size;
         body.beginning.append(piece->data(), std::min(size, kBodyShownMax - body.beginning.size()));
@@ -199,11 +202,12 @@ Task<error_code> Session::read_body(Parser& parser, ReadBody& body) {
     co_return error_code{};
 }
 
-Task<Answer> Session::answer_when_due(const http::request_header<>& head, const ReadBody& body) {
+Task<Answer> Session::answer_when_due(const beast::http::request_header<>& head,
+                                      const ReadBody& body) {
     const auto wishes = read_echo_options(std::string_view(head.target()));
     if (!wishes) co_return bad_request(wishes.error());
     if (wishes->delay > 0us) {
-        timed_->expect_within(kPatience + wishes->delay);
+        timed_->expect_within(kClientPatience + wishes->delay);
         Timer timer(socket().get_executor(), wishes->delay);
         co_await timer.async_wait(as_values);
     }
@@ -221,7 +225,7 @@ Task<bool> Session::send(const Answer& answer, unsigned version, bool keep_alive
     const bool with_body = !head_only && answer.has_body();
     const std::string_view body = with_body ? std::string_view(answer.body) : std::string_view();
     const std::array<asio::const_buffer, 2> parts{asio::buffer(head), asio::buffer(body)};
-    timed_->expect_within(kPatience);
+    timed_->expect_within(kClientPatience);
     auto [ec, bytes] = co_await asio::async_write(socket(), parts, as_values);
     if (!ec && with_body) ec = co_await send_filler(answer.filler_bytes);
     co_return !ec && keep_alive;
@@ -231,7 +235,7 @@ Task<error_code> Session::send_filler(std::uint64_t left) {
     static const std::string filler(kPieceBytes, 'x');
     while (left != 0) {
         const std::size_t size = std::min<std::uint64_t>(left, filler.size());
-        timed_->expect_within(kPatience);
+        timed_->expect_within(kClientPatience);
         auto [ec, bytes] =
             co_await asio::async_write(socket(), asio::buffer(filler.data(), size), as_values);
         if (ec) co_return ec;

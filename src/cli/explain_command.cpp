@@ -14,7 +14,7 @@ namespace tidegate::cli {
 
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kExplainFooter =
     R"(The request is not sent, and no limit is charged. It is read as
 strictly as the proxy reads it: what would be refused is refused here, with the
 reason. Keys at a URL are fetched if the request has a token.
@@ -86,7 +86,7 @@ CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
                    "It comes over a Unix socket with `trusted: on` instead")
         ->excludes(from);
     explain->add_flag("--json", arguments.as_json, "Print an object for programs");
-    explain->footer(kFooter);
+    explain->footer(kExplainFooter);
     explain->final_callback([&arguments] {
         if (!arguments.trusted_socket && arguments.from.empty()) {
             throw CLI::RequiredError("--from or --trusted-socket");

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "cli/admin_client.hpp"
+#include "cli/exit_code.hpp"
 #include "cli/inspect_text.hpp"
 
 namespace tidegate::cli {
@@ -16,12 +17,10 @@ namespace {
 
 constexpr int kFound = 0;
 constexpr int kNothingCounted = 1;
-constexpr int kWrongUse = 2;
-constexpr int kNoAnswer = 3;
 // More than the proxy takes for any answer (app/inspect_service.hpp).
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kInspectPatience{30};
 
-constexpr const char* kFooter =
+constexpr const char* kInspectFooter =
     R"(IDENTIFIER is as the access log has it, or an address alone:
 
   tidegate inspect user:alice
@@ -40,27 +39,24 @@ CLI::App* describe(CLI::App& app, const char* name, const char* what, InspectArg
         ->required();
     add_admin_options(*command, arguments);
     command->add_flag("--json", arguments.as_json, "Print the answer as it is, for programs");
-    command->footer(kFooter);
+    command->footer(kInspectFooter);
     return command;
-}
-
-int complain(int code, std::string_view what) {
-    fmt::print(stderr, "{}\n", what);
-    return code;
 }
 
 template <class TextOf>
 int ask(const InspectArguments& arguments, bool reset, TextOf text_of) {
     const auto place = find_admin(arguments);
-    if (!place) return complain(kWrongUse, place.error());
+    if (!place) return complain(exit_code::kWrongUse, place.error());
     const std::string target = fmt::format("/api/{}?identifier={}", reset ? "reset" : "inspect",
                                            percent_encoded(arguments.identifier));
-    const auto reply = ask_admin(*place, reset, target, kPatience);
-    if (!reply) return complain(kNoAnswer, reply.error());
-    if (reply->status == 400) return complain(kWrongUse, refusal_text(*place, *reply));
-    if (reply->status != 200) return complain(kNoAnswer, refusal_text(*place, *reply));
+    const auto reply = ask_admin(*place, reset, target, kInspectPatience);
+    if (!reply) return complain(exit_code::kNoAnswer, reply.error());
+    if (reply->status == 400) return complain(exit_code::kWrongUse, refusal_text(*place, *reply));
+    if (reply->status != 200) return complain(exit_code::kNoAnswer, refusal_text(*place, *reply));
     const std::optional<CountsText> counts = text_of(reply->body);
-    if (!counts) return complain(kNoAnswer, "the answer on the admin address is not from Tidegate");
+    if (!counts)
+        return complain(exit_code::kNoAnswer,
+                        "the answer on the admin address is not from Tidegate");
     fmt::print("{}", arguments.as_json ? reply->body : counts->text);
     return counts->counted ? kFound : kNothingCounted;
 }
@@ -71,7 +67,7 @@ int ask_and_print(const InspectArguments& arguments, bool reset, TextOf text_of)
     try {
         return ask(arguments, reset, text_of);
     } catch (const std::exception& error) {
-        return complain(kNoAnswer, error.what());
+        return complain(exit_code::kNoAnswer, error.what());
     }
 }
 

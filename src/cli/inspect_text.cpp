@@ -16,13 +16,11 @@ namespace tidegate::cli {
 
 namespace {
 
-using Json = JsonValue;
-
 constexpr std::size_t kColumns = 8;
 using Row = std::array<std::string, kColumns>;
 
 // Text from outside, safe for a terminal.
-std::string shown(const Json& text) {
+std::string shown(const JsonValue& text) {
     if (!text.is_string()) return "-";
     std::string out;
     append_json_escaped(text.get_ref<const std::string&>(), out);
@@ -46,29 +44,29 @@ std::string rough(std::int64_t us) {
     return fmt::format("{}d {}h", hours / 24, hours % 24);
 }
 
-std::string rough_or_dash(const Json& us) {
+std::string rough_or_dash(const JsonValue& us) {
     return us.is_number_integer() ? rough(us.get<std::int64_t>()) : "-";
 }
 
-std::string number(const Json& json) {
+std::string number(const JsonValue& json) {
     return json.is_number_integer() ? std::to_string(json.get<std::int64_t>()) : "-";
 }
 
-std::string state_of(const Json& limit) {
+std::string state_of(const JsonValue& limit) {
     if (!limit.at("denied").get<bool>()) return "admits";
     if (limit.value("never_passes", false)) return "always denies";
-    const Json& time = limit.at("denied_for_us");
+    const JsonValue& time = limit.at("denied_for_us");
     return time.is_number_integer() ? "denies for " + rough(time.get<std::int64_t>()) : "denies";
 }
 
-std::string policy_of(const Json& policy) {
+std::string policy_of(const JsonValue& policy) {
     std::string text = shown(policy.at("policy"));
     if (policy.at("tier").is_string()) text += fmt::format(" ({})", shown(policy.at("tier")));
     if (policy.at("mode") == "shadow") text += ", shadow";
     return text;
 }
 
-Row row_of(const std::string& policy, const Json& limit) {
+Row row_of(const std::string& policy, const JsonValue& limit) {
     std::string counted = number(limit.at("counted"));
     if (!limit.value("counted_all", true)) counted += " or more";
     return {policy,
@@ -95,19 +93,19 @@ void append_table(const std::vector<Row>& rows, std::string& out) {
     }
 }
 
-std::string moments_of(const Json& limit) {
+std::string moments_of(const JsonValue& limit) {
     std::string text;
     const auto moments = limit.find("moments");
     if (moments == limit.end() || moments->empty()) return text;
     text = fmt::format("  booked in {}:\n", shown(limit.at("name")));
-    for (const Json& moment : *moments) text += fmt::format("    {}\n", shown(moment));
+    for (const JsonValue& moment : *moments) text += fmt::format("    {}\n", shown(moment));
     const auto booked = limit.at("counted").get<std::int64_t>();
     const auto told = static_cast<std::int64_t>(moments->size());
     if (booked > told) text += fmt::format("    and {} more\n", booked - told);
     return text;
 }
 
-std::string heading(const Json& one, const Json& json) {
+std::string heading(const JsonValue& one, const JsonValue& json) {
     const std::string store = json.at("store") == "redis" ? "in Redis" : "in process";
     std::string text = fmt::format("{}, counted {}", shown(one.at("identifier")), store);
     if (one.contains("known_tier") && one.at("known_tier").is_string()) {
@@ -116,17 +114,17 @@ std::string heading(const Json& one, const Json& json) {
     return text + "\n";
 }
 
-std::string inspected_text(const Json& one, const Json& json) {
+std::string inspected_text(const JsonValue& one, const JsonValue& json) {
     std::vector<Row> rows{
         {"POLICY", "LIMIT", "COUNTED", "QUOTA", "LEFT", "NEXT UNIT", "ALL FREE", "NOW"}};
     std::string behind;
-    for (const Json& policy : one.at("policies")) {
+    for (const JsonValue& policy : one.at("policies")) {
         const std::string name = policy_of(policy);
-        for (const Json& limit : policy.at("limits")) {
+        for (const JsonValue& limit : policy.at("limits")) {
             rows.push_back(row_of(name, limit));
             behind += moments_of(limit);
         }
-        for (const Json& unknown : policy.at("unknown")) {
+        for (const JsonValue& unknown : policy.at("unknown")) {
             behind +=
                 fmt::format("  {}: still holds {}, of a limit that was removed, for {}\n", name,
                             shown(unknown.at("record")), rough_or_dash(unknown.at("all_free_us")));
@@ -138,10 +136,10 @@ std::string inspected_text(const Json& one, const Json& json) {
     return text + behind;
 }
 
-std::string forgotten_text(const Json& one, const Json& json) {
+std::string forgotten_text(const JsonValue& one, const JsonValue& json) {
     std::string text = heading(one, json);
     if (one.at("forgotten").empty()) return text + "  nothing was counted\n";
-    for (const Json& policy : one.at("forgotten")) {
+    for (const JsonValue& policy : one.at("forgotten")) {
         text += fmt::format("  {}: forgotten\n", shown(policy));
     }
     return text;
@@ -151,13 +149,13 @@ template <class TextOf>
 std::optional<CountsText> text_of(std::string_view body, TextOf text_of_one) {
     const auto parsed = parse_json_object(body);
     if (!parsed) return std::nullopt;
-    const Json& json = *parsed;
+    const JsonValue& json = *parsed;
     try {
         CountsText counts;
         counts.counted = json.at("counted").get<bool>();
-        for (const Json& one : json.at("identifiers")) counts.text += text_of_one(one, json);
+        for (const JsonValue& one : json.at("identifiers")) counts.text += text_of_one(one, json);
         return counts;
-    } catch (const Json::exception&) {
+    } catch (const JsonValue::exception&) {
         return std::nullopt;
     }
 }
@@ -174,7 +172,7 @@ std::optional<CountsText> reset_text(std::string_view json) {
 
 std::string problem_detail(std::string_view json) {
     const auto problem = parse_json_object(json);
-    const Json* const detail = problem ? find_member(*problem, "detail") : nullptr;
+    const JsonValue* const detail = problem ? find_member(*problem, "detail") : nullptr;
     return detail == nullptr ? std::string() : shown(*detail);
 }
 

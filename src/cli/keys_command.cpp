@@ -13,6 +13,7 @@
 #include "base/ascii.hpp"
 #include "base/hex.hpp"
 #include "base/quote.hpp"
+#include "cli/exit_code.hpp"
 #include "config/error_message.hpp"
 #include "identity/name_rules.hpp"
 #include "identity/sha256.hpp"
@@ -21,13 +22,11 @@ namespace tidegate::cli {
 
 namespace {
 
-constexpr int kDone = 0;
-constexpr int kWrongUse = 2;
 constexpr std::size_t kSecretBytes = 24;
 // Makes a key easy to find in a repository or a log, and hard to take for its SHA-256.
 constexpr std::string_view kPrefix = "tg_";
 
-constexpr const char* kFooter =
+constexpr const char* kKeysFooter =
     R"(Prints the key once, on standard error, and on standard output the line for the
 file that `identity.user[].api_key.keys` names. The file holds the SHA-256 of the
 key, so nobody can read the key from it.
@@ -88,7 +87,7 @@ CLI::App* describe_keys(CLI::App& app, KeysArguments& arguments) {
     CLI::App* const command = keys->add_subcommand("new", "Make a key for a user");
     command->add_option("USER", arguments.user, "Whose key it is")->option_text(" ")->required();
     command->add_option("--tier", arguments.tier, "The tier of this key")->option_text("TIER");
-    command->footer(kFooter);
+    command->footer(kKeysFooter);
     return command;
 }
 
@@ -97,13 +96,13 @@ int make_key(const KeysArguments& arguments) {
     const auto line = key_line(key, arguments.user, arguments.tier);
     if (!line) {
         fmt::print(stderr, "tidegate: {}\n", line.error());
-        return kWrongUse;
+        return exit_code::kWrongUse;
     }
     fmt::print(stderr, "the key of {}, shown only now: {}\nthe line for the file of keys:\n",
                displayable(arguments.user), key);
     std::fflush(stderr);
     fmt::print("{}\n", line->text);
-    return kDone;
+    return exit_code::kDone;
 }
 
 }  // namespace tidegate::cli

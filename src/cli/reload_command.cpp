@@ -10,6 +10,7 @@
 
 #include "cli/admin_client.hpp"
 #include "cli/config_report.hpp"
+#include "cli/exit_code.hpp"
 #include "config/config.hpp"
 
 namespace tidegate::cli {
@@ -18,11 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDone = 0;
-constexpr int kRefused = 1;
-constexpr int kNotReady = 1;
-constexpr int kWrongUse = 2;
-constexpr int kNoAnswer = 3;
 constexpr int kOk = 200;
 constexpr int kConflict = 409;
 // A little more than the proxy gives a reload.
@@ -43,11 +39,6 @@ containers:
 
   HEALTHCHECK CMD ["tidegate", "health", "-c", "/etc/tidegate/tidegate.yaml"])";
 
-int complain(int code, std::string_view what) {
-    fmt::print(stderr, "{}\n", what);
-    return code;
-}
-
 std::vector<config::Diagnostic> diagnostics(const json& answer, const char* name) {
     std::vector<config::Diagnostic> out;
     for (const json& one : answer.value(name, json::array())) {
@@ -59,35 +50,37 @@ std::vector<config::Diagnostic> diagnostics(const json& answer, const char* name
 
 int reload(const AdminArguments& arguments) {
     const auto place = find_admin(arguments);
-    if (!place) return complain(kWrongUse, place.error());
+    if (!place) return complain(exit_code::kWrongUse, place.error());
     const auto reply = ask_admin(*place, true, "/reload", kReloadPatience);
-    if (!reply) return complain(kNoAnswer, reply.error());
+    if (!reply) return complain(exit_code::kNoAnswer, reply.error());
     if (reply->status != kOk && reply->status != kConflict) {
-        return complain(kNoAnswer, refusal_text(*place, *reply));
+        return complain(exit_code::kNoAnswer, refusal_text(*place, *reply));
     }
     const std::string text = reload_text(reply->body);
     if (text.empty()) {
-        return complain(kNoAnswer, "the answer on the admin address is not from Tidegate");
+        return complain(exit_code::kNoAnswer,
+                        "the answer on the admin address is not from Tidegate");
     }
     fmt::print(reply->status == kOk ? stdout : stderr, "{}", text);
-    return reply->status == kOk ? kDone : kRefused;
+    return reply->status == kOk ? exit_code::kDone : exit_code::kRefused;
 }
 
 int health(const AdminArguments& arguments) {
     const auto place = find_admin(arguments);
-    if (!place) return complain(kNotReady, place.error());
+    if (!place) return complain(exit_code::kNotReady, place.error());
     const auto reply = ask_admin(*place, false, "/readyz", kHealthPatience);
-    if (!reply) return complain(kNotReady, reply.error());
+    if (!reply) return complain(exit_code::kNotReady, reply.error());
     // The status of the answer is `ready`, `starting` or `draining`.
     const json answer = json::parse(reply->body, nullptr, false);
     const bool is_ours = answer.is_object() && answer.contains("status");
     const std::string status = is_ours ? answer.at("status").get<std::string>() : "unknown";
     if (reply->status != kOk || !is_ours) {
-        return complain(kNotReady, fmt::format("not ready: the admin listener on {} answers {}, {}",
-                                               place->address.to_string(), reply->status, status));
+        return complain(exit_code::kNotReady,
+                        fmt::format("not ready: the admin listener on {} answers {}, {}",
+                                    place->address.to_string(), reply->status, status));
     }
     fmt::print("{}\n", status);
-    return kDone;
+    return exit_code::kDone;
 }
 
 // Whatever goes wrong is not taken for an answer.
@@ -119,11 +112,11 @@ CLI::App* describe_health(CLI::App& app, AdminArguments& arguments) {
 }
 
 int run_reload(const AdminArguments& arguments) {
-    return guarded(reload, arguments, kNoAnswer);
+    return guarded(reload, arguments, exit_code::kNoAnswer);
 }
 
 int run_health(const AdminArguments& arguments) {
-    return guarded(health, arguments, kNotReady);
+    return guarded(health, arguments, exit_code::kNotReady);
 }
 
 std::string reload_text(const std::string& body) {

@@ -10,6 +10,7 @@
 #include "app/run.hpp"
 #include "cli/config_report.hpp"
 #include "cli/echo.hpp"
+#include "cli/exit_code.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
 #include "config/file_text.hpp"
@@ -20,7 +21,6 @@ namespace tidegate::cli {
 namespace {
 
 constexpr int kFailure = 1;
-constexpr int kWrongUse = 2;
 
 constexpr const char* kRunFooter =
     R"(Without a file, tidegate.yaml of the current folder is used. TERM and INT let
@@ -79,7 +79,7 @@ int run_proxy(const RunArguments& arguments) {
     const auto file = find_config_file(arguments.config, "run");
     if (!file) {
         fmt::print(stderr, "tidegate: {}\n", file.error());
-        return kWrongUse;
+        return exit_code::kWrongUse;
     }
     const bool is_input = file->path == config::kStandardInput;
     return run(config::load_file(file->path), file->path,

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/quote.hpp"
+#include "config/address.hpp"
 #include "config/suggest.hpp"
 
 namespace tidegate::cli {
@@ -105,6 +106,11 @@ std::optional<std::string> objection_to_command(const CLI::App& app, const std::
     const std::string_view meant = config::nearest(name, views_of(names));
     return fmt::format("there is no command {}{} {}", quote(name),
                        meant.empty() ? "." : "; did you mean " + quote(meant) + "?", list);
+}
+
+std::string objection_to_address(const std::string& text) {
+    const auto address = config::parse_listen_address(text);
+    return address ? std::string() : address.error();
 }
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {

@@ -16,6 +16,9 @@ const CLI::App* find_command(const CLI::App& app, const std::string& name);
 // `app`.
 std::optional<std::string> objection_to_command(const CLI::App& app, const std::string& name);
 
+// What is wrong with `text` as an address to listen on; "" if nothing is, as CLI11 wants it.
+std::string objection_to_address(const std::string& text);
+
 // In one or two sentences, what is wrong with a command line that `app` could not parse.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
 

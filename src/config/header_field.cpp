@@ -10,8 +10,6 @@ namespace tidegate::config {
 
 namespace {
 
-constexpr std::size_t kFieldNameBytesMax = 128;
-
 bool is_token_character(char c) {
     constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
     return is_alphanumeric(c) || kMarks.find(c) != std::string_view::npos;

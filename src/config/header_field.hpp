@@ -1,6 +1,7 @@
 // Header fields and methods in a configuration.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,9 @@
 #include "config/section.hpp"
 
 namespace tidegate::config {
+
+// The longest name of a field that the configuration takes.
+inline constexpr std::size_t kFieldNameBytesMax = 128;
 
 // A token of RFC 9110 section 5.6.2.
 bool is_token(std::string_view text);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kUser = "user:";
 constexpr std::string_view kTier = "tier:";
-constexpr std::string_view kWanted =
+constexpr std::string_view kWantedClient =
     "a network such as `10.0.0.0/8`, `user:NAME`, `tier:NAME`, `authenticated` or `anonymous`";
 
 bool is_pattern(std::string_view name) {
@@ -61,7 +61,7 @@ class ClientListReader {
             list_.networks.push_back(*network);
             return;
         }
-        std::string fault = quote(text) + " is not " + std::string(kWanted) +
+        std::string fault = quote(text) + " is not " + std::string(kWantedClient) +
                             " (bits after the prefix must be zero)";
         const std::string_view meant = word_meant(text);
         if (!meant.empty()) fault += "; did you mean " + quote(meant) + "?";
@@ -109,7 +109,7 @@ void read_client_list(const Value& value, identity::ClientList& list) {
                                 "networks, users and tiers", 10'000};
     ClientListReader reader(list);
     for (const Value& item : value.one_or_more(kMembers)) {
-        if (const auto text = item.text(kWanted)) reader.read(item, *text);
+        if (const auto text = item.text(kWantedClient)) reader.read(item, *text);
     }
     reader.finish();
 }

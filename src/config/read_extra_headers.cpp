@@ -13,7 +13,6 @@ namespace tidegate::config {
 namespace {
 
 constexpr std::size_t kFieldsMax = 32;
-constexpr std::size_t kNameBytesMax = 128;
 constexpr std::size_t kLinesBytesMax = 8'192;  // clients bound the heads they read
 constexpr std::string_view kOneHop = "frames the answer or is for one connection: remove it";
 constexpr std::string_view kOurs = "Tidegate writes this field itself: remove it";
@@ -64,7 +63,7 @@ std::string_view why_reserved(std::string_view name) {
 
 bool is_good_name(const Value& value, const std::string& name,
                   const std::vector<std::string>& names) {
-    if (!is_token(name) || name.size() > kNameBytesMax) {
+    if (!is_token(name) || name.size() > kFieldNameBytesMax) {
         value.fault(quote(name) +
                     " is not the name of a header field such as `Strict-Transport-Security`");
         return false;

@@ -37,7 +37,7 @@ std::string_view cut(std::string_view& rest, char separator) {
 }
 
 // Names of values that must not appear anywhere, logs and stores included.
-bool is_secret(std::string_view name) {
+bool looks_secret(std::string_view name) {
     constexpr std::array<std::string_view, 9> kTelling{
         "auth", "cookie", "key", "passw", "secret", "session", "sig", "token", "credential"};
     const std::string lower = to_lower(std::string(name));
@@ -154,7 +154,7 @@ class KeyReader {
             return KeyPart{Kind::capture, std::move(name)};
         }
         if (has_name && kind == "query" && !name.empty() && is_query_name(name)) {
-            const bool secret = is_secret(name);
+            const bool secret = looks_secret(name);
             return KeyPart{Kind::query, std::move(name), secret};
         }
         if (has_name && kind == "header" && is_token(name)) return read_field(std::move(name));
@@ -169,7 +169,7 @@ class KeyReader {
         if (const std::string fault = fault_of_field(name, config_); !fault.empty()) {
             return wrong("`header:" + name + "` cannot be a key: " + fault);
         }
-        const bool secret = is_secret(name);
+        const bool secret = looks_secret(name);
         return KeyPart{Kind::header, std::move(name), secret};
     }
 

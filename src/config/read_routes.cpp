@@ -15,7 +15,7 @@ namespace tidegate::config {
 
 namespace {
 
-constexpr std::size_t kPoliciesMax = 16;  // a route; each costs every request that meets it
+constexpr std::size_t kRoutePoliciesMax = 16;  // a route; each costs every request that meets it
 constexpr std::size_t kPathBytesMax = 1'024;
 
 void read_methods(const Value& value, routing::Match& match) {
@@ -211,8 +211,8 @@ void add_named(const Value& value, const std::string& name, const Config& config
 
 void read_route_policies(const Value& value, Config& config, Route& route, Declared& declared) {
     const auto items = value.items({"a list of policies, or `[]` for no limit"});
-    if (items.size() + route.policies.size() > kPoliciesMax) {
-        value.fault("more than " + std::to_string(kPoliciesMax) + " policies on a route");
+    if (items.size() + route.policies.size() > kRoutePoliciesMax) {
+        value.fault("more than " + std::to_string(kRoutePoliciesMax) + " policies on a route");
         return;
     }
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -321,8 +321,9 @@ void read_route(const Value& value, Config& config, Declared& declared,
 void add_route_policies(const Value& value, const std::vector<std::string>& names,
                         const Config& config, Route& route, Declared& declared) {
     for (const std::string& name : names) add_named(value, name, config, route, declared);
-    if (route.policies.size() > kPoliciesMax) {
-        value.fault("more than " + std::to_string(kPoliciesMax) + " policies on the last route");
+    if (route.policies.size() > kRoutePoliciesMax) {
+        value.fault("more than " + std::to_string(kRoutePoliciesMax) +
+                    " policies on the last route");
     }
     check_keys(value, route);
     check_policies(value, true, route);

@@ -10,7 +10,7 @@ namespace tidegate::config {
 
 namespace {
 
-constexpr std::string_view kWanted =
+constexpr std::string_view kWantedMethod =
     "a map of one method: `header: {name: x-user-id, from: trusted_proxies}`";
 
 FoundMethod read_api_key(Section& section, Declared& declared) {
@@ -85,7 +85,7 @@ class MethodsReader {
              {"basic", read_basic},
              {"cookie", read_cookie},
              {"header", read_header}}};
-        Section one(item, kWanted);
+        Section one(item, kWantedMethod);
         std::size_t count = 0;
         for (const auto& [key, reading] : kMethods) {
             const auto method = one.find(key);
@@ -97,7 +97,7 @@ class MethodsReader {
         one.not_available({"client_certificate"});
         one.refuse_others();
         if (item.is_map() && item.is_empty()) {
-            item.fault("found an empty map; expected " + std::string(kWanted));
+            item.fault("found an empty map; expected " + std::string(kWantedMethod));
         }
     }
 

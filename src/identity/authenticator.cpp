@@ -15,8 +15,6 @@
 namespace tidegate::identity {
 namespace {
 
-using Result = Finding::Result;
-
 // A password that was right is right for so long after its last use without being hashed again.
 // Only a reload brings other passwords, and ends this.
 constexpr std::chrono::seconds kPasswordRemembered{60};
@@ -40,7 +38,7 @@ bool reads_authorization(const UserMethod& method) {
 }
 
 void refuse(CredentialFault fault, Finding& finding) {
-    finding.result = Result::refused;
+    finding.result = Finding::Result::refused;
     finding.fault = fault;
 }
 
@@ -61,7 +59,7 @@ bool is_present(const Credential& credential, Finding& finding) {
             refuse(CredentialFault::malformed, finding);
             return false;
         case Credential::State::twice:
-            finding.result = Result::ambiguous;
+            finding.result = Finding::Result::ambiguous;
             return false;
     }
     return false;
@@ -70,7 +68,7 @@ bool is_present(const Credential& credential, Finding& finding) {
 }  // namespace
 
 void Finding::reset() {
-    result = Result::nobody;
+    result = Finding::Result::nobody;
     fault = CredentialFault::none;
     method = 0;
     user.clear();
@@ -92,7 +90,7 @@ void Authenticator::look(const Peer& peer, const http::Fields& fields, Time now,
     finding.reset();
     // Whichever of two the upstream would believe: not even a method that reads neither decides.
     if (reads_authorization_ && has_two_authorizations(fields)) {
-        finding.result = Result::ambiguous;
+        finding.result = Finding::Result::ambiguous;
         return;
     }
     for (const UserMethod& method : *methods_) {
@@ -105,7 +103,7 @@ void Authenticator::look(const Peer& peer, const http::Fields& fields, Time now,
                 }
             },
             method.how);
-        if (finding.result != Result::nobody) return;
+        if (finding.result != Finding::Result::nobody) return;
         ++finding.method;
     }
 }
@@ -121,7 +119,7 @@ bool Authenticator::recall(Finding& finding, Time now) {
         refuse(known->fault, finding);
         return true;
     }
-    finding.result = Result::user;
+    finding.result = Finding::Result::user;
     finding.user = known->name;
     finding.tier = known->tier;
     if (!known->claims.empty()) finding.claims = known->claims;
@@ -199,7 +197,7 @@ void Authenticator::remembered_or_unchecked(std::string_view credential, Time no
                                             Finding& finding) {
     finding.credential = credential;
     finding.key = remembered_.key_of(finding.method, credential);
-    if (!recall(finding, now)) finding.result = Result::unchecked;
+    if (!recall(finding, now)) finding.result = Finding::Result::unchecked;
 }
 
 std::uint64_t Authenticator::version_of(const Finding& finding) const {
@@ -219,7 +217,7 @@ void Authenticator::check_token(Finding& finding, Time now) {
     const auto keys = method.keys->keys();
     const TokenVerdict verdict = verify_token(finding.credential, method, keys.get(), now);
     if (verdict.keys_missing && method.keys->is_fetched()) {
-        finding.result = Result::key_missing;
+        finding.result = Finding::Result::key_missing;
         return;
     }
     if (verdict.fault != CredentialFault::none) {
@@ -227,7 +225,7 @@ void Authenticator::check_token(Finding& finding, Time now) {
     } else {
         name_bearer(verdict.claims, finding);
     }
-    if (finding.result == Result::user) {
+    if (finding.result == Finding::Result::user) {
         remember(finding, verdict.claims.expires, version);
     } else if (is_proved_by_signature(finding.fault)) {
         const bool is_early = finding.fault == CredentialFault::not_yet_valid;
@@ -241,7 +239,7 @@ bool Authenticator::lacks_key(Finding& finding) const {
     finding.fetches = method->keys->fetches();
     const auto keys = method->keys->keys();
     if (!is_key_missing(finding.credential, *method, keys.get())) return false;
-    finding.result = Result::key_missing;
+    finding.result = Finding::Result::key_missing;
     return true;
 }
 
@@ -256,7 +254,7 @@ void Authenticator::refuse_missing_key(Finding& finding) {
 // Of a refusal the fault.
 void Authenticator::remember(const Finding& finding, Time expires, std::uint64_t version) {
     CredentialCache::User user{finding.user, finding.tier, {}, finding.claims};
-    if (finding.result != Result::user) user = {{}, {}, finding.fault};
+    if (finding.result != Finding::Result::user) user = {{}, {}, finding.fault};
     remembered_.insert(finding.key, user, expires, version);
     if (shared_) shared_->insert(finding.key, user, expires, version);
 }
@@ -287,7 +285,7 @@ void Authenticator::name(std::string_view user, std::string_view tier, Finding& 
         refuse(CredentialFault::foreign_space, finding);
         return;
     }
-    finding.result = Result::user;
+    finding.result = Finding::Result::user;
     finding.user.clear();
     if (!space.empty()) finding.user.append(space) += ':';
     finding.user += user;
@@ -297,7 +295,7 @@ void Authenticator::name(std::string_view user, std::string_view tier, Finding& 
 // The namespace holds for claims, too: issuers do not share the counts of their tenants.
 void Authenticator::name_bearer(const TokenClaims& claims, Finding& finding) const {
     name(claims.user, claims.tier, finding);
-    if (finding.result != Result::user || claims.counted.empty()) return;
+    if (finding.result != Finding::Result::user || claims.counted.empty()) return;
     const UserMethod& method = (*methods_)[finding.method];
     finding.claims =
         pack_claims(std::get<JwtMethod>(method.how).claims, claims.counted, method.space);

@@ -5,20 +5,13 @@
 
 #include <openssl/crypto.h>
 
+#include "base/ascii.hpp"
 #include "http/request_value.hpp"
 
 namespace tidegate::identity {
 namespace {
 
 using State = Credential::State;
-
-constexpr std::string_view kWhiteSpace = " \t";
-
-std::string_view trimmed(std::string_view text) {
-    const auto first = text.find_first_not_of(kWhiteSpace);
-    if (first == text.npos) return {};
-    return text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
-}
 
 // Which octets are letters, digits or one of `others`. Tokens are long, and each request has one.
 using Octets = std::array<bool, 256>;

@@ -15,14 +15,6 @@ namespace {
 // The longest node is a bracketed IPv6 address with its zone and an obfuscated port.
 constexpr std::size_t kNodeBytesMax = 128;
 
-constexpr std::string_view kWhiteSpace = " \t";
-
-std::string_view trimmed(std::string_view text) {
-    const auto first = text.find_first_not_of(kWhiteSpace);
-    if (first == text.npos) return {};
-    return text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
-}
-
 // RFC 9110 section 5.6.2.
 bool is_token_char(char c) {
     return is_alphanumeric(c) ||
@@ -102,7 +94,7 @@ class Element {
 
   private:
     void skip_white_space() {
-        rest_.remove_prefix(std::min(rest_.find_first_not_of(kWhiteSpace), rest_.size()));
+        rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size()));
     }
 
     bool take(char c) {

@@ -108,7 +108,7 @@ Kind kind_of(const std::string& hash) {
 }
 
 // As Apache reads a line: without white space around it.
-std::string_view trimmed(std::string_view line) {
+std::string_view trimmed_line(std::string_view line) {
     constexpr std::string_view kWhiteSpace = " \t\r\f\v";
     const auto first = line.find_first_not_of(kWhiteSpace);
     if (first == line.npos) return {};
@@ -142,7 +142,7 @@ Result<Htpasswd, HtpasswdFault> Htpasswd::parse(std::string_view text) {
     for (int number = 1; !text.empty(); ++number) {
         const std::string_view whole = text.substr(0, text.find('\n'));
         text.remove_prefix(std::min(whole.size() + 1, text.size()));
-        const std::string_view line = trimmed(whole);
+        const std::string_view line = trimmed_line(whole);
         if (line.empty() || line.front() == '#') continue;
         const auto fault = [&](std::string message) {
             return HtpasswdFault{number, std::move(message)};

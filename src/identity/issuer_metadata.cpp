@@ -11,10 +11,8 @@ namespace tidegate::identity {
 
 namespace {
 
-using Outcome = Result<std::string, std::string>;
-
 // A Result of two strings does not know which one it is given.
-Outcome fault(std::string why) {
+Result<std::string, std::string> fault(std::string why) {
     return {boost::system::in_place_error, std::move(why)};
 }
 
@@ -29,7 +27,7 @@ std::string metadata_url(std::string_view issuer) {
     return std::string(without_slash(issuer)) + "/.well-known/openid-configuration";
 }
 
-Outcome key_set_url(std::string_view json, std::string_view issuer) {
+Result<std::string, std::string> key_set_url(std::string_view json, std::string_view issuer) {
     const auto document = parse_json_object(json);
     if (!document) return fault(document.error());
     const auto named = string_member(*document, "issuer");

@@ -62,7 +62,7 @@ class Wiped {
     std::string bytes_;
 };
 
-const std::uint8_t* bytes_of(std::string_view text) {
+const std::uint8_t* octets_of(std::string_view text) {
     return reinterpret_cast<const std::uint8_t*>(text.data());
 }
 
@@ -119,7 +119,7 @@ KeyOrFault read_secret(const JsonValue& object) {
     Jwk key;
     key.kind = KeyKind::secret;
     key.bytes = bytes.size();
-    key.handle.reset(cjose_jwk_create_oct_spec(bytes_of(bytes), bytes.size(), nullptr));
+    key.handle.reset(cjose_jwk_create_oct_spec(octets_of(bytes), bytes.size(), nullptr));
     if (!key.handle) throw std::bad_alloc();
     key.digest = digest_of({"oct", bytes});
     return key;
@@ -134,7 +134,7 @@ std::string_view without_leading_zeros(std::string_view number) {
 std::size_t bits_of(std::string_view number) {
     if (number.empty()) return 0;
     std::size_t bits = number.size() * 8;
-    for (unsigned first = bytes_of(number)[0]; (first & 0x80U) == 0; first <<= 1) --bits;
+    for (unsigned first = octets_of(number)[0]; (first & 0x80U) == 0; first <<= 1) --bits;
     return bits;
 }
 

@@ -11,15 +11,15 @@
 namespace tidegate::identity {
 namespace {
 
-struct Release {
+struct ReleaseMac {
     void operator()(EVP_MAC* mac) const { EVP_MAC_free(mac); }
     void operator()(EVP_MAC_CTX* context) const { EVP_MAC_CTX_free(context); }
 };
-using Context = std::unique_ptr<EVP_MAC_CTX, Release>;
+using MacContext = std::unique_ptr<EVP_MAC_CTX, ReleaseMac>;
 
-Context make_context() {
-    const std::unique_ptr<EVP_MAC, Release> mac(EVP_MAC_fetch(nullptr, "SIPHASH", nullptr));
-    Context context(mac ? EVP_MAC_CTX_new(mac.get()) : nullptr);
+MacContext make_mac() {
+    const std::unique_ptr<EVP_MAC, ReleaseMac> mac(EVP_MAC_fetch(nullptr, "SIPHASH", nullptr));
+    MacContext context(mac ? EVP_MAC_CTX_new(mac.get()) : nullptr);
     std::size_t size = KeyedDigest::Value{}.size();
     const OSSL_PARAM wanted[] = {OSSL_PARAM_construct_size_t(OSSL_MAC_PARAM_SIZE, &size),
                                  OSSL_PARAM_construct_end()};
@@ -30,7 +30,7 @@ Context make_context() {
 
 // To make one costs allocations, to begin anew with one does not.
 EVP_MAC_CTX* context_of_thread() {
-    thread_local const Context context = make_context();
+    thread_local const MacContext context = make_mac();
     return context.get();
 }
 

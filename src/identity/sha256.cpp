@@ -8,13 +8,13 @@
 namespace tidegate::identity {
 namespace {
 
-struct ReleaseContext {
+struct ReleaseDigest {
     void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
-using Context = std::unique_ptr<EVP_MD_CTX, ReleaseContext>;
+using DigestContext = std::unique_ptr<EVP_MD_CTX, ReleaseDigest>;
 
-Context make_context() {
-    Context context(EVP_MD_CTX_new());
+DigestContext make_digest() {
+    DigestContext context(EVP_MD_CTX_new());
     if (!context || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1)
         throw std::bad_alloc();
     return context;
@@ -24,7 +24,7 @@ Context make_context() {
 
 Sha256 sha256(std::string_view text) {
     // To look for the algorithm takes longer than a short digest: once a thread.
-    thread_local const Context context = make_context();
+    thread_local const DigestContext context = make_digest();
     Sha256 digest;
     unsigned size = 0;
     // Fails only for want of memory.

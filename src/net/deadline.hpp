@@ -14,6 +14,10 @@ namespace tidegate {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+inline SteadyTime steady_now() {
+    return std::chrono::steady_clock::now();
+}
+
 class DeadlineWheel;
 
 // Something that must not last for ever. Its owner derives from it or holds it; destroying it

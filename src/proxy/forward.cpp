@@ -18,10 +18,6 @@ using http::BodyKind;
 // Interim answers to one request; each begins the time for the answer anew, which has to end.
 constexpr int kInterimMax = 100;
 
-SteadyTime now() {
-    return std::chrono::steady_clock::now();
-}
-
 // RFC 9110 section 9.2.2.
 bool is_idempotent(std::string_view method) {
     return method == "GET" || method == "HEAD" || method == "PUT" || method == "DELETE" ||
@@ -97,7 +93,7 @@ Task<Fault> Forwarding::run() {
         if (!stream_) fault = co_await connect(*server);
         if (fault != Fault::none) co_return fault;
         x_.relay.upstream_address = stream_.server().address();
-        sent_ = now();
+        sent_ = steady_now();
         fault = upload_.begin();
         if (fault == Fault::none) fault = co_await converse();
         if (upload_.is_running()) co_await upload_.end();
@@ -200,7 +196,7 @@ Task<Fault> Forwarding::relay_interim() {
 
 Task<Fault> Forwarding::relay_answer() {
     x_.relay.reached = Reached::answer;
-    x_.relay.upstream_time = now() - sent_;
+    x_.relay.upstream_time = steady_now() - sent_;
     worker_.metrics.count_upstream(pool_.metrics_slot(), x_.relay.upstream_time);
     stream_.begin_body();
     // A body that is still coming in could not be told from the next request.
@@ -232,9 +228,9 @@ Task<Fault> Forwarding::relay_answer() {
 
 // While the client does not take it, the client keeps the connection to the upstream busy.
 Task<IoStatus> Forwarding::send_rest() {
-    active_.answer.begin_wait(now(), x_.relay.bytes_sent);
+    active_.answer.begin_wait(steady_now(), x_.relay.bytes_sent);
     const IoStatus status = co_await client_.send_rest(timeouts().client_write);
-    active_.answer.end_wait(now());
+    active_.answer.end_wait(steady_now());
     co_return status;
 }
 

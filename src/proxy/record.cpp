@@ -10,8 +10,6 @@ namespace tidegate::proxy {
 
 namespace {
 
-using Result = store::Decision::Result;
-
 std::string_view verdict_of(const ask::Decision& of) {
     const store::Decision& decision = of.charge;
     if (decision.items.empty()) {
@@ -20,13 +18,13 @@ std::string_view verdict_of(const ask::Decision& of) {
         return of.route != nullptr && !rejected ? "unlimited" : "";
     }
     switch (decision.result) {
-        case Result::pending:
+        case store::Decision::Result::pending:
             return "";
-        case Result::limited:
+        case store::Decision::Result::limited:
             return "limited";
-        case Result::unavailable:
+        case store::Decision::Result::unavailable:
             return "unavailable";
-        case Result::admitted:
+        case store::Decision::Result::admitted:
             break;
     }
     if (!decision.store_failed) return "admitted";
@@ -34,7 +32,7 @@ std::string_view verdict_of(const ask::Decision& of) {
 }
 
 std::string_view store_of(const store::Decision& decision) {
-    if (decision.items.empty() || decision.result == Result::pending) return "";
+    if (decision.items.empty() || decision.result == store::Decision::Result::pending) return "";
     if (decision.remembered) return "remembered";
     return telemetry::to_string(decision.decided_by);
 }
@@ -47,7 +45,9 @@ struct Refusers {
 
 Refusers refusers_of(const ask::Ruleset& rules, const store::Decision& decision) {
     Refusers first;
-    if (decision.result != Result::limited && decision.result != Result::admitted) return first;
+    if (decision.result != store::Decision::Result::limited &&
+        decision.result != store::Decision::Result::admitted)
+        return first;
     const auto& verdicts = decision.verdict.limits;
     // Usually none did; this saves the walk through the policies.
     if (std::none_of(verdicts.begin(), verdicts.end(), [](auto& one) { return one.denied; })) {
@@ -89,7 +89,7 @@ void record(WorkerContext& worker, Exchange& exchange) {
                                  fault.outcome, took);
     if (!decision.goes_on()) worker.metrics.count_fault(static_cast<std::size_t>(decision.fault));
     worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
-    if (!charge.items.empty() && charge.result != Result::pending) {
+    if (!charge.items.empty() && charge.result != store::Decision::Result::pending) {
         worker.metrics.count_decision_time(charge.decided_by, decision.charge_time);
     }
     if (generation.access_log == nullptr) return;

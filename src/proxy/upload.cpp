@@ -8,13 +8,7 @@ using ask::Fault;
 using http::BodyBatch;
 using http::BodyKind;
 
-namespace {
-
-SteadyTime now() {
-    return std::chrono::steady_clock::now();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 // Head and what is there of the body leave in one write; the rest follows beside the answer.
 Fault Upload::begin() {
@@ -112,7 +106,7 @@ Task<Fault> Upload::send_body() {
             if (batch.count > 0 || batch.done) break;
             client_.drop_body(batch);
             fault = co_await more_of_body();
-            if (rate_.is_waiting()) rate_.end_wait(now());
+            if (rate_.is_waiting()) rate_.end_wait(steady_now());
             if (fault != Fault::none) co_return fault;
         }
         status = x_.upstream.send(batch, client_.trailers());
@@ -147,7 +141,7 @@ Task<Fault> Upload::more_of_body() {
 // False when the client is too slow.
 bool Upload::begin_wait() {
     const config::Timeouts& timeouts = x_.config().timeouts;
-    const SteadyTime time = now();
+    const SteadyTime time = steady_now();
     rate_.begin_wait(time, x_.relay.bytes_received);
     const auto left =
         rate_.time_left({timeouts.request_body, x_.config().limits_on_requests.body_rate,

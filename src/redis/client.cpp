@@ -13,16 +13,12 @@ using telemetry::Level;
 using telemetry::log;
 
 constexpr milliseconds kSweepEvery{10};
-constexpr milliseconds kLogEvery{10'000};
-
-SteadyTime now() {
-    return std::chrono::steady_clock::now();
-}
+constexpr milliseconds kFailureLogEvery{10'000};
 
 bool may_log(SteadyTime& next_log) {
-    const SteadyTime time = now();
+    const SteadyTime time = steady_now();
     if (time < next_log) return false;
-    next_log = time + kLogEvery;
+    next_log = time + kFailureLogEvery;
     return true;
 }
 
@@ -62,7 +58,7 @@ Task<> Client::run(std::shared_ptr<Client> self) {
         client.become_up();
         while (client.is_connected_ && !client.stopped_) co_await client.wakeup_.wait();
         if (client.moved_to_ || client.stopped_) continue;
-        const milliseconds time = client.breaker_.pause_after_loss(now(), client.random_);
+        const milliseconds time = client.breaker_.pause_after_loss(steady_now(), client.random_);
         if (client.breaker_.outlasts_commands(time)) {
             client.become_down("Redis at " + client.place() + ": " + client.closed_because_);
         }
@@ -192,7 +188,7 @@ void Client::fail(const std::deque<Command>& commands, Failure failure) {
 }
 
 void Client::become_up() {
-    const bool was_down = breaker_.on_connected(now());
+    const bool was_down = breaker_.on_connected(steady_now());
     on_flush();
     if (was_down && on_state_) on_state_(true, place());
 }
@@ -215,7 +211,7 @@ void Client::watch_deadlines() {
 void Client::sweep_deadlines() {
     sweeping_ = false;
     std::vector<Request*> late;
-    pipeline_.take_late(now(), late);
+    pipeline_.take_late(steady_now(), late);
     breaker_.on_timeouts(static_cast<int>(late.size()));
     // Only now: a request that fails may send something else.
     for (Request* request : late) request->on_failure(Failure::timeout);

@@ -12,11 +12,7 @@ namespace tidegate::redis {
 namespace {
 
 // Between two looks whether a name was looked up.
-constexpr milliseconds kLookupPause{10};
-
-SteadyTime now() {
-    return std::chrono::steady_clock::now();
-}
+constexpr milliseconds kConnectLookupPause{10};
 
 }  // namespace
 
@@ -80,7 +76,7 @@ Task<std::vector<Client::Endpoint>> Client::resolve(std::string& reason) {
         co_return endpoints;
     }
     const NameLookup lookup(host, port);
-    while (!lookup.done() && !stopped_) co_await pause(kLookupPause);
+    while (!lookup.done() && !stopped_) co_await pause(kConnectLookupPause);
     if (stopped_) co_return endpoints;
     for (const auto& found : lookup.endpoints()) {
         Endpoint& endpoint = endpoints.emplace_back();
@@ -94,12 +90,12 @@ Task<std::vector<Client::Endpoint>> Client::resolve(std::string& reason) {
 // Until the connection, when it could be begun at all, is made.
 Client::Connected Client::await_connection(bool begun) {
     if (!begun) co_return ConnectFault{false, closed_because_};
-    const SteadyTime deadline = now() + std::max(options_.timeout, kHandshakeTime);
+    const SteadyTime deadline = steady_now() + std::max(options_.timeout, kHandshakeTime);
     pause_timer_.expires_at(deadline);
     pause_timer_.async_wait([weak = weak_from_this()](const error_code&) {
         if (const auto self = weak.lock()) self->wakeup_.wake_later();
     });
-    while (!is_connected_ && closed_because_.empty() && !stopped_ && now() < deadline) {
+    while (!is_connected_ && closed_because_.empty() && !stopped_ && steady_now() < deadline) {
         co_await wakeup_.wait();
     }
     pause_timer_.cancel();
@@ -115,7 +111,7 @@ Client::Connected Client::shake_hands() {
     while (auto step = handshake.next(breaker_.is_down())) {
         if (!is_connected_) co_return ConnectFault{false, closed_because_};
         AwaitedCommand command(std::move(step->command), wakeup_);
-        pipeline_.send_now({&command, now() + step->time}, to_connection());
+        pipeline_.send_now({&command, steady_now() + step->time}, to_connection());
         watch_deadlines();
         while (!command.done()) co_await wakeup_.wait();
         // Why the connection is lost says more than that it is.

@@ -22,10 +22,6 @@ constexpr milliseconds kLearnPause{500};
 // While slots move from node to node, one may name the last but one.
 constexpr std::uint8_t kRedirectionsMax = 4;
 
-SteadyTime now() {
-    return std::chrono::steady_clock::now();
-}
-
 // Outside of the coroutine: GCC 12 cannot keep an initializer list in its frame.
 std::string cluster_nodes() {
     return resp({"CLUSTER", "NODES"});
@@ -77,7 +73,7 @@ Task<> Cluster::run(std::shared_ptr<Cluster> self) {
         if (node) cluster.start(*node);
     }
     while (!cluster.stopped_) {
-        if (now() >= cluster.learn_at_) {
+        if (steady_now() >= cluster.learn_at_) {
             cluster.learn_at_ = SteadyTime::max();  // unless something comes up meanwhile
             co_await cluster.learn();
             cluster.report_state();
@@ -119,10 +115,10 @@ Client* Cluster::client_for(std::uint16_t slot) const {
 }
 
 std::optional<ConnectFault> Cluster::try_once(const ClusterOptions& options, milliseconds time) {
-    const SteadyTime deadline = now() + time;
+    const SteadyTime deadline = steady_now() + time;
     std::optional<ConnectFault> first;
     for (std::size_t i = 0; i < options.seeds.size(); ++i) {
-        const auto left = std::chrono::duration_cast<milliseconds>(deadline - now());
+        const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_now());
         const milliseconds share = left / static_cast<int>(options.seeds.size() - i);
         auto fault = Client::try_once(options.client_of(options.seeds[i]), share);
         if (!fault) return std::nullopt;
@@ -175,12 +171,13 @@ void Cluster::start(const Node& node) {
 
 void Cluster::retire(Position position) {
     // Longer than a command may wait for its answer.
-    retired_.push_back({std::move(nodes_[position]->client), now() + 2 * options_.node.timeout});
+    retired_.push_back(
+        {std::move(nodes_[position]->client), steady_now() + 2 * options_.node.timeout});
     nodes_[position].reset();
 }
 
 void Cluster::stop_retired() {
-    const SteadyTime time = now();
+    const SteadyTime time = steady_now();
     for (const Retired& one : retired_) {
         if (one.until <= time) one.client->stop();
     }
@@ -189,7 +186,7 @@ void Cluster::stop_retired() {
 
 // Reads the list from one node, or from each in turn until one has a list.
 Task<> Cluster::learn() {
-    learned_at_ = now();
+    learned_at_ = steady_now();
     changed_ = std::exchange(moved_, false);
     for (std::size_t tries = 0; tries < nodes_.size() && !stopped_; ++tries) {
         const auto position = next_node_to_ask();
@@ -262,12 +259,12 @@ void Cluster::plan_learning() {
                                : changed_            ? kLearnAgain
                                                      : kLearnEvery;
     std::uniform_int_distribution<milliseconds::rep> share(pause.count() / 2, pause.count());
-    learn_at_ = std::min(learn_at_, now() + milliseconds{share(random_)});
+    learn_at_ = std::min(learn_at_, steady_now() + milliseconds{share(random_)});
 }
 
 void Cluster::learn_soon() {
     std::uniform_int_distribution<milliseconds::rep> jitter(0, kLearnPause.count() / 10);
-    const SteadyTime soon = std::max(now(), learned_at_ + kLearnPause);
+    const SteadyTime soon = std::max(steady_now(), learned_at_ + kLearnPause);
     const SteadyTime at = soon + milliseconds{jitter(random_)};
     if (at >= learn_at_) return;
     learn_at_ = at;

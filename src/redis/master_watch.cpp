@@ -30,11 +30,7 @@ constexpr milliseconds kRoundPause{1'000};
 constexpr milliseconds kAskPauseMin{25};
 constexpr milliseconds kAskPauseMax{250};
 constexpr milliseconds kAskedInARow{300};  // longer than the longest pause
-constexpr milliseconds kLogEvery{10'000};
-
-SteadyTime now() {
-    return std::chrono::steady_clock::now();
-}
+constexpr milliseconds kLossLogEvery{10'000};
 
 // Made outside of coroutines: GCC 12 cannot keep an initializer list in their frames.
 std::string ping() {
@@ -126,7 +122,7 @@ Task<> MasterWatch::answer_followers() {
     while (true) {
         while (!begin_round()) co_await asked_.wait();
         tell(co_await ask_all());
-        const SteadyTime time = now();
+        const SteadyTime time = steady_now();
         pause = time - last < kAskedInARow ? std::min(pause * 2, kAskPauseMax) : kAskPauseMin;
         last = time;
         timer.expires_after(jittered(pause));
@@ -147,13 +143,13 @@ bool MasterWatch::begin_round() {
 
 Task<MasterWatch::News> MasterWatch::ask_all() {
     News news;
-    for (const std::size_t node : order_.next(now())) {
+    for (const std::size_t node : order_.next(steady_now())) {
         const auto master = co_await ask_one(node);
         if (master) {
             order_.answered(node);
             co_return News{*master, false, false, {}};
         }
-        order_.failed(node, now());
+        order_.failed(node, steady_now());
         news.denied = news.denied || master.error().refused;
         news.fault += (news.fault.empty() ? "" : "; ") + options_.nodes[node].to_string() + ": " +
                       master.error().message;
@@ -184,10 +180,10 @@ Task<> MasterWatch::subscribe_forever() {
         std::string faults;
         bool subscribed = false;
         SteadyTime begun;
-        for (const std::size_t node : order_.next(now())) {
-            begun = now();
+        for (const std::size_t node : order_.next(steady_now())) {
+            begun = steady_now();
             const std::string reason = co_await subscribe_to(node, subscribed);
-            order_.failed(node, now());
+            order_.failed(node, steady_now());
             if (subscribed) {
                 on_lost(node, reason);
                 break;
@@ -195,7 +191,7 @@ Task<> MasterWatch::subscribe_forever() {
             faults +=
                 (faults.empty() ? "" : "; ") + options_.nodes[node].to_string() + ": " + reason;
         }
-        if (subscribed && now() - begun >= kRoundPause) continue;
+        if (subscribed && steady_now() - begun >= kRoundPause) continue;
         if (!subscribed && !std::exchange(has_logged_none_, true)) {
             log(Level::error,
                 "no sentinel can be watched, so Tidegate notices a failover of the master {} late: "
@@ -247,9 +243,9 @@ void MasterWatch::on_subscribed(std::size_t node, const NodeAddress& master) {
 }
 
 void MasterWatch::on_lost(std::size_t node, const std::string& reason) {
-    const SteadyTime time = now();
+    const SteadyTime time = steady_now();
     if (time < next_log_of_loss_) return;
-    next_log_of_loss_ = time + kLogEvery;
+    next_log_of_loss_ = time + kLossLogEvery;
     has_logged_loss_ = true;
     log(Level::warn, "the connection to the sentinel {} is lost: {}",
         options_.nodes[node].to_string(), reason);

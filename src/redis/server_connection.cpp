@@ -15,7 +15,6 @@ namespace tidegate::redis {
 namespace {
 
 using Fault = ServerConnection::Fault;
-using Reply = ServerConnection::Reply;
 
 // Between two looks whether a name was looked up.
 constexpr std::chrono::milliseconds kLookupPause{5};
@@ -92,7 +91,7 @@ Fault ServerConnection::fault_of(const error_code& ec) const {
     return fault(ec == asio::error::eof ? "it closed the connection" : ec.message());
 }
 
-Task<Reply> ServerConnection::ask(std::string command) {
+Task<ServerConnection::Reply> ServerConnection::ask(std::string command) {
     const error_code unsent = co_await send(std::move(command));
     // Why the server has closed may lie there: an alert of TLS, or an error.
     Reply reply = co_await next();
@@ -111,7 +110,7 @@ Task<error_code> ServerConnection::send(std::string command) {
     co_return ec;
 }
 
-Task<Reply> ServerConnection::next() {
+Task<ServerConnection::Reply> ServerConnection::next() {
     std::array<char, kPieceBytes> piece;
     while (true) {
         if (auto reply = reader_.next()) co_return std::move(*reply);

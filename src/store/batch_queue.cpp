@@ -12,7 +12,6 @@ namespace tidegate::store {
 namespace {
 
 using telemetry::StoreFailure;
-using Result = Decision::Result;
 
 // So many different questions do not wait for the end of their turn: Redis may begin meanwhile.
 constexpr std::size_t kWaitingMax = 16;
@@ -82,7 +81,8 @@ class BatchQueue::Command final : public redis::Request {
     void end() {
         if (std::exchange(is_open_, false)) std::erase(queue_.open_, this);
         for (Decision* decision : batch_.decisions()) {
-            if (decision->result != Result::pending) decision->store_state.sleeper->wake_later();
+            if (decision->result != Decision::Result::pending)
+                decision->store_state.sleeper->wake_later();
         }
         queue_.idle_.push_back(this);
     }
@@ -140,7 +140,7 @@ BatchQueue::Command* BatchQueue::send(Decision& decision, std::size_t hash) {
 
 void BatchQueue::admit_or_limit(Decision& decision) {
     decision.result = result_of(decision.verdict);
-    if (decision.result == Result::limited) {
+    if (decision.result == Decision::Result::limited) {
         denials_.remember(decision.charge(), decision.verdict, decision.store_state.asked);
     } else {
         leases_.add(decision);

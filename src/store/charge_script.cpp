@@ -195,12 +195,6 @@ void append_call(const redis::Script& script, std::size_t keys, std::optional<Mi
     out.append("$7\r\nEVALSHA\r\n$40\r\n").append(script.sha1).append("\r\n");
 }
 
-void append_clock(std::optional<Micros> clock, std::string& out) {
-    if (!clock) return;
-    assert(*clock >= Micros{0} && *clock <= limit::kNowMax);
-    append_number(static_cast<std::uint64_t>(clock->count()), out);
-}
-
 std::size_t key_size(const ChargeItem& item, std::string_view prefix, std::size_t name_size) {
     return prefix.size() + kStateVersion.size() + 1 + name_size + 2 + item.identifier.size() + 1;
 }

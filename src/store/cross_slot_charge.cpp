@@ -9,10 +9,8 @@ namespace tidegate::store {
 
 using limit::ChargeItem;
 using telemetry::StoreFailure;
-using Answer = CrossSlotVerdict::Answer;
 using GiveBack = CrossSlotVerdict::GiveBack;
 using Next = CrossSlotVerdict::Next;
-using Result = Decision::Result;
 
 // Charges the items of one slot.
 class CrossSlotCharge::Command final : public redis::Request {
@@ -66,7 +64,7 @@ void CrossSlotCharge::begin() {
     is_sending_ = true;
     const bool in_vain = verdict_.must_deny(services_.failure_policy.knows_share());
     for (std::size_t i = 0; i < parts.size(); ++i) {
-        if (parts[i].answer != Answer::none) continue;
+        if (parts[i].answer != CrossSlotVerdict::Answer::none) continue;
         if (in_vain) {
             fail(parts[i], StoreFailure::unavailable);
         } else if (const auto failure = services_.redis.servers.send(command_for(i), parts[i].slot,
@@ -87,7 +85,9 @@ CrossSlotCharge::Command& CrossSlotCharge::command_for(std::size_t part) {
 
 void CrossSlotCharge::fail(Part& part, StoreFailure failure) {
     const auto parts = verdict_.parts();
-    const auto has_failed = [](const Part& one) { return one.answer == Answer::failed; };
+    const auto has_failed = [](const Part& one) {
+        return one.answer == CrossSlotVerdict::Answer::failed;
+    };
     if (std::none_of(parts.begin(), parts.end(), has_failed)) failure_ = failure;
     CrossSlotVerdict::failed(part);
 }
@@ -104,8 +104,8 @@ void CrossSlotCharge::go_on() {
 }
 
 void CrossSlotCharge::charge_in_process(Part& part) const {
-    const Result result = services_.failure_policy.charge(charge_of(part), part.verdict);
-    if (result == Result::unavailable) {
+    const Decision::Result result = services_.failure_policy.charge(charge_of(part), part.verdict);
+    if (result == Decision::Result::unavailable) {
         CrossSlotVerdict::failed(part);
     } else {
         CrossSlotVerdict::answered(part);
@@ -122,11 +122,11 @@ void CrossSlotCharge::end() {
     verdict_.merge(decision_.verdict, decision_.store_state.decided);
     give_back_parts();
     for (const Part& part : verdict_.parts()) {
-        if (part.answer == Answer::failed) {
+        if (part.answer == CrossSlotVerdict::Answer::failed) {
             services_.leases.release_later(decision_, charge_of(part));
         }
     }
-    if (decision_.result == Result::admitted) services_.leases.add(decision_);
+    if (decision_.result == Decision::Result::admitted) services_.leases.add(decision_);
     decision_.store_state.sleeper->wake_later();
 }
 

@@ -11,16 +11,15 @@ using limit::Limit;
 using limit::LimitVerdict;
 using limit::Micros;
 using limit::OnStoreFailure;
-using Part = CrossSlotVerdict::Part;
 
-void clear(Part& part) {
+void clear(CrossSlotVerdict::Part& part) {
     part.items.clear();
     part.positions.clear();
     part.verdict.limits.clear();
     part.answer = CrossSlotVerdict::Answer::none;
 }
 
-bool has_shadow(const Part& part) {
+bool has_shadow(const CrossSlotVerdict::Part& part) {
     return std::any_of(part.items.begin(), part.items.end(),
                        [](const ChargeItem& item) { return item.policy->shadow; });
 }
@@ -34,7 +33,7 @@ void add_back(std::int64_t cost, const Limit& limit, LimitVerdict& verdict) {
 }
 
 // Whether a schedule is among what denied.
-bool schedule_denied(const Part& part) {
+bool schedule_denied(const CrossSlotVerdict::Part& part) {
     std::size_t next = 0;
     for (const ChargeItem& item : part.items) {
         for (const Limit& limit : item.limits()) {
@@ -59,18 +58,18 @@ void CrossSlotVerdict::begin(std::span<const ChargeItem> items, std::int64_t cos
     shadow_admitted_ = true;
     has_failed_ = false;
     for (std::size_t i = 0; i < items.size(); ++i) {
-        Part& part = part_of(slot_of(items[i]));
+        CrossSlotVerdict::Part& part = part_of(slot_of(items[i]));
         part.items.push_back(items[i]);
         part.positions.push_back(i);
     }
 }
 
 CrossSlotVerdict::Part& CrossSlotVerdict::part_of(std::uint16_t slot) {
-    for (Part& part : parts()) {
+    for (CrossSlotVerdict::Part& part : parts()) {
         if (part.slot == slot) return part;
     }
     if (used_ == parts_.size()) parts_.emplace_back();
-    Part& part = parts_[used_++];
+    CrossSlotVerdict::Part& part = parts_[used_++];
     clear(part);
     part.slot = slot;
     return part;
@@ -84,7 +83,7 @@ bool CrossSlotVerdict::must_deny(bool can_be_local) const {
         return decides == OnStoreFailure::deny ||
                (decides == OnStoreFailure::local && !can_be_local);
     };
-    return std::any_of(parts().begin(), parts().end(), [&](const Part& part) {
+    return std::any_of(parts().begin(), parts().end(), [&](const CrossSlotVerdict::Part& part) {
         return part.answer == Answer::failed &&
                std::any_of(part.items.begin(), part.items.end(), denies);
     });
@@ -93,7 +92,7 @@ bool CrossSlotVerdict::must_deny(bool can_be_local) const {
 CrossSlotVerdict::Next CrossSlotVerdict::next(bool can_be_local) {
     bool denied = false;
     shadow_admitted_ = true;
-    for (const Part& part : parts()) {
+    for (const CrossSlotVerdict::Part& part : parts()) {
         if (part.answer == Answer::none) return Next::wait;
         has_failed_ = has_failed_ || part.answer == Answer::failed;
         denied = denied || part.answer == Answer::denied;
@@ -123,7 +122,7 @@ bool CrossSlotVerdict::begin_local(bool can_be_local) {
         const bool is_local = decides == OnStoreFailure::local_or_alone ||
                               (decides == OnStoreFailure::local && can_be_local);
         if (!is_local) continue;
-        for (const Part& part : parts()) {
+        for (const CrossSlotVerdict::Part& part : parts()) {
             if (part.answer != Answer::failed) continue;
             if (std::find(part.positions.begin(), part.positions.end(), position) ==
                 part.positions.end()) {
@@ -136,7 +135,8 @@ bool CrossSlotVerdict::begin_local(bool can_be_local) {
     return !local_.items.empty();
 }
 
-CrossSlotVerdict::GiveBack CrossSlotVerdict::to_give_back(const Part& part) const {
+CrossSlotVerdict::GiveBack CrossSlotVerdict::to_give_back(
+    const CrossSlotVerdict::Part& part) const {
     if (part.answer != Answer::admitted || cost_ == 0) return GiveBack::nothing;
     if (result_ != Result::admitted) return GiveBack::all;
     // A group that denied has taken nothing.
@@ -146,7 +146,7 @@ CrossSlotVerdict::GiveBack CrossSlotVerdict::to_give_back(const Part& part) cons
 
 template <class Visit>
 void CrossSlotVerdict::for_each_part(Visit visit) const {
-    for (const Part& part : parts()) visit(part);
+    for (const CrossSlotVerdict::Part& part : parts()) visit(part);
     visit(local_);
 }
 
@@ -159,7 +159,7 @@ void CrossSlotVerdict::merge(limit::Verdict& verdict, std::vector<ChargeItem>& d
     verdict.retry_after = verdict.wait = verdict.earliest = Micros{0};
     if (result_ == Result::unavailable) return;
     bool earliest_known = true;
-    for_each_part([&](const Part& part) {
+    for_each_part([&](const CrossSlotVerdict::Part& part) {
         if (part.answer == Answer::admitted && verdict.admitted) {
             verdict.wait = std::max(verdict.wait, part.verdict.wait);
         } else if (part.answer == Answer::denied) {
@@ -170,7 +170,7 @@ void CrossSlotVerdict::merge(limit::Verdict& verdict, std::vector<ChargeItem>& d
     });
     if (!earliest_known) verdict.earliest = Micros{0};
     for (std::size_t position = 0; position < items_.size(); ++position) {
-        for_each_part([&](const Part& part) {
+        for_each_part([&](const CrossSlotVerdict::Part& part) {
             if (part.answer != Answer::admitted && part.answer != Answer::denied) return;
             std::size_t first = 0;
             for (std::size_t i = 0; i < part.items.size(); ++i) {
@@ -186,8 +186,8 @@ void CrossSlotVerdict::merge(limit::Verdict& verdict, std::vector<ChargeItem>& d
 
 // Appends the verdicts on the limits of an item, the first of which is at `first` in that of the
 // part.
-void CrossSlotVerdict::append_limits(const Part& part, std::size_t item, std::size_t first,
-                                     limit::Verdict& verdict) const {
+void CrossSlotVerdict::append_limits(const CrossSlotVerdict::Part& part, std::size_t item,
+                                     std::size_t first, limit::Verdict& verdict) const {
     const bool shadow = part.items[item].policy->shadow;
     const GiveBack back = to_give_back(part);
     const bool taken = !shadow || part.verdict.shadow_admitted;

@@ -6,7 +6,6 @@ namespace tidegate::store {
 
 using limit::OnStoreFailure;
 using telemetry::StoreFailure;
-using Result = Decision::Result;
 
 StoreFailure failure_of(redis::Failure failure) {
     switch (failure) {
@@ -24,11 +23,11 @@ StoreFailure failure_of(redis::Failure failure) {
     return StoreFailure::protocol;
 }
 
-Result charge_in_process(MemoryStore& memory, const limit::Charge& charge, limit::Verdict& verdict,
-                         telemetry::MetricsShard& metrics) {
+Decision::Result charge_in_process(MemoryStore& memory, const limit::Charge& charge,
+                                   limit::Verdict& verdict, telemetry::MetricsShard& metrics) {
     if (memory.charge(charge, process_now(), verdict) == MemoryStore::Outcome::full) {
         metrics.count_store_failure(StoreFailure::full);
-        return Result::unavailable;
+        return Decision::Result::unavailable;
     }
     return result_of(verdict);
 }
@@ -59,19 +58,19 @@ void FailurePolicy::decide(Decision& decision, StoreFailure failure) const {
     }
     if (denied) {
         decided.clear();
-        decision.result = Result::unavailable;
+        decision.result = Decision::Result::unavailable;
     } else if (decided.empty()) {
         decision.verdict = {};
-        decision.result = Result::admitted;
+        decision.result = Decision::Result::admitted;
     } else {
         decision.result = charge(decision.charge(), decision.verdict);
     }
 }
 
-Result FailurePolicy::charge(const limit::Charge& charge, limit::Verdict& verdict) const {
+Decision::Result FailurePolicy::charge(const limit::Charge& charge, limit::Verdict& verdict) const {
     memory_.set_divisor(std::max(replicas(), 1));
-    const Result result = charge_in_process(memory_, charge, verdict, metrics_);
-    if (result != Result::unavailable) local_report_.took(charge, verdict);
+    const Decision::Result result = charge_in_process(memory_, charge, verdict, metrics_);
+    if (result != Decision::Result::unavailable) local_report_.took(charge, verdict);
     return result;
 }
 

@@ -9,7 +9,6 @@ namespace tidegate::store {
 namespace {
 
 using telemetry::StoreKind;
-using Result = Decision::Result;
 
 // As a charge of one unit would be answered.
 limit::LimitVerdict verdict_of(const LimitCount& count) {
@@ -53,7 +52,7 @@ void Limiter::decide(Decision& decision, Wakeup& sleeper, SteadyTime now) {
     state.sleeper = &sleeper;
     state.lease = {lease_holder_, ++last_lease_};
     state.is_settled = !decision.needs_settling;
-    decision.result = Result::pending;
+    decision.result = Decision::Result::pending;
     if (!in_redis) {
         decision.result = charge_in_process(memory_, decision.charge(), decision.verdict, metrics_);
     } else if (is_denied_already(decision)) {
@@ -74,7 +73,7 @@ bool Limiter::is_denied_already(Decision& decision) {
     }
     metrics_.count_deny_cache_hit();
     decision.remembered = true;
-    decision.result = Result::limited;
+    decision.result = Decision::Result::limited;
     return true;
 }
 
@@ -82,7 +81,7 @@ void Limiter::look(Decision& decision, Wakeup& sleeper, SteadyTime now) {
     const bool in_redis = static_cast<bool>(redis_.servers);
     begin(decision, now, in_redis ? StoreKind::redis : StoreKind::memory);
     decision.store_state.is_settled = true;
-    decision.result = Result::admitted;
+    decision.result = Decision::Result::admitted;
     if (!in_redis) {
         memory_.look(decision.charge(), process_now(), decision.verdict);
         decision.result = result_of(decision.verdict);
@@ -91,10 +90,10 @@ void Limiter::look(Decision& decision, Wakeup& sleeper, SteadyTime now) {
     if (is_denied_already(decision)) return;
     // Not worth several commands: an address that counts by prefixes in several slots passes.
     if (redis_.crosses_slots(decision.items)) return;
-    decision.result = Result::pending;
+    decision.result = Decision::Result::pending;
     inspector_->count(decision.items, [this, &decision, &sleeper](
                                           const tidegate::Result<Counts, std::string>& counts) {
-        decision.result = Result::admitted;
+        decision.result = Decision::Result::admitted;
         if (counts) read_look(decision, *counts);
         sleeper.wake_later();
     });
@@ -124,7 +123,7 @@ void Limiter::read_look(Decision& decision, const Counts& counts) {
 
 void Limiter::settle(Decision& decision, int status, std::chrono::milliseconds hold) {
     if (decision.is_linked()) decision.unlink();
-    if (decision.result != Result::admitted) return;
+    if (decision.result != Decision::Result::admitted) return;
     if (std::exchange(decision.store_state.is_settled, true)) return;
     for_each_admission(decision, [&](const Admission& admission) {
         refunds_.give_back(admission, limit::Refund::Of::status, status);
@@ -133,7 +132,7 @@ void Limiter::settle(Decision& decision, int status, std::chrono::milliseconds h
 }
 
 void Limiter::leave_line(Decision& decision) {
-    if (decision.result != Result::admitted) return;
+    if (decision.result != Decision::Result::admitted) return;
     for_each_admission(decision, [&](const Admission& admission) {
         refunds_.give_back(admission, limit::Refund::Of::place);
     });

@@ -55,10 +55,6 @@ void append_limit(const Limit& limit, const limit::Refund& refund, std::string& 
     append_double(refund.receipt->at.count(), out);
 }
 
-void append_clock(std::optional<Micros> clock, std::string& out) {
-    if (clock) append_number(static_cast<std::uint64_t>(clock->count()), out);
-}
-
 template <class Visit>
 void for_each_slot(const limit::Charge& charge, Visit visit) {
     for (const ChargeItem& item : charge.items) {

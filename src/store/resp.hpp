@@ -4,14 +4,17 @@
 
 #include <array>
 #include <bit>
+#include <cassert>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <boost/endian/conversion.hpp>
 
+#include "limit/window.hpp"
 #include "redis/resp.hpp"
 
 namespace tidegate::store {
@@ -38,6 +41,13 @@ void append_packed(Unsigned number, std::string& out) {
 // Doubles are what Lua counts in; a whole number below 2^53 is exact in one.
 inline void append_double(std::int64_t number, std::string& out) {
     append_packed(std::bit_cast<std::uint64_t>(static_cast<double>(number)), out);
+}
+
+// The last argument of a script: what time it is. None: Redis reads its own clock.
+inline void append_clock(std::optional<limit::Micros> clock, std::string& out) {
+    if (!clock) return;
+    assert(*clock >= limit::Micros{0} && *clock <= limit::kNowMax);
+    append_number(static_cast<std::uint64_t>(clock->count()), out);
 }
 
 // Writes what append_packed() would, side by side into room that is large enough.

@@ -20,10 +20,6 @@ namespace {
 using telemetry::Level;
 using telemetry::log;
 
-SteadyTime now() {
-    return std::chrono::steady_clock::now();
-}
-
 // Begins to connect a new `descriptor` without waiting. 0, EINPROGRESS, or what went wrong.
 int begin_connect(const StreamProtocol::endpoint& endpoint, int& descriptor) {
     const int family = endpoint.protocol().family();
@@ -57,13 +53,13 @@ Pool::Pool(const Executor& executor, Readiness& readiness, const config::Upstrea
 
 Server& Pool::next_server(const Server* other_than) {
     if (servers_.size() == 1) return servers_.front();
-    return next_by_weight(servers_, other_than, now());
+    return next_by_weight(servers_, other_than, steady_now());
 }
 
 bool Pool::admit(ActiveRequest& request) {
     if (requests_.is_short()) {
         const std::size_t used = connections_ - idle_count();
-        if (!requests_.admits(request, connections_max_ - used, now())) return false;
+        if (!requests_.admits(request, connections_max_ - used, steady_now())) return false;
     }
     requests_.add(request);
     return true;
@@ -106,14 +102,15 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1St
         co_return ConnectFault::none;
     }
     metrics_.count_upstream_failure(metrics_slot_);
-    server.connect_failed(now());
+    server.connect_failed(steady_now());
     log_failure(server, error);
     forget(connection);
     co_return error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable;
 }
 
 void Pool::log_failure(const Server& server, int error) const {
-    const std::uint64_t times = telemetry::repeated_failures().note(failure_kind(server), now());
+    const std::uint64_t times =
+        telemetry::repeated_failures().note(failure_kind(server), steady_now());
     if (times == 0) return;
     log(Level::warn, "upstream {}: cannot connect to {}: {}{}", settings_.name, server.address(),
         error_code(error, boost::system::system_category()).message(),
@@ -136,7 +133,7 @@ void Pool::give_back(Http1Stream& stream) {
     }
     auto [server, connection] = stream.release();
     connection->watch_read(nullptr);
-    server->add_idle(std::move(connection), now());
+    server->add_idle(std::move(connection), steady_now());
 }
 
 void Pool::throw_away(Http1Stream& stream) {
@@ -191,7 +188,7 @@ bool Pool::forget_oldest_idle() {
 // The evicted request's connection is closed when this returns: the caller takes its place in the
 // same step.
 bool Pool::evict_for(const ActiveRequest& request) {
-    const SteadyTime time = now();
+    const SteadyTime time = steady_now();
     ActiveRequest* const evicted = requests_.find_evictable(request, time);
     if (evicted == nullptr) return false;
     log_eviction(*evicted, time);
