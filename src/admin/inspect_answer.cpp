@@ -111,6 +111,7 @@ Json policies_json(const Inspected& inspected, const ask::PolicyTexts& texts) {
             {{"policy", item.policy->name},
              {"tier", optional_text(item.tier != nullptr ? std::string_view(item.tier->name)
                                                          : std::string_view())},
+             {"has_tiers", !item.policy->tiers.empty()},
              {"mode", item.policy->shadow ? "shadow" : "enforce"},
              {"limits", std::move(limits)},
              {"unknown", std::move(unknown)}});

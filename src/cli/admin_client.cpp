@@ -54,7 +54,7 @@ std::string reason_of(error_code ec) {
 Task<Reply> ask(Executor executor, AdminPlace place, bool post, std::string target,
                 std::chrono::seconds patience) {
     const auto socket = std::make_shared<admin::TimedSocket>(StreamSocket(executor));
-    const std::string where = place.address.to_string();
+    const std::string where = place.address.to_string() + place.origin;
     socket->expect_within(patience);
     const auto [not_connected] =
         co_await socket->socket().async_connect(endpoint_of(place.address), as_values);

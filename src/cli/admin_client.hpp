@@ -13,6 +13,7 @@ namespace tidegate::cli {
 struct AdminPlace {
     config::Address address;  // a wildcard means this machine
     std::string token;        // empty: none is sent
+    std::string origin;       // behind the address in messages; empty: the user gave the address
 };
 
 struct AdminReply {

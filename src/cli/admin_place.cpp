@@ -1,18 +1,21 @@
 #include "cli/admin_place.hpp"
 
-#include <fstream>
-#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/quote.hpp"
+#include "base/strict_json.hpp"
 #include "cli/config_file.hpp"
 #include "cli/config_report.hpp"
 #include "cli/inspect_text.hpp"
 #include "cli/usage.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
+#include "config/error_message.hpp"
+#include "config/file_text.hpp"
 #include "config/load_admin.hpp"
 
 namespace tidegate::cli {
@@ -21,17 +24,21 @@ namespace {
 
 constexpr const char* kDefaultAdmin = "127.0.0.1:9901";
 
+config::ErrorMessage faulty_token_file(const std::string& file, std::string_view reason) {
+    return {fmt::format("tidegate: --token-file: {}: {}", quote(file), reason)};
+}
+
 Result<FoundAdmin, std::string> admin_on_command_line(const AdminArguments& arguments) {
-    FoundAdmin place{{*config::parse_listen_address(arguments.admin), {}},
-                     "name a file that holds it with --token-file"};
+    FoundAdmin place{{*config::parse_listen_address(arguments.admin), {}, {}},
+                     "name a file that holds it with --token-file",
+                     "give the address that is in `admin`"};
     if (arguments.token_file.empty()) return place;
     place.token_advice = fmt::format("{} holds another token", quote(arguments.token_file));
-    std::ifstream file(arguments.token_file);
-    place.token.assign(std::istreambuf_iterator<char>(file), {});
-    if (!file || place.token.empty()) {
-        return "cannot read a token from " + quote(arguments.token_file);
-    }
+    auto file = config::read_named_file(arguments.token_file);
+    if (!file) return faulty_token_file(arguments.token_file, file.error());
+    place.token = std::move(file->text);
     place.token.erase(place.token.find_last_not_of(" \t\r\n") + 1);
+    if (place.token.empty()) return faulty_token_file(arguments.token_file, "the file is empty");
     return place;
 }
 
@@ -66,24 +73,47 @@ void add_admin_options(CLI::App& command, AdminArguments& arguments) {
 Result<FoundAdmin, std::string> find_admin(const AdminArguments& arguments) {
     if (!arguments.admin.empty()) return admin_on_command_line(arguments);
     if (arguments.file.empty() && !has_default_file()) {
-        FoundAdmin place{{*config::parse_listen_address(kDefaultAdmin), {}}, {}};
+        FoundAdmin place{
+            {*config::parse_listen_address(kDefaultAdmin), {},
+             fmt::format(" (the default; there is no {} here)", kDefaultFile)},
+            {},
+            "name the configuration of the running proxy with -c"};
         place.token_advice = advice_about_token(place, "the built-in quickstart");
         return place;
     }
     const std::string file = arguments.file.empty() ? kDefaultFile : arguments.file;
     config::LoadedAdmin loaded = config::load_admin(file);
     if (!loaded.errors.empty()) {
-        config::Loaded told;
-        told.errors = std::move(loaded.errors);
-        return report(told) + summary(told);
+        config::Loaded refused;
+        refused.errors = std::move(loaded.errors);
+        return report(refused) + summary(refused);
     }
     if (!loaded.admin) return "the configuration " + quote(file) + " has `admin: off`";
-    FoundAdmin place{{loaded.admin->address, loaded.admin->token}, {}};
+    FoundAdmin place{{loaded.admin->address, loaded.admin->token, {}},
+                     {},
+                     fmt::format("start a Tidegate with {}, or name the configuration of the "
+                                 "running one with -c",
+                                 quote(file))};
     place.token_advice = advice_about_token(place, quote(file));
     return place;
 }
 
+bool is_admin_problem(const AdminReply& reply) {
+    const auto problem = parse_json_object(reply.body);
+    if (!problem) return false;
+    const JsonValue* const type = find_member(*problem, "type");
+    const JsonValue* const status = find_member(*problem, "status");
+    return type != nullptr && *type == "about:blank" && status != nullptr &&
+           *status == reply.status && find_member(*problem, "request_id") == nullptr;
+}
+
+std::string stranger_text(const FoundAdmin& place, const AdminReply& reply) {
+    return fmt::format("{} answers {}, and is not Tidegate's admin listener: {}",
+                       place.address.to_string(), reply.status, place.address_advice);
+}
+
 std::string refusal_text(const FoundAdmin& place, const AdminReply& reply) {
+    if (!is_admin_problem(reply)) return stranger_text(place, reply);
     if (reply.status == 401) {
         return fmt::format("the admin listener on {} wants a token: {}", place.address.to_string(),
                            place.token_advice);

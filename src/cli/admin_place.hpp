@@ -21,12 +21,20 @@ struct AdminArguments {
 void add_admin_options(CLI::App& command, AdminArguments& arguments);
 
 struct FoundAdmin : AdminPlace {
-    std::string token_advice;  // what to do when the proxy wants another token
+    std::string token_advice;    // what to do when the proxy wants another token
+    std::string address_advice;  // what to do when another server answers there
 };
 
 // Of the configuration only `admin` is read: faults elsewhere in it do not matter. The error says
 // why there is no such listener.
 Result<FoundAdmin, std::string> find_admin(const AdminArguments& arguments);
+
+// Whether a refusal is the admin listener's. Refusals on the proxy's own port are problem details,
+// too, but name the request.
+bool is_admin_problem(const AdminReply& reply);
+
+// That another server than the admin listener has answered.
+std::string stranger_text(const FoundAdmin& place, const AdminReply& reply);
 
 // Why the listener did not do what was asked for, in words; `reply` is not 200.
 std::string refusal_text(const FoundAdmin& place, const AdminReply& reply);

@@ -51,12 +51,13 @@ int ask(const InspectArguments& arguments, bool reset, TextOf text_of) {
                                            percent_encoded(arguments.identifier));
     const auto reply = ask_admin(*place, reset, target, kInspectPatience);
     if (!reply) return complain(exit_code::kNoAnswer, reply.error());
-    if (reply->status == 400) return complain(exit_code::kWrongUse, refusal_text(*place, *reply));
-    if (reply->status != 200) return complain(exit_code::kNoAnswer, refusal_text(*place, *reply));
+    if (reply->status != 200) {
+        const bool is_wrong_use = reply->status == 400 && is_admin_problem(*reply);
+        return complain(is_wrong_use ? exit_code::kWrongUse : exit_code::kNoAnswer,
+                        refusal_text(*place, *reply));
+    }
     const std::optional<CountsText> counts = text_of(reply->body);
-    if (!counts)
-        return complain(exit_code::kNoAnswer,
-                        "the answer on the admin address is not from Tidegate");
+    if (!counts) return complain(exit_code::kNoAnswer, stranger_text(*place, *reply));
     fmt::print("{}", arguments.as_json ? reply->body : counts->text);
     return counts->counted ? kFound : kNothingCounted;
 }

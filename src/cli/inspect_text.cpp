@@ -19,6 +19,10 @@ namespace {
 constexpr std::size_t kColumns = 8;
 using Row = std::array<std::string, kColumns>;
 
+constexpr std::string_view kOneRowHolds =
+    "  A request meets one row of each policy: that of its tier. `tidegate explain` shows the tier "
+    "of a request.\n";
+
 // Text from outside, safe for a terminal.
 std::string shown(const JsonValue& text) {
     if (!text.is_string()) return "-";
@@ -59,9 +63,13 @@ std::string state_of(const JsonValue& limit) {
     return time.is_number_integer() ? "denies for " + rough(time.get<std::int64_t>()) : "denies";
 }
 
-std::string policy_of(const JsonValue& policy) {
+std::string policy_of(const JsonValue& policy, bool has_tiers) {
     std::string text = shown(policy.at("policy"));
-    if (policy.at("tier").is_string()) text += fmt::format(" ({})", shown(policy.at("tier")));
+    if (policy.at("tier").is_string()) {
+        text += fmt::format(" ({})", shown(policy.at("tier")));
+    } else if (has_tiers) {
+        text += " (no tier)";
+    }
     if (policy.at("mode") == "shadow") text += ", shadow";
     return text;
 }
@@ -100,8 +108,8 @@ std::string moments_of(const JsonValue& limit) {
     text = fmt::format("  booked in {}:\n", shown(limit.at("name")));
     for (const JsonValue& moment : *moments) text += fmt::format("    {}\n", shown(moment));
     const auto booked = limit.at("counted").get<std::int64_t>();
-    const auto told = static_cast<std::int64_t>(moments->size());
-    if (booked > told) text += fmt::format("    and {} more\n", booked - told);
+    const auto listed = static_cast<std::int64_t>(moments->size());
+    if (booked > listed) text += fmt::format("    and {} more\n", booked - listed);
     return text;
 }
 
@@ -118,8 +126,11 @@ std::string inspected_text(const JsonValue& one, const JsonValue& json) {
     std::vector<Row> rows{
         {"POLICY", "LIMIT", "COUNTED", "QUOTA", "LEFT", "NEXT UNIT", "ALL FREE", "NOW"}};
     std::string behind;
+    bool any_tiers = false;
     for (const JsonValue& policy : one.at("policies")) {
-        const std::string name = policy_of(policy);
+        const bool has_tiers = policy.value("has_tiers", false);
+        any_tiers = any_tiers || has_tiers;
+        const std::string name = policy_of(policy, has_tiers);
         for (const JsonValue& limit : policy.at("limits")) {
             rows.push_back(row_of(name, limit));
             behind += moments_of(limit);
@@ -133,7 +144,9 @@ std::string inspected_text(const JsonValue& one, const JsonValue& json) {
     std::string text = heading(one, json);
     if (rows.size() > 1) append_table(rows, text);
     if (rows.size() == 1 && behind.empty()) text += "  no policy counts it\n";
-    return text + behind;
+    text += behind;
+    if (any_tiers) text += kOneRowHolds;
+    return text;
 }
 
 std::string forgotten_text(const JsonValue& one, const JsonValue& json) {

@@ -57,10 +57,7 @@ int reload(const AdminArguments& arguments) {
         return complain(exit_code::kNoAnswer, refusal_text(*place, *reply));
     }
     const std::string text = reload_text(reply->body);
-    if (text.empty()) {
-        return complain(exit_code::kNoAnswer,
-                        "the answer on the admin address is not from Tidegate");
-    }
+    if (text.empty()) return complain(exit_code::kNoAnswer, stranger_text(*place, *reply));
     fmt::print(reply->status == kOk ? stdout : stderr, "{}", text);
     return reply->status == kOk ? exit_code::kDone : exit_code::kRefused;
 }
@@ -70,11 +67,9 @@ int health(const AdminArguments& arguments) {
     if (!place) return complain(exit_code::kNotReady, place.error());
     const auto reply = ask_admin(*place, false, "/readyz", kHealthPatience);
     if (!reply) return complain(exit_code::kNotReady, reply.error());
-    // The status of the answer is `ready`, `starting` or `draining`.
-    const json answer = json::parse(reply->body, nullptr, false);
-    const bool is_ours = answer.is_object() && answer.contains("status");
-    const std::string status = is_ours ? answer.at("status").get<std::string>() : "unknown";
-    if (reply->status != kOk || !is_ours) {
+    const std::string status = readiness_of(reply->body);
+    if (status.empty()) return complain(exit_code::kNotReady, stranger_text(*place, *reply));
+    if (reply->status != kOk) {
         return complain(exit_code::kNotReady,
                         fmt::format("not ready: the admin listener on {} answers {}, {}",
                                     place->address.to_string(), reply->status, status));
@@ -119,20 +114,29 @@ int run_health(const AdminArguments& arguments) {
     return guarded(health, arguments, exit_code::kNotReady);
 }
 
+std::string readiness_of(const std::string& body) {
+    const json answer = json::parse(body, nullptr, false);
+    if (!answer.is_object()) return {};
+    const auto status = answer.find("status");
+    if (status == answer.end() || !status->is_string()) return {};
+    const auto word = status->get<std::string>();
+    return word == "ready" || word == "starting" || word == "draining" ? word : std::string();
+}
+
 std::string reload_text(const std::string& body) {
     const json answer = json::parse(body, nullptr, false);
     if (!answer.is_object() || !answer.contains("result") || !answer.contains("generation")) {
         return {};
     }
-    config::Loaded told;
-    told.errors = diagnostics(answer, "errors");
-    told.warnings = diagnostics(answer, "warnings");
+    config::Loaded outcome;
+    outcome.errors = diagnostics(answer, "errors");
+    outcome.warnings = diagnostics(answer, "warnings");
     const auto generation = answer.at("generation").get<std::uint64_t>();
     if (answer.at("result") == "ok") {
-        return fmt::format("{}configuration {} is in force\n", report(told), generation);
+        return fmt::format("{}configuration {} is in force\n", report(outcome), generation);
     }
-    return fmt::format("{}{}: the proxy goes on with configuration {}\n", report(told),
-                       summary(told), generation);
+    return fmt::format("{}{}: the proxy goes on with configuration {}\n", report(outcome),
+                       summary(outcome), generation);
 }
 
 }  // namespace tidegate::cli

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
 #include "config/error_message.hpp"
+#include "config/yaml_document.hpp"
 
 namespace tidegate::config {
 
@@ -62,6 +64,19 @@ Result<FileText, std::string> read_file_text(const std::string& path, std::size_
 
 Result<FileText, std::string> read_standard_input(std::size_t bytes_max) {
     return read_all(STDIN_FILENO, bytes_max);
+}
+
+Result<FileText, std::string> read_named_file(const std::string& path) {
+    std::error_code ec;
+    const auto kind = std::filesystem::status(path, ec).type();
+    if (kind == std::filesystem::file_type::not_found) {
+        return ErrorMessage{"there is no such file"};
+    }
+    if (kind == std::filesystem::file_type::directory) return ErrorMessage{"this is a folder"};
+    auto file = read_file_text(path, kFileBytesMax, FileKind::any);
+    if (!file) return ErrorMessage{"the file cannot be read: " + file.error()};
+    if (file->is_larger) return ErrorMessage{"the file is larger than 1 MiB"};
+    return file;
 }
 
 }  // namespace tidegate::config

@@ -26,4 +26,8 @@ Result<FileText, std::string> read_file_text(const std::string& path, std::size_
                                              FileKind wanted);
 Result<FileText, std::string> read_standard_input(std::size_t bytes_max);
 
+// A file that a command line names, up to kFileBytesMax. The error is a sentence: `there is no such
+// file`.
+Result<FileText, std::string> read_named_file(const std::string& path);
+
 }  // namespace tidegate::config

@@ -220,15 +220,8 @@ Loaded load_file(const std::string& path, Environment environment) {
         if (input->is_larger) return unreadable(kShownStandardInput, std::string(kTooLarge));
         return load_text(input->text, kShownStandardInput, environment);
     }
-    std::error_code ec;
-    const auto kind = std::filesystem::status(path, ec).type();
-    if (kind == std::filesystem::file_type::not_found)
-        return unreadable(path, "there is no such file");
-    if (kind == std::filesystem::file_type::directory) return unreadable(path, "this is a folder");
-
-    const auto file = read_file_text(path, kFileBytesMax, FileKind::any);
-    if (!file) return unreadable(path, "the file cannot be read: " + file.error());
-    if (file->is_larger) return unreadable(path, std::string(kTooLarge));
+    const auto file = read_named_file(path);
+    if (!file) return unreadable(path, file.error());
 
     Context context;
     context.file = path;

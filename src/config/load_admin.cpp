@@ -25,16 +25,15 @@ std::vector<Diagnostic> diagnostics(const std::vector<Fault>& faults, const std:
 
 LoadedAdmin load_admin(const std::string& path, Environment environment) {
     LoadedAdmin loaded;
-    const auto file = read_file_text(path, kFileBytesMax, FileKind::any);
+    const auto file = read_named_file(path);
     if (!file) {
-        loaded.errors.push_back({path, 0, 0, "the file cannot be read: " + file.error()});
+        loaded.errors.push_back({path, 0, 0, file.error()});
         return loaded;
     }
     std::vector<Fault> faults;
     const TreeNode tree = parse_document(file->text, faults);
-    if (file->is_larger || tree.kind == TreeNode::Kind::broken) {
+    if (tree.kind == TreeNode::Kind::broken) {
         loaded.errors = diagnostics(faults, path);
-        if (loaded.errors.empty()) loaded.errors.push_back({path, 0, 0, "the file is too large"});
         return loaded;
     }
     Context context;

@@ -290,6 +290,46 @@ TEST_CASE("commands: health is 0 while the proxy is ready, and 1 while it drains
     CHECK(run_tidegate({"health", "--admin", upstream.url().substr(7)}).code == 1);
 }
 
+TEST_CASE("commands: an address that is not the admin listener's is told so") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(simple(upstream.url(), "1/h"), "s3cret");
+    CHECK(tidegate.get().status() == 200);
+    const std::string proxy = "127.0.0.1:" + std::to_string(tidegate.port());
+    const std::string sentence = proxy +
+                                 " answers 429, and is not Tidegate's admin listener: give the "
+                                 "address that is in `admin`\n";
+    const auto errors_of = [&](std::vector<std::string> arguments, int code) {
+        arguments.insert(arguments.end(), {"--admin", proxy});
+        const Finished finished = run_tidegate(arguments);
+        CHECK(finished.code == code);
+        return finished.errors;
+    };
+    CHECK(errors_of({"health"}, 1) == sentence);
+    CHECK(errors_of({"reload"}, 3) == sentence);
+    CHECK(errors_of({"inspect", "user:a"}, 3) == sentence);
+    CHECK(errors_of({"reset", "user:a"}, 3) == sentence);
+}
+
+TEST_CASE("commands: a file that is not there is told in one sentence by every command") {
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"run"},
+                                               {"check"},
+                                               {"explain", "--from", "192.0.2.1"},
+                                               {"doctor"},
+                                               {"inspect", "user:a"},
+                                               {"reset", "user:a"},
+                                               {"reload"},
+                                               {"health"}}) {
+        std::vector<std::string> arguments = command;
+        arguments.insert(arguments.end(), {"-c", "/nonexistent.yaml"});
+        const Finished finished = run_tidegate(arguments);
+        CAPTURE(command.front());
+        CHECK(finished.code != 0);
+        says(finished.output + finished.errors, "/nonexistent.yaml");
+        says(finished.output + finished.errors, "there is no such file");
+    }
+}
+
 TEST_CASE("commands: a key is shown once, and its line opens the proxy") {
     const TemporaryFolder folder;
     const Finished made = shell(folder, "$T keys new alice --tier pro >> api.keys");

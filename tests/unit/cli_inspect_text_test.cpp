@@ -45,6 +45,26 @@ TEST_CASE("inspect_text: a table with a line for each limit") {
           "  p (pro), shadow  p-1s   3        4      1     1ms        -         admits\n");
 }
 
+TEST_CASE("inspect_text: a policy with tiers labels each row with its tier") {
+    const std::string limit = limit_of(kAdmits);
+    const auto row = [&](const std::string& tier) {
+        return R"({"policy":"plan","tier":)" + tier +
+               R"(,"has_tiers":true,"mode":"enforce","limits":[)" + limit + R"(],"unknown":[]})";
+    };
+    const auto text = inspect_text(
+        R"({"store":"memory","counted":true,"identifiers":[{"identifier":"user:a",)"
+        R"("known_tier":null,"policies":[)" +
+        row("null") + "," + row(R"("pro")") + "]}]}");
+    REQUIRE(text);
+    CHECK(text->text ==
+          "user:a, counted in process\n"
+          "  POLICY          LIMIT  COUNTED  QUOTA  LEFT  NEXT UNIT  ALL FREE  NOW\n"
+          "  plan (no tier)  p-1s   3        4      1     1ms        -         admits\n"
+          "  plan (pro)      p-1s   3        4      1     1ms        -         admits\n"
+          "  A request meets one row of each policy: that of its tier. `tidegate explain` shows "
+          "the tier of a request.\n");
+}
+
 TEST_CASE("inspect_text: times are rounded up, never down") {
     says(denied_for("1"), "denies for 1ms");
     says(denied_for("999000"), "denies for 999ms");

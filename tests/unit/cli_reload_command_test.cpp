@@ -25,4 +25,15 @@ TEST_CASE("reload command: an answer of another server is no answer") {
     }
 }
 
+TEST_CASE("health command: only an answer of the admin listener has a readiness") {
+    CHECK(readiness_of(R"({"status":"ready","store":{"kind":"redis","state":"up"}})") == "ready");
+    CHECK(readiness_of(R"({"status":"draining"})") == "draining");
+    for (const char* body :
+         {"", "ok", "[]", "{}", R"({"status":429,"detail":"The request is over a limit."})",
+          R"({"status":"UP"})", R"({"status":"ok"})"}) {
+        CAPTURE(body);
+        CHECK(readiness_of(body).empty());
+    }
+}
+
 }  // namespace tidegate::cli

@@ -68,7 +68,7 @@ TEST_CASE("load admin: a fault of `admin`, no YAML and no file are errors with t
     CHECK(loaded.errors[0].line == 1);
     loaded = load_admin(file.path() + ".none");
     REQUIRE(loaded.errors.size() == 1);
-    CHECK(loaded.errors[0].message == "the file cannot be read: No such file or directory");
+    CHECK(loaded.errors[0].message == "there is no such file");
 }
 
 }  // namespace
