@@ -76,6 +76,9 @@ KeyOutcome outcome_of(const limit::Key& key, Made made) {
     return KeyOutcome::rejected;
 }
 
+constexpr std::string_view kNoAddressNoUser =
+    "The request has neither a client address nor a user to count by.";
+
 // Whether a user, or the token of one, makes an identifier of `key`.
 bool wants_user(const limit::Key& key) {
     using Kind = limit::KeyPart::Kind;
@@ -93,7 +96,7 @@ Outcome outcome_without(std::span<const limit::Key> keys, const config::Config& 
                         const Decision& decision) {
     const bool would_help = !decision.user && !config.user_methods.empty() &&
                             std::any_of(keys.begin(), keys.end(), wants_user);
-    return would_help ? Outcome::no_user : Outcome::nobody;
+    return would_help ? Outcome::no_user : Outcome::no_identifier;
 }
 
 // Appends the items that `policy` counts, with the limits of `tier` if there is one.
@@ -139,8 +142,8 @@ Fault fault_of(Outcome outcome) {
             return Fault::none;
         case Outcome::denied:
             return Fault::denied;
-        case Outcome::nobody:
-            return Fault::nobody;
+        case Outcome::no_identifier:
+            return Fault::no_identifier;
         case Outcome::no_user:
             return Fault::no_user;
         case Outcome::unclear:
@@ -227,7 +230,8 @@ bool list_policies(const config::Config& config, IdentifierMaker& maker, Decisio
         // A policy in shadow refuses no request, not even one that it cannot count.
         drop_items(decision, policy->shadow ? before : 0);
         if (policy->shadow) continue;
-        decision.refuse(fault);
+        const bool lacks_both = outcome == Outcome::no_user && lacks_address(*policy, decision);
+        decision.refuse(fault, lacks_both ? kNoAddressNoUser : std::string_view());
         return false;
     }
     return true;
@@ -270,6 +274,18 @@ void apply_cost(const Facts& facts, Decision& decision, ChargeNotes* notes) {
 }
 
 }  // namespace
+
+bool lacks_address(const config::Policy& policy, const Decision& decision) {
+    const auto is_address = [](const limit::KeyPart& part) {
+        return part.kind == limit::KeyPart::Kind::ip;
+    };
+    return !decision.client &&
+           std::any_of(policy.key.begin(), policy.key.end(), [&](const limit::Key& key) {
+               return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
+                   return std::any_of(choice.begin(), choice.end(), is_address);
+               });
+           });
+}
 
 void list_charges(const config::Config& config, const Facts& facts, Decision& decision,
                   ChargeNotes* notes) {

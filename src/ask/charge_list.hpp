@@ -17,6 +17,9 @@ struct ChargeNotes;
 void list_charges(const config::Config& config, const Facts& facts, Decision& decision,
                   ChargeNotes* notes = nullptr);
 
+// Whether `policy` counts by the client's address, and the request has none.
+bool lacks_address(const config::Policy& policy, const Decision& decision);
+
 // Before a credential is checked:
 
 // Refuses a client whose address a policy's `deny` lists.

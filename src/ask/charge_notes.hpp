@@ -26,12 +26,12 @@ struct ChargeNotes {
 
     enum class Outcome : std::uint8_t {
         counted,
-        exempt,     // the policy leaves this client alone
-        unlimited,  // as it does the user's tier
-        denied,     // it turns this client away
-        skipped,    // the request has none of its keys, and the policy says `on_missing: skip`
-        nobody,     // the request has none of its keys, or lacks one that is required
-        no_user,    // the same, and a user would help: the request has none
+        exempt,         // the policy leaves this client alone
+        unlimited,      // as it does the user's tier
+        denied,         // it turns this client away
+        skipped,        // the request has none of its keys, and the policy says `on_missing: skip`
+        no_identifier,  // the request has none of its keys, or lacks one that is required
+        no_user,        // the same, and a user would help: the request has none
         unclear,
     };
     struct Policy {

@@ -27,7 +27,7 @@ enum class Fault : std::uint8_t {
     head_timeout,
     body_timeout,
     body_made_room,         // its upstream connection went to a request that can use it
-    nobody,                 // the request has none of the keys of a policy
+    no_identifier,          // the request has none of the keys of a policy
     no_user,                // the route or a policy needs a user, and the request has none
     ambiguous_name,         // what a policy counts by can be read in more than one way
     bad_credentials,        // the credential is not valid

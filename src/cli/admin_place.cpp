@@ -73,11 +73,11 @@ void add_admin_options(CLI::App& command, AdminArguments& arguments) {
 Result<FoundAdmin, std::string> find_admin(const AdminArguments& arguments) {
     if (!arguments.admin.empty()) return admin_on_command_line(arguments);
     if (arguments.file.empty() && !has_default_file()) {
-        FoundAdmin place{
-            {*config::parse_listen_address(kDefaultAdmin), {},
-             fmt::format(" (the default; there is no {} here)", kDefaultFile)},
-            {},
-            "name the configuration of the running proxy with -c"};
+        FoundAdmin place{{*config::parse_listen_address(kDefaultAdmin),
+                          {},
+                          fmt::format(" (the default; there is no {} here)", kDefaultFile)},
+                         {},
+                         "name the configuration of the running proxy with -c"};
         place.token_advice = advice_about_token(place, "the built-in quickstart");
         return place;
     }

@@ -77,16 +77,16 @@ std::string summary(const config::Loaded& loaded) {
 }
 
 std::string report_json(const config::Loaded& loaded, bool is_right) {
-    nlohmann::ordered_json told{{"ok", is_right}};
+    nlohmann::ordered_json answer{{"ok", is_right}};
     if (loaded.config) {
-        told["routes"] = loaded.config->routes.size();
-        told["policies"] = loaded.config->policies.size();
-        told["upstreams"] = loaded.config->upstreams.size();
+        answer["routes"] = loaded.config->routes.size();
+        answer["policies"] = loaded.config->policies.size();
+        answer["upstreams"] = loaded.config->upstreams.size();
     }
-    told["errors"] = json_of(loaded.errors);
-    told["warnings"] = json_of(loaded.warnings);
+    answer["errors"] = json_of(loaded.errors);
+    answer["warnings"] = json_of(loaded.warnings);
     // A path need not be UTF-8.
-    return told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace tidegate::cli

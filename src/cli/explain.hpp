@@ -84,9 +84,10 @@ struct Explanation {
         std::string name;
         ask::ChargeNotes::Outcome outcome;
         bool shadow = false;
-        bool left_out = false;    // in shadow, and the moment of the request will not do for it
-        std::string tier{};       // whose limits hold; empty: its own do
-        std::string listed_as{};  // the entry of `exempt` or `deny` that means the client
+        bool left_out = false;       // in shadow, and the moment of the request will not do for it
+        bool lacks_address = false;  // it counts by address, and the request has none
+        std::string tier{};          // whose limits hold; empty: its own do
+        std::string listed_as{};     // the entry of `exempt` or `deny` that means the client
         std::vector<Key> keys{};
         std::vector<Limit> limits{};
     };
@@ -150,8 +151,8 @@ Explanation explain(std::shared_ptr<const config::Config> config, const Question
                     const FetchKeys& fetch_keys);
 
 // For people: a fact a line, with its reason.
-std::string explanation_text(const Explanation& told);
+std::string explanation_text(const Explanation& explanation);
 // For programs: one object.
-std::string explanation_json(const Explanation& told);
+std::string explanation_json(const Explanation& explanation);
 
 }  // namespace tidegate::cli

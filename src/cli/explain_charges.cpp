@@ -41,6 +41,7 @@ Explanation::Policy policy_of(const ExplainedRequest& request, const ChargeNotes
                                .outcome = note.outcome,
                                .shadow = note.policy->shadow,
                                .left_out = is_left_out(request.decision, note),
+                               .lacks_address = ask::lacks_address(*note.policy, request.decision),
                                .tier = note.tier != nullptr ? note.tier->name : ""};
     using Outcome = ChargeNotes::Outcome;
     if (note.outcome == Outcome::exempt || note.outcome == Outcome::denied) {

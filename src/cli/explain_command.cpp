@@ -104,8 +104,9 @@ int run_explain(const ExplainArguments& arguments) {
     Question question = arguments.question;
     if (!arguments.host.empty()) question.host = arguments.host;
     if (!arguments.trusted_socket) question.from = parse_scoped_ip(arguments.from);
-    const Explanation told = explain(loaded.config, question, fetch_keys);
-    fmt::print("{}", arguments.as_json ? explanation_json(told) : explanation_text(told));
+    const Explanation explanation = explain(loaded.config, question, fetch_keys);
+    fmt::print("{}",
+               arguments.as_json ? explanation_json(explanation) : explanation_text(explanation));
     return 0;
 }
 

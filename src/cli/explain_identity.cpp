@@ -21,12 +21,22 @@ namespace {
 using identity::Finding;
 using Method = Explanation::Method;
 
+bool is_absent(const http::Fields& fields, std::string_view name) {
+    return std::none_of(fields.begin(), fields.end(), [&](const http::Field& field) {
+        return http::equal_as_variable(field.name, name);
+    });
+}
+
 void explain_client(const ExplainedRequest& request, Explanation& out) {
     const identity::ClientIpSettings& settings = request.config().client_ip;
     out.chain_field = identity::field_of(settings);
     std::vector<identity::Hop> hops;
-    const auto client =
-        identity::client_address(request.facts.peer, request.facts.head.fields, settings, &hops);
+    const http::Fields& fields = request.facts.head.fields;
+    const auto client = identity::client_address(request.facts.peer, fields, settings, &hops);
+    // Without the field that holds one address there is a hop without text: no hop at all.
+    if (hops.size() == 1 && hops.front().text.empty() && is_absent(fields, out.chain_field)) {
+        hops.clear();
+    }
     for (const identity::Hop& hop : hops) {
         out.hops.push_back(
             {std::string(hop.text), hop.address ? hop.address->to_string() : "", hop.kind});

@@ -18,21 +18,21 @@ Json optional_text(std::string_view text) {
     return text.empty() ? Json(nullptr) : Json(text);
 }
 
-Json client_json(const Explanation& told) {
+Json client_json(const Explanation& explanation) {
     Json hops = Json::array();
-    for (const Explanation::Hop& hop : told.hops) {
+    for (const Explanation::Hop& hop : explanation.hops) {
         hops.push_back({{"text", hop.text},
                         {"address", optional_text(hop.address)},
                         {"kind", words_of(hop.kind).name}});
     }
-    return {{"address", optional_text(told.client.value_or(""))},
-            {"field", told.chain_field},
+    return {{"address", optional_text(explanation.client.value_or(""))},
+            {"field", explanation.chain_field},
             {"hops", hops}};
 }
 
-Json methods_json(const Explanation& told) {
+Json methods_json(const Explanation& explanation) {
     Json methods = Json::array();
-    for (const Explanation::Method& method : told.methods) {
+    for (const Explanation::Method& method : explanation.methods) {
         methods.push_back({{"method", method.text},
                            {"outcome", words_of(method.outcome).name},
                            {"fault", optional_text(method.fault)}});
@@ -40,36 +40,36 @@ Json methods_json(const Explanation& told) {
     return methods;
 }
 
-Json user_json(const Explanation& told) {
-    if (!told.user) return nullptr;
-    return {{"name", told.user->name}, {"tier", optional_text(told.user->tier)}};
+Json user_json(const Explanation& explanation) {
+    if (!explanation.user) return nullptr;
+    return {{"name", explanation.user->name}, {"tier", optional_text(explanation.user->tier)}};
 }
 
-Json timeouts_json(const Explanation& told) {
-    if (!told.route) return nullptr;
-    return {{"response_ms", told.response_timeout.count()},
-            {"stream_idle_ms", told.stream_idle.count()}};
+Json timeouts_json(const Explanation& explanation) {
+    if (!explanation.route) return nullptr;
+    return {{"response_ms", explanation.response_timeout.count()},
+            {"stream_idle_ms", explanation.stream_idle.count()}};
 }
 
-Json route_json(const Explanation& told) {
+Json route_json(const Explanation& explanation) {
     Json passed = Json::array();
-    for (const Explanation::PassedRoute& route : told.passed) {
+    for (const Explanation::PassedRoute& route : explanation.passed) {
         passed.push_back({{"name", route.name}, {"because", words_of(route.because).name}});
     }
     Json readings = Json::array();
-    for (const Explanation::Reading& reading : told.readings) {
+    for (const Explanation::Reading& reading : explanation.readings) {
         readings.push_back({{"path", reading.path},
                             {"route", optional_text(reading.route)},
                             {"captures", reading.captures},
                             {"ignoring_case", reading.ignoring_case}});
     }
-    return {{"name", optional_text(told.route.value_or(""))},
-            {"upstream", optional_text(told.upstream)},
-            {"user_needed", told.need_of_user.is_needed},
+    return {{"name", optional_text(explanation.route.value_or(""))},
+            {"upstream", optional_text(explanation.upstream)},
+            {"user_needed", explanation.need_of_user.is_needed},
             {"passed", passed},
             {"readings", readings},
-            {"upstream_path", optional_text(told.upstream_path)},
-            {"timeouts", timeouts_json(told)}};
+            {"upstream_path", optional_text(explanation.upstream_path)},
+            {"timeouts", timeouts_json(explanation)}};
 }
 
 Json limit_json(const Explanation::Limit& each) {
@@ -100,39 +100,42 @@ Json policy_json(const Explanation::Policy& policy) {
             {"limits", limits}};
 }
 
-Json result_json(const Explanation& told) {
-    if (told.refusal != 0) {
-        return {{"outcome", "refused"}, {"status", told.refusal}, {"reason", told.refusal_reason}};
+Json result_json(const Explanation& explanation) {
+    if (explanation.refusal != 0) {
+        return {{"outcome", "refused"},
+                {"status", explanation.refusal},
+                {"reason", explanation.refusal_reason}};
     }
-    return {{"outcome", told.cost ? "limited" : "unlimited"},
-            {"identifiers", told.identifiers},
-            {"limits", told.limits}};
+    return {{"outcome", explanation.cost ? "limited" : "unlimited"},
+            {"identifiers", explanation.identifiers},
+            {"limits", explanation.limits}};
 }
 
 }  // namespace
 
-std::string explanation_json(const Explanation& told) {
+std::string explanation_json(const Explanation& explanation) {
     Json json;
-    json["request"] = {{"method", optional_text(told.method)},
-                       {"path", optional_text(told.path)},
-                       {"host", optional_text(told.host)}};
-    if (told.is_preflight) json["preflight"] = true;
-    json["peer"] = {{"address", optional_text(told.peer)},
-                    {"trusted", told.trusted},
-                    {"network", optional_text(told.trusted_network)}};
-    if (told.is_identified) {
-        json["client"] = client_json(told);
-        json["methods"] = methods_json(told);
-        json["guess"] = told.guess;
-        json["user"] = user_json(told);
-        json["route"] = route_json(told);
+    json["request"] = {{"method", optional_text(explanation.method)},
+                       {"path", optional_text(explanation.path)},
+                       {"host", optional_text(explanation.host)}};
+    if (explanation.is_preflight) json["preflight"] = true;
+    json["peer"] = {{"address", optional_text(explanation.peer)},
+                    {"trusted", explanation.trusted},
+                    {"network", optional_text(explanation.trusted_network)}};
+    if (explanation.is_identified) {
+        json["client"] = client_json(explanation);
+        json["methods"] = methods_json(explanation);
+        json["guess"] = explanation.guess;
+        json["user"] = user_json(explanation);
+        json["route"] = route_json(explanation);
         json["policies"] = Json::array();
-        for (const Explanation::Policy& policy : told.policies) {
+        for (const Explanation::Policy& policy : explanation.policies) {
             json["policies"].push_back(policy_json(policy));
         }
     }
-    if (told.cost) json["cost"] = {{"units", told.cost->units}, {"why", told.cost->why}};
-    json["result"] = result_json(told);
+    if (explanation.cost)
+        json["cost"] = {{"units", explanation.cost->units}, {"why", explanation.cost->why}};
+    json["result"] = result_json(explanation);
     // What is no UTF-8 becomes U+FFFD.
     return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }

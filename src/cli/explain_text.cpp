@@ -60,111 +60,125 @@ std::string counted(std::size_t count, std::string_view one) {
     return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-void add_request(const Explanation& told, Facts& facts) {
-    if (!told.method.empty()) {
-        facts.push_back({"request", shown(told.method) + " " + shown(told.path),
-                         told.host.empty() ? "" : "for host " + shown(told.host)});
+void add_request(const Explanation& explanation, Facts& facts) {
+    if (!explanation.method.empty()) {
+        facts.push_back({"request", shown(explanation.method) + " " + shown(explanation.path),
+                         explanation.host.empty() ? "" : "for host " + shown(explanation.host)});
     }
     std::string why = "not trusted: its forwarding fields are ignored";
-    if (told.trusted) {
-        why = told.trusted_network.empty()
+    if (explanation.trusted) {
+        why = explanation.trusted_network.empty()
                   ? "trusted: its listener has `trusted: on`"
-                  : "trusted: in " + told.trusted_network + " of trusted_proxies";
+                  : "trusted: in " + explanation.trusted_network + " of trusted_proxies";
     }
-    facts.push_back({"peer", told.peer.empty() ? "a Unix socket" : told.peer, why});
+    facts.push_back({"peer", explanation.peer.empty() ? "a Unix socket" : explanation.peer, why});
 }
 
 // Where the client's address is from.
-std::string source_of(const Explanation& told) {
+std::string source_of(const Explanation& explanation) {
     using Kind = identity::Hop::Kind;
-    if (!told.trusted) return "the peer itself";
-    if (told.hops.empty()) return "the peer itself: there is no " + told.chain_field;
-    const bool named = std::any_of(told.hops.begin(), told.hops.end(), [](const auto& hop) {
-        return hop.kind == Kind::trusted || hop.kind == Kind::client;
-    });
-    return named ? "the last good hop of " + told.chain_field
-                 : "the peer itself: " + told.chain_field + " names no client";
+    if (!explanation.trusted) return "the peer itself";
+    if (explanation.hops.empty()) return "the peer itself: there is no " + explanation.chain_field;
+    const bool named = std::any_of(
+        explanation.hops.begin(), explanation.hops.end(),
+        [](const auto& hop) { return hop.kind == Kind::trusted || hop.kind == Kind::client; });
+    return named ? "the last good hop of " + explanation.chain_field
+                 : "the peer itself: " + explanation.chain_field + " names no client";
 }
 
-void add_client(const Explanation& told, Facts& facts) {
-    for (const Explanation::Hop& hop : told.hops) {
-        facts.push_back({"hop", shown(hop.text), std::string(words_of(hop.kind).reason)});
+void add_client(const Explanation& explanation, Facts& facts) {
+    for (const Explanation::Hop& hop : explanation.hops) {
+        const bool is_unclear = hop.text.empty() && explanation.hops.size() == 1;
+        facts.push_back({"hop", shown(hop.text),
+                         is_unclear ? explanation.chain_field + " is empty, or sent more than once"
+                                    : std::string(words_of(hop.kind).reason)});
     }
-    facts.push_back({"client", told.client.value_or("nobody"),
-                     told.client ? source_of(told) : "no address is known"});
+    std::string why = "no address is known";
+    if (explanation.trusted && explanation.hops.empty())
+        why = "there is no " + explanation.chain_field;
+    if (explanation.client) why = source_of(explanation);
+    facts.push_back({"client", explanation.client.value_or("nobody"), why});
 }
 
-void add_user(const Explanation& told, Facts& facts) {
+void add_user(const Explanation& explanation, Facts& facts) {
     std::string_view by;
-    for (const Explanation::Method& method : told.methods) {
+    for (const Explanation::Method& method : explanation.methods) {
         std::string why(words_of(method.outcome).reason);
         if (method.outcome == Explanation::Method::Outcome::valid) by = method.text;
         if (!method.fault.empty()) why += fmt::format(": {}", method.fault);
         facts.push_back({"method", method.text, why});
     }
-    for (const std::string& identifier : told.guess) {
+    for (const std::string& identifier : explanation.guess) {
         facts.push_back(
-            {"guess", identifier, "charged to failed_credentials, refunded if it is right"});
+            {"guess", identifier,
+             "would be charged to `failed_credentials`, and given back if the credential is "
+             "right"});
     }
-    if (told.user) {
-        facts.push_back({"user", shown(told.user->name), fmt::format("by {}", by)});
-        if (told.user->tier.empty()) return;
-        facts.push_back({"tier", shown(told.user->tier),
-                         told.user->tier_listed ? "by identity.users" : "by the credential"});
+    if (explanation.user) {
+        facts.push_back({"user", shown(explanation.user->name), fmt::format("by {}", by)});
+        if (explanation.user->tier.empty()) return;
+        facts.push_back(
+            {"tier", shown(explanation.user->tier),
+             explanation.user->tier_listed ? "by identity.users" : "by the credential"});
         return;
     }
     std::string_view why = "no method found a user";
-    if (told.methods.empty()) why = "no method is configured";
-    if (told.is_preflight) why = "a preflight needs no user";
-    const bool unproved = std::any_of(told.methods.begin(), told.methods.end(), [](const auto& m) {
-        using Outcome = Explanation::Method::Outcome;
-        return m.outcome == Outcome::refused || m.outcome == Outcome::ambiguous ||
-               m.outcome == Outcome::unavailable;
-    });
+    if (explanation.methods.empty()) why = "no method is configured";
+    if (explanation.is_preflight) why = "a preflight needs no user";
+    const bool unproved =
+        std::any_of(explanation.methods.begin(), explanation.methods.end(), [](const auto& m) {
+            using Outcome = Explanation::Method::Outcome;
+            return m.outcome == Outcome::refused || m.outcome == Outcome::ambiguous ||
+                   m.outcome == Outcome::unavailable;
+        });
     if (unproved) why = "the credential was not accepted";
-    if (told.goes_on_anonymous) why = "on_invalid_credentials: anonymous";
+    if (explanation.goes_on_anonymous) why = "on_invalid_credentials: anonymous";
     facts.push_back({"user", "none", std::string(why)});
 }
 
-void add_forwarding(const Explanation& told, Facts& facts) {
-    if (!told.strip_prefix.empty() && !told.upstream_path.empty()) {
-        facts.push_back({"sends", shown(told.upstream_path), "without " + told.strip_prefix});
+void add_forwarding(const Explanation& explanation, Facts& facts) {
+    if (!explanation.strip_prefix.empty() && !explanation.upstream_path.empty()) {
+        facts.push_back(
+            {"sends", shown(explanation.upstream_path), "without " + explanation.strip_prefix});
     }
     facts.push_back(
         {"timeouts",
-         fmt::format("response {}, stream_idle {}", format_duration(told.response_timeout),
-                     format_duration(told.stream_idle)),
-         told.has_own_timeouts ? "of the route" : "of the upstream"});
+         fmt::format("response {}, stream_idle {}", format_duration(explanation.response_timeout),
+                     format_duration(explanation.stream_idle)),
+         explanation.has_own_timeouts ? "of the route" : "of the upstream"});
 }
 
-void add_route(const Explanation& told, Facts& facts) {
-    for (const Explanation::PassedRoute& passed : told.passed) {
+void add_route(const Explanation& explanation, Facts& facts) {
+    for (const Explanation::PassedRoute& passed : explanation.passed) {
         facts.push_back({"no route", passed.name, std::string(words_of(passed.because).reason)});
     }
-    for (const Explanation::Reading& reading : told.readings) {
+    for (const Explanation::Reading& reading : explanation.readings) {
         std::string why = reading.route.empty() ? "no route" : "route " + reading.route;
         for (const std::string& capture : reading.captures) why += ", " + shown(capture);
         if (reading.ignoring_case) why += ", if case is ignored";
         facts.push_back({"reading", shown(reading.path), why});
     }
-    if (told.route) {
-        facts.push_back({"route", *told.route, "to upstream " + told.upstream});
-        add_forwarding(told, facts);
-        if (!told.need_of_user.why.empty()) {
-            facts.push_back({"  user", told.need_of_user.is_needed ? "required" : "optional",
-                             std::string(told.need_of_user.why)});
+    if (explanation.route) {
+        facts.push_back({"route", *explanation.route, "to upstream " + explanation.upstream});
+        add_forwarding(explanation, facts);
+        if (!explanation.need_of_user.why.empty()) {
+            facts.push_back({"  user", explanation.need_of_user.is_needed ? "required" : "optional",
+                             std::string(explanation.need_of_user.why)});
         }
-    } else if (told.other_paths != 0) {
+    } else if (explanation.other_paths != 0) {
         facts.push_back(
-            {"route", "none", "not for the paths of " + counted(told.other_paths, "route")});
+            {"route", "none", "not for the paths of " + counted(explanation.other_paths, "route")});
     } else {
         facts.push_back({"route", "none"});
     }
 }
 
 void add_policy(const Explanation::Policy& policy, Facts& facts) {
-    std::string why(policy.left_out ? "does not count it: it does not accept the moment"
-                                    : words_of(policy.outcome).reason);
+    std::string why(words_of(policy.outcome).reason);
+    if (policy.left_out) why = "does not count it: it does not accept the moment";
+    if (policy.outcome == ChargeNotes::Outcome::no_user && policy.lacks_address) {
+        why = "cannot count it: the request has neither a client address nor a user to count by";
+    }
     if (!policy.listed_as.empty()) why += " as " + quote(policy.listed_as);
     if (!policy.tier.empty()) why += ", tier " + policy.tier;
     if (policy.shadow) why += "; shadow: refuses no request";
@@ -183,31 +197,34 @@ void add_policy(const Explanation::Policy& policy, Facts& facts) {
     }
 }
 
-void add_result(const Explanation& told, Facts& facts) {
-    if (told.refusal != 0) {
-        facts.push_back({"result", std::to_string(told.refusal), told.refusal_reason});
-    } else if (!told.cost) {
+void add_result(const Explanation& explanation, Facts& facts) {
+    if (explanation.refusal != 0) {
+        facts.push_back(
+            {"result", std::to_string(explanation.refusal), explanation.refusal_reason});
+    } else if (!explanation.cost) {
         facts.push_back({"result", "forwarded", "no limit applies"});
     } else {
-        facts.push_back({"cost", std::to_string(told.cost->units), std::string(told.cost->why)});
+        facts.push_back(
+            {"cost", std::to_string(explanation.cost->units), std::string(explanation.cost->why)});
         facts.push_back({"result", "forwarded if the limits admit it",
-                         counted(told.limits, "limit") + " for " +
-                             counted(told.identifiers, "identifier") + "; nothing was charged"});
+                         counted(explanation.limits, "limit") + " for " +
+                             counted(explanation.identifiers, "identifier") +
+                             "; nothing was charged"});
     }
 }
 
 }  // namespace
 
-std::string explanation_text(const Explanation& told) {
+std::string explanation_text(const Explanation& explanation) {
     Facts facts;
-    add_request(told, facts);
-    if (told.is_identified) {
-        add_client(told, facts);
-        add_user(told, facts);
-        add_route(told, facts);
+    add_request(explanation, facts);
+    if (explanation.is_identified) {
+        add_client(explanation, facts);
+        add_user(explanation, facts);
+        add_route(explanation, facts);
     }
-    for (const Explanation::Policy& policy : told.policies) add_policy(policy, facts);
-    add_result(told, facts);
+    for (const Explanation::Policy& policy : explanation.policies) add_policy(policy, facts);
+    add_result(explanation, facts);
     return aligned(facts);
 }
 

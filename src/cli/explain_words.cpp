@@ -76,7 +76,7 @@ Words words_of(ChargeNotes::Outcome outcome) {
             return {"skipped",
                     "does not count it: the request has no value to count by, and the policy has "
                     "`on_missing: skip`"};
-        case Outcome::nobody:
+        case Outcome::no_identifier:
             return {"nobody", "cannot count it: the request has no value to count by"};
         case Outcome::no_user:
             return {"no_user",

@@ -22,8 +22,8 @@ int run_reload(const AdminArguments& arguments);
 // or does not answer. Throws nothing.
 int run_health(const AdminArguments& arguments);
 
-// The word of the answer to `/readyz`: `ready`, `starting` or `draining`. Empty: not from Tidegate's
-// admin listener.
+// The word of the answer to `/readyz`: `ready`, `starting` or `draining`. Empty: not from
+// Tidegate's admin listener.
 std::string readiness_of(const std::string& body);
 
 // What `POST /reload` answered, a line for each fault and warning; Pure. Empty: not from Tidegate.

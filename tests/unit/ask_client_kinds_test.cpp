@@ -93,6 +93,12 @@ TEST_CASE("clients: without `on_missing: skip` leaving out a field is no way aro
     CHECK(counted(user_or_field, "") == kNoUser);
     World rejected(routed("  p: {key: [user, ip], on_missing: reject, limits: [1/s]}\n", "p"));
     CHECK(counted(rejected, "") == kNoUser);
+    World address_or_user(routed("  p: {key: [ip, user], limits: [1/s]}\n", "p"));
+    Request neither(address_or_user, get(), true, "0.0.0.0");  // an address that names no client
+    CHECK(neither.decide() == Fault::no_user);
+    CHECK(neither.decision.fault_detail ==
+          "The request has neither a client address nor a user to count by.");
+    CHECK(counted(address_or_user, "") == "p=ip:203.0.113.7 ");
     World joined(routed("  p: {key: [\"user+route\"], limits: [1/s]}\n", "p"));
     CHECK(counted(joined, "") == kNoUser);
     World of_user_and_field(routed("  p: {key: [\"user+header:x-a\"], limits: [1/s]}\n", "p"));

@@ -39,8 +39,8 @@ TEST_CASE("admin place: a token file that gives no token is named with the reaso
 TEST_CASE("admin place: a refusal of the admin listener is told by its detail") {
     const FoundAdmin place = found({"", "127.0.0.1:28080", ""});
     CHECK(refusal_text(place, {503, kOfAdmin}) == "Redis is down.");
-    CHECK(refusal_text(place, {401, R"({"type":"about:blank","status":401})"}).starts_with(
-        "the admin listener on 127.0.0.1:28080 wants a token: "));
+    CHECK(refusal_text(place, {401, R"({"type":"about:blank","status":401})"})
+              .starts_with("the admin listener on 127.0.0.1:28080 wants a token: "));
     CHECK(refusal_text(place, {404, R"({"type":"about:blank","status":404})"}) ==
           "the admin listener answers 404");
 }

@@ -76,6 +76,44 @@ TEST_CASE("explain: a policy without any of its keys is skipped, or needs a user
     CHECK(has(explanation_text(needed), "the policy needs a user, and the request has none"));
 }
 
+// Over a Unix socket with `trusted: on`, where only `x-real-ip` names the client.
+Explanation explained_over_socket(std::vector<std::string> fields) {
+    const auto loaded = config::load_text(R"(
+listen: {address: "unix:/run/t.sock", trusted: on}
+identity: {client_ip: {header: x-real-ip}, user: [{header: {name: x-user-id}}]}
+upstream: http://127.0.0.1:3000
+policies: {both: {key: [ip, user], limits: [9/s]}}
+routes: [{policies: [both]}]
+)",
+                                          "t.yaml");
+    for (const auto& error : loaded.errors) FAIL(error.to_string());
+    Question question;
+    question.fields = std::move(fields);
+    return explain(loaded.config, question, [](const auto&) {});
+}
+
+TEST_CASE("explain: a policy by address or user refuses a request that has neither") {
+    const auto neither = explained_over_socket({});
+    CHECK(neither.refusal == 401);
+    CHECK(neither.refusal_reason ==
+          "The request has neither a client address nor a user to count by.");
+    CHECK(has(explanation_text(neither), "neither a client address nor a user to count by"));
+    CHECK(has(explanation_text(neither), "there is no x-real-ip"));
+    CHECK_FALSE(has(explanation_text(neither), "hop "));
+    CHECK(explained_over_socket({"X-User-Id: alice"}).refusal == 0);
+    CHECK(explained_over_socket({"X-Real-IP: 192.0.2.1"}).refusal == 0);
+}
+
+TEST_CASE("explain: the field that names the client, if it is empty or there are two") {
+    for (const std::vector<std::string>& fields :
+         {std::vector<std::string>{"X-Real-IP: "},
+          std::vector<std::string>{"X-Real-IP: 192.0.2.1", "X-Real-IP: 192.0.2.1"}}) {
+        CHECK(has(explanation_text(explained_over_socket(fields)),
+                  "x-real-ip is empty, or sent more than once"));
+    }
+    CHECK(has(explanation_text(explained_over_socket({"X-Real-IP: unknown"})), "not an address"));
+}
+
 TEST_CASE("explain: says whether a route requires a user, and what says so") {
     const auto rest = explained("/rest");
     CHECK(rest.refusal == 401);

@@ -245,7 +245,7 @@ TEST_CASE("explain: whom a policy lets alone, turns away or cannot count") {
 
     told = explained(from("203.0.113.7", "/tenant/1"));
     REQUIRE(told.policies.size() == 1);
-    CHECK(told.policies[0].outcome == PolicyOutcome::nobody);
+    CHECK(told.policies[0].outcome == PolicyOutcome::no_identifier);
     CHECK(told.policies[0].keys[0].outcome == KeyOutcome::rejected);
     CHECK(told.refusal == 400);
 
@@ -263,7 +263,7 @@ TEST_CASE("explain: whom a policy lets alone, turns away or cannot count") {
     // A policy in shadow refuses nobody.
     told = explained(from("203.0.113.7"));
     CHECK(told.refusal == 0);
-    CHECK(told.policies[1].outcome == PolicyOutcome::nobody);
+    CHECK(told.policies[1].outcome == PolicyOutcome::no_identifier);
     CHECK(told.identifiers == 1);
 
     told = explained(from("203.0.113.7", "/free"));

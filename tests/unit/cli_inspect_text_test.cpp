@@ -51,10 +51,10 @@ TEST_CASE("inspect_text: a policy with tiers labels each row with its tier") {
         return R"({"policy":"plan","tier":)" + tier +
                R"(,"has_tiers":true,"mode":"enforce","limits":[)" + limit + R"(],"unknown":[]})";
     };
-    const auto text = inspect_text(
-        R"({"store":"memory","counted":true,"identifiers":[{"identifier":"user:a",)"
-        R"("known_tier":null,"policies":[)" +
-        row("null") + "," + row(R"("pro")") + "]}]}");
+    const auto text =
+        inspect_text(R"({"store":"memory","counted":true,"identifiers":[{"identifier":"user:a",)"
+                     R"("known_tier":null,"policies":[)" +
+                     row("null") + "," + row(R"("pro")") + "]}]}");
     REQUIRE(text);
     CHECK(text->text ==
           "user:a, counted in process\n"
