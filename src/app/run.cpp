@@ -66,14 +66,17 @@ class LateSignals {
 
 std::string describe_shutdown_delay(const config::Timeouts& timeouts) {
     using Origin = config::Timeouts::Origin;
-    std::string_view why = "as timeouts.shutdown_delay says";
+    std::string_view origin;
     if (timeouts.shutdown_delay_origin == Origin::in_kubernetes) {
-        why = "the default in Kubernetes (KUBERNETES_SERVICE_HOST is set)";
+        origin = ", the default in Kubernetes: KUBERNETES_SERVICE_HOST is set";
     } else if (timeouts.shutdown_delay_origin == Origin::outside_kubernetes) {
-        why = "the default outside Kubernetes";
+        origin = ", the default outside Kubernetes";
     }
-    return fmt::format("after TERM, Tidegate still accepts connections for {}, {}",
-                       format_duration(timeouts.shutdown_delay), why);
+    const std::string delay = format_duration(timeouts.shutdown_delay);
+    const bool at_once = timeouts.shutdown_delay.count() == 0;
+    return fmt::format("on TERM, Tidegate {} (`timeouts.shutdown_delay: {}`{})",
+                       at_once ? "stops accepting at once" : "goes on accepting for " + delay,
+                       delay, origin);
 }
 
 // The process's life: starting, ready, draining; on the main thread.
@@ -220,14 +223,18 @@ void Life::reload() {
 void Life::begin_drain() {
     phase_ = Phase::draining;
     reloader_.stop();
-    log(Level::info, "draining");
-    delay_.expires_after(reloader_.config().timeouts.shutdown_delay);
+    const auto delay = reloader_.config().timeouts.shutdown_delay;
+    if (delay.count() != 0) {
+        log(Level::info, "not ready; stops accepting in {}", format_duration(delay));
+    }
+    delay_.expires_after(delay);
     delay_.async_wait([this](const error_code& ec) {
         if (!ec) drain_workers();
     });
 }
 
 void Life::drain_workers() {
+    log(Level::info, "draining");
     for (const auto& worker : workers_) worker->drain();
     delay_.expires_after(reloader_.config().timeouts.drain);
     delay_.async_wait([this](const error_code& ec) {

@@ -39,7 +39,7 @@ Findings examine_store(const config::Config& config, const TimeLimit& time_limit
 Findings examine_listeners(const config::Config&, const TimeLimit&) {
     Findings findings("listen");
     findings.note("listen",
-                  "not checked whether its addresses are free: a running Tidegate has them", {});
+                  "not checked: if Tidegate runs already, it holds these addresses itself", {});
     return findings;
 }
 

@@ -106,7 +106,10 @@ TEST_CASE("lifecycle: readiness fails first while requests are still taken") {
     CHECK(tidegate.admin("/readyz").value().status() == 503);
     CHECK(tidegate.admin("/healthz").value().status() == 200);
     CHECK(tidegate.get().status() == 200);
+    CHECK(tidegate.errors().find("not ready; stops accepting in 1s") != std::string::npos);
+    CHECK(tidegate.errors().find("draining") == std::string::npos);
     CHECK(tidegate.wait() == 0);
+    CHECK(tidegate.errors().find("draining") != std::string::npos);
 }
 
 TEST_CASE("lifecycle: not ready while draining") {

@@ -65,7 +65,7 @@ class Started {
                                  "\nlog: {access: {path: " + log() + "}}\n" + more;
         const std::string file = folder_.write("tidegate.yaml", yaml);
         process_.emplace(std::vector<std::string>{program(), "run", file}, folder_.path());
-        await_quietly([&] { return said().find("after TERM") != said().npos || !running(); });
+        await_quietly([&] { return said().find("on TERM") != said().npos || !running(); });
     }
 
     std::string said() const { return process_->errors(); }
@@ -239,17 +239,22 @@ TEST_CASE("start: it says how long it accepts connections after TERM, and why so
         Process process(
             {"/usr/bin/env", "KUBERNETES_SERVICE_HOST=" + variable, program(), "run", file},
             folder.path());
-        await_quietly([&] { return process.errors().find("after TERM") != std::string::npos; });
+        await_quietly([&] { return process.errors().find("on TERM") != std::string::npos; });
         process.signal(SIGTERM);
         process.signal(SIGTERM);
         return process.errors();
     };
-    CHECK(said_with("", "").find("after TERM, Tidegate still accepts connections for 0s, the "
-                                 "default outside Kubernetes") != std::string::npos);
-    CHECK(said_with("10.96.0.1", "").find("for 5s, the default in Kubernetes") !=
-          std::string::npos);
-    CHECK(said_with("10.96.0.1", "timeouts: {shutdown_delay: 1s}\n")
-              .find("for 1s, as timeouts.shutdown_delay says") != std::string::npos);
+    const auto says = [](const std::string& text, const std::string& part) {
+        CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+    };
+    says(said_with("", ""),
+         "on TERM, Tidegate stops accepting at once (`timeouts.shutdown_delay: 0s`, the default "
+         "outside Kubernetes)\n");
+    says(said_with("10.96.0.1", ""),
+         "on TERM, Tidegate goes on accepting for 5s (`timeouts.shutdown_delay: 5s`, the default "
+         "in Kubernetes: KUBERNETES_SERVICE_HOST is set)\n");
+    says(said_with("10.96.0.1", "timeouts: {shutdown_delay: 1s}\n"),
+         "on TERM, Tidegate goes on accepting for 1s (`timeouts.shutdown_delay: 1s`)\n");
 }
 
 TEST_CASE("start: the quickstart answers on this machine only, and limits the eleventh request") {
