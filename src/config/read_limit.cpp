@@ -137,7 +137,8 @@ void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource
     const auto at = section.find("at");
     if (at) moment = read_moment(*at);
     const bool schedules = limit::traits_of(spec.algorithm).has(limit::kMoment);
-    if (at && !schedules) at->fault("`at` is for schedule only");
+    if (at && !schedules)
+        at->fault("only `schedule` has `at`: remove it, or write `algorithm: schedule`");
     if (!at && schedules) {
         section.value().fault(
             "the key `at` is missing: write where a request states its moment, `at: {header: "
@@ -224,7 +225,9 @@ std::optional<LimitSpec> read_spec(const Value& value, std::optional<MomentSourc
 std::optional<limit::Limit> made_of(const Value& value, const LimitSpec& spec) {
     auto made = limit::make_limit(spec);
     if (!made) {
-        value.fault(made.error());
+        const limit::LimitFault& fault = made.error();
+        const auto key = value.is_map() ? Section(value).find(fault.key) : std::nullopt;
+        key.value_or(value).fault(fault.what);
         return std::nullopt;
     }
     return std::move(*made);
@@ -263,17 +266,25 @@ std::optional<limit::Limit> read_failure_limit(const Value& value) {
     return made_of(value, *spec);
 }
 
-void add_limit(const Value& value, limit::Limit&& made, std::vector<limit::Limit>& limits) {
-    const auto same = [&](const limit::Limit& other) {
-        return other.id == made.id || other.name == made.name;
-    };
-    if (std::any_of(limits.begin(), limits.end(), same)) {
-        value.fault(
-            "another limit of the list has the same name: change the duration, or give one a "
-            "`name`");
+// The limits of a list, and where each is written.
+struct DistinctLimits {
+    std::vector<limit::Limit> limits;
+    std::vector<std::string> places;
+};
+
+void add_limit(const Value& value, limit::Limit&& made, DistinctLimits& list) {
+    const auto same = std::find_if(
+        list.limits.begin(), list.limits.end(),
+        [&](const limit::Limit& other) { return other.id == made.id || other.name == made.name; });
+    if (same != list.limits.end()) {
+        const auto text = value.is_scalar() ? value.text("") : std::nullopt;
+        const auto place = list.places[static_cast<std::size_t>(same - list.limits.begin())];
+        value.fault((text ? quote(*text) : "this limit") + " and " + place + " are both named " +
+                    quote(made.name) + ": remove one, change its duration, or give it a `name`");
         return;
     }
-    limits.push_back(std::move(made));
+    list.limits.push_back(std::move(made));
+    list.places.push_back(value.name());
 }
 
 // The same for preflights.
@@ -301,11 +312,11 @@ std::optional<limit::Limit> read_preflight_limit(const Value& value) {
 // The limits that `read` makes of the items of `value`; faulty ones are reported and left out.
 std::vector<limit::Limit> read_each(const Value& value, const ListRule& rule,
                                     std::optional<limit::Limit> (*read)(const Value&)) {
-    std::vector<limit::Limit> limits;
+    DistinctLimits list;
     for (const Value& item : value.one_or_more(rule)) {
-        if (auto made = read(item)) add_limit(item, std::move(*made), limits);
+        if (auto made = read(item)) add_limit(item, std::move(*made), list);
     }
-    return limits;
+    return std::move(list.limits);
 }
 
 }  // namespace
@@ -332,12 +343,14 @@ Limits read_limits(const Value& value) {
     constexpr ListRule kLimits{
         "a list of limits: `[10/s, 120/min]`", "limits", kLimitsMax,
         "the list is empty: remove it, or write `policies: []` on a route for no limit"};
+    DistinctLimits list;
     for (const Value& item : value.items(kLimits)) {
         std::optional<MomentSource> moment;
         auto made = read_limit(item, moment);
         if (!made || !agree_on_moment(item, moment, out.moment)) continue;
-        add_limit(item, std::move(*made), out.limits);
+        add_limit(item, std::move(*made), list);
     }
+    out.limits = std::move(list.limits);
     return out;
 }
 

@@ -90,91 +90,112 @@ std::uint32_t fingerprint(const Limit& limit) {
     return print.value();
 }
 
-std::string out_of_range(std::string_view what, std::int64_t value, std::int64_t min,
-                         std::int64_t max) {
-    return std::string(what) + " of " + std::to_string(value) +
-           " is out of range: " + std::to_string(min) + " to " + std::to_string(max);
+LimitFault out_of_range(std::string_view key, std::string_view what, std::string_view value,
+                        std::string_view min, std::string_view max) {
+    std::string text(what);
+    text.append(value).append(" is out of range: ").append(min).append(" to ").append(max);
+    return {key, text};
 }
 
-// A setting that only other algorithms have. Empty when there is none.
-std::string_view stray_setting(const LimitSpec& spec) {
+// A setting that only other algorithms have, if there is one.
+LimitFault stray_setting(const LimitSpec& spec) {
     struct Given {
         Setting setting;
         bool given;
-        std::string_view fault;
+        std::string_view key;
+        std::string_view owners;  // the algorithms that have it
+        std::string_view advice;  // the one to write
     };
-    const bool fixed = spec.algorithm == Algorithm::fixed_window;
-    const std::array<Given, 7> settings{{
-        {kAnchor, spec.anchor != Anchor::clock,
-         "anchor is for fixed_window only: write `algorithm: fixed_window`"},
-        {kPrecision, spec.precision.has_value(),
-         fixed ? "fixed_window has no precision: it counts whole windows"
-               : "precision is for sliding_window only"},
-        {kStrict, spec.strict,
-         fixed ? "fixed_window cannot be strict: use sliding_window"
-               : "strict is for sliding_window only"},
-        {kBurst, spec.burst.has_value(), "burst is for gcra and leaky_bucket only"},
-        {kMaxDelay, spec.max_delay.has_value(), "max_delay is for leaky_bucket only"},
-        {kMoment, spec.utc_day || spec.horizon || spec.forward_past,
-         "window, horizon and past are for schedule only"},
-        {kCount, spec.count != Count::admitted, "count is for windows, sliding_log and gcra only"},
+    constexpr std::string_view kCounting =
+        "`sliding_window`, `fixed_window`, `sliding_log` and `gcra` have";
+    const std::array<Given, 9> settings{{
+        {kAnchor, spec.anchor != Anchor::clock, "anchor", "`fixed_window` has", "fixed_window"},
+        {kPrecision, spec.precision.has_value(), "precision", "`sliding_window` has",
+         "sliding_window"},
+        {kStrict, spec.strict, "strict", "`sliding_window` has", "sliding_window"},
+        {kBurst, spec.burst.has_value(), "burst", "`gcra` and `leaky_bucket` have", "gcra"},
+        {kMaxDelay, spec.max_delay.has_value(), "max_delay", "`leaky_bucket` has", "leaky_bucket"},
+        {kMoment, spec.utc_day, "window", "`schedule` has", "schedule"},
+        {kMoment, spec.horizon.has_value(), "horizon", "`schedule` has", "schedule"},
+        {kMoment, spec.forward_past, "past", "`schedule` has", "schedule"},
+        {kCount, spec.count != Count::admitted, "count", kCounting, "sliding_window"},
     }};
     for (const Given& one : settings) {
-        if (one.given && !traits_of(spec.algorithm).has(one.setting)) return one.fault;
+        if (!one.given || traits_of(spec.algorithm).has(one.setting)) continue;
+        std::string what = "only ";
+        what.append(one.owners).append(" `").append(one.key).append("`: remove it, or write ");
+        what.append("`algorithm: ").append(one.advice).append("`");
+        return {one.key, what};
     }
     return {};
 }
 
-std::string fault_of_quota(const LimitSpec& spec) {
+LimitFault fault_of_quota(const LimitSpec& spec) {
     const AlgorithmTraits& traits = traits_of(spec.algorithm);
     if (spec.quota >= traits.quota_min && spec.quota <= traits.quota_max) return {};
-    return out_of_range("a quota", spec.quota, traits.quota_min, traits.quota_max);
+    const std::string name = "`" + std::string(traits.name) + "`";
+    if (spec.quota == 0) return {"quota", name + " needs a quota of at least 1"};
+    if (spec.quota < 0 || traits.quota_max == kQuotaMax) {
+        return out_of_range("quota", "a quota of ", std::to_string(spec.quota),
+                            std::to_string(traits.quota_min), std::to_string(traits.quota_max));
+    }
+    std::string what =
+        name + " counts at most " + std::to_string(traits.quota_max) + ": write less";
+    if (spec.algorithm == Algorithm::sliding_log) what += ", or `algorithm: sliding_window`";
+    return {"quota", what};
 }
 
-std::string fault_of_precision(const LimitSpec& spec) {
+LimitFault fault_of_precision(const LimitSpec& spec) {
     if (!spec.precision) return {};
+    const std::string precision = written(*spec.precision);
     if (*spec.precision < Micros{1} || *spec.precision > spec.duration) {
-        return "the precision must be at least 1us and at most the duration, " +
-               written(spec.duration);
+        return out_of_range("precision", "a precision of ", precision, "1us",
+                            written(spec.duration) + ", the duration");
     }
     const std::int64_t blocks = (spec.duration - Micros{1}) / *spec.precision + 1;
     if (blocks <= kBlocksMax) return {};
-    return "the precision makes " + std::to_string(blocks) + " sub-buckets; at most " +
-           std::to_string(kBlocksMax) + " are counted, so at least " +
-           written((spec.duration - Micros{1}) / kBlocksMax + Micros{1});
+    return {"precision", "a precision of " + precision + " makes " + std::to_string(blocks) +
+                             " sub-buckets, and at most " + std::to_string(kBlocksMax) +
+                             " are counted: write at least `" +
+                             written((spec.duration - Micros{1}) / kBlocksMax + Micros{1}) + "`"};
 }
 
 // A full bucket must have leaked within kDurationMax: times stay exact in a script then.
-std::string fault_of_bucket(const LimitSpec& spec) {
+LimitFault fault_of_bucket(const LimitSpec& spec) {
     if (!traits_of(spec.algorithm).has(kBurst)) return {};
     const std::int64_t burst = spec.burst.value_or(spec.quota);
-    if (burst < 1 || burst > kQuotaMax) return out_of_range("a burst", burst, 1, kQuotaMax);
+    if (burst < 1 || burst > kQuotaMax) {
+        return out_of_range("burst", "a burst of ", std::to_string(burst), "1",
+                            std::to_string(kQuotaMax));
+    }
     __extension__ using Wide = __int128;
     if (Wide{burst} * spec.duration.count() > Wide{spec.quota} * kDurationMax.count()) {
-        return "a burst of " + std::to_string(burst) + " takes longer than " +
-               written(kDurationMax) + " to come back at this rate";
+        return {"burst", "a burst of " + std::to_string(burst) + " takes longer than " +
+                             written(kDurationMax) + " to come back at this rate: write less"};
     }
     if (spec.max_delay && (*spec.max_delay < Micros{0} || *spec.max_delay > kDelayMax)) {
-        return "max_delay is out of range: 0s to " + written(kDelayMax);
+        return out_of_range("max_delay", "", "`" + written(*spec.max_delay) + "`", "0s",
+                            written(kDelayMax));
     }
     return {};
 }
 
-std::string fault_of_schedule(const LimitSpec& spec) {
+LimitFault fault_of_schedule(const LimitSpec& spec) {
     if (!traits_of(spec.algorithm).has(kMoment)) return {};
     if (spec.utc_day && spec.duration != std::chrono::hours{24}) {
-        return "a window of utc_day lasts a day: `per: 1day`";
+        return {"per", "a window of utc_day lasts a day: `per: 1day`"};
     }
     const Micros horizon = spec.horizon.value_or(kHorizon);
     if (horizon < Micros{0} || horizon > kDurationMax) {
-        return "the horizon is out of range: 0s to " + written(kDurationMax);
+        return out_of_range("horizon", "", "`" + written(horizon) + "`", "0s",
+                            written(kDurationMax));
     }
     __extension__ using Wide = __int128;
     const Wide windows = horizon / spec.duration + 2;
     if (windows * spec.quota > kMomentsMax) {
-        return "within the horizon of " + written(horizon) +
-               " an identifier could fill more than " + std::to_string(kMomentsMax) +
-               " moments: choose a smaller quota or horizon";
+        return {"quota", "within the horizon of " + written(horizon) +
+                             " an identifier could fill more than " + std::to_string(kMomentsMax) +
+                             " moments: choose a smaller quota or horizon"};
     }
     return {};
 }
@@ -192,24 +213,23 @@ Micros duration_of(Anchor anchor) {
     }
 }
 
-// Empty when nothing is wrong.
-std::string fault_of(const LimitSpec& spec) {
-    if (std::string fault = fault_of_quota(spec); !fault.empty()) return fault;
+LimitFault fault_of(const LimitSpec& spec) {
+    if (LimitFault fault = fault_of_quota(spec)) return fault;
     if (traits_of(spec.algorithm).has(kPer) &&
         (spec.duration < kDurationMin || spec.duration > kDurationMax)) {
-        return "the duration is out of range: " + written(kDurationMin) + " to " +
-               written(kDurationMax);
+        return out_of_range("per", "a duration of ", written(spec.duration), written(kDurationMin),
+                            written(kDurationMax));
     }
-    if (const auto fault = stray_setting(spec); !fault.empty()) return std::string(fault);
+    if (LimitFault fault = stray_setting(spec)) return fault;
     if (has_period(spec.anchor) && spec.duration != duration_of(spec.anchor)) {
-        return "the anchor `" + std::string(name_of(spec.anchor)) +
-               "` says how long a window is: give no duration";
+        return {"per", "the anchor `" + std::string(name_of(spec.anchor)) +
+                           "` says how long a window is: give no duration"};
     }
     if (spec.count == Count::by_status && spec.statuses.empty()) {
-        return "count needs at least one status";
+        return {"count", "write at least one status: `[401]`"};
     }
-    if (std::string fault = fault_of_precision(spec); !fault.empty()) return fault;
-    if (std::string fault = fault_of_bucket(spec); !fault.empty()) return fault;
+    if (LimitFault fault = fault_of_precision(spec)) return fault;
+    if (LimitFault fault = fault_of_bucket(spec)) return fault;
     return fault_of_schedule(spec);
 }
 
@@ -242,13 +262,12 @@ bool Limit::keeps(int status) const {
     return status == 0 || std::binary_search(statuses.begin(), statuses.end(), status);
 }
 
-Result<Limit, std::string> make_limit(const LimitSpec& given) {
+Result<Limit, LimitFault> make_limit(const LimitSpec& given) {
     LimitSpec spec = given;
     if (has_period(spec.anchor) && spec.duration == Micros{0}) {
         spec.duration = duration_of(spec.anchor);
     }
-    if (std::string fault = fault_of(spec); !fault.empty())
-        return {boost::system::in_place_error, fault};
+    if (LimitFault fault = fault_of(spec)) return {boost::system::in_place_error, fault};
     Limit limit;
     limit.name = spec.name;
     limit.algorithm = spec.algorithm;

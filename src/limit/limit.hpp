@@ -112,8 +112,16 @@ struct Limit {
     bool keeps(int status) const;
 };
 
-// Fills in what `spec` leaves open, or says in one sentence what is wrong and what would be right.
-Result<Limit, std::string> make_limit(const LimitSpec& spec);
+// What is wrong with a setting, and what would be right.
+struct LimitFault {
+    std::string_view key;  // of the setting; static
+    std::string what;      // a sentence; empty: no fault
+
+    explicit operator bool() const { return !what.empty(); }
+};
+
+// Fills in what `spec` leaves open.
+Result<Limit, LimitFault> make_limit(const LimitSpec& spec);
 
 // The smallest whole-microsecond divisor of `duration` that is at least duration / 60 and 1 ms.
 Micros default_precision(Micros duration);

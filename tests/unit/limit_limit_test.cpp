@@ -20,7 +20,7 @@ LimitSpec spec(std::int64_t quota, Micros duration) {
 
 std::string fault(const LimitSpec& spec) {
     const auto limit = make_limit(spec);
-    return limit ? "" : limit.error();
+    return limit ? "" : limit.error().what;
 }
 
 }  // namespace
@@ -64,12 +64,46 @@ TEST_CASE("make_limit: what a script would have to read whole has a largest quot
     log.algorithm = Algorithm::sliding_log;
     CHECK(make_limit(log).has_value());
     log.quota = 1'001;
-    CHECK(make_limit(log).error() == "a quota of 1001 is out of range: 0 to 1000");
+    CHECK(fault(log) ==
+          "`sliding_log` counts at most 1000: write less, or `algorithm: sliding_window`");
     LimitSpec schedule = spec(2'000, std::chrono::hours{24});
     schedule.algorithm = Algorithm::schedule;
     CHECK(make_limit(schedule).has_value());
     schedule.quota = 2'001;
-    CHECK(make_limit(schedule).error() == "a quota of 2001 is out of range: 0 to 2000");
+    CHECK(fault(schedule) == "`schedule` counts at most 2000: write less");
+}
+
+TEST_CASE("make_limit: a fault names its setting, the value and what would be right") {
+    const auto key_of = [](const LimitSpec& some) {
+        const auto limit = make_limit(some);
+        return limit ? std::string_view() : limit.error().key;
+    };
+    LimitSpec some = spec(5, 1min);
+    some.burst = 9;
+    CHECK(key_of(some) == "burst");
+    CHECK(fault(some) ==
+          "only `gcra` and `leaky_bucket` have `burst`: remove it, or write `algorithm: gcra`");
+    some = spec(5, 1min);
+    some.algorithm = Algorithm::leaky_bucket;
+    some.max_delay = 10min;
+    CHECK(key_of(some) == "max_delay");
+    CHECK(fault(some) == "`10min` is out of range: 0s to 5min");
+    some = spec(0, 1min);
+    some.algorithm = Algorithm::gcra;
+    CHECK(key_of(some) == "quota");
+    CHECK(fault(some) == "`gcra` needs a quota of at least 1");
+    some = spec(5, 1min);
+    some.horizon = 1h;
+    CHECK(key_of(some) == "horizon");
+    CHECK(fault(some) ==
+          "only `schedule` has `horizon`: remove it, or write `algorithm: schedule`");
+    some = spec(5, 1s);
+    some.precision = 2s;
+    CHECK(key_of(some) == "precision");
+    CHECK(fault(some) == "a precision of 2s is out of range: 1us to 1s, the duration");
+    CHECK(fault(spec(5, 500us)) == "a duration of 500us is out of range: 1ms to 3660day");
+    CHECK(fault(spec(-1, 1s)) == "a quota of -1 is out of range: 0 to 4294967295");
+    CHECK(key_of(spec(5, 1s)).empty());
 }
 
 TEST_CASE("make_limit: a window with a period is as long as its anchor says") {
@@ -99,7 +133,8 @@ TEST_CASE("make_limit: a window with a period is as long as its anchor says") {
     month.duration = 30 * 24h;
     CHECK(fault(month) == "the anchor `utc_month` says how long a window is: give no duration");
     month.algorithm = Algorithm::sliding_window;
-    CHECK(fault(month) == "anchor is for fixed_window only: write `algorithm: fixed_window`");
+    CHECK(fault(month) ==
+          "only `fixed_window` has `anchor`: remove it, or write `algorithm: fixed_window`");
 }
 
 TEST_CASE("make_limit: the id is the same for another quota, and for nothing else") {
