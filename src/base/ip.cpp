@@ -150,6 +150,37 @@ bool is_zone_char(char c) {
            c == '_' || c == '-';
 }
 
+// As it is written: the prefix may be out of range, and bits beyond it set.
+std::optional<IpNetwork> written_network(std::string_view text) {
+    constexpr int kMappedBits = 96;  // of ::ffff:0:0/96, which is all of IPv4
+    const auto slash = text.find('/');
+    const std::string_view host = text.substr(0, slash);
+    const auto ip = parse_ip(host);
+    if (!ip) return std::nullopt;
+    if (slash == text.npos) return IpNetwork{*ip, ip->v4 ? 32 : 128};
+
+    const std::string_view length = text.substr(slash + 1);
+    const auto prefix = parse_number<int>(length);
+    if (!prefix || length.front() == '-' || (length.front() == '0' && length.size() > 1)) {
+        return std::nullopt;
+    }
+    const bool is_mapped = ip->v4 && host.find(':') != host.npos;
+    return IpNetwork{*ip, is_mapped ? *prefix - kMappedBits : *prefix};
+}
+
+bool has_prefix(const IpNetwork& network) {
+    return network.prefix >= 0 && network.prefix <= (network.address.v4 ? 32 : 128);
+}
+
+// Requires has_prefix(network).
+IpNetwork without_stray_bits(IpNetwork network) {
+    for (int bit = network.prefix; bit < (network.address.v4 ? 32 : 128); ++bit) {
+        network.address.bytes[static_cast<std::size_t>(bit / 8)] &=
+            static_cast<std::uint8_t>(~(0x80 >> bit % 8));
+    }
+    return network;
+}
+
 }  // namespace
 
 bool IpAddress::is_unspecified() const {
@@ -206,28 +237,20 @@ bool IpNetwork::contains(const IpAddress& ip) const {
 }
 
 std::optional<IpNetwork> parse_network(std::string_view text) {
-    constexpr int kMappedBits = 96;  // of ::ffff:0:0/96, which is all of IPv4
-    const auto slash = text.find('/');
-    const std::string_view host = text.substr(0, slash);
-    const auto ip = parse_ip(host);
-    if (!ip) return std::nullopt;
-    const int bits = ip->v4 ? 32 : 128;
-    if (slash == text.npos) return IpNetwork{*ip, bits};
+    const auto written = written_network(text);
+    if (!written || !has_prefix(*written)) return std::nullopt;
+    const IpNetwork& network = *written;
+    return without_stray_bits(network).address == network.address ? written : std::nullopt;
+}
 
-    const std::string_view length = text.substr(slash + 1);
-    const auto bits_given = parse_number<int>(length);
-    if (!bits_given || length.front() == '-' || (length.front() == '0' && length.size() > 1)) {
-        return std::nullopt;
+std::string advice_about_network(std::string_view text) {
+    const auto written = written_network(text);
+    if (!written) return {};
+    if (!has_prefix(*written)) {
+        return written->address.v4 ? "an IPv4 prefix is 0 to 32" : "an IPv6 prefix is 0 to 128";
     }
-    int prefix = *bits_given;
-    if (ip->v4 && host.find(':') != host.npos) prefix -= kMappedBits;
-    if (prefix < 0 || prefix > bits) return std::nullopt;
-
-    IpNetwork network{*ip, prefix};
-    for (int bit = prefix; bit < bits; ++bit) {
-        if (ip->bytes[static_cast<std::size_t>(bit / 8)] >> (7 - bit % 8) & 1) return std::nullopt;
-    }
-    return network;
+    const IpNetwork network = without_stray_bits(*written);
+    return "write `" + network.address.to_string() + "/" + std::to_string(network.prefix) + "`";
 }
 
 IpAddress masked(const IpAddress& ip, int prefix) {

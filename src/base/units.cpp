@@ -44,6 +44,16 @@ constexpr std::array<Unit, 10> kSizeUnits{{{"", 1},
                                            {"G", 1LL << 30},
                                            {"GiB", 1LL << 30}}};
 
+// `KiB` for `KB` and other ways to write it; empty: `unit` is none of them.
+std::string binary_unit(std::string_view unit) {
+    for (const std::string letter : {"k", "m", "g"}) {
+        const std::string lower = to_lower(std::string(unit));
+        if (lower != letter + "b" && lower != letter + "ib" && lower != letter + "i") continue;
+        return static_cast<char>(letter.front() & ~0x20) + std::string("iB");
+    }
+    return {};
+}
+
 // The fraction of a duration: microseconds a day have eleven digits, nobody writes more than nine.
 constexpr int kFractionDigits = 9;
 constexpr std::int64_t kFractionScale = 1'000'000'000;
@@ -173,6 +183,10 @@ Result<std::uint64_t, std::string> parse_size(std::string_view text) {
     const std::size_t length = number_length(text);
     const std::optional<std::int64_t> number = parse_decimal(text.substr(0, length));
     const Unit* unit = find_unit(kSizeUnits, text.substr(length));
+    if (number && unit == nullptr && !binary_unit(text.substr(length)).empty()) {
+        return quote(text) + " is not a size: write " +
+               quote(std::string(text.substr(0, length)) + binary_unit(text.substr(length)));
+    }
     if (!number || unit == nullptr) {
         return quote(text) + " is not a size such as `512`, `8k`, `8KiB`, `1MiB` or `unlimited`";
     }

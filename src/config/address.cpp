@@ -7,6 +7,7 @@
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
 
+#include "base/ascii.hpp"
 #include "base/ip.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
@@ -171,6 +172,17 @@ std::string server_advice(std::string_view text) {
     return parse_server_url(meant) ? "; write " + quote(meant) : std::string();
 }
 
+// `localhost:6379`, which has no place for a password.
+bool is_host_and_port(std::string_view text) {
+    const std::size_t colon = text.find(':');
+    if (colon == 0 || colon == std::string_view::npos || colon + 1 == text.size()) return false;
+    const std::string_view host = text.substr(0, colon);
+    const std::string_view port = text.substr(colon + 1);
+    return port.size() <= 5 && std::all_of(port.begin(), port.end(), is_digit) &&
+           std::all_of(host.begin(), host.end(),
+                       [](char c) { return is_alphanumeric(c) || c == '.' || c == '-'; });
+}
+
 }  // namespace
 
 bool Address::overlaps(const Address& other) const {
@@ -314,6 +326,10 @@ Result<RedisUrl, std::string> parse_redis_url(std::string_view text, std::uint16
         if (!address) return ErrorMessage{address.error()};
         redis.address = std::move(*address);
         return redis;
+    }
+    if (is_host_and_port(text)) {
+        return ErrorMessage{quote(text) + " is not a Redis URL: write " +
+                            quote("redis://" + std::string(text))};
     }
     // The text may hold a password: messages do not repeat it.
     const auto parsed = urls::parse_uri({text.data(), text.size()});

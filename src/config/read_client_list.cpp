@@ -61,8 +61,9 @@ class ClientListReader {
             list_.networks.push_back(*network);
             return;
         }
-        std::string fault = quote(text) + " is not " + std::string(kWantedClient) +
-                            " (bits after the prefix must be zero)";
+        const std::string right = advice_about_network(text);
+        if (!right.empty()) return item.fault(quote(text) + " is not a network: " + right);
+        std::string fault = quote(text) + " is not " + std::string(kWantedClient);
         const std::string_view meant = word_meant(text);
         if (!meant.empty()) fault += "; did you mean " + quote(meant) + "?";
         item.fault(fault);

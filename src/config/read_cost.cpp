@@ -26,7 +26,9 @@ bool check_list(const Value& value, std::int64_t cost, const limit::Policy& poli
         const bool burst = most_at_once(limit) != limit.quota;
         value.fault("a cost of " + std::to_string(cost) + " can never pass the " +
                     (burst ? "burst" : "quota") + " of " + std::to_string(most_at_once(limit)) +
-                    " in policy " + quote(policy.name));
+                    " in policy " + quote(policy.name) + ": write a cost of at most " +
+                    std::to_string(most_at_once(limit)) + ", or raise the " +
+                    (burst ? "burst" : "quota"));
         return false;
     }
     return true;

@@ -20,9 +20,11 @@ void read_trusted_proxies(const Value& value, ClientIpSettings& client_ip) {
         if (!text) continue;
         const auto network = parse_network(*text);
         if (!network) {
+            const std::string advice = advice_about_network(*text);
             item.fault(quote(*text) +
-                       " is not an address or a network such as `10.0.0.0/8` or `2001:db8::/32` "
-                       "(bits after the prefix must be zero)");
+                       (advice.empty() ? " is not an address or a network such as `10.0.0.0/8` or "
+                                         "`2001:db8::/32`"
+                                       : " is not a network: " + advice));
             continue;
         }
         if (network->prefix == 0) {

@@ -1,12 +1,14 @@
 // What credentials are compared with: keys of tokens, API keys, passwords. Messages never show what
 // these files hold, but for the names of users and tiers.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/quote.hpp"
 #include "config/address.hpp"
 #include "config/read_sections.hpp"
 #include "config/referenced_file.hpp"
+#include "config/suggest.hpp"
 #include "identity/api_keys.hpp"
 #include "identity/htpasswd.hpp"
 #include "identity/jwk_set.hpp"
@@ -66,6 +68,18 @@ std::shared_ptr<KeySource> source_of_file(const Value& value, Declared& declared
 
 constexpr std::string_view kKeyLine = "`<SHA-256 of the key, 64 digits>: {user: alice}`";
 
+// Not Section::refuse_others(), which would speak of keys: API keys are meant here.
+void refuse_other_entries(const TreeNode& owner, Context& context) {
+    constexpr std::array<std::string_view, 2> kEntries{"user", "tier"};
+    for (const Entry& entry : owner.entries) {
+        if (std::find(kEntries.begin(), kEntries.end(), entry.key) != kEntries.end()) continue;
+        const std::string_view meant = nearest(entry.key, {kEntries.begin(), kEntries.end()});
+        context.faults.push_back(
+            {entry.place, "unknown entry " + quote(entry.key) + ": write " +
+                              (meant.empty() ? "`user` and `tier` only" : quote(meant))});
+    }
+}
+
 // `entry` has the digest of a key as its own. No message repeats that: who mistook the file wrote
 // the key itself there.
 void read_api_key(const Entry& entry, Context& context, ApiKeys& keys, Declared& declared) {
@@ -77,7 +91,7 @@ void read_api_key(const Entry& entry, Context& context, ApiKeys& keys, Declared&
     if (const auto name = section.need("user", "`user: alice`")) user = name->text("a user");
     const auto tier_value = section.find("tier");
     if (tier_value) tier = tier_value->identifier();
-    section.refuse_others();
+    refuse_other_entries(entry.value, context);
     if (!user || (tier_value && !tier)) return;
     const std::string_view wrong = keys.add(entry.key, *user, tier.value_or(""));
     if (!wrong.empty()) {

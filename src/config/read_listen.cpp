@@ -61,7 +61,10 @@ void read_listener(const Value& value, Config& config) {
                 "only a Unix socket can be `trusted`; list proxies that connect over TCP in "
                 "identity.client_ip.trusted_proxies");
         }
-        section.not_available({"tls", "proxy_protocol"});
+        section.not_available({"tls"},
+                              "put a proxy that ends TLS in front, and list it in "
+                              "identity.client_ip.trusted_proxies");
+        section.not_available({"proxy_protocol"});
         section.refuse_others();
     } else {
         address = read_address(value);

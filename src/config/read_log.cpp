@@ -1,9 +1,23 @@
 // `log`: the access log and the level of the error log.
+#include <filesystem>
+#include <system_error>
+
+#include "base/quote.hpp"
 #include "config/read_sections.hpp"
 
 namespace tidegate::config {
 
 namespace {
+
+// No fault: the configuration may be checked on another machine than the proxy's.
+void warn_if_folder_is_missing(const Value& value, const std::string& path) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (path == "-" || folder.empty()) return;
+    std::error_code ec;
+    if (std::filesystem::status(folder, ec).type() != std::filesystem::file_type::not_found) return;
+    value.warn("the folder " + quote(folder.string()) +
+               " does not exist: create it, or Tidegate does not start");
+}
 
 void read_access(const Value& value, Log& log) {
     if (value.is_off()) {
@@ -17,6 +31,7 @@ void read_access(const Value& value, Log& log) {
                 "write a path, or `-` for standard output; `access: off` turns the access log off");
         } else if (const auto text = path->text("a path, or `-` for standard output")) {
             log.access_path = *text == "-" ? *text : value.context().resolve(*text);
+            warn_if_folder_is_missing(*path, log.access_path);
         }
     }
     section.choice<bool>("format", log.access_json, {{"json", true}, {"text", false}});

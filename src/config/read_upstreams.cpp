@@ -29,8 +29,9 @@ std::optional<UpstreamServer> read_url(const Value& value) {
 }
 
 void read_servers(const Value& value, Upstream& upstream) {
-    constexpr ListRule kServers{"a list of servers: `[http://10.0.0.5:3000]`", "servers",
-                                kServersMax, "at least one server is needed"};
+    constexpr ListRule kServers{
+        "a list of servers: `[http://10.0.0.5:3000]`", "servers", kServersMax,
+        "at least one server is needed: `servers: [http://127.0.0.1:3000]`"};
     for (const Value& item : value.one_or_more(kServers)) {
         auto server = read_server(item);
         if (!server) continue;

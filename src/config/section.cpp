@@ -50,13 +50,14 @@ std::optional<Value> Section::need(std::string_view key, std::string_view hint) 
     return found;
 }
 
-void Section::not_available(std::initializer_list<std::string_view> keys) {
+void Section::not_available(std::initializer_list<std::string_view> keys, std::string_view advice) {
     for (const std::string_view key : keys) {
         later_.push_back(key);
         for (const Entry& entry : value_.node_->entries) {
             if (entry.key == key) {
-                value_.context().faults.push_back(
-                    {entry.place, value_.child(entry).name() + ": not available yet"});
+                std::string message = value_.child(entry).name() + ": not available yet";
+                if (!advice.empty()) message.append(": ").append(advice);
+                value_.context().faults.push_back({entry.place, message});
             }
         }
     }

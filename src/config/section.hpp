@@ -23,7 +23,7 @@ class Section {
     // Reports when it is missing; `hint` says what to write.
     std::optional<Value> need(std::string_view key, std::string_view hint);
     // Refuses documented keys that a later version supports.
-    void not_available(std::initializer_list<std::string_view> keys);
+    void not_available(std::initializer_list<std::string_view> keys, std::string_view advice = {});
     void refuse_others() const;
 
     // Each sets `out` if the key is there and valid.

@@ -124,13 +124,15 @@ void warn_about_unlimited_senders(const Config& config, const Declared& declared
     }
 }
 
+constexpr std::string_view kNoMethod = "no method";
+
 // What no request has, as no method of identity.user can supply it. Empty: the key is possible.
 std::string_view what_is_missing_for(const Key& key, const Config& config) {
     std::string_view missing;
     for (const auto& choice : key.choices) {
         std::string_view lacks;
         for (const KeyPart& part : choice) {
-            if (part.kind == Kind::user && config.user_methods.empty()) lacks = "no method";
+            if (part.kind == Kind::user && config.user_methods.empty()) lacks = kNoMethod;
             if (part.kind == Kind::claim && !any_method(config, is_token)) lacks = "no `jwt`";
         }
         if (lacks.empty()) return {};
@@ -158,7 +160,9 @@ void warn_about_impossible_keys(const Policy& policy, const Config& config,
         {place_of(policy, config, declared),
          subject_of(policy, declared) + ": " +
              (refuses || !policy.may_skip ? "refuses every request" : "counts no request") +
-             ", as identity.user lists " + std::string(missing) + ": add it, or another key"});
+             ", as identity.user lists " + std::string(missing) + ": add " +
+             (missing == kNoMethod ? "a method" : "it") +
+             " to identity.user, or `ip` to the policy's `key`"});
 }
 
 // Tiers that the policy names and no user can have. A tier in `tiers` may wait for its first user;
@@ -172,8 +176,8 @@ void warn_about_tiers_of(const Policy& policy, const Config& config, const Decla
     const std::string subject = subject_of(policy, declared);
     if (declared.user_tiers.empty()) {
         context.warnings.push_back(
-            {place, subject + ": no user has a tier: add identity.users, or `tier_claim` or "
-                              "`tier_header` to a method of identity.user"});
+            {place, subject + ": no user has a tier: add identity.users, `tier` in the file of "
+                              "`api_key`, `tier_claim` or `tier_header`"});
         return;
     }
     for (const std::string_view tier : listed) {

@@ -18,7 +18,10 @@ constexpr std::size_t kSlotsMin = 16;
 std::string_view ApiKeys::add(std::string_view digest, std::string_view user,
                               std::string_view tier) {
     const auto read = read_digest(digest);
-    if (!read) return "the SHA-256 of a key is 64 hexadecimal digits";
+    if (!read) {
+        return "a line begins with the SHA-256 of an API key, 64 hexadecimal digits: make one with "
+               "`tidegate keys new USER`";
+    }
     if (!is_safe_user(user)) return kSafeUserRule;
     if (!tier.empty() && !is_tier_name(tier))
         return "the name of a tier has letters, digits, `-`, `_` and `.`, 64 at most";

@@ -237,6 +237,20 @@ TEST_CASE("ip: a network with stray bits or an odd prefix is refused") {
         CHECK_MESSAGE(!parse_network(text), text);
 }
 
+TEST_CASE("ip: a refused network comes with advice, if it has an address") {
+    CHECK(advice_about_network("10.1.2.3/8") == "write `10.0.0.0/8`");
+    CHECK(advice_about_network("10.255.255.255/9") == "write `10.128.0.0/9`");
+    CHECK(advice_about_network("2001:db8::1/64") == "write `2001:db8::/64`");
+    CHECK(advice_about_network("128.0.0.0/0") == "write `0.0.0.0/0`");
+    CHECK(advice_about_network("::ffff:10.0.0.1/104") == "write `10.0.0.0/8`");
+    CHECK(advice_about_network("10.0.0.1/33") == "an IPv4 prefix is 0 to 32");
+    CHECK(advice_about_network("::ffff:10.0.0.0/8") == "an IPv4 prefix is 0 to 32");
+    CHECK(advice_about_network("::/129") == "an IPv6 prefix is 0 to 128");
+    for (const char* text : {"foo", "", "/8", "10.0.0/8", "10.0.0.0/", "10.0.0.0/08"}) {
+        CHECK_MESSAGE(advice_about_network(text).empty(), text);
+    }
+}
+
 TEST_CASE("ip: a mask keeps the first bits of IPv6 and leaves IPv4 alone") {
     const IpAddress ip = ip_of("2001:db8:1234:5678:9abc:def0:1234:5678");
     CHECK(masked(ip, 64).to_string() == "2001:db8:1234:5678::");

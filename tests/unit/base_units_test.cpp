@@ -104,6 +104,14 @@ TEST_CASE("units: a size counts in powers of 1024") {
     CHECK(*parse_size("unlimited") == kUnlimitedBytes);
 }
 
+TEST_CASE("units: a size in decimal units is refused with the binary one") {
+    CHECK(parse_size("10MB").error() == "`10MB` is not a size: write `10MiB`");
+    CHECK(parse_size("8kb").error() == "`8kb` is not a size: write `8KiB`");
+    CHECK(parse_size("1Gi").error() == "`1Gi` is not a size: write `1GiB`");
+    CHECK(parse_size("1TB").error().starts_with("`1TB` is not a size such as"));
+    CHECK(parse_size("MB").error().starts_with("`MB` is not a size such as"));
+}
+
 TEST_CASE("units: what is no size is refused") {
     for (const char* text : {"", "k", "8KB", "8kb", "8 k", "-8k", "1.5k", "08k", "Unlimited", "8kk",
                              "9007199254740992k", "99999999999999999999"}) {

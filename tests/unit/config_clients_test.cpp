@@ -202,11 +202,11 @@ TEST_CASE("config: check warns where a request can meet no limit at all") {
 
 TEST_CASE("config: check warns about a policy whose key no method can supply") {
     CHECK(one_warning(routed("", "p: {key: [user], limits: [1/s]}", "p")) ==
-          "policies.p: refuses every request, as identity.user lists no method: add it, or another "
-          "key");
+          "policies.p: refuses every request, as identity.user lists no method: add a method to "
+          "identity.user, or `ip` to the policy's `key`");
     CHECK(one_warning(routed(users_by(kHeader), "p: {key: ['claim:t'], limits: [1/s]}", "p")) ==
-          "policies.p: refuses every request, as identity.user lists no `jwt`: add it, or another "
-          "key");
+          "policies.p: refuses every request, as identity.user lists no `jwt`: add it to "
+          "identity.user, or `ip` to the policy's `key`");
     CHECK(has(one_warning(routed("", "p: {key: ['user+route', ip], limits: [1/s]}", "p")),
               "policies.p: refuses every request"));
     const auto skipped =

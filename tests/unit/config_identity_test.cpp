@@ -1,10 +1,12 @@
 // `identity`: who is asking, and what those files hold that say so.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -360,6 +362,25 @@ TEST_CASE("config: a file of keys is a map") {
     REQUIRE(refused.errors.size() == 1);
     CHECK(refused.errors[0].message.starts_with("found a list; expected a map of keys: "));
     CHECK(refused.errors[0].file == files.path("k.keys"));
+}
+
+TEST_CASE("config: a line of a file of keys says what it must hold") {
+    Beside files(user_of("{api_key: {keys: k.keys}}"));
+    files.with("k.keys", "tg_a-key: {user: alice}\n" + kAlicesDigest +
+                             ": {user: alice, usr: bob}\n" + kAlicesDigest.substr(0, 63) +
+                             "x: {user: bob, plan: pro}\n");
+    const auto errors = texts(files.load().errors);
+    const auto one_has = [&](std::string_view part) {
+        return std::any_of(errors.begin(), errors.end(), [&](const std::string& error) {
+            return error.find(part) != std::string::npos;
+        });
+    };
+    CHECK(
+        one_has("a line begins with the SHA-256 of an API key, 64 hexadecimal digits: make one "
+                "with `tidegate keys new USER`"));
+    CHECK(one_has(":2:81: unknown entry `usr`: write `user`"));
+    CHECK(one_has("unknown entry `plan`: write `user` and `tier` only"));
+    CHECK_FALSE(one_has("tg_a-key"));
 }
 
 TEST_CASE("config: files without keys or users are warned about") {

@@ -505,6 +505,25 @@ log: {access: {path: access.log, format: text, sample: 0.25}}
     CHECK(loaded.config->log.sample == 0.25);
 }
 
+TEST_CASE("config: check warns about an access log in a folder that does not exist") {
+    const auto warnings_for = [](const std::string& path) {
+        const Loaded loaded = load_text(
+            std::string(kUpstream) + "\nlog: {access: {path: \"" + path + "\"}}\n", "t.yaml");
+        REQUIRE(loaded.config != nullptr);
+        return loaded.warnings;
+    };
+    const auto warnings = warnings_for("/nonexistent/logs/access.log");
+    REQUIRE(warnings.size() == 1);
+    CHECK(warnings[0].message ==
+          "log.access.path: the folder `/nonexistent/logs` does not exist: create it, or Tidegate "
+          "does not start");
+    CHECK(warnings[0].column == 22);
+    for (const char* path : {"-", "access.log", "/tmp/access.log"}) {
+        CAPTURE(path);
+        CHECK(warnings_for(path).empty());
+    }
+}
+
 TEST_CASE("config: a socket whose path grows too long by its folder is a fault") {
     const Folder folder;
     const std::string name(104, 'x');

@@ -270,8 +270,8 @@ TEST_CASE("config: check warns about tiers without a policy or without users") {
                           "w");
     REQUIRE(nobody.warnings.size() == 1);
     CHECK(nobody.warnings[0].message ==
-          "policies.p: no user has a tier: add identity.users, or `tier_claim` or `tier_header` to "
-          "a method of identity.user");
+          "policies.p: no user has a tier: add identity.users, `tier` in the file of `api_key`, "
+          "`tier_claim` or `tier_header`");
 }
 
 TEST_CASE("config: check warns about a route that counts only by values clients choose") {
