@@ -92,7 +92,6 @@ struct Commands {
 Commands describe(CLI::App& app, Arguments& arguments) {
     app.name("tidegate");
     app.description("Tidegate, a rate-limiting reverse proxy.");
-    app.footer(kExamples);
     app.set_version_flag("-v,-V,--version", "tidegate " TIDEGATE_VERSION, "Show the version");
     app.set_help_flag("-h,--help", "Show this help");
     app.require_subcommand(0, 1);
@@ -112,6 +111,8 @@ Commands describe(CLI::App& app, Arguments& arguments) {
     commands.version = app.add_subcommand("version", "Show the version");
     commands.help = app.add_subcommand("help", "Show this help, or that of a command");
     commands.help->add_option("COMMAND", arguments.help_about, "The command")->option_text(" ");
+    // Last: commands inherit the footer that the program has when they are added.
+    app.footer(kExamples);
     return commands;
 }
 

@@ -26,7 +26,7 @@ void add_config_file(CLI::App& command, ConfigArguments& arguments) {
             fmt::format("The configuration, `-` for standard input (default {})", kDefaultFile))
         ->option_text("FILE")
         ->check(objection_to_no_name);
-    command.add_option("FILE", arguments.argument, "The same, without -c")
+    command.add_option("FILE", arguments.argument, "The configuration; `-c FILE` means the same")
         ->option_text(" ")
         ->check(objection_to_no_name);
 }

@@ -15,9 +15,9 @@ namespace tidegate::cli {
 namespace {
 
 constexpr const char* kExplainFooter =
-    R"(The request is not sent, and no limit is charged. It is read as
-strictly as the proxy reads it: what would be refused is refused here, with the
-reason. Keys at a URL are fetched if the request has a token.
+    R"(The request is not sent, and no limit is charged. It is read as strictly as the
+proxy reads it: what would be refused is refused here, with the reason. Keys at a
+URL are fetched if the request has a token.
 
   tidegate explain -c tidegate.yaml --path /v1/search --from 203.0.113.7
   tidegate explain --from 10.0.0.1 --header 'X-Forwarded-For: 203.0.113.7'

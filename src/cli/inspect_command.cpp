@@ -25,21 +25,33 @@ constexpr const char* kInspectFooter =
 
   tidegate inspect user:alice
   tidegate inspect 203.0.113.7
-  tidegate reset '17:header:x-tenant=a+12:route:search'
+  tidegate inspect '17:header:x-tenant=a+12:route:search'
 
 Tidegate asks the running proxy on its admin address. It takes the address and
-the token from the configuration, or with --admin from the command line. The exit code is
-0 when something was counted, 1 when nothing was, 2 for wrong use and 3 when
-there is no answer.)";
+the token from the configuration, or with --admin from the command line. The
+exit code is 0 when something was counted, 1 when nothing was, 2 for wrong use
+and 3 when there is no answer.)";
 
-CLI::App* describe(CLI::App& app, const char* name, const char* what, InspectArguments& arguments) {
+constexpr const char* kResetFooter =
+    R"(IDENTIFIER is as the access log has it, or an address alone:
+
+  tidegate reset user:alice
+  tidegate reset '17:header:x-tenant=a+12:route:search'
+
+Slots of requests in flight stay. Tidegate asks the running proxy on its admin
+address. It takes the address and the token from the configuration, or with
+--admin from the command line. The exit code is 0 when something was counted, 1
+when nothing was, 2 for wrong use and 3 when there is no answer.)";
+
+CLI::App* describe(CLI::App& app, const char* name, const char* what, const char* footer,
+                   InspectArguments& arguments) {
     CLI::App* const command = app.add_subcommand(name, what);
-    command->add_option("identifier", arguments.identifier, "The identifier")
-        ->option_text("IDENTIFIER")
+    command->add_option("IDENTIFIER", arguments.identifier, "The identifier")
+        ->option_text(" ")
         ->required();
     add_admin_options(*command, arguments);
     command->add_flag("--json", arguments.as_json, "Print the answer as it is, for programs");
-    command->footer(kInspectFooter);
+    command->footer(footer);
     return command;
 }
 
@@ -75,11 +87,13 @@ int ask_and_print(const InspectArguments& arguments, bool reset, TextOf text_of)
 }  // namespace
 
 CLI::App* describe_inspect(CLI::App& app, InspectArguments& arguments) {
-    return describe(app, "inspect", "Show what is counted now for an identifier", arguments);
+    return describe(app, "inspect", "Show what is counted now for an identifier", kInspectFooter,
+                    arguments);
 }
 
 CLI::App* describe_reset(CLI::App& app, InspectArguments& arguments) {
-    return describe(app, "reset", "Clear what is counted for an identifier", arguments);
+    return describe(app, "reset", "Clear what is counted for an identifier", kResetFooter,
+                    arguments);
 }
 
 int run_inspect(const InspectArguments& arguments) {

@@ -98,8 +98,9 @@ int make_key(const KeysArguments& arguments) {
         fmt::print(stderr, "tidegate: {}\n", line.error());
         return exit_code::kWrongUse;
     }
-    fmt::print(stderr, "the key of {}, shown only now: {}\nthe line for the file of keys:\n",
-               displayable(arguments.user), key);
+    fmt::print(stderr, "the key of {}, shown only now: {}\n", quote(arguments.user), key);
+    // In a file or a pipe, the line is all that there is.
+    if (::isatty(STDOUT_FILENO) != 0) fmt::print(stderr, "the line for the file of keys:\n");
     std::fflush(stderr);
     fmt::print("{}\n", line->text);
     return exit_code::kDone;

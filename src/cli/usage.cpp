@@ -85,6 +85,20 @@ std::string missing_value(const CLI::App& command, std::string_view error) {
     return std::string(error);
 }
 
+// About the first argument that the command needs and that is not there.
+std::optional<std::string> missing_argument(const CLI::App& command) {
+    const auto example_of = [](const std::string& name) {
+        return name == "IDENTIFIER" ? "user:alice" : "alice";
+    };
+    for (const CLI::Option* const option : command.get_options()) {
+        if (!option->get_positional() || !option->get_required() || option->count() != 0) continue;
+        const std::string name = option->get_name(true);
+        return fmt::format("{} is required: {}", name,
+                           quote(full_name(command) + " " + example_of(name)));
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 const CLI::App* find_command(const CLI::App& app, const std::string& name) {
@@ -119,14 +133,20 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     // Not get_name(): with some errors that is the name of the command.
     const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
     const std::vector<std::string> inner = command_names(command);
+    const std::vector<std::string> left = app.remaining(true);
     if (kind == CLI::ExitCodes::RequiredError && !inner.empty()) {
+        if (!left.empty() && !left.front().starts_with('-')) {
+            return fmt::format("{} has no command {}: it has {}", quote(full_name(command)),
+                               quote(left.front()), config::one_of(views_of(inner))) +
+                   more;
+        }
         return fmt::format("{} needs one of its commands: {}", quote(full_name(command)),
                            config::one_of(views_of(inner))) +
                more;
     }
-    if (kind == CLI::ExitCodes::ExtrasError) {
-        const std::vector<std::string> left = app.remaining(true);
+    if (kind == CLI::ExitCodes::RequiredError || kind == CLI::ExitCodes::ExtrasError) {
         if (!left.empty()) return unexpected_word(command, left.front()) + more;
+        if (const auto argument = missing_argument(command)) return *argument + more;
     }
     if (kind == CLI::ExitCodes::ArgumentMismatch) {
         return missing_value(command, error.what()) + more;

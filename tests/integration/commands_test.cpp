@@ -191,10 +191,30 @@ TEST_CASE("commands: a wrong command is answered with the commands and a guess")
     check_refused({"/etc/tidegate.yaml"}, {"`tidegate check /etc/tidegate.yaml`"});
     check_refused({"-c", "tidegate.yaml"}, {"name a command first: `tidegate run FILE`"});
     check_refused({"keys"}, {"tidegate keys --help"});
-    check_refused({"keys", "list"}, {"tidegate keys"});
+    check_refused({"keys", "list"}, {"`tidegate keys` has no command `list`: it has `new`"});
+    check_refused({"keys", "--list"}, {"tidegate keys"});
     const Finished nothing = run_tidegate({"--verson"});
     CHECK(nothing.code == 2);
     says(nothing.errors, "did you mean `--version`?");
+}
+
+TEST_CASE("commands: the help of each command has examples of its own, or none") {
+    const auto help_of = [](std::vector<std::string> command) {
+        command.emplace_back("--help");
+        const Finished finished = run_tidegate(command);
+        CHECK(finished.code == 0);
+        return finished.output;
+    };
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"keys"}, {"version"}, {"help"}}) {
+        CAPTURE(command.front());
+        CHECK(help_of(command).find("Examples:") == std::string::npos);
+    }
+    says(help_of({}), "Examples:");
+    says(run_tidegate({"help"}).output, "Examples:");
+    CHECK(help_of({"inspect"}).find("tidegate reset") == std::string::npos);
+    CHECK(help_of({"reset"}).find("tidegate inspect") == std::string::npos);
+    says(help_of({"keys", "new"}), "tidegate keys new alice");
 }
 
 TEST_CASE("commands: a wrong argument is answered with what the command takes") {
@@ -213,12 +233,16 @@ TEST_CASE("commands: a wrong argument is answered with what the command takes") 
     check_refused({"quickstart", "a.yaml"}, {"takes no further argument `a.yaml`"});
     check_refused({"explain", "-c", "a.yaml", "--from"}, {"`--from` needs a value"});
     check_refused({"explain", "-c", "a.yaml", "--from", "here"}, {"is not an IP address"});
-    check_refused({"inspect"}, {"tidegate inspect --help"});
+    check_refused({"inspect"}, {"IDENTIFIER is required: `tidegate inspect user:alice`",
+                                "tidegate inspect --help"});
+    check_refused({"inspect", "--jsno"},
+                  {"`tidegate inspect` has no option `--jsno`; did you mean `--json`?"});
+    check_refused({"reset"}, {"IDENTIFIER is required: `tidegate reset user:alice`"});
     check_refused({"health", "--admin", "localhost:9901"}, {"write an IP address"});
     check_refused({"health", "--token-file", "token"}, {"--admin"});
     check_refused({"echo", "--listen", "9000/tcp"}, {"is not an address such as"});
     check_refused({"doctor", "--within", "soon"}, {"is not a duration"});
-    check_refused({"keys", "new"}, {"USER"});
+    check_refused({"keys", "new"}, {"USER is required: `tidegate keys new alice`"});
     check_refused({"keys", "new", " alice"}, {"is no user"});
     check_refused({"keys", "new", "alice", "--tier", "a b"}, {"is no tier"});
 }
@@ -334,6 +358,8 @@ TEST_CASE("commands: a key is shown once, and its line opens the proxy") {
     const TemporaryFolder folder;
     const Finished made = shell(folder, "$T keys new alice --tier pro >> api.keys");
     CHECK(made.code == 0);
+    CHECK(made.errors.starts_with("the key of `alice`, shown only now: tg_"));
+    CHECK(made.errors.find("the line for") == std::string::npos);
     const std::size_t at = made.errors.find("tg_");
     REQUIRE(at != std::string::npos);
     const std::string key = made.errors.substr(at, made.errors.find('\n', at) - at);
