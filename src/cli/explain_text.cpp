@@ -90,7 +90,8 @@ void add_client(const Explanation& explanation, Facts& facts) {
     for (const Explanation::Hop& hop : explanation.hops) {
         const bool is_unclear = hop.text.empty() && explanation.hops.size() == 1;
         facts.push_back({"hop", shown(hop.text),
-                         is_unclear ? explanation.chain_field + " is empty, or sent more than once"
+                         is_unclear ? explanation.chain_field + " " +
+                                          std::string(describe(identity::ChainFault::repeated))
                                     : std::string(words_of(hop.kind).reason)});
     }
     std::string why = "no address is known";

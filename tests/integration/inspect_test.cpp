@@ -107,6 +107,24 @@ TEST_CASE("inspect: tells what is counted of a user, and reset lets her in again
     await_logged(tidegate, "admin: reset user:alice");
 }
 
+TEST_CASE("inspect: a policy with tiers labels the row of its own limits") {
+    const Upstream upstream(ok());
+    const Tidegate tiered(
+        kUsersFromHere +
+        one_policy(upstream, "{key: [user, ip], limits: [3/h], tiers: {pro: [9/h]}}"));
+    CHECK(tiered.get("/", as_user("alice")).status() == 200);
+    const Finished finished = asked(tiered, {"inspect", "user:alice"});
+    CHECK(finished.code == 0);
+    says(finished.output, "p (no tier)");
+    says(finished.output, "A request meets one row of each policy");
+    CHECK(inspected(tiered, "user:alice").at("identifiers")[0].at("policies")[0].at("has_tiers") ==
+          true);
+    const Tidegate plain(kUsersFromHere + one_policy(upstream, kPolicy));
+    const std::string untiered = asked(plain, {"inspect", "user:alice"}).output;
+    CHECK(untiered.find("no tier") == std::string::npos);
+    CHECK(untiered.find("A request meets") == std::string::npos);
+}
+
 TEST_CASE("inspect: no worker remembers a denial that a reset has forgotten") {
     const CountedIn counted_in = counted_in_redis();
     const Upstream upstream(ok());

@@ -106,10 +106,10 @@ TEST_CASE("explain: a policy by address or user refuses a request that has neith
 
 TEST_CASE("explain: the field that names the client, if it is empty or there are two") {
     for (const std::vector<std::string>& fields :
-         {std::vector<std::string>{"X-Real-IP: "},
+         {std::vector<std::string>{"X-Real-IP: "}, std::vector<std::string>{"X_Real_IP: 192.0.2.1"},
           std::vector<std::string>{"X-Real-IP: 192.0.2.1", "X-Real-IP: 192.0.2.1"}}) {
         CHECK(has(explanation_text(explained_over_socket(fields)),
-                  "x-real-ip is empty, or sent more than once"));
+                  "x-real-ip is sent twice, is empty, or has another character"));
     }
     CHECK(has(explanation_text(explained_over_socket({"X-Real-IP: unknown"})), "not an address"));
 }
