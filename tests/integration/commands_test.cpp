@@ -213,7 +213,13 @@ TEST_CASE("commands: a wrong argument is answered with what the command takes") 
     check_refused({"quickstart", "a.yaml"}, {"takes no further argument `a.yaml`"});
     check_refused({"explain", "-c", "a.yaml", "--from"}, {"`--from` needs a value"});
     check_refused({"explain", "-c", "a.yaml", "--from", "here"}, {"is not an IP address"});
+    check_refused({"explain", "-c", "a.yaml", "--from", "203.0.113.7", "--path", "x"},
+                  {"`x` is not a path: a path begins with `/`"});
+    check_refused({"explain", "-c", "a.yaml", "--from", "203.0.113.7", "--path", ""},
+                  {"a path begins with `/`"});
     check_refused({"inspect"}, {"tidegate inspect --help"});
+    check_refused({"inspect", ""}, {"write what is counted: `tidegate inspect user:alice`"});
+    check_refused({"reset", ""}, {"write what is counted: `tidegate reset user:alice`"});
     check_refused({"health", "--admin", "localhost:9901"}, {"write an IP address"});
     check_refused({"health", "--token-file", "token"}, {"--admin"});
     check_refused({"echo", "--listen", "9000/tcp"}, {"is not an address such as"});
