@@ -12,6 +12,7 @@
 #include "base/quote.hpp"
 #include "base/units.hpp"
 #include "http/field.hpp"
+#include "identity/credentials.hpp"
 #include "identity/identifier.hpp"
 
 namespace tidegate::admin {
@@ -131,6 +132,10 @@ std::optional<std::string> stated_meant(std::string_view kind, std::string_view 
     if (is_hash(value)) return canonical(std::string(kind) + ":" + name + "=" + value);
     if (part == nullptr) return std::nullopt;
     if (part->kind == Kind::query) value = ask::counted_query_value(std::move(value));
+    if (part->kind == Kind::cookie) {
+        std::string room;
+        value = std::string(identity::counted_cookie_value(value, room));
+    }
     std::string out;
     if (part->secret) {
         identity::append_secret_identifier(kind, name, value, out);

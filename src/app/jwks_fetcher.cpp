@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "app/failure_notice.hpp"
 #include "app/key_fetch.hpp"
 #include "config/error_message.hpp"
 #include "identity/jwk_set.hpp"
@@ -45,6 +46,7 @@ struct Place {
     std::vector<std::weak_ptr<KeySource>> former;  // of configurations before
     std::optional<SteadyTime> fetched_at;
     bool failing = false;
+    FailureNotice notice;
     bool wanted = false;
     bool left = false;  // no source uses it any more
 };
@@ -117,15 +119,16 @@ void log_success(const Place& place, std::uint64_t version_before) {
     }
 }
 
-void log_failure(const Place& place, const std::string& reason) {
-    if (place.failing) {
+void log_failure(Place& place, const std::string& reason) {
+    const char* const still = place.failing ? "still " : "";
+    if (!place.notice.is_due(reason, steady_now())) {
         log(Level::debug, "jwks {}: {}", place.shown, reason);
     } else if (place.fetched_at) {
-        log(Level::warn, "jwks {}: cannot be fetched, so Tidegate keeps the keys it has: {}",
-            place.shown, reason);
+        log(Level::warn, "jwks {}: {}cannot be fetched, so Tidegate keeps the keys it has: {}",
+            place.shown, still, reason);
     } else {
-        log(Level::warn, "jwks {}: cannot be fetched, so Tidegate cannot check its tokens: {}",
-            place.shown, reason);
+        log(Level::warn, "jwks {}: {}cannot be fetched, so Tidegate cannot check its tokens: {}",
+            place.shown, still, reason);
     }
 }
 
@@ -262,6 +265,7 @@ void JwksFetcher::Impl::take(Place& place, Keys keys) {
         place.schedule.succeeded(steady_now(), luck());
         place.latest.put(std::move(*keys));
         log_success(place, version_before);
+        place.notice.recovered();
         place.fetched_at = steady_now();
     } else {
         ++fetches_failed;

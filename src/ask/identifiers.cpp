@@ -198,8 +198,10 @@ IdentifierMaker::Made IdentifierMaker::make_cookie(const Part& part) {
     const identity::Credential cookie = identity::find_cookie(facts_.head.fields, part.name);
     if (cookie.state == State::absent) return Made::missing;
     if (cookie.state != State::present) return Made::unclear;
+    std::string room;
+    const std::string_view value = identity::counted_cookie_value(cookie.text, room);
     keep(write([&](std::string& out) {
-        identity::append_secret_identifier("cookie", part.name, cookie.text, out);
+        identity::append_secret_identifier("cookie", part.name, value, out);
     }));
     return Made::some;
 }

@@ -91,13 +91,15 @@ void explain_forwarding(const ExplainedRequest& request, Explanation& out) {
     out.upstream_path = routing::without_prefix(request.facts.head.path, route.strip_prefix.size());
 }
 
-void explain_need_of_user(const config::Config& config, const config::Route& route,
-                          Explanation& out) {
+// Whatever the route says, a preflight needs no user.
+void explain_need_of_user(const ask::Decision& decision, Explanation& out) {
+    if (decision.is_preflight) return;
+    const config::Route& route = *decision.route;
     out.need_of_user.is_needed = route.needs_user;
-    if (route.needs_user == config.require_user) {
-        if (route.needs_user) out.need_of_user.why = "by identity.require";
-    } else {
+    if (route.states_identity) {
         out.need_of_user.why = "by `identity` of the route";
+    } else if (route.needs_user) {
+        out.need_of_user.why = "by identity.require";
     }
 }
 
@@ -107,7 +109,7 @@ void explain_route(const ExplainedRequest& request, Explanation& out) {
     if (decision.route != nullptr) {
         out.route = decision.route->name;
         explain_forwarding(request, out);
-        explain_need_of_user(config, *decision.route, out);
+        explain_need_of_user(decision, out);
         explain_passed(request, decision.route_index, out);
     } else if (decision.fault == Fault::no_route) {
         explain_passed(request, config.routes.size(), out);

@@ -127,10 +127,10 @@ struct Explanation {
     std::size_t other_paths = 0;      // and those whose path is another
     std::vector<Reading> readings;    // of a path that is refused because they differ
 
-    // Whether the route refuses requests without a user, and what says so.
+    // Whether the route refuses this request if it has no user, and what says so.
     struct NeedOfUser {
         bool is_needed = false;
-        std::string_view why;  // empty: nothing is written
+        std::string_view why;  // empty: nothing is written, or the request is a preflight
     };
     NeedOfUser need_of_user;
 

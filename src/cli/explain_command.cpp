@@ -30,6 +30,12 @@ std::string objection_to_line_end(const std::string& text) {
     return text.find_first_of("\r\n") == text.npos ? "" : "it holds a line end";
 }
 
+// A target may also be a whole URL, and `*` of OPTIONS.
+std::string objection_to_path(const std::string& text) {
+    if (text.starts_with('/') || text == "*" || text.find("://") != text.npos) return "";
+    return quote(text) + " is not a path: a path begins with `/`";
+}
+
 std::string objection_to_field(const std::string& text) {
     return text.find(':') == text.npos ? quote(text) + " is not `Name: value`" : "";
 }
@@ -68,7 +74,8 @@ CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
         ->check(objection_to_line_end);
     explain->add_option("--path", arguments.question.target, "Its path and query (default /)")
         ->option_text("PATH")
-        ->check(objection_to_line_end);
+        ->check(objection_to_line_end)
+        ->check(objection_to_path);
     explain->add_option("--host", arguments.host, "Its host (default localhost)")
         ->option_text("HOST")
         ->check(objection_to_line_end);

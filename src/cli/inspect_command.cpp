@@ -46,9 +46,17 @@ when nothing was, 2 for wrong use and 3 when there is no answer.)";
 CLI::App* describe(CLI::App& app, const char* name, const char* what, const char* footer,
                    InspectArguments& arguments) {
     CLI::App* const command = app.add_subcommand(name, what);
+    const auto objection_to_nothing = [command](const std::string& text) {
+        return text.empty() ? fmt::format(
+                                  "it is empty; write what is counted: `tidegate {} "
+                                  "user:alice`",
+                                  command->get_name())
+                            : std::string();
+    };
     command->add_option("IDENTIFIER", arguments.identifier, "The identifier")
         ->option_text(" ")
-        ->required();
+        ->required()
+        ->check(objection_to_nothing);
     add_admin_options(*command, arguments);
     command->add_flag("--json", arguments.as_json, "Print the answer as it is, for programs");
     command->footer(footer);

@@ -26,6 +26,8 @@ constexpr std::int64_t kDatabaseMax = 65'535;
 constexpr std::size_t kHostBytesMax = 253;
 constexpr std::size_t kLabelBytesMax = 63;
 constexpr std::string_view kUnix = "unix:";
+constexpr std::string_view kLocalhost = "localhost";
+constexpr const char* kWrongPort = "a port is a number from 1 to 65535";
 constexpr const char* kWriteHttps =
     "write `https://`: anyone on the network path can replace keys fetched over `http://`, which "
     "is "
@@ -86,9 +88,11 @@ Result<Address, std::string> unix_address(std::string_view path) {
 // information has been taken.
 Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_t default_port) {
     Address address;
-    // Boost.URL 1.81 reads `10.0.0.1.example` as the host 10.0.0.1 and a path.
+    // Boost.URL 1.81 reads `10.0.0.1.example` as the host 10.0.0.1 and a path, and `h:80x` as the
+    // port 80 and a path.
     const auto path = url.encoded_path();
     if (!path.empty() && path.front() != '/') {
+        if (url.has_port()) return ErrorMessage{kWrongPort};
         return ErrorMessage{"the host in the URL is not an IP address or a host name"};
     }
     const auto host = url.host_address();
@@ -100,10 +104,17 @@ Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_
     if (url.has_port()) {
         const auto text = url.port();
         const auto port = parse_port({text.data(), text.size()});
-        if (!port || *port == 0) return ErrorMessage{"a port is a number from 1 to 65535"};
+        if (!port || *port == 0) return ErrorMessage{kWrongPort};
         address.port = *port;
     }
     return address;
+}
+
+// In lower case, without the dot at its end.
+std::string plain_host_name(std::string_view host) {
+    std::string name = to_lower(std::string(host));
+    if (name.ends_with('.')) name.pop_back();
+    return name;
 }
 
 // A loopback address, or `localhost` and names under it (RFC 6761 section 6.3).
@@ -112,11 +123,8 @@ bool names_this_machine(std::string_view host) {
         constexpr std::uint8_t kNetwork = 127;
         return ip->v4 ? ip->bytes[0] == kNetwork : ip == parse_ip("::1");
     }
-    std::string name(host);
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    if (name.ends_with('.')) name.pop_back();
-    return name == "localhost" || name.ends_with(".localhost");
+    const std::string name = plain_host_name(host);
+    return name == kLocalhost || name.ends_with(".localhost");
 }
 
 // The authority as Host wants it, made of the parts: percent-encoding has no place in it.
@@ -241,6 +249,21 @@ Address reachable(Address address) {
     return address;
 }
 
+bool leads_to(const Address& server, const Address& listener) {
+    if (server.is_unix() || listener.is_unix()) return server.unix_path == listener.unix_path;
+    if (plain_host_name(server.host) == kLocalhost) {
+        return leads_to({"127.0.0.1", server.port, ""}, listener) ||
+               leads_to({"::1", server.port, ""}, listener);
+    }
+    const std::optional<IpAddress> ip = parse_ip(server.host);
+    if (!ip) return false;
+    // Linux connects to a wildcard over loopback.
+    const std::string loopback = ip->v4 ? "127.0.0.1" : "::1";
+    const Address reached{ip->is_unspecified() ? loopback : ip->to_string(), server.port, ""};
+    // Of the addresses of this machine, at all of which a wildcard listens, loopback is known.
+    return reached == listener || (names_this_machine(reached.host) && listener.overlaps(reached));
+}
+
 Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
     if (text.starts_with(kUnix)) {
         auto address = unix_address(text.substr(kUnix.size()));
@@ -267,13 +290,13 @@ Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
             "remove the user and password from the URL: Tidegate does not send them to an "
             "upstream"};
     }
+    auto address = url_address(url, kHttpPort);
+    if (!address) return ErrorMessage{address.error()};
     if ((!url.encoded_path().empty() && url.encoded_path() != "/") || url.has_query() ||
         url.has_fragment()) {
         return ErrorMessage{
             "remove what follows the port: the path and the query come from each request"};
     }
-    auto address = url_address(url, kHttpPort);
-    if (!address) return ErrorMessage{address.error()};
     std::string authority = authority_of(url, *address);
     return ServerUrl{std::move(*address), std::move(authority)};
 }

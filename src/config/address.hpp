@@ -22,6 +22,11 @@ Result<Address, std::string> parse_listen_address(std::string_view text);
 // Where a program of this machine reaches what listens at `address`: a wildcard as 127.0.0.1.
 Address reachable(Address address);
 
+// Whether a connection to `server` comes to what listens at `listener` on this machine: the same
+// address, or a loopback address of a listener at all addresses. `localhost` is 127.0.0.1 and ::1;
+// no other name is resolved.
+bool leads_to(const Address& server, const Address& listener);
+
 // What an upstream server's URL says.
 struct ServerUrl {
     Address address;

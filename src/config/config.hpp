@@ -186,7 +186,8 @@ struct Route {
     std::size_t upstream = 0;  // position in Config::upstreams
     std::int64_t cost = 1;
     std::optional<HeaderCost> header_cost;
-    bool needs_user = false;  // `identity: required`, else identity.require
+    bool needs_user = false;       // `identity: required`, else identity.require
+    bool states_identity = false;  // the route has `identity`; for explanations
     // default_policies, then its own; none twice. Point into Config::policies.
     std::vector<const Policy*> policies;
     std::vector<std::string> captures;   // names; in the order of Router::captures()

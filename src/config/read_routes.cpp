@@ -150,19 +150,11 @@ std::optional<routing::PathPattern> read_match(const Value& value, Config& confi
 
 std::optional<routing::PathPattern> read_paths(const std::optional<Value>& match,
                                                const Value& route, Config& config,
-                                               Declared& declared) {
-    bool takes_everything = true;
-    std::optional<routing::PathPattern> pattern;
-    if (match) {
-        pattern = read_match(*match, config, declared, takes_everything);
-    } else {
-        add_match(route, {}, config);
-        pattern = *routing::PathPattern::parse(routing::Match{}.path);
-    }
-    if (takes_everything && !declared.takes_everything) {
-        declared.takes_everything = config.routes.size();
-    }
-    return pattern;
+                                               Declared& declared, bool& takes_everything) {
+    if (match) return read_match(*match, config, declared, takes_everything);
+    takes_everything = true;
+    add_match(route, {}, config);
+    return *routing::PathPattern::parse(routing::Match{}.path);
 }
 
 void read_route_upstream(const Value& value, Route& route, Declared& declared) {
@@ -281,7 +273,11 @@ void read_route(const Value& value, Config& config, Declared& declared,
     Section section(value, "a map: `{match: {path: /v1/**}, policies: [per-client]}`");
     Route route;
     route.name = name_of(section, config.routes.size(), names);
-    const auto paths = read_paths(section.find("match"), value, config, declared);
+    const std::vector<Fault>& faults = value.context().faults;
+    const std::size_t faults_before_match = faults.size();
+    bool takes_everything = false;
+    const auto paths = read_paths(section.find("match"), value, config, declared, takes_everything);
+    takes_everything = takes_everything && value.is_map() && faults.size() == faults_before_match;
     if (paths) route.captures = paths->capture_names();
     choose_upstream(section, route, declared);
     set_route_defaults(config, route);
@@ -310,7 +306,12 @@ void read_route(const Value& value, Config& config, Declared& declared,
             read_cors(*cors, route.name + "/" + kPreflight, config, declared);
     }
     section.not_available({"upgrade"});
+    const std::size_t faults_before_others = faults.size();
     section.refuse_others();
+    // What is refused may be meant for `match`: then the route does not take every request.
+    if (takes_everything && faults.size() == faults_before_others && !declared.takes_everything) {
+        declared.takes_everything = config.routes.size();
+    }
     check_cost(cost.value_or(value), route);
     declared.routes.push_back(value.place());
     config.routes.push_back(std::move(route));

@@ -155,7 +155,7 @@ std::vector<std::string> read_default_policies(const Value& value, Declared& dec
 
 void read_upstreams(const Value& value, Config& config, Declared& declared);
 // One server: a URL, or a map.
-std::optional<UpstreamServer> read_server(const Value& value);
+std::optional<UpstreamServer> read_server(const Value& value, const Config& config);
 
 void read_routes(const Value& value, Config& config, Declared& declared);
 // Appends the policies of these names to a route without policies, and checks them as those that

@@ -46,7 +46,7 @@ void add_short_upstream(const Value& value, Config& config, Declared& declared) 
     Declared::Named& entry = declared.upstreams[name];
     entry.place = value.place();
     declared.common_upstream = &entry;
-    auto server = read_server(value);
+    auto server = read_server(value, config);
     if (!server) return;
     Upstream only;
     only.name = name;

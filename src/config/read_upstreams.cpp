@@ -18,22 +18,40 @@ constexpr std::size_t kServersMax = 1'000;
 constexpr std::size_t kUpstreamsMax = 10'000;
 constexpr std::int64_t kConnectionsMax = 1'000'000;
 
-std::optional<UpstreamServer> read_url(const Value& value) {
+// Requests to an upstream that is Tidegate itself would go round and round.
+bool is_tidegate_itself(const Value& value, const Address& server, const Config& config) {
+    const std::string shown = quote(server.to_string());
+    for (const Listen& listen : config.listen) {
+        if (!leads_to(server, listen.address)) continue;
+        value.fault(shown +
+                    " is where this Tidegate listens: each request would come back to it. Write "
+                    "the address of the API, or another address in `listen`");
+        return true;
+    }
+    if (!config.admin || !leads_to(server, config.admin->address)) return false;
+    value.fault(shown +
+                " is the admin address of this Tidegate. Write the address of the API, or another "
+                "address in `admin`");
+    return true;
+}
+
+std::optional<UpstreamServer> read_url(const Value& value, const Config& config) {
     auto url = value.parsed("a URL such as `http://10.0.0.5:3000`", parse_server_url);
     if (!url) return std::nullopt;
     UpstreamServer server;
     server.address = std::move(url->address);
     server.authority = std::move(url->authority);
     if (!resolve_socket(value, server.address)) return std::nullopt;
+    if (is_tidegate_itself(value, server.address, config)) return std::nullopt;
     return server;
 }
 
-void read_servers(const Value& value, Upstream& upstream) {
+void read_servers(const Value& value, const Config& config, Upstream& upstream) {
     constexpr ListRule kServers{
         "a list of servers: `[http://10.0.0.5:3000]`", "servers", kServersMax,
         "at least one server is needed: `servers: [http://127.0.0.1:3000]`"};
     for (const Value& item : value.one_or_more(kServers)) {
-        auto server = read_server(item);
+        auto server = read_server(item, config);
         if (!server) continue;
         const std::string address = server->address.to_string();
         const auto same = [&](const UpstreamServer& other) {
@@ -71,10 +89,10 @@ void read_upstream_timeouts(const Value& value, Upstream& upstream) {
     section.refuse_others();
 }
 
-void read_upstream(const Value& value, Upstream& upstream) {
+void read_upstream(const Value& value, const Config& config, Upstream& upstream) {
     Section section(value, "a map: `{servers: [http://10.0.0.5:3000]}`");
     if (const auto servers = section.need("servers", "`servers: [http://10.0.0.5:3000]`")) {
-        read_servers(*servers, upstream);
+        read_servers(*servers, config, upstream);
     }
     if (const auto balance = section.find("balance")) {
         balance->choice<bool>({{"round_robin", true}}, {"least_connections"});
@@ -89,13 +107,13 @@ void read_upstream(const Value& value, Upstream& upstream) {
 
 }  // namespace
 
-std::optional<UpstreamServer> read_server(const Value& value) {
-    if (!value.is_map()) return read_url(value);
+std::optional<UpstreamServer> read_server(const Value& value, const Config& config) {
+    if (!value.is_map()) return read_url(value, config);
     std::optional<UpstreamServer> server;
     int weight = 1;
     Section section(value);
     if (const auto url = section.need("url", "`url: http://10.0.0.5:3000`")) {
-        server = read_url(*url);
+        server = read_url(*url, config);
     }
     section.integer("weight", weight, {1, 1'000});
     section.refuse_others();
@@ -109,7 +127,7 @@ void read_upstreams(const Value& value, Config& config, Declared& declared) {
     for (const auto& [name, item] : value.named(kUpstreams)) {
         Upstream upstream;
         upstream.name = name;
-        read_upstream(item, upstream);
+        read_upstream(item, config, upstream);
         Declared::Named& entry = declared.upstreams[name];
         entry.place = item.place();
         entry.position = config.upstreams.size();

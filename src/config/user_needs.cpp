@@ -12,6 +12,7 @@ namespace tidegate::config {
 void read_route_identity(const Value& value, const Config& config, Route& route) {
     const auto chosen = value.choice<bool>({{"required", true}, {"optional", false}});
     route.needs_user = chosen.value_or(route.needs_user);
+    route.states_identity = true;
     const Context& context = value.context();
     const bool reads_well = context.faults.empty() && context.other_errors.empty();
     if (chosen == true && config.user_methods.empty() && reads_well) {

@@ -101,6 +101,7 @@ class TreeBuilder : public YAML::EventHandler {
 
     void open(TreeNode::Kind kind, const YAML::Mark& mark) {
         if (stack_.size() >= kDepthMax) {
+            forget_keys_around();
             fault(mark, "nested more than " + std::to_string(kDepthMax) + " levels deep");
             throw Abandoned{};
         }
@@ -110,6 +111,17 @@ class TreeBuilder : public YAML::EventHandler {
         frame.node.kind = kind;
         frame.node.place = place_of(mark);
         stack_.push_back(std::move(frame));
+    }
+
+    // What is nested too deep is the fault; each level may have been told as a key that is none.
+    void forget_keys_around() {
+        for (const Frame& frame : stack_) {
+            if (!frame.stands_for_key) continue;
+            std::erase_if(faults_, [&](const Fault& told) {
+                return told.place.line == frame.node.place.line &&
+                       told.place.column == frame.node.place.column;
+            });
+        }
     }
 
     void close() {

@@ -26,7 +26,8 @@ struct Problem {
     std::string_view earliest{};  // RFC 3339: a moment that would pass; empty: left out
 };
 
-// The reason phrase of RFC 9110 and its registry; `Unknown` for a status that is not in it.
+// The reason phrase of RFC 9110 and its registry, of 418 that of RFC 2324; `Unknown` for a status
+// that none of them names.
 std::string_view status_title(int status);
 
 // Appends a JSON object: type, title, status, then what `problem` has of detail, request_id,

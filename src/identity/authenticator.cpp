@@ -166,7 +166,8 @@ void Authenticator::look_with(const CookieMethod& method, const http::Fields& fi
     if (cookie.state != Credential::State::present) return;
     // The cookie itself is a secret. Its digest is the same in every process, so that all proxies
     // in front of one store count it as one.
-    const auto hex = hex_of(sha256(cookie.text));
+    std::string room;
+    const auto hex = hex_of(sha256(counted_cookie_value(cookie.text, room)));
     name({hex.data(), hex.size()}, {}, finding);
 }
 

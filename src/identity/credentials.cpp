@@ -6,6 +6,7 @@
 #include <openssl/crypto.h>
 
 #include "base/ascii.hpp"
+#include "base/hex.hpp"
 #include "http/request_value.hpp"
 
 namespace tidegate::identity {
@@ -165,6 +166,22 @@ Credential find_cookie(const http::Fields& fields, std::string_view name) {
     if (value->size() > kSecretBytesMax || length_of(*value, kCookie) != value->size())
         return {State::malformed, {}};
     return {State::present, *value};
+}
+
+std::string_view counted_cookie_value(std::string_view value, std::string& room) {
+    if (value.find_first_of("%+") == value.npos) return value;
+    room.clear();
+    for (std::size_t i = 0; i < value.size(); ++i) {
+        char c = value[i];
+        const int byte =
+            c == '%' && i + 2 < value.size() ? hex_byte(value[i + 1], value[i + 2]) : -1;
+        if (byte >= 0) {
+            c = static_cast<char>(byte);
+            i += 2;
+        }
+        room += c == '+' ? ' ' : c;
+    }
+    return room;
 }
 
 BasicLogin::~BasicLogin() {

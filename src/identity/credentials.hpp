@@ -1,10 +1,11 @@
 // What a request carries that may say who its user is, before anybody has checked it. Pure;
-// allocates nothing.
+// allocates nothing, but for a cookie's value that has to be decoded.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "http/field.hpp"
@@ -46,6 +47,12 @@ Credential find_basic(const http::Fields& fields);
 // servers end a value there and some do not, so that one session could be called by many names.
 // For the same reason quotes around the value do not count.
 Credential find_cookie(const http::Fields& fields, std::string_view name);
+
+// The value of a cookie as limits count it: percent-decoded once, and each `+`, written as `%2B`,
+// too, counts as a space. A `%` without two digits stays. PHP, Rack and Express decode so, but for
+// the `+`, about which they differ: a client that writes its session in another way keeps its
+// count. Returns `value`, or a view of `room`, which it fills only if there is a `%` or a `+`.
+std::string_view counted_cookie_value(std::string_view value, std::string& room);
 
 // User and password of Basic credentials. Wiped when it goes.
 class BasicLogin {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hex.hpp"
 #include "fuzz_check.hpp"
 #include "http/request_value.hpp"
 #include "identity/credentials.hpp"
@@ -80,11 +81,26 @@ std::pair<State, std::string> expected(const std::string& cookies) {
     return {State::present, *values.begin()};
 }
 
+// A value that is decoded once is not longer, and without `%` and `+` it is left alone.
+void check_counted(std::string_view value) {
+    std::string room;
+    const std::string_view counted = counted_cookie_value(value, room);
+    FUZZ_CHECK(counted.size() <= value.size());
+    FUZZ_CHECK(counted.find('+') == counted.npos);
+    if (value.find_first_of("%+") == value.npos) FUZZ_CHECK(counted.data() == value.data());
+    // Each octet percent-encoded says the same.
+    std::string encoded;
+    for (const char c : counted) tidegate::append_percent_encoded(c, encoded);
+    std::string again;
+    FUZZ_CHECK(counted_cookie_value(encoded, again) == counted);
+}
+
 void check(const Fields& fields, const std::string& cookies) {
     const Credential found = find_cookie(fields, kName);
     const auto [state, text] = expected(cookies);
     FUZZ_CHECK(found.state == state);
     FUZZ_CHECK(found.text == text);
+    check_counted(found.text);
 }
 
 }  // namespace

@@ -238,6 +238,12 @@ TEST_CASE("commands: a wrong argument is answered with what the command takes") 
     check_refused({"inspect", "--jsno"},
                   {"`tidegate inspect` has no option `--jsno`; did you mean `--json`?"});
     check_refused({"reset"}, {"IDENTIFIER is required: `tidegate reset user:alice`"});
+    check_refused({"explain", "-c", "a.yaml", "--from", "203.0.113.7", "--path", "x"},
+                  {"`x` is not a path: a path begins with `/`"});
+    check_refused({"explain", "-c", "a.yaml", "--from", "203.0.113.7", "--path", ""},
+                  {"a path begins with `/`"});
+    check_refused({"inspect", ""}, {"write what is counted: `tidegate inspect user:alice`"});
+    check_refused({"reset", ""}, {"write what is counted: `tidegate reset user:alice`"});
     check_refused({"health", "--admin", "localhost:9901"}, {"write an IP address"});
     check_refused({"health", "--token-file", "token"}, {"--admin"});
     check_refused({"echo", "--listen", "9000/tcp"}, {"is not an address such as"});

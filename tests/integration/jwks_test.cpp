@@ -79,16 +79,22 @@ TEST_CASE("jwks: a failing key server does not stop the start, and is asked agai
     std::atomic<int> asked{0};
     TlsServer server(trust.authority.issue(), [&asked](TlsServer::Conversation& client) {
         client.read_head();
-        client.send(++asked == 1 ? tls_answer("", "503 Service Unavailable") : tls_answer(kKeys));
+        const int number = ++asked;
+        client.send(number == 1   ? tls_answer("", "503 Service Unavailable")
+                    : number == 2 ? tls_answer("", "500 Internal Server Error")
+                                  : tls_answer(kKeys));
         client.finish();
     });
     Tidegate tidegate(with_keys_from(upstream, server.url("/keys?secret=hunter2")));
     CHECK(tidegate.get().status() == 200);
     wait_for([&] { return tidegate.metric(keys_at(server.url())) == 1; });
-    CHECK_SOON(tidegate.metric("tidegate_jwks_fetches_total{result=\"failed\"}") == 1);
+    CHECK_SOON(tidegate.metric("tidegate_jwks_fetches_total{result=\"failed\"}") == 2);
     const auto said = tidegate.errors();
     CHECK(said.find("cannot be fetched, so Tidegate cannot check its tokens: it answered 503") !=
           std::string::npos);
+    // Another reason is told as well.
+    CHECK(said.find("still cannot be fetched, so Tidegate cannot check its tokens: it answered "
+                    "500") != std::string::npos);
     CHECK(said.find("hunter2") == std::string::npos);
 }
 

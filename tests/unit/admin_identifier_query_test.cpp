@@ -103,6 +103,11 @@ TEST_CASE("identifier_query: hosts, methods, claims and cookies are written as t
     std::string cookie;
     identity::append_secret_identifier("cookie", "cart", "hush", cookie);
     CHECK(means("cookie:cart=hush") == cookie);
+    CHECK(means("cookie:cart=h%75sh") == cookie);
+    std::string spaced;
+    identity::append_secret_identifier("cookie", "cart", "a b", spaced);
+    CHECK(means("cookie:cart=a+b") == spaced);
+    CHECK(means("cookie:cart=a b") == spaced);
     CHECK(means(cookie) == cookie);
     CHECK(counts(cookie) == "p");
     CHECK(means("cookie:Cart=hush") == "refused: No policy has the key `cookie:Cart`.");

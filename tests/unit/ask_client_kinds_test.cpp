@@ -280,6 +280,10 @@ TEST_CASE("clients: a cookie is counted by its hash, and an unclear one is refus
     CHECK_FALSE(has(one, "hush"));
     CHECK(one == counted(world, "Cookie: cart=\"hush\"\r\nCookie: a=c\r\n"));
     CHECK(one != counted(world, "Cookie: cart=other\r\n"));
+    for (const char* same :
+         {"Cookie: cart=%68ush\r\n", "Cookie: cart=h%75s%68\r\n", "Cookie: cart=\"hus%68\"\r\n"}) {
+        CHECK_MESSAGE(one == counted(world, same), same);
+    }
     CHECK(counted(world, "") == kNobody);
     CHECK(counted(world, "Cookie: cart=\r\n") == kNobody);
     CHECK(counted(world, "Cookie: cart=a\r\nConnection: cookie\r\n") == kNobody);

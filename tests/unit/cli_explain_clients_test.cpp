@@ -26,6 +26,7 @@ policies:
 routes:
   - {name: open, match: {path: /open}, identity: optional, policies: [anonymous, members]}
   - {name: needed, match: {path: /needed}, identity: optional, policies: [needed]}
+  - {name: own, match: {path: /own}, identity: required, policies: []}
   - {name: rest, policies: []}
 )";
 
@@ -125,6 +126,9 @@ TEST_CASE("explain: says whether a route requires a user, and what says so") {
     CHECK_FALSE(open.need_of_user.is_needed);
     CHECK(open.need_of_user.why == "by `identity` of the route");
     CHECK(nlohmann::json::parse(explanation_json(rest))["route"]["user_needed"] == true);
+    const auto own = explained("/own");
+    CHECK(own.need_of_user.is_needed);
+    CHECK(own.need_of_user.why == "by `identity` of the route");
 }
 
 }  // namespace

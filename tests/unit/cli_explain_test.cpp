@@ -362,7 +362,7 @@ TEST_CASE("explain: a preflight of a route with cors is charged to the limit of 
         "identity: {client_ip: {trusted_proxies: [10.0.0.0/8]},"
         " user: [header: {name: x-user-id, from: trusted_proxies}]}\n"
         "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
-        "routes: [{cost: 7, policies: [{key: [ip, user], limits: [10/s]}]}]\n"
+        "routes: [{cost: 7, identity: required, policies: [{key: [ip, user], limits: [10/s]}]}]\n"
         "response: {cors: ";
     const Explanation told =
         explained(question, yaml + "{origins: [\"https://a.test\"], preflight: 5/s}}\n");
@@ -374,10 +374,13 @@ TEST_CASE("explain: a preflight of a route with cors is charged to the limit of 
     REQUIRE(told.cost);
     CHECK(told.cost->units == 1);
     CHECK(has(explanation_text(told), "a preflight needs no user"));
+    CHECK(told.need_of_user.why.empty());
+    CHECK_FALSE(told.need_of_user.is_needed);
     CHECK(json::parse(explanation_json(told)).at("preflight") == true);
     const Explanation ordinary = explained(question, yaml + "off}\n");
     CHECK_FALSE(ordinary.is_preflight);
     CHECK(ordinary.user);
+    CHECK(ordinary.need_of_user.why == "by `identity` of the route");
     CHECK(ordinary.policies.at(0).name == "route-0/0");
 }
 

@@ -123,6 +123,54 @@ TEST_CASE("address: this machine reaches a wildcard at 127.0.0.1, over any kerne
     CHECK(reachable(*parse_listen_address("unix:/a")).to_string() == "unix:/a");
 }
 
+TEST_CASE("address: a server that is a listener of this machine is known") {
+    const auto leads = [](std::string_view url, std::string_view listener) {
+        return leads_to(parse_server_url(url)->address, *parse_listen_address(listener));
+    };
+    for (const char* server :
+         {"http://127.0.0.1:8080", "http://localhost:8080", "http://LocalHost.:8080",
+          "http://0.0.0.0:8080", "http://[::ffff:127.0.0.1]:8080"}) {
+        CAPTURE(server);
+        CHECK(leads(server, "8080"));
+        CHECK(leads(server, "0.0.0.0:8080"));
+        CHECK(leads(server, "127.0.0.1:8080"));
+        CHECK_FALSE(leads(server, "8081"));
+        CHECK_FALSE(leads(server, "10.0.0.5:8080"));
+        CHECK_FALSE(leads(server, "unix:/a"));
+    }
+    CHECK(leads("http://[::1]:8080", "8080"));
+    CHECK(leads("http://[::]:8080", "8080"));
+    CHECK_FALSE(leads("http://[::]:8080", "0.0.0.0:8080"));
+    CHECK(leads("http://[0:0:0:0:0:0:0:1]:8080", "[::1]:8080"));
+    CHECK(leads("http://localhost:8080", "[::1]:8080"));
+    CHECK_FALSE(leads("http://[::1]:8080", "0.0.0.0:8080"));
+    CHECK_FALSE(leads("http://[::1]:8080", "127.0.0.1:8080"));
+    CHECK(leads("http://127.0.0.2:8080", "0.0.0.0:8080"));
+    CHECK_FALSE(leads("http://127.0.0.2:8080", "127.0.0.1:8080"));
+    CHECK(leads("http://10.0.0.5:8080", "10.0.0.5:8080"));
+    CHECK(leads("http://10.0.0.5", "10.0.0.5:80"));
+    // This address may be of another machine, and a name may be of another container.
+    CHECK_FALSE(leads("http://10.0.0.5:8080", "8080"));
+    CHECK_FALSE(leads("http://api:8080", "8080"));
+    CHECK_FALSE(leads("http://api.localhost:8080", "8080"));
+    CHECK_FALSE(leads("http://127.0.0.1:1", "0"));
+    CHECK(leads("unix:/a", "unix:/a"));
+    CHECK_FALSE(leads("unix:/a", "unix:/b"));
+    CHECK_FALSE(leads("unix:/a", "8080"));
+}
+
+TEST_CASE("address: a wrong port is not called a wrong host") {
+    for (const char* rest : {"://h:x", "://h:80x", "://h:80.0/0", "://127.0.0.1:x", "://[::1]:x",
+                             "://h:", "://h:0", "://h:65536"}) {
+        CAPTURE(rest);
+        const std::string text(rest);
+        constexpr const char* kSaid = "a port is a number from 1 to 65535";
+        CHECK(parse_redis_url("redis" + text).error() == kSaid);
+        CHECK(parse_server_url("http" + text).error() == kSaid);
+        CHECK(parse_key_url("https" + text).error() == kSaid);
+    }
+}
+
 TEST_CASE("address: an upstream without its scheme is shown with it, unless it has a password") {
     const auto advice = [](std::string_view text) {
         const auto url = parse_server_url(text);

@@ -51,8 +51,25 @@ TEST_CASE("problem: every status that is answered here has a title") {
     for (const int status : {400, 401, 403, 404, 408, 413, 414, 429, 431, 500, 501, 502, 503, 504})
         CHECK(status_title(status) != "Unknown");
     CHECK(status_title(200) == "OK");
+    CHECK(status_title(418) == "I'm a Teapot");
+    CHECK(status_title(499) == "Unknown");
     CHECK(status_title(0) == "Unknown");
     CHECK(status_title(-1) == "Unknown");
+}
+
+TEST_CASE("problem: every registered status that a policy may answer has its name") {
+    // The registry of the IANA, without what it calls unused.
+    for (const int status : {400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412, 413,
+                             414, 415, 416, 417, 418, 421, 422, 423, 424, 425, 426, 428, 429, 431,
+                             451, 500, 501, 502, 503, 504, 505, 506, 507, 508, 510, 511}) {
+        CHECK_MESSAGE(status_title(status) != "Unknown", status);
+    }
+    for (const int status : {100, 101, 102, 103, 200, 201, 202, 203, 204, 205, 206,
+                             207, 208, 226, 300, 301, 302, 303, 304, 305, 307, 308}) {
+        CHECK_MESSAGE(status_title(status) != "Unknown", status);
+    }
+    CHECK(status_title(423) == "Locked");
+    CHECK(status_title(507) == "Insufficient Storage");
 }
 
 }  // namespace

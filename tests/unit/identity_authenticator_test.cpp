@@ -331,6 +331,10 @@ TEST_CASE("authenticator: a cookie is counted by its hash, which is the same eve
     CHECK(door.found.user == sha256_of("s3cr3t"));
     REQUIRE(door.look(fields({{"Cookie", "session=other"}})) == Result::user);
     CHECK(door.found.user == sha256_of("other"));
+    for (const char* same : {"session=%6fther", "session=o%74her", "session=%6F%74%68%65%72"}) {
+        REQUIRE(door.look(fields({{"Cookie", same}})) == Result::user);
+        CHECK_MESSAGE(door.found.user == sha256_of("other"), same);
+    }
     CHECK(door.look(fields({{"Cookie", "session=a"}, {"Cookie", "session=b"}})) == Result::refused);
     CHECK_FALSE(is_guess(door.found.fault));
 }

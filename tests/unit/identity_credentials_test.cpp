@@ -125,6 +125,37 @@ TEST_CASE("credentials: a credential may be so long and no longer") {
     CHECK(cookie("SID=" + longest + "a") == "(malformed)");
 }
 
+TEST_CASE("credentials: a cookie is counted by what servers decode its value to") {
+    std::string room;
+    const auto counted = [&](std::string_view value) {
+        return std::string(counted_cookie_value(value, room));
+    };
+    CHECK(counted("abc") == "abc");
+    for (const std::string_view same : {"%61bc", "a%62c", "ab%63", "%61%62%63"}) {
+        CHECK_MESSAGE(counted(same) == "abc", same);
+    }
+    CHECK(counted("a%2Fb%2fc") == "a/b/c");
+    CHECK(counted("%C3%A9") == "\xc3\xa9");
+    // A `+` is one for Express and a space for Rack; `%2B` is a `+` for both.
+    for (const std::string_view same : {"a+b", "a%2Bb", "a%2bb", "a%20b"}) {
+        CHECK_MESSAGE(counted(same) == "a b", same);
+    }
+    CHECK(counted("%2561") == "%61");  // once
+    for (const std::string_view malformed : {"%", "a%", "a%6", "%zz", "%6x", "100%"}) {
+        CHECK_MESSAGE(counted(malformed) == malformed, malformed);
+    }
+    CHECK(counted("%zz%61%") == "%zza%");
+    CHECK(counted("%%61") == "%a");
+}
+
+TEST_CASE("credentials: a cookie's value that needs no decoding is not copied") {
+    std::string room;
+    const std::string_view plain = "s:j4Fq_0.kY/9==~-";
+    CHECK(counted_cookie_value(plain, room).data() == plain.data());
+    CHECK(room.capacity() == std::string().capacity());
+    CHECK(counted_cookie_value("", room).empty());
+}
+
 TEST_CASE("credentials: Authorization twice is no credential, whatever the two say") {
     for (const std::string_view second : {"Bearer abc", "Basic YTpi", ""}) {
         for (const Pairs& pairs :
