@@ -38,7 +38,7 @@ void expect_integer(const Reply& reply) {
 
 limit::Limit made(const limit::LimitSpec& spec) {
     auto limit = limit::make_limit(spec);
-    if (!limit) throw std::runtime_error(limit.error());
+    if (!limit) throw std::runtime_error(limit.error().what);
     return *limit;
 }
 

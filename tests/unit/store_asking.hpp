@@ -16,7 +16,7 @@ namespace tidegate::test {
 // What `spec` says, which must be possible.
 inline limit::Limit made(const limit::LimitSpec& spec) {
     auto limit = limit::make_limit(spec);
-    if (!limit) throw std::invalid_argument(limit.error());
+    if (!limit) throw std::invalid_argument(limit.error().what);
     return *limit;
 }
 
