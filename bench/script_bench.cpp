@@ -45,7 +45,7 @@ LimitSpec spec_of(Algorithm algorithm, std::int64_t quota, Micros duration) {
 
 Limit made(const LimitSpec& spec) {
     auto limit = limit::make_limit(spec);
-    if (!limit) throw std::invalid_argument(limit.error());
+    if (!limit) throw std::invalid_argument(limit.error().what);
     return *limit;
 }
 

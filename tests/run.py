@@ -19,8 +19,8 @@ FAULT = re.compile(r"ERROR: |runtime error: |FATAL|Sanitizer|: error:")
 COUNT = re.compile(r"^\[doctest\] unskipped test cases .*: (\d+)$", re.MULTILINE)
 SUMMARY = re.compile(
     r"^\[doctest\] test cases: *\d+ \| *\d+ passed \| *(\d+) failed", re.MULTILINE)
-SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "deps", "format", "fuzz", "image", "models",
-                 "provider", "run", "soak", "test", "tidy")
+SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "deps", "format", "fuzz", "gateways", "image",
+                 "models", "provider", "run", "soak", "test", "tidy")
 
 
 class Report:
@@ -171,7 +171,8 @@ def some(report):
             "TIDEGATE_MEMORY_TRACES": "10000", "TIDEGATE_CLUSTER_TRACES": "300"}),
         *[Program(name, f"build/sanitize/{name}") for name in units]])
     step(report, "documents", "python3", "tests/readme/check.py", "docs/limits.md",
-         "docs/configuration.md", "docs/commands.md", "docs/operating.md", counted="^ok  ",
+         "docs/configuration.md", "docs/commands.md", "docs/operating.md", "docs/faces.md",
+         "docs/check-api.md", counted="^ok  ",
          settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
     step(report, "links", "python3", "tests/readme/links.py")
     step(report, "reference", "python3", "tests/readme/reference.py",
@@ -198,6 +199,7 @@ def optimised(report):
         step(report, "readme", "python3", "tests/readme/check.py", "README.md")
     step(report, "apps", "scripts/apps")
     step(report, "provider", "scripts/provider", counted="^ok ")
+    step(report, "gateways", "scripts/gateways", counted="^ok ")
     step(report, "browser", "scripts/browser", counted="^ok ")
     step(report, "image", "scripts/image", counted="^ok ")
     step(report, "models", "scripts/models")

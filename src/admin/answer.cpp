@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "admin/inspect_answer.hpp"
-#include "base/constant_time.hpp"
 #include "base/ip.hpp"
 #include "base/json_escape.hpp"
+#include "http/bearer.hpp"
 #include "http/field.hpp"
 #include "http/problem.hpp"
 #include "telemetry/access_log.hpp"
@@ -43,17 +43,6 @@ Path path_of(std::string_view target) {
     if (path == "/api/inspect") return Path::inspect;
     if (path == "/api/reset") return Path::reset;
     return Path::other;
-}
-
-// RFC 6750 section 2.1; schemes are compared without case (RFC 9110 section 11.1).
-bool bears_token(std::string_view authorization, std::string_view token) {
-    static constexpr std::string_view kScheme = "Bearer ";
-    if (token.empty() || authorization.size() <= kScheme.size()) return false;
-    if (!http::equal_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return false;
-    authorization.remove_prefix(kScheme.size());
-    authorization.remove_prefix(
-        std::min(authorization.find_first_not_of(' '), authorization.size()));
-    return equal_in_constant_time(authorization, token);
 }
 
 AdminAnswer ok(std::string_view content_type, std::string body) {
@@ -129,7 +118,7 @@ AdminAnswer counts(const AdminRequest& request, bool reset, bool has_token) {
 
 AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources, Path path) {
     const std::string_view token = sources.token();
-    const bool has_token = bears_token(request.authorization, token);
+    const bool has_token = http::bears_token(request.authorization, token);
     if (token.empty() && !request.local) return problem(403, kOnlyLocal);
     if (!token.empty() && !has_token) {
         AdminAnswer answer = problem(401, kTokenNeeded);

@@ -42,6 +42,7 @@ std::vector<std::string> needs_restart(const Config& running, const Config& next
     };
     if (!listens_alike(running, next)) add("`listen`");
     if (admin_address(running) != admin_address(next)) add("the address of `admin`");
+    if (running.check_secret != next.check_secret) add("`check.secret`");
     // `auto` goes on meaning what it meant at the start, though the machine may have changed.
     if (running.threads != next.threads && workers != workers_next) add("`threads`");
     if (!stores_alike(running, next)) {

@@ -133,7 +133,9 @@ bool Life::open(std::string& fault) {
         groups_.push_back(std::move(*group));
     }
     if (!config.admin) return true;
-    auto group = open_listeners({config.admin->address}, 1);
+    config::Listen admin;
+    admin.address = config.admin->address;
+    auto group = open_listeners(admin, 1);
     if (!group) {
         fault = "admin: " + group.error();
         return false;

@@ -32,6 +32,14 @@ std::vector<std::string> fault_names() {
     return names;
 }
 
+// Of this process alone.
+std::string random_secret() {
+    std::random_device device;
+    std::string secret;
+    for (int i = 0; i < 8; ++i) secret += std::to_string(device());
+    return secret;
+}
+
 std::shared_ptr<redis::MasterWatch> make_master_watch(const config::RedisSettings& redis,
                                                       std::shared_ptr<const TlsClient> tls) {
     if (!redis.sentinel) return nullptr;
@@ -159,7 +167,10 @@ SharedState::SharedState(const config::Config& config, std::size_t worker_count,
       sentinel_tls(make_sentinel_tls(config)),
       redis(redis_options(config, redis_tls, sentinel_tls)),
       redis_cluster(cluster_options(config, redis)),
-      connection_limit(client_connections_max(workers, config)) {
+      connection_limit(client_connections_max(workers, config)),
+      reservations{
+          faces::IdSeal(config.check_secret.empty() ? random_secret() : config.check_secret),
+          name} {
     memory_store.set_policies(policy_names(config));
 }
 

@@ -13,6 +13,7 @@
 #include "ask/password_pool.hpp"
 #include "client/connection_limit.hpp"
 #include "config/config.hpp"
+#include "faces/check.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster.hpp"
 #include "store/limiter.hpp"
@@ -37,6 +38,7 @@ struct SharedState {
     std::optional<redis::ClusterOptions> redis_cluster;
     store::Replicas replicas{0};
     client::ConnectionLimit connection_limit;
+    faces::Reservations reservations;
     ask::PasswordPool passwords{{}};
     std::atomic<int> workers_without_store{0};
 

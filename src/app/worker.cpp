@@ -89,22 +89,46 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
           .request_ids = {},
           .exchanges = {io_.get_executor(), deadlines_, buffers_},
           .date = {}},
-      clients_{.executor = io_.get_executor(),
-               .deadlines = deadlines_,
-               .buffers = buffers_,
-               .metrics = context_.metrics,
-               .serve = &proxy::serve,
-               .server = &context_},
+      clients_(connection_context(&proxy::serve, &context_)),
       refused_connections_(context_.metrics),
       tick_timer_(io_) {
     context_.generation = make_generation(snapshot);
     context_.date.set(std::chrono::system_clock::now());
     clients_.config = context_.generation->config.get();
-    for (const ListenerGroup& group : listeners) {
-        listeners_.push_back(std::make_unique<Listener>(Listener{
-            group.settings,
-            adopt_listener(io_.get_executor(), group.settings.address, group.descriptors[index])}));
+    for (const ListenerGroup& group : listeners) add_listener(group);
+}
+
+client::ConnectionContext Worker::connection_context(client::ConnectionContext::Serve serve,
+                                                     void* server) {
+    return {.executor = io_.get_executor(),
+            .deadlines = deadlines_,
+            .buffers = buffers_,
+            .metrics = context_.metrics,
+            .serve = serve,
+            .server = server};
+}
+
+void Worker::add_listener(const ListenerGroup& group) {
+    const config::Listen& settings = group.settings;
+    std::unique_ptr<Listener> listener(new Listener{
+        .settings = settings,
+        .acceptor = adopt_listener(io_.get_executor(), settings.address, group.descriptors[index_]),
+        .forward_auth = {},
+        .check = {},
+        .clients = {}});
+    if (listener->settings.face == Face::forward_auth) {
+        listener->forward_auth =
+            std::make_unique<faces::ForwardAuth>(faces::ForwardAuth{context_, listener->settings});
+        listener->clients = std::make_unique<client::ConnectionContext>(
+            connection_context(&faces::serve_forward_auth, listener->forward_auth.get()));
+    } else if (listener->settings.face == Face::check) {
+        listener->check = std::make_unique<faces::Check>(
+            faces::Check{context_, listener->settings, shared_.reservations});
+        listener->clients = std::make_unique<client::ConnectionContext>(
+            connection_context(&faces::serve_check, listener->check.get()));
     }
+    if (listener->clients) listener->clients->config = clients_.config;
+    listeners_.push_back(std::move(listener));
 }
 
 Worker::~Worker() {
@@ -217,7 +241,7 @@ void Worker::forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
 void Worker::adopt(const ConfigSnapshot& snapshot) {
     const proxy::GenerationPtr before =
         std::exchange(context_.generation, make_generation(snapshot));
-    clients_.config = context_.generation->config.get();
+    for_each_context([&](client::ConnectionContext& one) { one.config = snapshot.config.get(); });
     const auto has = [](const auto& pools, const auto& pool) {
         return std::find(pools.begin(), pools.end(), pool) != pools.end();
     };
@@ -236,7 +260,7 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
 void Worker::drain() {
     asio::post(io_, [this] {
         if (clients_.is_draining) return;
-        clients_.is_draining = true;
+        for_each_context([](client::ConnectionContext& one) { one.is_draining = true; });
         for (const auto& listener : listeners_) {
             // What waits in the queue would be reset by the close.
             while (accept_ready(*listener) == kAcceptedAtOnce) {
@@ -324,6 +348,7 @@ void Worker::open_connection(Listener& listener, int descriptor, const sockaddr_
     identity::Peer peer{address_of(from)};
     peer.trusted =
         peer.address ? config.client_ip.trusts(*peer.address) : listener.settings.trusted;
+    peer.is_gateway = listener.settings.face == Face::forward_auth;
     auto slot = take_slot(peer);
     if (!slot) {
         std::string request_id;
@@ -344,7 +369,8 @@ void Worker::open_connection(Listener& listener, int descriptor, const sockaddr_
                      sizeof kUnsentBytesMax);
     }
     auto connection = std::make_unique<client::Http1Connection>(
-        clients_, ConnectionPtr(new Connection(readiness_, descriptor)), peer,
+        listener.clients ? *listener.clients : clients_,
+        ConnectionPtr(new Connection(readiness_, descriptor)), peer,
         listener.settings.address.port);
     connections_.push_back(*connection);
     spawn(io_.get_executor(), client::Http1Connection::run(std::move(connection)),

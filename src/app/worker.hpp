@@ -20,6 +20,8 @@
 #include "client/connection_eviction.hpp"
 #include "client/http1_connection.hpp"
 #include "client/refused_connections.hpp"
+#include "faces/check.hpp"
+#include "faces/forward_auth.hpp"
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
 #include "net/readiness.hpp"
@@ -60,6 +62,10 @@ class Worker {
         config::Listen settings;
         Acceptor acceptor;
         bool starved = false;  // no descriptor was left for the last connection
+        // Of a listener whose face is not the proxy.
+        std::unique_ptr<faces::ForwardAuth> forward_auth;
+        std::unique_ptr<faces::Check> check;
+        std::unique_ptr<client::ConnectionContext> clients;
     };
 
     redis::Servers make_redis();
@@ -72,6 +78,17 @@ class Worker {
                                               std::size_t metrics_slot,
                                               const upstream::ResolvedNames& known);
     void adopt(const ConfigSnapshot& snapshot);
+    void add_listener(const ListenerGroup& group);
+    // Calls `visit` with what the connections of each face share.
+    template <class Visit>
+    void for_each_context(Visit visit) {
+        visit(clients_);
+        for (const auto& listener : listeners_) {
+            if (listener->clients) visit(*listener->clients);
+        }
+    }
+    client::ConnectionContext connection_context(client::ConnectionContext::Serve serve,
+                                                 void* server);
     Task<> accept(Listener& listener);
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.

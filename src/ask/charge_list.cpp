@@ -310,6 +310,18 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
     decision.charge.needs_settling = needs_settling(config, decision);
 }
 
+void list_policy_charges(const config::Config& config, const config::Policy& policy,
+                         const Facts& facts, Decision& decision) {
+    decision.identifiers.clear();
+    if (!policy.deny.empty() && policy.deny.includes(client_of(config, decision))) {
+        return decision.refuse(Fault::denied);
+    }
+    IdentifierMaker maker(config, facts, decision);
+    const Fault fault = fault_of(list_policy(config, policy, maker, decision, nullptr));
+    if (fault != Fault::none) return decision.refuse(fault);
+    name_items(decision);
+}
+
 void refuse_denied_client(Decision& decision) {
     const auto lists_address = [&](const identity::ClientList& deny) {
         return deny.includes(decision.client);

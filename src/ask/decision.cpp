@@ -20,7 +20,7 @@ void Decision::reset() {
     spans.clear();
     charge.items.clear();
     charge.result = store::Decision::Result::pending;
-    charge.store_failed = charge.remembered = charge.needs_settling = false;
+    charge.store_failed = charge.remembered = charge.needs_settling = charge.is_alone = false;
     charge.moment = {};
     cost_ignored.reset();
     charge_time = {};

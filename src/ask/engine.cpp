@@ -41,7 +41,7 @@ bool Engine::list_and_charge(const Question& question) {
     Decision& decision = question.decision;
     list_charges(*question.rules.config, question.facts, decision);
     if (decision.cost_ignored) metrics_.count_cost_ignored(*decision.cost_ignored);
-    if (!decision.goes_on() || decision.charge.items.empty()) return true;
+    if (!decision.goes_on() || decision.charge.items.empty() || question.only_lists) return true;
     return begin_charge(question);
 }
 
@@ -103,6 +103,7 @@ void Engine::settle(Decision& decision, int status, std::chrono::milliseconds ho
 void Engine::report_chain_fault(const Question& question) {
     static telemetry::LogInterval said{std::chrono::hours{1}};
     metrics_.count_forwarding_invalid();
+    if (question.facts.peer.is_gateway) return;  // who asks for a gateway tells of it
     if (!said.is_due(std::chrono::steady_clock::now())) return;
     const auto text = [](const std::optional<IpAddress>& address, const char* otherwise) {
         return address ? address->to_string() : std::string(otherwise);

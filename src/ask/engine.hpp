@@ -29,6 +29,8 @@ struct Question {
     // `wakeup` is woken when the client leaves. Called only while the engine waits.
     bool (*has_left)(void* client);
     void* client;
+    // begin() and finish() list what is to be charged, and charge() is left to the caller.
+    bool only_lists = false;
 };
 
 class Engine {
@@ -47,9 +49,16 @@ class Engine {
     // returned false.
     Task<> finish(const Question& question);
 
+    // Asks the store about decision.charge, which the caller has listed. False: the caller awaits
+    // finish_charge().
+    bool charge(const Question& question) { return begin_charge(question); }
+    Task<> finish_charge(const Question& question) { return await_charge(question); }
+
     // The request has ended with an answer of `status` (0: none): the store gets back what does not
     // count with that status, and the slots of concurrency after `hold`. Does not wait.
     void settle(Decision& decision, int status, std::chrono::milliseconds hold = {});
+
+    store::Limiter& limiter() { return limiter_; }
 
   private:
     // These return true when nothing is left to wait for.

@@ -35,6 +35,10 @@ enum class Fault : std::uint8_t {
     credentials_unchecked,  // the credential cannot be checked at the moment
     bad_moment,             // a schedule applies, and the request names no moment for it
     denied,                 // a policy's `deny` lists the client
+    peer_not_admitted,      // the listener's `from` does not list the peer
+    bad_original,           // the gateway does not say which request it asks about
+    bad_token,              // the call lacks the listener's `token`
+    bad_call,               // a call of the check API that cannot be answered; its answer says why
     client_left,            // the client has closed or reset the connection
     client_not_reading,     // the client does not take the answer
     answer_made_room,       // its upstream connection went to another request inside the answer

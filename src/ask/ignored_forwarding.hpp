@@ -10,7 +10,7 @@ namespace tidegate::ask {
 
 // Whether the request has X-Forwarded-For or Forwarded, and its peer may not say so.
 inline bool ignores_forwarding(const Facts& facts) {
-    if (facts.peer.trusted) return false;
+    if (facts.peer.trusted || facts.peer.is_gateway) return false;
     const http::Fields& fields = facts.head.fields;
     return std::any_of(fields.begin(), fields.end(), [](const http::Field& field) {
         return field.id == http::FieldName::x_forwarded_for ||

@@ -55,8 +55,8 @@ void apply_verdict(const Ruleset& rules, telemetry::MetricsShard& metrics, Decis
         return decision.refuse(Fault::store_unavailable);
     }
     if (decision.charge.result == Result::limited) decision.refuse(Fault::limited);
-    // One entry a limit, of the identifier with the least left. Items of one policy are next to
-    // each other, so its entries are the last ones.
+    // One entry a limit, of the identifier with the least left. Items of one policy and tier are
+    // next to each other, so its entries are the last ones.
     auto& entries = decision.ratelimit;
     const limit::Policy* policy = nullptr;
     const limit::ChargeItem* begun = nullptr;
@@ -65,7 +65,7 @@ void apply_verdict(const Ruleset& rules, telemetry::MetricsShard& metrics, Decis
                                         const limit::LimitVerdict& one) {
         metrics.count_decision(rules.slots.decision(list_of(item), i), one.denied);
         if (item.policy->shadow) return;
-        if (item.policy != policy) {
+        if (item.policy != policy || item.tier != begun->tier) {
             policy = item.policy;
             begun = &item;
             first = entries.size();

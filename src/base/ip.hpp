@@ -39,6 +39,8 @@ struct IpNetwork {
     IpAddress address;
     int prefix = 32;  // 0..32 for IPv4, 0..128 for IPv6
 
+    bool operator==(const IpNetwork&) const = default;
+
     bool contains(const IpAddress& ip) const;
 };
 

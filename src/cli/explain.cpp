@@ -7,6 +7,7 @@
 
 #include "ask/route.hpp"
 #include "cli/explain_request.hpp"
+#include "faces/original_request.hpp"
 #include "http/field.hpp"
 #include "http/head.hpp"
 #include "routing/path_prefix.hpp"
@@ -42,6 +43,7 @@ void read_head(std::string_view bytes, ExplainedRequest& request) {
 }
 
 void explain_peer(const identity::Peer& peer, const config::Config& config, Explanation& out) {
+    out.is_gateway = peer.is_gateway;
     out.trusted = peer.trusted;
     if (!peer.address) return;
     out.peer = peer.address->to_string();
@@ -80,6 +82,7 @@ void explain_readings(const ExplainedRequest& request, Explanation& out) {
 
 void explain_forwarding(const ExplainedRequest& request, Explanation& out) {
     const config::Route& route = *request.decision.route;
+    if (request.config().upstreams.empty()) return;  // no listener is a proxy
     const config::Upstream& upstream = request.config().upstreams[route.upstream];
     out.upstream = upstream.name;
     out.response_timeout = route.response_timeout;
@@ -125,13 +128,30 @@ void explain_fault(const ask::Decision& decision, Explanation& out) {
     out.refusal_reason = decision.fault_detail.empty() ? fault.detail : decision.fault_detail;
 }
 
+// Takes the request that the gateway asks about.
+void read_question(ExplainedRequest& request) {
+    const config::Config& config = request.config();
+    const auto listen =
+        std::find_if(config.listen.begin(), config.listen.end(),
+                     [](const config::Listen& one) { return one.face == Face::forward_auth; });
+    if (!request.decision.goes_on() || listen == config.listen.end()) return;
+    if (!listen->admits(request.facts.peer.address)) {
+        return request.decision.refuse(Fault::peer_not_admitted);
+    }
+    const std::string_view fault =
+        faces::read_original(*listen, config.limits_on_requests, request.facts);
+    if (!fault.empty()) request.decision.refuse(Fault::bad_original, fault);
+}
+
 // The steps of the engine, as far as the request goes. Identity is explained also for a request
 // without a route, which the engine does not identify; the answer to it stays the same.
-void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Explanation& out) {
+void explain_steps(ExplainedRequest& request, Face face, const FetchKeys& fetch_keys,
+                   Explanation& out) {
     ask::Decision& decision = request.decision;
     if (!decision.goes_on()) return;
     http::Framing framing;
     ask::check_framing(request.facts, framing, decision);
+    if (face == Face::forward_auth) read_question(request);
     out.method = request.facts.head.method;
     out.path = request.facts.head.path;
     out.host = request.facts.host;
@@ -152,13 +172,13 @@ Explanation explain(std::shared_ptr<const config::Config> config, const Question
                     const FetchKeys& fetch_keys) {
     const bool trusted = !question.from || config->client_ip.trusts(*question.from);
     ExplainedRequest request(std::move(config));
-    request.facts.peer = {question.from, trusted};
+    request.facts.peer = {question.from, trusted, question.face == Face::forward_auth};
     request.facts.began_at = std::chrono::system_clock::now();
     Explanation out;
     explain_peer(request.facts.peer, request.config(), out);
     const std::string head = head_of(question);
     read_head(head, request);
-    explain_steps(request, fetch_keys, out);
+    explain_steps(request, question.face, fetch_keys, out);
     explain_fault(request.decision, out);
     return out;
 }

@@ -32,6 +32,9 @@ struct Question {
     std::optional<std::string> host{};  // else what `fields` say, else `localhost`
     std::vector<std::string> fields{};  // `Name: value`
     std::optional<IpAddress> from{};    // the peer; none: a Unix socket whose peers are trusted
+    // How Tidegate is asked. Of another face than the proxy there must be a listener; the request
+    // is then what a gateway sends to it.
+    Face face = Face::proxy;
 };
 
 // Texts of the request are as they came, and must be escaped when printed. Secrets are left out.
@@ -101,7 +104,8 @@ struct Explanation {
     std::string host;
     bool is_preflight = false;  // of a route with cors: only the limit of preflights counts it
 
-    std::string peer;  // empty: a Unix socket
+    std::string peer;         // empty: a Unix socket
+    bool is_gateway = false;  // asks in forward_auth: its chain is read
     bool trusted = false;
     std::string trusted_network;  // the one that the peer is in
 

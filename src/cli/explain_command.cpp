@@ -8,6 +8,7 @@
 #include "app/jwks_fetcher.hpp"
 #include "base/quote.hpp"
 #include "cli/config_report.hpp"
+#include "cli/exit_code.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::cli {
@@ -92,6 +93,13 @@ CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
         ->add_flag("--trusted-socket", arguments.trusted_socket,
                    "It comes over a Unix socket with `trusted: on` instead")
         ->excludes(from);
+    explain
+        ->add_option(
+            "--face", arguments.face,
+            "How Tidegate is asked: proxy (default), or forward_auth, where the fields are "
+            "those that the gateway sends")
+        ->option_text("FACE")
+        ->check(CLI::IsMember({to_string(Face::proxy), to_string(Face::forward_auth)}));
     explain->add_flag("--json", arguments.as_json, "Print an object for programs");
     explain->footer(kExplainFooter);
     explain->final_callback([&arguments] {
@@ -111,6 +119,12 @@ int run_explain(const ExplainArguments& arguments) {
     Question question = arguments.question;
     if (!arguments.host.empty()) question.host = arguments.host;
     if (!arguments.trusted_socket) question.from = parse_scoped_ip(arguments.from);
+    if (arguments.face == to_string(Face::forward_auth)) question.face = Face::forward_auth;
+    if (question.face != Face::proxy && !loaded.config->has_face(question.face)) {
+        return complain(exit_code::kWrongUse,
+                        fmt::format("no listener of {} has `face: {}`", arguments.file,
+                                    to_string(question.face)));
+    }
     const Explanation explanation = explain(loaded.config, question, fetch_keys);
     fmt::print("{}",
                arguments.as_json ? explanation_json(explanation) : explanation_text(explanation));

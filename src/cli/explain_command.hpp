@@ -12,8 +12,9 @@ namespace tidegate::cli {
 struct ExplainArguments {
     std::string file;  // the default when none is given
     Question question;
-    std::string host;  // empty: none given
-    std::string from;  // empty: the Unix socket
+    std::string face{};  // empty: proxy
+    std::string host;    // empty: none given
+    std::string from;    // empty: the Unix socket
     bool trusted_socket = false;
     bool as_json = false;
 };

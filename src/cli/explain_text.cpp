@@ -66,6 +66,7 @@ void add_request(const Explanation& explanation, Facts& facts) {
                          explanation.host.empty() ? "" : "for host " + shown(explanation.host)});
     }
     std::string why = "not trusted: its forwarding fields are ignored";
+    if (explanation.is_gateway) why = "a gateway: the address chain that it sends is read";
     if (explanation.trusted) {
         why = explanation.trusted_network.empty()
                   ? "trusted: its listener has `trusted: on`"
@@ -77,7 +78,7 @@ void add_request(const Explanation& explanation, Facts& facts) {
 // Where the client's address is from.
 std::string source_of(const Explanation& explanation) {
     using Kind = identity::Hop::Kind;
-    if (!explanation.trusted) return "the peer itself";
+    if (!explanation.trusted && !explanation.is_gateway) return "the peer itself";
     if (explanation.hops.empty()) return "the peer itself: there is no " + explanation.chain_field;
     const bool named = std::any_of(
         explanation.hops.begin(), explanation.hops.end(),
@@ -142,6 +143,7 @@ void add_forwarding(const Explanation& explanation, Facts& facts) {
         facts.push_back(
             {"sends", shown(explanation.upstream_path), "without " + explanation.strip_prefix});
     }
+    if (explanation.upstream.empty()) return;
     facts.push_back(
         {"timeouts",
          fmt::format("response {}, stream_idle {}", format_duration(explanation.response_timeout),
@@ -160,7 +162,9 @@ void add_route(const Explanation& explanation, Facts& facts) {
         facts.push_back({"reading", shown(reading.path), why});
     }
     if (explanation.route) {
-        facts.push_back({"route", *explanation.route, "to upstream " + explanation.upstream});
+        facts.push_back(
+            {"route", *explanation.route,
+             explanation.upstream.empty() ? "" : "to upstream " + explanation.upstream});
         add_forwarding(explanation, facts);
         if (!explanation.need_of_user.why.empty()) {
             facts.push_back({"  user", explanation.need_of_user.is_needed ? "required" : "optional",
@@ -207,7 +211,9 @@ void add_result(const Explanation& explanation, Facts& facts) {
     } else {
         facts.push_back(
             {"cost", std::to_string(explanation.cost->units), std::string(explanation.cost->why)});
-        facts.push_back({"result", "forwarded if the limits admit it",
+        facts.push_back({"result",
+                         explanation.upstream.empty() ? "admitted if the limits admit it"
+                                                      : "forwarded if the limits admit it",
                          counted(explanation.limits, "limit") + " for " +
                              counted(explanation.identifiers, "identifier") +
                              "; nothing was charged"});

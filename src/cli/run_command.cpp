@@ -31,6 +31,33 @@ constexpr const char* kQuickstartFooter =
 admits ten requests a minute, in front of an echo upstream. It listens on this
 machine only.)";
 
+// What an nginx needs to ask the quickstart of forward_auth.
+constexpr std::string_view kNginxSnippet =
+    R"(# In a `server` of nginx, for each request of `location /`:
+location / {
+    auth_request /_tidegate;
+    auth_request_set $tidegate_status $upstream_http_x_tidegate_status;
+    auth_request_set $tidegate_after $upstream_http_retry_after;
+    error_page 403 = @tidegate;
+    proxy_pass http://127.0.0.1:3000;
+}
+location @tidegate {
+    add_header Retry-After $tidegate_after always;
+    if ($tidegate_status = 429) { return 429; }
+    return 403;
+}
+location = /_tidegate {
+    internal;
+    proxy_pass http://127.0.0.1:8181;
+    proxy_pass_request_body off;
+    proxy_set_header Content-Length "";
+    proxy_set_header Host $host;
+    proxy_set_header X-Forwarded-For $remote_addr;
+    proxy_set_header X-Original-URI $request_uri;
+    proxy_set_header X-Original-Method $request_method;
+}
+)";
+
 // A command that reaches the proxy from this machine.
 std::string curl_line(const config::Address& address) {
     if (address.is_unix()) {
@@ -39,8 +66,9 @@ std::string curl_line(const config::Address& address) {
     return fmt::format("curl -i http://{}/", config::reachable(address).to_string());
 }
 
-// `file` is empty for the quickstart.
-int run(config::Loaded loaded, const std::string& file, std::string_view what, bool with_echo) {
+// `file` is empty for the quickstart, of which `curl` shows how it is asked.
+int run(config::Loaded loaded, const std::string& file, std::string_view what, bool with_echo,
+        const std::string& curl = "") {
     fmt::print(stderr, "tidegate {}: {}\n{}", TIDEGATE_VERSION, what, report(loaded));
     if (!loaded.config) {
         fmt::print(stderr, "not started: {}\n", summary(loaded));
@@ -52,7 +80,8 @@ int run(config::Loaded loaded, const std::string& file, std::string_view what, b
         fmt::print(stderr, "  echo upstream on {}\n", echo->address().to_string());
     }
     if (file.empty()) {
-        fmt::print(stderr, "  try: {}\n", curl_line(loaded.config->listen.front().address));
+        fmt::print(stderr, "  try: {}\n",
+                   curl.empty() ? curl_line(loaded.config->listen.front().address) : curl);
     }
     return app::run(std::move(loaded.config), file);
 }
@@ -68,9 +97,16 @@ CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
     return command;
 }
 
-CLI::App* describe_quickstart(CLI::App& app) {
+CLI::App* describe_quickstart(CLI::App& app, std::string& face) {
     CLI::App* const command =
         app.add_subcommand("quickstart", "Show Tidegate at work, on this machine only");
+    command
+        ->add_option("--face", face,
+                     "How it is asked: proxy (default); forward_auth, by a gateway; check, by a "
+                     "program")
+        ->option_text("FACE")
+        ->check(CLI::IsMember(
+            {to_string(Face::proxy), to_string(Face::forward_auth), to_string(Face::check)}));
     command->footer(kQuickstartFooter);
     return command;
 }
@@ -86,9 +122,20 @@ int run_proxy(const RunArguments& arguments) {
                is_input ? config::kShownStandardInput : file->path, arguments.with_echo);
 }
 
-int run_quickstart() {
-    return run(config::quickstart(), "", "the quickstart, a demonstration for this machine only",
-               true);
+int run_quickstart(const std::string& face) {
+    constexpr std::string_view kWhat = "the quickstart, a demonstration for this machine only";
+    if (face == to_string(Face::forward_auth)) {
+        fmt::print(stderr, "{}", kNginxSnippet);
+        return run(config::quickstart(Face::forward_auth), "", kWhat, false,
+                   "curl -i -H 'X-Original-URI: /' -H 'X-Original-Method: GET' -H "
+                   "'X-Forwarded-For: 203.0.113.7' http://127.0.0.1:8181/");
+    }
+    if (face == to_string(Face::check)) {
+        return run(config::quickstart(Face::check), "", kWhat, false,
+                   "curl -i http://127.0.0.1:8181/v1/check -d "
+                   "'{\"policy\":\"per-user\",\"identifiers\":{\"user\":\"alice\"}}'");
+    }
+    return run(config::quickstart(), "", kWhat, true);
 }
 
 }  // namespace tidegate::cli

@@ -1,6 +1,8 @@
 // `tidegate run` and `tidegate quickstart`: their part of the command line.
 #pragma once
 
+#include <string>
+
 #include <CLI/CLI.hpp>
 
 #include "cli/config_file.hpp"
@@ -17,11 +19,12 @@ struct RunArguments {
 
 // Each adds the command to `app`; `arguments` lives as long.
 CLI::App* describe_run(CLI::App& app, RunArguments& arguments);
-CLI::App* describe_quickstart(CLI::App& app);
+CLI::App* describe_quickstart(CLI::App& app, std::string& face);
 
 // Run the proxy until it is stopped. Return the exit code: 0, 1 when it could not start, 2 when
 // there is no configuration. Throw std::system_error when the echo upstream cannot listen.
 int run_proxy(const RunArguments& arguments);
-int run_quickstart();
+// `face` is a name of base/face.hpp, or empty for the proxy.
+int run_quickstart(const std::string& face);
 
 }  // namespace tidegate::cli

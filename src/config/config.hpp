@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/face.hpp"
 #include "base/ip.hpp"
 #include "config/cors.hpp"
 #include "identity/client_ip.hpp"
@@ -47,11 +48,26 @@ struct Address {
     bool operator==(const Address&) const = default;
 };
 
+// How a gateway says in forward_auth which request it asks about.
+enum class Dialect : std::uint8_t {
+    nginx,      // X-Original-URI and X-Original-Method (auth_request)
+    forwarded,  // X-Forwarded-Uri, -Method, -Host, -Proto (Traefik, Caddy)
+    envoy,      // the request line and Host of the question (HTTP ext_authz)
+};
+
 struct Listen {
     Address address;
     bool trusted = false;  // a Unix socket whose peers may name the client and the user
     // At kEveryAddress: another listener has the IPv4 addresses.
     bool ipv6_only = false;
+    Face face = Face::proxy;
+    Dialect dialect = Dialect::nginx;  // of forward_auth
+    std::string path_prefix;           // of the dialect envoy: what it puts before each path
+    // Not of the proxy: the networks that may ask. Empty: loopback. Unix sockets may always.
+    std::vector<IpNetwork> from;
+    std::string token;  // of check; empty: none
+
+    bool admits(const std::optional<IpAddress>& peer) const;
 
     bool operator==(const Listen&) const = default;
 };
@@ -183,7 +199,7 @@ struct HeaderCost {
 
 struct Route {
     std::string name;          // unique
-    std::size_t upstream = 0;  // position in Config::upstreams
+    std::size_t upstream = 0;  // position in Config::upstreams, which is empty without a proxy
     std::int64_t cost = 1;
     std::optional<HeaderCost> header_cost;
     bool needs_user = false;       // `identity: required`, else identity.require
@@ -299,6 +315,11 @@ struct Config {
     Connections connections;
     Timeouts timeouts;
     Log log;
+    // Reservations of the check API are sealed with it, so that replicas can settle each other's;
+    // empty: each process draws its own.
+    std::string check_secret;
+
+    bool has_face(Face face) const;
 };
 
 // `line` and `column` count from 1; 0 when the fault has no place in the file.

@@ -36,7 +36,7 @@ void read_listeners(Section& root, Config& config) {
     if (const auto listen = root.find("listen")) {
         read_listen(*listen, config);
     } else {
-        config.listen.push_back({{kEveryAddress, kDefaultPort, ""}, false});
+        config.listen.emplace_back().address = {kEveryAddress, kDefaultPort, ""};
     }
     if (const auto admin = root.find("admin")) {
         read_admin(*admin, config);
@@ -73,26 +73,33 @@ void read_traffic(Section& root, Config& config, Declared& declared) {
         read_route_case(*route_case, config, declared);
     }
 
-    if (limits && !upstream && (policies || upstreams || routes)) {
+    const bool is_proxy = config.has_face(Face::proxy);
+    // What stands for the last route: without a proxy nothing is forwarded, so `limits` alone.
+    const auto& last_route = upstream || is_proxy ? upstream : limits;
+    if (limits && !last_route && (policies || upstreams || routes)) {
         limits->fault(
             "these are the limits of the last route, which `upstream` stands for: write `upstream` "
             "as well, or write the limits in a policy");
     }
     if (policies) read_policies(*policies, config, declared);
-    if (upstream && limits) read_short_limits(*limits, config, declared);
+    if (last_route && limits) read_short_limits(*limits, config, declared);
     if (upstreams) read_upstreams(*upstreams, config, declared);
     if (upstream) read_short_upstream(*upstream, config, declared);
     if (default_policies) {
         declared.default_policies = read_default_policies(*default_policies, declared);
     }
     if (routes) read_routes(*routes, config, declared);
-    if (upstream) add_last_route(*upstream, limits, config, declared);
+    if (last_route) add_last_route(*last_route, limits, config, declared);
 }
 
 // Whether there is a way for requests at all.
-void check_traffic(Section& root) {
+void check_traffic(Section& root, const Config& config) {
+    const bool is_proxy = config.has_face(Face::proxy);
     if (root.find("upstream")) return;
-    const bool upstreams = root.find("upstreams").has_value();
+    // The check API is asked about policies by their names.
+    if (!is_proxy && config.has_face(Face::check) && root.find("policies")) return;
+    const bool upstreams = root.find("upstreams").has_value() || !is_proxy;
+    if (!is_proxy && root.find("limits")) return;
     const bool routes = root.find("routes").has_value();
     if (!upstreams && !routes) {
         root.value().fault(std::string(kWhereTo));
@@ -102,8 +109,9 @@ void check_traffic(Section& root) {
             "[http://127.0.0.1:3000]}}`");
     } else if (!routes) {
         root.value().fault(
-            "the key `routes` is missing: write which requests go to an upstream, `routes: "
-            "[{policies: []}]`");
+            is_proxy ? "the key `routes` is missing: write which requests go to an upstream, "
+                       "`routes: [{policies: []}]`"
+                     : "say what is limited: `limits: [10/s]`, or `policies` and `routes`");
     }
 }
 
@@ -117,6 +125,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     }
     Section root(value);
     read_listeners(root, config);
+    if (const auto check = root.find("check")) read_check(*check, config);
     read_process(root, config);
     if (const auto store = root.find("store")) read_store(*store, config);
     if (const auto failure = root.find("on_store_failure")) {
@@ -136,7 +145,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     if (const auto timeouts = root.find("timeouts")) read_timeouts(*timeouts, config);
     if (const auto log = root.find("log")) read_log(*log, config);
     root.refuse_others();  // first, so that a misspelt `upstream` is not just "missing"
-    check_traffic(root);
+    check_traffic(root, config);
 }
 
 std::vector<Diagnostic> diagnostics(std::vector<Fault>&& faults, const std::string& file) {
@@ -185,6 +194,7 @@ Loaded load(std::string_view text, Context context) {
     list_limits(*config);
     check_limit_names(*config, declared, context);
     tell_methods_what_counts(*config);
+    check_faces(*config, declared, context);
     const bool right = context.faults.empty() && context.other_errors.empty();
     if (right) warn_about(*config, declared, context);
 

@@ -13,8 +13,26 @@ limits: [10/min]
 )yaml";
 }
 
-Loaded quickstart() {
-    return load_text(quickstart_text(), "quickstart");
+std::string_view quickstart_text(Face face) {
+    switch (face) {
+        case Face::proxy:
+            return quickstart_text();
+        case Face::forward_auth:
+            return R"yaml(listen: {address: "127.0.0.1:8181", face: forward_auth, dialect: nginx}
+admin: 127.0.0.1:9901
+limits: [10/min]
+)yaml";
+        case Face::check:
+            break;
+    }
+    return R"yaml(listen: {address: "127.0.0.1:8181", face: check}
+admin: 127.0.0.1:9901
+policies: {per-user: {key: [user], limits: [10/min]}}
+)yaml";
+}
+
+Loaded quickstart(Face face) {
+    return load_text(quickstart_text(face), "quickstart");
 }
 
 }  // namespace tidegate::config

@@ -11,7 +11,10 @@ namespace tidegate::config {
 // echo upstream on 127.0.0.1:9000.
 std::string_view quickstart_text();
 
+// The same for a face: a limit low enough to meet by hand, on 127.0.0.1:8181.
+std::string_view quickstart_text(Face face);
+
 // quickstart_text() read; never has errors.
-Loaded quickstart();
+Loaded quickstart(Face face = Face::proxy);
 
 }  // namespace tidegate::config

@@ -9,6 +9,20 @@
 
 namespace tidegate::config {
 
+std::optional<IpNetwork> read_network(const Value& value) {
+    const auto text = value.text("a network such as `10.0.0.0/8`");
+    if (!text) return std::nullopt;
+    auto network = parse_network(*text);
+    if (!network) {
+        const std::string advice = advice_about_network(*text);
+        value.fault(quote(*text) + (advice.empty()
+                                        ? " is not an address or a network such as `10.0.0.0/8` or "
+                                          "`2001:db8::/32`"
+                                        : " is not a network: " + advice));
+    }
+    return network;
+}
+
 namespace {
 
 using identity::ClientIpSettings;
@@ -16,17 +30,8 @@ using identity::ClientIpSettings;
 void read_trusted_proxies(const Value& value, ClientIpSettings& client_ip) {
     constexpr ListRule kNetworks{"a network or a list of networks", "networks", 10'000};
     for (const Value& item : value.one_or_more(kNetworks)) {
-        const auto text = item.text("a network such as `10.0.0.0/8`");
-        if (!text) continue;
-        const auto network = parse_network(*text);
-        if (!network) {
-            const std::string advice = advice_about_network(*text);
-            item.fault(quote(*text) +
-                       (advice.empty() ? " is not an address or a network such as `10.0.0.0/8` or "
-                                         "`2001:db8::/32`"
-                                       : " is not a network: " + advice));
-            continue;
-        }
+        const auto network = read_network(item);
+        if (!network) continue;
         if (network->prefix == 0) {
             item.warn(
                 "this network contains every address, so any client may claim any address: list "

@@ -61,6 +61,7 @@ void read_listener(const Value& value, Config& config) {
                 "only a Unix socket can be `trusted`; list proxies that connect over TCP in "
                 "identity.client_ip.trusted_proxies");
         }
+        read_face(section, address, listen);
         section.not_available({"tls"},
                               "put a proxy that ends TLS in front, and list it in "
                               "identity.client_ip.trusted_proxies");
@@ -100,11 +101,9 @@ void read_listen(const Value& value, Config& config) {
     for (const Value& listener : value.one_or_more(kListeners)) read_listener(listener, config);
 }
 
-namespace {
-
 // Compared with what a field of HTTP brings, which neither has controls nor begins or ends in
 // spaces.
-std::optional<std::string> read_token(const Value& value) {
+std::optional<std::string> read_bearer_token(const Value& value) {
     std::optional<std::string> token = value.secret();
     if (!token) return token;
     const bool is_sendable = token->front() != ' ' && token->back() != ' ' &&
@@ -117,8 +116,6 @@ std::optional<std::string> read_token(const Value& value) {
         "send them");
     return std::nullopt;
 }
-
-}  // namespace
 
 Admin default_admin() {
     return {{"127.0.0.1", kDefaultAdminPort, ""}, ""};
@@ -135,7 +132,7 @@ void read_admin(const Value& value, Config& config) {
             address = read_address(*at);
         }
         if (const auto token = section.find("token")) {
-            if (auto text = read_token(*token)) admin.token = std::move(*text);
+            if (auto text = read_bearer_token(*token)) admin.token = std::move(*text);
         }
         section.refuse_others();
     } else {

@@ -70,7 +70,18 @@ bool resolve_socket(const Value& value, Address& address);
 void unknown_name(const Value& value, std::string_view kind, const std::string& name,
                   const std::map<std::string, Declared::Named, std::less<>>& known);
 
+// An address, or a network without bits behind its prefix.
+std::optional<IpNetwork> read_network(const Value& value);
+
 void read_listen(const Value& value, Config& config);
+// `face` of a listener, and the keys that belong to it.
+void read_face(Section& section, const std::optional<Address>& address, Listen& listen);
+// Which limits a face can keep. Requires that routes and policies have been read.
+void check_faces(const Config& config, const Declared& declared, Context& context);
+// `check`. After the listeners.
+void read_check(const Value& value, Config& config);
+// A token that a client can send in Authorization.
+std::optional<std::string> read_bearer_token(const Value& value);
 void read_admin(const Value& value, Config& config);
 // Where `admin` is not written.
 Admin default_admin();

@@ -64,7 +64,7 @@ std::vector<Diagnostic> warnings_about_tiers(const Config& config, const Declare
 
 void warn_about(const Config& config, const Declared& declared, Context& context) {
     for (const auto& [name, policy] : declared.policies) {
-        if (policy.used) continue;
+        if (policy.used || config.has_face(Face::check)) continue;
         context.warnings.push_back(
             {policy.place, "policies." + name + ": no route uses this policy"});
     }

@@ -144,6 +144,10 @@ std::string_view what_is_missing_for(const Key& key, const Config& config) {
 // A policy that refuses every request, or counts none, as nothing names users.
 void warn_about_impossible_keys(const Policy& policy, const Config& config,
                                 const Declared& declared, Context& context) {
+    // Who asks the check API names the user.
+    const bool only_check = config.has_face(Face::check) && !config.has_face(Face::proxy) &&
+                            !config.has_face(Face::forward_auth);
+    if (only_check) return;
     std::string_view missing;
     bool refuses = false;
     std::size_t impossible = 0;

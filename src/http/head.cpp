@@ -287,6 +287,16 @@ HeadFault parse_fields(std::string_view bytes, std::size_t fields_max, Fields& f
     }
 }
 
+bool set_origin_form(std::string_view target, RequestHead& head) {
+    if (!target.starts_with('/') || !all_of_class(target, kTarget)) return false;
+    const std::size_t query = std::min(target.find('?'), target.size());
+    head.target = target;
+    head.path = target.substr(0, query);
+    head.query = target.substr(query);
+    head.authority = {};
+    return true;
+}
+
 bool is_token(std::string_view text) {
     return !text.empty() && all_of_class(text, kToken);
 }

@@ -81,6 +81,10 @@ HeadFault parse_response_head(std::string_view bytes, const HeadBounds& bounds, 
 // `bytes` are field lines and an empty line: the trailer section of a chunked body.
 HeadFault parse_fields(std::string_view bytes, std::size_t fields_max, Fields& fields);
 
+// Sets target, path and query of `head` to those of `target`, an origin form (RFC 9112 section
+// 3.2.1) that another server has read. False: it is none, and `head` is as it was.
+bool set_origin_form(std::string_view target, RequestHead& head);
+
 bool is_token(std::string_view text);
 // RFC 9110 section 7.2: uri-host [ ":" port ], of which the name is one that servers read alike:
 // letters, digits, `-`, `_` and single dots. Percent-encoding and marks are refused.

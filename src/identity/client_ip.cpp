@@ -75,7 +75,7 @@ void walk_single(const http::Fields& fields, std::string_view name, Walk& walk) 
 std::optional<IpAddress> named_client(const Peer& peer, const http::Fields& fields,
                                       const ClientIpSettings& settings, std::vector<Hop>* hops,
                                       ChainFault* fault) {
-    Walk walk(peer.address, settings, hops);
+    Walk walk(peer.is_gateway ? std::nullopt : peer.address, settings, hops);
     switch (settings.source) {
         case ClientIpSettings::Source::x_forwarded_for:
             walk_chain(fields, FieldName::x_forwarded_for, take_last_address, read_address, walk);
@@ -132,9 +132,14 @@ int ClientIpSettings::widest_ipv6_prefix() const {
 std::optional<IpAddress> client_address(const Peer& peer, const http::Fields& fields,
                                         const ClientIpSettings& settings, std::vector<Hop>* hops,
                                         ChainFault* fault) {
-    const auto client =
-        peer.trusted ? named_client(peer, fields, settings, hops, fault) : peer.address;
+    ChainFault in_chain = ChainFault::none;
+    const auto client = peer.trusted || peer.is_gateway
+                            ? named_client(peer, fields, settings, hops, &in_chain)
+                            : peer.address;
+    if (fault != nullptr && in_chain != ChainFault::none) *fault = in_chain;
     if (client && client->is_unspecified()) return std::nullopt;
+    // A gateway speaks for all clients: the last good hop may be another gateway's.
+    if (peer.is_gateway && in_chain != ChainFault::none) return std::nullopt;
     return client;
 }
 

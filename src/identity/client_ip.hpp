@@ -33,6 +33,9 @@ std::string_view field_of(const ClientIpSettings& settings);
 struct Peer {
     std::optional<IpAddress> address;
     bool trusted = false;  // may be believed about whom it forwards for
+    // A gateway that asks about requests of others: its address chain is believed, and its own
+    // address is nobody's. About users and costs it is believed only if it is `trusted`, too.
+    bool is_gateway = false;
 };
 
 // A step of the walk below, for those who ask why it ended where it did.

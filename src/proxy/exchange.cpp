@@ -11,6 +11,7 @@ void Relay::reset() {
 }
 
 void Exchange::reset() {
+    face = Face::proxy;
     facts.reset();
     decision.reset();
     client = nullptr;

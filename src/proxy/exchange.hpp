@@ -55,6 +55,7 @@ struct Exchange {
     // the upstream are those of this generation.
     GenerationPtr generation;
 
+    Face face = Face::proxy;  // how Tidegate was asked
     ask::Facts facts;
     ask::Decision decision;
     client::Http1Stream* client = nullptr;  // lent by the connection

@@ -143,19 +143,22 @@ const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answe
                                     std::string_view date_line) {
     client::Http1Stream& client = *exchange.client;
     std::string& out = client.begin_head(answer.status, http::status_title(answer.status));
-    append_field("Content-Type", answer.content_type, out);
+    if (!answer.content_type.empty()) append_field("Content-Type", answer.content_type, out);
     append_field("Content-Length", answer.body.size(), out);
     out += date_line;
     append_field("X-Request-Id", exchange.facts.request_id, out);
     if (answer.retry_after > 0) {
         append_field("Retry-After", static_cast<std::uint64_t>(answer.retry_after), out);
     }
-    if (ask::traits(exchange.decision.fault).status == kUnauthorized) {
+    if (exchange.decision.fault == ask::Fault::bad_token) {
+        append_field("WWW-Authenticate", "Bearer", out);
+    } else if (ask::traits(exchange.decision.fault).status == kUnauthorized) {
         ask::append_challenges(exchange.config().user_methods, exchange.decision.finding, out);
     }
     append_limit_fields(exchange, out);
     append_cors_fields(exchange, out);
     out += exchange.config().response.extra_lines;
+    out += answer.more_fields;
     client.end_head(http::BodyKind::none, {});
     return out;
 }

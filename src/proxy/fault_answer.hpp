@@ -12,8 +12,9 @@ namespace tidegate::proxy {
 
 struct FaultAnswer {
     int status = 500;
-    std::string content_type{http::kProblemContentType};
+    std::string content_type{http::kProblemContentType};  // empty: no body
     std::string body;
+    std::string more_fields;       // whole lines
     bool is_to_head = false;       // the client gets the length of the body, but no body
     std::int64_t retry_after = 0;  // seconds; 0: not said
 

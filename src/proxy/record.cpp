@@ -84,9 +84,11 @@ void record(WorkerContext& worker, Exchange& exchange) {
     const store::Decision& charge = decision.charge;
     Relay& relay = exchange.relay;
     const ask::FaultTraits& fault = ask::traits(decision.fault);
+    const bool is_answered = decision.goes_on() && exchange.face != Face::proxy;
+    const auto outcome = is_answered ? telemetry::Outcome::answered : fault.outcome;
     const auto took = std::chrono::steady_clock::now() - relay.began;
-    worker.metrics.count_request(generation.slots.route(decision.route_index), relay.status,
-                                 fault.outcome, took);
+    worker.metrics.count_request(generation.slots.route(decision.route_index), exchange.face,
+                                 relay.status, outcome, took);
     if (!decision.goes_on()) worker.metrics.count_fault(static_cast<std::size_t>(decision.fault));
     worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
     if (!charge.items.empty() && charge.result != store::Decision::Result::pending) {
@@ -115,7 +117,8 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .store = store_of(charge),
          .upstream = relay.upstream_address,
          .error = is_refused ? identity::to_string(decision.finding.fault) : fault.name,
-         .outcome = fault.outcome,
+         .outcome = outcome,
+         .face = exchange.face,
          .status = relay.status,
          .bytes_received = relay.bytes_received,
          .bytes_sent = relay.bytes_sent,

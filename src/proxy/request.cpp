@@ -19,63 +19,10 @@ using std::chrono::milliseconds;
 // The connection reads over a refused request's body up to this size, to go on with the next one.
 constexpr std::uint64_t kDiscardedMax = 65'536;
 
-// Tells the engine what the client sent, or why that was no request.
-void begin(WorkerContext& worker, Exchange& x) {
-    Http1Stream& client = *x.client;
-    x.generation = worker.generation;
-    std::swap(x.facts.head, client.head());
-    worker.request_ids.next(x.facts.request_id);
-    x.facts.peer = client.peer();
-    x.facts.local_port = client.local_port();
-    x.facts.began_at = client.began_at();
-    x.relay.began = client.began();
-    x.decision.client = client.peer().address;  // until the engine knows better
-    switch (client.head_state()) {
-        case Http1Stream::Head::complete:
-            return;
-        case Http1Stream::Head::broken:
-            return x.decision.refuse(ask::fault_of(client.head_fault()),
-                                     http::describe(client.head_fault()));
-        case Http1Stream::Head::timeout:
-            return x.decision.refuse(Fault::head_timeout);
-        case Http1Stream::Head::left:
-            return x.decision.refuse(Fault::client_left);
-    }
-}
-
-void check_framing(Exchange& x) {
-    ask::check_framing(x.facts, x.client->framing(), x.decision);
-    x.client->begin_body();
-}
-
 // The engine's question whether the client has left. Else a sign of it wakes the request.
 bool has_left(void* exchange) {
     Http1Stream& client = *static_cast<Exchange*>(exchange)->client;
     return client.has_left(client.sleeper().wakeup());
-}
-
-// Sends an answer made here.
-Task<> reply(WorkerContext& worker, Exchange& x) {
-    const ask::FaultTraits& fault = ask::traits(x.decision.fault);
-    if (fault.status == 0) co_return;
-    Http1Stream& client = *x.client;
-    // A client that waits for 100 Continue may or may not send the body now: only a new connection
-    // is sure to begin with a request.
-    const bool body_is_small = client.is_body_done() || (!client.framing().expects_continue &&
-                                                         client.body_left() <= kDiscardedMax);
-    client.keep_alive_if(!fault.close && body_is_small);
-    const FaultAnswer answer = make_fault_answer(x);
-    x.relay.status = answer.status;
-    write_fault_head(x, answer, worker.date.line());
-    IoStatus status = client.send_all(answer.content());
-    if (status == IoStatus::would_block) {
-        status = co_await client.send_rest(x.config().timeouts.client_write);
-    }
-    if (status == IoStatus::ok) {
-        x.relay.bytes_sent = answer.content().size();
-    } else {
-        client.close_after_answer();
-    }
 }
 
 // Once the request was sent on, only what the upstream said gives units back: an upstream that has
@@ -98,6 +45,71 @@ void settle(ask::Engine& engine, Exchange& x) {
 
 }  // namespace
 
+void begin(WorkerContext& worker, Exchange& x) {
+    Http1Stream& client = *x.client;
+    x.generation = worker.generation;
+    std::swap(x.facts.head, client.head());
+    worker.request_ids.next(x.facts.request_id);
+    x.facts.peer = client.peer();
+    x.facts.local_port = client.local_port();
+    x.facts.began_at = client.began_at();
+    x.relay.began = client.began();
+    if (!client.peer().is_gateway) x.decision.client = client.peer().address;  // until identify()
+    switch (client.head_state()) {
+        case Http1Stream::Head::complete:
+            return;
+        case Http1Stream::Head::broken:
+            return x.decision.refuse(ask::fault_of(client.head_fault()),
+                                     http::describe(client.head_fault()));
+        case Http1Stream::Head::timeout:
+            return x.decision.refuse(Fault::head_timeout);
+        case Http1Stream::Head::left:
+            return x.decision.refuse(Fault::client_left);
+    }
+}
+
+void check_framing(Exchange& x) {
+    ask::check_framing(x.facts, x.client->framing(), x.decision);
+    x.client->begin_body();
+}
+
+ask::Question question_of(Exchange& x) {
+    return {*x.generation, x.facts, x.decision, x.client->sleeper().wakeup(), &has_left, &x};
+}
+
+Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer) {
+    const bool closes = ask::traits(x.decision.fault).close;
+    Http1Stream& client = *x.client;
+    // A client that waits for 100 Continue may or may not send the body now: only a new connection
+    // is sure to begin with a request.
+    const bool body_is_small = client.is_body_done() || (!client.framing().expects_continue &&
+                                                         client.body_left() <= kDiscardedMax);
+    client.keep_alive_if(!closes && body_is_small);
+    x.relay.status = answer.status;
+    write_fault_head(x, answer, worker.date.line());
+    IoStatus status = client.send_all(answer.content());
+    if (status == IoStatus::would_block) {
+        status = co_await client.send_rest(x.config().timeouts.client_write);
+    }
+    if (status == IoStatus::ok) {
+        x.relay.bytes_sent = answer.content().size();
+    } else {
+        client.close_after_answer();
+    }
+}
+
+void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange) {
+    Exchange& x = *exchange;
+    ask::Decision& decision = x.decision;
+    if (decision.charge.needs_settling) settle(worker.engine, x);
+    if (x.client->is_cut_off() && decision.fault == Fault::client_left) {
+        decision.fault = Fault::stopped;
+    }
+    if (!decision.goes_on() && ask::traits(decision.fault).status == 0) x.client->break_off();
+    record(worker, x);
+    worker.exchanges.give(std::move(exchange));
+}
+
 // The map: every request that had a head goes this way, and record() runs at its end.
 Task<> serve(void* worker_context, client::Http1Stream& client) {
     WorkerContext& worker = *static_cast<WorkerContext*>(worker_context);
@@ -107,21 +119,16 @@ Task<> serve(void* worker_context, client::Http1Stream& client) {
     x.client = &client;
     begin(worker, x);
     if (decision.goes_on()) check_framing(x);
-    const ask::Question question{*x.generation, x.facts, decision, client.sleeper().wakeup(),
-                                 &has_left,     &x};
+    const ask::Question question = question_of(x);
     if (decision.goes_on() && !worker.engine.begin(question)) {
         co_await worker.engine.finish(question);
     }
     if (decision.route != nullptr) adopt_request_id(x.facts);
     if (decision.goes_on()) co_await forward(worker, x);
-    if (!decision.goes_on() && x.relay.status == 0) co_await reply(worker, x);
-    if (decision.charge.needs_settling) settle(worker.engine, x);
-    if (client.is_cut_off() && decision.fault == Fault::client_left) {
-        decision.fault = Fault::stopped;
+    if (!decision.goes_on() && x.relay.status == 0 && ask::traits(decision.fault).status != 0) {
+        co_await send_answer(worker, x, make_fault_answer(x));
     }
-    if (!decision.goes_on() && ask::traits(decision.fault).status == 0) client.break_off();
-    record(worker, x);
-    worker.exchanges.give(std::move(exchange));
+    finish(worker, std::move(exchange));
 }
 
 }  // namespace tidegate::proxy

@@ -1,11 +1,29 @@
 // One request from its head to its line in the access log.
 #pragma once
 
+#include <memory>
+
+#include "ask/engine.hpp"
 #include "client/http1_stream.hpp"
 #include "net/task.hpp"
+#include "proxy/exchange.hpp"
+#include "proxy/fault_answer.hpp"
 #include "proxy/worker_context.hpp"
 
 namespace tidegate::proxy {
+
+// The steps that all faces share.
+
+// Puts what `x.client` sent into the facts, or refuses what was no request.
+void begin(WorkerContext& worker, Exchange& x);
+// Refuses a malformed message. Requires a complete head.
+void check_framing(Exchange& x);
+// For the engine. `x` outlives the answer.
+ask::Question question_of(Exchange& x);
+// Sends `answer`; the connection closes after it if the fault, or a long body, wants that.
+Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer);
+// Gives back what does not count, records the request, and keeps the exchange for the next.
+void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange);
 
 // Serves one request: the callback of client::ConnectionContext, with a WorkerContext.
 Task<> serve(void* worker, client::Http1Stream& client);

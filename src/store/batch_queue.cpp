@@ -99,7 +99,7 @@ BatchQueue::BatchQueue(const RedisStore& redis, DenyCache& denials, LeaseRenewal
 BatchQueue::~BatchQueue() = default;
 
 void BatchQueue::charge(Decision& decision) {
-    const bool may_share = can_share_command(decision.charge());
+    const bool may_share = !decision.is_alone && can_share_command(decision.charge());
     const std::size_t hash = may_share ? hash_of(decision.items) : 0;
     if (!may_share || !join_open_command(decision, hash)) {
         Command* const command = send(decision, hash);

@@ -43,6 +43,9 @@ struct Decision : LeaseHook {
     // Whether an admission leaves something to do: units to give back by status, a place in a line,
     // a slot to release (may_be_given_back() of any limit).
     bool needs_settling = false;
+    // Asked by itself and of the store itself: the receipt is its own, and neither other decisions
+    // nor a remembered denial answer it.
+    bool is_alone = false;
 
     // The answer. `verdict` is about `decided()`: all items, or after a failure of the store those
     // that were decided without it.

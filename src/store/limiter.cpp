@@ -55,7 +55,7 @@ void Limiter::decide(Decision& decision, Wakeup& sleeper, SteadyTime now) {
     decision.result = Decision::Result::pending;
     if (!in_redis) {
         decision.result = charge_in_process(memory_, decision.charge(), decision.verdict, metrics_);
-    } else if (is_denied_already(decision)) {
+    } else if (!decision.is_alone && is_denied_already(decision)) {
         return;
     } else if (redis_.crosses_slots(decision.items)) {
         if (!state.cross_slot) {

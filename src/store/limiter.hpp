@@ -67,6 +67,14 @@ class Limiter {
     // in line. Before settle().
     void leave_line(Decision& decision);
 
+    // Gives back `units` of what was taken of the items at one moment in one place, and forgets
+    // denials that were remembered here. Does not wait.
+    void give_back(std::span<const limit::ChargeItem> items, const limit::Receipt& receipt,
+                   std::int64_t units, bool in_redis) {
+        refunds_.give_back({{items, units}, receipt, in_redis}, limit::Refund::Of::all);
+        denials_.clear(std::chrono::steady_clock::now());
+    }
+
     // Renews the slots that requests hold in Redis. Call about once a second.
     void renew_slots(SteadyTime now) { leases_.renew(now); }
 
@@ -81,6 +89,8 @@ class Limiter {
         denials_.restart(bounds, std::chrono::steady_clock::now());
     }
 
+    // Null: counts in process alone.
+    const RedisStore* redis() const { return redis_.servers ? &redis_ : nullptr; }
     // Requires Redis.
     const Inspector& inspector() const { return *inspector_; }
 

@@ -37,6 +37,7 @@ struct RequestRecord {
     std::string_view upstream;           // address of the server, or empty
     std::string_view error;              // whose fault and what, or empty
     Outcome outcome = Outcome::forwarded;
+    Face face = Face::proxy;
     int status = 0;
     std::uint64_t bytes_received = 0;  // body
     std::uint64_t bytes_sent = 0;      // body

@@ -52,30 +52,31 @@ class Histogram {
     Counter sum_ns_;
 };
 
-// Counts by status and outcome: a small table with open addressing. A route meets few of the
-// 3,000 pairs there are; what an upstream invents beyond the bound is counted together.
+// Counts by face, status and outcome: a small table with open addressing. A route meets few of the
+// 10,000 there are; what an upstream invents beyond the bound is counted together.
 class StatusCounts {
   public:
     static constexpr int kNoAnswer = 0;
     static constexpr int kOther = 1;
 
-    void count(int status, Outcome outcome) {
-        slot_of(key_of(normalised(status), outcome), outcome).add();
+    void count(Face face, int status, Outcome outcome) {
+        slot_of(key_of(face, normalised(status), outcome), outcome).add();
     }
 
-    // Calls `visit(status, outcome, count)` for each pair that was met; status may be kNoAnswer or
-    // kOther. Any thread. The same pair may come twice (kOther).
+    // Calls `visit(face, status, outcome, count)` for each that was met; status may be kNoAnswer or
+    // kOther. Any thread. The same may come twice (kOther).
     template <class Visit>
     void for_each(Visit&& visit) const {
         for (const Slot& slot : slots_) {
             const std::uint32_t key = slot.key.load(std::memory_order_acquire);
             if (key == 0) continue;
-            visit(static_cast<int>(key / kOutcomes - 1), static_cast<Outcome>(key % kOutcomes),
-                  slot.counter.value());
+            const std::uint32_t pair = key / kFaces;
+            visit(static_cast<Face>(key % kFaces), static_cast<int>(pair / kOutcomes - 1),
+                  static_cast<Outcome>(pair % kOutcomes), slot.counter.value());
         }
-        for (std::size_t i = 0; i < kOutcomes; ++i) {
-            if (const auto n = overflow_[i].value(); n != 0) {
-                visit(kOther, static_cast<Outcome>(i), n);
+        for (std::size_t i = 0; i < kOutcomes * kFaces; ++i) {
+            if (const auto n = overflow_[i / kFaces][i % kFaces].value(); n != 0) {
+                visit(static_cast<Face>(i % kFaces), kOther, static_cast<Outcome>(i / kFaces), n);
             }
         }
     }
@@ -94,9 +95,10 @@ class StatusCounts {
         if (status == 0) return kNoAnswer;
         return status >= 100 && status <= 599 ? status : kOther;
     }
-    static std::uint32_t key_of(int status, Outcome outcome) {
-        return static_cast<std::uint32_t>(status + 1) * kOutcomes +
-               static_cast<std::uint32_t>(outcome);
+    static std::uint32_t key_of(Face face, int status, Outcome outcome) {
+        const std::uint32_t pair = static_cast<std::uint32_t>(status + 1) * kOutcomes +
+                                   static_cast<std::uint32_t>(outcome);
+        return pair * kFaces + static_cast<std::uint32_t>(face);
     }
 
     Counter& slot_of(std::uint32_t key, Outcome outcome) {
@@ -105,7 +107,9 @@ class StatusCounts {
             const std::uint32_t found = slot.key.load(std::memory_order_relaxed);
             if (found == key) return slot.counter;
             if (found != 0) continue;
-            if (pairs_ == kPairsMax) return overflow_[static_cast<std::size_t>(outcome)];
+            if (pairs_ == kPairsMax) {
+                return overflow_[static_cast<std::size_t>(outcome)][key % kFaces];
+            }
             ++pairs_;
             slot.key.store(key, std::memory_order_release);
             return slot.counter;
@@ -113,7 +117,7 @@ class StatusCounts {
     }
 
     std::array<Slot, kSlots> slots_{};
-    std::array<Counter, kOutcomes> overflow_{};
+    std::array<std::array<Counter, kFaces>, kOutcomes> overflow_{};
     std::size_t pairs_ = 0;  // the writer's own
 };
 

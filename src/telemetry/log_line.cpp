@@ -85,7 +85,9 @@ std::string_view LogLineFormatter::json(const RequestRecord& record) {
     put(record.decision);
     put(R"(,"upstream_us":)");
     put(record.upstream_time);
-    put("}");
+    put(R"(,"face":")");
+    put(to_string(record.face));
+    put(R"("})");
     return end();
 }
 
@@ -134,6 +136,8 @@ std::string_view LogLineFormatter::text(const RequestRecord& record) {
     put(record.decision);
     put(R"(" upstream_us=")");
     put(record.upstream_time);
+    put(R"(" face=")");
+    put(to_string(record.face));
     put("\"");
     return end();
 }

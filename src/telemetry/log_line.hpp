@@ -17,6 +17,7 @@
 //   error       whose fault and what
 //   bytes_in, bytes_out                    of the bodies
 //   duration_us, decision_us, upstream_us  of the request; waiting for the store; for the upstream
+//   face        proxy | forward_auth | check: how Tidegate was asked
 // What is not known is an empty string. What a client chose is cut at a bound, and then ends in
 // `...`.
 //

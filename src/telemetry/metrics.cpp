@@ -4,6 +4,7 @@
 #include <cassert>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include <prometheus/metric_family.h>
@@ -19,6 +20,8 @@ std::string_view to_string(Outcome outcome) {
     switch (outcome) {
         case Outcome::forwarded:
             return "forwarded";
+        case Outcome::answered:
+            return "answered";
         case Outcome::limited:
             return "limited";
         case Outcome::rejected:
@@ -213,23 +216,25 @@ std::string Metrics::serialize(const Gauges& gauges) const {
 }
 
 void Metrics::Impl::add_requests(Families& families) const {
-    auto total = families.counter("tidegate_requests_total", "Requests by route, status, outcome");
+    auto total =
+        families.counter("tidegate_requests_total", "Requests by route, face, status, outcome");
     for_each_route([&](const std::string& label, const auto& counts_of) {
-        std::map<std::pair<int, Outcome>, std::uint64_t> counts;
+        std::map<std::tuple<Face, int, Outcome>, std::uint64_t> counts;
         for (const auto& shard : shards) {
             counts_of(*shard->impl_)
-                .status.for_each([&](int status, Outcome outcome, std::uint64_t count) {
-                    counts[{status, outcome}] += count;
+                .status.for_each([&](Face face, int status, Outcome outcome, std::uint64_t count) {
+                    counts[{face, status, outcome}] += count;
                 });
         }
         for (const auto& [key, count] : counts) {
-            const auto& [status, outcome] = key;
+            const auto& [face, status, outcome] = key;
             std::string code = status == StatusCounts::kNoAnswer ? "-"
                                : status == StatusCounts::kOther  ? "other"
                                                                  : std::to_string(status);
             total.add({{"route", label},
                        {"code", std::move(code)},
-                       {"outcome", std::string(to_string(outcome))}},
+                       {"outcome", std::string(to_string(outcome))},
+                       {"face", std::string(to_string(face))}},
                       count);
         }
     });
@@ -276,6 +281,10 @@ void Metrics::Impl::add_decisions(Families& families) const {
                  "Requests from trusted peers whose forwarding field could not be read to the "
                  "client: they count as the last good address")
         .add({}, sum([](const auto& shard) { return shard.forwarding_invalid.value(); }));
+    families
+        .counter("tidegate_questions_without_address_total",
+                 "Questions of gateways that name no client address, or one that cannot be read")
+        .add({}, sum([](const auto& shard) { return shard.questions_without_address.value(); }));
     families
         .counter("tidegate_forwarding_ignored_total",
                  "Requests with X-Forwarded-For or Forwarded from peers that are not trusted: they "

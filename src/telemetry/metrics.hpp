@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/face.hpp"
 #include "base/result.hpp"
 
 namespace tidegate::telemetry {
@@ -24,6 +25,7 @@ using std::chrono::nanoseconds;
 // How a request ended, as tidegate_requests_total tells it.
 enum class Outcome : std::uint8_t {
     forwarded,    // the upstream's answer was relayed
+    answered,     // who asked whether a request may go on was told that it may
     limited,      // a limit refused it
     rejected,     // the request itself was at fault: 4xx other than the limit
     failed,       // the upstream was: 502, 503, 504, or a broken answer
@@ -127,10 +129,11 @@ class MetricsShard {
     MetricsShard(const MetricsShard&) = delete;
     MetricsShard& operator=(const MetricsShard&) = delete;
 
-    // tidegate_requests_total{route,code,outcome}, tidegate_request_seconds{route}. `code` is "-"
-    // when no answer was sent (status 0), and "other" for what is no status, or once a route has
-    // seen more than 48 pairs of status and outcome.
-    void count_request(std::size_t route_slot, int status, Outcome outcome, nanoseconds took);
+    // tidegate_requests_total{route,code,outcome,face}, tidegate_request_seconds{route}. `code` is
+    // "-" when no answer was sent (status 0), and "other" for what is no status, or once a route
+    // has seen more than 48 pairs of status and outcome.
+    void count_request(std::size_t route_slot, Face face, int status, Outcome outcome,
+                       nanoseconds took);
     // tidegate_request_faults_total{fault}
     void count_fault(std::size_t fault);
     // tidegate_decisions_total{policy,limit,outcome="admitted"|"denied"}, in shadow
@@ -143,6 +146,8 @@ class MetricsShard {
     // tidegate_forwarding_ignored_total: a peer that is not trusted sent X-Forwarded-For or
     // Forwarded
     void count_forwarding_ignored();
+    // tidegate_questions_without_address_total: a gateway did not say whom it asks for.
+    void count_question_without_address();
     // tidegate_decision_seconds{store}
     void count_decision_time(StoreKind store, nanoseconds took);
     // tidegate_deny_cache_hits_total

@@ -6,11 +6,11 @@ MetricsShard::MetricsShard(std::size_t names_max, std::size_t faults)
     : impl_(std::make_unique<Impl>(names_max, faults)) {}
 MetricsShard::~MetricsShard() = default;
 
-void MetricsShard::count_request(std::size_t route_slot, int status, Outcome outcome,
+void MetricsShard::count_request(std::size_t route_slot, Face face, int status, Outcome outcome,
                                  nanoseconds took) {
     RouteCounts& counts =
         route_slot < impl_->routes.size() ? impl_->routes[route_slot] : impl_->no_route;
-    counts.status.count(status, outcome);
+    counts.status.count(face, status, outcome);
     counts.seconds.observe(took);
 }
 
@@ -30,6 +30,10 @@ void MetricsShard::count_cost_ignored(CostFault reason) {
 
 void MetricsShard::count_forwarding_invalid() {
     impl_->forwarding_invalid.add();
+}
+
+void MetricsShard::count_question_without_address() {
+    impl_->questions_without_address.add();
 }
 
 void MetricsShard::count_forwarding_ignored() {

@@ -60,6 +60,7 @@ struct alignas(64) MetricsShard::Impl {
     std::array<Counter, kCostFaults> costs_ignored{};
     Counter forwarding_invalid;
     Counter forwarding_ignored;
+    Counter questions_without_address;
     Counter deny_cache_hits;
     Counter given_back;
     std::array<Counter, kLocalReportResults> local_reports{};

@@ -112,10 +112,15 @@ TEST_CASE("admin: the metrics count what was sent") {
     tidegate.access_log(11);  // all are recorded
 
     const std::string requests = "tidegate_requests_total";
-    CHECK_SOON(tidegate.metric(requests + "{route=\"api\",code=\"200\",outcome=\"forwarded\"}") ==
-               7);
-    CHECK_SOON(tidegate.metric(requests + "{route=\"api\",code=\"429\",outcome=\"limited\"}") == 3);
-    CHECK_SOON(tidegate.metric(requests + "{route=\"-\",code=\"404\",outcome=\"rejected\"}") == 1);
+    CHECK_SOON(
+        tidegate.metric(requests +
+                        "{route=\"api\",code=\"200\",outcome=\"forwarded\",face=\"proxy\"}") == 7);
+    CHECK_SOON(tidegate.metric(requests +
+                               "{route=\"api\",code=\"429\",outcome=\"limited\",face=\"proxy\"}") ==
+               3);
+    CHECK_SOON(tidegate.metric(requests +
+                               "{route=\"-\",code=\"404\",outcome=\"rejected\",face=\"proxy\"}") ==
+               1);
     CHECK_SOON(tidegate.metric_sum(requests) == 11);
     CHECK_SOON(tidegate.metric_sum("tidegate_request_seconds_count", "route=\"api\"") == 10);
     const std::string decisions =

@@ -179,8 +179,10 @@ TEST_CASE("reload: a request in flight keeps its upstream and limits, though the
     // The same connection goes on with the new one.
     CHECK(slow.get().body == "next");
     await("the end of the first", [&] { return proxy.metric("tidegate_configs_in_use") == 1; });
-    CHECK_SOON(proxy.metric(
-                   R"(tidegate_requests_total{route="gone",code="200",outcome="forwarded"})") == 1);
+    CHECK_SOON(
+        proxy.metric(
+            R"(tidegate_requests_total{route="gone",code="200",outcome="forwarded",face="proxy"})") ==
+        1);
     await("its connection's end",
           [&] { return proxy.metric("tidegate_upstream_connections") <= 2; });
 }

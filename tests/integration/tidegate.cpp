@@ -16,7 +16,8 @@ namespace {
 std::string settings(const std::string& yaml, std::uint16_t port, std::uint16_t admin_port,
                      const std::string& admin_token, const std::string& access_log) {
     std::ostringstream text;
-    text << "listen: 127.0.0.1:" << port << "\nadmin: {address: 127.0.0.1:" << admin_port
+    if (yaml.find("listen:") == std::string::npos) text << "listen: 127.0.0.1:" << port << '\n';
+    text << "admin: {address: 127.0.0.1:" << admin_port
          << (admin_token.empty() ? "" : ", token: " + admin_token) << "}\n";
     if (yaml.find("log:") == std::string::npos) {
         text << "log: {access: {path: " << access_log << "}, level: info}\n";

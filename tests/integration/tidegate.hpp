@@ -17,8 +17,8 @@ class Tidegate {
   public:
     // Starts the program with `yaml`, to which `listen`, `admin` and `log` are added (on free
     // ports, and a file), and `threads: 2` unless it says otherwise; returns when it is ready.
-    // Throws with what it wrote to standard error if it does not become so.
-    // With `admin_token`, that is the admin listener's.
+    // Where `yaml` has `listen` itself, port() is nobody's. Throws with what it wrote to standard
+    // error if it does not become so. With `admin_token`, that is the admin listener's.
     explicit Tidegate(const std::string& yaml, const std::string& admin_token = "");
     // Stops it if the test did not. A sanitizer's report, a crash or a hang fails the test.
     ~Tidegate();

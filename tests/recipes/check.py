@@ -7,7 +7,8 @@ docs/recipes.md has a section for each file config/recipes/NAME.yaml. It holds
 
 The test starts Tidegate with the file, on private ports and in front of an upstream of its own, runs
 the commands and compares. Everything else is as a reader has it. The test replaces
-  - ports of 127.0.0.1 (8080 Tidegate, 9901 its admin listener, 3000 the API, 6379 Redis) by free ones;
+  - ports of 127.0.0.1 (8080 Tidegate, 8181 its listener for gateways, 9901 for the admin, 3000 the API,
+    6379 Redis) by free ones, and 0.0.0.0 by 127.0.0.1;
   - /run/ by a temporary folder;
   - the 10 seconds of `streaming` by half a second;
   - `tidegate` by the program that TIDEGATE_PROGRAM names (build/release/tidegate).
@@ -97,8 +98,9 @@ class World:
         self.name = name
         self.folder = tempfile.mkdtemp(prefix="recipe-")
         self.running = []
-        proxy, admin, api, redis = free_ports(4)
-        self.places = {"127.0.0.1:8080": f"127.0.0.1:{proxy}", "127.0.0.1:9901": f"127.0.0.1:{admin}",
+        proxy, gateways, admin, api, redis = free_ports(5)
+        self.places = {"127.0.0.1:8080": f"127.0.0.1:{proxy}", "127.0.0.1:8181": f"127.0.0.1:{gateways}",
+                       "127.0.0.1:9901": f"127.0.0.1:{admin}",
                        "127.0.0.1:3000": f"127.0.0.1:{api}", "127.0.0.1:6379": f"127.0.0.1:{redis}",
                        "/run/": f"{self.folder}/run/"}
         if name == "streaming":
@@ -131,7 +133,7 @@ class World:
         for key, address in (("listen", "127.0.0.1:8080"), ("admin", "127.0.0.1:9901")):
             if not re.search(rf"^{key}:", text, re.MULTILINE):
                 text = f"{key}: {address}\n{text}"
-        text = text.replace("admin: 0.0.0.0:9901", "admin: 127.0.0.1:9901")
+        text = re.sub(r"0\.0\.0\.0:(9901|8181)", r"127.0.0.1:\1", text)
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.privately(text))
         self._run("listening on", PROGRAM, "run", "-c", path)

@@ -125,14 +125,17 @@ def _tcp_sockets(pid):
 
 
 class Tidegate:
-    """The program under test. `settings` is YAML without listen, admin and log."""
+    """The program under test. `settings` is YAML without listen, admin and log. `listen` is in the
+    place of a listener at `port`; `name` tells several in one folder apart."""
 
-    def __init__(self, world, program, settings, access="off", **options):
+    def __init__(self, world, program, settings, access="off", listen=None, name="tidegate",
+                 **options):
         self.world = world
         self.port, self.admin_port = free_port(), free_port()
-        self.errors_file = world.folder / "tidegate.err"
-        config = world.folder / "tidegate.yaml"
-        config.write_text(f"listen: 127.0.0.1:{self.port}\nadmin: 127.0.0.1:{self.admin_port}\n"
+        self.errors_file = world.folder / f"{name}.err"
+        config = world.folder / f"{name}.yaml"
+        config.write_text(f"listen: {listen or f'127.0.0.1:{self.port}'}\n"
+                          f"admin: 127.0.0.1:{self.admin_port}\n"
                           f"log: {{access: {access}}}\n{settings}")
         environment = dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1",
                            # A small quarantine, or nobody could see a leak for what is kept in it.

@@ -9,7 +9,7 @@ namespace tidegate::app {
 namespace {
 
 config::Config read(const std::string& yaml) {
-    auto loaded = config::load_text("upstream: http://127.0.0.1:1\n" + yaml, "test.yaml");
+    auto loaded = config::load_text("upstream: http://127.0.0.1:3000\n" + yaml, "test.yaml");
     for (const auto& error : loaded.errors) FAIL(error.to_string());
     const config::Config& read = *loaded.config;
     config::Config copy;

@@ -629,3 +629,46 @@ TEST_CASE("config: whatever is cut off or garbled gives a configuration or a fau
         }
     }
 }
+
+TEST_CASE("config: listeners that forward nothing need no upstream") {
+    const std::string gateway =
+        "listen: {address: \"127.0.0.1:8181\", face: forward_auth, dialect: envoy, path_prefix: "
+        "/check, from: [10.0.0.0/8]}\n";
+    const auto asked = read(gateway + "limits: [5/h]\n");
+    CHECK(asked->upstreams.empty());
+    REQUIRE(asked->routes.size() == 1);
+    CHECK(asked->routes[0].policies.size() == 1);
+    const config::Listen& listen = asked->listen.at(0);
+    CHECK(listen.face == Face::forward_auth);
+    CHECK(listen.dialect == config::Dialect::envoy);
+    CHECK(listen.path_prefix == "/check");
+    CHECK(listen.admits(parse_ip("10.1.2.3")));
+    CHECK_FALSE(listen.admits(parse_ip("127.0.0.1")));
+    CHECK(listen.admits(std::nullopt));
+
+    const auto routed =
+        read(gateway + "policies: {p: {key: [ip], limits: [5/h]}}\nroutes: [{policies: [p]}]\n");
+    CHECK(routed->upstreams.empty());
+
+    const std::string check = "listen: {address: \"127.0.0.1:8181\", face: check}\n";
+    const std::string policies = "policies: {p: {key: [user], limits: [5/h]}}\n";
+    const auto called = read(check + policies + "check: {secret: 0123456789abcdef}\n");
+    CHECK(called->routes.empty());
+    CHECK(called->check_secret == "0123456789abcdef");
+    CHECK(called->listen.at(0).admits(parse_ip("127.0.0.1")));
+    CHECK_FALSE(called->listen.at(0).admits(parse_ip("192.0.2.1")));
+    CHECK(first_warning(check + policies).empty());
+    const auto with_token =
+        read("listen: {address: \"0.0.0.0:8181\", face: check, token: letmein}\n" + policies);
+    CHECK(with_token->listen.at(0).admits(parse_ip("192.0.2.1")));
+}
+
+TEST_CASE("config: the quickstart of each face is a configuration without a warning") {
+    for (const Face face : {Face::proxy, Face::forward_auth, Face::check}) {
+        CAPTURE(to_string(face));
+        const Loaded loaded = config::quickstart(face);
+        REQUIRE(loaded.config != nullptr);
+        CHECK(loaded.warnings.empty());
+        CHECK(loaded.config->has_face(face));
+    }
+}

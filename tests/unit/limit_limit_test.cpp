@@ -200,7 +200,7 @@ TEST_CASE("make_limit: what cannot be counted is refused with what would be righ
     some.precision = 1s + 1us;
     CHECK_FALSE(fault(some).empty());
     some.precision = 999us;
-    CHECK(fault(some).find("at least 1ms") != std::string::npos);
+    CHECK(fault(some).find("at least `1ms`") != std::string::npos);
     some.precision = 1ms;
     CHECK(fault(some).empty());
     some.anchor = Anchor::first_request;

@@ -46,7 +46,7 @@ const std::vector<Rule>& rules() {
         };
         const Rooms doctor{"app",      "store", "redis", "config", "limit",
                            "identity", "net",   "tls",   "base"};
-        for (const std::string room : {"proxy", "admin", "app", "doctor", "cli"}) {
+        for (const std::string room : {"proxy", "faces", "admin", "app", "doctor", "cli"}) {
             Rooms everything_above;
             for (const auto& row : rows) everything_above.insert(row.room);
             rows.push_back({room, room == "doctor" ? doctor : everything_above});

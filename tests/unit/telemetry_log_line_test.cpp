@@ -64,7 +64,7 @@ TEST_CASE("log_line: JSON has all fields in the documented order") {
           R"("limited_by":"per-client-burst","shadow_limited_by":"trial-1s","store":"redis",)"
           R"("status":429,"outcome":"limited",)"
           R"("upstream":"","error":"","bytes_in":12,"bytes_out":345,"duration_us":1234,)"
-          R"("decision_us":0,"upstream_us":0})"
+          R"("decision_us":0,"upstream_us":0,"face":"proxy"})"
           "\n");
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("log_line: JSON of a record of which nothing is known") {
           R"("path":"","route":"","identifiers":[],"verdict":"","limited_by":"",)"
           R"("shadow_limited_by":"","store":"",)"
           R"("status":0,"outcome":"forwarded","upstream":"","error":"","bytes_in":0,)"
-          R"("bytes_out":0,"duration_us":0,"decision_us":0,"upstream_us":0})"
+          R"("bytes_out":0,"duration_us":0,"decision_us":0,"upstream_us":0,"face":"proxy"})"
           "\n");
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("log_line: text is the common log format and what follows it") {
           R"(identifiers="ip:203.0.113.7,user:alice" verdict="limited" )"
           R"(limited_by="per-client-burst" shadow_limited_by="trial-1s" store="redis" )"
           R"(outcome="limited" upstream="" error="" )"
-          R"(bytes_in="12" duration_us="1234" decision_us="0" upstream_us="0")"
+          R"(bytes_in="12" duration_us="1234" decision_us="0" upstream_us="0" face="proxy")"
           "\n");
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("log_line: whatever clients choose, a reader of either form gets back 
             CHECK(parsed.at(names[i]) == expected[3 + i]);
         }
         CHECK(read.values.at("verdict") == "limited");
-        CHECK(read.values.size() == 17);
+        CHECK(read.values.size() == 18);
         CHECK(read.identifiers == listed);
         CHECK(parsed.at("identifiers") == listed);
     }
@@ -348,7 +348,7 @@ TEST_CASE("log_line: the longest strings there can be, each byte escaped, fit") 
         CHECK(line.size() < 40 * 1024);
         CHECK(line.find('\n') == line.size() - 1);
     }
-    CHECK(json(record).ends_with(R"("upstream_us":9223372036854775})"
+    CHECK(json(record).ends_with(R"("upstream_us":9223372036854775,"face":"proxy"})"
                                  "\n"));
 }
 

@@ -34,15 +34,15 @@ std::string sample(const std::string& text, const std::string& name_and_labels) 
 }
 
 std::string requests(const std::string& text, const std::string& labels) {
-    return sample(text, "tidegate_requests_total{" + labels + "}");
+    return sample(text, "tidegate_requests_total{" + labels + ",face=\"proxy\"}");
 }
 
 TEST_CASE("metrics: requests are counted by route, status and outcome, over all shards") {
     Metrics metrics(some_names(), {}, 2, "1.2.3");
-    metrics.shard(0).count_request(0, 200, Outcome::forwarded, 3ms);
-    metrics.shard(1).count_request(0, 200, Outcome::forwarded, 3ms);
-    metrics.shard(1).count_request(0, 429, Outcome::limited, 1ms);
-    metrics.shard(0).count_request(1, 429, Outcome::forwarded, 1ms);
+    metrics.shard(0).count_request(0, Face::proxy, 200, Outcome::forwarded, 3ms);
+    metrics.shard(1).count_request(0, Face::proxy, 200, Outcome::forwarded, 3ms);
+    metrics.shard(1).count_request(0, Face::proxy, 429, Outcome::limited, 1ms);
+    metrics.shard(0).count_request(1, Face::proxy, 429, Outcome::forwarded, 1ms);
     const std::string text = metrics.serialize({});
     CHECK(requests(text, R"(route="search",code="200",outcome="forwarded")") == "2");
     CHECK(requests(text, R"(route="search",code="429",outcome="limited")") == "1");
@@ -52,15 +52,15 @@ TEST_CASE("metrics: requests are counted by route, status and outcome, over all 
 
 TEST_CASE("metrics: a request without a route, and one whose route is not known, count as '-'") {
     Metrics metrics(some_names(), {}, 1, "1");
-    metrics.shard(0).count_request(kNoRoute, 404, Outcome::rejected, 1ms);
-    metrics.shard(0).count_request(99, 404, Outcome::rejected, 1ms);
+    metrics.shard(0).count_request(kNoRoute, Face::proxy, 404, Outcome::rejected, 1ms);
+    metrics.shard(0).count_request(99, Face::proxy, 404, Outcome::rejected, 1ms);
     CHECK(requests(metrics.serialize({}), R"(route="-",code="404",outcome="rejected")") == "2");
 }
 
 TEST_CASE("metrics: no answer is code '-' and what is no status is code 'other'") {
     Metrics metrics(some_names(), {}, 1, "1");
     for (const int status : {0, -7, 99, 600, 1'000'000}) {
-        metrics.shard(0).count_request(0, status, Outcome::aborted, 1ms);
+        metrics.shard(0).count_request(0, Face::proxy, status, Outcome::aborted, 1ms);
     }
     const std::string text = metrics.serialize({});
     CHECK(requests(text, R"(route="search",code="-",outcome="aborted")") == "1");
@@ -69,13 +69,13 @@ TEST_CASE("metrics: no answer is code '-' and what is no status is code 'other'"
 
 TEST_CASE("metrics: an upstream that answers with every status there is loses no count") {
     Metrics metrics(some_names(), {}, 1, "1");
-    metrics.shard(0).count_request(0, 429, Outcome::limited, 1ms);
+    metrics.shard(0).count_request(0, Face::proxy, 429, Outcome::limited, 1ms);
     for (int round = 0; round < 2; ++round) {
         for (int status = 100; status < 600; ++status) {
-            metrics.shard(0).count_request(0, status, Outcome::forwarded, 1ms);
+            metrics.shard(0).count_request(0, Face::proxy, status, Outcome::forwarded, 1ms);
         }
     }
-    metrics.shard(0).count_request(0, 429, Outcome::limited, 1ms);
+    metrics.shard(0).count_request(0, Face::proxy, 429, Outcome::limited, 1ms);
     const std::string text = metrics.serialize({});
     CHECK(requests(text, R"(route="search",code="429",outcome="limited")") == "2");
     CHECK(requests(text, R"(route="search",code="100",outcome="forwarded")") == "2");
@@ -87,10 +87,10 @@ TEST_CASE("metrics: an upstream that answers with every status there is loses no
 
 TEST_CASE("metrics: a time on a bucket's bound falls into that bucket, buckets add up") {
     Metrics metrics(some_names(), {}, 2, "1");
-    metrics.shard(0).count_request(0, 200, Outcome::forwarded, 1ms);
-    metrics.shard(1).count_request(0, 200, Outcome::forwarded, 1ms + 1ns);
-    metrics.shard(0).count_request(0, 200, Outcome::forwarded, 11s);
-    metrics.shard(0).count_request(0, 200, Outcome::forwarded, -5ms);
+    metrics.shard(0).count_request(0, Face::proxy, 200, Outcome::forwarded, 1ms);
+    metrics.shard(1).count_request(0, Face::proxy, 200, Outcome::forwarded, 1ms + 1ns);
+    metrics.shard(0).count_request(0, Face::proxy, 200, Outcome::forwarded, 11s);
+    metrics.shard(0).count_request(0, Face::proxy, 200, Outcome::forwarded, -5ms);
     const std::string text = metrics.serialize({});
     const auto bucket = [&](const std::string& bound) {
         return sample(text,
@@ -272,7 +272,8 @@ TEST_CASE("metrics: a scrape while others count sees counts that only grow") {
     for (std::size_t worker = 0; worker < 2; ++worker) {
         workers.emplace_back([&metrics, worker] {
             for (int i = 0; i < kRounds; ++i) {
-                metrics.shard(worker).count_request(0, 200 + i % 20, Outcome::forwarded, 1ms);
+                metrics.shard(worker).count_request(0, Face::proxy, 200 + i % 20,
+                                                    Outcome::forwarded, 1ms);
             }
         });
     }
@@ -290,7 +291,7 @@ TEST_CASE("metrics: a scrape while others count sees counts that only grow") {
 TEST_CASE("metrics: another configuration's names are added, and those that were there count on") {
     Metrics metrics(some_names(), {}, 2, "1");
     const MetricSlots before = *metrics.admit(some_names());
-    metrics.shard(0).count_request(before.route(0), 200, Outcome::forwarded, 1ms);
+    metrics.shard(0).count_request(before.route(0), Face::proxy, 200, Outcome::forwarded, 1ms);
     metrics.shard(0).count_decision(before.decision(1, 0), true);
     metrics.shard(0).count_upstream_failure(before.upstream(0));
 
@@ -298,12 +299,12 @@ TEST_CASE("metrics: another configuration's names are added, and those that were
                       .policies = {{"strict", {"hour", "minute"}}},
                       .upstreams = {"web", "api"}};
     const MetricSlots after = *metrics.admit(other);
-    metrics.shard(1).count_request(after.route(1), 200, Outcome::forwarded, 1ms);
-    metrics.shard(1).count_request(after.route(0), 200, Outcome::forwarded, 1ms);
+    metrics.shard(1).count_request(after.route(1), Face::proxy, 200, Outcome::forwarded, 1ms);
+    metrics.shard(1).count_request(after.route(0), Face::proxy, 200, Outcome::forwarded, 1ms);
     metrics.shard(1).count_decision(after.decision(0, 1), true);
     metrics.shard(1).count_upstream_failure(after.upstream(1));
     // A request that began before ends after.
-    metrics.shard(0).count_request(before.route(1), 200, Outcome::forwarded, 1ms);
+    metrics.shard(0).count_request(before.route(1), Face::proxy, 200, Outcome::forwarded, 1ms);
 
     const std::string text = metrics.serialize({});
     CHECK(requests(text, R"(route="search",code="200",outcome="forwarded")") == "2");
@@ -343,7 +344,8 @@ TEST_CASE("metrics: names that would be too many are refused, and none of them i
     REQUIRE(refused.has_error());
     CHECK(refused.error().find("10001 names") != std::string::npos);
     CHECK(metrics.serialize({}).find("one more") == std::string::npos);
-    metrics.shard(0).count_request(metrics.admit(many)->route(9'000), 200, Outcome::forwarded, 1ms);
+    metrics.shard(0).count_request(metrics.admit(many)->route(9'000), Face::proxy, 200,
+                                   Outcome::forwarded, 1ms);
     CHECK(requests(metrics.serialize({}), R"(route="r9000",code="200",outcome="forwarded")") ==
           "1");
 }
@@ -363,7 +365,8 @@ TEST_CASE("metrics: names are added and scraped while a thread counts") {
     const MetricSlots first = *metrics.admit(some_names());
     std::thread counting([&] {
         for (int i = 0; i < 20'000; ++i) {
-            metrics.shard(0).count_request(first.route(1), 200, Outcome::forwarded, 1ms);
+            metrics.shard(0).count_request(first.route(1), Face::proxy, 200, Outcome::forwarded,
+                                           1ms);
             metrics.shard(0).count_decision(first.decision(0, 0), false);
         }
     });

@@ -1,0 +1,155 @@
+// How a listener is asked: `face` and what belongs to it.
+#include <algorithm>
+
+#include "base/quote.hpp"
+#include "config/read_sections.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+bool is_loopback(const IpAddress& ip) {
+    constexpr std::uint8_t kLoopbackNet = 127;
+    if (ip.v4) return ip.bytes[0] == kLoopbackNet;
+    return std::all_of(ip.bytes.begin(), ip.bytes.end() - 1, [](auto byte) { return byte == 0; }) &&
+           ip.bytes.back() == 1;
+}
+
+void read_path_prefix(const Value& value, Listen& listen) {
+    auto prefix = value.text("a path such as `/check`");
+    if (!prefix) return;
+    if (!prefix->starts_with('/') || prefix->ends_with('/')) {
+        value.fault(quote(*prefix) +
+                    " must begin with `/` and end without it, as `path_prefix` of Envoy: `/check`");
+        return;
+    }
+    listen.path_prefix = std::move(*prefix);
+}
+
+void read_from(const Value& value, Listen& listen) {
+    constexpr ListRule kNetworks{"a network or a list of networks", "networks", 10'000,
+                                 "the list is empty: no gateway could ask"};
+    for (const Value& item : value.one_or_more(kNetworks)) {
+        if (const auto network = read_network(item)) listen.from.push_back(*network);
+    }
+}
+
+// Whoever reaches such a listener speaks for every client.
+void check_reach(const Section& section, const Listen& listen, const Address& address) {
+    if (address.is_unix() || !listen.from.empty() || !listen.token.empty()) return;
+    const auto ip = parse_scoped_ip(address.host);
+    if (ip && is_loopback(*ip)) return;
+    if (listen.face == Face::check) {
+        section.value().fault(
+            "who may ask here? A call can spend anybody's units, and this address can be reached "
+            "from other machines: add `token: file:check.token`, or `from: [10.0.0.0/8]` with the "
+            "networks of those who ask, or listen on 127.0.0.1");
+        return;
+    }
+    section.value().fault(
+        "who may ask here? A gateway's question can name any client, and this address can be "
+        "reached from other machines: add `from: [10.0.0.0/8]` with the networks of your "
+        "gateways, or listen on 127.0.0.1");
+}
+
+}  // namespace
+
+bool Listen::admits(const std::optional<IpAddress>& peer) const {
+    if (!peer) return true;
+    if (from.empty()) return !token.empty() || is_loopback(*peer);
+    return std::any_of(from.begin(), from.end(),
+                       [&](const IpNetwork& network) { return network.contains(*peer); });
+}
+
+bool Config::has_face(Face face) const {
+    return std::any_of(listen.begin(), listen.end(),
+                       [face](const Listen& one) { return one.face == face; });
+}
+
+void read_face(Section& section, const std::optional<Address>& address, Listen& listen) {
+    section.choice(
+        "face", listen.face,
+        {{"proxy", Face::proxy}, {"forward_auth", Face::forward_auth}, {"check", Face::check}},
+        {"envoy_grpc"});
+    const auto dialect = section.find("dialect");
+    const auto prefix = section.find("path_prefix");
+    const auto from = section.find("from");
+    const auto token = section.find("token");
+    const auto refuse = [](const std::optional<Value>& value, const char* why) {
+        if (value) value->fault(why);
+    };
+    if (listen.face != Face::check) refuse(token, "only with `face: check`");
+    if (listen.face == Face::proxy) {
+        for (const auto& value : {dialect, prefix, from}) {
+            refuse(value, "only with `face: forward_auth`: clients ask a proxy themselves");
+        }
+        return;
+    }
+    if (from) read_from(*from, listen);
+    if (listen.face == Face::check) {
+        refuse(dialect, "only with `face: forward_auth`");
+        refuse(prefix, "only with `face: forward_auth`");
+        if (token) listen.token = read_bearer_token(*token).value_or("");
+        if (address) check_reach(section, listen, *address);
+        return;
+    }
+    if (section.need("dialect",
+                     "`dialect: nginx` (auth_request), `forwarded` (Traefik, Caddy) or "
+                     "`envoy` (ext_authz over HTTP)")) {
+        section.choice("dialect", listen.dialect,
+                       {{"nginx", Dialect::nginx},
+                        {"forwarded", Dialect::forwarded},
+                        {"envoy", Dialect::envoy}});
+    }
+    if (prefix) read_path_prefix(*prefix, listen);
+    if (prefix && listen.dialect != Dialect::envoy) {
+        prefix->fault("only with `dialect: envoy`: other gateways send the path in a field");
+    }
+    if (address) check_reach(section, listen, *address);
+}
+
+void read_check(const Value& value, Config& config) {
+    constexpr std::size_t kSecretBytesMin = 16;
+    Section section(value, "a map: `{secret: file:check.secret}`");
+    if (const auto secret = section.find("secret")) {
+        auto text = secret->secret();
+        if (text && text->size() < kSecretBytesMin) {
+            secret->fault("a secret has at least 16 bytes: write one with `openssl rand -hex 32`");
+        } else if (text) {
+            config.check_secret = std::move(*text);
+        }
+    }
+    section.refuse_others();
+    if (!config.has_face(Face::check)) {
+        value.fault("has no effect: no listener has `face: check`");
+    }
+}
+
+// A gateway never says how a request ended, nor does who asks the check API.
+void check_faces(const Config& config, const Declared& declared, Context& context) {
+    const bool is_forward_auth = config.has_face(Face::forward_auth);
+    if (!is_forward_auth && !config.has_face(Face::check)) return;
+    const std::string face(to_string(is_forward_auth ? Face::forward_auth : Face::check));
+    for (std::size_t i = 0; i < config.routes.size(); ++i) {
+        for (const Policy* policy : config.routes[i].policies) {
+            const auto needs_end = [](const limit::Limit& limit) { return limit.settles(); };
+            const bool found =
+                std::any_of(policy->limits.begin(), policy->limits.end(), needs_end) ||
+                std::any_of(policy->tiers.begin(), policy->tiers.end(), [&](const auto& tier) {
+                    return std::any_of(tier.limits.begin(), tier.limits.end(), needs_end);
+                });
+            if (!found) continue;
+            context.faults.push_back(
+                {i < declared.routes.size() ? declared.routes[i] : Place{1, 1},
+                 "the policy " + quote(policy->name) +
+                     " has a limit of concurrency, a leaky bucket or `count` by status, and a "
+                     "listener has `face: " +
+                     face +
+                     "`: who asks there does not say when or how a "
+                     "request ends, so Tidegate could give nothing back. Use another algorithm, "
+                     "or a Tidegate of its own for this route"});
+        }
+    }
+}
+
+}  // namespace tidegate::config

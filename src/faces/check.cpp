@@ -1,0 +1,371 @@
+#include "faces/check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "ask/verdict.hpp"
+#include "base/quote.hpp"
+#include "faces/check_answer.hpp"
+#include "faces/check_call.hpp"
+#include "faces/check_question.hpp"
+#include "http/bearer.hpp"
+#include "proxy/fault_answer.hpp"
+#include "proxy/read_body.hpp"
+#include "proxy/request.hpp"
+
+namespace tidegate::faces {
+
+namespace {
+
+using ask::Fault;
+using proxy::Exchange;
+using proxy::FaultAnswer;
+using Json = nlohmann::ordered_json;
+using std::chrono::milliseconds;
+
+constexpr std::string_view kJsonType = "application/json";
+// Of one charge. So the id of a reservation fits into the call that settles it, and a charge into
+// the command that a script is given.
+constexpr std::size_t kChargeItemsMax = 64;
+// Longer than clocks differ, a settled id is remembered after it has expired.
+constexpr std::chrono::minutes kRememberedFor{10};
+
+enum class Path : std::uint8_t { check, reserve, settle, other };
+
+Path path_of(std::string_view path) {
+    if (path == "/v1/check") return Path::check;
+    if (path == "/v1/reserve") return Path::reserve;
+    return path == "/v1/settle" ? Path::settle : Path::other;
+}
+
+// One call on its way: what is read of it, and what is answered.
+class CheckServing {
+  public:
+    CheckServing(const Check& face, Exchange& exchange) : face_(face), x_(exchange) {}
+
+    Task<> run() {
+        if (const Fault fault = fault_of_peer(); fault != Fault::none) {
+            x_.decision.refuse(fault);
+            co_return;
+        }
+        const Path path = path_of(x_.facts.head.path);
+        if (path == Path::other) {
+            co_return refuse(404, "There is POST /v1/check, /v1/reserve and /v1/settle.");
+        }
+        if (x_.facts.head.method != "POST") {
+            refuse(405, "Write POST.");
+            answer_->more_fields = "Allow: POST\r\n";
+            co_return;
+        }
+        const Fault fault = co_await proxy::read_body(x_, kCheckBytesMax, &body_);
+        if (fault != Fault::none) {
+            x_.decision.refuse(fault);
+        } else if (path == Path::settle) {
+            co_await settle();
+        } else {
+            co_await ask(path == Path::reserve);
+        }
+    }
+
+    // Set if the call was answered by this; else the decision's fault says the answer.
+    const std::optional<FaultAnswer>& answer() const { return answer_; }
+
+  private:
+    Fault fault_of_peer() const {
+        const http::Fields& fields = x_.facts.head.fields;
+        if (!face_.listen.admits(x_.facts.peer.address)) return Fault::peer_not_admitted;
+        if (!face_.listen.token.empty()) {
+            return http::bears_token(fields, face_.listen.token) ? Fault::none : Fault::bad_token;
+        }
+        // Without a token, a page in a browser of this machine must not ask.
+        const bool is_page = std::any_of(fields.begin(), fields.end(), [](const http::Field& one) {
+            return http::equal_ignoring_case(one.name, "origin");
+        });
+        return is_page ? Fault::peer_not_admitted : Fault::none;
+    }
+
+    void refuse(int status, std::string_view detail, Fault fault = Fault::bad_call) {
+        answer_.emplace();
+        answer_->is_to_head = x_.facts.head.method == "HEAD";
+        answer_->status = status;
+        answer_->body = problem_text(status, detail, x_.facts.request_id);
+        x_.decision.charge.items.clear();  // not charged
+        x_.decision.refuse(fault);
+    }
+
+    void answer_with(int status, const Json& json) {
+        answer_.emplace();
+        answer_->status = status;
+        answer_->content_type = kJsonType;
+        // An identifier is safe to print, but names of policies need not be UTF-8.
+        answer_->body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+        if (x_.decision.fault == Fault::limited && x_.config().response.retry_after_field) {
+            answer_->retry_after = ask::retry_after_seconds(x_.decision.charge);
+        }
+        constexpr int kUnavailable = 503;
+        if (status == kUnavailable) answer_->retry_after = 1;
+    }
+
+    ask::Question question(const ask::Facts& facts, ask::Decision& decision) const {
+        ask::Question made = proxy::question_of(x_);
+        return {made.rules, facts, decision, made.wakeup, made.has_left, made.client};
+    }
+
+    ask::Engine& engine() const { return face_.worker.engine; }
+
+    Task<> charge(const ask::Question& question) {
+        if (question.decision.charge.items.empty()) co_return;
+        if (!engine().charge(question)) co_await engine().finish_charge(question);
+    }
+
+    // Lists what the item is charged with. A sentence says what is wrong with the item.
+    Task<std::string> list(const CheckItem& item, CheckQuestion& asked, ask::Decision& decision) {
+        if (!item.policy.empty()) {
+            co_return list_policy_item(item, x_.config(), asked, decision);
+        }
+        make_request_question(item, x_.config(), asked, decision);
+        if (!decision.goes_on()) co_return std::string();
+        ask::Question to_engine = question(asked.facts, decision);
+        to_engine.only_lists = true;
+        if (!engine().begin(to_engine)) co_await engine().finish(to_engine);
+        if (!decision.goes_on()) co_return std::string();
+        if (item.cost) decision.charge.cost = *item.cost;
+        if (decision.charge.needs_settling) {
+            co_return std::string(
+                "the route has a policy that needs the end of the request (concurrency, "
+                "leaky_bucket, `count` by status): it cannot be asked here");
+        }
+        co_return std::string();
+    }
+
+    Task<> ask(bool reserves) {
+        const auto call = read_check_call(body_, reserves);
+        if (!call) co_return refuse(400, call.error());
+        if (call->form == CheckCall::Form::each) {
+            co_await ask_each(*call);
+        } else {
+            co_await ask_together(*call, reserves);
+        }
+    }
+
+    // Each item for itself: what is refused is told, and the others go on.
+    Task<> ask_each(const CheckCall& call) {
+        Json told = Json::array();
+        for (std::size_t i = 0; i < call.items.size(); ++i) {
+            CheckQuestion asked;
+            ask::Decision decision;
+            const std::string fault = co_await list(call.items[i], asked, decision);
+            if (!fault.empty()) {
+                told.push_back({{"admitted", false}, {"status", 400}, {"detail", fault}});
+                continue;
+            }
+            if (decision.goes_on()) co_await charge(question(asked.facts, decision));
+            Json one = answer_json(*x_.generation, decision);
+            one["status"] = status_of(decision);
+            told.push_back(std::move(one));
+        }
+        answer_with(200, {{"each", std::move(told)}});
+    }
+
+    // All or nothing, in one charge.
+    Task<> ask_together(const CheckCall& call, bool reserves) {
+        for (std::size_t i = 0; i < call.items.size(); ++i) {
+            const std::string place =
+                call.form == CheckCall::Form::all ? "all[" + std::to_string(i) + "]: " : "";
+            CheckQuestion& asked = *asked_.emplace_back(std::make_unique<CheckQuestion>());
+            ask::Decision& listed = *listed_.emplace_back(std::make_unique<ask::Decision>());
+            const std::string fault = co_await list(call.items[i], asked, listed);
+            if (!fault.empty()) co_return refuse(400, place + fault);
+            if (!listed.goes_on()) {
+                x_.decision.charge.items.clear();
+                x_.decision.refuse(listed.fault);
+                co_return answer_with(status_of(listed), answer_json(*x_.generation, listed));
+            }
+            if (const std::string why = add(listed); !why.empty()) {
+                co_return refuse(400, place + why);
+            }
+        }
+        x_.decision.charge.is_alone = reserves;
+        co_await charge(question(x_.facts, x_.decision));
+        Json json = answer_json(*x_.generation, x_.decision);
+        if (reserves && x_.decision.goes_on()) add_reservation(call.ttl, json);
+        answer_with(status_of(x_.decision), json);
+    }
+
+    // Adds what one item is charged with to the charge of all. What is wrong with that, or nothing.
+    std::string add(const ask::Decision& listed) {
+        store::Decision& whole = x_.decision.charge;
+        if (listed.charge.items.empty()) return {};
+        if (!whole.items.empty() &&
+            (whole.cost != listed.charge.cost || whole.moment != listed.charge.moment)) {
+            return "all items of one charge have the same cost: ask for the others by themselves";
+        }
+        whole.cost = listed.charge.cost;
+        whole.moment = listed.charge.moment;
+        if (whole.items.size() + listed.charge.items.size() > kChargeItemsMax) {
+            return "one charge counts at most " + std::to_string(kChargeItemsMax) +
+                   " identifiers: ask for the others by themselves";
+        }
+        for (const limit::ChargeItem& item : listed.charge.items) {
+            const bool is_known =
+                std::any_of(whole.items.begin(), whole.items.end(), [&](const auto& one) {
+                    return one.policy == item.policy && one.identifier == item.identifier;
+                });
+            if (is_known) {
+                return "an item before it counts " + quote(item.identifier) + " under the policy " +
+                       quote(item.policy->name) + " already: write one item with the whole cost";
+            }
+            whole.items.push_back(item);
+        }
+        return {};
+    }
+
+    void add_reservation(std::chrono::seconds ttl, Json& json) {
+        SealedReservation content;
+        if (!x_.decision.charge.items.empty()) {
+            content.reservation = store::reservation_of(x_.decision.charge);
+        }
+        content.process = face_.reservations.process;
+        content.expires = std::chrono::system_clock::now() + ttl;
+        json["id"] = face_.reservations.seal.seal(content);
+        json["expires"] =
+            std::chrono::duration_cast<milliseconds>(content.expires.time_since_epoch()).count();
+    }
+
+    Task<> settle() {
+        const auto call = read_settle_call(body_);
+        if (!call) co_return refuse(400, call.error());
+        const auto opened = face_.reservations.seal.open(call->id);
+        if (!opened) co_return refuse(400, "id: no Tidegate with this `check.secret` gave it");
+        const bool in_redis = is_in_redis(*opened);
+        if (!in_redis && opened->process != face_.reservations.process) {
+            co_return refuse(400, "id: another Tidegate gave it, which counts in its own memory");
+        }
+        const auto left = std::chrono::duration_cast<milliseconds>(
+            opened->expires - std::chrono::system_clock::now());
+        if (left.count() <= 0) {
+            co_return refuse(410, "The reservation has expired: what was reserved stays taken.");
+        }
+        if (!co_await claim(*opened, left)) co_return;
+        if (!co_await put_right(*opened, call->cost)) {
+            // What was counted of it may be counted twice then, but never too little.
+            unclaim(*opened);
+            refuse(503, "What was spent could not be counted: ask again.",
+                   Fault::store_unavailable);
+            answer_->retry_after = 1;
+            co_return;
+        }
+        answer_with(200, {{"settled", true}, {"cost", call->cost}});
+    }
+
+    static bool is_in_redis(const SealedReservation& of) {
+        const auto& parts = of.reservation.parts;
+        return std::any_of(parts.begin(), parts.end(),
+                           [](const auto& part) { return part.in_redis; });
+    }
+
+    // False: answered.
+    Task<bool> claim(const SealedReservation& opened, milliseconds left) {
+        constexpr std::string_view kAgain = "The reservation is settled already.";
+        constexpr std::string_view kUnknown =
+            "Redis does not answer: ask again. What was reserved stays taken meanwhile.";
+        if (const store::RedisStore* const redis = engine().limiter().redis()) {
+            switch (co_await store::claim_in_redis(*redis, opened.nonce, left + kRememberedFor,
+                                                   x_.client->sleeper().wakeup())) {
+                case store::RedisClaim::first:
+                    co_return true;
+                case store::RedisClaim::again:
+                    refuse(409, kAgain);
+                    co_return false;
+                case store::RedisClaim::unknown:
+                    refuse(503, kUnknown, Fault::store_unavailable);
+                    answer_->retry_after = 1;
+                    co_return false;
+            }
+        }
+        const auto now = std::chrono::steady_clock::now();
+        using Claim = store::SettledIds::Claim;
+        const Claim claimed =
+            face_.reservations.settled.claim(opened.nonce, now, now + left + kRememberedFor);
+        if (claimed == Claim::again) refuse(409, kAgain);
+        if (claimed == Claim::full) refuse(503, "Too many reservations are being settled.");
+        co_return claimed == Claim::first;
+    }
+
+    void unclaim(const SealedReservation& opened) {
+        if (const store::RedisStore* const redis = engine().limiter().redis()) {
+            store::forget_claim_in_redis(*redis, opened.nonce);
+        } else {
+            face_.reservations.settled.forget(opened.nonce);
+        }
+    }
+
+    // Puts the true cost in the place of what was reserved. False: more was spent, and the store
+    // did not count it.
+    Task<bool> put_right(const SealedReservation& opened, std::int64_t cost) {
+        const store::Reservation& reservation = opened.reservation;
+        bool is_counted = true;
+        for (const store::Reservation::Part& part : reservation.parts) {
+            // What another process counts in its own memory expires there.
+            if (!part.in_redis && opened.process != face_.reservations.process) continue;
+            const store::ReservedItems reserved = store::items_of(part, x_.config());
+            if (reserved.items.empty()) continue;
+            if (cost < reservation.cost) {
+                engine().limiter().give_back(reserved.items, reserved.receipt,
+                                             reservation.cost - cost, part.in_redis);
+            } else if (cost > reservation.cost) {
+                is_counted =
+                    co_await take_more(reserved.items, cost - reservation.cost) && is_counted;
+            }
+        }
+        co_return is_counted;
+    }
+
+    // What was spent is counted, also above the quota.
+    Task<bool> take_more(std::span<const limit::ChargeItem> items, std::int64_t units) {
+        const store::UnconditionalItems counted = store::unconditional(items);
+        store::Decision more;
+        more.items = counted.items;
+        more.cost = units;
+        more.is_alone = true;
+        Wakeup& wakeup = x_.client->sleeper().wakeup();
+        engine().limiter().decide(more, wakeup);
+        while (more.result == store::Decision::Result::pending) co_await wakeup.wait();
+        co_return more.result != store::Decision::Result::unavailable;
+    }
+
+    const Check& face_;
+    Exchange& x_;
+    std::string body_;
+    std::optional<FaultAnswer> answer_;
+    // What x_.decision points into, until it is recorded.
+    std::vector<std::unique_ptr<CheckQuestion>> asked_;
+    std::vector<std::unique_ptr<ask::Decision>> listed_;
+};
+
+}  // namespace
+
+Task<> serve_check(void* self, client::Http1Stream& client) {
+    const Check& face = *static_cast<Check*>(self);
+    std::unique_ptr<Exchange> exchange = face.worker.exchanges.take();
+    Exchange& x = *exchange;
+    x.client = &client;
+    x.face = Face::check;
+    proxy::begin(face.worker, x);
+    CheckServing serving(face, x);
+    if (x.decision.goes_on()) proxy::check_framing(x);
+    if (x.decision.goes_on()) co_await serving.run();
+    if (serving.answer()) {
+        co_await proxy::send_answer(face.worker, x, *serving.answer());
+    } else if (ask::traits(x.decision.fault).status != 0) {
+        co_await proxy::send_answer(face.worker, x, proxy::make_fault_answer(x));
+    }
+    proxy::finish(face.worker, std::move(exchange));
+}
+
+}  // namespace tidegate::faces

@@ -1,0 +1,230 @@
+#include "faces/check_question.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "ask/charge_list.hpp"
+#include "ask/identifiers.hpp"
+#include "ask/route.hpp"
+#include "base/hex.hpp"
+#include "base/quote.hpp"
+#include "http/field_lines.hpp"
+#include "http/head.hpp"
+#include "identity/name_rules.hpp"
+#include "identity/user_tiers.hpp"
+
+namespace tidegate::faces {
+
+namespace {
+
+using Kind = limit::KeyPart::Kind;
+
+// Reads question.head.
+void read_head(const config::RequestBounds& limits, CheckQuestion& question,
+               ask::Decision& decision) {
+    const http::HeadBounds bounds{limits.header_bytes, limits.headers, limits.uri_bytes};
+    http::HeadScanner scanner;
+    const std::size_t length = scanner.scan(question.head, bounds);
+    const http::HeadFault fault =
+        length == question.head.size()
+            ? http::parse_request_head(question.head, bounds, question.facts.head)
+        : length != 0 ? http::HeadFault::bad_field
+                      : scanner.fault();
+    if (fault != http::HeadFault::none) {
+        return decision.refuse(ask::fault_of(fault), http::describe(fault));
+    }
+    http::Framing framing;
+    ask::check_framing(question.facts, framing, decision);
+}
+
+// As keys are written in the configuration.
+std::string written(const limit::KeyPart& part) {
+    switch (part.kind) {
+        case Kind::ip:
+            return "ip";
+        case Kind::user:
+            return "user";
+        case Kind::route:
+            return "route";
+        case Kind::method:
+            return "method";
+        case Kind::host:
+            return "host";
+        case Kind::constant:
+            return "constant:" + part.name;
+        case Kind::header:
+            return "header:" + part.name;
+        case Kind::query:
+            return "query:" + part.name;
+        case Kind::cookie:
+            return "cookie:" + part.name;
+        case Kind::capture:
+            return "path:" + part.name;
+        case Kind::claim:
+            break;
+    }
+    return "claim:" + part.name;
+}
+
+// What only a whole request has.
+bool needs_request(const limit::KeyPart& part) {
+    return part.kind == Kind::capture || part.kind == Kind::claim;
+}
+
+const std::string* value_of(const CheckItem& item, const limit::KeyPart& part) {
+    const std::string name = written(part);
+    const auto found = std::find_if(item.identifiers.begin(), item.identifiers.end(),
+                                    [&](const auto& one) { return one.first == name; });
+    return found != item.identifiers.end() && !found->second.empty() ? &found->second : nullptr;
+}
+
+bool has_choice(const CheckItem& item, const limit::Key& key) {
+    return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
+        return std::all_of(choice.begin(), choice.end(), [&](const limit::KeyPart& part) {
+            return part.kind == Kind::constant || value_of(item, part) != nullptr;
+        });
+    });
+}
+
+bool has_part(const config::Policy& policy, const std::string& name) {
+    return std::any_of(policy.key.begin(), policy.key.end(), [&](const limit::Key& key) {
+        return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
+            return std::any_of(choice.begin(), choice.end(),
+                               [&](const limit::KeyPart& part) { return written(part) == name; });
+        });
+    });
+}
+
+// Whether all that the policy counts by is there, and nothing else.
+std::string fault_of_identifiers(const CheckItem& item, const config::Policy& policy) {
+    for (const auto& [name, value] : item.identifiers) {
+        if (!has_part(policy, name)) {
+            return "identifiers: " + quote(name) + " is no part of a key of the policy " +
+                   quote(policy.name) + ": it has " + quote(ask::key_text(policy.key.front()));
+        }
+    }
+    for (const limit::Key& key : policy.key) {
+        if (has_choice(item, key)) continue;
+        const auto& choice = key.choices.front();
+        if (std::any_of(choice.begin(), choice.end(), needs_request)) {
+            return "the policy " + quote(policy.name) + " counts by " + quote(ask::key_text(key)) +
+                   ", which only a request has: ask with `request`";
+        }
+        return "identifiers: the policy " + quote(policy.name) + " counts by " +
+               quote(ask::key_text(key)) + ": write each part with its value";
+    }
+    return {};
+}
+
+void append_encoded(std::string_view text, std::string& out) {
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        out += '%';
+        out += kUpperHexDigits[byte >> 4];
+        out += kUpperHexDigits[byte & 15];
+    }
+}
+
+// A request of which the policy's keys make these identifiers.
+std::string head_with(const CheckItem& item, const config::Policy& policy) {
+    std::string method = "GET";
+    std::string host = "localhost";
+    std::string query;
+    std::string cookies;
+    std::string fields;
+    std::vector<std::string> said;  // parts, each once
+    for (const limit::Key& key : policy.key) {
+        for (const auto& choice : key.choices) {
+            for (const limit::KeyPart& part : choice) {
+                const std::string* const value = value_of(item, part);
+                if (value == nullptr ||
+                    std::find(said.begin(), said.end(), written(part)) != said.end()) {
+                    continue;
+                }
+                said.push_back(written(part));
+                if (part.kind == Kind::method) method = *value;
+                if (part.kind == Kind::host) host = *value;
+                if (part.kind == Kind::header) http::append_field(part.name, *value, fields);
+                if (part.kind == Kind::query) {
+                    query += query.empty() ? "?" : "&";
+                    append_encoded(part.name, query);
+                    query += '=';
+                    append_encoded(*value, query);
+                }
+                if (part.kind == Kind::cookie) {
+                    cookies += (cookies.empty() ? "" : "; ") + part.name + "=" + *value;
+                }
+            }
+        }
+    }
+    if (!cookies.empty()) http::append_field("cookie", cookies, fields);
+    return method + " /" + query + " HTTP/1.1\r\nHost: " + host + "\r\n" + fields + "\r\n";
+}
+
+std::string set_client(const CheckItem& item, CheckQuestion& question, ask::Decision& decision) {
+    for (const auto& [name, value] : item.identifiers) {
+        if (name == "ip") {
+            decision.client = parse_ip(value);
+            if (!decision.client) return "identifiers.ip: " + quote(value) + " is no IP address";
+        } else if (name == "user") {
+            if (!identity::is_safe_user(value)) {
+                return "identifiers.user: " + quote(value) +
+                       " is no user: " + std::string(identity::kSafeUserRule);
+            }
+            question.user = value;
+            decision.user = question.user;
+        } else if (name == "route") {
+            question.route.name = value;
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+void make_request_question(const CheckItem& item, const config::Config& config,
+                           CheckQuestion& question, ask::Decision& decision) {
+    const CheckItem::Request& asked = item.request;
+    question.head = asked.method + " " + asked.path + " HTTP/1.1\r\n";
+    http::append_field("Host", asked.host, question.head);
+    for (const auto& [name, value] : asked.headers) http::append_field(name, value, question.head);
+    question.head += "\r\n";
+    question.facts.peer = {asked.from, false, false};
+    question.facts.began_at = std::chrono::system_clock::now();
+    read_head(config.limits_on_requests, question, decision);
+}
+
+std::string list_policy_item(const CheckItem& item, const config::Config& config,
+                             CheckQuestion& question, ask::Decision& decision) {
+    const auto policy = std::find_if(config.policies.begin(), config.policies.end(),
+                                     [&](const auto& one) { return one->name == item.policy; });
+    if (policy == config.policies.end()) return "there is no policy " + quote(item.policy);
+    if (std::string fault = fault_of_identifiers(item, **policy); !fault.empty()) {
+        return fault;
+    }
+    if (std::string fault = set_client(item, question, decision); !fault.empty()) {
+        return fault;
+    }
+    question.head = head_with(item, **policy);
+    question.facts.began_at = std::chrono::system_clock::now();
+    read_head(config.limits_on_requests, question, decision);
+    if (!decision.goes_on()) return "identifiers: a value cannot stand in a request";
+    decision.route = &question.route;
+    decision.tier = identity::tier_of(decision.user, config.user_tiers);
+    decision.charge.cost = item.cost.value_or(1);
+    ask::list_policy_charges(config, **policy, question.facts, decision);
+    decision.route = nullptr;  // it lives shorter than the decision
+    const auto is_not_for_here = [](const limit::Limit& limit) {
+        return limit.settles() || limit.is_schedule();
+    };
+    for (const limit::ChargeItem& one : decision.charge.items) {
+        if (std::none_of(one.limits().begin(), one.limits().end(), is_not_for_here)) continue;
+        return "the policy " + quote(item.policy) +
+               " has a limit of concurrency, leaky_bucket, schedule or `count` by status, which "
+               "needs a request and its end";
+    }
+    return {};
+}
+
+}  // namespace tidegate::faces

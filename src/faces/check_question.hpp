@@ -1,0 +1,36 @@
+// One question of the check API, as the engine is asked it.
+#pragma once
+
+#include <string>
+
+#include "ask/decision.hpp"
+#include "ask/facts.hpp"
+#include "ask/ruleset.hpp"
+#include "config/config.hpp"
+#include "faces/check_call.hpp"
+
+namespace tidegate::faces {
+
+// Outlives the decision about it. Is not moved: `facts` point into it.
+struct CheckQuestion {
+    CheckQuestion() = default;
+    CheckQuestion(const CheckQuestion&) = delete;
+    CheckQuestion& operator=(const CheckQuestion&) = delete;
+
+    ask::Facts facts;
+    std::string head;     // what `facts` are views of
+    config::Route route;  // of an item that names a policy
+    std::string user;
+};
+
+// Fills in the facts of an item that is a request: it is read as strictly as the proxy reads one.
+// Sets a fault where the proxy would refuse it. Its peer is `from`, which is not trusted.
+void make_request_question(const CheckItem& item, const config::Config& config,
+                           CheckQuestion& question, ask::Decision& decision);
+
+// Lists what the item's policy counts. A sentence says what is wrong with the item; a fault is set
+// where the policy refuses it.
+std::string list_policy_item(const CheckItem& item, const config::Config& config,
+                             CheckQuestion& question, ask::Decision& decision);
+
+}  // namespace tidegate::faces

@@ -1,0 +1,127 @@
+#include "faces/forward_auth.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/numbers.hpp"
+#include "faces/original_request.hpp"
+#include "http/field_lines.hpp"
+#include "proxy/fault_answer.hpp"
+#include "proxy/read_body.hpp"
+#include "proxy/request.hpp"
+#include "proxy/request_id.hpp"
+#include "telemetry/log.hpp"
+#include "telemetry/log_interval.hpp"
+
+namespace tidegate::faces {
+
+namespace {
+
+using ask::Fault;
+using config::Dialect;
+using http::append_field;
+using proxy::Exchange;
+using proxy::FaultAnswer;
+
+// Each field of `forward_as`, empty where it has no value: a gateway that is told nothing may pass
+// on what the client wrote in a field of that name.
+void append_identity(const Exchange& x, std::string& out) {
+    const config::ForwardAs& names = x.config().forward_as;
+    if (!names.user.empty()) append_field(names.user, x.decision.user.value_or(""), out);
+    if (!names.tier.empty()) append_field(names.tier, x.decision.tier, out);
+    if (names.client_ip.empty()) return;
+    out.append(names.client_ip).append(": ");
+    if (x.decision.client) x.decision.client->append_to(out);
+    out += "\r\n";
+}
+
+// auth_request of nginx turns a status other than 401 and 403 into 500. So the status comes in a
+// field of its own.
+void translate_for_nginx(FaultAnswer& answer) {
+    constexpr int kOk = 200;
+    constexpr int kUnauthorized = 401;
+    constexpr int kForbidden = 403;
+    if (answer.status == kOk || answer.status == kUnauthorized) return;
+    append_field("X-Tidegate-Status", static_cast<std::uint64_t>(answer.status),
+                 answer.more_fields);
+    answer.status = kForbidden;
+    // nginx does not read it, and closes a connection on which it came.
+    answer.content_type.clear();
+    answer.body.clear();
+}
+
+// Nothing tells clients apart whom the gateway does not name. Said once an hour.
+void report_missing_address(const ForwardAuth& face, const Exchange& x) {
+    static telemetry::LogInterval said{std::chrono::hours{1}};
+    face.worker.metrics.count_question_without_address();
+    if (!said.is_due(std::chrono::steady_clock::now())) return;
+    telemetry::log(telemetry::Level::warn,
+                   "the gateway that asks on {} does not say whom it asks for: the field {} is "
+                   "missing or cannot be read, so limits by `ip` do not know the client. Write "
+                   "`proxy_set_header X-Forwarded-For $remote_addr` (nginx), or `x-forwarded-for` "
+                   "into allowed_headers (Envoy). Counted in "
+                   "tidegate_questions_without_address_total; logged once an hour",
+                   face.listen.address.to_string(), identity::field_of(x.config().client_ip));
+}
+
+// 200 and never 204: for Envoy only 200 is a consent.
+FaultAnswer consent() {
+    FaultAnswer answer;
+    answer.status = 200;
+    answer.content_type.clear();
+    return answer;
+}
+
+FaultAnswer answer_of(const ForwardAuth& face, const Exchange& x, bool is_to_head) {
+    FaultAnswer answer = x.decision.goes_on() ? consent() : proxy::make_fault_answer(x);
+    answer.is_to_head = is_to_head;
+    // Of a refusal the client gets all fields that a gateway hands on.
+    if (x.decision.goes_on()) append_identity(x, answer.more_fields);
+    if (face.listen.dialect == Dialect::nginx) translate_for_nginx(answer);
+    return answer;
+}
+
+void read_question(const ForwardAuth& face, Exchange& x) {
+    proxy::check_framing(x);
+    if (!x.decision.goes_on()) return;
+    const std::string_view fault =
+        read_original(face.listen, x.config().limits_on_requests, x.facts);
+    if (!fault.empty()) x.decision.refuse(Fault::bad_original, fault);
+}
+
+}  // namespace
+
+Task<> serve_forward_auth(void* self, client::Http1Stream& client) {
+    const ForwardAuth& face = *static_cast<ForwardAuth*>(self);
+    std::unique_ptr<Exchange> exchange = face.worker.exchanges.take();
+    Exchange& x = *exchange;
+    ask::Decision& decision = x.decision;
+    x.client = &client;
+    x.face = Face::forward_auth;
+    proxy::begin(face.worker, x);
+    const bool is_to_head = x.facts.head.method == "HEAD";
+    if (decision.goes_on() && !face.listen.admits(client.peer().address)) {
+        decision.client = client.peer().address;  // for the log
+        decision.refuse(Fault::peer_not_admitted);
+    }
+    if (decision.goes_on()) read_question(face, x);
+    if (decision.goes_on() && !client.is_body_done()) {
+        const Fault fault =
+            co_await proxy::read_body(x, x.config().limits_on_requests.body_bytes, nullptr);
+        if (fault != Fault::none) decision.refuse(fault);
+    }
+    const ask::Question question = proxy::question_of(x);
+    if (decision.goes_on() && !face.worker.engine.begin(question)) {
+        co_await face.worker.engine.finish(question);
+    }
+    if (decision.route != nullptr && !decision.client) report_missing_address(face, x);
+    if (decision.route != nullptr) proxy::adopt_request_id(x.facts);
+    if (decision.goes_on() || ask::traits(decision.fault).status != 0) {
+        co_await proxy::send_answer(face.worker, x, answer_of(face, x, is_to_head));
+    }
+    proxy::finish(face.worker, std::move(exchange));
+}
+
+}  // namespace tidegate::faces

@@ -1,0 +1,68 @@
+#include "proxy/read_body.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using ask::Fault;
+using client::Http1Stream;
+
+Task<Fault> grant_continue(Exchange& x) {
+    Http1Stream& client = *x.client;
+    if (!client.framing().expects_continue || !client.takes_interim()) co_return Fault::none;
+    client.begin_head(100, "Continue");
+    IoStatus status = client.send_interim();
+    if (status == IoStatus::would_block) {
+        status = co_await client.send_rest(x.config().timeouts.client_write);
+    }
+    co_return status == IoStatus::ok ? Fault::none : Fault::client_left;
+}
+
+// Sleeps until there is more.
+Task<Fault> more_of_body(Http1Stream& client) {
+    Sleeper& sleeper = client.sleeper();
+    for (;;) {
+        switch (client.read_body(sleeper.wakeup())) {
+            case Http1Stream::Body::more:
+                co_return Fault::none;
+            case Http1Stream::Body::too_long:
+                co_return Fault::bad_body;
+            case Http1Stream::Body::left:
+                co_return Fault::client_left;
+            case Http1Stream::Body::nothing:
+                break;
+        }
+        if (sleeper.expired()) co_return Fault::body_timeout;
+        co_await sleeper.sleep();
+    }
+}
+
+}  // namespace
+
+Task<Fault> read_body(Exchange& x, std::uint64_t bytes_max, std::string* out) {
+    Http1Stream& client = *x.client;
+    if (client.is_body_done()) co_return Fault::none;
+    if (client.body_announced() > bytes_max) co_return Fault::body_too_large;
+    const Fault refused = co_await grant_continue(x);
+    if (refused != Fault::none) co_return refused;
+    const auto& bounds = x.config().limits_on_requests;
+    client.sleeper().allow(x.config().timeouts.request_body);
+    Fault fault = Fault::none;
+    while (fault == Fault::none && !client.is_body_done()) {
+        const http::BodyBatch batch = client.take_body({bounds.header_bytes, bounds.headers});
+        x.relay.bytes_received += batch.content_bytes;
+        if (batch.bad) fault = Fault::bad_body;
+        if (x.relay.bytes_received > bytes_max) fault = Fault::body_too_large;
+        if (out != nullptr && fault == Fault::none) {
+            for (const std::string_view piece : batch.view()) out->append(piece);
+        }
+        const bool needs_more = batch.count == 0 && !batch.done;
+        client.drop_body(batch);
+        if (fault == Fault::none && needs_more) fault = co_await more_of_body(client);
+    }
+    client.sleeper().allow_forever();
+    client.forget_wakeup();
+    co_return fault;
+}
+
+}  // namespace tidegate::proxy

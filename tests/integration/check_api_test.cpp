@@ -1,0 +1,421 @@
+// The check API: programs ask, reserve and settle.
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "free_port.hpp"
+#include "integration/limiter_world.hpp"
+#include "integration/soon.hpp"
+
+using namespace tidegate::test;
+using nlohmann::json;
+
+namespace {
+
+const std::string kPolicies =
+    "policies: {per-user: {key: [user], limits: [5/h]}, both: {key: [\"user+header:x-tenant\"], "
+    "limits: [3/h]}, per-ip: {key: [ip], limits: [2/h]}}\n"
+    "routes: [{name: api, match: {path: /v1/**}, policies: [per-ip]}]\n";
+const std::string kSecret = "check: {secret: 0123456789abcdef}\n";
+
+class CheckApi {
+  public:
+    explicit CheckApi(const std::string& more = kPolicies, const std::string& listen_more = "")
+        : port_(free_port()),
+          tidegate_("listen: [{address: \"127.0.0.1:" + std::to_string(port_) + "\", face: check" +
+                    listen_more + "}]\n" + more) {}
+
+    Message post(const std::string& path, const std::string& body,
+                 const std::string& fields = "") const {
+        return RawClient(port_).ask(post_request(path, body, fields));
+    }
+    Message check(const std::string& body) const { return post("/v1/check", body); }
+    // Of `per-user`.
+    Message take(const std::string& user, int cost = 1) const {
+        return check(R"({"policy":"per-user","identifiers":{"user":")" + user + R"("},"cost":)" +
+                     std::to_string(cost) + "}");
+    }
+    // Units of `per-user` that are left.
+    int left(const std::string& user) const { return left_of(take(user, 0)); }
+    static int left_of(const Message& answer) {
+        return json::parse(answer.body).at("limits").at(0).at("left").get<int>();
+    }
+    std::string reserve(const std::string& user, int cost, const std::string& more = "") const {
+        const Message answer =
+            post("/v1/reserve", R"({"policy":"per-user","identifiers":{"user":")" + user +
+                                    R"("},"cost":)" + std::to_string(cost) + more + "}");
+        REQUIRE(answer.status() == 200);
+        return json::parse(answer.body).at("id").get<std::string>();
+    }
+    Message settle(const std::string& id, int cost) const {
+        return post("/v1/settle", R"({"id":")" + id + R"(","cost":)" + std::to_string(cost) + "}");
+    }
+    const Tidegate& tidegate() const { return tidegate_; }
+    std::uint16_t port() const { return port_; }
+
+  private:
+    std::uint16_t port_;
+    Tidegate tidegate_;
+};
+
+}  // namespace
+
+TEST_CASE("check API: a policy admits up to its quota, then says when to come back") {
+    const CountedIn counted = either_store();
+    const CheckApi api(counted.yaml() + kPolicies);
+    const Message first = api.take("alice", 3);
+    CHECK(first.status() == 200);
+    CHECK(first.field("Content-Type") == "application/json");
+    CHECK(first.field("RateLimit").starts_with("\"per-user-1h\";r=2;t="));
+    const json told = json::parse(first.body);
+    CHECK(told.at("admitted") == true);
+    const json& limit = told.at("limits").at(0);
+    CHECK(limit.at("policy") == "per-user");
+    CHECK(limit.at("limit") == "per-user-1h");
+    CHECK(limit.at("identifier") == "user:alice");
+    CHECK(limit.at("quota") == 5);
+    CHECK(limit.at("left") == 2);
+    CHECK(limit.at("reset_ms").get<int>() > 3'400'000);
+    const Message over = api.take("alice", 3);
+    CHECK(over.status() == 429);
+    CHECK(over.has("Retry-After"));
+    CHECK(json::parse(over.body).at("admitted") == false);
+    CHECK(json::parse(over.body).at("retry_after_ms").get<int>() > 3'400'000);
+    CHECK(api.take("alice", 2).status() == 200);
+    CHECK(api.take("bob").status() == 200);
+    // The log has the call, with what was counted.
+    const auto line = api.tidegate().access_log(1).at(0);
+    CHECK(line.at("face") == "check");
+    CHECK(line.at("identifiers")[0] == "user:alice");
+}
+
+TEST_CASE("check API: cost 0 asks and takes nothing") {
+    const CheckApi api;
+    CHECK(api.left("alice") == 5);
+    CHECK(api.left("alice") == 5);
+    CHECK(api.take("alice", 5).status() == 200);
+    CHECK(api.left("alice") == 0);
+    CHECK(api.take("alice").status() == 429);
+}
+
+TEST_CASE("check API: a request is decided by routes and identity, as the proxy would") {
+    const CheckApi api;
+    const auto ask = [&](const std::string& path, const std::string& from) {
+        return api.check(R"({"request":{"path":")" + path + R"(","from":")" + from +
+                         R"(","headers":{"X-Forwarded-For":"192.0.2.9"}}})");
+    };
+    CHECK(ask("/v1/a", "192.0.2.1").status() == 200);
+    CHECK(ask("/v1/b", "192.0.2.1").status() == 200);
+    CHECK(ask("/v1/b", "192.0.2.1").status() == 429);
+    CHECK(ask("/v1/b", "192.0.2.2").status() == 200);
+    CHECK(ask("/other", "192.0.2.1").status() == 404);
+    CHECK(ask("/v1/%2e%2e/x", "192.0.2.1").status() == 400);
+    // Without an address nothing can be counted.
+    CHECK(api.check(R"({"request":{"path":"/v1/a"}})").status() == 400);
+}
+
+TEST_CASE("check API: `all` takes everything or nothing, `each` goes on") {
+    const CountedIn counted = either_store();
+    const CheckApi api(counted.yaml() + kPolicies);
+    const std::string alice = R"({"policy":"per-user","identifiers":{"user":"alice"},"cost":2})";
+    const std::string bob = R"({"policy":"per-user","identifiers":{"user":"bob"},"cost":2})";
+    CHECK(api.take("bob", 4).status() == 200);
+    CHECK(api.check(R"({"all":[)" + alice + "," + bob + "]}").status() == 429);
+    CHECK(api.left("alice") == 5);
+    const Message each = api.check(R"({"each":[)" + alice + "," + bob + "," + alice + "]}");
+    CHECK(each.status() == 200);
+    const json told = json::parse(each.body).at("each");
+    REQUIRE(told.size() == 3);
+    CHECK(told.at(0).at("admitted") == true);
+    CHECK(told.at(1).at("admitted") == false);
+    CHECK(told.at(1).at("status") == 429);
+    CHECK(told.at(2).at("admitted") == true);
+    CHECK(api.left("alice") == 1);
+    const Message both =
+        api.check(R"({"all":[{"policy":"per-user","identifiers":{"user":"alice"}},)"
+                  R"({"policy":"both","identifiers":{"user":"alice","header:x-tenant":"t"}}]})");
+    CHECK(both.status() == 200);
+    CHECK(json::parse(both.body).at("limits").size() == 2);
+    CHECK(api.left("alice") == 0);
+}
+
+TEST_CASE("check API: what makes no sense is refused with a sentence, and nothing is taken") {
+    const CheckApi api;
+    const std::vector<std::string> wrong{
+        "",
+        "[]",
+        "{",
+        R"({"policy":"per-user"})",
+        R"({"policy":"per-user","identifiers":{}})",
+        R"({"policy":"per-user","identifiers":{"user":""}})",
+        R"({"policy":"per-user","identifiers":{"user":"alice","ip":"192.0.2.1"}})",
+        R"({"policy":"per-user","identifiers":{"user":"alice"},"cost":-1})",
+        R"({"policy":"per-user","identifiers":{"user":"alice"},"cost":1.5})",
+        R"({"policy":"per-user","identifiers":{"user":"alice"},"cost":"1"})",
+        R"({"policy":"per-user","identifiers":{"user":"alice"},"costs":1})",
+        R"({"policy":"per-user","policy":"per-user","identifiers":{"user":"alice"}})",
+        R"({"policy":"none","identifiers":{"user":"alice"}})",
+        R"({"policy":"per-ip","identifiers":{"ip":"here"}})",
+        R"({"policy":"both","identifiers":{"user":"alice"}})",
+        R"({"policy":"both","identifiers":{"user":"alice","header:x-tenant":"a\r\nX-B: c"}})",
+        R"({"request":{"path":"x"}})",
+        R"({"request":{"path":"/v1/a HTTP/1.1\r\nX: y"}})",
+        R"({"request":{"path":"/v1/a","from":"192.0.2"}})",
+        R"({"request":{"path":"/v1/a","from":"192.0.2.1","headers":{"a b":"c"}}})",
+        R"({"request":{"path":"/v1/a"},"policy":"per-user"})",
+        R"({"all":[]})",
+        R"({"each":[]})",
+        R"({"all":[{"policy":"per-user","identifiers":{"user":"alice"}}],"cost":1})",
+        R"({"all":[{"policy":"per-user","identifiers":{"user":"alice"}},)"
+        R"({"policy":"per-user","identifiers":{"user":"alice"}}]})",
+        R"({"all":[{"policy":"per-user","identifiers":{"user":"alice"}},)"
+        R"({"policy":"per-user","identifiers":{"user":"bob"},"cost":2}]})",
+    };
+    for (const std::string& body : wrong) {
+        CAPTURE(body);
+        const Message answer = api.check(body);
+        CHECK(answer.status() == 400);
+        CHECK(json::parse(answer.body).at("detail").get<std::string>().size() > 10);
+    }
+    std::string many = R"({"each":[)";
+    for (int i = 0; i < 101; ++i) many += std::string(i ? "," : "") + R"({"policy":"p"})";
+    CHECK(api.check(many + "]}").status() == 400);
+    CHECK(api.check(std::string(70'000, ' ')).status() == 413);
+    CHECK(api.left("alice") == 5);
+    CHECK(RawClient(api.port()).get("/v1/check").status() == 405);
+    CHECK(api.post("/v2/check", "{}").status() == 404);
+}
+
+TEST_CASE("check API: one charge of tiers, of many identifiers, and of names that are alike") {
+    const TemporaryFolder folder;
+    const CheckApi api(
+        "policies: {tiered: {key: [user], limits: [9/h, 99/d], tiers: {gold: [999/d]}}, alike: "
+        "{key: "
+        "[\"header:x-tenant\", \"header:tenant\"], limits: [3/h]}}\n"
+        "identity: {users: \"" +
+        folder.write("users.yaml", "alice: {tier: gold}\n") + "\"}\n");
+    const auto user = [](const std::string& name) {
+        return R"({"policy":"tiered","identifiers":{"user":")" + name + R"("}})";
+    };
+    const Message mixed =
+        api.check(R"({"all":[)" + user("alice") + "," + user("bob") + "," + user("carol") + "]}");
+    CHECK(mixed.status() == 200);
+    CHECK(json::parse(mixed.body).at("limits").size() == 5);
+    std::string many;
+    for (int i = 0; i < 65; ++i) many += (i ? "," : "") + user("user-" + std::to_string(i));
+    CHECK(api.check(R"({"all":[)" + many + "]}").status() == 400);
+    const auto alike = [&](int number) {
+        return api.check(R"({"policy":"alike","identifiers":{"header:x-tenant":"b)" +
+                         std::to_string(number) + R"(","header:tenant":"b"}})");
+    };
+    for (int i = 0; i < 3; ++i) CHECK(alike(i).status() == 200);
+    CHECK(alike(3).status() == 429);
+}
+
+TEST_CASE("check API: an answer to HEAD has no body") {
+    const CheckApi api;
+    RawClient client(api.port());
+    const std::string head = "HEAD /v1/check HTTP/1.1\r\nHost: a\r\n\r\n";
+    client.send(head + head);
+    for (int i = 0; i < 2; ++i) {
+        const Message answer = client.response_to_head();
+        CHECK(answer.status() == 405);
+        CHECK(answer.field("Allow") == "POST");
+    }
+}
+
+TEST_CASE("check API: with a token, who lacks it is refused; without one, a browser's page is") {
+    const CheckApi open;
+    CHECK(open.post("/v1/check", "{}", "Origin: https://evil.example\r\n").status() == 403);
+    const CheckApi api(kPolicies, ", token: let-me-in");
+    CHECK(api.take("alice").status() == 401);
+    CHECK(api.take("alice").field("WWW-Authenticate") == "Bearer");
+    const std::string ask = R"({"policy":"per-user","identifiers":{"user":"alice"}})";
+    CHECK(api.post("/v1/check", ask, "Authorization: Bearer wrong\r\n").status() == 401);
+    CHECK(api.post("/v1/check", ask, "Authorization: Bearer let-me-in\r\n").status() == 200);
+}
+
+TEST_CASE("check API: a reservation is settled once, for less, for nothing, or for more") {
+    const CountedIn counted = either_store();
+    const CheckApi api(counted.yaml() + kSecret + kPolicies);
+    const auto left = [&](const std::string& user, int wanted) {
+        // Redis gets what is given back without the answer waiting for it.
+        await("what is left of " + user, [&] { return api.left(user) == wanted; });
+    };
+    SUBCASE("less") {
+        const std::string id = api.reserve("alice", 4);
+        CHECK(api.left("alice") == 1);
+        CHECK(api.settle(id, 1).status() == 200);
+        left("alice", 4);
+        CHECK(api.settle(id, 1).status() == 409);
+        CHECK(api.left("alice") == 4);
+    }
+    SUBCASE("nothing") {
+        CHECK(api.settle(api.reserve("alice", 5), 0).status() == 200);
+        left("alice", 5);
+    }
+    SUBCASE("as much") {
+        CHECK(api.settle(api.reserve("alice", 2), 2).status() == 200);
+        CHECK(api.left("alice") == 3);
+    }
+    SUBCASE("more, also above the quota") {
+        const std::string id = api.reserve("alice", 2);
+        CHECK(api.settle(id, 4).status() == 200);
+        left("alice", 1);
+        const std::string other = api.reserve("alice", 1);
+        CHECK(api.settle(other, 50).status() == 200);
+        CHECK(api.left("alice") == 0);
+        CHECK(api.take("alice").status() == 429);
+        CHECK(api.left("bob") == 5);
+    }
+    SUBCASE("more, where the quota was refused a moment ago") {
+        const std::string id = api.reserve("alice", 5);
+        CHECK(api.take("alice").status() == 429);
+        CHECK(api.settle(id, 7).status() == 200);
+        const Message asked = api.take("alice", 0);
+        CHECK(CheckApi::left_of(asked) == 0);
+    }
+}
+
+TEST_CASE("check API: what is over the quota is not reserved") {
+    const CheckApi api;
+    const Message answer =
+        api.post("/v1/reserve", R"({"policy":"per-user","identifiers":{"user":"alice"},"cost":6})");
+    CHECK(answer.status() == 429);
+    CHECK_FALSE(json::parse(answer.body).contains("id"));
+}
+
+TEST_CASE("check API: any replica settles what another has given, once") {
+    const CountedIn counted = counted_in_redis();
+    const CheckApi one(counted.yaml() + kSecret + kPolicies);
+    const CheckApi two(counted.yaml() + kSecret + kPolicies);
+    const std::string id = one.reserve("alice", 4);
+    CHECK(two.settle(id, 1).status() == 200);
+    await("what is given back", [&] { return one.left("alice") == 4; });
+    CHECK(one.settle(id, 1).status() == 409);
+    const CheckApi stranger(counted.yaml() + "check: {secret: fedcba9876543210}\n" + kPolicies);
+    CHECK(stranger.settle(one.reserve("alice", 1), 0).status() == 400);
+}
+
+TEST_CASE("check API: an id that was changed or has expired gives nothing back") {
+    const CheckApi api(kSecret + kPolicies);
+    std::string id = api.reserve("alice", 4);
+    const std::string good = id;
+    id[id.size() / 2] = id[id.size() / 2] == 'A' ? 'B' : 'A';
+    CHECK(api.settle(id, 0).status() == 400);
+    CHECK(api.settle("", 0).status() == 400);
+    CHECK(api.settle("AAAA", 0).status() == 400);
+    CHECK(api.settle(good + "A", 0).status() == 400);
+    CHECK(api.left("alice") == 1);
+    const std::string brief = api.reserve("bob", 4, R"(,"ttl":"1s")");
+    std::this_thread::sleep_for(milliseconds{1'050});
+    CHECK(api.settle(brief, 0).status() == 410);
+    CHECK(api.left("bob") == 1);
+    CHECK(api.post("/v1/reserve", R"({"policy":"per-user","identifiers":{"user":"a"},"ttl":"1h"})")
+              .status() == 400);
+}
+
+TEST_CASE("check API: a reservation over several policies is settled as one") {
+    const CountedIn counted = either_store();
+    const CheckApi api(counted.yaml() + kSecret + kPolicies);
+    const Message reserved =
+        api.post("/v1/reserve",
+                 R"({"all":[{"policy":"per-user","identifiers":{"user":"alice"},"cost":2},)"
+                 R"({"policy":"per-user","identifiers":{"user":"bob"},"cost":2}],"ttl":"5min"})");
+    REQUIRE(reserved.status() == 200);
+    CHECK(api.settle(json::parse(reserved.body).at("id").get<std::string>(), 1).status() == 200);
+    await("alice's unit", [&] { return api.left("alice") == 4; });
+    await("bob's unit", [&] { return api.left("bob") == 4; });
+}
+
+TEST_CASE("check API: many at once never get more than the quota, settled or not") {
+    const CountedIn counted = either_store();
+    const CheckApi api(counted.yaml() + kSecret +
+                       "policies: {per-user: {key: [user], limits: [40/h]}}\nroutes: [{policies: "
+                       "[per-user]}]\n");
+    std::atomic<int> admitted{0};
+    std::vector<std::thread> programs;
+    for (int i = 0; i < 4; ++i) {
+        programs.emplace_back([&] {
+            for (int k = 0; k < 20; ++k) admitted += api.take("alice").status() == 200 ? 1 : 0;
+        });
+    }
+    for (std::thread& program : programs) program.join();
+    CHECK(admitted == 40);
+}
+
+TEST_CASE("check API: Redis away: the failure policy decides, and nothing is settled twice") {
+    CountedIn counted = counted_in_redis();
+    const CheckApi api(counted.yaml() + kSecret +
+                       "on_store_failure: deny\npolicies: {per-user: {key: [user], limits: "
+                       "[5/h]}}\nroutes: [{policies: [per-user]}]\n");
+    const std::string id = api.reserve("alice", 2);
+    counted.redis.reset();
+    CHECK(api.take("alice").status() == 503);
+    const Message unsettled = api.settle(id, 0);
+    CHECK(unsettled.status() == 503);
+    CHECK(unsettled.has("Retry-After"));
+}
+
+TEST_CASE("check API: the example clients in shell, Python and C++ do what they say") {
+    const CheckApi api(kSecret + kPolicies);
+    const std::string folder = std::string(TIDEGATE_SOURCE_DIR) + "/examples/check/";
+    const std::string port = std::to_string(api.port());
+    const std::string url = "http://127.0.0.1:" + port;
+    const auto run = [](const std::vector<std::string>& arguments) {
+        const TemporaryFolder output;
+        Process client(arguments, output.path());
+        const auto code = client.wait(kPatience);
+        REQUIRE(code.has_value());
+        return std::pair(*code, client.output() + client.errors());
+    };
+    CHECK(run({folder + "client.sh", url, "alice"}) == std::pair(0, std::string("admitted\n")));
+    CHECK(run({CHECK_CLIENT, port, "alice"}) == std::pair(0, std::string("admitted, 3 left\n")));
+    CHECK(run({folder + "client.py", url, "alice", "3", "1"}) ==
+          std::pair(0, std::string("admitted, 1 units settled\n")));
+    CHECK(api.left("alice") == 2);
+    CHECK(run({folder + "client.py", url, "alice", "3", "1"}).first == 1);
+    CHECK(api.take("alice", 2).status() == 200);
+    CHECK(run({folder + "client.sh", url, "alice"}) == std::pair(1, std::string("refused\n")));
+    CHECK(run({CHECK_CLIENT, port, "alice"}).first == 1);
+}
+
+TEST_CASE("check API: the quickstart of a face shows how it is asked, and is refused in the end") {
+    // Its ports are fixed: elsewhere than on an idle machine somebody may have them.
+    for (const std::uint16_t port : {std::uint16_t{8181}, std::uint16_t{9901}}) {
+        if (Socket::try_connect(port)) return;
+    }
+    const TemporaryFolder folder;
+    SUBCASE("forward_auth") {
+        Process quickstart({program(), "quickstart", "--face", "forward_auth"}, folder.path());
+        await("the listener", [] { return Socket::try_connect(8181).has_value(); });
+        CHECK(quickstart.errors().find("auth_request /_tidegate;") != std::string::npos);
+        const auto ask = [] {
+            return http_get(8181, "/",
+                            "X-Original-URI: /\r\nX-Original-Method: GET\r\n"
+                            "X-Forwarded-For: 203.0.113.7\r\n");
+        };
+        for (int i = 0; i < 10; ++i) CHECK(ask().status() == 200);
+        CHECK(ask().field("X-Tidegate-Status") == "429");
+        quickstart.signal(SIGTERM);
+        CHECK(quickstart.wait(kPatience) == 0);
+    }
+    SUBCASE("check") {
+        Process quickstart({program(), "quickstart", "--face", "check"}, folder.path());
+        await("the listener", [] { return Socket::try_connect(8181).has_value(); });
+        const auto ask = [] {
+            return RawClient(8181).ask(post_request(
+                "/v1/check", R"({"policy":"per-user","identifiers":{"user":"alice"}})"));
+        };
+        for (int i = 0; i < 10; ++i) CHECK(ask().status() == 200);
+        CHECK(ask().status() == 429);
+        quickstart.signal(SIGTERM);
+        CHECK(quickstart.wait(kPatience) == 0);
+    }
+}

@@ -1,0 +1,132 @@
+// The request that a gateway asks about: who may say what it is.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "faces/original_request.hpp"
+
+namespace tidegate::faces {
+namespace {
+
+using config::Dialect;
+
+// What a gateway sends, and what was read of it.
+struct Read {
+    Read(Dialect dialect, const std::string& head, const std::string& prefix = "",
+         std::size_t uri_bytes = 64)
+        : bytes(head + "\r\n") {
+        config::Listen listen;
+        listen.face = Face::forward_auth;
+        listen.dialect = dialect;
+        listen.path_prefix = prefix;
+        config::RequestBounds bounds;
+        bounds.uri_bytes = uri_bytes;
+        const http::HeadBounds head_bounds{8'192, 100, 8'192};
+        // What no head may hold does not come here.
+        if (http::parse_request_head(bytes, head_bounds, facts.head) != http::HeadFault::none) {
+            fault = "refused as a head";
+            return;
+        }
+        facts.host = "gateway.test";
+        fault = read_original(listen, bounds, facts);
+    }
+
+    bool has(std::string_view name) const {
+        for (const http::Field& field : facts.head.fields) {
+            if (http::equal_ignoring_case(field.name, name)) return true;
+        }
+        return false;
+    }
+
+    std::string bytes;
+    ask::Facts facts;
+    std::string_view fault;
+};
+
+std::string question(const std::vector<std::string>& fields, const std::string& target = "/ask") {
+    std::string head = "GET " + target + " HTTP/1.1\r\nHost: gateway.test\r\n";
+    for (const std::string& field : fields) head += field + "\r\n";
+    return head;
+}
+
+const std::vector<std::string> kForwarded{"X-Forwarded-Method: PUT", "X-Forwarded-Uri: /v1/a?b=c",
+                                          "X-Forwarded-Host: app.test"};
+
+}  // namespace
+
+TEST_CASE("original request: nginx says method and target in fields, and the host as its own") {
+    const Read read(Dialect::nginx,
+                    question({"X-Original-Method: POST", "X-Original-URI: /v1/a?b=c", "X-Key: k"}));
+    CHECK(read.fault.empty());
+    CHECK(read.facts.head.method == "POST");
+    CHECK(read.facts.head.target == "/v1/a?b=c");
+    CHECK(read.facts.head.path == "/v1/a");
+    CHECK(read.facts.head.query == "?b=c");
+    CHECK(read.facts.host == "gateway.test");
+    CHECK(read.has("X-Key"));
+    CHECK_FALSE(read.has("X-Original-URI"));
+    CHECK_FALSE(read.has("X-Original-Method"));
+}
+
+TEST_CASE("original request: Traefik and Caddy say the host, too") {
+    const Read read(Dialect::forwarded, question(kForwarded));
+    CHECK(read.fault.empty());
+    CHECK(read.facts.head.method == "PUT");
+    CHECK(read.facts.host == "app.test");
+    CHECK_FALSE(read.has("X-Forwarded-Host"));
+}
+
+TEST_CASE("original request: Envoy asks with the request itself, behind its prefix") {
+    const Read read(Dialect::envoy, question(kForwarded, "/check/v1?x=1"), "/check");
+    CHECK(read.fault.empty());
+    CHECK(read.facts.head.method == "GET");
+    CHECK(read.facts.head.path == "/v1");
+    CHECK(read.facts.head.query == "?x=1");
+    CHECK(read.has("X-Forwarded-Uri"));  // the client's own
+    CHECK_FALSE(Read(Dialect::envoy, question({}, "/other"), "/check").fault.empty());
+    CHECK_FALSE(Read(Dialect::envoy, question({}, "/checked"), "/check").fault.empty());
+    CHECK_FALSE(Read(Dialect::envoy, question({}, "/check"), "/check").fault.empty());
+    CHECK(Read(Dialect::envoy, question({}, "/v1")).fault.empty());
+}
+
+TEST_CASE("original request: a field that is missing, there twice or unreadable is refused") {
+    for (std::size_t left_out = 0; left_out < kForwarded.size(); ++left_out) {
+        std::vector<std::string> fields = kForwarded;
+        fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(left_out));
+        CAPTURE(kForwarded[left_out]);
+        CHECK_FALSE(Read(Dialect::forwarded, question(fields)).fault.empty());
+        fields = kForwarded;
+        fields.push_back(kForwarded[left_out]);
+        CHECK_FALSE(Read(Dialect::forwarded, question(fields)).fault.empty());
+    }
+    const auto with = [](std::size_t position, const std::string& field) {
+        std::vector<std::string> fields = kForwarded;
+        fields[position] = field;
+        return question(fields);
+    };
+    for (const std::string target :
+         {"", "a", "*", "http://app.test/a", "/a b", "/a\tb", "//user@x\x7f", "/\x80"}) {
+        CAPTURE(target);
+        CHECK_FALSE(Read(Dialect::forwarded, with(1, "X-Forwarded-Uri: " + target)).fault.empty());
+    }
+    for (const std::string method : {"", "G T", "GET/", "G,T", "CONNECT"}) {
+        CHECK_FALSE(
+            Read(Dialect::forwarded, with(0, "X-Forwarded-Method: " + method)).fault.empty());
+    }
+    for (const std::string host : {"", "a b", "user@app", "app.test:x"}) {
+        CHECK_FALSE(Read(Dialect::forwarded, with(2, "X-Forwarded-Host: " + host)).fault.empty());
+    }
+}
+
+TEST_CASE("original request: the longest target is the proxy's") {
+    const std::string longest = "/" + std::string(63, 'a');
+    const auto asked = [](const std::string& target) {
+        return question({"X-Original-Method: GET", "X-Original-URI: " + target});
+    };
+    CHECK(Read(Dialect::nginx, asked(longest)).fault.empty());
+    CHECK_FALSE(Read(Dialect::nginx, asked(longest + "a")).fault.empty());
+}
+
+}  // namespace tidegate::faces
