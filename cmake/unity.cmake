@@ -1,5 +1,5 @@
 # Compiles the files of a room together, in units of up to 24 files: headers and templates are then
-# compiled once a unit and not once a file, and a cold build takes half the time. The optimised program
+# compiled once a unit and not once a file, and a cold build takes less time. The optimised program
 # is built so; the other builds compile file by file, so that a change compiles little.
 #
 # So a name in an anonymous namespace, and an alias at the top of a file, is the room's only one: the

@@ -103,7 +103,7 @@ void Engine::settle(Decision& decision, int status, std::chrono::milliseconds ho
 void Engine::report_chain_fault(const Question& question) {
     static telemetry::LogInterval said{std::chrono::hours{1}};
     metrics_.count_forwarding_invalid();
-    if (question.facts.peer.is_gateway) return;  // who asks for a gateway tells of it
+    if (question.facts.peer.is_gateway) return;  // the face reports it
     if (!said.is_due(std::chrono::steady_clock::now())) return;
     const auto text = [](const std::optional<IpAddress>& address, const char* otherwise) {
         return address ? address->to_string() : std::string(otherwise);

@@ -69,6 +69,18 @@ std::string counted_host(std::string_view host) {
     return std::string(routing::HostName(host).view());
 }
 
+std::string part_text(const limit::KeyPart& part) {
+    std::string out(kind_name(part.kind));
+    if (part.name.empty()) return out;
+    out += ':';
+    if (part.kind == Kind::claim) {
+        identity::append_claim_name(part.name, out);
+    } else {
+        out += part.name;
+    }
+    return out;
+}
+
 std::string key_text(const limit::Key& key) {
     std::string out;
     for (const auto& choice : key.choices) {
@@ -77,14 +89,7 @@ std::string key_text(const limit::Key& key) {
         for (const limit::KeyPart& part : choice) {
             if (!first) out += '+';
             first = false;
-            out += kind_name(part.kind);
-            if (part.name.empty()) continue;
-            out += ':';
-            if (part.kind == Kind::claim) {
-                identity::append_claim_name(part.name, out);
-            } else {
-                out += part.name;
-            }
+            out += part_text(part);
         }
     }
     return out;

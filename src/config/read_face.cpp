@@ -34,7 +34,7 @@ void read_from(const Value& value, Listen& listen) {
     }
 }
 
-// Whoever reaches such a listener speaks for every client.
+// A peer that reaches such a listener speaks for every client.
 void check_reach(const Section& section, const Listen& listen, const Address& address) {
     if (address.is_unix() || !listen.from.empty() || !listen.token.empty()) return;
     const auto ip = parse_scoped_ip(address.host);

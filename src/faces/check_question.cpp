@@ -38,42 +38,13 @@ void read_head(const config::RequestBounds& limits, CheckQuestion& question,
     ask::check_framing(question.facts, framing, decision);
 }
 
-// As keys are written in the configuration.
-std::string written(const limit::KeyPart& part) {
-    switch (part.kind) {
-        case Kind::ip:
-            return "ip";
-        case Kind::user:
-            return "user";
-        case Kind::route:
-            return "route";
-        case Kind::method:
-            return "method";
-        case Kind::host:
-            return "host";
-        case Kind::constant:
-            return "constant:" + part.name;
-        case Kind::header:
-            return "header:" + part.name;
-        case Kind::query:
-            return "query:" + part.name;
-        case Kind::cookie:
-            return "cookie:" + part.name;
-        case Kind::capture:
-            return "path:" + part.name;
-        case Kind::claim:
-            break;
-    }
-    return "claim:" + part.name;
-}
-
 // What only a whole request has.
 bool needs_request(const limit::KeyPart& part) {
     return part.kind == Kind::capture || part.kind == Kind::claim;
 }
 
 const std::string* value_of(const CheckItem& item, const limit::KeyPart& part) {
-    const std::string name = written(part);
+    const std::string name = ask::part_text(part);
     const auto found = std::find_if(item.identifiers.begin(), item.identifiers.end(),
                                     [&](const auto& one) { return one.first == name; });
     return found != item.identifiers.end() && !found->second.empty() ? &found->second : nullptr;
@@ -90,8 +61,9 @@ bool has_choice(const CheckItem& item, const limit::Key& key) {
 bool has_part(const config::Policy& policy, const std::string& name) {
     return std::any_of(policy.key.begin(), policy.key.end(), [&](const limit::Key& key) {
         return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
-            return std::any_of(choice.begin(), choice.end(),
-                               [&](const limit::KeyPart& part) { return written(part) == name; });
+            return std::any_of(choice.begin(), choice.end(), [&](const limit::KeyPart& part) {
+                return ask::part_text(part) == name;
+            });
         });
     });
 }
@@ -139,10 +111,10 @@ std::string head_with(const CheckItem& item, const config::Policy& policy) {
             for (const limit::KeyPart& part : choice) {
                 const std::string* const value = value_of(item, part);
                 if (value == nullptr ||
-                    std::find(said.begin(), said.end(), written(part)) != said.end()) {
+                    std::find(said.begin(), said.end(), ask::part_text(part)) != said.end()) {
                     continue;
                 }
-                said.push_back(written(part));
+                said.push_back(ask::part_text(part));
                 if (part.kind == Kind::method) method = *value;
                 if (part.kind == Kind::host) host = *value;
                 if (part.kind == Kind::header) http::append_field(part.name, *value, fields);

@@ -8,8 +8,6 @@ using ask::Fault;
 using http::BodyBatch;
 using http::BodyKind;
 
-namespace {}  // namespace
-
 // Head and what is there of the body leave in one write; the rest follows beside the answer.
 Fault Upload::begin() {
     Fault fault = Fault::none;
