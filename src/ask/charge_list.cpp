@@ -17,7 +17,7 @@ namespace {
 
 using limit::Micros;
 using Made = IdentifierMaker::Made;
-using Outcome = ChargeNotes::Outcome;
+using PolicyOutcome = ChargeNotes::Outcome;
 using KeyOutcome = ChargeNotes::KeyOutcome;
 
 // The first policy of the route that enforces and whose `deny` is not empty and `lists` the client;
@@ -92,22 +92,22 @@ bool wants_user(const limit::Key& key) {
 
 // Of a request that has none of the `keys` of a policy. Credentials help an anonymous client where
 // some method of the configuration takes them.
-Outcome outcome_without(std::span<const limit::Key> keys, const config::Config& config,
-                        const Decision& decision) {
+PolicyOutcome outcome_without(std::span<const limit::Key> keys, const config::Config& config,
+                              const Decision& decision) {
     const bool would_help = !decision.user && !config.user_methods.empty() &&
                             std::any_of(keys.begin(), keys.end(), wants_user);
-    return would_help ? Outcome::no_user : Outcome::no_identifier;
+    return would_help ? PolicyOutcome::no_user : PolicyOutcome::no_identifier;
 }
 
 // Appends the items that `policy` counts, with the limits of `tier` if there is one.
-Outcome list_keys(const config::Config& config, const config::Policy& policy,
-                  const limit::Tier* tier, IdentifierMaker& maker, Decision& decision,
-                  ChargeNotes::Policy* note) {
+PolicyOutcome list_keys(const config::Config& config, const config::Policy& policy,
+                        const limit::Tier* tier, IdentifierMaker& maker, Decision& decision,
+                        ChargeNotes::Policy* note) {
     const std::size_t first = decision.spans.size();
     for (const limit::Key& key : policy.key) {
         const KeyOutcome outcome = outcome_of(key, maker.make(key));
         if (note != nullptr) note->keys.push_back({&key, outcome});
-        if (outcome == KeyOutcome::unclear) return Outcome::unclear;
+        if (outcome == KeyOutcome::unclear) return PolicyOutcome::unclear;
         if (outcome == KeyOutcome::rejected) return outcome_without({&key, 1}, config, decision);
         if (outcome == KeyOutcome::skipped) continue;
         if (outcome == KeyOutcome::shared) maker.make_shared(key);
@@ -115,38 +115,38 @@ Outcome list_keys(const config::Config& config, const config::Policy& policy,
         if (note != nullptr) note->keys.back().spans.assign(made.begin(), made.end());
         add_items(policy, tier, first, made, decision);
     }
-    if (decision.spans.size() != first) return Outcome::counted;
+    if (decision.spans.size() != first) return PolicyOutcome::counted;
     // Unless the operator has written so, a client cannot avoid the policy by leaving out every
     // key.
-    return policy.may_skip ? Outcome::skipped : outcome_without(policy.key, config, decision);
+    return policy.may_skip ? PolicyOutcome::skipped : outcome_without(policy.key, config, decision);
 }
 
-Outcome list_policy(const config::Config& config, const config::Policy& policy,
-                    IdentifierMaker& maker, Decision& decision, ChargeNotes::Policy* note) {
+PolicyOutcome list_policy(const config::Config& config, const config::Policy& policy,
+                          IdentifierMaker& maker, Decision& decision, ChargeNotes::Policy* note) {
     if (!policy.exempt.empty() && policy.exempt.includes(client_of(config, decision))) {
-        return Outcome::exempt;
+        return PolicyOutcome::exempt;
     }
     const limit::Tier* const tier = tier_of(policy, decision.tier);
     if (note != nullptr) note->tier = tier;
-    if (tier != nullptr && tier->limits.empty()) return Outcome::unlimited;
+    if (tier != nullptr && tier->limits.empty()) return PolicyOutcome::unlimited;
     return list_keys(config, policy, tier, maker, decision, note);
 }
 
 // Why the request goes no further, if it does not.
-Fault fault_of(Outcome outcome) {
+Fault fault_of(PolicyOutcome outcome) {
     switch (outcome) {
-        case Outcome::counted:
-        case Outcome::exempt:
-        case Outcome::unlimited:
-        case Outcome::skipped:
+        case PolicyOutcome::counted:
+        case PolicyOutcome::exempt:
+        case PolicyOutcome::unlimited:
+        case PolicyOutcome::skipped:
             return Fault::none;
-        case Outcome::denied:
+        case PolicyOutcome::denied:
             return Fault::denied;
-        case Outcome::no_identifier:
+        case PolicyOutcome::no_identifier:
             return Fault::no_identifier;
-        case Outcome::no_user:
+        case PolicyOutcome::no_user:
             return Fault::no_user;
-        case Outcome::unclear:
+        case PolicyOutcome::unclear:
             break;
     }
     return Fault::ambiguous_name;
@@ -223,14 +223,15 @@ bool list_policies(const config::Config& config, IdentifierMaker& maker, Decisio
     for (const config::Policy* policy : decision.route->policies) {
         const std::size_t before = decision.charge.items.size();
         auto* const note = begin_note(notes, *policy);
-        const Outcome outcome = list_policy(config, *policy, maker, decision, note);
+        const PolicyOutcome outcome = list_policy(config, *policy, maker, decision, note);
         if (note != nullptr) note->outcome = outcome;
         const Fault fault = fault_of(outcome);
         if (fault == Fault::none) continue;
         // A policy in shadow refuses no request, not even one that it cannot count.
         drop_items(decision, policy->shadow ? before : 0);
         if (policy->shadow) continue;
-        const bool lacks_both = outcome == Outcome::no_user && lacks_address(*policy, decision);
+        const bool lacks_both =
+            outcome == PolicyOutcome::no_user && lacks_address(*policy, decision);
         decision.refuse(fault, lacks_both ? kNoAddressNoUser : std::string_view());
         return false;
     }
@@ -257,7 +258,7 @@ void list_preflight(const config::Config& config, const Facts& facts, Decision& 
     const config::Policy& policy = *decision.route->cors->preflight;
     IdentifierMaker maker(config, facts, decision);
     auto* const note = begin_note(notes, policy);
-    const Outcome outcome = list_policy(config, policy, maker, decision, note);
+    const PolicyOutcome outcome = list_policy(config, policy, maker, decision, note);
     if (note != nullptr) note->outcome = outcome;
     // Without an address there is nothing to count it by, and it must not pass uncounted.
     if (const Fault fault = fault_of(outcome); fault != Fault::none) return decision.refuse(fault);
@@ -298,7 +299,7 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
         return deny.includes(client_of(config, decision));
     };
     if (const config::Policy* const denying = denying_policy(decision, lists_client)) {
-        if (auto* const note = begin_note(notes, *denying)) note->outcome = Outcome::denied;
+        if (auto* const note = begin_note(notes, *denying)) note->outcome = PolicyOutcome::denied;
         return decision.refuse(Fault::denied);
     }
     if (decision.route->needs_user && !decision.user) return decision.refuse(Fault::no_user);
@@ -353,7 +354,7 @@ bool list_failed_credentials(const config::Config& config, const Facts& facts, D
     decision.identifiers.clear();
     IdentifierMaker maker(config, facts, decision);
     // A client without an address cannot be told from others, whom it must not lock out.
-    if (list_policy(config, *policy, maker, decision, nullptr) != Outcome::counted)
+    if (list_policy(config, *policy, maker, decision, nullptr) != PolicyOutcome::counted)
         drop_items(decision, 0);
     if (decision.charge.items.empty()) return false;
     name_items(decision);

@@ -421,8 +421,9 @@ TEST_CASE("redis: charges of different items in one command get what they get on
     }
     CAPTURE(asked);
     CAPTURE(alone);
+    // Both ways were taken. How often each is chance: about a third go alone.
     CHECK(alone > 0);
-    CHECK(alone * 2 < asked);
+    CHECK(alone < asked);
 }
 
 TEST_CASE("redis: the rights asked for are enough for several requests of the same names") {
