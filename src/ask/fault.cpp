@@ -65,6 +65,7 @@ constexpr auto kTraits = std::to_array<FaultTraits>({
     {504, Outcome::failed, false, "upstream: slow to connect",
      "The upstream did not accept a connection in time."},
     {503, Outcome::failed, false, "upstream: exhausted", "No upstream connection is free."},
+    {503, Outcome::failed, false, "upstream: down", "No server of the upstream is healthy."},
     {502, Outcome::failed, false, "upstream: broken answer",
      "The upstream did not give a valid answer."},
     {504, Outcome::failed, false, "upstream: slow", "The upstream did not answer in time."},

@@ -51,6 +51,7 @@ enum class Fault : std::uint8_t {
     upstream_unreachable,
     connect_timeout,
     upstream_exhausted,  // all connections to it are in use
+    upstream_down,       // none of its servers is healthy
     upstream_broken,     // its answer is malformed, or it closed without one
     upstream_timeout,
     answer_cut_off,  // it closed inside its answer: the client has part of it

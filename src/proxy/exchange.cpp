@@ -4,10 +4,11 @@ namespace tidegate::proxy {
 
 void Relay::reset() {
     reached = Reached::nothing;
-    upstream_address = {};
+    server.reset();
+    tries = 0;
     status = 0;
     bytes_received = bytes_sent = 0;
-    upstream_time = {};
+    upstream_time = queue_time = {};
 }
 
 void Exchange::reset() {

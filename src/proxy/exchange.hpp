@@ -15,6 +15,7 @@
 #include "net/sleeper.hpp"
 #include "proxy/generation.hpp"
 #include "upstream/http1_stream.hpp"
+#include "upstream/server.hpp"
 
 namespace tidegate::proxy {
 
@@ -29,12 +30,14 @@ enum class Reached : std::uint8_t {
 // What passes through the proxy, for settling, metrics and the access log.
 struct Relay {
     Reached reached = Reached::nothing;
-    std::string_view upstream_address;
+    upstream::ServerPtr server;  // that the request was sent to last, or null
+    std::uint32_t tries = 0;     // how many connections it was to be sent over
     int status = 0;  // of the answer to the client; 0: none was begun
     std::uint64_t bytes_received = 0;
     std::uint64_t bytes_sent = 0;
     SteadyTime began;
     std::chrono::nanoseconds upstream_time{0};
+    std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
     std::string client_text;  // the client's address, while the access log takes it
 
     void reset();

@@ -68,12 +68,26 @@ Violated violated(const Exchange& exchange) {
     return found;
 }
 
-// Of a fault that passes.
-std::int64_t retry_after_seconds(const ask::Decision& decision) {
-    const identity::Finding& finding = decision.finding;
-    const bool is_key = decision.fault == ask::Fault::credentials_unchecked &&
-                        finding.result == identity::Finding::Result::key_missing;
-    return is_key ? finding.retry_after.count() : 1;
+// Of a fault that passes; 0: the fault does not.
+std::int64_t retry_after_seconds(const Exchange& exchange) {
+    const ask::Decision& decision = exchange.decision;
+    switch (decision.fault) {
+        case ask::Fault::credentials_unchecked:
+            return decision.finding.result == identity::Finding::Result::key_missing
+                       ? decision.finding.retry_after.count()
+                       : 1;
+        case ask::Fault::store_unavailable:
+        case ask::Fault::upstream_exhausted:
+            return 1;
+        case ask::Fault::upstream_down: {
+            // Not before the next check can find a server healthy.
+            const auto& upstream = exchange.config().upstreams[decision.route->upstream];
+            const auto every = upstream.health_check->every;
+            return std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(every).count());
+        }
+        default:
+            return 0;
+    }
 }
 
 FaultAnswer plain_answer(const Exchange& exchange) {
@@ -85,11 +99,9 @@ FaultAnswer plain_answer(const Exchange& exchange) {
     problem.detail =
         exchange.decision.fault_detail.empty() ? fault.detail : exchange.decision.fault_detail;
     problem.request_id = exchange.facts.request_id;
-    if (exchange.decision.fault == ask::Fault::store_unavailable ||
-        exchange.decision.fault == ask::Fault::credentials_unchecked ||
-        exchange.decision.fault == ask::Fault::upstream_exhausted) {
-        answer.retry_after = retry_after_seconds(exchange.decision);
-        problem.retry_after_seconds = answer.retry_after;
+    if (const std::int64_t seconds = retry_after_seconds(exchange); seconds > 0) {
+        answer.retry_after = seconds;
+        problem.retry_after_seconds = seconds;
     }
     http::append_problem(problem, answer.body);
     answer.body += '\n';  // a terminal's prompt begins on a line of its own

@@ -115,16 +115,19 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .limited_by = refusers.enforced,
          .shadow_limited_by = refusers.in_shadow,
          .store = store_of(charge),
-         .upstream = relay.upstream_address,
+         .upstream = relay.server ? std::string_view(relay.server->name()) : "",
+         .upstream_server = relay.server ? std::string_view(relay.server->address()) : "",
          .error = is_refused ? identity::to_string(decision.finding.fault) : fault.name,
          .outcome = outcome,
          .face = exchange.face,
          .status = relay.status,
+         .tries = relay.tries,
          .bytes_received = relay.bytes_received,
          .bytes_sent = relay.bytes_sent,
          .duration = took,
          .decision = decision.charge_time,
-         .upstream_time = relay.upstream_time});
+         .upstream_time = relay.upstream_time,
+         .queue_time = relay.queue_time});
 }
 
 }  // namespace tidegate::proxy

@@ -34,16 +34,19 @@ struct RequestRecord {
     std::string_view limited_by;         // `POLICY-LIMIT` that refused, or empty
     std::string_view shadow_limited_by;  // the same of policies in shadow, which refuse nobody
     std::string_view store;              // memory | redis | local | ""
-    std::string_view upstream;           // address of the server, or empty
+    std::string_view upstream;           // the server as it is configured, or empty
+    std::string_view upstream_server;    // its address
     std::string_view error;              // whose fault and what, or empty
     Outcome outcome = Outcome::forwarded;
     Face face = Face::proxy;
     int status = 0;
+    std::uint32_t tries = 0;  // connections that the request was to be sent over
     std::uint64_t bytes_received = 0;  // body
     std::uint64_t bytes_sent = 0;      // body
     nanoseconds duration{0};
     nanoseconds decision{0};       // waiting for the store
     nanoseconds upstream_time{0};  // from sending the request to the head of the answer
+    nanoseconds queue_time{0};     // waiting for one of max_connections
 };
 
 class AccessLog {

@@ -73,6 +73,8 @@ std::string_view LogLineFormatter::json(const RequestRecord& record) {
     put(to_string(record.outcome));
     put(R"(","upstream":")");
     put_escaped(record.upstream, kNameBytesMax);
+    put(R"(","upstream_server":")");
+    put_escaped(record.upstream_server, kNameBytesMax);
     put(R"(","error":")");
     put_escaped(record.error, kNameBytesMax);
     put(R"(","bytes_in":)");
@@ -85,6 +87,10 @@ std::string_view LogLineFormatter::json(const RequestRecord& record) {
     put(record.decision);
     put(R"(,"upstream_us":)");
     put(record.upstream_time);
+    put(R"(,"queue_us":)");
+    put(record.queue_time);
+    put(R"(,"tries":)");
+    put(std::uint64_t{record.tries});
     put(R"(,"face":")");
     put(to_string(record.face));
     put(R"("})");
@@ -126,6 +132,8 @@ std::string_view LogLineFormatter::text(const RequestRecord& record) {
     put(to_string(record.outcome));
     put(R"(" upstream=")");
     put_escaped(record.upstream, kNameBytesMax);
+    put(R"(" upstream_server=")");
+    put_escaped(record.upstream_server, kNameBytesMax);
     put(R"(" error=")");
     put_escaped(record.error, kNameBytesMax);
     put(R"(" bytes_in=")");
@@ -136,6 +144,10 @@ std::string_view LogLineFormatter::text(const RequestRecord& record) {
     put(record.decision);
     put(R"(" upstream_us=")");
     put(record.upstream_time);
+    put(R"(" queue_us=")");
+    put(record.queue_time);
+    put(R"(" tries=")");
+    put(std::uint64_t{record.tries});
     put(R"(" face=")");
     put(to_string(record.face));
     put("\"");

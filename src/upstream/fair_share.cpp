@@ -49,6 +49,19 @@ ActiveRequest* FairShare::find_evictable(const ActiveRequest& asking, SteadyTime
     return found;
 }
 
+ActiveRequest* FairShare::find_slow_upload(SteadyTime now) {
+    ActiveRequest* slowest = nullptr;
+    nanoseconds most = kSlowLag;
+    for (ActiveRequest& request : requests_) {
+        if (!request.body.is_waiting()) continue;
+        const nanoseconds lag = request.body.lag(kSlowRate, now);
+        if (lag < most) continue;
+        slowest = &request;
+        most = lag;
+    }
+    return slowest;
+}
+
 std::size_t FairShare::held_by(const std::optional<IpAddress>& key) const {
     return static_cast<std::size_t>(
         std::count_if(requests_.begin(), requests_.end(),

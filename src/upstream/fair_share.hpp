@@ -86,6 +86,9 @@ class FairShare {
     // address that is slow (kSlowRate, kSlowLag); then the answer that its client is slowest to
     // take, of other addresses with more than their share.
     ActiveRequest* find_evictable(const ActiveRequest& asking, SteadyTime now);
+    // The upload that is furthest behind of those that are slow (kSlowRate, kSlowLag), or null: it
+    // makes room for a request of another thread.
+    ActiveRequest* find_slow_upload(SteadyTime now);
 
     // Counts the list one by one.
     std::size_t held_by(const std::optional<IpAddress>& key) const;

@@ -28,8 +28,8 @@ void Http1Stream::open(Server& server, ConnectionPtr connection, bool is_reused)
     has_answered_ = may_hold_more_ = false;
 }
 
-std::pair<Server*, ConnectionPtr> Http1Stream::release() {
-    return {std::exchange(server_, nullptr), std::move(connection_)};
+std::pair<ServerPtr, ConnectionPtr> Http1Stream::release() {
+    return {std::move(server_), std::move(connection_)};
 }
 
 void Http1Stream::reset() {

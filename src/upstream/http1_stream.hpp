@@ -31,7 +31,7 @@ class Http1Stream {
 
     // Has a connection, which may be closed already.
     explicit operator bool() const { return connection_ != nullptr; }
-    const Server& server() const { return *server_; }
+    Server& server() const { return *server_; }
     // The connection has carried a request before this one: the server may have closed it.
     bool is_reused() const { return is_reused_; }
     // The pool closed the connection in favour of another request.
@@ -91,7 +91,7 @@ class Http1Stream {
     void open(Server& server, ConnectionPtr connection, bool is_reused);
     const ConnectionPtr& connection() const { return connection_; }
     // The connection leaves the stream, and where it belongs.
-    std::pair<Server*, ConnectionPtr> release();
+    std::pair<ServerPtr, ConnectionPtr> release();
     // True the first time.
     bool evict() { return !std::exchange(is_evicted_, true); }
 
@@ -100,7 +100,7 @@ class Http1Stream {
     Input read(Wakeup& wakeup);
     bool parse_head(const http::HeadBounds& bounds);
 
-    Server* server_ = nullptr;
+    ServerPtr server_;
     ConnectionPtr connection_;
     bool is_reused_ = false;
     bool is_evicted_ = false;

@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <numeric>
 #include <utility>
 
 #include "telemetry/log.hpp"
-#include "telemetry/repeated_failures.hpp"
 
 namespace tidegate::upstream {
 
@@ -39,27 +37,63 @@ std::size_t share_of(std::size_t total, std::size_t workers) {
 
 }  // namespace
 
-Pool::Pool(const Executor& executor, Readiness& readiness, const config::Upstream& settings,
-           std::size_t metrics_slot, std::size_t workers, telemetry::MetricsShard& metrics)
-    : readiness_(readiness),
-      settings_(settings),
+Pool::Pool(const Executor& executor, Readiness& readiness, GroupPtr group, std::size_t worker,
+           std::size_t metrics_slot, telemetry::MetricsShard& metrics)
+    : executor_(executor),
+      readiness_(readiness),
+      group_(std::move(group)),
+      worker_(worker),
       metrics_slot_(metrics_slot),
-      connections_max_(std::max<std::size_t>(1, settings.max_connections / workers)),
-      idle_max_(share_of(settings.idle_connections, workers)),
-      requests_(connections_max_),
-      metrics_(metrics),
-      servers_(settings_.servers.begin(), settings_.servers.end()),
-      resolver_(executor, settings_, servers_) {}
+      idle_max_(share_of(settings().idle_connections, group_->workers())),
+      chooser_(settings(), worker),
+      requests_(share_of(settings().max_connections, group_->workers())),
+      metrics_(metrics) {
+    follow_group();
+}
 
-Server& Pool::next_server(const Server* other_than) {
-    if (servers_.size() == 1) return servers_.front();
-    return next_by_weight(servers_, other_than, steady_now());
+void Pool::follow_group() {
+    // First the version: servers that come after it are seen the next time.
+    version_ = group_->version();
+    std::vector<ServerPtr> next;
+    for (auto& shared : group_->servers()) {
+        const auto known = std::find_if(servers_.begin(), servers_.end(), [&](const auto& server) {
+            return server->shared_ptr() == shared;
+        });
+        next.push_back(known != servers_.end() ? *known
+                                               : ServerPtr(new Server(std::move(shared), worker_)));
+    }
+    std::swap(servers_, next);
+    for (const ServerPtr& before : next) {
+        if (!has(*before)) forget_idle(*before);
+    }
+    chooser_.reset(servers_);
+}
+
+bool Pool::has(const Server& server) const {
+    return std::any_of(servers_.begin(), servers_.end(),
+                       [&](const ServerPtr& one) { return one.get() == &server; });
+}
+
+Server* Pool::choose(std::optional<std::uint64_t> key, const Server* other_than) {
+    if (group_->version() != version_) follow_group();
+    if (servers_.size() == 1) {
+        const bool is_out = servers_[0]->shared().state.verdict() == balance::CheckVerdict::unhealthy;
+        return is_out ? nullptr : servers_[0].get();
+    }
+    const auto chosen = chooser_.choose(key, steady_now(), other_than);
+    return chosen ? servers_[*chosen].get() : nullptr;
+}
+
+std::size_t Pool::count_active() const {
+    std::size_t sum = 0;
+    for (const ServerPtr& server : servers_) sum += server->shared().active();
+    return sum;
 }
 
 bool Pool::admit(ActiveRequest& request) {
     if (requests_.is_short()) {
-        const std::size_t used = connections_ - idle_count();
-        if (!requests_.admits(request, connections_max_ - used, steady_now())) return false;
+        const std::size_t free = settings().max_connections - group_->seats().taken() + idle_;
+        if (!requests_.admits(request, free, steady_now())) return false;
     }
     requests_.add(request);
     return true;
@@ -68,6 +102,7 @@ bool Pool::admit(ActiveRequest& request) {
 bool Pool::take_idle(Server& server, Http1Stream& stream) {
     while (server.idle_count() > 0) {
         ConnectionPtr connection = server.take_idle();
+        --idle_;
         // An idle connection that became readable was closed, or its server speaks out of turn:
         // the proxy must never take what it says for the next answer.
         if (!connection->has_spoken()) {
@@ -79,61 +114,71 @@ bool Pool::take_idle(Server& server, Http1Stream& stream) {
     return false;
 }
 
-Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1Stream& stream,
-                                       const ActiveRequest& request) {
-    if (!server.is_resolved()) co_return ConnectFault::unreachable;
-    if (connections_ >= connections_max_ && !forget_oldest_idle() && !evict_for(request)) {
-        co_return ConnectFault::exhausted;
+bool Pool::take_seat(const ActiveRequest& request) {
+    balance::Seats& seats = group_->seats();
+    if (seats.try_take()) return true;
+    // Where requests wait already, what is freed here goes to the first of them.
+    return (forget_oldest_idle() || evict_for(request, steady_now())) && seats.try_take();
+}
+
+bool Pool::begin_wait(SeatWait& wait) {
+    waiting_.push_back(wait);
+    SeatWait::Answer answer = wait.take();
+    if (answer == SeatWait::Answer::full && push_out_for(wait.request())) answer = wait.take();
+    if (answer == SeatWait::Answer::full) wait.unlink();
+    return answer != SeatWait::Answer::full;
+}
+
+// An address may have all places of the line, as long as no other address needs one: then the last
+// of those that have more than a quarter of this worker's places makes room.
+bool Pool::push_out_for(const ActiveRequest& request) {
+    const auto key = request.key();
+    const auto held = [&](const std::optional<IpAddress>& by) {
+        return std::count_if(waiting_.begin(), waiting_.end(),
+                             [&](const SeatWait& one) { return one.request().key() == by; });
+    };
+    const auto share = static_cast<std::ptrdiff_t>(std::max<std::size_t>(
+        1, settings().queue.max / group_->workers() / 4));
+    for (auto last = waiting_.rbegin(); last != waiting_.rend(); ++last) {
+        const auto other = last->request().key();
+        if (other == key || held(other) <= share) continue;
+        last->push_out();
+        return true;
     }
+    return false;
+}
+
+Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1Stream& stream) {
     int descriptor = -1;
-    int error = begin_connect(server.next_endpoint(), descriptor);
+    int error = begin_connect(server.shared().endpoint, descriptor);
     ConnectionPtr connection(new Connection(readiness_, descriptor));
-    ++connections_;
     metrics_.upstream_connected();
     if (error == EINPROGRESS) {
-        sleeper.allow(settings_.connect_timeout);
+        sleeper.allow(settings().connect_timeout);
         connection->watch_write(&sleeper.wakeup());
         while (!connection->writable() && !sleeper.expired()) co_await sleeper.sleep();
         error = connection->writable() ? connection->connect_error() : ETIMEDOUT;
     }
     if (error == 0) {
-        if (server.connected()) log_recovery(server);
         stream.open(server, std::move(connection), false);
         co_return ConnectFault::none;
     }
     metrics_.count_upstream_failure(metrics_slot_);
-    server.connect_failed(steady_now());
-    log_failure(server, error);
+    group_->note_failure(server.shared(), balance::Failure::connect, error);
     forget(connection);
     co_return error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable;
 }
 
-void Pool::log_failure(const Server& server, int error) const {
-    const std::uint64_t times =
-        telemetry::repeated_failures().note(failure_kind(server), steady_now());
-    if (times == 0) return;
-    log(Level::warn, "upstream {}: cannot connect to {}: {}{}", settings_.name, server.address(),
-        error_code(error, boost::system::system_category()).message(),
-        telemetry::times_text(times));
-}
-
-void Pool::log_recovery(const Server& server) const {
-    if (!telemetry::repeated_failures().recovered(failure_kind(server))) return;
-    log(Level::info, "upstream {}: {} is back", settings_.name, server.address());
-}
-
-std::string Pool::failure_kind(const Server& server) const {
-    return "connect " + settings_.name + " " + server.address();
-}
-
 void Pool::give_back(Http1Stream& stream) {
-    if (idle_count() >= idle_max_ || stopped_ || stream.is_evicted()) {
+    if (idle_ >= idle_max_ || stopped_ || stream.is_evicted() ||
+        stream.server().shared().state.is_draining()) {
         throw_away(stream);
         return;
     }
     auto [server, connection] = stream.release();
     connection->watch_read(nullptr);
     server->add_idle(std::move(connection), steady_now());
+    ++idle_;
 }
 
 void Pool::throw_away(Http1Stream& stream) {
@@ -146,77 +191,85 @@ void Pool::evict(Http1Stream& stream) {
 }
 
 void Pool::sweep(SteadyTime time) {
-    for (Server& server : servers_) {
-        server.erase_idle_if([&](const Server::Idle& idle) {
+    if (group_->version() != version_) follow_group();
+    for (const ServerPtr& server : servers_) {
+        server->erase_idle_if([&](const Server::Idle& idle) {
             const bool is_stale =
-                idle.connection->readable() || idle.since + settings_.idle_timeout <= time;
-            if (is_stale) forget(idle.connection);
+                idle.connection->readable() || idle.since + settings().idle_timeout <= time;
+            if (is_stale) {
+                --idle_;
+                forget(idle.connection);
+            }
             return is_stale;
         });
     }
 }
 
-Task<> Pool::resolve_names(std::shared_ptr<Pool> self) {
-    co_await self->resolver_.run();
+// Requests that wait here know what they need; for those of other workers, an upload makes room that
+// is slow for anybody.
+void Pool::make_room_now(SteadyTime now) {
+    if (forget_oldest_idle()) return;
+    for (const SeatWait& wait : waiting_) {
+        if (evict_for(wait.request(), now)) return;
+    }
+    if (ActiveRequest* const slow = requests_.find_slow_upload(now)) {
+        log_eviction(*slow, now);
+        slow->evict();
+    }
 }
 
 void Pool::stop() {
     stopped_ = true;
-    resolver_.stop();
-    for (Server& server : servers_) {
-        server.erase_idle_if([&](const Server::Idle& idle) {
-            forget(idle.connection);
-            return true;
-        });
-    }
+    for (const ServerPtr& server : servers_) forget_idle(*server);
+}
+
+void Pool::forget_idle(Server& server) {
+    server.erase_idle_if([&](const Server::Idle& idle) {
+        --idle_;
+        forget(idle.connection);
+        return true;
+    });
 }
 
 // Idle connections to one server must not keep those to another from being made.
 bool Pool::forget_oldest_idle() {
     Server* oldest = nullptr;
-    for (Server& server : servers_) {
-        if (server.idle_count() > 0 &&
-            (oldest == nullptr || server.oldest_idle_since() < oldest->oldest_idle_since())) {
-            oldest = &server;
+    for (const ServerPtr& server : servers_) {
+        if (server->idle_count() > 0 &&
+            (oldest == nullptr || server->oldest_idle_since() < oldest->oldest_idle_since())) {
+            oldest = server.get();
         }
     }
     if (oldest == nullptr) return false;
+    --idle_;
     forget(oldest->take_oldest_idle());
     return true;
 }
 
-// The evicted request's connection is closed when this returns: the caller takes its place in the
-// same step.
-bool Pool::evict_for(const ActiveRequest& request) {
-    const SteadyTime time = steady_now();
-    ActiveRequest* const evicted = requests_.find_evictable(request, time);
+// The evicted request's connection is closed when this returns.
+bool Pool::evict_for(const ActiveRequest& request, SteadyTime now) {
+    ActiveRequest* const evicted = requests_.find_evictable(request, now);
     if (evicted == nullptr) return false;
-    log_eviction(*evicted, time);
+    log_eviction(*evicted, now);
     evicted->evict();
-    return connections_ < connections_max_;
+    return true;
 }
 
-void Pool::log_eviction(const ActiveRequest& evicted, SteadyTime time) {
-    if (!eviction_log_.is_due(time)) return;
+void Pool::log_eviction(const ActiveRequest& evicted, SteadyTime now) {
+    if (!eviction_log_.is_due(now)) return;
     const auto key = evicted.key();
     log(Level::warn,
-        "upstream {}: all {} connections of this thread are in use, {} of them by {}; the "
-        "proxy ends requests whose clients are slow, to make room. Raise "
-        "upstreams.{}.max_connections if this is normal load",
-        settings_.name, connections_max_, requests_.held_by(key),
-        key ? key->to_string() : "clients without an address", settings_.name);
-}
-
-std::size_t Pool::idle_count() const {
-    return std::accumulate(
-        servers_.begin(), servers_.end(), std::size_t{0},
-        [](std::size_t sum, const Server& server) { return sum + server.idle_count(); });
+        "upstream {}: all {} connections are in use, {} of this thread's by {}; the proxy ends "
+        "requests whose clients are slow, to make room. Raise upstreams.{}.max_connections if this "
+        "is normal load",
+        settings().name, settings().max_connections, requests_.held_by(key),
+        key ? key->to_string() : "clients without an address", settings().name);
 }
 
 void Pool::forget(const ConnectionPtr& connection) {
     connection->close();
-    --connections_;
     metrics_.upstream_disconnected();
+    group_->seats().give_back();
 }
 
 }  // namespace tidegate::upstream

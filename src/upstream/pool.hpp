@@ -1,21 +1,26 @@
 // A worker's connections to one upstream: chooses servers, keeps idle connections, makes new ones.
 //
 // A request gets a stream with a connection, and gives it back or throws it away, never drops it.
-// One thread. The totals of the configuration are the process's; each worker has its share.
+// Each connection has one of the upstream's seats (`max_connections`), which are the process's. One
+// thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
+
+#include <boost/intrusive/list.hpp>
 
 #include "config/config.hpp"
 #include "net/sleeper.hpp"
 #include "telemetry/log_interval.hpp"
 #include "telemetry/metrics.hpp"
+#include "upstream/chooser.hpp"
 #include "upstream/fair_share.hpp"
+#include "upstream/group.hpp"
 #include "upstream/http1_stream.hpp"
-#include "upstream/resolver.hpp"
+#include "upstream/seat_wait.hpp"
 #include "upstream/server.hpp"
 
 namespace tidegate::upstream {
@@ -24,22 +29,25 @@ namespace tidegate::upstream {
 // of a pool stays usable until the request ends, even if the pool was stopped meanwhile.
 class Pool {
   public:
-    // Counts as `metrics_slot`.
-    Pool(const Executor& executor, Readiness& readiness, const config::Upstream& settings,
-         std::size_t metrics_slot, std::size_t workers, telemetry::MetricsShard& metrics);
+    // Of worker number `worker`; counts as `metrics_slot`.
+    Pool(const Executor& executor, Readiness& readiness, GroupPtr group, std::size_t worker,
+         std::size_t metrics_slot, telemetry::MetricsShard& metrics);
 
-    const config::Upstream& settings() const { return settings_; }
+    const GroupPtr& group() const { return group_; }
+    const config::Upstream& settings() const { return group_->settings(); }
     std::size_t metrics_slot() const { return metrics_slot_; }
-    Resolver& resolver() { return resolver_; }
 
-    // The server whose turn it is: see next_by_weight().
-    Server& next_server(const Server* other_than = nullptr);
-
-    // Whether a request that could not reach `server` has anything else to try: another server, or
-    // another address of this one.
-    bool has_alternative(const Server& server) const {
-        return servers_.size() > 1 || server.endpoints().size() > 1;
-    }
+    // The server whose turn it is, or that `key` chooses, a hash of the upstream's `balance: {hash}`;
+    // never `other_than`, unless it is the only one. Null: no server may be chosen; see has_server().
+    Server* choose(std::optional<std::uint64_t> key, const Server* other_than = nullptr);
+    // False: no name of the upstream has led to an address yet.
+    bool has_server() const { return !servers_.empty(); }
+    // Whether a request that could not reach a server may try another one.
+    bool has_alternative() const { return servers_.size() > 1; }
+    // How many requests are in flight on a server is what other threads choose by.
+    bool is_counted() const { return settings().balance != config::Balance::round_robin; }
+    // All workers' requests that are in flight. Costs a look at each server's counts.
+    std::size_t count_active() const;
 
     // Whether `request` may have a connection: then it is among those that hold one until it goes.
     // Not while connections are reserved for other addresses and its own has its share.
@@ -49,12 +57,20 @@ class Pool {
     // none.
     bool take_idle(Server& server, Http1Stream& stream);
 
-    enum class ConnectFault : std::uint8_t { none, unreachable, timeout, exhausted };
-    // Opens `stream` with a new connection, within the upstream's `connect` time. Where the pool is
-    // full, it closes an idle connection to another server, or evicts a request in favour of
-    // `request`.
-    Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Http1Stream& stream,
-                               const ActiveRequest& request);
+    // Takes a seat for a new connection of `request`. Where all are taken, the pool closes an idle
+    // connection to another server, or evicts a request in favour of `request`. False: none is free.
+    bool take_seat(const ActiveRequest& request);
+    // Begins to wait for a seat. False: the line is full, and no waiting request of another address
+    // with more than its share was there to make room.
+    bool begin_wait(SeatWait& wait);
+    SeatWait make_wait(Wakeup& wakeup, const ActiveRequest& request) {
+        return {executor_, group_->seats(), wakeup, request};
+    }
+
+    enum class ConnectFault : std::uint8_t { none, unreachable, timeout };
+    // Opens `stream` with a new connection, within the upstream's `connect` time. Requires a seat,
+    // which the connection takes over.
+    Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Http1Stream& stream);
 
     // The answer is complete and nothing follows it: another request may have the connection.
     void give_back(Http1Stream& stream);
@@ -65,34 +81,40 @@ class Pool {
 
     // Closes connections that were idle for too long, or on which the server sent or closed.
     void sweep(SteadyTime now);
+    // To be called each tick: while requests of any worker wait for a seat, closes an idle
+    // connection, or evicts a request.
+    void make_room(SteadyTime now) {
+        if (group_->seats().waiting() > 0) make_room_now(now);
+    }
 
-    // Spawn once; ends soon after stop().
-    static Task<> resolve_names(std::shared_ptr<Pool> self);
     // The pool keeps nothing idle any more; connections close when requests give them back.
     void stop();
 
   private:
+    void follow_group();
     void forget(const ConnectionPtr& connection);
+    void forget_idle(Server& server);
     bool forget_oldest_idle();
-    bool evict_for(const ActiveRequest& request);
+    bool evict_for(const ActiveRequest& request, SteadyTime now);
+    bool push_out_for(const ActiveRequest& request);
+    void make_room_now(SteadyTime now);
     void log_eviction(const ActiveRequest& evicted, SteadyTime now);
-    // These log once a minute for all threads; `error` is an errno.
-    void log_failure(const Server& server, int error) const;
-    void log_recovery(const Server& server) const;
-    std::string failure_kind(const Server& server) const;
-    std::size_t idle_count() const;
+    bool has(const Server& server) const;
 
+    const Executor executor_;
     Readiness& readiness_;
-    const config::Upstream settings_;  // its own: it outlives the configuration it came with
-    std::size_t metrics_slot_;
-    std::size_t connections_max_;
-    std::size_t idle_max_;
-    std::size_t connections_ = 0;
+    const GroupPtr group_;
+    const std::size_t worker_;
+    const std::size_t metrics_slot_;
+    const std::size_t idle_max_;
+    std::uint64_t version_ = 0;  // of the group's servers
+    std::vector<ServerPtr> servers_;
+    Chooser chooser_;
+    std::size_t idle_ = 0;  // connections
     FairShare requests_;
+    boost::intrusive::list<SeatWait, boost::intrusive::constant_time_size<false>> waiting_;
     telemetry::LogInterval eviction_log_;
     telemetry::MetricsShard& metrics_;
-    std::vector<Server> servers_;
-    Resolver resolver_;
     bool stopped_ = false;
 };
 

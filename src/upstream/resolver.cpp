@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 
 #include "net/name_lookup.hpp"
 #include "telemetry/log.hpp"
@@ -11,40 +12,26 @@ namespace tidegate::upstream {
 
 namespace {
 
-// How soon a name that was never resolved is looked up again.
+// How soon a name that never led anywhere is looked up again.
 constexpr std::chrono::milliseconds kUnresolvedPause{1'000};
 // How often the resolver asks whether a look-up is done.
 constexpr std::chrono::milliseconds kLookupPause{10};
 
 }  // namespace
 
-void Resolver::use(const ResolvedNames& names) {
-    for (Server& server : servers_) {
-        if (!server.has_name() || server.is_resolved()) continue;
-        const auto found = names.find(server.address());
-        if (found != names.end()) server.resolved_to(found->second);
-    }
-}
-
-void Resolver::add_to(ResolvedNames& names) const {
-    for (const Server& server : servers_) {
-        if (server.has_name() && server.is_resolved()) {
-            names.try_emplace(server.address(), server.endpoints());
+Task<> Resolver::run(std::shared_ptr<Resolver> self) {
+    const config::Upstream& settings = self->group_->settings();
+    const auto& servers = settings.servers;
+    if (std::none_of(servers.begin(), servers.end(), Group::is_name)) co_return;
+    while (!self->stopped_) {
+        for (std::size_t i = 0; i < servers.size() && !self->stopped_; ++i) {
+            if (Group::is_name(servers[i])) co_await self->resolve(i);
         }
-    }
-}
-
-Task<> Resolver::run() {
-    while (!stopped_) {
-        bool all_resolved = true;
-        for (Server& server : servers_) {
-            if (server.has_name() && !stopped_) co_await resolve(server);
-            all_resolved = all_resolved && server.is_resolved();
-        }
-        if (stopped_) break;
-        const auto pause = settings_.resolve_every;
-        timer_.expires_after(all_resolved ? pause : std::min(pause, kUnresolvedPause));
-        co_await timer_.async_wait(as_values);
+        if (self->stopped_) break;
+        const auto pause = settings.resolve_every;
+        self->timer_.expires_after(self->group_->is_resolved() ? pause
+                                                               : std::min(pause, kUnresolvedPause));
+        co_await self->timer_.async_wait(as_values);
     }
 }
 
@@ -53,8 +40,9 @@ void Resolver::stop() {
     timer_.cancel();
 }
 
-Task<> Resolver::resolve(Server& server) {
-    const config::Address& address = server.settings().address;
+Task<> Resolver::resolve(std::size_t configured) {
+    const config::Upstream& settings = group_->settings();
+    const config::Address& address = settings.servers[configured].address;
     const NameLookup lookup(address.host, address.port);
     while (!lookup.done()) {
         timer_.expires_after(kLookupPause);
@@ -62,21 +50,21 @@ Task<> Resolver::resolve(Server& server) {
         if (stopped_) co_return;
     }
     telemetry::RepeatedFailures& failures = telemetry::repeated_failures();
-    const std::string kind = "resolve " + settings_.name + " " + address.host;
+    const std::string kind = "resolve " + settings.name + " " + address.host;
     if (lookup.endpoints().empty()) {
         const std::uint64_t times = failures.note(kind, std::chrono::steady_clock::now());
         if (times != 0) {
             telemetry::log(telemetry::Level::warn, "upstream {}: cannot resolve {}: {}{}",
-                           settings_.name, address.host, lookup.error(),
+                           settings.name, address.host, lookup.error(),
                            telemetry::times_text(times));
         }
         co_return;
     }
     if (failures.recovered(kind)) {
-        telemetry::log(telemetry::Level::info, "upstream {}: {} resolves again", settings_.name,
+        telemetry::log(telemetry::Level::info, "upstream {}: {} resolves again", settings.name,
                        address.host);
     }
-    server.resolved_to(lookup.endpoints());
+    group_->resolved(configured, lookup.endpoints());
 }
 
 }  // namespace tidegate::upstream

@@ -1,42 +1,28 @@
-// Keeps the names of an upstream's servers resolved. A server whose name was never resolved is
-// unreachable; one whose name was keeps its addresses when a look-up fails. Part of a pool; one
-// thread.
+// Keeps the names of an upstream's servers resolved. A name that never led anywhere has no server; a
+// name whose look-up fails keeps its addresses. On the main thread.
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
+#include <cstddef>
+#include <memory>
 
-#include "config/config.hpp"
 #include "net/asio.hpp"
-#include "upstream/server.hpp"
+#include "upstream/group.hpp"
 
 namespace tidegate::upstream {
 
-// The addresses of names, by `host:port`.
-using ResolvedNames = std::map<std::string, Server::Endpoints>;
-
 class Resolver {
   public:
-    // `settings` and `servers` outlive this.
-    Resolver(const Executor& executor, const config::Upstream& settings,
-             std::vector<Server>& servers)
-        : settings_(settings), servers_(servers), timer_(executor) {}
+    Resolver(const Executor& executor, GroupPtr group)
+        : group_(std::move(group)), timer_(executor) {}
 
-    // Gives servers whose names are not resolved yet what `names` says.
-    void use(const ResolvedNames& names);
-    // Adds what is resolved here to `names`, where they say nothing yet.
-    void add_to(ResolvedNames& names) const;
-
-    // Looks names up again and again. Ends soon after stop().
-    Task<> run();
+    // Looks names up again and again, if the upstream has any. Spawn once; ends soon after stop().
+    static Task<> run(std::shared_ptr<Resolver> self);
     void stop();
 
   private:
-    Task<> resolve(Server& server);
+    Task<> resolve(std::size_t configured);
 
-    const config::Upstream& settings_;
-    std::vector<Server>& servers_;
+    const GroupPtr group_;
     Timer timer_;
     bool stopped_ = false;
 };

@@ -1,49 +1,47 @@
-// One server of an upstream as one worker sees it: its addresses, its idle connections, and whether
-// the worker could connect to it lately. Part of a pool; one thread. Does no I/O but closing.
+// One server of an upstream as one worker has it: its idle connections, and the worker's counts.
+// Part of a pool; one thread. Does no I/O but closing.
+//
+// Requests hold servers, so that a server whose address is gone lasts until its last request has
+// ended.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "config/config.hpp"
-#include "net/asio.hpp"
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
+
 #include "net/connection.hpp"
 #include "net/deadline.hpp"
+#include "upstream/shared_server.hpp"
 
 namespace tidegate::upstream {
 
-class Server {
+class Server : public boost::intrusive_ref_counter<Server, boost::sp_adl_block::thread_unsafe_counter> {
   public:
-    using Endpoints = std::vector<StreamProtocol::endpoint>;
+    Server(std::shared_ptr<SharedServer> shared, std::size_t worker)
+        : shared_(std::move(shared)), counts_(shared_->counts[worker]) {}
 
-    // After a connection failed, others are tried before this server for so long.
-    static constexpr std::chrono::seconds kFailTimeout{1};
+    SharedServer& shared() const { return *shared_; }
+    const std::shared_ptr<SharedServer>& shared_ptr() const { return shared_; }
+    const std::string& name() const { return shared_->name; }
+    const std::string& address() const { return shared_->address; }
+    const std::string& authority() const { return shared_->authority; }
 
-    // `settings` outlives this.
-    explicit Server(const config::UpstreamServer& settings);
-
-    const config::UpstreamServer& settings() const { return *settings_; }
-    const std::string& address() const { return address_; }  // `host:port`, or the socket's path
-    const std::string& authority() const { return settings_->authority; }  // unless Host is kept
-
-    // Its address is a name, which has to be resolved.
-    bool has_name() const { return has_name_; }
-    bool is_resolved() const { return !endpoints_.empty(); }
-    const Endpoints& endpoints() const { return endpoints_; }
-    void resolved_to(Endpoints endpoints) { endpoints_ = std::move(endpoints); }
-    // One after the other. Requires is_resolved().
-    const StreamProtocol::endpoint& next_endpoint() {
-        return endpoints_[next_endpoint_++ % endpoints_.size()];
+    // A request is sent to this server; each ends once. `is_counted`: other threads choose by how
+    // many are in flight.
+    void begin_request(bool is_counted) {
+        counts_.requests.add();
+        if (is_counted) shared_->state.begin_request();
     }
-
-    // These note how connecting went. True when it failed the last time.
-    bool connected();
-    void connect_failed(SteadyTime now);
-    bool failed_lately(SteadyTime now) const { return fails_until_ > now; }
+    void end_request(bool is_counted) {
+        counts_.ended.add();
+        if (is_counted) shared_->state.end_request();
+    }
+    void count_failure() { counts_.failures.add(); }
 
     struct Idle {
         ConnectionPtr connection;
@@ -64,21 +62,12 @@ class Server {
         std::erase_if(idle_, is_over);
     }
 
-    std::int64_t current_weight = 0;  // for next_by_weight()
-
   private:
-    const config::UpstreamServer* settings_;
-    std::string address_;
-    bool has_name_ = false;
-    Endpoints endpoints_;
-    std::size_t next_endpoint_ = 0;
+    std::shared_ptr<SharedServer> shared_;
+    SharedServer::Counts& counts_;
     std::vector<Idle> idle_;  // in the order in which they became so
-    SteadyTime fails_until_{};
-    bool is_down_ = false;
 };
 
-// Smooth weighted round robin: the server whose turn it is. Servers that failed lately only when
-// all did. Never `other_than`. Requires two servers at least.
-Server& next_by_weight(std::vector<Server>& servers, const Server* other_than, SteadyTime now);
+using ServerPtr = boost::intrusive_ptr<Server>;
 
 }  // namespace tidegate::upstream

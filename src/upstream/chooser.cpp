@@ -1,0 +1,34 @@
+#include "upstream/chooser.hpp"
+
+namespace tidegate::upstream {
+
+Chooser::Chooser(const config::Upstream& settings, std::size_t worker)
+    : round_robin_(worker, settings.slow_start) {
+    if (settings.balance == config::Balance::least_connections) {
+        least_connections_.emplace(worker, settings.slow_start);
+    } else if (settings.balance == config::Balance::hash) {
+        hash_.emplace(settings.slow_start);
+    }
+}
+
+void Chooser::reset(const std::vector<ServerPtr>& servers) {
+    states_.clear();
+    for (const ServerPtr& server : servers) states_.push_back(&server->shared().state);
+    if (least_connections_) {
+        least_connections_->reset(states_);
+        return;
+    }
+    if (hash_) hash_->reset(states_);
+    round_robin_.reset(states_);
+}
+
+balance::Chosen Chooser::choose(std::optional<std::uint64_t> key, SteadyTime now,
+                                const Server* other_than) {
+    const balance::ServerState* const other =
+        other_than == nullptr ? nullptr : &other_than->shared().state;
+    if (least_connections_) return least_connections_->choose(now, other);
+    if (hash_ && key) return hash_->choose(now, *key, other);
+    return round_robin_.choose(now, other);
+}
+
+}  // namespace tidegate::upstream

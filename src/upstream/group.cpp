@@ -1,0 +1,238 @@
+#include "upstream/group.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <boost/asio/ip/address.hpp>
+
+#include "base/units.hpp"
+#include "net/deadline.hpp"
+#include "telemetry/log.hpp"
+#include "telemetry/repeated_failures.hpp"
+
+namespace tidegate::upstream {
+
+namespace {
+
+using balance::HealthChange;
+using telemetry::Level;
+using telemetry::log;
+
+balance::HealthSettings health_settings(const config::Upstream& settings) {
+    balance::HealthSettings health;
+    if (settings.health_check) {
+        health.unhealthy_after = settings.health_check->unhealthy_after;
+        health.healthy_after = settings.health_check->healthy_after;
+    }
+    if (settings.eject) {
+        health.eject = balance::EjectSettings{.failures = settings.eject->failures,
+                                              .duration = settings.eject->duration,
+                                              .at_most = settings.eject->at_most_percent};
+    }
+    return health;
+}
+
+std::string_view words_for(balance::Failure failure) {
+    switch (failure) {
+        case balance::Failure::connect:
+            return "the proxy cannot connect to it";
+        case balance::Failure::timeout:
+            return "it does not answer in time";
+        case balance::Failure::broken:
+            break;
+    }
+    return "its answers are broken";
+}
+
+}  // namespace
+
+std::string_view to_string(ServerHealth health) {
+    switch (health) {
+        case ServerHealth::up:
+            return "up";
+        case ServerHealth::unhealthy:
+            return "unhealthy";
+        case ServerHealth::ejected:
+            break;
+    }
+    return "ejected";
+}
+
+Group::Group(config::Upstream settings, std::size_t workers, const Group* former)
+    : settings_(std::move(settings)),
+      workers_(workers),
+      health_(health_settings(settings_)),
+      seats_(static_cast<std::uint32_t>(settings_.max_connections),
+             static_cast<std::uint32_t>(settings_.queue.max)),
+      addresses_(settings_.servers.size()) {
+    for (std::size_t i = 0; i < settings_.servers.size(); ++i) {
+        const config::Address& address = settings_.servers[i].address;
+        if (address.is_unix()) {
+            addresses_[i] = {asio::local::stream_protocol::endpoint(address.unix_path)};
+            continue;
+        }
+        error_code not_an_ip;
+        const auto ip = asio::ip::make_address(address.host, not_an_ip);
+        if (!not_an_ip) addresses_[i] = {asio::ip::tcp::endpoint(ip, address.port)};
+        if (!not_an_ip || former == nullptr) continue;
+        for (std::size_t k = 0; k < former->settings_.servers.size(); ++k) {
+            if (former->settings_.servers[k].address == address) addresses_[i] = former->addresses_[k];
+        }
+    }
+    publish();
+}
+
+Group::Servers Group::servers() const {
+    const std::lock_guard lock(mutex_);
+    return servers_;
+}
+
+bool Group::is_name(const config::UpstreamServer& server) {
+    if (server.address.is_unix()) return false;
+    error_code not_an_ip;
+    asio::ip::make_address(server.address.host, not_an_ip);
+    return not_an_ip.failed();
+}
+
+bool Group::is_resolved() const {
+    return std::none_of(addresses_.begin(), addresses_.end(),
+                        [](const Endpoints& endpoints) { return endpoints.empty(); });
+}
+
+void Group::resolved(std::size_t configured, const Endpoints& endpoints) {
+    if (endpoints.empty() || addresses_[configured] == endpoints) return;
+    addresses_[configured] = endpoints;
+    publish();
+}
+
+// Servers that stay are the same objects, with all that is known of them. Two names may lead to the
+// same address: it is one server, with the weight of the first.
+void Group::publish() {
+    const Servers before = servers();
+    Servers next;
+    for (std::size_t i = 0; i < addresses_.size(); ++i) {
+        for (const StreamProtocol::endpoint& endpoint : addresses_[i]) {
+            const auto at = [&](const auto& server) { return server->endpoint == endpoint; };
+            if (std::any_of(next.begin(), next.end(), at)) continue;
+            const auto known = std::find_if(before.begin(), before.end(), at);
+            next.push_back(known != before.end() ? *known
+                                                 : std::make_shared<SharedServer>(
+                                                       settings_.servers[i], endpoint, workers_));
+        }
+    }
+    if (next == before) return;
+    balance::Health::Servers states;
+    for (const auto& server : next) states.emplace_back(server, &server->state);
+    for (const auto& gone : before) {
+        if (std::find(next.begin(), next.end(), gone) != next.end()) continue;
+        log(Level::info, "upstream {}: {} no longer leads to {}: it gets no new requests",
+            settings_.name, gone->name, gone->address);
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        servers_ = std::move(next);
+    }
+    health_.use(std::move(states), steady_now());
+    version_.fetch_add(1, std::memory_order_release);
+}
+
+std::shared_ptr<SharedServer> Group::find(const balance::ServerState& state) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(servers_.begin(), servers_.end(),
+                                    [&](const auto& one) { return &one->state == &state; });
+    return found == servers_.end() ? nullptr : *found;
+}
+
+void Group::note_failure(SharedServer& server, balance::Failure failure, int error) {
+    if (failure == balance::Failure::connect) log_connect_failure(server, error);
+    const HealthChange change = health_.note_failure(server.state, failure, steady_now());
+    if (change.kind == HealthChange::Kind::ejected) ++server.ejections;
+    log_change(server, change, std::string(words_for(failure)));
+}
+
+void Group::note_check(SharedServer& server, const std::string& fault) {
+    log_change(server, health_.note_check(server.state, fault.empty(), steady_now()), fault);
+}
+
+void Group::log_change(const SharedServer& server, const HealthChange& change,
+                       const std::string& why) {
+    switch (change.kind) {
+        case HealthChange::Kind::none:
+            break;
+        case HealthChange::Kind::became_healthy:
+            log(Level::info, "upstream {}: {} is healthy and gets requests again", settings_.name,
+                server.address);
+            break;
+        case HealthChange::Kind::became_unhealthy:
+            log(Level::warn, "upstream {}: {} is unhealthy and gets no requests: {}",
+                settings_.name, server.address, why);
+            break;
+        case HealthChange::Kind::ejected:
+            log(Level::warn, "upstream {}: {} failed {} requests in a row ({}) and is ejected for {}",
+                settings_.name, server.address, settings_.eject->failures, why,
+                format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(
+                    change.ejected_for)));
+            break;
+    }
+    for (const balance::ServerState* state : change.returned) {
+        if (const auto returned = find(*state)) {
+            log(Level::info,
+                "upstream {}: {} is no longer ejected: at most {} % of the servers are at a time",
+                settings_.name, returned->address, settings_.eject->at_most_percent);
+        }
+    }
+}
+
+// Once a minute for all threads.
+void Group::log_connect_failure(const SharedServer& server, int error) const {
+    const std::uint64_t times =
+        telemetry::repeated_failures().note(failure_kind(server), steady_now());
+    if (times == 0) return;
+    log(Level::warn, "upstream {}: cannot connect to {}: {}{}", settings_.name, server.address,
+        error_code(error, boost::system::system_category()).message(),
+        telemetry::times_text(times));
+}
+
+void Group::log_recovery(const SharedServer& server) const {
+    if (!telemetry::repeated_failures().recovered(failure_kind(server))) return;
+    log(Level::info, "upstream {}: {} is back", settings_.name, server.address);
+}
+
+std::string Group::failure_kind(const SharedServer& server) const {
+    return "connect " + settings_.name + " " + server.address;
+}
+
+UpstreamStatus Group::status() const {
+    UpstreamStatus status;
+    status.upstream = settings_.name;
+    const SteadyTime now = steady_now();
+    for (const auto& server : servers()) {
+        const balance::ServerState& state = server->state;
+        ServerStatus& one = status.servers.emplace_back();
+        one.server = server->address;
+        one.configured = server->name;
+        one.weight = static_cast<int>(state.weight());
+        one.is_checked = state.verdict() != balance::CheckVerdict::unknown;
+        if (state.verdict() == balance::CheckVerdict::unhealthy) {
+            one.health = ServerHealth::unhealthy;
+        } else if (state.is_ejected(now)) {
+            one.health = ServerHealth::ejected;
+        }
+        one.active = static_cast<std::uint32_t>(server->active());
+        for (const SharedServer::Counts& worker : server->counts) {
+            one.requests += worker.requests.value();
+            one.failures += worker.failures.value();
+        }
+        one.ejections = server->ejections.load(std::memory_order_relaxed);
+    }
+    for (std::size_t i = 0; i < addresses_.size(); ++i) {
+        if (!addresses_[i].empty()) continue;
+        status.unresolved.push_back(settings_.servers[i].address.to_string());
+    }
+    status.connections = seats_.taken();
+    status.connections_max = static_cast<std::uint32_t>(settings_.max_connections);
+    status.queued = seats_.waiting();
+    return status;
+}
+
+}  // namespace tidegate::upstream

@@ -1,0 +1,90 @@
+// The servers of one upstream and all that the threads of a process share about them: addresses,
+// health, the bound on connections and the budget of retries.
+//
+// Made by the main thread for each upstream of a configuration, and shared by every configuration
+// that has the same upstream. The main thread resolves names and checks health; each worker has a
+// Pool of connections, which follows `version()`.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "balance/health.hpp"
+#include "balance/retry_budget.hpp"
+#include "balance/seats.hpp"
+#include "config/config.hpp"
+#include "net/asio.hpp"
+#include "upstream/server_status.hpp"
+#include "upstream/shared_server.hpp"
+
+namespace tidegate::upstream {
+
+class Group {
+  public:
+    using Servers = std::vector<std::shared_ptr<SharedServer>>;
+    using Endpoints = std::vector<StreamProtocol::endpoint>;
+
+    // `former` is the upstream of the same name under the configuration before, or null: addresses
+    // that both have stay as they are known, and names begin with their former addresses.
+    Group(config::Upstream settings, std::size_t workers, const Group* former);
+
+    const config::Upstream& settings() const { return settings_; }
+    std::size_t workers() const { return workers_; }
+
+    // Any thread.
+
+    // Changes whenever servers() does.
+    std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+    Servers servers() const;
+    balance::Seats& seats() { return seats_; }
+    balance::RetryBudget& retries() { return retries_; }
+
+    // A request to `server` failed, or was answered after others had failed. Logs what changes;
+    // `error` is the errno of a connection that failed.
+    void note_failure(SharedServer& server, balance::Failure failure, int error = 0);
+    void note_success(SharedServer& server) {
+        if (health_.note_success(server.state)) log_recovery(server);
+    }
+    // One of the process's checks of `server` has ended; `fault` says why it failed, empty: it did
+    // not. Checks of one server come one after the other.
+    void note_check(SharedServer& server, const std::string& fault);
+
+    // The main thread.
+
+    // Server `configured` of the settings, whose address is a name, has these addresses now. A name
+    // that leads nowhere keeps what it led to.
+    void resolved(std::size_t configured, const Endpoints& endpoints);
+    static bool is_name(const config::UpstreamServer& server);
+    bool is_resolved(std::size_t configured) const { return !addresses_[configured].empty(); }
+    // Every name has led somewhere.
+    bool is_resolved() const;
+    UpstreamStatus status() const;
+
+  private:
+    void publish();
+    std::shared_ptr<SharedServer> find(const balance::ServerState& state) const;
+    void log_change(const SharedServer& server, const balance::HealthChange& change,
+                    const std::string& why);
+    void log_connect_failure(const SharedServer& server, int error) const;
+    void log_recovery(const SharedServer& server) const;
+    std::string failure_kind(const SharedServer& server) const;
+
+    const config::Upstream settings_;
+    const std::size_t workers_;
+    balance::Health health_;
+    balance::Seats seats_;
+    balance::RetryBudget retries_;
+    std::vector<Endpoints> addresses_;  // by configured server
+    mutable std::mutex mutex_;          // of servers_
+    Servers servers_;
+    std::atomic<std::uint64_t> version_{0};
+};
+
+using GroupPtr = std::shared_ptr<Group>;
+
+}  // namespace tidegate::upstream

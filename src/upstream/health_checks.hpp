@@ -1,0 +1,42 @@
+// Asks each server of an upstream, again and again, whether it is healthy: `health_check`. One for
+// the process, on the main thread, so that workers do not multiply the checks.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "net/asio.hpp"
+#include "upstream/group.hpp"
+
+namespace tidegate::upstream {
+
+class HealthChecks {
+  public:
+    HealthChecks(const Executor& executor, GroupPtr group);
+
+    // Does nothing if the upstream has no `health_check`. Spawn once; ends soon after stop().
+    static Task<> run(std::shared_ptr<HealthChecks> self);
+    void stop();
+
+  private:
+    using ServerPtr = std::shared_ptr<SharedServer>;
+
+    // The checks of one server, until it drains.
+    static Task<> watch(std::shared_ptr<HealthChecks> self, ServerPtr server);
+    // One check. Empty: the server is healthy; else why it is not.
+    Task<std::string> check(ServerPtr server);
+    std::string request_for(const SharedServer& server) const;
+    std::chrono::milliseconds next_pause();
+
+    const Executor executor_;
+    const GroupPtr group_;
+    Timer changed_;  // waits for servers to come; stop() ends the wait
+    std::vector<std::weak_ptr<SharedServer>> watched_;
+    std::vector<Timer*> pauses_;  // of watch()
+    std::minstd_rand random_;
+    bool stopped_ = false;
+};
+
+}  // namespace tidegate::upstream
