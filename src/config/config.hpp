@@ -17,6 +17,8 @@
 #include "base/face.hpp"
 #include "base/ip.hpp"
 #include "config/cors.hpp"
+#include "config/socket_address.hpp"
+#include "config/upstream.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/client_list.hpp"
 #include "identity/user_methods.hpp"
@@ -32,21 +34,6 @@ using std::chrono::milliseconds;
 // A listener with this host takes connections over IPv6 and over IPv4; over IPv4 alone where the
 // kernel has no IPv6.
 inline constexpr const char* kEveryAddress = "::";
-
-// Where a socket listens or connects: `host:port`, or a path for `unix:`.
-struct Address {
-    std::string host;  // an IP address or a name; brackets removed
-    std::uint16_t port = 0;
-    std::string unix_path;  // set: host and port are not
-
-    bool is_unix() const { return !unix_path.empty(); }
-    std::string to_string() const;  // `127.0.0.1:80`, `[::1]:80`, `unix:/run/x.sock`
-    // Whether one socket cannot listen here while another listens at `other`. Port 0 is any free
-    // port, which no other socket has.
-    bool overlaps(const Address& other) const;
-
-    bool operator==(const Address&) const = default;
-};
 
 // How a gateway says in forward_auth which request it asks about.
 enum class Dialect : std::uint8_t {
@@ -139,29 +126,6 @@ struct Forwarding {
     bool preserve_host = true;  // host: preserve; else the upstream server's own authority
 };
 
-struct UpstreamServer {
-    Address address;
-    int weight = 1;         // 1..1000
-    std::string authority;  // for Host when it is not preserved
-
-    bool operator==(const UpstreamServer&) const = default;
-};
-
-struct Upstream {
-    std::string name;
-    std::vector<UpstreamServer> servers;  // at least one
-    std::size_t max_connections = 512;    // totals of the process
-    std::size_t idle_connections = 64;
-    milliseconds resolve_every{30'000};
-    milliseconds connect_timeout{2'000};
-    milliseconds response_timeout{30'000};  // from the whole request to the head of the answer
-    milliseconds stream_idle{300'000};      // silence inside an answer that has begun
-    milliseconds idle_timeout{60'000};
-    int retries = 1;
-
-    bool operator==(const Upstream&) const = default;
-};
-
 // `at` of schedule limits: where a request says when it is meant for.
 struct MomentSource {
     enum class In : std::uint8_t { header, query };
@@ -215,6 +179,9 @@ struct Route {
     milliseconds response_timeout{0};
     milliseconds stream_idle{0};
     std::uint64_t body_bytes = 0;
+    // Bodies of every kind up to this size are read whole before the upstream gets them, beside
+    // those that Upstream::request_buffer is for. At most body_bytes; 0: off.
+    std::size_t buffer = 0;
     const Cors* cors = nullptr;  // null: off. Points into Config::cors
 };
 

@@ -90,6 +90,7 @@ void read_traffic(Section& root, Config& config, Declared& declared) {
     }
     if (routes) read_routes(*routes, config, declared);
     if (last_route) add_last_route(*last_route, limits, config, declared);
+    note_forwarding(root, {"upstream", "upstreams"}, declared);
 }
 
 // Whether there is a way for requests at all.

@@ -23,6 +23,10 @@ constexpr std::string_view kListen = "`listen: 8080`";
 constexpr std::string_view kMatch = "it in `match`: `match: {path: /v1/**, methods: [GET]}`";
 constexpr std::string_view kInline = "`policies: [{key: [ip], limits: [10/s]}]`";
 constexpr std::string_view kServers = "`servers: [http://10.0.0.5:3000]`";
+constexpr std::string_view kCheck = "`health_check: {path: /healthz}`";
+constexpr std::string_view kEject = "`eject: {failures: 5, for: 10s}`";
+constexpr std::string_view kEjectOfUpstream =
+    "it for the upstream: `eject: {failures: 5, for: 10s}`";
 constexpr std::string_view kOfUpstream =
     "it for each upstream: `upstreams: {api: {timeouts: {response: 30s}}}`";
 constexpr std::string_view kAddress = "`address: 127.0.0.1:8080`";
@@ -79,6 +83,33 @@ constexpr Row kRows[] = {
     {"upstreams.*", "address", kServers},
     {"upstreams.*", "host", kServers},
     {"upstreams.*", "timeout", "`timeouts: {connect: 2s, response: 30s}`"},
+    {"upstreams.*", "check", kCheck},
+    {"upstreams.*", "probe", kCheck},
+    {"upstreams.*", "hash", "`balance: {hash: ip}`"},
+    {"upstreams.*", "lb_policy", "`balance: least_connections`"},
+    {"upstreams.*", "max_fails", kEject},
+    {"upstreams.*", "fail_timeout", kEject},
+    {"upstreams.*", "outlier_detection", kEject},
+    {"upstreams.*", "passive_health_check", kEject},
+    {"upstreams.*", "buffer", "`request_buffer: 64KiB`"},
+    {"upstreams.*.servers[]", "max_fails", kEjectOfUpstream},
+    {"upstreams.*.servers[]", "fail_timeout", kEjectOfUpstream},
+    {"upstreams.*.servers[]", "check", "it for the upstream: `health_check: {path: /healthz}`"},
+    {"upstreams.*.health_check", "interval", "`every: 5s`"},
+    {"upstreams.*.health_check", "fall", "`unhealthy_after: 3`"},
+    {"upstreams.*.health_check", "unhealthy_threshold", "`unhealthy_after: 3`"},
+    {"upstreams.*.health_check", "rise", "`healthy_after: 2`"},
+    {"upstreams.*.health_check", "healthy_threshold", "`healthy_after: 2`"},
+    {"upstreams.*.health_check", "uri", "`path: /healthz`"},
+    {"upstreams.*.health_check", "url", "`path: /healthz`"},
+    {"upstreams.*.health_check", "expect", "`status: [200-399]`"},
+    {"upstreams.*.health_check", "expected_statuses", "`status: [200-399]`"},
+    {"upstreams.*.eject", "consecutive_failures", "`failures: 5`"},
+    {"upstreams.*.eject", "base_ejection_time", "`for: 10s`"},
+    {"upstreams.*.eject", "max_ejection_percent", "`at_most: 50%`"},
+    {"upstreams.*.queue", "timeout", "`wait: 1s`"},
+    {"upstreams.*.queue", "size", "`max: 128`"},
+    {"routes[]", "request_buffer", "`buffer: 1MiB`; `request_buffer` is of an upstream"},
     {"policies.*", "rate", kLimits},
     {"policies.*", "by", "`key: [ip, user]`"},
     {"policies.*", "per", "`key: [ip, user]`"},

@@ -34,11 +34,35 @@ void read_from(const Value& value, Listen& listen) {
     }
 }
 
-// A peer that reaches such a listener speaks for every client.
-void check_reach(const Section& section, const Listen& listen, const Address& address) {
-    if (address.is_unix() || !listen.from.empty() || !listen.token.empty()) return;
+bool others_can_connect(const Address& address) {
+    if (address.is_unix()) return false;
     const auto ip = parse_scoped_ip(address.host);
-    if (ip && is_loopback(*ip)) return;
+    return !ip || !is_loopback(*ip);
+}
+
+// `from` that lists every network leaves nobody out. A token does.
+void warn_about_strangers(const Value& from, const Listen& listen) {
+    const auto is_everyone = [](const IpNetwork& network) { return network.prefix == 0; };
+    const auto everyone = std::find_if(listen.from.begin(), listen.from.end(), is_everyone);
+    if (everyone == listen.from.end() || !listen.token.empty()) return;
+    const std::string shown = quote(everyone->address.to_string() + "/0");
+    if (listen.face == Face::check) {
+        from.warn(shown +
+                  " lets every machine that can connect spend any client's units: list the "
+                  "networks of the programs that ask, or add `token: file:check.token`");
+    } else {
+        from.warn(shown +
+                  " lets every machine that can connect ask, and a question can name any client: "
+                  "list the networks of your gateways, such as `10.0.0.0/8`");
+    }
+}
+
+// A peer that reaches such a listener speaks for every client.
+void check_reach(const Section& section, const std::optional<Value>& from, const Listen& listen,
+                 const Address& address) {
+    if (!others_can_connect(address)) return;
+    if (from) warn_about_strangers(*from, listen);
+    if (!listen.from.empty() || !listen.token.empty()) return;
     if (listen.face == Face::check) {
         section.value().fault(
             "who may ask here? A call can spend anybody's units, and this address can be reached "
@@ -90,7 +114,7 @@ void read_face(Section& section, const std::optional<Address>& address, Listen& 
         refuse(dialect, "only with `face: forward_auth`");
         refuse(prefix, "only with `face: forward_auth`");
         if (token) listen.token = read_bearer_token(*token).value_or("");
-        if (address) check_reach(section, listen, *address);
+        if (address) check_reach(section, from, listen, *address);
         return;
     }
     if (section.need("dialect",
@@ -105,7 +129,7 @@ void read_face(Section& section, const std::optional<Address>& address, Listen& 
     if (prefix && listen.dialect != Dialect::envoy) {
         prefix->fault("only with `dialect: envoy`: other gateways send the path in a field");
     }
-    if (address) check_reach(section, listen, *address);
+    if (address) check_reach(section, from, listen, *address);
 }
 
 void read_check(const Value& value, Config& config) {

@@ -239,6 +239,27 @@ std::vector<Key> read_key(const Value& value, const std::optional<OnMissing>& on
     return keys;
 }
 
+std::optional<Key> read_single_key(const Value& value, Config& config) {
+    const auto text =
+        value.text("one key such as `ip` or `user|ip`; `+` joins several, as in `ip+route`");
+    return text ? KeyReader(value, config).read(*text) : std::nullopt;
+}
+
+std::string missing_capture(std::span<const Key> keys, const Route& route) {
+    for (const Key& key : keys) {
+        for (const auto& choice : key.choices) {
+            for (const KeyPart& part : choice) {
+                if (part.kind != Kind::capture) continue;
+                if (std::find(route.captures.begin(), route.captures.end(), part.name) ==
+                    route.captures.end()) {
+                    return part.name;
+                }
+            }
+        }
+    }
+    return {};
+}
+
 bool clients_choose_users(const Config& config) {
     return std::any_of(config.user_methods.begin(), config.user_methods.end(),
                        [](const auto& method) {

@@ -232,21 +232,11 @@ void check_keys(const Value& value, const Route& route) {
 
 // A policy that counts by a capture needs a path that has it.
 void check_captures(const Value& value, const limit::Policy& policy, const Route& route) {
-    for (const limit::Key& key : policy.key) {
-        for (const auto& choice : key.choices) {
-            for (const limit::KeyPart& part : choice) {
-                if (part.kind != limit::KeyPart::Kind::capture) continue;
-                if (std::find(route.captures.begin(), route.captures.end(), part.name) !=
-                    route.captures.end()) {
-                    continue;
-                }
-                value.fault("the policy " + quote(policy.name) + " counts by `path:" + part.name +
-                            "`, but this route's path has no such capture: write `{" + part.name +
-                            "}` for one of its segments");
-                return;
-            }
-        }
-    }
+    const std::string name = missing_capture(policy.key, route);
+    if (name.empty()) return;
+    value.fault("the policy " + quote(policy.name) + " counts by `path:" + name +
+                "`, but this route's path has no such capture: write `{" + name +
+                "}` for one of its segments");
 }
 
 // How the policies of a route must fit it and each other.
@@ -281,7 +271,9 @@ void read_route(const Value& value, Config& config, Declared& declared,
     if (paths) route.captures = paths->capture_names();
     choose_upstream(section, route, declared);
     set_route_defaults(config, route);
-    read_route_forwarding(section, paths ? &*paths : nullptr, route);
+    if (paths) check_hash(section.find("upstream").value_or(value), config, route);
+    read_route_forwarding(section, paths ? &*paths : nullptr, config, route);
+    note_forwarding(section, {"upstream", "timeouts", "strip_prefix", "buffer"}, declared);
     if (const auto identity = section.find("identity")) {
         read_route_identity(*identity, config, route);
     }

@@ -2,6 +2,7 @@
 // the value's context and leave the rest of `config` as it was.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +35,14 @@ struct Declared {
     // The upstream of a route that names none: `upstream` at the top. Null: there is none.
     Named* common_upstream = nullptr;
     std::vector<Place> routes;  // as Config::routes
+    // Each health check with a path and without a host; by position in Config::upstreams.
+    std::map<std::size_t, Place> checks_without_host;
+    // Where the configuration says how requests are forwarded: `upstream`, `strip_prefix`, ...
+    struct Setting {
+        Place place;
+        std::string name;  // `routes[0].timeouts`
+    };
+    std::vector<Setting> forwarding;
     // Each `policies: []` of a route without `default_policies` of its own.
     std::vector<Place> empty_policies;
     std::optional<std::size_t> takes_everything;  // the first route that takes every request
@@ -144,6 +153,10 @@ limit::Limit default_preflight_limit();
 // Adds the claims that keys name to `config`.
 std::vector<limit::Key> read_key(const Value& value,
                                  const std::optional<limit::OnMissing>& on_missing, Config& config);
+// One key, which skips a request that has no value for it. Otherwise as read_key().
+std::optional<limit::Key> read_single_key(const Value& value, Config& config);
+// The first `path:NAME` of `keys` that the path of `route` does not capture; empty: none.
+std::string missing_capture(std::span<const limit::Key> keys, const Route& route);
 // `exempt` and `deny` of a policy.
 void read_client_list(const Value& value, identity::ClientList& list);
 // Has the methods keep of each token what policies look at: claims and tiers. After all policies.
@@ -167,6 +180,16 @@ std::vector<std::string> read_default_policies(const Value& value, Declared& dec
 void read_upstreams(const Value& value, Config& config, Declared& declared);
 // One server: a URL, or a map.
 std::optional<UpstreamServer> read_server(const Value& value, const Config& config);
+// `balance` of an upstream: a word, or `{hash: KEY}`.
+void read_balance(const Value& value, Config& config, Upstream& upstream);
+// Reports a hash by a capture that the route's path does not have. `value`: of the route.
+void check_hash(const Value& value, const Config& config, const Route& route);
+// `health_check` of an upstream: `tcp`, or a map.
+void read_health_check(const Value& value, Upstream& upstream);
+// `eject` of an upstream: a switch, or a map.
+void read_ejection(const Value& value, Upstream& upstream);
+// The size of bodies that are held, or `off`, which is 0.
+std::optional<std::size_t> read_held_bytes(const Value& value);
 
 void read_routes(const Value& value, Config& config, Declared& declared);
 // Appends the policies of these names to a route without policies, and checks them as those that
@@ -185,9 +208,13 @@ void add_last_route(const Value& upstream, const std::optional<Value>& limits, C
 // Sets what holds on a route where it says nothing itself. Requires that `limits_on_requests` and
 // `identity` have been read, and route.upstream.
 void set_route_defaults(const Config& config, Route& route);
-// How a route forwards: `timeouts`, `limits_on_requests` and `strip_prefix` of its `section`.
-// `pattern`: of its paths; null: it is broken.
-void read_route_forwarding(Section& section, const routing::PathPattern* pattern, Route& route);
+// How a route forwards: `timeouts`, `limits_on_requests`, `strip_prefix` and `buffer` of its
+// `section`. `pattern`: of its paths; null: it is broken.
+void read_route_forwarding(Section& section, const routing::PathPattern* pattern,
+                           const Config& config, Route& route);
+// Remembers which of these keys say how Tidegate forwards; for warn_about_faces().
+void note_forwarding(Section& section, std::initializer_list<std::string_view> keys,
+                     Declared& declared);
 // `identity` of a route: `required` or `optional`.
 void read_route_identity(const Value& value, const Config& config, Route& route);
 // `routes_ignore_case`. Before any route.
@@ -224,6 +251,14 @@ void warn_about(const Config& config, const Declared& declared, Context& context
 void warn_about_identity(const Config& config, const Declared& declared, Context& context);
 // The same, for routes.
 void warn_about_routes(const Config& config, const Declared& declared, Context& context);
+// What an upstream's own settings cannot do. `section`: of the upstream, which has no fault.
+void warn_about_balancing(Section& section, const Upstream& upstream);
+// A weight of the only server; `server`: a URL or a map.
+void warn_about_lone_weight(const Value& server);
+// The same, for upstreams and the routes that go to them.
+void warn_about_upstreams(const Config& config, const Declared& declared, Context& context);
+// The same, for settings that no face uses.
+void warn_about_faces(const Config& config, const Declared& declared, Context& context);
 // The same, for pages of other origins.
 void warn_about_cors(const Config& config, const Declared& declared, Context& context);
 // The same, for query parameters that applications may read in another way.
@@ -232,6 +267,9 @@ void warn_about_readings(const Config& config, const Declared& declared, Context
 void warn_about_clients(const Config& config, const Declared& declared, Context& context);
 // Where the policy is written: in `policies`, or in a route.
 Place place_of(const limit::Policy& policy, const Config& config, const Declared& declared);
+// What identity.user must list before a request can have the key, such as "no method"; empty: the
+// key is possible.
+std::string_view what_is_missing_for(const limit::Key& key, const Config& config);
 // Whether anything gives users a tier.
 bool gives_tiers(const Config& config, const Declared& declared);
 // Whether some method takes the tier from the credential or a field, so that any tier may come.

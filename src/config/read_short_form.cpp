@@ -48,6 +48,7 @@ void add_short_upstream(const Value& value, Config& config, Declared& declared) 
     declared.common_upstream = &entry;
     auto server = read_server(value, config);
     if (!server) return;
+    warn_about_lone_weight(value);
     Upstream only;
     only.name = name;
     only.servers.push_back(std::move(*server));
@@ -123,6 +124,7 @@ void add_last_route(const Value& upstream, const std::optional<Value>& limits, C
         route.upstream = declared.common_upstream->position.value_or(0);
     }
     set_route_defaults(config, route);
+    check_hash(upstream, config, route);
     std::vector<std::string> names = declared.default_policies;
     const std::string own(kShortName);
     if (has_limits && std::find(names.begin(), names.end(), own) == names.end()) {

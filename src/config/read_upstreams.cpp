@@ -89,20 +89,48 @@ void read_upstream_timeouts(const Value& value, Upstream& upstream) {
     section.refuse_others();
 }
 
-void read_upstream(const Value& value, const Config& config, Upstream& upstream) {
+void read_queue(const Value& value, Queue& queue) {
+    constexpr std::int64_t kQueueMax = 1'000'000;
+    if (value.is_off()) {
+        queue.max = 0;
+        return;
+    }
+    Section section(value, "a map: `{max: 128, wait: 1s}`, or `off`");
+    section.integer("max", queue.max, {1, kQueueMax});
+    section.duration("wait", queue.wait, {milliseconds{1}, minutes{10}});
+    section.refuse_others();
+}
+
+// Which server gets a request, and which servers get none.
+void read_server_choice(Section& section, Config& config, Upstream& upstream) {
+    if (const auto balance = section.find("balance")) read_balance(*balance, config, upstream);
+    if (const auto check = section.find("health_check")) read_health_check(*check, upstream);
+    if (const auto eject = section.find("eject")) read_ejection(*eject, upstream);
+    if (const auto slow_start = section.find("slow_start"); slow_start && !slow_start->is_off()) {
+        const auto time = slow_start->duration({milliseconds{0}, hours{1}}, true);
+        upstream.slow_start = time.value_or(upstream.slow_start);
+    }
+}
+
+void read_upstream(const Value& value, Config& config, Upstream& upstream) {
+    const std::vector<Fault>& faults = value.context().faults;
+    const std::size_t faults_before = faults.size();
     Section section(value, "a map: `{servers: [http://10.0.0.5:3000]}`");
     if (const auto servers = section.need("servers", "`servers: [http://10.0.0.5:3000]`")) {
         read_servers(*servers, config, upstream);
     }
-    if (const auto balance = section.find("balance")) {
-        balance->choice<bool>({{"round_robin", true}}, {"least_connections"});
-    }
+    read_server_choice(section, config, upstream);
     read_connection_bounds(section, upstream);
+    if (const auto queue = section.find("queue")) read_queue(*queue, upstream.queue);
     section.duration("resolve_every", upstream.resolve_every, {seconds{1}, hours{24}});
     if (const auto timeouts = section.find("timeouts")) read_upstream_timeouts(*timeouts, upstream);
     section.integer("retries", upstream.retries, {0, 10});
-    section.not_available({"tls", "health_check"});
+    if (const auto buffer = section.find("request_buffer")) {
+        upstream.request_buffer = read_held_bytes(*buffer).value_or(upstream.request_buffer);
+    }
+    section.not_available({"tls"});
     section.refuse_others();
+    if (faults.size() == faults_before) warn_about_balancing(section, upstream);
 }
 
 }  // namespace
@@ -128,6 +156,11 @@ void read_upstreams(const Value& value, Config& config, Declared& declared) {
         Upstream upstream;
         upstream.name = name;
         read_upstream(item, config, upstream);
+        const auto& check = upstream.health_check;
+        if (check && !check->path.empty() && check->host.empty()) {
+            declared.checks_without_host.emplace(config.upstreams.size(),
+                                                 Section(item).find("health_check")->place());
+        }
         Declared::Named& entry = declared.upstreams[name];
         entry.place = item.place();
         entry.position = config.upstreams.size();

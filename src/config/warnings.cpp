@@ -78,6 +78,8 @@ void warn_about(const Config& config, const Declared& declared, Context& context
     warn_about_readings(config, declared, context);
     warn_about_clients(config, declared, context);
     warn_about_routes(config, declared, context);
+    warn_about_upstreams(config, declared, context);
+    warn_about_faces(config, declared, context);
     warn_about_cors(config, declared, context);
 }
 

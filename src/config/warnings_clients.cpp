@@ -126,21 +126,6 @@ void warn_about_unlimited_senders(const Config& config, const Declared& declared
 
 constexpr std::string_view kNoMethod = "no method";
 
-// What no request has, as no method of identity.user can supply it. Empty: the key is possible.
-std::string_view what_is_missing_for(const Key& key, const Config& config) {
-    std::string_view missing;
-    for (const auto& choice : key.choices) {
-        std::string_view lacks;
-        for (const KeyPart& part : choice) {
-            if (part.kind == Kind::user && config.user_methods.empty()) lacks = kNoMethod;
-            if (part.kind == Kind::claim && !any_method(config, is_token)) lacks = "no `jwt`";
-        }
-        if (lacks.empty()) return {};
-        missing = lacks;
-    }
-    return missing;
-}
-
 // A policy that refuses every request, or counts none, as nothing names users.
 void warn_about_impossible_keys(const Policy& policy, const Config& config,
                                 const Declared& declared, Context& context) {
@@ -211,6 +196,20 @@ void warn_about_lists_of(const Policy& policy, const Config& config, const Decla
 }
 
 }  // namespace
+
+std::string_view what_is_missing_for(const Key& key, const Config& config) {
+    std::string_view missing;
+    for (const auto& choice : key.choices) {
+        std::string_view lacks;
+        for (const KeyPart& part : choice) {
+            if (part.kind == Kind::user && config.user_methods.empty()) lacks = kNoMethod;
+            if (part.kind == Kind::claim && !any_method(config, is_token)) lacks = "no `jwt`";
+        }
+        if (lacks.empty()) return {};
+        missing = lacks;
+    }
+    return missing;
+}
 
 void warn_about_clients(const Config& config, const Declared& declared, Context& context) {
     for (const auto& policy : config.policies) {

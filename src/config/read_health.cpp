@@ -1,0 +1,197 @@
+// Which servers of an upstream get no requests: `health_check` and `eject`.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/quote.hpp"
+#include "base/units.hpp"
+#include "config/address.hpp"
+#include "config/read_sections.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+
+constexpr int kStatusMin = 100;
+constexpr int kStatusMax = 599;
+
+void read_check_path(const Value& value, HealthCheck& check) {
+    constexpr std::size_t kCheckPathBytesMax = 1'024;
+    const auto path = value.text("a path such as `/healthz`");
+    if (!path) return;
+    check.path = *path;
+    const auto is_sendable = [](char c) { return c > ' ' && c <= '~' && c != '#'; };
+    if (path->front() != '/') {
+        value.fault(quote(*path) + " does not begin with `/`: write a path such as `/healthz`");
+    } else if (path->size() > kCheckPathBytesMax) {
+        value.fault("longer than " + std::to_string(kCheckPathBytesMax) + " bytes");
+    } else if (!std::all_of(path->begin(), path->end(), is_sendable)) {
+        value.fault(quote(*path) +
+                    " cannot be sent as it is: percent-encode spaces and all but ASCII, and write "
+                    "no `#`");
+    }
+}
+
+// A host, perhaps with a port, as a URL would have it.
+void read_check_host(const Value& value, HealthCheck& check) {
+    const auto host = value.text("a host such as `api.internal`");
+    if (!host) return;
+    const auto url = parse_server_url("http://" + *host);
+    if (host->find('/') != host->npos || !url) {
+        value.fault(quote(*host) +
+                    " is not a host such as `api.internal` or `api.internal:8080`: the check sends "
+                    "it as `Host`");
+        return;
+    }
+    check.host = *host;
+}
+
+std::optional<int> parse_status(std::string_view text) {
+    const auto number = parse_decimal(text);
+    if (!number || *number < kStatusMin || *number > kStatusMax) return std::nullopt;
+    return static_cast<int>(*number);
+}
+
+std::optional<StatusRange> read_status_range(const Value& value) {
+    const auto text = value.text("a status or a range such as `200-399`");
+    if (!text) return std::nullopt;
+    const std::string_view all = *text;
+    const std::size_t dash = all.find('-');
+    const auto first = parse_status(all.substr(0, dash));
+    const auto last = dash == all.npos ? first : parse_status(all.substr(dash + 1));
+    if (!first || !last) {
+        value.fault(quote(all) +
+                    " is not a status or a range within 100-599, such as `204` or "
+                    "`200-399`");
+        return std::nullopt;
+    }
+    if (*first > *last) {
+        value.fault(quote(all) + " is backwards: write `" + std::to_string(*last) + "-" +
+                    std::to_string(*first) + "`");
+        return std::nullopt;
+    }
+    return StatusRange{*first, *last};
+}
+
+void read_check_status(const Value& value, HealthCheck& check) {
+    constexpr ListRule kRanges{"a list of statuses and ranges: `[200-399]`", "statuses", 32,
+                               "the list is empty: every server would be unhealthy"};
+    check.status.clear();
+    for (const Value& item : value.one_or_more(kRanges)) {
+        const auto range = read_status_range(item);
+        if (!range) continue;
+        std::string shown = std::to_string(range->first);
+        if (range->last != range->first) shown += "-" + std::to_string(range->last);
+        add_once(item, quote(shown), *range, check.status);
+    }
+}
+
+void read_check_times(Section& section, HealthCheck& check) {
+    constexpr std::int64_t kChecksMax = 100;
+    constexpr milliseconds kEveryMin{100};
+    section.duration("every", check.every, {kEveryMin, hours{1}});
+    if (const auto timeout = section.find("timeout")) {
+        check.timeout = timeout->duration({milliseconds{1}, hours{1}}).value_or(milliseconds{1});
+        if (check.timeout > check.every) {
+            timeout->fault("must be at most `every`, " + format_duration(check.every) +
+                           ": a check ends before the next one begins");
+        }
+    } else {
+        check.timeout = std::min(check.timeout, check.every);
+    }
+    section.integer("unhealthy_after", check.unhealthy_after, {1, kChecksMax});
+    section.integer("healthy_after", check.healthy_after, {1, kChecksMax});
+}
+
+// What to write instead of a word that is no check.
+void report_check_word(const Value& value) {
+    const auto text = value.text("`tcp`, or a map: `{path: /healthz}`");
+    if (!text) return;
+    const std::string path = text->front() == '/' ? *text : "/healthz";
+    value.fault(quote(*text) + " is not a check: write " + quote("{path: " + path + "}") +
+                ", or `tcp` to connect only");
+}
+
+// `50%`, without the sign a fault: 0.5 and 50 could both be meant.
+void read_at_most(const Value& value, Ejection& eject) {
+    constexpr std::int64_t kPercentMax = 100;
+    const auto text = value.text("a percentage such as `50%`");
+    if (!text) return;
+    std::string_view number = *text;
+    std::optional<std::int64_t> percent;
+    if (number.ends_with('%')) {
+        number.remove_suffix(1);
+        percent = parse_decimal(number);
+    }
+    if (!percent || *percent < 1 || *percent > kPercentMax) {
+        value.fault(quote(*text) + " is not a percentage from `1%` to `100%`, such as `50%`");
+        return;
+    }
+    eject.at_most_percent = static_cast<int>(*percent);
+}
+
+}  // namespace
+
+// The key says what the check does, as in `livenessProbe` of Kubernetes: `path` asks, `tcp`
+// connects. The word `tcp` alone is the whole check, as `memory` is of `store`.
+void read_health_check(const Value& value, Upstream& upstream) {
+    if (value.is_off()) return;
+    HealthCheck check;
+    if (value.is("tcp")) {
+        upstream.health_check = std::move(check);
+        return;
+    }
+    if (value.is_scalar()) {
+        report_check_word(value);
+        return;
+    }
+    const std::vector<Fault>& faults = value.context().faults;
+    const std::size_t faults_before = faults.size();
+    Section section(value, "`tcp`, or a map: `{path: /healthz}`");
+    section.not_available({"grpc"});
+    const auto path = section.find("path");
+    const auto tcp = section.find("tcp");
+    const auto host = section.find("host");
+    const auto status = section.find("status");
+    const bool only_connects = tcp && tcp->toggle().value_or(false);
+    if (only_connects) {
+        for (const auto& unused : {path, host, status}) {
+            if (unused)
+                unused->fault("not with `tcp: on`: such a check connects and sends nothing");
+        }
+    } else if (!path && faults.size() == faults_before) {
+        value.fault(
+            "the key `path` is missing: write `path: /healthz`, or `tcp: on` to connect "
+            "only");
+    }
+    if (path) read_check_path(*path, check);
+    if (host) read_check_host(*host, check);
+    if (status) read_check_status(*status, check);
+    read_check_times(section, check);
+    section.refuse_others();
+    upstream.health_check = std::move(check);
+}
+
+void read_ejection(const Value& value, Upstream& upstream) {
+    constexpr std::int64_t kFailuresMax = 1'000;
+    constexpr milliseconds kDurationMin{100};
+    if (value.is_off()) return;
+    Ejection eject;
+    if (!value.is("on") && !value.is("true")) {
+        Section section(value, "`on`, or a map: `{failures: 5, for: 10s, at_most: 50%}`");
+        section.integer("failures", eject.failures, {1, kFailuresMax});
+        // Each time in a row is twice as long, and none longer than this.
+        section.duration("for", eject.duration, {kDurationMin, minutes{5}});
+        if (const auto at_most = section.find("at_most")) read_at_most(*at_most, eject);
+        section.refuse_others();
+    }
+    upstream.eject = eject;
+}
+
+}  // namespace tidegate::config

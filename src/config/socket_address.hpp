@@ -1,0 +1,24 @@
+// The address of a listener or of a server. A value; nothing here is resolved.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tidegate::config {
+
+// Where a socket listens or connects: `host:port`, or a path for `unix:`.
+struct Address {
+    std::string host;  // an IP address or a name; brackets removed
+    std::uint16_t port = 0;
+    std::string unix_path;  // set: host and port are not
+
+    bool is_unix() const { return !unix_path.empty(); }
+    std::string to_string() const;  // `127.0.0.1:80`, `[::1]:80`, `unix:/run/x.sock`
+    // Whether one socket cannot listen here while another listens at `other`. Port 0 is any free
+    // port, which no other socket has.
+    bool overlaps(const Address& other) const;
+
+    bool operator==(const Address&) const = default;
+};
+
+}  // namespace tidegate::config

@@ -1,0 +1,323 @@
+// `upstreams` as the configuration reads them: how a server is chosen, what takes one out, which
+// requests wait and are held; and what `check` warns about.
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+
+using namespace tidegate;
+using namespace std::chrono_literals;
+using config::Balance;
+using config::StatusRange;
+using config::Upstream;
+
+namespace {
+
+constexpr const char* kOne = "[http://10.0.0.5:3000]";
+constexpr const char* kTwo = "[http://10.0.0.5:3000, http://10.0.0.6:3000]";
+constexpr const char* kNamed = "[http://api.internal:3000]";
+constexpr const char* kRoutes = "routes: [{policies: []}]\n";
+
+config::Loaded load(const std::string& text) {
+    auto loaded = config::load_text(text, "t");
+    CAPTURE(text);
+    for (const auto& error : loaded.errors) FAIL_CHECK(error.to_string());
+    REQUIRE(loaded.config != nullptr);
+    return loaded;
+}
+
+std::string upstreams(const std::string& servers, const std::string& settings) {
+    return "upstreams: {api: {servers: " + servers + (settings.empty() ? "" : ", ") + settings +
+           "}}\n";
+}
+
+Upstream read(const std::string& settings, const std::string& servers = kNamed) {
+    return load(upstreams(servers, settings) + kRoutes).config->upstreams.at(0);
+}
+
+std::vector<std::string> warnings(const std::string& text) {
+    std::vector<std::string> out;
+    for (const auto& warning : load(text).warnings) out.push_back(warning.message);
+    return out;
+}
+
+std::vector<std::string> warnings(const std::string& servers, const std::string& settings) {
+    return warnings(upstreams(servers, settings) + kRoutes);
+}
+
+// Nothing, or the only warning; else how many there are.
+std::string warning(const std::string& servers, const std::string& settings) {
+    const auto all = warnings(servers, settings);
+    if (all.size() > 1) return std::to_string(all.size()) + " warnings";
+    return all.empty() ? "" : all[0];
+}
+
+}  // namespace
+
+TEST_CASE("upstreams: missing keys have the documented defaults") {
+    for (const Upstream& upstream :
+         {read(""), load("upstream: http://127.0.0.1:3000\n").config->upstreams.at(0)}) {
+        CHECK(upstream.balance == Balance::round_robin);
+        CHECK(upstream.hash_key.choices.empty());
+        CHECK_FALSE(upstream.health_check);
+        CHECK_FALSE(upstream.eject);
+        CHECK(upstream.slow_start == 0ms);
+        CHECK(upstream.queue.max == 128);
+        CHECK(upstream.queue.wait == 1s);
+        CHECK(upstream.retries == 1);
+        CHECK(upstream.request_buffer == 65'536);
+    }
+    CHECK(load(upstreams(kTwo, "") + kRoutes).config->routes.at(0).buffer == 0);
+}
+
+TEST_CASE("upstreams: balance is a word or the key of a hash") {
+    using Kind = limit::KeyPart::Kind;
+    CHECK(read("balance: round_robin").balance == Balance::round_robin);
+    CHECK(read("balance: least_connections").balance == Balance::least_connections);
+    CHECK(read("balance: least_connections").hash_key.choices.empty());
+    const Upstream hashed = read("balance: {hash: \"header:X-Tenant+route|ip\"}");
+    CHECK(hashed.balance == Balance::hash);
+    REQUIRE(hashed.hash_key.choices.size() == 2);
+    REQUIRE(hashed.hash_key.choices[0].size() == 2);
+    CHECK(hashed.hash_key.choices[0][0] == limit::KeyPart{Kind::header, "x-tenant"});
+    CHECK(hashed.hash_key.choices[0][1].kind == Kind::route);
+    CHECK(hashed.hash_key.choices[1][0].kind == Kind::ip);
+    // A policy would reject a request without the field; a server can always be found.
+    CHECK(hashed.hash_key.on_missing == limit::OnMissing::skip);
+}
+
+TEST_CASE("upstreams: claims that a hash needs are kept of tokens") {
+    const auto config =
+        load(upstreams(kTwo, "balance: {hash: \"claim:tenant|ip\"}") + kRoutes).config;
+    CHECK(config->claims == std::vector<std::string>{"tenant"});
+    CHECK(config->upstreams[0].hash_key.choices.at(0).at(0).claim == 0);
+}
+
+TEST_CASE("upstreams: a hash by a capture fits the routes that have it") {
+    const auto config = load(
+                            "upstreams: {api: {servers: [http://a, http://b], balance: {hash: "
+                            "\"path:id\"}}, web: {servers: [http://c]}}\nroutes:\n"
+                            "  - {match: {path: \"/u/{id}\"}, upstream: api, policies: []}\n"
+                            "  - {upstream: web, policies: []}\n")
+                            .config;
+    CHECK(config->routes.at(0).captures == std::vector<std::string>{"id"});
+}
+
+TEST_CASE("upstreams: a health check asks for a path, or only connects") {
+    const auto plain = read("health_check: {path: \"/healthz?deep=1\"}").health_check;
+    REQUIRE(plain);
+    CHECK(plain->path == "/healthz?deep=1");
+    CHECK(plain->host.empty());
+    CHECK(plain->every == 5s);
+    CHECK(plain->timeout == 2s);
+    CHECK(plain->unhealthy_after == 3);
+    CHECK(plain->healthy_after == 2);
+    CHECK(plain->status == std::vector<StatusRange>{{200, 399}});
+
+    const auto full = read(
+                          "health_check: {path: /up, host: \"api.internal:81\", every: 10s, "
+                          "timeout: 10s, unhealthy_after: 1, healthy_after: 100, status: "
+                          "[200-204, 301]}")
+                          .health_check;
+    REQUIRE(full);
+    CHECK(full->host == "api.internal:81");
+    CHECK(full->every == 10s);
+    CHECK(full->timeout == 10s);
+    CHECK(full->unhealthy_after == 1);
+    CHECK(full->healthy_after == 100);
+    CHECK(full->status == std::vector<StatusRange>{{200, 204}, {301, 301}});
+    CHECK(read("health_check: {path: /, status: 204}").health_check->status ==
+          std::vector<StatusRange>{{204, 204}});
+    CHECK(read("health_check: {path: /, host: \"[::1]\"}").health_check->host == "[::1]");
+
+    for (const char* tcp : {"tcp", "{tcp: on}"}) {
+        const auto connects = read("health_check: " + std::string(tcp)).health_check;
+        REQUIRE(connects);
+        CHECK(connects->path.empty());
+        CHECK(*connects == config::HealthCheck{});
+    }
+    CHECK(read("health_check: {tcp: true, every: 1min}").health_check->every == 1min);
+    CHECK(read("health_check: {tcp: off, path: /x}").health_check->path == "/x");
+    CHECK_FALSE(read("health_check: off").health_check);
+}
+
+TEST_CASE("upstreams: a check that comes often has a default timeout that fits") {
+    CHECK(read("health_check: {path: /, every: 500ms}").health_check->timeout == 500ms);
+    CHECK(read("health_check: {path: /, every: 1h}").health_check->timeout == 2s);
+}
+
+TEST_CASE("upstreams: a range of statuses contains both its ends") {
+    const StatusRange range{200, 204};
+    CHECK(range.contains(200));
+    CHECK(range.contains(204));
+    CHECK_FALSE(range.contains(199));
+    CHECK_FALSE(range.contains(205));
+}
+
+TEST_CASE("upstreams: eject is off, on, or says when") {
+    for (const char* on : {"on", "true", "{}"}) {
+        CAPTURE(on);
+        const auto eject = read("eject: " + std::string(on)).eject;
+        REQUIRE(eject);
+        CHECK(eject->failures == 5);
+        CHECK(eject->duration == 10s);
+        CHECK(eject->at_most_percent == 50);
+    }
+    for (const char* off : {"off", "false"}) CHECK_FALSE(read("eject: " + std::string(off)).eject);
+    const auto eject = read("eject: {failures: 1, for: 5min, at_most: 100%}").eject;
+    REQUIRE(eject);
+    CHECK(eject->failures == 1);
+    CHECK(eject->duration == 5min);
+    CHECK(eject->at_most_percent == 100);
+    CHECK(read("eject: {at_most: 1%}").eject->at_most_percent == 1);
+}
+
+TEST_CASE("upstreams: the slow start, the queue and the buffer can be set and switched off") {
+    CHECK(read("slow_start: 10s").slow_start == 10s);
+    CHECK(read("slow_start: off").slow_start == 0ms);
+    CHECK(read("queue: {max: 7}").queue == config::Queue{7, 1s});
+    CHECK(read("queue: {wait: 250ms}").queue == config::Queue{128, 250ms});
+    CHECK(read("queue: {}").queue == config::Queue{});
+    CHECK(read("queue: off").queue.max == 0);
+    CHECK(read("request_buffer: 16MiB").request_buffer == 16'777'216);
+    CHECK(read("request_buffer: 1").request_buffer == 1);
+    CHECK(read("request_buffer: off").request_buffer == 0);
+}
+
+TEST_CASE("upstreams: a route's buffer may be as large as the bodies it takes") {
+    const auto config =
+        load(upstreams(kTwo, "") +
+             "limits_on_requests: {body_bytes: 1MiB}\nroutes:\n"
+             "  - {match: {path: /a}, buffer: 1MiB, policies: []}\n"
+             "  - {match: {path: /b}, buffer: 2MiB, limits_on_requests: {body_bytes: "
+             "unlimited}, policies: []}\n"
+             "  - {buffer: off, policies: []}\n")
+            .config;
+    CHECK(config->routes.at(0).buffer == 1'048'576);
+    CHECK(config->routes.at(1).buffer == 2'097'152);
+    CHECK(config->routes.at(2).buffer == 0);
+}
+
+TEST_CASE("upstreams: a reload sees each change of a setting, and none where there is none") {
+    const char* const kAll =
+        "balance: {hash: ip}, health_check: {path: /a}, eject: {failures: 5}, slow_start: 1s, "
+        "queue: {max: 5}, request_buffer: 1KiB";
+    CHECK(read(kAll) == read(kAll));
+    for (const char* other :
+         {"balance: {hash: route}, health_check: {path: /a}, eject: {failures: 5}, slow_start: 1s, "
+          "queue: {max: 5}, request_buffer: 1KiB",
+          "balance: {hash: ip}, health_check: {path: /a, status: 200}, eject: {failures: 5}, "
+          "slow_start: 1s, queue: {max: 5}, request_buffer: 1KiB",
+          "balance: {hash: ip}, health_check: {path: /a}, eject: {failures: 6}, slow_start: 1s, "
+          "queue: {max: 5}, request_buffer: 1KiB",
+          "balance: {hash: ip}, health_check: {path: /a}, eject: {failures: 5}, slow_start: 2s, "
+          "queue: {max: 5}, request_buffer: 1KiB",
+          "balance: {hash: ip}, health_check: {path: /a}, eject: {failures: 5}, slow_start: 1s, "
+          "queue: {max: 6}, request_buffer: 1KiB",
+          "balance: {hash: ip}, health_check: {path: /a}, eject: {failures: 5}, slow_start: 1s, "
+          "queue: {max: 5}, request_buffer: 2KiB"}) {
+        CHECK_FALSE(read(kAll) == read(other));
+    }
+}
+
+TEST_CASE("upstreams: check warns about what a single address makes useless") {
+    const std::string why = ": has no effect: the upstream has one server, at a fixed address";
+    for (const char* servers : {kOne, "[\"unix:/run/app.sock\"]"}) {
+        CHECK(warning(servers, "balance: least_connections") == "upstreams.api.balance" + why);
+        CHECK(warning(servers, "balance: {hash: ip}") == "upstreams.api.balance" + why);
+        CHECK(warning(servers, "eject: on") == "upstreams.api.eject" + why);
+        CHECK(warning(servers, "slow_start: 1s") == "upstreams.api.slow_start" + why);
+        CHECK(warning(servers, "balance: round_robin, eject: off, slow_start: off") == "");
+    }
+    // A name may have several addresses.
+    for (const char* servers : {kTwo, kNamed})
+        CHECK(warning(servers, "balance: least_connections, eject: on, slow_start: 1s") == "");
+}
+
+TEST_CASE("upstreams: check warns about the weight of an only server") {
+    const std::string said =
+        "upstreams.api.servers[0].weight: has no effect: the upstream lists one server";
+    CHECK(warning("[{url: \"http://a\", weight: 1}]", "") == said);
+    CHECK(warning("[{url: \"http://a\"}]", "") == "");
+    CHECK(warning("[{url: \"http://a\", weight: 2}, http://b]", "") == "");
+    CHECK(
+        warnings("upstream: {url: \"http://a\", weight: 2}\n") ==
+        std::vector<std::string>{"upstream.weight: has no effect: the upstream lists one server"});
+}
+
+TEST_CASE("upstreams: check warns about a server that hardly gets a request") {
+    const auto beside = [](int weight, const std::string& others) {
+        return warning(
+            "[{url: \"http://a\", weight: " + std::to_string(weight) + "}" + others + "]", "");
+    };
+    const std::string large = ", {url: \"http://b\", weight: 1000}";
+    CHECK(beside(1, large) ==
+          "upstreams.api.servers[0]: gets about 1 of 1001 requests, as its weight is 1 of 1001: "
+          "raise it, lower the others, or remove the server");
+    // A canary with 1 of 1000 is meant.
+    CHECK(beside(1, ", {url: \"http://b\", weight: 999}") == "");
+    CHECK(beside(2, large) == "");
+    // Among a thousand servers, little is no less than the others get.
+    std::string many;
+    for (int i = 0; i < 999; ++i) many += ", http://s" + std::to_string(i);
+    CHECK(beside(1, many) == "");
+}
+
+TEST_CASE("upstreams: check warns about retries that have no server") {
+    CHECK(warning(kTwo, "retries: 2") ==
+          "upstreams.api.retries: has no effect above 1: the upstream has 2 servers");
+    CHECK(warning(kOne, "retries: 2") ==
+          "upstreams.api.retries: has no effect: the upstream has no other server to try");
+    CHECK(warning(kTwo, "retries: 1") == "");
+    CHECK(warning(kOne, "retries: 1") == "");
+    CHECK(warning(kNamed, "retries: 10") == "");
+}
+
+TEST_CASE("upstreams: check warns about a queue that cannot be served in time") {
+    CHECK(warning(kTwo, "max_connections: 4, queue: {max: 1024}") ==
+          "upstreams.api.queue: holds more requests than can be served in time: the last of 1024 "
+          "gets one of 4 connections within 1s only if each request takes at most 3906us. Lower "
+          "`max`, to 800 for requests of 5ms, or raise `wait` or max_connections");
+    CHECK(warning(kTwo, "max_connections: 4, queue: {max: 800}") == "");
+    CHECK(warning(kTwo, "max_connections: 4, queue: {max: 801}") != "");
+    CHECK(warning(kTwo, "max_connections: 4, queue: {max: 1024, wait: 2s}") == "");
+    CHECK(warning(kTwo, "max_connections: 1, queue: off") == "");
+    // The default is nobody's choice.
+    CHECK(warning(kTwo, "max_connections: 1") == "");
+    CHECK(warning(kTwo, "max_connections: 1000000, queue: {max: 1000000, wait: 10min}") == "");
+    CHECK(warning(kTwo, "max_connections: 1, queue: {max: 1000000, wait: 1ms}") != "");
+}
+
+TEST_CASE("upstreams: check warns about a check without the host that routes are for") {
+    const std::string check = "health_check: {path: /up}";
+    const std::string hosts =
+        "routes:\n  - {match: {path: /a}, policies: []}\n"
+        "  - {name: api, match: {host: api.example.com}, policies: []}\n";
+    const auto said = warnings(upstreams(kTwo, check) + hosts);
+    CHECK(said ==
+          std::vector<std::string>{
+              "upstreams.api.health_check: sends `Host: 10.0.0.5:3000`, and requests of the route "
+              "`api` keep the host of the client. If the server tells hosts apart, write `host: "
+              "api.example.com` in `health_check`"});
+    CHECK(warnings(upstreams(kTwo, "health_check: {path: /up, host: a.test}") + hosts).empty());
+    CHECK(warnings(upstreams(kTwo, "health_check: tcp") + hosts).empty());
+    CHECK(warnings(upstreams(kTwo, check) + hosts + "forwarding: {host: upstream}\n").empty());
+    CHECK(warnings(upstreams(kNamed, check) + hosts).empty());
+    CHECK(warnings(upstreams("[\"unix:/run/app.sock\"]", check) + hosts).empty());
+    // Nothing says that these servers tell hosts apart.
+    CHECK(warnings(upstreams(kTwo, check) + kRoutes).empty());
+}
+
+TEST_CASE("upstreams: check warns about a hash by what no request has") {
+    CHECK(warning(kTwo, "balance: {hash: user}") ==
+          "upstreams.api.balance: no request has this key, so servers take turns: identity.user "
+          "lists no method. Add one, or an alternative such as `user|ip`");
+    CHECK(warning(kTwo, "balance: {hash: \"claim:tenant\"}") ==
+          "upstreams.api.balance: no request has this key, so servers take turns: identity.user "
+          "lists no `jwt`. Add one, or an alternative such as `user|ip`");
+    CHECK(warning(kTwo, "balance: {hash: \"user|ip\"}") == "");
+    CHECK(warning(kTwo, "balance: {hash: \"header:x-tenant\"}") == "");
+}
