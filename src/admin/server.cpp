@@ -18,7 +18,7 @@
 #include <boost/beast/http/span_body.hpp>
 #include <boost/beast/http/write.hpp>
 
-#include "admin/timed_socket.hpp"
+#include "net/timed_socket.hpp"
 #include "base/timestamp.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"

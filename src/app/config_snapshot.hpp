@@ -3,13 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "config/config.hpp"
 #include "identity/credential_cache.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/metrics.hpp"
 #include "tls/tls_client.hpp"
-#include "upstream/resolver.hpp"
+#include "upstream/group.hpp"
 
 namespace tidegate::app {
 
@@ -22,7 +23,7 @@ struct ConfigSnapshot {
         std::make_shared<identity::SharedCredentialCache>();
     telemetry::MetricSlots slots;
     std::shared_ptr<telemetry::AccessLog> access_log;  // null: off
-    upstream::ResolvedNames addresses;                 // of names that are new
+    std::vector<upstream::GroupPtr> upstreams;         // in the order of the configuration
     std::shared_ptr<const TlsClient> redis_tls;        // null: as it was
     std::shared_ptr<const TlsClient> sentinel_tls;     // likewise
 };

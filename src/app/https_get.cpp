@@ -21,7 +21,7 @@
 #include <fmt/format.h>
 #include <openssl/ssl.h>
 
-#include "admin/timed_socket.hpp"
+#include "net/timed_socket.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "config/error_message.hpp"
@@ -42,7 +42,7 @@ namespace http = beast::http;
 using config::ErrorMessage;
 using Endpoints = std::vector<StreamProtocol::endpoint>;
 // The socket is closed when its time is over, whatever is being waited for then.
-using Socket = admin::TimedSocket;
+using Socket = TimedSocket;
 using TlsStream = ssl::stream<StreamSocket&>;
 using Parser = http::response_parser<http::string_body>;
 

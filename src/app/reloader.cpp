@@ -10,7 +10,6 @@
 #include "app/log_level.hpp"
 #include "app/needs_restart.hpp"
 #include "config/file_text.hpp"
-#include "net/name_lookup.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
@@ -29,30 +28,6 @@ constexpr std::chrono::milliseconds kReloadPatience{5'000};
 constexpr std::chrono::milliseconds kReloadPoll{2};
 constexpr std::chrono::milliseconds kGenerationSweepEvery{500};
 
-// Named by `host:port`.
-struct Lookup {
-    std::string name;
-    NameLookup result;
-};
-
-std::vector<std::unique_ptr<Lookup>> begin_lookups(const config::Config& running,
-                                                   const config::Config& next) {
-    std::vector<std::unique_ptr<Lookup>> lookups;
-    for (const config::Upstream& upstream : next.upstreams) {
-        const auto& old = running.upstreams;
-        if (std::find(old.begin(), old.end(), upstream) != old.end()) continue;
-        for (const config::UpstreamServer& server : upstream.servers) {
-            const config::Address& address = server.address;
-            error_code not_an_ip;
-            if (!address.is_unix()) asio::ip::make_address(address.host, not_an_ip);
-            if (!not_an_ip) continue;
-            lookups.push_back(std::make_unique<Lookup>(
-                Lookup{address.to_string(), NameLookup(address.host, address.port)}));
-        }
-    }
-    return lookups;
-}
-
 }  // namespace
 
 Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
@@ -63,6 +38,7 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
       file_(std::move(file)),
       access_logs_(shared.workers),
       jwks_fetcher_(executor),
+      upstreams_(executor, shared.workers),
       read_at_(std::chrono::system_clock::now()),
       turn_changed_(executor, Timer::time_point::max()) {
     auto first = std::make_shared<ConfigSnapshot>();
@@ -70,6 +46,8 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
     access_logs_.use(first->access_log, config->log);
     first->slots = *shared.metrics.admit(metric_names(*config));  // they are its first names
     jwks_fetcher_.use(key_sources(*config));
+    first->upstreams = upstreams_.make(*config);
+    upstreams_.use(first->upstreams);
     first->config = std::move(config);
     current_ = std::move(first);
 }
@@ -86,7 +64,10 @@ Task<ReloadReport> Reloader::reload() {
     report.generation = current_->number;
     log_report(report);
     access_logs_.sweep();  // one may have been opened for nothing
-    if (!report.ok) jwks_fetcher_.use(key_sources(config()));  // and fetched from elsewhere
+    if (!report.ok) {  // and what a refused one wanted is watched no more
+        jwks_fetcher_.use(key_sources(config()));
+        upstreams_.use(current_->upstreams);
+    }
     busy_ = false;
     turn_changed_.cancel();
     co_return report;
@@ -99,6 +80,10 @@ void Reloader::reload_on_signal() {
 
 Task<> Reloader::first_keys() {
     return jwks_fetcher_.prepare(key_sources(config()));
+}
+
+Task<> Reloader::first_names() {
+    return upstreams_.resolved(upstreams_.in_use(), kLookupPatience);
 }
 
 void Reloader::stop() {
@@ -162,7 +147,10 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
         faults.push_back({file_, 0, 0, error.what()});
         co_return nullptr;
     }
-    snapshot->addresses = co_await look_up_new_names(*next);
+    // A request that meets an upstream whose name leads nowhere yet fails, and reloads lose none. A
+    // name that cannot be resolved is no fault of the file.
+    snapshot->upstreams = upstreams_.make(*next);
+    co_await upstreams_.resolved(snapshot->upstreams, kLookupPatience);
     // Nor shall requests meet a method that has no keys yet. None to be had is no fault of the
     // file.
     co_await jwks_fetcher_.prepare(key_sources(*next));
@@ -185,31 +173,6 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
     co_return snapshot;
 }
 
-// A request that meets an upstream whose name is not known yet fails, and reloads lose none. A name
-// that cannot be resolved is no fault of the file, and its pool goes on trying.
-Task<upstream::ResolvedNames> Reloader::look_up_new_names(const config::Config& next) {
-    const auto lookups = begin_lookups(config(), next);
-    const auto until = std::chrono::steady_clock::now() + kLookupPatience;
-    Timer pause(executor_);
-    const auto all_done = [&] {
-        return std::all_of(lookups.begin(), lookups.end(),
-                           [](const auto& lookup) { return lookup->result.done(); });
-    };
-    while (!all_done() && !stopped_ && std::chrono::steady_clock::now() < until) {
-        pause.expires_after(kReloadPoll);
-        co_await pause.async_wait(as_values);
-    }
-    upstream::ResolvedNames known;
-    for (const auto& lookup : lookups) {
-        if (lookup->result.done() && !lookup->result.endpoints().empty()) {
-            known.emplace(lookup->name, lookup->result.endpoints());
-        } else {
-            log(Level::warn, "reload: cannot resolve {} yet; Tidegate tries again", lookup->name);
-        }
-    }
-    co_return known;
-}
-
 Task<> Reloader::put_in_force(std::shared_ptr<const ConfigSnapshot> next) {
     const config::Config& config = *next->config;
     set_log_level(config.log.level);
@@ -218,6 +181,7 @@ Task<> Reloader::put_in_force(std::shared_ptr<const ConfigSnapshot> next) {
     shared_.memory_store.set_bounds(bounds.max_keys, bounds.on_full);
     shared_.memory_store.set_policies(policy_names(config));
     jwks_fetcher_.use(key_sources(config));
+    upstreams_.use(next->upstreams);
     if (next->redis_tls) shared_.redis_tls->become(*next->redis_tls);
     if (next->sentinel_tls) shared_.sentinel_tls->become(*next->sentinel_tls);
     former_.push_back(current_->config);
@@ -275,6 +239,7 @@ void Reloader::fill_in(telemetry::Metrics::Gauges& gauges) {
     gauges.reloads_refused = reloads_refused_;
     gauges.config_read_at = read_at_;
     jwks_fetcher_.fill_in(gauges);
+    upstreams_.fill_in(gauges);
 }
 
 bool lacks_replicas(const SharedState& shared, const config::Config& config) {

@@ -15,6 +15,7 @@
 #include "app/config_snapshot.hpp"
 #include "app/jwks_fetcher.hpp"
 #include "app/shared_state.hpp"
+#include "app/upstream_groups.hpp"
 #include "app/worker.hpp"
 #include "net/asio.hpp"
 #include "telemetry/metrics.hpp"
@@ -39,12 +40,15 @@ class Reloader {
     void reload_on_signal();
     // Until every place that keys of tokens are fetched from has been tried once.
     Task<> first_keys();
+    // Until every name of an upstream has led to an address, for a while at most.
+    Task<> first_names();
     // From now on reloads are refused: the workers are leaving.
     void stop();
 
     const ConfigSnapshot& snapshot() const { return *current_; }
     const config::Config& config() const { return *current_->config; }
     AccessLogs& access_logs() { return access_logs_; }
+    const Groups& upstreams() const { return upstreams_.in_use(); }
 
     // For /metrics.
     void fill_in(telemetry::Metrics::Gauges& gauges);
@@ -55,7 +59,6 @@ class Reloader {
     Task<admin::ReloadReport> reload_now();
     config::Loaded read() const;
     Faults faults_of(const config::Config& next) const;
-    Task<upstream::ResolvedNames> look_up_new_names(const config::Config& next);
     Task<std::shared_ptr<const ConfigSnapshot>> prepare(std::shared_ptr<const config::Config> next,
                                                         Faults& faults);
     Task<> put_in_force(std::shared_ptr<const ConfigSnapshot> next);
@@ -70,6 +73,7 @@ class Reloader {
     std::string file_;
     AccessLogs access_logs_;
     JwksFetcher jwks_fetcher_;
+    UpstreamGroups upstreams_;
     std::shared_ptr<const ConfigSnapshot> current_;
     std::vector<std::weak_ptr<const config::Config>> former_;  // that may still be in use
     std::chrono::system_clock::time_point read_at_;

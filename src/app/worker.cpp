@@ -168,29 +168,22 @@ proxy::GenerationPtr Worker::make_generation(const ConfigSnapshot& snapshot) {
         new proxy::Generation(snapshot.config, snapshot.remembered));
     made->slots = snapshot.slots;
     made->access_log = snapshot.access_log;
-    upstream::ResolvedNames names = snapshot.addresses;
-    std::vector<std::shared_ptr<upstream::Pool>> before;
-    if (context_.generation) before = context_.generation->upstreams;
-    for (const auto& pool : before) pool->resolver().add_to(names);
-    const auto& upstreams = snapshot.config->upstreams;
-    for (std::size_t i = 0; i < upstreams.size(); ++i) {
-        const auto same = std::find_if(before.begin(), before.end(), [&](const auto& pool) {
-            return pool->settings() == upstreams[i];
-        });
-        made->upstreams.push_back(same != before.end()
-                                      ? *same
-                                      : make_pool(upstreams[i], snapshot.slots.upstream(i), names));
+    for (std::size_t i = 0; i < snapshot.upstreams.size(); ++i) {
+        made->upstreams.push_back(find_or_make_pool(snapshot.upstreams[i], snapshot.slots.upstream(i)));
     }
     return made;
 }
 
-std::shared_ptr<upstream::Pool> Worker::make_pool(const config::Upstream& settings,
-                                                  std::size_t metrics_slot,
-                                                  const upstream::ResolvedNames& names) {
-    auto pool = std::make_shared<upstream::Pool>(context_.executor, readiness_, settings,
-                                                 metrics_slot, shared_.workers, context_.metrics);
-    pool->resolver().use(names);
-    return pool;
+std::shared_ptr<upstream::Pool> Worker::find_or_make_pool(const upstream::GroupPtr& group,
+                                                          std::size_t metrics_slot) {
+    if (context_.generation) {
+        const auto& before = context_.generation->upstreams;
+        const auto same = std::find_if(before.begin(), before.end(),
+                                       [&](const auto& pool) { return pool->group() == group; });
+        if (same != before.end()) return *same;
+    }
+    return std::make_shared<upstream::Pool>(context_.executor, readiness_, group, index_,
+                                            metrics_slot, context_.metrics);
 }
 
 void Worker::start_heartbeat() {
@@ -207,9 +200,6 @@ void Worker::start() {
     if (redis_) {
         redis_.start(executor);
         if (index_ == 0) start_heartbeat();
-    }
-    for (const auto& pool : context_.generation->upstreams) {
-        spawn_vital(executor, upstream::Pool::resolve_names(pool));
     }
     for (const auto& listener : listeners_) {
         spawn_vital(executor, accept(*listener));
@@ -247,10 +237,6 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
     };
     for (const auto& pool : before->upstreams) {
         if (!has(context_.generation->upstreams, pool)) pool->stop();
-    }
-    for (const auto& pool : context_.generation->upstreams) {
-        if (has(before->upstreams, pool)) continue;
-        spawn_vital(io_.get_executor(), upstream::Pool::resolve_names(pool));
     }
     if (heartbeat_) heartbeat_->configure(snapshot.config->replicas.value_or(0));
     // They are of limits that may be others now.
@@ -396,6 +382,7 @@ Task<> Worker::tick() {
         deadlines_.advance(time);
         refused_connections_.sweep(time);
         limiter_.report_local(time);
+        for (const auto& pool : context_.generation->upstreams) pool->make_room(time);
         if (time - swept < kSweepEvery) continue;
         swept = time;
         for (const auto& pool : context_.generation->upstreams) pool->sweep(time);

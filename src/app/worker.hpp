@@ -74,9 +74,8 @@ class Worker {
     void start_heartbeat();
     // Pools of upstreams that stay as they were are those of the generation in force, if any.
     proxy::GenerationPtr make_generation(const ConfigSnapshot& snapshot);
-    std::shared_ptr<upstream::Pool> make_pool(const config::Upstream& settings,
-                                              std::size_t metrics_slot,
-                                              const upstream::ResolvedNames& known);
+    std::shared_ptr<upstream::Pool> find_or_make_pool(const upstream::GroupPtr& group,
+                                                      std::size_t metrics_slot);
     void adopt(const ConfigSnapshot& snapshot);
     void add_listener(const ListenerGroup& group);
     // Calls `visit` with what the connections of each face share.

@@ -273,4 +273,21 @@ IdentifierSpan IdentifierMaker::write(Append append) {
     return {begin, text_.size() - begin};
 }
 
+// FNV-1a, whose high bits are mixed in: similar identifiers have hashes that differ all over.
+std::optional<std::uint64_t> hash_of(const limit::Key& key, const config::Config& config,
+                                     const Facts& facts, const Decision& decision,
+                                     std::string& text) {
+    text.clear();
+    IdentifierMaker maker(config, facts, decision, text);
+    if (maker.make(key) != IdentifierMaker::Made::some) return std::nullopt;
+    const IdentifierSpan span = maker.made().front();
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (const char c : std::string_view(text).substr(span.begin, span.size)) {
+        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    }
+    hash ^= hash >> 32U;
+    hash *= 0xd6e8feb86659fd93;
+    return hash ^ (hash >> 32U);
+}
+
 }  // namespace tidegate::ask

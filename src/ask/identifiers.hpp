@@ -31,12 +31,21 @@ std::string_view counted_method(std::string_view method, const config::Config& c
 // A host as it is counted: in lower case, without port and the dot at its end. Empty: it is none.
 std::string counted_host(std::string_view host);
 
+// A hash of what `key` makes of the request, the same in every process; none if it makes nothing.
+// `text` is scratch.
+std::optional<std::uint64_t> hash_of(const limit::Key& key, const config::Config& config,
+                                     const Facts& facts, const Decision& decision,
+                                     std::string& text);
+
 // Makes the identifiers of one request. Lives in the frame of the function that lists its charges.
 class IdentifierMaker {
   public:
     // Writes into decision.identifiers.
     IdentifierMaker(const config::Config& config, const Facts& facts, Decision& decision)
-        : config_(config), facts_(facts), decision_(decision), text_(decision.identifiers) {}
+        : IdentifierMaker(config, facts, decision, decision.identifiers) {}
+    IdentifierMaker(const config::Config& config, const Facts& facts, const Decision& decision,
+                    std::string& text)
+        : config_(config), facts_(facts), decision_(decision), text_(text) {}
 
     enum class Made : std::uint8_t {
         some,

@@ -14,7 +14,7 @@
 #include <boost/beast/http/write.hpp>
 #include <fmt/format.h>
 
-#include "admin/timed_socket.hpp"
+#include "net/timed_socket.hpp"
 #include "config/address.hpp"
 #include "net/asio.hpp"
 
@@ -53,7 +53,7 @@ std::string reason_of(error_code ec) {
 
 Task<Reply> ask(Executor executor, AdminPlace place, bool post, std::string target,
                 std::chrono::seconds patience) {
-    const auto socket = std::make_shared<admin::TimedSocket>(StreamSocket(executor));
+    const auto socket = std::make_shared<TimedSocket>(StreamSocket(executor));
     const std::string where = place.address.to_string() + place.origin;
     socket->expect_within(patience);
     const auto [not_connected] =

@@ -10,7 +10,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <fmt/format.h>
 
-#include "admin/timed_socket.hpp"
+#include "net/timed_socket.hpp"
 #include "base/block_signals.hpp"
 #include "cli/echo_listener.hpp"
 #include "cli/echo_session.hpp"
@@ -38,7 +38,7 @@ class Seat {
     std::size_t* taken_;
 };
 
-Task<> serve_seated(Seat, std::shared_ptr<admin::TimedSocket> socket) {
+Task<> serve_seated(Seat, std::shared_ptr<TimedSocket> socket) {
     co_await serve_echo(std::move(socket));
 }
 
@@ -69,7 +69,7 @@ struct EchoServer::Impl {
             }
             spawn_vital(io.get_executor(),
                         serve_seated(Seat(connections),
-                                     std::make_shared<admin::TimedSocket>(std::move(socket))));
+                                     std::make_shared<TimedSocket>(std::move(socket))));
         }
     }
 

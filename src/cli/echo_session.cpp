@@ -136,7 +136,7 @@ Answer answer_to(const beast::http::request_header<>& head, const ReadBody& body
 
 class Session {
   public:
-    explicit Session(std::shared_ptr<admin::TimedSocket> socket) : timed_(std::move(socket)) {}
+    explicit Session(std::shared_ptr<TimedSocket> socket) : timed_(std::move(socket)) {}
 
     // One request and its answer; false when it was the last.
     Task<bool> serve_one();
@@ -151,7 +151,7 @@ class Session {
 
     StreamSocket& socket() { return timed_->socket(); }
 
-    std::shared_ptr<admin::TimedSocket> timed_;
+    std::shared_ptr<TimedSocket> timed_;
     beast::flat_buffer buffer_{kHeadBytesMax};
 };
 
@@ -246,7 +246,7 @@ Task<error_code> Session::send_filler(std::uint64_t left) {
 
 }  // namespace
 
-Task<> serve_echo(std::shared_ptr<admin::TimedSocket> socket) {
+Task<> serve_echo(std::shared_ptr<TimedSocket> socket) {
     try {
         Session session(socket);
         while (co_await session.serve_one()) {

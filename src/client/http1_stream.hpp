@@ -71,6 +71,8 @@ class Http1Stream {
     // How much more is known to come.
     std::uint64_t body_announced() const { return body_.announced(); }
     std::uint64_t body_left() const { return body_.left(); }
+    // All of a body of known length has arrived, or there is none.
+    bool has_whole_body() const { return body_.left() <= link_->input.body().size(); }
     http::Fields& trailers() { return body_.trailers(); }
     using Body = Http1Input::Body;
     Body read_body(Wakeup& wakeup) { return link_->input.read_body(body_.left(), wakeup); }

@@ -12,6 +12,9 @@ void Relay::reset() {
 }
 
 void Exchange::reset() {
+    constexpr std::size_t kCapacityKept = 16'384;
+    held_body.clear();
+    if (held_body.capacity() > kCapacityKept) held_body.shrink_to_fit();
     face = Face::proxy;
     facts.reset();
     decision.reset();

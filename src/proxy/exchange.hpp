@@ -63,6 +63,8 @@ struct Exchange {
     ask::Decision decision;
     client::Http1Stream* client = nullptr;  // lent by the connection
     upstream::Http1Stream upstream;
+    std::string held_body;  // what was read of the body before a server was chosen
+    std::string hash_key;   // what the upstream's `balance` chooses the server by
     Sleeper upload_sleeper;  // of the coroutine that sends the rest of a body
     Relay relay;
 };

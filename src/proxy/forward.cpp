@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <utility>
 
+#include "ask/identifiers.hpp"
+#include "balance/retry_budget.hpp"
 #include "proxy/heads.hpp"
 #include "proxy/upload.hpp"
 
@@ -37,6 +40,9 @@ class Forwarding {
           active_(exchange.decision.client, exchange.config().client_ip.ipv6_prefixes,
                   &Forwarding::on_evicted, this),
           upload_(worker, exchange, active_.body) {}
+    Forwarding(const Forwarding&) = delete;
+    Forwarding& operator=(const Forwarding&) = delete;
+    ~Forwarding() { end_attempt(); }
 
     Task<Fault> run();
     // After an exception: nothing is running when it returns.
@@ -51,7 +57,13 @@ class Forwarding {
     }
     http::HeadBounds answer_bounds() const;
 
-    Task<Fault> connect(upstream::Server& server);
+    Fault choose();
+    void begin_attempt(upstream::Server& server);
+    void end_attempt();
+    bool may_retry();
+    Task<Fault> connect();
+    Task<Fault> wait_for_seat();
+    void note_failure(Fault fault);
     Task<Fault> converse();
     Task<Fault> relay_interim();
     Task<Fault> relay_answer();
@@ -71,6 +83,8 @@ class Forwarding {
     upstream::Http1Stream& stream_;
     upstream::ActiveRequest active_;
     Upload upload_;
+    upstream::ServerPtr attempted_;  // the request is in flight there
+    std::optional<balance::RetryBudget::Retry> retry_;
     SteadyTime sent_{};
     int interim_answers_ = 0;
 };
@@ -81,18 +95,23 @@ http::HeadBounds Forwarding::answer_bounds() const {
 }
 
 Task<Fault> Forwarding::run() {
+    const bool idempotent = is_idempotent(x_.facts.head.method);
+    if (upload_.needs_hold(idempotent)) {
+        const Fault fault = co_await upload_.hold();
+        if (fault != Fault::none) co_return fault;
+    }
     // The server may just have closed a connection that was idle. A request that got no answer and
     // does no harm twice goes once more, on a new connection.
-    const bool repeatable =
-        client_.framing().body == BodyKind::none && is_idempotent(x_.facts.head.method);
+    const bool repeatable = idempotent && upload_.is_repeatable();
     if (!pool_.admit(active_)) co_return Fault::upstream_exhausted;
-    upstream::Server* server = &pool_.next_server();
-    pool_.take_idle(*server, stream_);
+    const Fault no_server = choose();
+    if (no_server != Fault::none) co_return no_server;
+    pool_.take_idle(*attempted_, stream_);
     for (bool first = true;; first = false) {
         Fault fault = Fault::none;
-        if (!stream_) fault = co_await connect(*server);
+        if (!stream_) fault = co_await connect();
         if (fault != Fault::none) co_return fault;
-        x_.relay.upstream_address = stream_.server().address();
+        ++x_.relay.tries;
         sent_ = steady_now();
         fault = upload_.begin();
         if (fault == Fault::none) fault = co_await converse();
@@ -106,15 +125,64 @@ Task<Fault> Forwarding::run() {
             const bool can_answer = x_.relay.status == 0 && client_.is_open();
             fault = can_answer ? Fault::body_made_room : Fault::answer_made_room;
         }
-        pool_.throw_away(stream_);
         const bool stale =
             stream_.is_reused() && fault == Fault::upstream_broken && !stream_.has_answered();
-        if (!stale || !repeatable || !first) {
-            if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
-                worker_.metrics.count_upstream_failure(pool_.metrics_slot());
-            }
-            co_return fault;
+        pool_.throw_away(stream_);
+        if (stale && repeatable && first && may_retry()) continue;
+        if (!stale) note_failure(fault);
+        if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
+            attempted_->count_failure();
+            worker_.metrics.count_upstream_failure(pool_.metrics_slot());
         }
+        co_return fault;
+    }
+}
+
+// The first server to try.
+Fault Forwarding::choose() {
+    std::optional<std::uint64_t> key;
+    if (pool_.settings().balance == config::Balance::hash) {
+        key = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision, x_.hash_key);
+    }
+    upstream::Server* const server = pool_.choose(key);
+    if (server == nullptr) {
+        return pool_.has_server() ? Fault::upstream_down : Fault::upstream_unreachable;
+    }
+    begin_attempt(*server);
+    return Fault::none;
+}
+
+void Forwarding::begin_attempt(upstream::Server& server) {
+    end_attempt();
+    server.begin_request(pool_.is_counted());
+    attempted_ = &server;
+    x_.relay.server = &server;
+}
+
+void Forwarding::end_attempt() {
+    if (attempted_) attempted_->end_request(pool_.is_counted());
+    attempted_.reset();
+}
+
+// Not when a fifth of the upstream's requests are on a further attempt already: a failing upstream
+// is not sent more than it can take.
+bool Forwarding::may_retry() {
+    if (!retry_) retry_ = pool_.group()->retries().try_begin(pool_.count_active());
+    return retry_.has_value();
+}
+
+// What the server did wrong. A status is not: applications mean a 500.
+void Forwarding::note_failure(Fault fault) {
+    upstream::SharedServer& server = attempted_->shared();
+    switch (fault) {
+        case Fault::upstream_timeout:
+        case Fault::answer_stalled:
+            return pool_.group()->note_failure(server, balance::Failure::timeout);
+        case Fault::upstream_broken:
+        case Fault::answer_cut_off:
+            return pool_.group()->note_failure(server, balance::Failure::broken);
+        default:
+            return;
     }
 }
 
@@ -124,25 +192,45 @@ Task<> Forwarding::break_off() {
 }
 
 // A server that was never reached has got nothing: any request may try the next one.
-Task<Fault> Forwarding::connect(upstream::Server& server) {
-    upstream::Server* tried = &server;
+Task<Fault> Forwarding::connect() {
+    using ConnectFault = upstream::Pool::ConnectFault;
     for (int retries = pool_.settings().retries;; --retries) {
-        Fault fault = Fault::upstream_unreachable;
-        x_.relay.upstream_address = tried->address();
-        switch (co_await pool_.connect(*tried, sleeper_, stream_, active_)) {
-            case upstream::Pool::ConnectFault::none:
-                co_return Fault::none;
-            case upstream::Pool::ConnectFault::exhausted:
-                co_return Fault::upstream_exhausted;
-            case upstream::Pool::ConnectFault::timeout:
-                fault = Fault::connect_timeout;
-                break;
-            case upstream::Pool::ConnectFault::unreachable:
-                break;
+        if (!pool_.take_seat(active_)) {
+            const Fault fault = co_await wait_for_seat();
+            if (fault != Fault::none) co_return fault;
         }
-        if (retries <= 0 || !pool_.has_alternative(*tried)) co_return fault;
-        tried = &pool_.next_server(tried);
+        const ConnectFault outcome = co_await pool_.connect(*attempted_, sleeper_, stream_);
+        if (outcome == ConnectFault::none) co_return Fault::none;
+        ++x_.relay.tries;
+        attempted_->count_failure();
+        const Fault fault = outcome == ConnectFault::timeout ? Fault::connect_timeout
+                                                             : Fault::upstream_unreachable;
+        if (retries <= 0 || !pool_.has_alternative() || !may_retry()) co_return fault;
+        upstream::Server* const next = pool_.choose(std::nullopt, attempted_.get());
+        if (next == nullptr) co_return fault;
+        begin_attempt(*next);
     }
+}
+
+// In line with the requests of all threads.
+Task<Fault> Forwarding::wait_for_seat() {
+    upstream::SeatWait wait = pool_.make_wait(sleeper_.wakeup(), active_);
+    const SteadyTime began = steady_now();
+    Fault fault = pool_.begin_wait(wait) ? Fault::none : Fault::upstream_exhausted;
+    sleeper_.allow(pool_.settings().queue.wait);
+    while (fault == Fault::none && !wait.accept()) {
+        if (wait.is_pushed_out() || sleeper_.expired()) {
+            fault = Fault::upstream_exhausted;
+        } else if (client_.is_body_done() ? client_has_left() : !client_.is_open()) {
+            fault = Fault::client_left;  // where a body is to come, its bytes are not read ahead
+        } else {
+            co_await sleeper_.sleep();
+        }
+    }
+    const auto took = steady_now() - began;
+    x_.relay.queue_time += took;
+    worker_.metrics.count_upstream_queue(pool_.metrics_slot(), took);
+    co_return fault;
 }
 
 Task<Fault> Forwarding::converse() {
@@ -260,6 +348,7 @@ void Forwarding::on_evicted(void* self) {
 
 // A body cut short leaves the connection somewhere inside it.
 void Forwarding::finish() {
+    pool_.group()->note_success(attempted_->shared());
     if (stream_.is_clean() && upload_.is_complete()) {
         pool_.give_back(stream_);
     } else {

@@ -1,5 +1,7 @@
 #include "proxy/upload.hpp"
 
+#include <algorithm>
+
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
@@ -8,11 +10,55 @@ using ask::Fault;
 using http::BodyBatch;
 using http::BodyKind;
 
+// A route's `buffer` is for every body; `request_buffer` for those whose length is known. A client
+// that waits for 100 Continue shall hear the upstream's word.
+std::uint64_t Upload::hold_bytes_max() const {
+    const http::Framing& framing = client_.framing();
+    if (framing.body == BodyKind::none || framing.expects_continue) return 0;
+    const config::Route& route = *x_.decision.route;
+    const std::uint64_t known = x_.config().upstreams[route.upstream].request_buffer;
+    const bool is_known = framing.body == BodyKind::length && client_.body_announced() <= known;
+    return std::max<std::uint64_t>(route.buffer, is_known ? known : 0);
+}
+
+// What has come already goes with the head anyway; holding it serves to send it again.
+bool Upload::needs_hold(bool idempotent) const {
+    return (idempotent || !client_.has_whole_body()) && hold_bytes_max() > 0;
+}
+
+Task<Fault> Upload::hold() {
+    const std::uint64_t bytes_max = hold_bytes_max();
+    std::string& held = x_.held_body;
+    may_send_ = true;
+    while (!client_.is_body_done() && held.size() < bytes_max) {
+        Fault fault = Fault::none;
+        const BodyBatch batch = take_body(fault);
+        for (const std::string_view piece : batch.view()) held.append(piece);
+        const bool needs_more = batch.count == 0 && !batch.done;
+        client_.drop_body(batch);
+        if (fault == Fault::none && needs_more) {
+            fault = co_await more_of_body();
+            if (rate_.is_waiting()) rate_.end_wait(steady_now());
+        }
+        if (fault != Fault::none) co_return fault;
+    }
+    client_.forget_wakeup();
+    co_return Fault::none;
+}
+
 // Head and what is there of the body leave in one write; the rest follows beside the answer.
 Fault Upload::begin() {
     Fault fault = Fault::none;
     BodyBatch batch;
-    if (client_.framing().body != BodyKind::none) batch = take_body(fault);
+    if (!x_.held_body.empty()) {
+        batch.pieces[0] = x_.held_body;
+        batch.count = 1;
+        batch.content_bytes = x_.held_body.size();
+        batch.done = client_.is_body_done();
+    } else if (client_.framing().body != BodyKind::none) {
+        batch = take_body(fault);
+        has_passed_on_ = batch.count > 0;
+    }
     if (fault != Fault::none) return fault;
     write_request_head(x_, x_.upstream.server().authority());
     x_.relay.reached = Reached::upstream;
@@ -27,6 +73,7 @@ Fault Upload::begin() {
             return Fault::none;
         }
     }
+    has_passed_on_ = has_passed_on_ || !client_.is_body_done();
     // The coroutine ends what this write began, then goes on.
     batch_ = batch;
     may_send_ = !client_.framing().expects_continue || x_.relay.bytes_received > 0;

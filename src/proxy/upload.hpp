@@ -1,5 +1,5 @@
 // A request on its way to the upstream: its head and what has come of its body in one write, the
-// rest beside the answer, in a coroutine of its own.
+// rest beside the answer, in a coroutine of its own. A body that is held goes with the head, whole.
 //
 // Part of a forwarding, which sees to it that nothing is running when it ends. One thread.
 #pragma once
@@ -29,8 +29,17 @@ class Upload {
           response_timeout_(exchange.decision.route->response_timeout),
           rate_(rate) {}
 
+    // Whether hold() has to be called before a server is asked for.
+    bool needs_hold(bool idempotent) const;
+    // Reads the body into memory, up to the upstream's `request_buffer` or the route's `buffer`, so
+    // that a client that is slow to send it keeps no connection to a server meanwhile. What a longer
+    // body has besides is sent as it comes.
+    Task<ask::Fault> hold();
+    // All of the body is at hand: begin() can send it again.
+    bool is_repeatable() const { return client_.is_body_done() && !has_passed_on_; }
+
     // Sends what there is to the exchange's upstream stream, which stays open until nothing is
-    // running. Again, with another connection, only while there is no body. If everything is sent
+    // running. Again, with another connection, only while is_repeatable(). If everything is sent
     // when it returns, the time for the head of the answer has begun.
     ask::Fault begin();
 
@@ -56,6 +65,7 @@ class Upload {
   private:
     enum class State : std::uint8_t { idle, running, failed };
 
+    std::uint64_t hold_bytes_max() const;
     http::BodyBatch take_body(ask::Fault& fault);
     static Task<> run(Upload& self);
     Task<ask::Fault> send_body();
@@ -74,6 +84,7 @@ class Upload {
     bool cancelled_ = false;
     bool has_ended_ = false;
     bool may_send_ = false;  // the client does not wait for 100 Continue
+    bool has_passed_on_ = false;  // some of the body was sent that is not held
     std::exception_ptr failure_;
 };
 

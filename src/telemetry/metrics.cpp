@@ -143,6 +143,7 @@ struct Metrics::Impl {
     void add_decisions(Families& families) const;
     void add_store(Families& families, const Gauges& gauges) const;
     void add_upstreams(Families& families) const;
+    void add_upstream_servers(Families& families, const Gauges& gauges) const;
     void add_connections(Families& families) const;
     static void add_keys(Families& families, const Gauges& gauges);
     void add_process(Families& families, const Gauges& gauges) const;
@@ -209,6 +210,7 @@ std::string Metrics::serialize(const Gauges& gauges) const {
     impl_->add_decisions(families);
     impl_->add_store(families, gauges);
     impl_->add_upstreams(families);
+    impl_->add_upstream_servers(families, gauges);
     impl_->add_connections(families);
     Impl::add_keys(families, gauges);
     impl_->add_process(families, gauges);
@@ -337,6 +339,8 @@ void Metrics::Impl::add_store(Families& families, const Gauges& gauges) const {
 void Metrics::Impl::add_upstreams(Families& families) const {
     auto seconds = families.histogram("tidegate_upstream_seconds",
                                       "From sending a request to the head of its answer");
+    auto queue = families.histogram("tidegate_upstream_queue_seconds",
+                                    "How long requests waited for one of max_connections");
     auto failures = families.counter("tidegate_upstream_failures_total",
                                      "Requests that an upstream did not answer properly");
     for (std::size_t i = 0; i < names.upstreams.size(); ++i) {
@@ -344,8 +348,37 @@ void Metrics::Impl::add_upstreams(Families& families) const {
             seconds, {{"upstream", names.upstreams[i]}}, [&](const auto& shard) -> auto& {
                 return shard.upstreams[i].seconds;
             });
+        histogram<kRequestBounds>(
+            queue, {{"upstream", names.upstreams[i]}}, [&](const auto& shard) -> auto& {
+                return shard.upstreams[i].queue_seconds;
+            });
         failures.add({{"upstream", names.upstreams[i]}},
                      sum([&](const auto& shard) { return shard.upstreams[i].failures.value(); }));
+    }
+}
+
+void Metrics::Impl::add_upstream_servers(Families& families, const Gauges& gauges) const {
+    auto up = families.gauge("tidegate_upstream_server_up",
+                             "1 if the server gets requests: it is healthy, and not ejected");
+    auto active = families.gauge("tidegate_upstream_server_active", "Requests in flight");
+    auto requests = families.counter("tidegate_upstream_server_requests_total",
+                                     "Requests sent to the server, further attempts included");
+    auto failures = families.counter("tidegate_upstream_server_failures_total",
+                                     "Requests that the server did not answer properly");
+    auto ejections = families.counter("tidegate_upstream_server_ejections_total",
+                                      "How often the server was ejected");
+    for (const Gauges::UpstreamServer& server : gauges.upstream_servers) {
+        const Labels labels{{"upstream", server.upstream}, {"server", server.server}};
+        up.add(labels, server.up ? 1 : 0);
+        active.add(labels, server.active);
+        requests.add(labels, server.requests);
+        failures.add(labels, server.failures);
+        ejections.add(labels, server.ejections);
+    }
+    auto length = families.gauge("tidegate_upstream_queue_length",
+                                 "Requests that wait for one of max_connections");
+    for (const Gauges::UpstreamQueue& queue : gauges.upstream_queues) {
+        length.add({{"upstream", queue.upstream}}, queue.length);
     }
 }
 

@@ -165,6 +165,8 @@ class MetricsShard {
     void count_upstream(std::size_t slot, nanoseconds took);
     // tidegate_upstream_failures_total{upstream}
     void count_upstream_failure(std::size_t slot);
+    // tidegate_upstream_queue_seconds{upstream}: of a request for which no connection was free
+    void count_upstream_queue(std::size_t slot, nanoseconds took);
     // tidegate_client_connections (gauge), tidegate_client_connections_total
     void client_connected();
     void client_disconnected();
@@ -203,6 +205,20 @@ class Metrics {
             std::size_t keys = 0;                     // of use
             std::optional<std::chrono::seconds> age;  // of what was fetched; unset: nothing yet
         };
+        // A server that an upstream has now.
+        struct UpstreamServer {
+            std::string upstream;
+            std::string server;  // its address
+            bool up = true;
+            std::uint64_t active = 0;  // requests in flight
+            std::uint64_t requests = 0;
+            std::uint64_t failures = 0;
+            std::uint64_t ejections = 0;
+        };
+        struct UpstreamQueue {
+            std::string upstream;
+            std::uint64_t length = 0;
+        };
         std::uint64_t memory_store_keys = 0;
         std::uint64_t memory_store_evictions = 0;
         std::uint64_t access_log_dropped = 0;
@@ -214,6 +230,8 @@ class Metrics {
         std::uint64_t jwks_fetches_ok = 0;
         std::uint64_t jwks_fetches_failed = 0;
         std::vector<KeyPlace> jwks{};
+        std::vector<UpstreamServer> upstream_servers{};
+        std::vector<UpstreamQueue> upstream_queues{};
     };
 
     // `names` are those of the first configuration; of `faults` an empty one is not shown.

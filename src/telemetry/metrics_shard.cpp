@@ -68,6 +68,10 @@ void MetricsShard::count_upstream(std::size_t slot, nanoseconds took) {
     if (slot < impl_->upstreams.size()) impl_->upstreams[slot].seconds.observe(took);
 }
 
+void MetricsShard::count_upstream_queue(std::size_t slot, nanoseconds took) {
+    if (slot < impl_->upstreams.size()) impl_->upstreams[slot].queue_seconds.observe(took);
+}
+
 void MetricsShard::count_upstream_failure(std::size_t slot) {
     if (slot < impl_->upstreams.size()) impl_->upstreams[slot].failures.add();
 }

@@ -34,6 +34,7 @@ struct DecisionCounts {
 
 struct UpstreamCounts {
     Histogram<kRequestBounds> seconds;
+    Histogram<kRequestBounds> queue_seconds;
     Counter failures;
 };
 

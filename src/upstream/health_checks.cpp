@@ -119,13 +119,15 @@ Task<std::string> HealthChecks::check(ServerPtr server) {
         co_return std::string();
     }
     const std::string request = request_for(*server);
-    std::tie(ec, std::ignore) =
-        co_await asio::async_write(socket->socket(), asio::buffer(request), as_values);
+    std::size_t count = 0;
+    for (std::size_t sent = 0; !ec && sent < request.size(); sent += count) {
+        std::tie(ec, count) = co_await socket->socket().async_write_some(
+            asio::buffer(request) + sent, as_values);
+    }
     std::string answer;
     int status = 0;
     while (!ec && answer.size() < kAnswerBytesMax) {
         char bytes[4'096];
-        std::size_t count = 0;
         std::tie(ec, count) =
             co_await socket->socket().async_read_some(asio::buffer(bytes), as_values);
         answer.append(bytes, count);

@@ -25,10 +25,15 @@ class SeatWait : public boost::intrusive::list_base_hook<
     ~SeatWait();
 
     using Answer = balance::SeatWaiter::Answer;
-    // Requires that this does not wait. `taken`: the seat is the caller's.
-    Answer take() { return waiter_.take(); }
-    // True: a seat was granted, and is the caller's now.
-    bool accept() { return waiter_.accept(); }
+    // Requires that this does not wait. `waiting` or `taken`: accept() says when the request has a
+    // seat.
+    Answer take() {
+        const Answer answer = waiter_.take();
+        has_seat_ = answer == Answer::taken;
+        return answer;
+    }
+    // True: the seat is the caller's now.
+    bool accept() { return has_seat_ || waiter_.accept(); }
     // Ends the wait in favour of a request of another address.
     void push_out();
     bool is_pushed_out() const { return is_pushed_out_; }
@@ -47,6 +52,7 @@ class SeatWait : public boost::intrusive::list_base_hook<
     const std::shared_ptr<Sleeping> sleeping_;
     const ActiveRequest& request_;
     balance::SeatWaiter waiter_;
+    bool has_seat_ = false;
     bool is_pushed_out_ = false;
 };
 

@@ -4,7 +4,7 @@
 #include <boost/asio/local/connect_pair.hpp>
 #include <doctest/doctest.h>
 
-#include "admin/timed_socket.hpp"
+#include "net/timed_socket.hpp"
 
 namespace tidegate::admin {
 namespace {

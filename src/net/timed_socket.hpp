@@ -9,7 +9,7 @@
 
 #include "net/asio.hpp"
 
-namespace tidegate::admin {
+namespace tidegate {
 
 // Belongs to one event loop. Owned by shared pointers: a waiting coroutine keeps it alive.
 class TimedSocket : public std::enable_shared_from_this<TimedSocket> {
@@ -54,4 +54,4 @@ class TimedSocket : public std::enable_shared_from_this<TimedSocket> {
     Timer timer_;
 };
 
-}  // namespace tidegate::admin
+}  // namespace tidegate

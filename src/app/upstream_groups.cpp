@@ -1,0 +1,78 @@
+#include "app/upstream_groups.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "net/deadline.hpp"
+#include "telemetry/log.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+constexpr std::chrono::milliseconds kResolvedPoll{2};
+
+}  // namespace
+
+Groups UpstreamGroups::make(const config::Config& config) {
+    Groups groups;
+    for (const config::Upstream& settings : config.upstreams) {
+        const auto same_name = std::find_if(in_use_.begin(), in_use_.end(), [&](const auto& group) {
+            return group->settings().name == settings.name;
+        });
+        const upstream::Group* const former =
+            same_name == in_use_.end() ? nullptr : same_name->get();
+        if (former != nullptr && former->settings() == settings) {
+            groups.push_back(*same_name);
+            continue;
+        }
+        groups.push_back(std::make_shared<upstream::Group>(settings, workers_, former));
+        if (!stopped_) {
+            watches_.push_back(std::make_unique<upstream::Watch>(executor_, groups.back()));
+        }
+    }
+    return groups;
+}
+
+Task<> UpstreamGroups::resolved(Groups groups, std::chrono::milliseconds patience) {
+    const SteadyTime until = steady_now() + patience;
+    const auto is_done = [&] {
+        return std::all_of(groups.begin(), groups.end(),
+                           [](const auto& group) { return group->is_resolved(); });
+    };
+    Timer pause(executor_);
+    while (!is_done() && !stopped_ && steady_now() < until) {
+        pause.expires_after(kResolvedPoll);
+        co_await pause.async_wait(as_values);
+    }
+}
+
+void UpstreamGroups::use(Groups groups) {
+    in_use_ = std::move(groups);
+    std::erase_if(watches_, [&](const auto& watch) {
+        return std::find(in_use_.begin(), in_use_.end(), watch->group()) == in_use_.end();
+    });
+}
+
+void UpstreamGroups::stop() {
+    stopped_ = true;
+    watches_.clear();
+}
+
+void UpstreamGroups::fill_in(telemetry::Metrics::Gauges& gauges) const {
+    for (const auto& group : in_use_) {
+        upstream::UpstreamStatus status = group->status();
+        gauges.upstream_queues.push_back({status.upstream, status.queued});
+        for (upstream::ServerStatus& server : status.servers) {
+            gauges.upstream_servers.push_back({.upstream = status.upstream,
+                                               .server = std::move(server.server),
+                                               .up = server.health == upstream::ServerHealth::up,
+                                               .active = server.active,
+                                               .requests = server.requests,
+                                               .failures = server.failures,
+                                               .ejections = server.ejections});
+        }
+    }
+}
+
+}  // namespace tidegate::app

@@ -1,0 +1,48 @@
+// The upstreams of the process: what all threads share of each, and the main thread's watch over
+// them. On the main thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "config/config.hpp"
+#include "net/asio.hpp"
+#include "telemetry/metrics.hpp"
+#include "upstream/group.hpp"
+#include "upstream/watch.hpp"
+
+namespace tidegate::app {
+
+// In the order of a configuration.
+using Groups = std::vector<upstream::GroupPtr>;
+
+class UpstreamGroups {
+  public:
+    UpstreamGroups(Executor executor, std::size_t workers)
+        : executor_(std::move(executor)), workers_(workers) {}
+
+    // The groups for `config`, watched from now on: those in use whose settings are the same, and
+    // new ones, which begin with what is known of the upstream of their name.
+    Groups make(const config::Config& config);
+    // Until every name of `groups` has led to an address, or `patience` is over.
+    Task<> resolved(Groups groups, std::chrono::milliseconds patience);
+    // From now on `groups` are in use. All others are no longer watched.
+    void use(Groups groups);
+    const Groups& in_use() const { return in_use_; }
+    // Ends every watch.
+    void stop();
+
+    // For /metrics.
+    void fill_in(telemetry::Metrics::Gauges& gauges) const;
+
+  private:
+    const Executor executor_;
+    const std::size_t workers_;
+    Groups in_use_;
+    std::vector<std::unique_ptr<upstream::Watch>> watches_;
+    bool stopped_ = false;
+};
+
+}  // namespace tidegate::app
