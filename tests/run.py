@@ -208,7 +208,7 @@ def optimised(report):
 def threads(report):
     """What crosses threads, under the thread sanitizer: it needs threads, not many traces."""
     units = ["unit_telemetry", "unit_redis", "unit_store", "unit_ask", "unit_proxy",
-             "unit_identity"]
+             "unit_identity", "unit_balance"]
     step(report, "build-tsan", "scripts/build", "tsan", "tidegate", "store_conformance", *units)
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},

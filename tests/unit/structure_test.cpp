@@ -29,6 +29,7 @@ const std::vector<Rule>& rules() {
         std::vector<Rule> rows{
             {"base", {}},
             {"limit", {"base"}},
+            {"balance", {"base"}},
             {"http", {"base"}},
             {"identity", {"http", "base"}},
             {"routing", {"http", "base"}},

@@ -1,0 +1,137 @@
+#include "balance/health.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tidegate::balance {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Only an ejection keeps it out: its end would bring it back.
+bool is_only_ejected(const ServerState& server, SteadyTime now) {
+    const Rank rank = server.rank(now);
+    return rank == Rank::ejected || rank == Rank::ejected_avoided;
+}
+
+bool holds(const Health::Servers& servers, const ServerState* server) {
+    return std::any_of(servers.begin(), servers.end(),
+                       [&](const auto& other) { return other.get() == server; });
+}
+
+}  // namespace
+
+std::vector<ServerState*> Health::use(Servers servers, SteadyTime now) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& server : servers_) {
+        if (!holds(servers, server.get())) server->draining_ = true;
+    }
+    for (const auto& server : servers) {
+        const bool is_new = !servers_.empty() && !holds(servers_, server.get());
+        if (is_new) ServerState::set(server->slow_since_, now);
+        server->draining_ = false;
+    }
+    servers_ = std::move(servers);
+    return return_surplus(now);
+}
+
+HealthChange Health::note_failure(ServerState& server, Failure failure, SteadyTime now) {
+    if (failure == Failure::connect) ServerState::set(server.avoid_until_, now + kAvoided);
+    if (!settings_.eject) {
+        server.failures_.fetch_add(1, std::memory_order_relaxed);
+        return {};
+    }
+    const std::lock_guard lock(mutex_);
+    if (server.rank(now) > Rank::avoided) return {};
+    const auto failures = server.failures_.fetch_add(1, std::memory_order_relaxed) + 1;
+    const bool is_due = failures >= static_cast<std::uint32_t>(settings_.eject->failures);
+    return is_due ? eject(server, now) : HealthChange{};
+}
+
+HealthChange Health::note_check(ServerState& server, bool good, SteadyTime now) {
+    const CheckVerdict verdict = server.verdict();
+    const CheckVerdict found = good ? CheckVerdict::healthy : CheckVerdict::unhealthy;
+    if (found == verdict) {
+        server.contradictions_.store(0, std::memory_order_relaxed);
+        return {};
+    }
+    const int needed = verdict == CheckVerdict::unknown ? 1
+                       : good                           ? settings_.healthy_after
+                                                        : settings_.unhealthy_after;
+    const auto contradictions = server.contradictions_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (contradictions < static_cast<std::uint32_t>(needed)) return {};
+
+    const std::lock_guard lock(mutex_);
+    server.contradictions_.store(0, std::memory_order_relaxed);
+    if (verdict == CheckVerdict::unhealthy) {
+        ServerState::set(server.slow_since_,
+                         std::max(now, ServerState::get(server.ejected_until_)));
+        server.failures_.store(0, std::memory_order_relaxed);
+    }
+    server.verdict_.store(found, std::memory_order_relaxed);
+    HealthChange change;
+    if (!good) {
+        change.kind = HealthChange::Kind::became_unhealthy;
+    } else if (verdict == CheckVerdict::unhealthy) {
+        change.kind = HealthChange::Kind::became_healthy;
+        // Its own ejection, if it lasts still, counts again.
+        change.returned = return_surplus(now);
+    }
+    return change;
+}
+
+bool Health::forget_failures(ServerState& server) {
+    server.avoid_until_.store(0, std::memory_order_relaxed);
+    return server.failures_.exchange(0, std::memory_order_relaxed) != 0;
+}
+
+HealthChange Health::eject(ServerState& server, SteadyTime now) {
+    if (ejections_max() == 0 || !holds(servers_, &server)) return {};
+    HealthChange change;
+    change.kind = HealthChange::Kind::ejected;
+    change.ejected_for = next_duration(server, now);
+    ++server.ejections_;
+    server.ejection_order_ = ++ejections_;
+    server.failures_.store(0, std::memory_order_relaxed);
+    ServerState::set(server.slow_since_, now + change.ejected_for);
+    ServerState::set(server.ejected_until_, now + change.ejected_for);
+    change.returned = return_surplus(now);
+    return change;
+}
+
+std::size_t Health::ejections_max() const {
+    if (servers_.size() < 2 || !settings_.eject) return 0;
+    const std::size_t part = servers_.size() * static_cast<std::size_t>(settings_.eject->at_most);
+    return std::max<std::size_t>(1, part / 100);
+}
+
+// Those that were out longest come back. Unhealthy servers do not count: they cannot.
+std::vector<ServerState*> Health::return_surplus(SteadyTime now) {
+    std::vector<ServerState*> out;
+    for (const auto& server : servers_) {
+        if (is_only_ejected(*server, now)) out.push_back(server.get());
+    }
+    const std::size_t most = ejections_max();
+    if (out.size() <= most) return {};
+    std::sort(out.begin(), out.end(), [](const ServerState* one, const ServerState* other) {
+        return one->ejection_order_ < other->ejection_order_;
+    });
+    out.resize(out.size() - most);
+    for (ServerState* server : out) {
+        ServerState::set(server->slow_since_, now);
+        ServerState::set(server->ejected_until_, now);
+    }
+    return out;
+}
+
+nanoseconds Health::next_duration(ServerState& server, SteadyTime now) const {
+    if (now - ServerState::get(server.ejected_until_) >= kEjectedMax) server.ejections_ = 0;
+    nanoseconds duration = settings_.eject->duration;
+    for (std::uint32_t i = 0; i < server.ejections_ && duration < kEjectedMax; ++i) {
+        duration = std::min<nanoseconds>(2 * duration, kEjectedMax);
+    }
+    return duration;
+}
+
+}  // namespace tidegate::balance

@@ -1,0 +1,99 @@
+// Keeps requests from servers that fail, by two rules:
+//
+// - Health checks. The first check decides at once; later, `unhealthy_after` failed or
+//   `healthy_after` good checks in a row change the verdict. A verdict is a fact: an unhealthy
+//   server gets no request, even if no other is left.
+// - Ejection. `failures` requests in a row failed: the server is left out for a while. Each
+//   ejection in a row lasts twice as long as the last, up to kEjectedMax; a server that has stayed
+//   in for kEjectedMax begins anew. An ejection is a preference: it ends by itself, at most
+//   `at_most` percent of the servers are ejected (one of two or more always may be), a lone server
+//   never is, and where no server is usable the ejected ones are.
+//
+// Any thread. What changes nothing takes no lock: a request that succeeded after others that
+// succeeded costs one load. No I/O and no clock.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "balance/server_state.hpp"
+
+namespace tidegate::balance {
+
+inline constexpr std::chrono::minutes kEjectedMax{5};
+
+struct EjectSettings {
+    int failures = 5;
+    std::chrono::nanoseconds duration = std::chrono::seconds{10};  // of the first ejection
+    int at_most = 50;                                              // percent of the servers
+};
+
+struct HealthSettings {
+    int unhealthy_after = 3;
+    int healthy_after = 2;
+    std::optional<EjectSettings> eject{};
+};
+
+// How a request failed. A status is no failure: applications mean a 500.
+enum class Failure : std::uint8_t {
+    connect,  // no connection in time
+    timeout,  // no answer in time
+    broken,   // an answer that is none, or that was cut off
+};
+
+// What a call changed, for the log and the counters.
+struct HealthChange {
+    enum class Kind : std::uint8_t { none, ejected, became_healthy, became_unhealthy };
+    Kind kind = Kind::none;                   // of the server that the call was about
+    std::chrono::nanoseconds ejected_for{0};  // if ejected
+    // Other servers whose ejections ended early. Valid as long as Health has them.
+    std::vector<ServerState*> returned{};
+};
+
+class Health {
+  public:
+    using Servers = std::vector<std::shared_ptr<ServerState>>;
+
+    explicit Health(HealthSettings settings) : settings_(std::move(settings)) {}
+
+    // From now on the upstream has these servers. Those that it had before and that are not among
+    // them drain; those that come later than the first begin slowly. One that comes again may be
+    // the same object. Returns servers whose ejections ended early, as they are too many for what
+    // is left.
+    std::vector<ServerState*> use(Servers servers, SteadyTime now);
+
+    // A request to `server` was answered.
+    // True: requests before it had failed.
+    bool note_success(ServerState& server) {
+        if (server.failures_.load(std::memory_order_relaxed) == 0) return false;
+        return forget_failures(server);
+    }
+    // A request to `server` failed. Failures while it is ejected do not count: they were under way,
+    // or no better server was left.
+    HealthChange note_failure(ServerState& server, Failure failure, SteadyTime now);
+
+    // Checks of one server come one after the other. A good first check is no change: a server
+    // whose verdict is unknown is usable.
+    HealthChange note_check(ServerState& server, bool good, SteadyTime now);
+
+  private:
+    static bool forget_failures(ServerState& server);
+    // These require the mutex.
+    HealthChange eject(ServerState& server, SteadyTime now);
+    std::size_t ejections_max() const;
+    std::vector<ServerState*> return_surplus(SteadyTime now);
+    std::chrono::nanoseconds next_duration(ServerState& server, SteadyTime now) const;
+
+    const HealthSettings settings_;
+    std::mutex mutex_;
+    Servers servers_;              // without those that drain
+    std::uint64_t ejections_ = 0;  // in all
+};
+
+}  // namespace tidegate::balance

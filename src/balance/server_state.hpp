@@ -1,0 +1,132 @@
+// What all threads know of one server of an upstream: its requests in flight, and whether it may be
+// chosen.
+//
+// Any thread reads and counts without a lock. Health (balance/health.hpp) decides what is written
+// about the server's health; a server belongs to one Health for as long as it lives.
+#pragma once
+
+#include <atomic>
+#include <cassert>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tidegate::balance {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+inline constexpr int kWeightMax = 1'000;
+inline constexpr int kFullShare = 1'000;  // shares are in thousandths of a weight
+// Where slow start begins.
+inline constexpr int kFirstShare = kFullShare / 10;
+// After a connection failed, other servers are tried before this one for so long.
+inline constexpr std::chrono::seconds kAvoided{1};
+
+// What health checks found.
+enum class CheckVerdict : std::uint8_t { unknown, healthy, unhealthy };
+
+// In which order servers are taken: a choice falls on a rank only where there is none below it.
+enum class Rank : std::uint8_t {
+    usable,
+    avoided,  // a connection failed lately
+    ejected,  // an ejection is a preference: better an ejected server than none
+    ejected_avoided,
+    out,  // unhealthy or draining: never chosen
+};
+
+class alignas(64) ServerState {
+  public:
+    // `id` stays the same for an address, in every process: hashes choose by it. `weight`:
+    // 1 .. kWeightMax.
+    ServerState(std::uint64_t id, int weight)
+        : id_(id), weight_(static_cast<std::uint32_t>(weight)) {
+        assert(weight >= 1 && weight <= kWeightMax);
+    }
+    ServerState(const ServerState&) = delete;
+    ServerState& operator=(const ServerState&) = delete;
+
+    std::uint64_t id() const { return id_; }
+
+    // Each begun request ends once, whatever becomes of it.
+    void begin_request() { active_.fetch_add(1, std::memory_order_relaxed); }
+    void end_request() { active_.fetch_sub(1, std::memory_order_relaxed); }
+    std::uint32_t active() const { return active_.load(std::memory_order_relaxed); }
+
+    std::uint32_t weight() const { return weight_.load(std::memory_order_relaxed); }
+    void set_weight(int weight) {
+        assert(weight >= 1 && weight <= kWeightMax);
+        weight_.store(static_cast<std::uint32_t>(weight), std::memory_order_relaxed);
+    }
+
+    CheckVerdict verdict() const { return verdict_.load(std::memory_order_relaxed); }
+    // The address is gone from DNS: requests in flight go on, no new ones come.
+    bool is_draining() const { return draining_.load(std::memory_order_relaxed); }
+    bool is_ejected(SteadyTime now) const { return is_after(ejected_until_, now); }
+    bool is_avoided(SteadyTime now) const { return is_after(avoid_until_, now); }
+    // Consecutive, of requests.
+    std::uint32_t failures() const { return failures_.load(std::memory_order_relaxed); }
+
+    Rank rank(SteadyTime now) const {
+        if (verdict() == CheckVerdict::unhealthy || is_draining()) return Rank::out;
+        if (is_ejected(now)) return is_avoided(now) ? Rank::ejected_avoided : Rank::ejected;
+        return is_avoided(now) ? Rank::avoided : Rank::usable;
+    }
+
+    // How many thousandths of its weight count: 0 if the server may not be chosen, else as
+    // share_in_slow_start().
+    int share(SteadyTime now, std::chrono::nanoseconds slow_start) const {
+        return rank(now) <= Rank::avoided ? share_in_slow_start(now, slow_start) : 0;
+    }
+    // kFirstShare .. kFullShare, growing evenly over the `slow_start` after the server came back.
+    // A `slow_start` of 0: there is none.
+    int share_in_slow_start(SteadyTime now, std::chrono::nanoseconds slow_start) const {
+        const SteadyTime since = get(slow_since_);
+        if (since == SteadyTime{} || now - since >= slow_start) return kFullShare;
+        if (now <= since) return kFirstShare;
+        const auto grown = (kFullShare - kFirstShare) * (now - since) / slow_start;
+        return kFirstShare + static_cast<int>(grown);
+    }
+
+  private:
+    friend class Health;
+    using Moment = std::atomic<std::chrono::steady_clock::rep>;  // 0: none
+
+    static bool is_after(const Moment& moment, SteadyTime now) {
+        return moment.load(std::memory_order_relaxed) > now.time_since_epoch().count();
+    }
+    static void set(Moment& moment, SteadyTime time) {
+        moment.store(time.time_since_epoch().count(), std::memory_order_relaxed);
+    }
+    static SteadyTime get(const Moment& moment) {
+        return SteadyTime(SteadyTime::duration(moment.load(std::memory_order_relaxed)));
+    }
+
+    // Every request writes here, and reads the rest: so that line is apart.
+    std::atomic<std::uint32_t> active_{0};
+
+    alignas(64) const std::uint64_t id_;
+    Moment ejected_until_{0};
+    Moment avoid_until_{0};
+    Moment slow_since_{0};  // may be ahead: when the ejection ends
+    std::atomic<std::uint32_t> failures_{0};
+    std::atomic<std::uint32_t> weight_;
+    std::atomic<std::uint32_t> contradictions_{0};  // checks in a row against the verdict
+    std::atomic<CheckVerdict> verdict_{CheckVerdict::unknown};
+    std::atomic<bool> draining_{false};
+    // Under the mutex of its Health.
+    std::uint32_t ejections_ = 0;  // in a row
+    std::uint64_t ejection_order_ =
+        0;  // of all ejections of the upstream: the lowest is out longest
+};
+
+static_assert(sizeof(ServerState) == 128);
+
+// All requests in flight.
+inline std::size_t count_active(std::span<ServerState* const> servers) {
+    std::size_t sum = 0;
+    for (const ServerState* server : servers) sum += server->active();
+    return sum;
+}
+
+}  // namespace tidegate::balance
