@@ -158,8 +158,9 @@ TEST_CASE("health: so many checks in a row decide, but the first one decides at 
 TEST_CASE("health: where all servers are down, requests get 503 and when to come back") {
     Checked first(500);
     const Checked second(500);
-    const Tidegate tidegate(unlimited({first.url(), second.url()},
-                                      "health_check: {path: /healthz, every: 2500ms, healthy_after: 1}"));
+    const Tidegate tidegate(
+        unlimited({first.url(), second.url()},
+                  "health_check: {path: /healthz, every: 2500ms, healthy_after: 1}"));
     CHECK_SOON(tidegate.metric_sum("tidegate_upstream_server_up") == 0);
     const auto begin = Clock::now();
     const auto answer = tidegate.get();
@@ -268,8 +269,8 @@ TEST_CASE("health: `tcp` connects, and needs no answer") {
 TEST_CASE("health: a server that is back gets its share little by little") {
     Checked back;
     const Checked other;
-    const Tidegate tidegate("threads: 1\n" + unlimited({back.url(), other.url()},
-                                                       "slow_start: 2s, " + kPromptCheck));
+    const Tidegate tidegate(
+        "threads: 1\n" + unlimited({back.url(), other.url()}, "slow_start: 2s, " + kPromptCheck));
     CHECK(share_of(tidegate, back, 40) == 20);  // none at the start of the program
     back.set_health(500);
     CHECK_SOON(!is_up(tidegate, back.port()));
@@ -288,8 +289,8 @@ TEST_CASE("health: a server that is back gets its share little by little") {
 TEST_CASE("health: a server that fails requests in a row is ejected for a while") {
     Failing bad;
     const Upstream good(ok());
-    const Tidegate tidegate("threads: 1\n" + unlimited({bad.url(), good.url()},
-                                                       "eject: {failures: 3, for: 1s}"));
+    const Tidegate tidegate("threads: 1\n" +
+                            unlimited({bad.url(), good.url()}, "eject: {failures: 3, for: 1s}"));
     int failed = 0;
     for (const int status : post(tidegate, 6)) failed += status == 502 ? 1 : 0;
     CHECK(failed == 3);
@@ -323,8 +324,8 @@ TEST_CASE("health: answers of 500 are no failures, and one good answer begins th
             conversation.send(ok());
         }
     });
-    const Tidegate other("threads: 1\n" + unlimited({third.url(), good.url()},
-                                                    "eject: {failures: 3, for: 1min}"));
+    const Tidegate other("threads: 1\n" +
+                         unlimited({third.url(), good.url()}, "eject: {failures: 3, for: 1min}"));
     post(other, 24);
     CHECK(third.requests() == 12);
     CHECK(server_metric(other, "ejections_total", third.port()) == 0);
