@@ -164,3 +164,16 @@ TEST_CASE("queue: 512 uploads of a byte a second that are streamed do not keep o
     CHECK_SOON(tidegate.metric(
                    "tidegate_request_faults_total{fault=\"client: slow body, made room\"}") >= 1);
 }
+
+TEST_CASE("queue: the end of a drain cuts off a body that is held") {
+    const Upstream upstream(ok());
+    Tidegate tidegate("timeouts: {drain: 200ms}\n" + simple(upstream.url()));
+    auto client = tidegate.client();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nbegin");
+    std::this_thread::sleep_for(milliseconds{100});
+    const auto begin = Clock::now();
+    CHECK(tidegate.stop() == 0);
+    CHECK(Clock::now() - begin < milliseconds{1500} + slack());
+    CHECK(client.closed());
+    CHECK(upstream.connections() == 0);
+}
