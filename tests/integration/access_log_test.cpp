@@ -32,8 +32,10 @@ TEST_CASE("access log: an admitted and a refused request are logged in full") {
     CHECK(admitted.at("identifiers") == json::array({"ip:127.0.0.1"}));
     CHECK(admitted.at("verdict") == "admitted");
     CHECK(admitted.at("store") == "memory");
-    CHECK(admitted.at("upstream").get<std::string>().find(std::to_string(upstream.port())) !=
-          std::string::npos);
+    CHECK(admitted.at("upstream") == "127.0.0.1:" + std::to_string(upstream.port()));
+    CHECK(admitted.at("upstream_server") == "127.0.0.1:" + std::to_string(upstream.port()));
+    CHECK(admitted.at("queue_us") == 0);
+    CHECK(admitted.at("tries") == 1);
     CHECK(admitted.at("bytes_in") == 4);
     CHECK(admitted.at("bytes_out") == 5);
     CHECK(admitted.at("decision_us").is_number());
@@ -45,6 +47,9 @@ TEST_CASE("access log: an admitted and a refused request are logged in full") {
     const auto& refused = lines[1];
     CHECK(refused.at("status") == 429);
     CHECK(refused.at("verdict") == "limited");
+    CHECK(refused.at("upstream") == "");
+    CHECK(refused.at("upstream_server") == "");
+    CHECK(refused.at("tries") == 0);
     CHECK(refused.at("limited_by").get<std::string>().rfind("default-", 0) == 0);
     CHECK(refused.at("id") != admitted.at("id"));
 }

@@ -220,7 +220,8 @@ TEST_CASE("bounds: a server that refuses is 502, and called unreachable") {
 
 TEST_CASE("bounds: no free connection to the upstream is 503, and called exhausted") {
     const Upstream upstream(silent);
-    const Tidegate tidegate("threads: 1\n" + unlimited({upstream.url()}, "max_connections: 1"));
+    const Tidegate tidegate("threads: 1\n" +
+                            unlimited({upstream.url()}, "max_connections: 1, queue: off"));
     auto first = tidegate.client();
     first.send(get_request("/"));
     while (upstream.requests() == 0) std::this_thread::sleep_for(milliseconds{5});

@@ -92,8 +92,9 @@ std::string impatient(const Upstream& upstream, const std::string& limit) {
     return "limits_on_requests: {body_bytes: 1KiB}\ntimeouts: {request_body: 100ms, hold_aborted: "
            "0s}\nupstreams: {api: {servers: [" +
            upstream.url() +
-           "], timeouts: {response: 100ms}}}\npolicies: {p: {key: [ip], limits: [" + limit +
-           "]}}\nroutes: [{name: all, upstream: api, policies: [p]}]\n";
+           "], request_buffer: off, timeouts: {response: 100ms}}}\npolicies: {p: {key: [ip], "
+           "limits: [" +
+           limit + "]}}\nroutes: [{name: all, upstream: api, policies: [p]}]\n";
 }
 
 std::string failures(const Upstream& upstream, const std::string& quota = "5") {

@@ -144,7 +144,7 @@ TEST_CASE("hostile: the rest of a body whose server answered early and left is n
         conversation.reset();
         gone.raise();
     });
-    const Tidegate tidegate("threads: 1\n" + simple(upstream.url()));
+    const Tidegate tidegate("threads: 1\n" + unlimited({upstream.url()}, "request_buffer: off"));
     auto client = tidegate.client();
     const std::string request = post_request("/post", "head" + kSmuggled);
     client.send(request.substr(0, request.size() - kSmuggled.size()));

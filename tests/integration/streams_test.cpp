@@ -163,8 +163,8 @@ TEST_CASE("streams: an upload that ends inside an answer leaves the answer its o
         conversation.send(chunk(body) + kEnd);
         conversation.wait_for_end();
     });
-    const Tidegate tidegate(
-        unlimited({upstream.url()}, timeouts("response: 200ms, stream_idle: 5s")));
+    const Tidegate tidegate(unlimited(
+        {upstream.url()}, timeouts("response: 200ms, stream_idle: 5s") + ", request_buffer: off"));
     auto client = tidegate.client();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
     std::string seen = until(client, "first");
@@ -184,8 +184,9 @@ TEST_CASE("streams: an upload that ends while the client reads nothing leaves it
         conversation.send(large);
         conversation.wait_for_end();
     });
-    const Tidegate tidegate("timeouts: {client_write: 5s}\n" +
-                            unlimited({upstream.url()}, timeouts("response: 200ms")));
+    const Tidegate tidegate(
+        "timeouts: {client_write: 5s}\n" +
+        unlimited({upstream.url()}, timeouts("response: 200ms") + ", request_buffer: off"));
     auto client = tidegate.client();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
     std::string seen = until(client, "\r\n\r\n");

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "integration/client.hpp"
+#include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 
 using namespace tidegate::test;
@@ -137,21 +138,23 @@ TEST_CASE("upstream: a late answer never reaches the next request") {
     CHECK(tidegate.get("/after").body == "/after");
 }
 
-TEST_CASE("upstream: no more connections than allowed, and 503 for who finds none free") {
+TEST_CASE("upstream: no more connections than allowed, and 503 at once without a queue") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read(request)) return;
-        std::this_thread::sleep_for(milliseconds{800});
+        std::this_thread::sleep_for(milliseconds{1000});
         conversation.send(ok());
         conversation.wait_for_end();
     });
     const Tidegate tidegate(
         "threads: 1\n" +
-        unlimited({upstream.url()}, "max_connections: 1, timeouts: {connect: 200ms}"));
+        unlimited({upstream.url()}, "max_connections: 1, queue: off, timeouts: {connect: 200ms}"));
     auto first = tidegate.client();
     first.send(get_request("/"));
-    std::this_thread::sleep_for(milliseconds{100});
+    CHECK_SOON(upstream.requests() == 1);
+    const auto begin = Clock::now();
     CHECK(tidegate.get().status() == 503);
+    CHECK(Clock::now() - begin < milliseconds{500});
     CHECK(first.response().status() == 200);
     CHECK(upstream.connections() == 1);
 }
@@ -314,7 +317,7 @@ TEST_CASE("upstream: an upload that breaks off never looks whole to the server")
             ++broken;
         }
     });
-    const Tidegate tidegate(simple(upstream.url()));
+    const Tidegate tidegate(unlimited({upstream.url()}, "request_buffer: off"));
     const std::string head = "POST / HTTP/1.1\r\nHost: a\r\n";
     for (const std::string& upload :
          {head + "Content-Length: 1000\r\n\r\npart",

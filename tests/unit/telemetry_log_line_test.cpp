@@ -36,6 +36,8 @@ RequestRecord some_record() {
     record.limited_by = "per-client-burst";
     record.shadow_limited_by = "trial-1s";
     record.store = "redis";
+    record.upstream = "api:3000";
+    record.upstream_server = "10.0.0.7:3000";
     record.outcome = Outcome::limited;
     record.status = 429;
     record.bytes_received = 12;
@@ -43,6 +45,8 @@ RequestRecord some_record() {
     record.duration = 1'234'567ns;
     record.decision = 999ns;
     record.upstream_time = 0ns;
+    record.queue_time = 1'500'999ns;
+    record.tries = 2;
     return record;
 }
 
@@ -63,8 +67,9 @@ TEST_CASE("log_line: JSON has all fields in the documented order") {
           R"("identifiers":["ip:203.0.113.7","user:alice"],"verdict":"limited",)"
           R"("limited_by":"per-client-burst","shadow_limited_by":"trial-1s","store":"redis",)"
           R"("status":429,"outcome":"limited",)"
-          R"("upstream":"","error":"","bytes_in":12,"bytes_out":345,"duration_us":1234,)"
-          R"("decision_us":0,"upstream_us":0,"face":"proxy"})"
+          R"("upstream":"api:3000","upstream_server":"10.0.0.7:3000","error":"","bytes_in":12,)"
+          R"("bytes_out":345,"duration_us":1234,"decision_us":0,"upstream_us":0,)"
+          R"("queue_us":1500,"tries":2,"face":"proxy"})"
           "\n");
 }
 
@@ -73,8 +78,9 @@ TEST_CASE("log_line: JSON of a record of which nothing is known") {
           R"({"time":"1970-01-01T00:00:00.000Z","id":"","client":"","method":"","host":"",)"
           R"("path":"","route":"","identifiers":[],"verdict":"","limited_by":"",)"
           R"("shadow_limited_by":"","store":"",)"
-          R"("status":0,"outcome":"forwarded","upstream":"","error":"","bytes_in":0,)"
-          R"("bytes_out":0,"duration_us":0,"decision_us":0,"upstream_us":0,"face":"proxy"})"
+          R"("status":0,"outcome":"forwarded","upstream":"","upstream_server":"","error":"",)"
+          R"("bytes_in":0,"bytes_out":0,"duration_us":0,"decision_us":0,"upstream_us":0,)"
+          R"("queue_us":0,"tries":0,"face":"proxy"})"
           "\n");
 }
 
@@ -84,8 +90,9 @@ TEST_CASE("log_line: text is the common log format and what follows it") {
           R"(id="4f2a" host="api.example.com" route="search" )"
           R"(identifiers="ip:203.0.113.7,user:alice" verdict="limited" )"
           R"(limited_by="per-client-burst" shadow_limited_by="trial-1s" store="redis" )"
-          R"(outcome="limited" upstream="" error="" )"
-          R"(bytes_in="12" duration_us="1234" decision_us="0" upstream_us="0" face="proxy")"
+          R"(outcome="limited" upstream="api:3000" upstream_server="10.0.0.7:3000" error="" )"
+          R"(bytes_in="12" duration_us="1234" decision_us="0" upstream_us="0" queue_us="1500" )"
+          R"(tries="2" face="proxy")"
           "\n");
 }
 
@@ -290,7 +297,7 @@ TEST_CASE("log_line: whatever clients choose, a reader of either form gets back 
             CHECK(parsed.at(names[i]) == expected[3 + i]);
         }
         CHECK(read.values.at("verdict") == "limited");
-        CHECK(read.values.size() == 18);
+        CHECK(read.values.size() == 21);
         CHECK(read.identifiers == listed);
         CHECK(parsed.at("identifiers") == listed);
     }
@@ -333,22 +340,26 @@ TEST_CASE("log_line: the longest strings there can be, each byte escaped, fit") 
     const std::string bad(100'000, '\x01');
     const std::vector<std::string_view> identifiers(1'000, bad);
     RequestRecord record;
-    for (auto* field :
-         {&record.request_id, &record.client, &record.method, &record.protocol, &record.path,
-          &record.host, &record.route, &record.verdict, &record.limited_by,
-          &record.shadow_limited_by, &record.store, &record.upstream, &record.error}) {
+    for (auto* field : {&record.request_id, &record.client, &record.method, &record.protocol,
+                        &record.path, &record.host, &record.route, &record.verdict,
+                        &record.limited_by, &record.shadow_limited_by, &record.store,
+                        &record.upstream, &record.upstream_server, &record.error}) {
         *field = bad;
     }
     record.identifiers = identifiers;
     record.status = 2'147'483'647;
     record.bytes_received = record.bytes_sent = ~std::uint64_t{0};
-    record.duration = record.decision = record.upstream_time = std::chrono::nanoseconds::max();
+    record.duration = record.decision = std::chrono::nanoseconds::max();
+    record.upstream_time = record.queue_time = std::chrono::nanoseconds::max();
+    record.tries = ~std::uint32_t{0};
     for (const std::string& line : {json(record), text(record)}) {
         CHECK(line.size() > 25'000);
         CHECK(line.size() < 40 * 1024);
         CHECK(line.find('\n') == line.size() - 1);
     }
-    CHECK(json(record).ends_with(R"("upstream_us":9223372036854775,"face":"proxy"})"
+    CHECK(json(record).ends_with(R"("upstream_us":9223372036854775,)"
+                                 R"("queue_us":9223372036854775,"tries":4294967295,)"
+                                 R"("face":"proxy"})"
                                  "\n"));
 }
 
