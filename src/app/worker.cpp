@@ -154,7 +154,7 @@ store::Limiter Worker::make_limiter(const config::Config& config) {
     if (!redis_) return {shared_.memory_store, metrics};
     return {shared_.memory_store,
             {redis_store(config), &shared_.replicas, denials_of(config, shared_.workers),
-             reports_of(shared_.workers)},
+             reports_of(shared_.workers), &shared_.freed},
             metrics};
 }
 
