@@ -30,9 +30,7 @@ using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kJsonType = "application/json";
-// Of one charge. So the id of a reservation fits into the call that settles it, and a charge into
-// the command that a script is given.
-constexpr std::size_t kChargeItemsMax = 64;
+
 enum class Path : std::uint8_t { check, reserve, settle, other };
 
 Path path_of(std::string_view path) {
@@ -132,13 +130,7 @@ class CheckServing {
         to_engine.only_lists = true;
         if (!engine().begin(to_engine)) co_await engine().finish(to_engine);
         if (!decision.goes_on()) co_return std::string();
-        if (item.cost) decision.charge.cost = *item.cost;
-        if (decision.charge.needs_settling) {
-            co_return std::string(
-                "the route has a policy that needs the end of the request (concurrency, "
-                "leaky_bucket, `count` by status): it cannot be asked here");
-        }
-        co_return std::string();
+        co_return finish_request_item(item, decision);
     }
 
     Task<> ask(bool reserves) {
@@ -184,7 +176,8 @@ class CheckServing {
                 x_.decision.refuse(listed.fault);
                 co_return answer_with(status_of(listed), answer_json(*x_.generation, listed));
             }
-            if (const std::string why = add(listed); !why.empty()) {
+            const std::string why = add_to_charge(listed.charge, x_.decision.charge);
+            if (!why.empty()) {
                 co_return refuse(400, place + why);
             }
         }
@@ -193,34 +186,6 @@ class CheckServing {
         Json json = answer_json(*x_.generation, x_.decision);
         if (reserves && x_.decision.goes_on()) add_reservation(call.ttl, json);
         answer_with(status_of(x_.decision), json);
-    }
-
-    // Adds what one item is charged with to the charge of all. What is wrong with that, or nothing.
-    std::string add(const ask::Decision& listed) {
-        store::Decision& whole = x_.decision.charge;
-        if (listed.charge.items.empty()) return {};
-        if (!whole.items.empty() &&
-            (whole.cost != listed.charge.cost || whole.moment != listed.charge.moment)) {
-            return "all items of one charge have the same cost: ask for the others by themselves";
-        }
-        whole.cost = listed.charge.cost;
-        whole.moment = listed.charge.moment;
-        if (whole.items.size() + listed.charge.items.size() > kChargeItemsMax) {
-            return "one charge counts at most " + std::to_string(kChargeItemsMax) +
-                   " identifiers: ask for the others by themselves";
-        }
-        for (const limit::ChargeItem& item : listed.charge.items) {
-            const bool is_known =
-                std::any_of(whole.items.begin(), whole.items.end(), [&](const auto& one) {
-                    return one.policy == item.policy && one.identifier == item.identifier;
-                });
-            if (is_known) {
-                return "an item before it counts " + quote(item.identifier) + " under the policy " +
-                       quote(item.policy->name) + " already: write one item with the whole cost";
-            }
-            whole.items.push_back(item);
-        }
-        return {};
     }
 
     void add_reservation(std::chrono::seconds ttl, Json& json) {
