@@ -107,7 +107,18 @@ class Histogram {
 
 // ---- what is sent
 
-// The heads of the file, one after the other, each with its number written in.
+// How many bytes of body follow a head, as load.py writes it.
+std::size_t body_bytes_of(std::string_view head) {
+    constexpr std::string_view kLength = "\r\nContent-Length: ";
+    const std::size_t at = head.find(kLength);
+    std::size_t bytes = 0;
+    if (at == std::string_view::npos) return bytes;
+    const std::string_view digits = head.substr(at + kLength.size());
+    std::from_chars(digits.data(), digits.data() + digits.size(), bytes);
+    return bytes;
+}
+
+// The requests of the file, one after the other, each with its number written in.
 class Heads {
   public:
     Heads(const std::string& file, std::uint64_t numbers) : numbers_(numbers) {
@@ -116,8 +127,10 @@ class Heads {
         for (std::size_t at = 0; at < text.size();) {
             const std::size_t end = text.find(kHeadEnd, at);
             if (end == std::string::npos) break;
-            heads_.push_back(text.substr(at, end + kHeadEnd.size() - at));
-            at = end + kHeadEnd.size();
+            const std::size_t size = end + kHeadEnd.size() - at;
+            const std::size_t body = body_bytes_of(std::string_view(text).substr(at, size));
+            heads_.push_back(text.substr(at, size + body));
+            at += size + body;
         }
         if (heads_.empty()) throw std::runtime_error(file + " has no request");
         for (const std::string& head : heads_) number_at_.push_back(head.find(kNumber));
@@ -376,8 +389,7 @@ class Client {
 void declare(CLI::App& app, Options& options) {
     app.add_option("--address", options.address, "an IPv4 address");
     app.add_option("--port", options.port)->required();
-    app.add_option("--heads", options.heads_file, "requests without bodies, one after the other")
-        ->required();
+    app.add_option("--heads", options.heads_file, "requests, one after the other")->required();
     app.add_option("--connections", options.connections)->check(CLI::Range(1, 10'000));
     app.add_option("--rate", options.rate, "requests a second; 0: as fast as answers come")
         ->check(CLI::Range(0.0, 1e6));

@@ -16,7 +16,7 @@ import machine
 from load import Loads, write_heads
 from machine import ROOT, Missing, Wrong
 from measure import Measuring
-from rows import PARTS, all_rows
+from rows import FACES, PARTS, all_rows
 
 BUILD = ROOT / "build" / "bench"
 NODE = BUILD / "node"
@@ -52,7 +52,8 @@ def options():
 
 def rows_of(part, rows):
     wanted = PARTS[part]
-    return [row for row in rows if wanted is None or row.name in wanted]
+    return [row for row in rows
+            if (row.name not in FACES if wanted is None else row.name in wanted)]
 
 
 def run_parts(chosen, measuring, rows, report):

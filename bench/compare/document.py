@@ -11,6 +11,7 @@ from figures import (COLUMNS, HEADINGS, TITLES, goals_reached, growth_points, id
                      median, rounds_of, rows_in, shown)
 from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE, USERS
 from machine import ROOT
+from peers import BATCH
 
 PAGE = ROOT / "docs" / "performance.md"
 DRAWINGS = ROOT / "docs" / "performance"
@@ -62,6 +63,13 @@ IDLE = f"""
 connections before the first comes, which is in its first figure.
 """
 
+FACES = f"""
+Load as in the first table. A gateway asks Tidegate (`forward_auth`) and forwards by itself: the rows
+of Tidegate alone answer the question only, and those of nginx that asks have the CPU of both. Beside
+them, `limit_req` in the same nginx, and a request that the proxy denies. A program asks the check
+API for one user, or for {BATCH} with `each`; a request is one call.
+"""
+
 METHOD = f"""
 ## How it was measured
 
@@ -106,6 +114,7 @@ RIVALS = (
     ("tidegate-memory-denied", "haproxy-stick-table-denied"),
     ("tidegate-redis-denied", "haproxy-stick-table-denied"),
     ("tidegate-redis-denied", "nginx-lua-redis-denied"),
+    ("nginx-tidegate", "nginx-limit-req"), ("nginx-tidegate-denied", "nginx-limit-req-denied"),
 )
 CLEARLY = 1.03  # by less, neither is called better
 
@@ -169,7 +178,7 @@ def idle_table(report):
 def peers_better(report):
     """Every figure in which a peer beats Tidegate, with both."""
     rows = []
-    for part in ("saturated", "steady", "single", "pinned"):
+    for part in ("saturated", "steady", "single", "pinned", "faces"):
         for own, peer in RIVALS:
             for column in COLUMNS:
                 ours, theirs = (median(report, part, row, column) for row in (own, peer))
@@ -279,7 +288,7 @@ def page(report, drawings):
              "\n## What was to be reached\n\nRatios within one run, Tidegate's figure in parts of "
              "the other's.\n\n", goals_table(report)]
     words = {"saturated": SATURATED, "steady": STEADY, "single": SINGLE, "pinned": PINNED,
-             "calls": CALLS, "idle": IDLE}
+             "calls": CALLS, "idle": IDLE, "faces": FACES}
     tables = {"calls": calls_table, "idle": idle_table}
     for part, title in TITLES.items():
         if rows_in(report, part):

@@ -5,6 +5,7 @@ import statistics
 from typing import Callable, Optional
 
 from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE
+from peers import BATCH
 
 COLUMNS = ("rps", "p50_us", "p99_us", "p999_us", "proxy_us", "redis_us", "rss_kib")
 
@@ -94,6 +95,11 @@ def _goals():
                _ratio("single", "tidegate-redis", "nginx-lua-redis", "p50_us"), 0.65, 0.60)
     yield Goal(f"{IDLE_CLIENTS:,} idle connections: memory grown",
                lambda report: idle_grown_mib(report, "tidegate"), 16, 14, unit="MiB")
+    for row, words in (("tidegate-auth", "admitted"), ("tidegate-auth-denied", "denied")):
+        yield Goal(f"forward_auth, {words}: CPU a question, of a request that the proxy denies",
+                   _ratio("faces", row, "tidegate-memory-denied", "proxy_us"), 1.0, 0.95)
+    yield Goal(f"check API: CPU a call of {BATCH} checks, of a call of one",
+               _ratio("faces", "tidegate-check-batch", "tidegate-check", "proxy_us"), 25, 20)
 
 
 def _redis_goals(own, words, part="saturated"):
@@ -153,6 +159,7 @@ TITLES = {
     "pinned": "Proxy and upstream on one CPU, all else on another",
     "calls": "System calls a request",
     "idle": f"{IDLE_CLIENTS:,} idle connections",
+    "faces": "Questions of gateways and calls of programs",
 }
 
 

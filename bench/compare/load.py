@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from machine import HERE, Wrong, need
-from peers import SECRET
+from peers import BATCH, QUESTION, SECRET, check_item
 
 USERS = 10_000
 CONNECTIONS = 64
@@ -23,6 +23,17 @@ def head(user, extra=""):
     return (f"GET / HTTP/1.1\r\nHost: bench.test\r\n"
             f"X-Forwarded-For: 10.0.{user // 250}.{user % 250}\r\n"
             f"X-User-Id: user-{user:08}\r\n{extra}\r\n")
+
+
+def check_call(call):
+    body = json.dumps(call)
+    return (f"POST /v1/check HTTP/1.1\r\nHost: bench.test\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}")
+
+
+def item_of(user):
+    """A check of the same address and name as head() has."""
+    return check_item(f"10.0.{user // 250}.{user % 250}", f"user-{user:08}")
 
 
 def _base64(data):
@@ -38,12 +49,18 @@ def token(user):
 
 
 def write_heads(folder):
-    """The files of heads, by name."""
+    """The files of requests, by name."""
     texts = {
         "users": "".join(map(head, range(USERS))),
         "hot": head(0),
         "tokens": "".join(head(user, f"Authorization: Bearer {token(f'user-{user}')}\r\n")
                           for user in range(USERS)),
+        "questions": "".join(head(user, "".join(f"{name}: {value}\r\n"
+                                                for name, value in QUESTION.items()))
+                             for user in range(USERS)),
+        "checks": "".join(check_call(item_of(user)) for user in range(USERS)),
+        "batches": "".join(check_call({"each": [item_of(user) for user in range(at, at + BATCH)]})
+                           for at in range(0, USERS, BATCH)),
     }
     files = {}
     for name, text in texts.items():

@@ -81,6 +81,22 @@ class Server:
         return self._errors.read_text(errors="replace")[-2000:]
 
 
+class Together:
+    """Servers that answer a request together; what they use is added up."""
+
+    def __init__(self, *servers):
+        self.servers = servers
+
+    def pids(self):
+        return [pid for server in self.servers for pid in server.pids()]
+
+    def cpu_ns(self):
+        return sum(server.cpu_ns() for server in self.servers)
+
+    def rss_kib(self):
+        return sum(server.rss_kib() for server in self.servers)
+
+
 def _tasks(pid):
     try:
         return list(pathlib.Path(f"/proc/{pid}/task").iterdir())

@@ -10,7 +10,7 @@ import time
 
 from load import IDLE_CLIENTS, STEADY_RATE, USERS, head, token
 from machine import Missing, World, Wrong, interrupt, need, say
-from peers import ANSWER, probe_fields
+from peers import probe_fields
 
 WARM_REQUESTS = USERS + 2_000  # each user at least once
 WARM_SECONDS = 6
@@ -38,7 +38,7 @@ class Measuring:
 
     def warm_up(self, world, setup, row):
         self.loads.steady(world, setup.port, self.heads[row.heads], WARM_SECONDS,
-                          requests=WARM_REQUESTS)
+                          requests=-(-WARM_REQUESTS // row.checks))
 
     def load(self, world, setup, row, part):
         before = Sample(setup)
@@ -195,8 +195,8 @@ def verify(setup, row, when):
         expected = [(fields, 200)] * PROBES
     counted = setup.count_of("probe") if setup.count_of and not row.denied else None
     for fields, status in expected:
-        got, body = ask(setup.port, fields)
-        if got != status or (status == 200 and body != ANSWER):
+        got, body = ask(setup.port, *row.request_of(fields))
+        if got != status or (status == 200 and row.answer not in (None, body)):
             raise Wrong(f"answered {got} {body[:80]!r}, not {status}, {when} the load")
     if counted is not None:
         # To ask Tidegate what is left takes one more.
@@ -210,10 +210,10 @@ def fields_of_head(user):
     return dict(line.split(": ", 1) for line in lines[1:] if line and not line.startswith("Host"))
 
 
-def ask(port, fields):
+def ask(port, method, path, fields, body):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
-        connection.request("GET", "/", headers=fields)
+        connection.request(method, path, body, fields)
         answer = connection.getresponse()
         return answer.status, answer.read().decode(errors="replace")
     finally:

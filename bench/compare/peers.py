@@ -14,10 +14,12 @@ import subprocess
 import urllib.request
 from typing import Callable, Optional
 
-from machine import HERE, Missing, Server, World, Wrong, free_port, need, say
+from machine import (HERE, Missing, Server, Together, World, Wrong, free_port, need,
+                     say)
 
 ANSWER = "x" * 100
 IDLE_CONNECTIONS = 256
+BATCH = 100  # checks of one call
 # Of each name: windows of a second, a minute and an hour. Plenty admits all that is asked here;
 # one an hour admits one.
 PLENTY = (1_000_000, 60_000_000, 3_600_000_000)
@@ -37,7 +39,7 @@ class Setup:
     """A proxy with all it needs, running."""
 
     port: int  # where to ask
-    proxy: Optional[Server]
+    proxy: Server | Together | None
     upstream: Server
     redis: Optional[Server] = None
     # How many units of a user are taken (or, below zero, left). None: it does not tell.
@@ -94,11 +96,13 @@ identity:
 """
 
 
-def start_tidegate(world, program, settings, redis=None, access="off"):
-    """`settings`: YAML without listen, admin, store and log; UPSTREAM in it is the upstream's."""
+def start_tidegate(world, program, settings, redis=None, access="off", face=""):
+    """`settings`: YAML without listen, admin, store and log; UPSTREAM in it is the upstream's.
+    `face`: what the listener has beside its address."""
     upstream = start_upstream(world)
     port, admin_port = free_port(), free_port()
-    text = f"listen: 127.0.0.1:{port}\nadmin: 127.0.0.1:{admin_port}\nlog: {{access: {access}}}\n"
+    text = (f"listen: {{address: 127.0.0.1:{port}{face}}}\nadmin: 127.0.0.1:{admin_port}\n"
+            f"log: {{access: {access}}}\n")
     if redis:
         text += f"store: {{redis: {{url: 'redis://127.0.0.1:{redis.port}'}}}}\nreplicas: 1\n"
     if "threads:" not in settings:
@@ -132,9 +136,94 @@ def tidegate(program, quotas=None, store="memory", logged=False, tokens=False):
     return start
 
 
-def _remaining(port, user):
+# ---- its other faces
+
+def start_face(world, program, face, quotas):
+    """One that forwards nothing and has two names with the windows of `quotas` each."""
+    settings = IDENTITY + (f"policies: {{all: {{key: [ip, user], limits: {rates(quotas)}}}}}\n"
+                           "routes: [{name: all, policies: [all]}]\n")
+    return start_tidegate(world, program, settings, face=f", face: {face}")
+
+
+def forward_auth(program, quotas):
+    """Asked as Traefik and Caddy ask."""
+    def start(world):
+        setup = start_face(world, program, "forward_auth, dialect: forwarded", quotas)
+        if quotas == PLENTY:
+            setup.count_of = lambda user: -_remaining(setup.port, user, QUESTION)
+        return setup
+    return start
+
+
+def nginx_auth_request(program, quotas):
+    """nginx that asks Tidegate first, by what docs/faces.md says to write."""
+    def start(world):
+        asked = start_face(world, program, "forward_auth, dialect: nginx", quotas)
+        http = (f"upstream tidegate {{ server 127.0.0.1:{asked.port}; "
+                f"keepalive {IDLE_CONNECTIONS}; keepalive_requests 1000000000; "
+                "keepalive_timeout 1h; }")
+        location = """auth_request /_tidegate;
+            auth_request_set $tidegate_status $upstream_http_x_tidegate_status;
+            auth_request_set $tidegate_after $upstream_http_retry_after;
+            auth_request_set $tidegate_limit $upstream_http_ratelimit;
+            auth_request_set $tidegate_policy $upstream_http_ratelimit_policy;
+            error_page 403 = @tidegate;
+            add_header RateLimit $tidegate_limit always;
+            add_header RateLimit-Policy $tidegate_policy always;"""
+        # The load has an address of its own for each user.
+        setup = nginx(world, http, location, more="""
+        location = /_tidegate {
+            internal;
+            proxy_pass http://tidegate;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_pass_request_body off;
+            proxy_set_header Content-Length "";
+            proxy_set_header Host $host;
+            proxy_set_header X-Original-URI $request_uri;
+            proxy_set_header X-Original-Method $request_method;
+            proxy_set_header X-Forwarded-For $http_x_forwarded_for;
+        }
+        location @tidegate {
+            add_header Retry-After $tidegate_after always;
+            add_header RateLimit $tidegate_limit always;
+            add_header RateLimit-Policy $tidegate_policy always;
+            if ($tidegate_status = 429) { return 429; }
+            return 403;
+        }""")
+        setup.proxy = Together(setup.proxy, asked.proxy)
+        if quotas == PLENTY:
+            setup.count_of = lambda user: -_remaining(setup.port, user)
+        return setup
+    return start
+
+
+def check_api(program):
+    def start(world):
+        setup = start_face(world, program, "check", PLENTY)
+        setup.count_of = lambda user: PLENTY[-1] - _left_of_check(setup.port, user)
+        return setup
+    return start
+
+
+def check_item(address, user, cost=1):
+    return {"policy": "all", "identifiers": {"ip": address, "user": user}, "cost": cost}
+
+
+def _left_of_check(port, user):
+    """What a call of cost 0 says is left of the user's hour."""
+    call = check_item(*probe_fields(user).values(), cost=0)
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/check",
+                                     data=json.dumps(call).encode())
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        return next(limit["left"] for limit in json.load(answer)["limits"]
+                    if limit["identifier"] == f"user:{user}" and "1h" in limit["limit"])
+
+
+def _remaining(port, user, more=None):
     """What the answer to one more request says is left of the hour; that request takes a unit."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/", headers=probe_fields(user))
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/",
+                                     headers={**probe_fields(user), **(more or {})})
     with urllib.request.urlopen(request, timeout=5) as answer:
         for item in answer.headers["RateLimit"].split(","):
             if "1h" in item:
@@ -146,9 +235,37 @@ def probe_fields(user):
     return {"X-Forwarded-For": "10.255.255.1", "X-User-Id": user}
 
 
+# What a gateway says of the request beside its fields, as Traefik and Caddy do.
+QUESTION = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-Forwarded-Host": "bench.test"}
+
+
+# What a client of a row sends: (method, path, fields, body) of fields as probe_fields() has them.
+
+def request_of(fields):
+    return "GET", "/", fields, None
+
+
+def question_of(fields):
+    return "GET", "/", {**fields, **QUESTION}, None
+
+
+def check_of(fields):
+    return _post(check_item(fields["X-Forwarded-For"], fields["X-User-Id"]))
+
+
+def batch_of(fields):
+    """One check of a batch is the client's; the rest are of others."""
+    others = [check_item("10.253.0.1", f"other-{i}") for i in range(BATCH - 1)]
+    return _post({"each": [check_item(fields["X-Forwarded-For"], fields["X-User-Id"]), *others]})
+
+
+def _post(call):
+    return "POST", "/v1/check", {"Content-Type": "application/json"}, json.dumps(call)
+
+
 # ---- nginx
 
-def nginx(world, http="", location="", modules=()):
+def nginx(world, http="", location="", modules=(), more=""):
     upstream = start_upstream(world)
     port = free_port()
     loads = "".join(f"load_module {MODULES}/{module}.so; " for module in modules)
@@ -174,6 +291,7 @@ http {{
             proxy_set_header Host $http_host;
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
         }}
+        {more}
     }}
 }}
 """)

@@ -1,10 +1,10 @@
 """What is measured beside each other."""
 
 import dataclasses
-from typing import Callable
+from typing import Callable, Optional
 
 import peers
-from peers import ONE, PLENTY
+from peers import ANSWER, BATCH, ONE, PLENTY
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +18,10 @@ class Row:
     stray: float = 0.0
     # More than one command may become one script call, of requests of one name.
     joined: bool = False
+    # What a client sends who has certain fields, and the body of 200; None: any.
+    request_of: Callable = peers.request_of
+    answer: Optional[str] = ANSWER
+    checks: int = 1  # of one request
 
 
 def all_rows(program, node_folder):
@@ -58,10 +62,33 @@ def all_rows(program, node_folder):
             peers.haproxy_stick_table(1), denied=True),
         Row("nginx-lua-redis-denied", "nginx + Lua, Redis, all denied",
             peers.nginx_lua_redis(ONE), denied=True),
+        *face_rows(program),
     ]
 
 
-# Which rows each part of a run has; `saturated` has all.
+def face_rows(program):
+    """Questions of gateways, beside a limit in the gateway itself; and calls of programs."""
+    asked = {"heads": "questions", "request_of": peers.question_of, "answer": ""}
+    check = peers.check_api(program)
+    return [
+        Row("tidegate-auth", "Tidegate, forward_auth, 2 names x 3 windows",
+            peers.forward_auth(program, PLENTY), **asked),
+        Row("tidegate-auth-denied", "Tidegate, forward_auth, all denied",
+            peers.forward_auth(program, ONE), denied=True, **asked),
+        Row("nginx-tidegate", "nginx that asks Tidegate, 2 names x 3 windows",
+            peers.nginx_auth_request(program, PLENTY)),
+        Row("nginx-tidegate-denied", "nginx that asks Tidegate, all denied",
+            peers.nginx_auth_request(program, ONE), denied=True),
+        Row("tidegate-check", "Tidegate, check API, one check a call", check,
+            heads="checks", request_of=peers.check_of, answer=None),
+        Row("tidegate-check-batch", f"Tidegate, check API, {BATCH} checks a call", check,
+            heads="batches", request_of=peers.batch_of, answer=None, checks=BATCH),
+    ]
+
+
+FACES = ("tidegate-auth", "tidegate-auth-denied", "nginx-tidegate", "nginx-tidegate-denied",
+         "tidegate-check", "tidegate-check-batch")
+# Which rows each part of a run has; `saturated` has all but those of faces.
 PARTS = {
     "saturated": None,
     "steady": ("direct", "tidegate", "nginx", "haproxy", "tidegate-memory", "tidegate-redis",
@@ -74,4 +101,5 @@ PARTS = {
               "haproxy-stick-table", "tidegate-redis", "nginx-lua-redis", "node-redis",
               "tidegate-redis-denied", "haproxy-stick-table-denied", "nginx-lua-redis-denied"),
     "idle": ("tidegate", "nginx", "haproxy"),
+    "faces": ("tidegate-memory-denied", "nginx-limit-req", "nginx-limit-req-denied", *FACES),
 }

@@ -6,6 +6,7 @@ Exits 0 if the user may go on, 1 if a limit refuses.
 
 import json
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -21,6 +22,19 @@ def call(url, path, body):
         return refusal.code, json.load(refusal)
 
 
+def settle(url, reservation, cost):
+    """The same settle may be sent again, also if its answer was lost: it counts once."""
+    for pause in (0.1, 1, 3):
+        try:
+            status, answer = call(url, "/v1/settle", {"id": reservation, "cost": cost})
+            if status != 503:
+                return status, answer
+        except OSError:
+            pass  # no answer: nobody knows whether it has arrived
+        time.sleep(pause)
+    return call(url, "/v1/settle", {"id": reservation, "cost": cost})
+
+
 def main():
     url, user, reserved, actual = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     status, answer = call(url, "/v1/reserve", {
@@ -31,7 +45,7 @@ def main():
     if status != 200:
         raise SystemExit(f"{status}: {answer.get('detail')}")
     # ... the work, which costs `actual` units ...
-    status, answer = call(url, "/v1/settle", {"id": answer["id"], "cost": actual})
+    status, answer = settle(url, answer["id"], actual)
     if status != 200:
         raise SystemExit(f"{status}: {answer.get('detail')}")
     print("admitted,", actual, "units settled")

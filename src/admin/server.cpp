@@ -18,8 +18,8 @@
 #include <boost/beast/http/span_body.hpp>
 #include <boost/beast/http/write.hpp>
 
-#include "net/timed_socket.hpp"
 #include "base/timestamp.hpp"
+#include "net/timed_socket.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"
 

@@ -21,12 +21,12 @@
 #include <fmt/format.h>
 #include <openssl/ssl.h>
 
-#include "net/timed_socket.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "config/error_message.hpp"
 #include "net/deadline.hpp"
 #include "net/name_lookup.hpp"
+#include "net/timed_socket.hpp"
 #include "net/tls_fault.hpp"
 #include "tls/certificate.hpp"
 #include "tls/tls_client.hpp"

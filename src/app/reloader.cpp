@@ -64,7 +64,7 @@ Task<ReloadReport> Reloader::reload() {
     report.generation = current_->number;
     log_report(report);
     access_logs_.sweep();  // one may have been opened for nothing
-    if (!report.ok) {  // and what a refused one wanted is watched no more
+    if (!report.ok) {      // and what a refused one wanted is watched no more
         jwks_fetcher_.use(key_sources(config()));
         upstreams_.use(current_->upstreams);
     }

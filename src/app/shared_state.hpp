@@ -16,6 +16,7 @@
 #include "faces/check.hpp"
 #include "redis/client.hpp"
 #include "redis/cluster.hpp"
+#include "store/freed_identifiers.hpp"
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"
 #include "telemetry/metrics.hpp"
@@ -37,6 +38,7 @@ struct SharedState {
     // Of which `redis` says how its nodes are spoken to; none: it is no cluster.
     std::optional<redis::ClusterOptions> redis_cluster;
     store::Replicas replicas{0};
+    store::FreedIdentifiers freed;
     client::ConnectionLimit connection_limit;
     faces::Reservations reservations;
     ask::PasswordPool passwords{{}};

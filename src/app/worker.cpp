@@ -154,7 +154,7 @@ store::Limiter Worker::make_limiter(const config::Config& config) {
     if (!redis_) return {shared_.memory_store, metrics};
     return {shared_.memory_store,
             {redis_store(config), &shared_.replicas, denials_of(config, shared_.workers),
-             reports_of(shared_.workers)},
+             reports_of(shared_.workers), &shared_.freed},
             metrics};
 }
 
@@ -169,7 +169,8 @@ proxy::GenerationPtr Worker::make_generation(const ConfigSnapshot& snapshot) {
     made->slots = snapshot.slots;
     made->access_log = snapshot.access_log;
     for (std::size_t i = 0; i < snapshot.upstreams.size(); ++i) {
-        made->upstreams.push_back(find_or_make_pool(snapshot.upstreams[i], snapshot.slots.upstream(i)));
+        made->upstreams.push_back(
+            find_or_make_pool(snapshot.upstreams[i], snapshot.slots.upstream(i)));
     }
     return made;
 }

@@ -312,13 +312,17 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
 }
 
 void list_policy_charges(const config::Config& config, const config::Policy& policy,
-                         const Facts& facts, Decision& decision) {
+                         const Facts& facts, Decision& decision, ChargeNotes* notes) {
     decision.identifiers.clear();
+    auto* const note = begin_note(notes, policy);
     if (!policy.deny.empty() && policy.deny.includes(client_of(config, decision))) {
+        if (note != nullptr) note->outcome = PolicyOutcome::denied;
         return decision.refuse(Fault::denied);
     }
     IdentifierMaker maker(config, facts, decision);
-    const Fault fault = fault_of(list_policy(config, policy, maker, decision, nullptr));
+    const PolicyOutcome outcome = list_policy(config, policy, maker, decision, note);
+    if (note != nullptr) note->outcome = outcome;
+    const Fault fault = fault_of(outcome);
     if (fault != Fault::none) return decision.refuse(fault);
     name_items(decision);
 }

@@ -18,9 +18,9 @@ void list_charges(const config::Config& config, const Facts& facts, Decision& de
                   ChargeNotes* notes = nullptr);
 
 // Lists what `policy` alone counts. Refuses a client that its `deny` lists, and a request of which
-// none of its keys makes an identifier. The cost is left to the caller.
+// none of its keys makes an identifier. The cost is left to the caller. `notes` as above.
 void list_policy_charges(const config::Config& config, const config::Policy& policy,
-                         const Facts& facts, Decision& decision);
+                         const Facts& facts, Decision& decision, ChargeNotes* notes = nullptr);
 
 // Whether `policy` counts by the client's address, and the request has none.
 bool lacks_address(const config::Policy& policy, const Decision& decision);

@@ -14,9 +14,9 @@
 #include <boost/beast/http/write.hpp>
 #include <fmt/format.h>
 
-#include "net/timed_socket.hpp"
 #include "config/address.hpp"
 #include "net/asio.hpp"
+#include "net/timed_socket.hpp"
 
 namespace tidegate::cli {
 
@@ -52,7 +52,7 @@ std::string reason_of(error_code ec) {
 }
 
 Task<Reply> ask(Executor executor, AdminPlace place, bool post, std::string target,
-                std::chrono::seconds patience) {
+                std::chrono::milliseconds patience) {
     const auto socket = std::make_shared<TimedSocket>(StreamSocket(executor));
     const std::string where = place.address.to_string() + place.origin;
     socket->expect_within(patience);
@@ -83,7 +83,7 @@ Task<Reply> ask(Executor executor, AdminPlace place, bool post, std::string targ
 }  // namespace
 
 Reply ask_admin(const AdminPlace& place, bool post, std::string_view target,
-                std::chrono::seconds patience) {
+                std::chrono::milliseconds patience) {
     asio::io_context io{1};
     AdminPlace reached = place;
     reached.address = config::reachable(place.address);

@@ -24,7 +24,8 @@ struct AdminReply {
 // `GET target` or `POST target`, without a body. Blocks, for at most `patience`. A sentence says
 // why there is no answer; it holds no secret.
 Result<AdminReply, std::string> ask_admin(const AdminPlace& place, bool post,
-                                          std::string_view target, std::chrono::seconds patience);
+                                          std::string_view target,
+                                          std::chrono::milliseconds patience);
 
 // `text` as the value of a parameter of a query (RFC 3986 section 2.1).
 std::string percent_encoded(std::string_view text);

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/units.hpp"
+#include "cli/admin_client.hpp"
+#include "cli/admin_place.hpp"
 #include "cli/config_report.hpp"
 #include "config/config.hpp"
 #include "doctor/doctor.hpp"
@@ -22,8 +24,10 @@ constexpr std::chrono::minutes kTimeMax{10};
 
 constexpr const char* kDoctorFooter =
     R"(Looks at the configuration, at Redis (reachable, password, rights, scripts,
-memory, persistence, role, clock, latency), sentinels, cluster, upstreams, keys
-and certificates, and says what to do. It may run beside a Tidegate that serves.
+memory, persistence, role, clock, latency), sentinels, cluster, upstreams, keys,
+certificates and gateways, and says what to do. It may run beside a Tidegate that
+serves, and asks its admin address what gateways have asked. With --gateway it
+reads nginx.conf or a Caddyfile: the places that ask Tidegate.
 In Redis, throw-away keys are written and removed; no request is sent to an
 upstream. The exit code is 0 when all is well, 1 with warnings, 3 with faults.)";
 
@@ -38,10 +42,31 @@ std::string objection_to_time(const std::string& text) {
     return *time >= kTimeMin && *time <= kTimeMax ? "" : "it is out of range: 100ms to 10min";
 }
 
+using MetricsAnswer = Result<doctor::MetricsText, std::string>;
+
+MetricsAnswer metrics_of(const config::Admin& admin, milliseconds patience) {
+    const FoundAdmin place{{admin.address, admin.token, {}},
+                           "`admin.token` is not that of the running proxy",
+                           "it may be of another program"};
+    const auto reply = ask_admin(place, false, "/metrics", patience);
+    if (!reply) return {boost::system::in_place_error, reply.error()};
+    constexpr int kOk = 200;
+    if (reply->status != kOk) {
+        return {boost::system::in_place_error, refusal_text(place, *reply)};
+    }
+    return doctor::MetricsText{reply->body};
+}
+
 int examine(const DoctorArguments& arguments) {
     const config::Loaded loaded = config::load_file(arguments.file);
-    const doctor::Findings found =
-        doctor::examine(loaded, arguments.file + ": " + summary(loaded), time_of(arguments.time));
+    doctor::Beside beside{.gateway_files = arguments.gateway_files};
+    if (loaded.config && loaded.config->admin) {
+        beside.metrics = [&](milliseconds patience) {
+            return metrics_of(*loaded.config->admin, patience);
+        };
+    }
+    const doctor::Findings found = doctor::examine(loaded, arguments.file + ": " + summary(loaded),
+                                                   beside, time_of(arguments.time));
     fmt::print("{}", arguments.as_json ? doctor::report_json(found.list())
                                        : doctor::report_text(found.list()));
     return doctor::exit_code(found.list());
@@ -64,6 +89,11 @@ CLI::App* describe_doctor(CLI::App& app, const std::string& default_file,
                      fmt::format("The longest it may take (default {})", arguments.time))
         ->option_text("TIME")
         ->check(objection_to_time);
+    command
+        ->add_option("--gateway", arguments.gateway_files,
+                     "A file of nginx or Caddy that asks this Tidegate; repeatable")
+        ->option_text("FILE")
+        ->allow_extra_args(false);
     command->add_flag("--json", arguments.as_json, "Print an object for programs");
     command->footer(kDoctorFooter);
     return command;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -11,6 +12,7 @@ namespace tidegate::cli {
 struct DoctorArguments {
     std::string file;  // the default when none is given
     std::string time;  // a duration
+    std::vector<std::string> gateway_files;
     bool as_json = false;
 };
 

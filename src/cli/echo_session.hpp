@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "net/timed_socket.hpp"
 #include "net/asio.hpp"
+#include "net/timed_socket.hpp"
 
 namespace tidegate::cli {
 

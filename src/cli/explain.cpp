@@ -42,18 +42,6 @@ void read_head(std::string_view bytes, ExplainedRequest& request) {
     request.decision.refuse(ask::fault_of(fault), http::describe(fault));
 }
 
-void explain_peer(const identity::Peer& peer, const config::Config& config, Explanation& out) {
-    out.is_gateway = peer.is_gateway;
-    out.trusted = peer.trusted;
-    if (!peer.address) return;
-    out.peer = peer.address->to_string();
-    for (const IpNetwork& network : config.client_ip.trusted_proxies) {
-        if (!network.contains(*peer.address)) continue;
-        out.trusted_network = network.address.to_string() + "/" + std::to_string(network.prefix);
-        break;
-    }
-}
-
 routing::RequestLine line_of(const ask::Facts& facts) {
     return {facts.head.method, facts.head.path, facts.host, &facts.head.fields};
 }
@@ -82,7 +70,8 @@ void explain_readings(const ExplainedRequest& request, Explanation& out) {
 
 void explain_forwarding(const ExplainedRequest& request, Explanation& out) {
     const config::Route& route = *request.decision.route;
-    if (request.config().upstreams.empty()) return;  // no listener is a proxy
+    // Requests of gateways and of programs are not forwarded.
+    if (request.config().upstreams.empty() || out.is_gateway || out.is_call) return;
     const config::Upstream& upstream = request.config().upstreams[route.upstream];
     out.upstream = upstream.name;
     out.response_timeout = route.response_timeout;
@@ -121,37 +110,44 @@ void explain_route(const ExplainedRequest& request, Explanation& out) {
     }
 }
 
-void explain_fault(const ask::Decision& decision, Explanation& out) {
-    if (decision.goes_on()) return;
-    const ask::FaultTraits& fault = ask::traits(decision.fault);
-    out.refusal = fault.status;
-    out.refusal_reason = decision.fault_detail.empty() ? fault.detail : decision.fault_detail;
+// Where the question arrives; null: it does not matter.
+const config::Listen* listener_of(const Question& question, const config::Config& config) {
+    if (question.listener) return &config.listen.at(*question.listener);
+    if (question.face == Face::proxy) return nullptr;
+    const auto found =
+        std::find_if(config.listen.begin(), config.listen.end(),
+                     [&](const config::Listen& one) { return one.face == question.face; });
+    return found != config.listen.end() ? &*found : nullptr;
 }
 
 // Takes the request that the gateway asks about.
-void read_question(ExplainedRequest& request) {
-    const config::Config& config = request.config();
-    const auto listen =
-        std::find_if(config.listen.begin(), config.listen.end(),
-                     [](const config::Listen& one) { return one.face == Face::forward_auth; });
-    if (!request.decision.goes_on() || listen == config.listen.end()) return;
-    if (!listen->admits(request.facts.peer.address)) {
+void read_question(ExplainedRequest& request, const config::Listen& listen) {
+    if (!request.decision.goes_on()) return;
+    if (!listen.admits(request.facts.peer.address)) {
         return request.decision.refuse(Fault::peer_not_admitted);
     }
     const std::string_view fault =
-        faces::read_original(*listen, config.limits_on_requests, request.facts);
+        faces::read_original(listen, request.config().limits_on_requests, request.facts);
     if (!fault.empty()) request.decision.refuse(Fault::bad_original, fault);
 }
 
-// The steps of the engine, as far as the request goes. Identity is explained also for a request
-// without a route, which the engine does not identify; the answer to it stays the same.
-void explain_steps(ExplainedRequest& request, Face face, const FetchKeys& fetch_keys,
-                   Explanation& out) {
+}  // namespace
+
+void explain_peer(const ExplainedRequest& request, Explanation& out) {
+    const identity::Peer& peer = request.facts.peer;
+    out.is_gateway = peer.is_gateway;
+    out.trusted = peer.trusted;
+    if (!peer.address) return;
+    out.peer = peer.address->to_string();
+    for (const IpNetwork& network : request.config().client_ip.trusted_proxies) {
+        if (!network.contains(*peer.address)) continue;
+        out.trusted_network = network.address.to_string() + "/" + std::to_string(network.prefix);
+        break;
+    }
+}
+
+void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Explanation& out) {
     ask::Decision& decision = request.decision;
-    if (!decision.goes_on()) return;
-    http::Framing framing;
-    ask::check_framing(request.facts, framing, decision);
-    if (face == Face::forward_auth) read_question(request);
     out.method = request.facts.head.method;
     out.path = request.facts.head.path;
     out.host = request.facts.host;
@@ -166,19 +162,33 @@ void explain_steps(ExplainedRequest& request, Face face, const FetchKeys& fetch_
     if (decision.goes_on()) explain_charges(request, out);
 }
 
-}  // namespace
+void explain_fault(const ask::Decision& decision, Explanation& out) {
+    if (decision.goes_on()) return;
+    const ask::FaultTraits& fault = ask::traits(decision.fault);
+    out.refusal = fault.status;
+    out.refusal_reason = decision.fault_detail.empty() ? fault.detail : decision.fault_detail;
+}
 
 Explanation explain(std::shared_ptr<const config::Config> config, const Question& question,
                     const FetchKeys& fetch_keys) {
-    const bool trusted = !question.from || config->client_ip.trusts(*question.from);
     ExplainedRequest request(std::move(config));
+    const config::Listen* const listen = listener_of(question, request.config());
+    const bool trusted = question.from ? request.config().client_ip.trusts(*question.from)
+                                       : listen == nullptr || listen->trusted;
     request.facts.peer = {question.from, trusted, question.face == Face::forward_auth};
     request.facts.began_at = std::chrono::system_clock::now();
     Explanation out;
-    explain_peer(request.facts.peer, request.config(), out);
+    explain_peer(request, out);
     const std::string head = head_of(question);
     read_head(head, request);
-    explain_steps(request, question.face, fetch_keys, out);
+    if (request.decision.goes_on()) {
+        http::Framing framing;
+        ask::check_framing(request.facts, framing, request.decision);
+        if (question.face == Face::forward_auth && listen != nullptr) {
+            read_question(request, *listen);
+        }
+        explain_steps(request, fetch_keys, out);
+    }
     explain_fault(request.decision, out);
     return out;
 }

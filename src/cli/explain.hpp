@@ -31,10 +31,13 @@ struct Question {
     std::string target = "/";
     std::optional<std::string> host{};  // else what `fields` say, else `localhost`
     std::vector<std::string> fields{};  // `Name: value`
-    std::optional<IpAddress> from{};    // the peer; none: a Unix socket whose peers are trusted
-    // How Tidegate is asked. Of another face than the proxy there must be a listener; the request
-    // is then what a gateway sends to it.
+    std::optional<IpAddress> from{};  // the peer; none: a Unix socket, trusted if no listener says
+    // How Tidegate is asked. Not of `check`, which explain_call() explains. Of forward_auth there
+    // must be a listener; the request is then what a gateway sends to it.
     Face face = Face::proxy;
+    // Where it arrives: a position in Config::listen. None: the first of that face, or for the
+    // proxy any.
+    std::optional<std::size_t> listener{};
 };
 
 // Texts of the request are as they came, and must be escaped when printed. Secrets are left out.
@@ -106,6 +109,7 @@ struct Explanation {
 
     std::string peer;         // empty: a Unix socket
     bool is_gateway = false;  // asks in forward_auth: its chain is read
+    bool is_call = false;     // an item of the check API; of one with a policy only that is told
     bool trusted = false;
     std::string trusted_network;  // the one that the peer is in
 

@@ -73,19 +73,25 @@ std::string_view why_of_cost(const ChargeNotes& notes, std::optional<CostFault> 
 
 }  // namespace
 
+void explain_notes(const ExplainedRequest& request, const ChargeNotes& notes, Explanation& out) {
+    for (const ChargeNotes::Policy& note : notes.policies) {
+        out.policies.push_back(policy_of(request, note));
+    }
+    const store::Decision& charge = request.decision.charge;
+    if (!request.decision.goes_on() || charge.items.empty()) return;
+    out.cost = {charge.cost, {}};
+    out.identifiers = charge.items.size();
+    for (const limit::ChargeItem& item : charge.items) out.limits += item.limits().size();
+}
+
 void explain_charges(ExplainedRequest& request, Explanation& out) {
     ask::Decision& decision = request.decision;
     ChargeNotes notes;
     ask::list_charges(request.config(), request.facts, decision, &notes);
-    for (const ChargeNotes::Policy& note : notes.policies) {
-        out.policies.push_back(policy_of(request, note));
-    }
-    const store::Decision& charge = decision.charge;
-    if (!decision.goes_on() || charge.items.empty()) return;
-    out.cost = {charge.cost, decision.is_preflight ? "of a preflight"
-                                                   : why_of_cost(notes, decision.cost_ignored)};
-    out.identifiers = charge.items.size();
-    for (const limit::ChargeItem& item : charge.items) out.limits += item.limits().size();
+    explain_notes(request, notes, out);
+    if (!out.cost) return;
+    out.cost->why =
+        decision.is_preflight ? "of a preflight" : why_of_cost(notes, decision.cost_ignored);
 }
 
 }  // namespace tidegate::cli

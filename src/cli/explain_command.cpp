@@ -1,7 +1,10 @@
 #include "cli/explain_command.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -9,6 +12,11 @@
 #include "base/quote.hpp"
 #include "cli/config_report.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/explain_check.hpp"
+#include "cli/usage.hpp"
+#include "config/address.hpp"
+#include "config/error_message.hpp"
+#include "config/file_text.hpp"
 #include "net/asio.hpp"
 
 namespace tidegate::cli {
@@ -22,6 +30,7 @@ URL are fetched if the request has a token.
 
   tidegate explain -c tidegate.yaml --path /v1/search --from 203.0.113.7
   tidegate explain --from 10.0.0.1 --header 'X-Forwarded-For: 203.0.113.7'
+  tidegate explain --face check --body call.json
 
 What is written on a command line, others on the machine may read: explain
 expired or revoked secrets rather than those in use.)";
@@ -57,6 +66,104 @@ void fetch_keys(const std::shared_ptr<identity::KeySource>& source) {
     while (!done && io.run_one() > 0) {
     }
     fetcher.use({source});
+}
+
+// Which listener is asked; nothing where that does not matter. The error says what to write.
+using ChosenListener = Result<std::optional<std::size_t>, std::string>;
+
+std::string addresses_of(const config::Config& config, const std::vector<std::size_t>& listeners) {
+    std::string text;
+    for (const std::size_t one : listeners) {
+        text += (text.empty() ? "" : ", ") + config.listen[one].address.to_string();
+    }
+    return text;
+}
+
+ChosenListener choose_listener(const ExplainArguments& arguments, const config::Config& config) {
+    const std::string face =
+        arguments.face.empty() && arguments.listen.empty() ? "proxy" : arguments.face;
+    const std::string with_face = face.empty() ? "" : fmt::format(" with `face: {}`", face);
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < config.listen.size(); ++i) {
+        if (face.empty() || face == to_string(config.listen[i].face)) all.push_back(i);
+    }
+    if (!arguments.listen.empty()) {
+        const config::Address wanted = *config::parse_listen_address(arguments.listen);
+        for (const std::size_t one : all) {
+            if (config.listen[one].address == wanted) return std::optional(one);
+        }
+        return config::ErrorMessage{fmt::format("no listener of {}{} is at {}; there {} {}",
+                                                arguments.file, with_face, wanted.to_string(),
+                                                all.size() == 1 ? "is" : "are",
+                                                all.empty() ? "none" : addresses_of(config, all))};
+    }
+    if (face == to_string(Face::proxy)) return std::optional<std::size_t>();
+    if (all.empty()) {
+        return config::ErrorMessage{
+            fmt::format("no listener of {} has `face: {}`", arguments.file, face)};
+    }
+    if (all.size() == 1) return std::optional(all.front());
+    return config::ErrorMessage{
+        fmt::format("several listeners of {} have `face: {}`; choose one with --listen: {}",
+                    arguments.file, face, addresses_of(config, all))};
+}
+
+// What is wrong with the peer that the command line names; empty: nothing.
+std::string objection_to_peer_of(const ExplainArguments& arguments, const config::Listen& listen) {
+    const std::string where = listen.address.to_string();
+    if (arguments.trusted_socket && !listen.trusted) {
+        return fmt::format("{} is no Unix socket with `trusted: on`: give --from", where);
+    }
+    if (listen.address.is_unix() && !arguments.from.empty()) {
+        return fmt::format("who comes to {} has no address: leave --from out", where);
+    }
+    const bool needs_address = !listen.address.is_unix() && listen.face != Face::check;
+    return needs_address && arguments.from.empty()
+               ? fmt::format("--from is required: who comes to {} has an address", where)
+               : "";
+}
+
+template <class Explained>
+int print_explanation(const ExplainArguments& arguments, const Explained& explanation) {
+    fmt::print("{}",
+               arguments.as_json ? explanation_json(explanation) : explanation_text(explanation));
+    return 0;
+}
+
+// What is wrong with a command line about the check API; empty: nothing.
+std::string objection_to_call(const ExplainArguments& arguments) {
+    const std::string& path = arguments.question.target;
+    if (arguments.body.empty()) return "--face check needs --body FILE, with the call as JSON";
+    if (path != "/" && path != "/v1/check" && path != "/v1/reserve") {
+        return "--path is /v1/check or /v1/reserve with --face check";
+    }
+    if (!arguments.question.fields.empty() || !arguments.host.empty()) {
+        return "--header and --host are not for --face check: a `request` in the body has its own";
+    }
+    return arguments.body == config::kStandardInput && arguments.file == config::kStandardInput
+               ? "standard input is either the configuration or the body"
+               : "";
+}
+
+int run_explain_call(const ExplainArguments& arguments, const config::Loaded& loaded,
+                     const config::Listen& listen) {
+    if (const std::string objection = objection_to_call(arguments); !objection.empty()) {
+        return complain(exit_code::kWrongUse, objection);
+    }
+    const auto body = arguments.body == config::kStandardInput
+                          ? config::read_standard_input(faces::kCheckBytesMax)
+                          : config::read_named_file(arguments.body);
+    if (!body) {
+        return complain(exit_code::kWrongUse,
+                        fmt::format("{}: {}", quote(arguments.body), body.error()));
+    }
+    if (body->is_larger || body->text.size() > faces::kCheckBytesMax) {
+        return complain(exit_code::kWrongUse,
+                        fmt::format("a call has at most {} bytes", faces::kCheckBytesMax));
+    }
+    const CallQuestion question{listen, parse_scoped_ip(arguments.from),
+                                arguments.question.target == "/v1/reserve", body->text};
+    return print_explanation(arguments, explain_call(loaded.config, question, fetch_keys));
 }
 
 }  // namespace
@@ -96,14 +203,27 @@ CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
     explain
         ->add_option(
             "--face", arguments.face,
-            "How Tidegate is asked: proxy (default), or forward_auth, where the fields are "
-            "those that the gateway sends")
+            "How Tidegate is asked: proxy (default); forward_auth, where the fields are those "
+            "that the gateway sends; or check, with --body")
         ->option_text("FACE")
-        ->check(CLI::IsMember({to_string(Face::proxy), to_string(Face::forward_auth)}));
+        ->check(CLI::IsMember(
+            {to_string(Face::proxy), to_string(Face::forward_auth), to_string(Face::check)}));
+    explain
+        ->add_option("--listen", arguments.listen,
+                     "The address of the listener, if several have the face")
+        ->option_text("ADDRESS")
+        ->check(objection_to_address);
+    explain
+        ->add_option("--body", arguments.body,
+                     "The call of the check API, as JSON; `-` is standard input")
+        ->option_text("FILE");
     explain->add_flag("--json", arguments.as_json, "Print an object for programs");
     explain->footer(kExplainFooter);
     explain->final_callback([&arguments] {
-        if (!arguments.trusted_socket && arguments.from.empty()) {
+        // Of a listener, the configuration tells whether its peers have addresses.
+        const bool may_lack_peer =
+            !arguments.listen.empty() || arguments.face == to_string(Face::check);
+        if (!may_lack_peer && !arguments.trusted_socket && arguments.from.empty()) {
             throw CLI::RequiredError("--from or --trusted-socket");
         }
     });
@@ -116,19 +236,23 @@ int run_explain(const ExplainArguments& arguments) {
         fmt::print(stderr, "{}{}\n", report(loaded), summary(loaded));
         return 1;
     }
+    const ChosenListener listener = choose_listener(arguments, *loaded.config);
+    if (!listener) return complain(exit_code::kWrongUse, listener.error());
     Question question = arguments.question;
-    if (!arguments.host.empty()) question.host = arguments.host;
-    if (!arguments.trusted_socket) question.from = parse_scoped_ip(arguments.from);
-    if (arguments.face == to_string(Face::forward_auth)) question.face = Face::forward_auth;
-    if (question.face != Face::proxy && !loaded.config->has_face(question.face)) {
-        return complain(exit_code::kWrongUse,
-                        fmt::format("no listener of {} has `face: {}`", arguments.file,
-                                    to_string(question.face)));
+    if (*listener) {
+        const config::Listen& listen = loaded.config->listen[**listener];
+        const std::string objection = objection_to_peer_of(arguments, listen);
+        if (!objection.empty()) return complain(exit_code::kWrongUse, objection);
+        if (listen.face == Face::check) return run_explain_call(arguments, loaded, listen);
+        question.face = listen.face;
+        question.listener = *listener;
     }
-    const Explanation explanation = explain(loaded.config, question, fetch_keys);
-    fmt::print("{}",
-               arguments.as_json ? explanation_json(explanation) : explanation_text(explanation));
-    return 0;
+    if (!arguments.body.empty()) {
+        return complain(exit_code::kWrongUse, "--body is for --face check");
+    }
+    if (!arguments.host.empty()) question.host = arguments.host;
+    if (!arguments.from.empty()) question.from = parse_scoped_ip(arguments.from);
+    return print_explanation(arguments, explain(loaded.config, question, fetch_keys));
 }
 
 }  // namespace tidegate::cli

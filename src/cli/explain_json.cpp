@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/explain.hpp"
+#include "cli/explain_check.hpp"
 #include "cli/explain_words.hpp"
 
 namespace tidegate::cli {
@@ -111,23 +112,25 @@ Json result_json(const Explanation& explanation) {
             {"limits", explanation.limits}};
 }
 
-}  // namespace
-
-std::string explanation_json(const Explanation& explanation) {
+Json whole_json(const Explanation& explanation) {
     Json json;
-    json["request"] = {{"method", optional_text(explanation.method)},
-                       {"path", optional_text(explanation.path)},
-                       {"host", optional_text(explanation.host)}};
-    if (explanation.is_preflight) json["preflight"] = true;
-    json["peer"] = {{"address", optional_text(explanation.peer)},
-                    {"trusted", explanation.trusted},
-                    {"network", optional_text(explanation.trusted_network)}};
+    if (!explanation.is_call || !explanation.method.empty()) {
+        json["request"] = {{"method", optional_text(explanation.method)},
+                           {"path", optional_text(explanation.path)},
+                           {"host", optional_text(explanation.host)}};
+        if (explanation.is_preflight) json["preflight"] = true;
+        json["peer"] = {{"address", optional_text(explanation.peer)},
+                        {"trusted", explanation.trusted},
+                        {"network", optional_text(explanation.trusted_network)}};
+    }
     if (explanation.is_identified) {
         json["client"] = client_json(explanation);
         json["methods"] = methods_json(explanation);
         json["guess"] = explanation.guess;
         json["user"] = user_json(explanation);
         json["route"] = route_json(explanation);
+    }
+    if (explanation.is_identified || explanation.is_call) {
         json["policies"] = Json::array();
         for (const Explanation::Policy& policy : explanation.policies) {
             json["policies"].push_back(policy_json(policy));
@@ -136,8 +139,47 @@ std::string explanation_json(const Explanation& explanation) {
     if (explanation.cost)
         json["cost"] = {{"units", explanation.cost->units}, {"why", explanation.cost->why}};
     json["result"] = result_json(explanation);
-    // What is no UTF-8 becomes U+FFFD.
+    return json;
+}
+
+Json call_json(const CallExplanation& explanation) {
+    using Form = faces::CheckCall::Form;
+    if (explanation.form == Form::one && explanation.items.size() == 1) {
+        return whole_json(explanation.items.front());
+    }
+    Json items = Json::array();
+    for (const Explanation& item : explanation.items) items.push_back(whole_json(item));
+    Json json;
+    if (explanation.form != Form::one) {
+        json[explanation.form == Form::all ? "all" : "each"] = std::move(items);
+    }
+    if (explanation.refusal != 0) {
+        json["result"] = {{"outcome", "refused"},
+                          {"status", explanation.refusal},
+                          {"reason", explanation.refusal_reason}};
+    } else if (explanation.form == Form::all) {
+        json["result"] = {{"outcome", explanation.identifiers != 0 ? "limited" : "unlimited"},
+                          {"identifiers", explanation.identifiers},
+                          {"limits", explanation.limits}};
+    } else {
+        json["result"] = {{"outcome", "answered"}};
+    }
+    return json;
+}
+
+// What is no UTF-8 becomes U+FFFD.
+std::string text_of_json(const Json& json) {
     return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string explanation_json(const Explanation& explanation) {
+    return text_of_json(whole_json(explanation));
+}
+
+std::string explanation_json(const CallExplanation& explanation) {
+    return text_of_json(call_json(explanation));
 }
 
 }  // namespace tidegate::cli

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "ask/charge_notes.hpp"
 #include "ask/decision.hpp"
 #include "ask/facts.hpp"
 #include "ask/ruleset.hpp"
@@ -22,10 +23,25 @@ struct ExplainedRequest {
     ask::Decision decision;
 };
 
+// Tells who the other end of the connection is.
+void explain_peer(const ExplainedRequest& request, Explanation& out);
+
+// The steps of the engine, as far as the request goes, which has passed check_framing(). Identity
+// is explained also for a request without a route, which the engine does not identify; the answer
+// to it stays the same.
+void explain_steps(ExplainedRequest& request, const FetchKeys& fetch_keys, Explanation& out);
+
+// Tells why the request goes no further, if it does not.
+void explain_fault(const ask::Decision& decision, Explanation& out);
+
 // Identifies the client and checks its credential, which may end in a fault.
 void explain_identity(ExplainedRequest& request, const FetchKeys& fetch_keys, Explanation& out);
 
 // Lists what the policies of the route count, which may end in a fault. Requires a route.
 void explain_charges(ExplainedRequest& request, Explanation& out);
+
+// Tells what is listed in the decision, and how it came to that; the cost still lacks its reason.
+void explain_notes(const ExplainedRequest& request, const ask::ChargeNotes& notes,
+                   Explanation& out);
 
 }  // namespace tidegate::cli

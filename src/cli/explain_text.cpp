@@ -10,6 +10,7 @@
 #include "base/quote.hpp"
 #include "base/units.hpp"
 #include "cli/explain.hpp"
+#include "cli/explain_check.hpp"
 #include "cli/explain_words.hpp"
 
 namespace tidegate::cli {
@@ -61,6 +62,8 @@ std::string counted(std::size_t count, std::string_view one) {
 }
 
 void add_request(const Explanation& explanation, Facts& facts) {
+    // An item that names a policy is no request.
+    if (explanation.is_call && explanation.method.empty()) return;
     if (!explanation.method.empty()) {
         facts.push_back({"request", shown(explanation.method) + " " + shown(explanation.path),
                          explanation.host.empty() ? "" : "for host " + shown(explanation.host)});
@@ -71,6 +74,9 @@ void add_request(const Explanation& explanation, Facts& facts) {
         why = explanation.trusted_network.empty()
                   ? "trusted: its listener has `trusted: on`"
                   : "trusted: in " + explanation.trusted_network + " of trusted_proxies";
+    }
+    if (explanation.is_call && explanation.peer.empty()) {
+        return facts.push_back({"peer", "none", "the item has no `from`"});
     }
     facts.push_back({"peer", explanation.peer.empty() ? "a Unix socket" : explanation.peer, why});
 }
@@ -207,7 +213,8 @@ void add_result(const Explanation& explanation, Facts& facts) {
         facts.push_back(
             {"result", std::to_string(explanation.refusal), explanation.refusal_reason});
     } else if (!explanation.cost) {
-        facts.push_back({"result", "forwarded", "no limit applies"});
+        const bool is_asked = explanation.is_call || explanation.is_gateway;
+        facts.push_back({"result", is_asked ? "admitted" : "forwarded", "no limit applies"});
     } else {
         facts.push_back(
             {"cost", std::to_string(explanation.cost->units), std::string(explanation.cost->why)});
@@ -221,6 +228,28 @@ void add_result(const Explanation& explanation, Facts& facts) {
 }
 
 }  // namespace
+
+std::string explanation_text(const CallExplanation& explanation) {
+    using Form = faces::CheckCall::Form;
+    if (explanation.form == Form::one && explanation.items.size() == 1) {
+        return explanation_text(explanation.items.front());
+    }
+    const std::string name = explanation.form == Form::all ? "all" : "each";
+    std::string text;
+    for (std::size_t i = 0; i < explanation.items.size(); ++i) {
+        text += fmt::format("{}[{}]\n", name, i) + explanation_text(explanation.items[i]) + "\n";
+    }
+    if (explanation.refusal != 0) {
+        return text +
+               displayable(
+                   fmt::format("result  {}  {}", explanation.refusal, explanation.refusal_reason)) +
+               "\n";
+    }
+    if (explanation.form == Form::each) return text + "result  200  each item has its own\n";
+    return text + fmt::format("result  all or nothing  {} for {}; nothing was charged\n",
+                              counted(explanation.limits, "limit"),
+                              counted(explanation.identifiers, "identifier"));
+}
 
 std::string explanation_text(const Explanation& explanation) {
     Facts facts;

@@ -1,11 +1,14 @@
 #include "doctor/doctor.hpp"
 
-#include <array>
+#include <functional>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "config/file_text.hpp"
 #include "doctor/credentials.hpp"
+#include "doctor/faces.hpp"
+#include "doctor/gateway_file.hpp"
 #include "doctor/parallel.hpp"
 #include "doctor/redis_servers.hpp"
 #include "doctor/time_limit.hpp"
@@ -36,30 +39,72 @@ Findings examine_store(const config::Config& config, const TimeLimit& time_limit
     return findings;
 }
 
-Findings examine_listeners(const config::Config&, const TimeLimit&) {
+Findings examine_listeners(const config::Config& config) {
     Findings findings("listen");
     findings.note("listen",
                   "not checked: if Tidegate runs already, it holds these addresses itself", {});
+    findings.append(examine_faces(config));
     return findings;
 }
 
-Findings examine_files(const config::Config& config, const TimeLimit&) {
-    return examine_certificates(config);
+// Whether gateways have told the running Tidegate whom they ask for.
+Findings examine_questions(const config::Config& config, const Beside& beside,
+                           const TimeLimit& time_limit) {
+    constexpr std::string_view kCheck = "questions.address";
+    Findings findings("questions");
+    if (!config.has_face(Face::forward_auth)) return findings;
+    if (!beside.metrics) {
+        findings.note(kCheck, "not looked at: with `admin: off` nothing tells what was asked", {});
+        return findings;
+    }
+    const auto metrics = beside.metrics(time_limit.for_step());
+    const auto counts = metrics ? read_question_counts(metrics->text) : std::nullopt;
+    if (counts) {
+        check_question_counts(*counts, config, findings);
+    } else {
+        findings.note(kCheck,
+                      "not looked at: " +
+                          (metrics ? "another server has the admin address" : metrics.error()),
+                      "once Tidegate runs and a gateway has asked, run this again");
+    }
+    return findings;
+}
+
+Findings examine_gateways(const config::Config& config, const Beside& beside) {
+    Findings findings;
+    std::vector<GatewayFile> files;
+    for (const std::string& name : beside.gateway_files) {
+        auto file = config::read_named_file(name);
+        if (file) {
+            files.push_back({name, std::move(file->text)});
+            continue;
+        }
+        Findings unread("gateway " + name);
+        unread.fault("gateway.file", file.error(), "correct `--gateway`");
+        findings.append(std::move(unread));
+    }
+    findings.append(check_gateway_files(files, config));
+    return findings;
 }
 
 }  // namespace
 
-Findings examine(const config::Loaded& loaded, const std::string& summary,
+Findings examine(const config::Loaded& loaded, const std::string& summary, const Beside& beside,
                  std::chrono::milliseconds time) {
-    using Part = Findings (*)(const config::Config&, const TimeLimit&);
-    constexpr std::array<Part, 5> kParts{examine_store, examine_files, examine_upstreams,
-                                         examine_keys, examine_listeners};
     const TimeLimit time_limit{std::chrono::steady_clock::now() + time};
     Findings all = examine_configuration(loaded, summary);
     if (!loaded.config) return all;
-    all.append(in_parallel(kParts.size(), [&](std::size_t index) {
-        return kParts[index](*loaded.config, time_limit);
-    }));
+    const config::Config& config = *loaded.config;
+    const std::vector<std::function<Findings()>> parts{
+        [&] { return examine_store(config, time_limit); },
+        [&] { return examine_certificates(config); },
+        [&] { return examine_upstreams(config, time_limit); },
+        [&] { return examine_keys(config, time_limit); },
+        [&] { return examine_listeners(config); },
+        [&] { return examine_questions(config, beside, time_limit); },
+        [&] { return examine_gateways(config, beside); },
+    };
+    all.append(in_parallel(parts.size(), [&](std::size_t index) { return parts[index](); }));
     if (std::chrono::steady_clock::now() >= time_limit.end) {
         Findings late("time");
         late.warning("time", "the time is over: servers without an answer may not have been asked",

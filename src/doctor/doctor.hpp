@@ -1,12 +1,16 @@
 // What is wrong with all that a configuration rests on, and what to do: Redis, sentinels, clusters,
-// upstreams, keys, certificates, clocks. Nothing is changed and no key left behind; the scripts
-// stay in Redis's cache of scripts, where Tidegate would have put them, and what is refused (INFO
-// and CONFIG GET, if nothing else) stands in its ACL LOG. No request is sent to an upstream.
+// upstreams, keys, certificates, clocks, gateways that ask. Nothing is changed and no key left
+// behind; the scripts stay in Redis's cache of scripts, where Tidegate would have put them, and
+// what is refused (INFO and CONFIG GET, if nothing else) stands in its ACL LOG. No request is sent
+// to an upstream.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
+#include <vector>
 
+#include "base/result.hpp"
 #include "config/config.hpp"
 #include "doctor/finding.hpp"
 
@@ -14,9 +18,22 @@ namespace tidegate::doctor {
 
 inline constexpr std::chrono::milliseconds kDefaultTime{10'000};
 
+// A type of its own, as Result<std::string, std::string> would be ambiguous.
+struct MetricsText {
+    std::string text;
+};
+
+// What is looked at beside the configuration.
+struct Beside {
+    std::vector<std::string> gateway_files{};
+    // Asks the running Tidegate for /metrics, within a time; else says why there are none. Called
+    // once at most, from any thread. Empty: it cannot be asked.
+    std::function<Result<MetricsText, std::string>(std::chrono::milliseconds)> metrics{};
+};
+
 // Looks at everything, at once where things do not depend on each other. Blocks for at most `time`
 // and a little. A configuration with faults is all that is looked at then.
-Findings examine(const config::Loaded& loaded, const std::string& summary,
+Findings examine(const config::Loaded& loaded, const std::string& summary, const Beside& beside,
                  std::chrono::milliseconds time = kDefaultTime);
 
 }  // namespace tidegate::doctor

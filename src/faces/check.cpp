@@ -13,6 +13,7 @@
 #include "faces/check_answer.hpp"
 #include "faces/check_call.hpp"
 #include "faces/check_question.hpp"
+#include "faces/check_settle.hpp"
 #include "http/bearer.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/read_body.hpp"
@@ -29,11 +30,6 @@ using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kJsonType = "application/json";
-// Of one charge. So the id of a reservation fits into the call that settles it, and a charge into
-// the command that a script is given.
-constexpr std::size_t kChargeItemsMax = 64;
-// Longer than clocks differ, a settled id is remembered after it has expired.
-constexpr std::chrono::minutes kRememberedFor{10};
 
 enum class Path : std::uint8_t { check, reserve, settle, other };
 
@@ -134,13 +130,7 @@ class CheckServing {
         to_engine.only_lists = true;
         if (!engine().begin(to_engine)) co_await engine().finish(to_engine);
         if (!decision.goes_on()) co_return std::string();
-        if (item.cost) decision.charge.cost = *item.cost;
-        if (decision.charge.needs_settling) {
-            co_return std::string(
-                "the route has a policy that needs the end of the request (concurrency, "
-                "leaky_bucket, `count` by status): it cannot be asked here");
-        }
-        co_return std::string();
+        co_return finish_request_item(item, decision);
     }
 
     Task<> ask(bool reserves) {
@@ -186,7 +176,8 @@ class CheckServing {
                 x_.decision.refuse(listed.fault);
                 co_return answer_with(status_of(listed), answer_json(*x_.generation, listed));
             }
-            if (const std::string why = add(listed); !why.empty()) {
+            const std::string why = add_to_charge(listed.charge, x_.decision.charge);
+            if (!why.empty()) {
                 co_return refuse(400, place + why);
             }
         }
@@ -195,34 +186,6 @@ class CheckServing {
         Json json = answer_json(*x_.generation, x_.decision);
         if (reserves && x_.decision.goes_on()) add_reservation(call.ttl, json);
         answer_with(status_of(x_.decision), json);
-    }
-
-    // Adds what one item is charged with to the charge of all. What is wrong with that, or nothing.
-    std::string add(const ask::Decision& listed) {
-        store::Decision& whole = x_.decision.charge;
-        if (listed.charge.items.empty()) return {};
-        if (!whole.items.empty() &&
-            (whole.cost != listed.charge.cost || whole.moment != listed.charge.moment)) {
-            return "all items of one charge have the same cost: ask for the others by themselves";
-        }
-        whole.cost = listed.charge.cost;
-        whole.moment = listed.charge.moment;
-        if (whole.items.size() + listed.charge.items.size() > kChargeItemsMax) {
-            return "one charge counts at most " + std::to_string(kChargeItemsMax) +
-                   " identifiers: ask for the others by themselves";
-        }
-        for (const limit::ChargeItem& item : listed.charge.items) {
-            const bool is_known =
-                std::any_of(whole.items.begin(), whole.items.end(), [&](const auto& one) {
-                    return one.policy == item.policy && one.identifier == item.identifier;
-                });
-            if (is_known) {
-                return "an item before it counts " + quote(item.identifier) + " under the policy " +
-                       quote(item.policy->name) + " already: write one item with the whole cost";
-            }
-            whole.items.push_back(item);
-        }
-        return {};
     }
 
     void add_reservation(std::chrono::seconds ttl, Json& json) {
@@ -242,101 +205,47 @@ class CheckServing {
         if (!call) co_return refuse(400, call.error());
         const auto opened = face_.reservations.seal.open(call->id);
         if (!opened) co_return refuse(400, "id: no Tidegate with this `check.secret` gave it");
-        const bool in_redis = is_in_redis(*opened);
-        if (!in_redis && opened->process != face_.reservations.process) {
-            co_return refuse(400, "id: another Tidegate gave it, which counts in its own memory");
-        }
         const auto left = std::chrono::duration_cast<milliseconds>(
             opened->expires - std::chrono::system_clock::now());
         if (left.count() <= 0) {
-            co_return refuse(410, "The reservation has expired: what was reserved stays taken.");
+            co_return refuse(410,
+                             "The reservation has expired: unless a settle arrived before, what "
+                             "was reserved stays taken.");
         }
-        if (!co_await claim(*opened, left)) co_return;
-        if (!co_await put_right(*opened, call->cost)) {
-            // What was counted of it may be counted twice then, but never too little.
-            unclaim(*opened);
-            refuse(503, "What was spent could not be counted: ask again.",
-                   Fault::store_unavailable);
-            answer_->retry_after = 1;
-            co_return;
-        }
-        answer_with(200, {{"settled", true}, {"cost", call->cost}});
+        const Settled settled = co_await settle_reservation(face_, x_, *opened, call->cost, left);
+        answer_settled(settled, call->cost);
     }
 
-    static bool is_in_redis(const SealedReservation& of) {
-        const auto& parts = of.reservation.parts;
-        return std::any_of(parts.begin(), parts.end(),
-                           [](const auto& part) { return part.in_redis; });
-    }
-
-    // False: answered.
-    Task<bool> claim(const SealedReservation& opened, milliseconds left) {
-        constexpr std::string_view kAgain = "The reservation is settled already.";
-        constexpr std::string_view kUnknown =
-            "Redis does not answer: ask again. What was reserved stays taken meanwhile.";
-        if (const store::RedisStore* const redis = engine().limiter().redis()) {
-            switch (co_await store::claim_in_redis(*redis, opened.nonce, left + kRememberedFor,
-                                                   x_.client->sleeper().wakeup())) {
-                case store::RedisClaim::first:
-                    co_return true;
-                case store::RedisClaim::again:
-                    refuse(409, kAgain);
-                    co_return false;
-                case store::RedisClaim::unknown:
-                    refuse(503, kUnknown, Fault::store_unavailable);
-                    answer_->retry_after = 1;
-                    co_return false;
-            }
-        }
-        const auto now = std::chrono::steady_clock::now();
-        using Claim = store::SettledIds::Claim;
-        const Claim claimed =
-            face_.reservations.settled.claim(opened.nonce, now, now + left + kRememberedFor);
-        if (claimed == Claim::again) refuse(409, kAgain);
-        if (claimed == Claim::full) refuse(503, "Too many reservations are being settled.");
-        co_return claimed == Claim::first;
-    }
-
-    void unclaim(const SealedReservation& opened) {
-        if (const store::RedisStore* const redis = engine().limiter().redis()) {
-            store::forget_claim_in_redis(*redis, opened.nonce);
-        } else {
-            face_.reservations.settled.forget(opened.nonce);
+    void answer_settled(const Settled& settled, std::int64_t cost) {
+        switch (settled.state) {
+            case Settled::State::settled:
+                if (settled.cost == cost) {
+                    return answer_with(200, {{"settled", true}, {"cost", cost}});
+                }
+                refuse(409, "");
+                answer_->body = settled_problem_text(settled.cost, x_.facts.request_id);
+                return;
+            case Settled::State::no_redis:
+                return ask_again("Redis does not answer.");
+            case Settled::State::uncounted:
+                return ask_again("What was spent could not be counted.");
+            case Settled::State::settling:
+                return ask_again("Another call is about to settle the reservation.");
+            case Settled::State::full:
+                return ask_again("Too many reservations are being settled.");
+            case Settled::State::elsewhere:
+                return refuse(400, "id: another Tidegate gave it, which counts in its own memory");
+            case Settled::State::in_redis:
+                return refuse(400,
+                              "id: it was counted in Redis, and this Tidegate counts in its own "
+                              "memory");
         }
     }
 
-    // Puts the true cost in the place of what was reserved. False: more was spent, and the store
-    // did not count it.
-    Task<bool> put_right(const SealedReservation& opened, std::int64_t cost) {
-        const store::Reservation& reservation = opened.reservation;
-        bool is_counted = true;
-        for (const store::Reservation::Part& part : reservation.parts) {
-            // What another process counts in its own memory expires there.
-            if (!part.in_redis && opened.process != face_.reservations.process) continue;
-            const store::ReservedItems reserved = store::items_of(part, x_.config());
-            if (reserved.items.empty()) continue;
-            if (cost < reservation.cost) {
-                engine().limiter().give_back(reserved.items, reserved.receipt,
-                                             reservation.cost - cost, part.in_redis);
-            } else if (cost > reservation.cost) {
-                is_counted =
-                    co_await take_more(reserved.items, cost - reservation.cost) && is_counted;
-            }
-        }
-        co_return is_counted;
-    }
-
-    // What was spent is counted, also above the quota.
-    Task<bool> take_more(std::span<const limit::ChargeItem> items, std::int64_t units) {
-        const store::UnconditionalItems counted = store::unconditional(items);
-        store::Decision more;
-        more.items = counted.items;
-        more.cost = units;
-        more.is_alone = true;
-        Wakeup& wakeup = x_.client->sleeper().wakeup();
-        engine().limiter().decide(more, wakeup);
-        while (more.result == store::Decision::Result::pending) co_await wakeup.wait();
-        co_return more.result != store::Decision::Result::unavailable;
+    void ask_again(std::string_view why) {
+        refuse(503, std::string(why) + " Send the same settle again: its cost is counted once.",
+               Fault::store_unavailable);
+        answer_->retry_after = 1;
     }
 
     const Check& face_;

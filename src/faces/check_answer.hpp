@@ -1,7 +1,7 @@
 // What the check API answers, in JSON. Pure.
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,5 +21,8 @@ nlohmann::ordered_json answer_json(const ask::Ruleset& rules, const ask::Decisio
 
 // What is wrong with a call, as problem details (RFC 9457).
 std::string problem_text(int status, std::string_view detail, std::string_view request_id);
+
+// The same for a reservation that was settled with another cost, which is the member `cost`.
+std::string settled_problem_text(std::int64_t cost, std::string_view request_id);
 
 }  // namespace tidegate::faces

@@ -20,6 +20,10 @@ namespace {
 
 using Kind = limit::KeyPart::Kind;
 
+// Of one charge. So the id of a reservation fits into the call that settles it, and a charge into
+// the command that a script is given.
+constexpr std::size_t kChargeItemsMax = 64;
+
 // Reads question.head.
 void read_head(const config::RequestBounds& limits, CheckQuestion& question,
                ask::Decision& decision) {
@@ -168,7 +172,8 @@ void make_request_question(const CheckItem& item, const config::Config& config,
 }
 
 std::string list_policy_item(const CheckItem& item, const config::Config& config,
-                             CheckQuestion& question, ask::Decision& decision) {
+                             CheckQuestion& question, ask::Decision& decision,
+                             ask::ChargeNotes* notes) {
     const auto policy = std::find_if(config.policies.begin(), config.policies.end(),
                                      [&](const auto& one) { return one->name == item.policy; });
     if (policy == config.policies.end()) return "there is no policy " + quote(item.policy);
@@ -185,7 +190,7 @@ std::string list_policy_item(const CheckItem& item, const config::Config& config
     decision.route = &question.route;
     decision.tier = identity::tier_of(decision.user, config.user_tiers);
     decision.charge.cost = item.cost.value_or(1);
-    ask::list_policy_charges(config, **policy, question.facts, decision);
+    ask::list_policy_charges(config, **policy, question.facts, decision, notes);
     decision.route = nullptr;  // it lives shorter than the decision
     const auto is_not_for_here = [](const limit::Limit& limit) {
         return limit.settles() || limit.is_schedule();
@@ -195,6 +200,38 @@ std::string list_policy_item(const CheckItem& item, const config::Config& config
         return "the policy " + quote(item.policy) +
                " has a limit of concurrency, leaky_bucket, schedule or `count` by status, which "
                "needs a request and its end";
+    }
+    return {};
+}
+
+std::string finish_request_item(const CheckItem& item, ask::Decision& decision) {
+    if (item.cost) decision.charge.cost = *item.cost;
+    if (!decision.charge.needs_settling) return {};
+    return "the route has a policy that needs the end of the request (concurrency, leaky_bucket, "
+           "`count` by status): it cannot be asked here";
+}
+
+std::string add_to_charge(const store::Decision& listed, store::Decision& whole) {
+    if (listed.items.empty()) return {};
+    if (!whole.items.empty() && (whole.cost != listed.cost || whole.moment != listed.moment)) {
+        return "all items of one charge have the same cost: ask for the others by themselves";
+    }
+    whole.cost = listed.cost;
+    whole.moment = listed.moment;
+    if (whole.items.size() + listed.items.size() > kChargeItemsMax) {
+        return "one charge counts at most " + std::to_string(kChargeItemsMax) +
+               " identifiers: ask for the others by themselves";
+    }
+    for (const limit::ChargeItem& item : listed.items) {
+        const bool is_known =
+            std::any_of(whole.items.begin(), whole.items.end(), [&](const auto& one) {
+                return one.policy == item.policy && one.identifier == item.identifier;
+            });
+        if (is_known) {
+            return "an item before it counts " + quote(item.identifier) + " under the policy " +
+                   quote(item.policy->name) + " already: write one item with the whole cost";
+        }
+        whole.items.push_back(item);
     }
     return {};
 }

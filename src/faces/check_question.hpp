@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "ask/charge_notes.hpp"
 #include "ask/decision.hpp"
 #include "ask/facts.hpp"
 #include "ask/ruleset.hpp"
@@ -29,8 +30,17 @@ void make_request_question(const CheckItem& item, const config::Config& config,
                            CheckQuestion& question, ask::Decision& decision);
 
 // Lists what the item's policy counts. A sentence says what is wrong with the item; a fault is set
-// where the policy refuses it.
+// where the policy refuses it. `notes` are for explanations.
 std::string list_policy_item(const CheckItem& item, const config::Config& config,
-                             CheckQuestion& question, ask::Decision& decision);
+                             CheckQuestion& question, ask::Decision& decision,
+                             ask::ChargeNotes* notes = nullptr);
+
+// Of an item that is a request, once its charge is listed: sets the cost that the item states. A
+// sentence says why it cannot be asked.
+std::string finish_request_item(const CheckItem& item, ask::Decision& decision);
+
+// Adds what one item is charged with to `whole`, the charge of all. A sentence says why these
+// cannot be one charge.
+std::string add_to_charge(const store::Decision& listed, store::Decision& whole);
 
 }  // namespace tidegate::faces

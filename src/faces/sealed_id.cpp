@@ -108,6 +108,7 @@ JsonValue json_of(const SealedReservation& content) {
         std::chrono::duration_cast<std::chrono::milliseconds>(content.expires.time_since_epoch());
     return {{"c", content.reservation.cost},
             {"e", expires.count()},
+            {"m", content.reservation.moment.count()},
             {"n", content.nonce},
             {"p", content.process},
             {"t", std::move(parts)}};
@@ -117,6 +118,7 @@ JsonValue json_of(const SealedReservation& content) {
 SealedReservation content_of(const JsonValue& json) {
     SealedReservation content;
     content.reservation.cost = json.at("c").get<std::int64_t>();
+    content.reservation.moment = limit::Micros{json.at("m").get<std::int64_t>()};
     content.expires = std::chrono::system_clock::time_point(
         std::chrono::milliseconds{json.at("e").get<std::int64_t>()});
     content.nonce = json.at("n").get<std::string>();

@@ -32,13 +32,13 @@ struct Relay {
     Reached reached = Reached::nothing;
     upstream::ServerPtr server;  // that the request was sent to last, or null
     std::uint32_t tries = 0;     // how many connections it was to be sent over
-    int status = 0;  // of the answer to the client; 0: none was begun
+    int status = 0;              // of the answer to the client; 0: none was begun
     std::uint64_t bytes_received = 0;
     std::uint64_t bytes_sent = 0;
     SteadyTime began;
     std::chrono::nanoseconds upstream_time{0};
     std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
-    std::string client_text;  // the client's address, while the access log takes it
+    std::string client_text;                 // the client's address, while the access log takes it
 
     void reset();
 };
@@ -63,8 +63,8 @@ struct Exchange {
     ask::Decision decision;
     client::Http1Stream* client = nullptr;  // lent by the connection
     upstream::Http1Stream upstream;
-    std::string held_body;  // what was read of the body before a server was chosen
-    std::string hash_key;   // what the upstream's `balance` chooses the server by
+    std::string held_body;   // what was read of the body before a server was chosen
+    std::string hash_key;    // what the upstream's `balance` chooses the server by
     Sleeper upload_sleeper;  // of the coroutine that sends the rest of a body
     Relay relay;
 };

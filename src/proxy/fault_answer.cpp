@@ -81,9 +81,10 @@ std::int64_t retry_after_seconds(const Exchange& exchange) {
             return 1;
         case ask::Fault::upstream_down: {
             // Not before the next check can find a server healthy.
-            const auto& upstream = exchange.config().upstreams[decision.route->upstream];
-            const auto every = upstream.health_check->every;
-            return std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(every).count());
+            const auto& checks = exchange.config().upstreams[decision.route->upstream].health_check;
+            if (!checks) return 1;
+            return std::max<std::int64_t>(
+                1, std::chrono::ceil<std::chrono::seconds>(checks->every).count());
         }
         default:
             return 0;

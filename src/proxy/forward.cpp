@@ -62,7 +62,7 @@ class Forwarding {
     void end_attempt();
     bool may_retry();
     Task<Fault> connect();
-    Task<Fault> wait_for_seat();
+    Task<Fault> wait_for_seat(upstream::Seat& seat);
     void note_failure(Fault fault);
     Task<Fault> converse();
     Task<Fault> relay_interim();
@@ -142,7 +142,8 @@ Task<Fault> Forwarding::run() {
 Fault Forwarding::choose() {
     std::optional<std::uint64_t> key;
     if (pool_.settings().balance == config::Balance::hash) {
-        key = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision, x_.hash_key);
+        key = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision,
+                           x_.hash_key);
     }
     upstream::Server* const server = pool_.choose(key);
     if (server == nullptr) {
@@ -194,17 +195,18 @@ Task<> Forwarding::break_off() {
 // A server that was never reached has got nothing: any request may try the next one.
 Task<Fault> Forwarding::connect() {
     using ConnectFault = upstream::Pool::ConnectFault;
+    upstream::Seat seat = pool_.take_seat(active_);
+    if (!seat) {
+        const Fault fault = co_await wait_for_seat(seat);
+        if (fault != Fault::none || stream_) co_return fault;
+    }
     for (int retries = pool_.settings().retries;; --retries) {
-        if (!pool_.take_seat(active_)) {
-            const Fault fault = co_await wait_for_seat();
-            if (fault != Fault::none) co_return fault;
-        }
-        const ConnectFault outcome = co_await pool_.connect(*attempted_, sleeper_, stream_);
+        const ConnectFault outcome = co_await pool_.connect(*attempted_, sleeper_, stream_, seat);
         if (outcome == ConnectFault::none) co_return Fault::none;
         ++x_.relay.tries;
         attempted_->count_failure();
-        const Fault fault = outcome == ConnectFault::timeout ? Fault::connect_timeout
-                                                             : Fault::upstream_unreachable;
+        const Fault fault =
+            outcome == ConnectFault::timeout ? Fault::connect_timeout : Fault::upstream_unreachable;
         if (retries <= 0 || !pool_.has_alternative() || !may_retry()) co_return fault;
         upstream::Server* const next = pool_.choose(std::nullopt, attempted_.get());
         if (next == nullptr) co_return fault;
@@ -212,8 +214,9 @@ Task<Fault> Forwarding::connect() {
     }
 }
 
-// In line with the requests of all threads.
-Task<Fault> Forwarding::wait_for_seat() {
+// In line with the requests of all threads. Where a connection comes with the seat, the stream is
+// open when it returns.
+Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
     upstream::SeatWait wait = pool_.make_wait(sleeper_.wakeup(), active_);
     const SteadyTime began = steady_now();
     Fault fault = pool_.begin_wait(wait) ? Fault::none : Fault::upstream_exhausted;
@@ -230,6 +233,20 @@ Task<Fault> Forwarding::wait_for_seat() {
     const auto took = steady_now() - began;
     x_.relay.queue_time += took;
     worker_.metrics.count_upstream_queue(pool_.metrics_slot(), took);
+    if (fault != Fault::none) {
+        pool_.leave_line(wait);
+        co_return fault;
+    }
+    // It may have become unhealthy meanwhile.
+    if (upstream::Pool::is_out(*attempted_)) fault = choose();
+    if (fault != Fault::none) {
+        pool_.leave_line(wait);
+        seat = upstream::Seat(pool_.group()->seats());
+        co_return fault;
+    }
+    const bool is_bound = pool_.settings().balance == config::Balance::hash;
+    seat = pool_.end_wait(wait, *attempted_, is_bound, stream_);
+    if (stream_ && &stream_.server() != attempted_.get()) begin_attempt(stream_.server());
     co_return fault;
 }
 

@@ -30,6 +30,8 @@ Task<Fault> Upload::hold() {
     const std::uint64_t bytes_max = hold_bytes_max();
     std::string& held = x_.held_body;
     may_send_ = true;
+    // Nothing waits for an answer yet; a connection that is cut off wakes this sleeper.
+    body_sleeper_ = &answer_sleeper_;
     while (!client_.is_body_done() && held.size() < bytes_max) {
         Fault fault = Fault::none;
         const BodyBatch batch = take_body(fault);
@@ -43,6 +45,8 @@ Task<Fault> Upload::hold() {
         if (fault != Fault::none) co_return fault;
     }
     client_.forget_wakeup();
+    body_sleeper_ = &x_.upload_sleeper;
+    answer_sleeper_.allow_forever();
     co_return Fault::none;
 }
 
@@ -160,10 +164,10 @@ Task<Fault> Upload::send_body() {
 
 Task<Fault> Upload::more_of_body() {
     // The client waits for 100 Continue: the upstream has to send that, or an answer.
-    if (!may_send_) x_.upload_sleeper.allow(response_timeout_);
+    if (!may_send_) body_sleeper_->allow(response_timeout_);
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
-        switch (client_.read_body(x_.upload_sleeper.wakeup())) {
+        switch (client_.read_body(body_sleeper_->wakeup())) {
             case client::Http1Stream::Body::more:
                 may_send_ = true;  // RFC 9110 section 10.1.1: clients may give up waiting
                 co_return Fault::none;
@@ -176,10 +180,10 @@ Task<Fault> Upload::more_of_body() {
         }
         if (may_send_ && !rate_.is_waiting()) {
             if (!begin_wait()) co_return Fault::body_timeout;
-        } else if (x_.upload_sleeper.expired()) {
+        } else if (body_sleeper_->expired()) {
             co_return may_send_ ? Fault::body_timeout : Fault::upstream_timeout;
         }
-        co_await x_.upload_sleeper.sleep();
+        co_await body_sleeper_->sleep();
     }
 }
 
@@ -192,7 +196,7 @@ bool Upload::begin_wait() {
         rate_.time_left({timeouts.request_body, x_.config().limits_on_requests.body_rate,
                          timeouts.request_body_total},
                         time);
-    x_.upload_sleeper.allow(left);
+    body_sleeper_->allow(left);
     return left.count() > 0;
 }
 

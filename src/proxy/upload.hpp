@@ -26,14 +26,15 @@ class Upload {
           x_(exchange),
           client_(*exchange.client),
           answer_sleeper_(client_.sleeper()),
+          body_sleeper_(&exchange.upload_sleeper),
           response_timeout_(exchange.decision.route->response_timeout),
           rate_(rate) {}
 
     // Whether hold() has to be called before a server is asked for.
     bool needs_hold(bool idempotent) const;
     // Reads the body into memory, up to the upstream's `request_buffer` or the route's `buffer`, so
-    // that a client that is slow to send it keeps no connection to a server meanwhile. What a longer
-    // body has besides is sent as it comes.
+    // that a client that is slow to send it keeps no connection to a server meanwhile. What a
+    // longer body has besides is sent as it comes.
     Task<ask::Fault> hold();
     // All of the body is at hand: begin() can send it again.
     bool is_repeatable() const { return client_.is_body_done() && !has_passed_on_; }
@@ -76,6 +77,7 @@ class Upload {
     Exchange& x_;
     client::Http1Stream& client_;
     Sleeper& answer_sleeper_;  // of the coroutine that waits for the answer
+    Sleeper* body_sleeper_;    // of the one that waits for the body
     const std::chrono::milliseconds response_timeout_;
     upstream::TransferRate& rate_;
     http::BodyBatch batch_;  // what begin() could not send whole
@@ -83,7 +85,7 @@ class Upload {
     ask::Fault fault_ = ask::Fault::none;
     bool cancelled_ = false;
     bool has_ended_ = false;
-    bool may_send_ = false;  // the client does not wait for 100 Continue
+    bool may_send_ = false;       // the client does not wait for 100 Continue
     bool has_passed_on_ = false;  // some of the body was sent that is not held
     std::exception_ptr failure_;
 };

@@ -13,11 +13,12 @@ namespace tidegate::redis {
 // Wakes `wakeup` when it is done.
 class AwaitedCommand final : public Request {
   public:
-    AwaitedCommand(std::string command, Wakeup& wakeup)
-        : command_(std::move(command)), wakeup_(wakeup) {}
+    // `script`: the one that the command runs, if it runs one.
+    AwaitedCommand(std::string command, Wakeup& wakeup, const Script* script = nullptr)
+        : command_(std::move(command)), script_(script), wakeup_(wakeup) {}
 
     void append_command(std::string& out) override { out += command_; }
-    const Script* script() const override { return nullptr; }
+    const Script* script() const override { return script_; }
     void on_reply(const Reply& reply) override {
         text_ = reply.text;
         reply_ = {reply.kind, text_, reply.integer};
@@ -40,6 +41,7 @@ class AwaitedCommand final : public Request {
     }
 
     std::string command_;
+    const Script* script_;
     Wakeup& wakeup_;
     bool done_ = false;
     std::string text_;

@@ -265,13 +265,23 @@ std::size_t reading_keys(std::span<const ChargeItem> items) {
 void append_reading(std::span<const ChargeItem> items, std::size_t keys, std::size_t requests,
                     std::string_view prefix, std::string& out) {
     append_number(keys, out);
+    append_reading_keys(items, prefix, out);
+    append_policies(items, requests, out);
+}
+
+void append_reading_keys(std::span<const ChargeItem> items, std::string_view prefix,
+                         std::string& out) {
     for (const ChargeItem& item : items) append_state_key(item, prefix, out);
     for (const ChargeItem& item : items) {
         for (const Limit& limit : item.limits()) {
             if (limit.has_set()) append_set_key(item, limit, prefix, out);
         }
     }
-    append_policies(items, requests, out);
+}
+
+void append_charge_arguments(std::span<const limit::Charge> charges, std::string& out) {
+    append_policies(charges[0].items, charges.size(), out);
+    append_requests(charges, out);
 }
 
 void append_charge_command(std::span<const limit::Charge> charges, std::string_view prefix,

@@ -49,6 +49,11 @@ void append_mixed_command(std::span<const limit::Charge> charges, std::string_vi
 void append_reading(std::span<const limit::ChargeItem> items, std::size_t keys,
                     std::size_t requests, std::string_view prefix, std::string& out);
 std::size_t reading_keys(std::span<const limit::ChargeItem> items);
+// The keys alone.
+void append_reading_keys(std::span<const limit::ChargeItem> items, std::string_view prefix,
+                         std::string& out);
+// ARGV[1] and ARGV[2] of lua/charge.lua.
+void append_charge_arguments(std::span<const limit::Charge> charges, std::string& out);
 
 // The width of a window's sub-buckets, as lua/window.lua takes it: microseconds; 0 for a window
 // that opens with its first request, -1 for weeks and -2 for months of the calendar.

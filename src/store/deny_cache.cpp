@@ -29,7 +29,8 @@ void append_bytes(Number number, std::string& out) {
 
 }  // namespace
 
-DenyCache::DenyCache(const Options& options) : options_(options) {
+DenyCache::DenyCache(const Options& options, const FreedIdentifiers* freed)
+    : options_(options), freed_(freed) {
     std::random_device device;
     secret_ = std::uint64_t{device()} << 32 | device();
 }
@@ -80,6 +81,7 @@ bool DenyCache::recall(const limit::Charge& charge, SteadyTime now, limit::Verdi
     if (known == positions_.end()) return false;
     const Denial& denial = ring_[known->second];
     if (now >= denial.until || charge.cost < denial.cost || denial.name != name_) return false;
+    if (freed_ != nullptr && freed_->any(charge.items, denial.sent)) return false;
     const Micros passed = std::chrono::duration_cast<Micros>(now - denial.sent);
     verdict = denial.verdict;
     if (verdict.retry_after != limit::kNever) {

@@ -13,6 +13,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include "limit/charge.hpp"
+#include "store/freed_identifiers.hpp"
 
 namespace tidegate::store {
 
@@ -26,7 +27,8 @@ class DenyCache {
         std::size_t entries = 100'000;  // 0: off. The oldest goes first
     };
 
-    explicit DenyCache(const Options& options);
+    // `freed`, which may be null, outlives it.
+    explicit DenyCache(const Options& options, const FreedIdentifiers* freed = nullptr);
 
     // Remembers that `charge` was denied when it was sent at `sent`: for as long as nothing but
     // time can change that. What other requests may give back, or what a denial takes, is not
@@ -34,7 +36,7 @@ class DenyCache {
     void remember(const limit::Charge& charge, const limit::Verdict& verdict, SteadyTime sent);
 
     // True, and the denial in `verdict`, if a charge of the same items and limits and of no higher
-    // cost was denied and that still holds.
+    // cost was denied and that still holds: no unit was given back to one of its identifiers since.
     bool recall(const limit::Charge& charge, SteadyTime now, limit::Verdict& verdict);
 
     // After a reload or a reset. What was sent before `now` is not remembered any more either: it
@@ -59,6 +61,7 @@ class DenyCache {
     Denial& slot_for(std::uint64_t hash);
 
     Options options_;
+    const FreedIdentifiers* freed_;
     SteadyTime cleared_;
     std::uint64_t secret_;  // identifiers come from clients
     std::string name_;      // scratch: of the charge that is looked at

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "limit/charge.hpp"
 #include "net/wakeup.hpp"
@@ -17,6 +18,7 @@
 #include "store/decision.hpp"
 #include "store/deny_cache.hpp"
 #include "store/failure_policy.hpp"
+#include "store/freed_identifiers.hpp"
 #include "store/inspector.hpp"
 #include "store/lease_renewal.hpp"
 #include "store/local_report.hpp"
@@ -34,6 +36,7 @@ class Limiter {
         const Replicas* replicas = nullptr;  // for the local share
         DenyCache::Options deny_cache{};
         LocalReport::Options local_report{};
+        FreedIdentifiers* freed = nullptr;  // that the workers of the process share
     };
 
     // Counts in `memory` alone.
@@ -67,12 +70,14 @@ class Limiter {
     // in line. Before settle().
     void leave_line(Decision& decision);
 
-    // Gives back `units` of what was taken of the items at one moment in one place, and forgets
-    // denials that were remembered here. Does not wait.
-    void give_back(std::span<const limit::ChargeItem> items, const limit::Receipt& receipt,
-                   std::int64_t units, bool in_redis) {
-        refunds_.give_back({{items, units}, receipt, in_redis}, limit::Refund::Of::all);
-        denials_.clear(std::chrono::steady_clock::now());
+    // Gives back, of what was taken in process, what the charge and its receipt say.
+    void give_back_in_process(const limit::Charge& charge, const limit::Receipt& receipt) const {
+        refunds_.give_back({charge, receipt, false}, limit::Refund::Of::all);
+    }
+    // The identifier was given units back in Redis: no worker of the process repeats a denial from
+    // before.
+    void note_freed(std::string_view identifier) {
+        if (freed_ != nullptr) freed_->add(identifier, std::chrono::steady_clock::now());
     }
 
     // Renews the slots that requests hold in Redis. Call about once a second.
@@ -101,6 +106,7 @@ class Limiter {
     MemoryStore& memory_;
     telemetry::MetricsShard& metrics_;
     RedisStore redis_;  // no servers: counts in process
+    FreedIdentifiers* freed_;
     DenyCache denials_;
     LocalReport local_report_;
     FailurePolicy failure_policy_;

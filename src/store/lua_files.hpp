@@ -20,5 +20,8 @@ extern const std::string_view give_back;
 extern const std::string_view renew;
 extern const std::string_view hold;
 extern const std::string_view report;
+extern const std::string_view claim;
+extern const std::string_view settle_less;
+extern const std::string_view settle_more;
 
 }  // namespace tidegate::store::lua

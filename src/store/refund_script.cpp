@@ -26,12 +26,21 @@ bool is_refunded(const limit::Refund& refund, const Limit& limit) {
            limit::concerns_moment(limit, refund.charge.moment, refund.receipt->at);
 }
 
-bool concerns(const limit::Refund& refund, std::size_t item) {
-    if (refund.receipt->generations[item] == 0) return false;  // nothing was taken there
-    for (const Limit& limit : refund.charge.items[item].limits()) {
-        if (is_refunded(refund, limit)) return true;
+// Calls `visit(item, generation)` for each item of which something is given back. With a generation
+// of 0 nothing was taken there.
+template <class Visit>
+void for_each_concerned(const limit::Refund& refund, Visit visit) {
+    const auto& generations = refund.receipt->generations;
+    assert(generations.size() == refund.charge.items.size());
+    for (std::size_t i = 0; i < generations.size(); ++i) {
+        const ChargeItem& item = refund.charge.items[i];
+        const auto limits = item.limits();
+        if (generations[i] != 0 &&
+            std::any_of(limits.begin(), limits.end(),
+                        [&](const Limit& limit) { return is_refunded(refund, limit); })) {
+            visit(item, generations[i]);
+        }
     }
-    return false;
 }
 
 void append_limit(const Limit& limit, const limit::Refund& refund, std::string& out) {
@@ -95,39 +104,58 @@ bool append_slots_command(const redis::Script& script, const limit::Charge& char
 
 }  // namespace
 
-bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
-                           std::optional<Micros> clock, std::string& out) {
-    assert(refund.receipt->generations.size() == refund.charge.items.size());
-    std::string packed(1, '\0');
-    std::string sets;
+std::size_t refund_keys(const limit::Refund& refund) {
+    if (refund.charge.cost == 0) return 0;
     std::size_t keys = 0;
-    std::size_t set_count = 0;
-    for (std::size_t i = 0; i < refund.charge.items.size(); ++i) {
-        if (!concerns(refund, i)) continue;
-        ++keys;
-        append_double(static_cast<std::int64_t>(refund.receipt->generations[i]), packed);
+    for_each_concerned(refund, [&](const ChargeItem& item, std::uint64_t) {
+        const auto limits = item.limits();
+        keys += 1 + static_cast<std::size_t>(
+                        std::count_if(limits.begin(), limits.end(), [&](const Limit& limit) {
+                            return limit.is_schedule() && is_refunded(refund, limit);
+                        }));
+    });
+    return keys;
+}
+
+void append_refund_keys(const limit::Refund& refund, std::string_view prefix, std::string& out) {
+    for_each_concerned(refund, [&](const ChargeItem& item, std::uint64_t) {
+        append_state_key(item, prefix, out);
+    });
+    for_each_concerned(refund, [&](const ChargeItem& item, std::uint64_t) {
+        for (const Limit& limit : item.limits()) {
+            if (limit.is_schedule() && is_refunded(refund, limit)) {
+                append_set_key(item, limit, prefix, out);
+            }
+        }
+    });
+}
+
+void append_refund_argument(const limit::Refund& refund, std::string& out) {
+    std::string packed(1, '\0');
+    for_each_concerned(refund, [&](const ChargeItem& item, std::uint64_t generation) {
+        ++packed[0];
+        append_double(static_cast<std::int64_t>(generation), packed);
         const std::size_t count_at = packed.size();
         packed += '\0';
-        for (const Limit& limit : refund.charge.items[i].limits()) {
+        for (const Limit& limit : item.limits()) {
             if (!is_refunded(refund, limit)) continue;
             append_limit(limit, refund, packed);
             ++packed[count_at];
-            if (!limit.is_schedule()) continue;
-            append_set_key(refund.charge.items[i], limit, prefix, sets);
-            ++set_count;
         }
-    }
-    if (keys == 0 || refund.charge.cost == 0) return false;
-    packed[0] = static_cast<char>(keys);
-    append_length('*', 4 + keys + set_count + (clock ? 1 : 0), out);
+    });
+    append_string(packed, out);
+}
+
+bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
+                           std::optional<Micros> clock, std::string& out) {
+    const std::size_t keys = refund_keys(refund);
+    if (keys == 0) return false;
+    append_length('*', 4 + keys + (clock ? 1 : 0), out);
     append_string("EVALSHA", out);
     append_string(give_back_script().sha1, out);
-    append_number(keys + set_count, out);
-    for (std::size_t i = 0; i < refund.charge.items.size(); ++i) {
-        if (concerns(refund, i)) append_state_key(refund.charge.items[i], prefix, out);
-    }
-    out += sets;
-    append_string(packed, out);
+    append_number(keys, out);
+    append_refund_keys(refund, prefix, out);
+    append_refund_argument(refund, out);
     append_clock(clock, out);
     return true;
 }

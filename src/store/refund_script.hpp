@@ -2,6 +2,7 @@
 // lua/renew.lua, lua/hold.lua and ZREM. Pure.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,12 @@ namespace tidegate::store {
 // if that is nothing. `clock` as in append_charge_command().
 bool append_refund_command(const limit::Refund& refund, std::string_view prefix,
                            std::optional<limit::Micros> clock, std::string& out);
+
+// Its parts, for a command that does more. The number of its keys, 0 if nothing is given back; the
+// keys; and ARGV[1] of lua/give_back.lua.
+std::size_t refund_keys(const limit::Refund& refund);
+void append_refund_keys(const limit::Refund& refund, std::string_view prefix, std::string& out);
+void append_refund_argument(const limit::Refund& refund, std::string& out);
 
 // A command for each slot that `charge` may hold. Idempotent, so they may be sent again.
 std::vector<std::string> release_commands(const limit::Charge& charge, std::string_view prefix);

@@ -33,6 +33,7 @@ const limit::Tier* tier_of(const limit::Policy& policy, std::string_view name) {
 Reservation reservation_of(const Decision& decision) {
     Reservation made;
     made.cost = decision.cost;
+    made.moment = decision.moment;
     for_each_admission(decision, [&](const Admission& admission) {
         Reservation::Part& part = made.parts.emplace_back();
         part.in_redis = admission.in_redis;

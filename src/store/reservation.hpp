@@ -30,6 +30,7 @@ struct Reservation {
     };
     std::vector<Part> parts;
     std::int64_t cost = 0;
+    limit::Micros moment{0};  // for limits of schedule
 };
 
 // What an admitted decision has taken. Requires decision.is_alone.

@@ -20,6 +20,10 @@ using limit::Limit;
 // every decision dearer, as Redis walks through the whole script when it collects garbage.
 constexpr std::size_t kUnrolledMax = 4;
 
+// Around the files that lua/claim.lua calls correct().
+constexpr std::string_view kCorrectBegins = "local function correct()\n";
+constexpr std::string_view kCorrectEnds = "end\n";
+
 std::string sha1_of(std::string_view text) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
     unsigned size = 0;
@@ -104,6 +108,22 @@ const redis::Script& give_back_script() {
     return script.get();
 }
 
+const redis::Script& settle_less_script() {
+    static const OwnedScript script{
+        "settle_less",
+        {lua::state, lua::window, lua::bucket, lua::claim, kCorrectBegins, lua::give_back,
+         kCorrectEnds, lua::settle_less}};
+    return script.get();
+}
+
+const redis::Script& settle_more_script() {
+    static const OwnedScript script{
+        "settle_more",
+        {lua::state, lua::window, lua::bucket, lua::schedule, lua::slots, lua::claim,
+         kCorrectBegins, lua::read_states, lua::charge, kCorrectEnds, lua::settle_more}};
+    return script.get();
+}
+
 const redis::Script& renew_script() {
     static const OwnedScript script{"renew", {lua::state, lua::slots, lua::renew}};
     return script.get();
@@ -134,8 +154,9 @@ const redis::Script& forget_script() {
 }
 
 std::vector<const redis::Script*> all_scripts() {
-    return {&general_script(), &windows_script(), &give_back_script(), &renew_script(),
-            &hold_script(),    &report_script(),  &inspect_script(),   &forget_script()};
+    return {&general_script(),     &windows_script(), &give_back_script(), &settle_less_script(),
+            &settle_more_script(), &renew_script(),   &hold_script(),      &report_script(),
+            &inspect_script(),     &forget_script()};
 }
 
 }  // namespace tidegate::store

@@ -13,6 +13,9 @@ namespace tidegate::store {
 const redis::Script& charge_script(const limit::Charge& charge);
 
 const redis::Script& give_back_script();
+// Correct what was taken of a reservation, once.
+const redis::Script& settle_less_script();
+const redis::Script& settle_more_script();
 const redis::Script& renew_script();
 const redis::Script& hold_script();
 const redis::Script& report_script();

@@ -1,15 +1,13 @@
-// Which reservations have been settled, so that none is settled twice: in Redis, where all who
-// share it see it, or in this process.
+// Which reservations that this process counts by itself have been settled, and with which cost, so
+// that each is corrected once. Redis remembers those that it counts (store/settlement.hpp).
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <unordered_map>
-
-#include "net/task.hpp"
-#include "net/wakeup.hpp"
-#include "store/redis_store.hpp"
 
 namespace tidegate::store {
 
@@ -17,30 +15,35 @@ namespace tidegate::store {
 class SettledIds {
   public:
     using Time = std::chrono::steady_clock::time_point;
-    enum class Claim : std::uint8_t {
-        first,
-        again,  // somebody has settled it
-        full,   // kIdsMax are remembered
+    struct Claim {
+        enum class State : std::uint8_t {
+            first,     // the caller corrects the counts, then calls settled() or forget()
+            settling,  // another caller is about to
+            settled,
+            full,  // kIdsMax are remembered
+        };
+        State state = State::first;
+        std::int64_t cost = 0;  // settling, settled: that of the first
     };
     static constexpr std::size_t kIdsMax = 1'000'000;
 
-    // Remembers `id` until `until`.
-    Claim claim(const std::string& id, Time now, Time until);
+    // Claims `id`, and remembers it until `until`.
+    Claim claim(const std::string& id, std::int64_t cost, Time now, Time until);
+    // The counts are right now.
+    void settled(const std::string& id);
+    // They could not be corrected: the next claim is the first again.
     void forget(const std::string& id);
 
   private:
+    struct Entry {
+        std::int64_t cost = 0;
+        Time until;
+        bool is_settled = false;
+    };
+
     std::mutex mutex_;
-    std::unordered_map<std::string, Time> ids_;
+    std::unordered_map<std::string, Entry> ids_;
     Time swept_{};
 };
-
-enum class RedisClaim : std::uint8_t { first, again, unknown };
-
-// Takes the claim back. Does not wait; if Redis does not get it, the claim stays.
-void forget_claim_in_redis(const RedisStore& redis, const std::string& id);
-
-// Claims `id` in Redis for `time`. `unknown`: Redis did not say so; it may have been claimed.
-Task<RedisClaim> claim_in_redis(const RedisStore& redis, const std::string& id,
-                                std::chrono::milliseconds time, Wakeup& wakeup);
 
 }  // namespace tidegate::store

@@ -40,7 +40,7 @@ struct RequestRecord {
     Outcome outcome = Outcome::forwarded;
     Face face = Face::proxy;
     int status = 0;
-    std::uint32_t tries = 0;  // connections that the request was to be sent over
+    std::uint32_t tries = 0;           // connections that the request was to be sent over
     std::uint64_t bytes_received = 0;  // body
     std::uint64_t bytes_sent = 0;      // body
     nanoseconds duration{0};

@@ -36,7 +36,7 @@ ActiveRequest* FairShare::find_evictable(const ActiveRequest& asking, SteadyTime
     const std::optional<IpAddress> key = asking.key();
     if (now < next_search_ && (!searched_in_vain_ || searched_in_vain_ == key)) return nullptr;
     // A client without an address has a share of its own and holds `asking` alone.
-    const std::size_t held = key ? held_by(key) : 1;
+    const std::size_t held = key ? held_by(key) + (asking.waits_for_seat ? 1 : 0) : 1;
     const bool has_share = held > share_;  // `asking` included
     ActiveRequest* const found = choose(find_crowds(asking), asking, now);
     // An address that has its share already keeps no connection from others.
@@ -64,8 +64,9 @@ ActiveRequest* FairShare::find_slow_upload(SteadyTime now) {
 
 std::size_t FairShare::held_by(const std::optional<IpAddress>& key) const {
     return static_cast<std::size_t>(
-        std::count_if(requests_.begin(), requests_.end(),
-                      [&](const ActiveRequest& request) { return request.key() == key; }));
+        std::count_if(requests_.begin(), requests_.end(), [&](const ActiveRequest& request) {
+            return !request.waits_for_seat && request.key() == key;
+        }));
 }
 
 // Other addresses than that of `asking` which have more than their share.
@@ -73,7 +74,7 @@ HeavyHitters FairShare::find_crowds(const ActiveRequest& asking) const {
     HeavyHitters crowds;
     for (const ActiveRequest& request : requests_) {
         const std::optional<IpAddress> key = request.key();
-        if (key && &request != &asking) crowds.add(*key);
+        if (key && &request != &asking && !request.waits_for_seat) crowds.add(*key);
     }
     crowds.erase_if([&, own = asking.key()](const IpAddress& key) {
         return key == own || held_by(key) <= share_;
@@ -160,7 +161,7 @@ std::size_t FairShare::count_reserved() const {
     std::array<Shortage, kShortages> left = shortages_;
     for (const ActiveRequest& request : requests_) {
         const std::optional<IpAddress> key = request.key();
-        if (!key) continue;
+        if (!key || request.waits_for_seat) continue;
         for (Shortage& shortage : left) {
             if (shortage.needed > 0 && shortage.key == key) --shortage.needed;
         }

@@ -48,8 +48,9 @@ class ActiveRequest : public boost::intrusive::list_base_hook<
         on_evicted_(owner_);
     }
 
-    TransferRate body;    // waits while the upstream waits for the rest of the body
-    TransferRate answer;  // waits while the client does not take the answer
+    TransferRate body;            // waits while the upstream waits for the rest of the body
+    TransferRate answer;          // waits while the client does not take the answer
+    bool waits_for_seat = false;  // it holds no connection yet
 
   private:
     const std::optional<IpAddress>& client_;

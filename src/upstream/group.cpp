@@ -76,7 +76,8 @@ Group::Group(config::Upstream settings, std::size_t workers, const Group* former
         if (!not_an_ip) addresses_[i] = {asio::ip::tcp::endpoint(ip, address.port)};
         if (!not_an_ip || former == nullptr) continue;
         for (std::size_t k = 0; k < former->settings_.servers.size(); ++k) {
-            if (former->settings_.servers[k].address == address) addresses_[i] = former->addresses_[k];
+            if (former->settings_.servers[k].address == address)
+                addresses_[i] = former->addresses_[k];
         }
     }
     publish();
@@ -132,8 +133,9 @@ void Group::publish() {
         const std::lock_guard lock(mutex_);
         servers_ = std::move(next);
     }
-    health_.use(std::move(states), steady_now());
+    // Before the others drain: a worker that finds all its servers draining looks here again.
     version_.fetch_add(1, std::memory_order_release);
+    health_.use(std::move(states), steady_now());
 }
 
 std::shared_ptr<SharedServer> Group::find(const balance::ServerState& state) const {
@@ -168,10 +170,11 @@ void Group::log_change(const SharedServer& server, const HealthChange& change,
                 settings_.name, server.address, why);
             break;
         case HealthChange::Kind::ejected:
-            log(Level::warn, "upstream {}: {} failed {} requests in a row ({}) and is ejected for {}",
+            log(Level::warn,
+                "upstream {}: {} failed {} requests in a row ({}) and is ejected for {}",
                 settings_.name, server.address, settings_.eject->failures, why,
-                format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(
-                    change.ejected_for)));
+                format_duration(
+                    std::chrono::duration_cast<std::chrono::milliseconds>(change.ejected_for)));
             break;
     }
     for (const balance::ServerState* state : change.returned) {

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 // How often the checks look whether names lead to other servers.
 constexpr milliseconds kFollowEvery{500};
 constexpr http::HeadBounds kHeadBounds{16'384, 200, 16'384};
-// What the check reads of an answer, so that the server can finish it.
+// Interim answers and the head of the final one.
 constexpr std::size_t kAnswerBytesMax = 65'536;
 
 // The status of the final answer at the front of `bytes`; 0: it is not whole yet, -1: no answer.
@@ -88,13 +88,14 @@ Task<> HealthChecks::watch(std::shared_ptr<HealthChecks> self, ServerPtr server)
 milliseconds HealthChecks::next_pause() {
     const auto every = group_->settings().health_check->every;
     const std::int64_t tenth = every.count() / 10;
-    return every + milliseconds(std::uniform_int_distribution<std::int64_t>(-tenth, tenth)(random_));
+    return every +
+           milliseconds(std::uniform_int_distribution<std::int64_t>(-tenth, tenth)(random_));
 }
 
 std::string HealthChecks::request_for(const SharedServer& server) const {
     const config::HealthCheck& settings = *group_->settings().health_check;
-    return "GET " + settings.path + " HTTP/1.1\r\nHost: " +
-           (settings.host.empty() ? server.authority : settings.host) +
+    return "GET " + settings.path +
+           " HTTP/1.1\r\nHost: " + (settings.host.empty() ? server.authority : settings.host) +
            "\r\nUser-Agent: tidegate-health/" + std::string(kVersion) +
            "\r\nAccept: */*\r\nConnection: close\r\n\r\n";
 }
@@ -121,18 +122,17 @@ Task<std::string> HealthChecks::check(ServerPtr server) {
     const std::string request = request_for(*server);
     std::size_t count = 0;
     for (std::size_t sent = 0; !ec && sent < request.size(); sent += count) {
-        std::tie(ec, count) = co_await socket->socket().async_write_some(
-            asio::buffer(request) + sent, as_values);
+        std::tie(ec, count) =
+            co_await socket->socket().async_write_some(asio::buffer(request) + sent, as_values);
     }
     std::string answer;
     int status = 0;
-    while (!ec && answer.size() < kAnswerBytesMax) {
+    while (!ec && status == 0 && answer.size() < kAnswerBytesMax) {
         char bytes[4'096];
         std::tie(ec, count) =
             co_await socket->socket().async_read_some(asio::buffer(bytes), as_values);
         answer.append(bytes, count);
-        if (status == 0) status = status_of(answer);
-        if (status < 0) break;
+        status = status_of(answer);
     }
     const bool late = !socket->socket().is_open();
     socket->close();

@@ -75,13 +75,23 @@ bool Pool::has(const Server& server) const {
 }
 
 Server* Pool::choose(std::optional<std::uint64_t> key, const Server* other_than) {
-    if (group_->version() != version_) follow_group();
-    if (servers_.size() == 1) {
-        const bool is_out = servers_[0]->shared().state.verdict() == balance::CheckVerdict::unhealthy;
-        return is_out ? nullptr : servers_[0].get();
+    for (;;) {
+        if (group_->version() != version_) follow_group();
+        balance::Chosen chosen;
+        if (servers_.size() != 1) {
+            chosen = chooser_.choose(key, steady_now(), other_than);
+        } else if (!is_out(*servers_[0])) {
+            chosen = 0;
+        }
+        if (chosen) return servers_[*chosen].get();
+        // Names may just have led elsewhere.
+        if (group_->version() == version_) return nullptr;
     }
-    const auto chosen = chooser_.choose(key, steady_now(), other_than);
-    return chosen ? servers_[*chosen].get() : nullptr;
+}
+
+bool Pool::is_out(const Server& server) {
+    const balance::ServerState& state = server.shared().state;
+    return state.verdict() == balance::CheckVerdict::unhealthy || state.is_draining();
 }
 
 std::size_t Pool::count_active() const {
@@ -100,6 +110,7 @@ bool Pool::admit(ActiveRequest& request) {
 }
 
 bool Pool::take_idle(Server& server, Http1Stream& stream) {
+    if (group_->seats().waiting() > 0) return false;
     while (server.idle_count() > 0) {
         ConnectionPtr connection = server.take_idle();
         --idle_;
@@ -114,11 +125,12 @@ bool Pool::take_idle(Server& server, Http1Stream& stream) {
     return false;
 }
 
-bool Pool::take_seat(const ActiveRequest& request) {
+Seat Pool::take_seat(const ActiveRequest& request) {
     balance::Seats& seats = group_->seats();
-    if (seats.try_take()) return true;
     // Where requests wait already, what is freed here goes to the first of them.
-    return (forget_oldest_idle() || evict_for(request, steady_now())) && seats.try_take();
+    if (seats.try_take() || (forget_oldest_idle() && seats.try_take())) return Seat(seats);
+    // A request that has another one evicted has its seat: the line could not have it otherwise.
+    return evict_for(request, steady_now()) ? Seat(seats) : Seat();
 }
 
 bool Pool::begin_wait(SeatWait& wait) {
@@ -137,8 +149,8 @@ bool Pool::push_out_for(const ActiveRequest& request) {
         return std::count_if(waiting_.begin(), waiting_.end(),
                              [&](const SeatWait& one) { return one.request().key() == by; });
     };
-    const auto share = static_cast<std::ptrdiff_t>(std::max<std::size_t>(
-        1, settings().queue.max / group_->workers() / 4));
+    const auto share = static_cast<std::ptrdiff_t>(
+        std::max<std::size_t>(1, settings().queue.max / group_->workers() / 4));
     for (auto last = waiting_.rbegin(); last != waiting_.rend(); ++last) {
         const auto other = last->request().key();
         if (other == key || held(other) <= share) continue;
@@ -148,7 +160,29 @@ bool Pool::push_out_for(const ActiveRequest& request) {
     return false;
 }
 
-Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1Stream& stream) {
+Seat Pool::end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1Stream& stream) {
+    wait.unlink();
+    Seat seat(group_->seats());
+    Spare spare = wait.take_spare();
+    if (!spare.connection) return seat;
+    const bool fits = !must_be_it || spare.server.get() == &server;
+    if (!fits || is_out(*spare.server) || spare.connection->has_spoken()) {
+        close(spare.connection);
+        return seat;
+    }
+    seat.release();
+    stream.open(*spare.server, std::move(spare.connection), true);
+    return {};
+}
+
+void Pool::leave_line(SeatWait& wait) {
+    wait.unlink();
+    const Spare spare = wait.leave();
+    if (spare.connection) close(spare.connection);
+}
+
+Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1Stream& stream,
+                                       Seat& seat) {
     int descriptor = -1;
     int error = begin_connect(server.shared().endpoint, descriptor);
     ConnectionPtr connection(new Connection(readiness_, descriptor));
@@ -160,12 +194,13 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1St
         error = connection->writable() ? connection->connect_error() : ETIMEDOUT;
     }
     if (error == 0) {
+        seat.release();
         stream.open(server, std::move(connection), false);
         co_return ConnectFault::none;
     }
     metrics_.count_upstream_failure(metrics_slot_);
     group_->note_failure(server.shared(), balance::Failure::connect, error);
-    forget(connection);
+    close(connection);
     co_return error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable;
 }
 
@@ -177,6 +212,12 @@ void Pool::give_back(Http1Stream& stream) {
     }
     auto [server, connection] = stream.release();
     connection->watch_read(nullptr);
+    if (group_->seats().waiting() > 0) {
+        const Spare left =
+            SeatWait::give_back(group_->seats(), {std::move(server), std::move(connection)});
+        if (left.connection) close(left.connection);
+        return;
+    }
     server->add_idle(std::move(connection), steady_now());
     ++idle_;
 }
@@ -205,16 +246,22 @@ void Pool::sweep(SteadyTime time) {
     }
 }
 
-// Requests that wait here know what they need; for those of other workers, an upload makes room that
-// is slow for anybody.
+// Each request that waits here has another one evicted if it may; for those that wait elsewhere, an
+// upload makes room that is slow for anybody. What is freed goes to the first in line.
 void Pool::make_room_now(SteadyTime now) {
-    if (forget_oldest_idle()) return;
-    for (const SeatWait& wait : waiting_) {
-        if (evict_for(wait.request(), now)) return;
-    }
-    if (ActiveRequest* const slow = requests_.find_slow_upload(now)) {
-        log_eviction(*slow, now);
-        slow->evict();
+    constexpr int kEvictedAtOnce = 16;
+    balance::Seats& seats = group_->seats();
+    while (idle_ > 0 && seats.waiting() > 0) forget_oldest_idle();
+    for (int left = kEvictedAtOnce; left > 0 && seats.waiting() > 0; --left) {
+        const bool is_evicted =
+            std::any_of(waiting_.begin(), waiting_.end(),
+                        [&](const SeatWait& wait) { return evict_for(wait.request(), now); });
+        if (!is_evicted) {
+            ActiveRequest* const slow = requests_.find_slow_upload(now);
+            if (slow == nullptr) return;
+            evict(*slow, now);
+        }
+        seats.give_back();
     }
 }
 
@@ -246,13 +293,19 @@ bool Pool::forget_oldest_idle() {
     return true;
 }
 
-// The evicted request's connection is closed when this returns.
 bool Pool::evict_for(const ActiveRequest& request, SteadyTime now) {
     ActiveRequest* const evicted = requests_.find_evictable(request, now);
     if (evicted == nullptr) return false;
-    log_eviction(*evicted, now);
-    evicted->evict();
+    evict(*evicted, now);
     return true;
+}
+
+// The connection is closed when this returns, and the caller has its seat.
+void Pool::evict(ActiveRequest& request, SteadyTime now) {
+    log_eviction(request, now);
+    keeps_seats_ = true;
+    request.evict();
+    keeps_seats_ = false;
 }
 
 void Pool::log_eviction(const ActiveRequest& evicted, SteadyTime now) {
@@ -266,10 +319,14 @@ void Pool::log_eviction(const ActiveRequest& evicted, SteadyTime now) {
         key ? key->to_string() : "clients without an address", settings().name);
 }
 
-void Pool::forget(const ConnectionPtr& connection) {
+void Pool::close(const ConnectionPtr& connection) {
     connection->close();
     metrics_.upstream_disconnected();
-    group_->seats().give_back();
+}
+
+void Pool::forget(const ConnectionPtr& connection) {
+    close(connection);
+    if (!keeps_seats_) group_->seats().give_back();
 }
 
 }  // namespace tidegate::upstream

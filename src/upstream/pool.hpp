@@ -37,11 +37,14 @@ class Pool {
     const config::Upstream& settings() const { return group_->settings(); }
     std::size_t metrics_slot() const { return metrics_slot_; }
 
-    // The server whose turn it is, or that `key` chooses, a hash of the upstream's `balance: {hash}`;
-    // never `other_than`, unless it is the only one. Null: no server may be chosen; see has_server().
+    // The server whose turn it is, or that `key` chooses, a hash of the upstream's `balance:
+    // {hash}`; never `other_than`, unless it is the only one. Null: no server may be chosen; see
+    // has_server().
     Server* choose(std::optional<std::uint64_t> key, const Server* other_than = nullptr);
     // False: no name of the upstream has led to an address yet.
     bool has_server() const { return !servers_.empty(); }
+    // The server must get no request.
+    static bool is_out(const Server& server);
     // Whether a request that could not reach a server may try another one.
     bool has_alternative() const { return servers_.size() > 1; }
     // How many requests are in flight on a server is what other threads choose by.
@@ -54,23 +57,28 @@ class Pool {
     bool admit(ActiveRequest& request);
 
     // Opens `stream` with an idle connection on which the server sent nothing. False: there is
-    // none.
+    // none, or requests wait in line, and this one shall not get ahead of them.
     bool take_idle(Server& server, Http1Stream& stream);
 
-    // Takes a seat for a new connection of `request`. Where all are taken, the pool closes an idle
-    // connection to another server, or evicts a request in favour of `request`. False: none is free.
-    bool take_seat(const ActiveRequest& request);
+    // A seat for a new connection of `request`. Where all are taken, the pool closes an idle
+    // connection to another server, or evicts a request in favour of `request`. None: none is free.
+    Seat take_seat(const ActiveRequest& request);
+    SeatWait make_wait(Wakeup& wakeup, ActiveRequest& request) {
+        return {executor_, group_->seats(), wakeup, request};
+    }
     // Begins to wait for a seat. False: the line is full, and no waiting request of another address
     // with more than its share was there to make room.
     bool begin_wait(SeatWait& wait);
-    SeatWait make_wait(Wakeup& wakeup, const ActiveRequest& request) {
-        return {executor_, group_->seats(), wakeup, request};
-    }
+    // `wait` was accepted: its seat. Where a connection came with it, which leads to `server` if
+    // `must_be_it`, the pool opens `stream` with that, and no seat is left.
+    Seat end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1Stream& stream);
+    // The request has left the line, or has lost its place.
+    void leave_line(SeatWait& wait);
 
     enum class ConnectFault : std::uint8_t { none, unreachable, timeout };
     // Opens `stream` with a new connection, within the upstream's `connect` time. Requires a seat,
-    // which the connection takes over.
-    Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Http1Stream& stream);
+    // which the connection takes over; a connection that fails leaves it.
+    Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Http1Stream& stream, Seat& seat);
 
     // The answer is complete and nothing follows it: another request may have the connection.
     void give_back(Http1Stream& stream);
@@ -92,10 +100,12 @@ class Pool {
 
   private:
     void follow_group();
+    void close(const ConnectionPtr& connection);
     void forget(const ConnectionPtr& connection);
     void forget_idle(Server& server);
     bool forget_oldest_idle();
     bool evict_for(const ActiveRequest& request, SteadyTime now);
+    void evict(ActiveRequest& request, SteadyTime now);
     bool push_out_for(const ActiveRequest& request);
     void make_room_now(SteadyTime now);
     void log_eviction(const ActiveRequest& evicted, SteadyTime now);
@@ -110,7 +120,8 @@ class Pool {
     std::uint64_t version_ = 0;  // of the group's servers
     std::vector<ServerPtr> servers_;
     Chooser chooser_;
-    std::size_t idle_ = 0;  // connections
+    std::size_t idle_ = 0;      // connections
+    bool keeps_seats_ = false;  // of connections that it closes
     FairShare requests_;
     boost::intrusive::list<SeatWait, boost::intrusive::constant_time_size<false>> waiting_;
     telemetry::LogInterval eviction_log_;

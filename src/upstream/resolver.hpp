@@ -1,5 +1,5 @@
-// Keeps the names of an upstream's servers resolved. A name that never led anywhere has no server; a
-// name whose look-up fails keeps its addresses. On the main thread.
+// Keeps the names of an upstream's servers resolved. A name that never led anywhere has no server;
+// a name whose look-up fails keeps its addresses. On the main thread.
 #pragma once
 
 #include <cstddef>

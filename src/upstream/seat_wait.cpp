@@ -1,27 +1,51 @@
 #include "upstream/seat_wait.hpp"
 
+#include "upstream/fair_share.hpp"
+
 namespace tidegate::upstream {
 
+namespace {
+
+// While this thread gives a seat back: the connection that it offers with it.
+thread_local Spare* offered = nullptr;
+
+}  // namespace
+
 SeatWait::SeatWait(const Executor& executor, balance::Seats& seats, Wakeup& wakeup,
-                   const ActiveRequest& request)
+                   ActiveRequest& request)
     : sleeping_(std::make_shared<Sleeping>(Sleeping{executor, &wakeup})),
       request_(request),
-      waiter_(seats, &SeatWait::on_granted, this) {}
+      waiter_(seats, &SeatWait::on_granted, this) {
+    request_.waits_for_seat = true;
+}
 
 SeatWait::~SeatWait() {
     sleeping_->wakeup = nullptr;
+    request_.waits_for_seat = false;
 }
 
 void SeatWait::push_out() {
     waiter_.leave();
+    unlink();
     is_pushed_out_ = true;
     sleeping_->wakeup->wake_later();
 }
 
+Spare SeatWait::give_back(balance::Seats& seats, Spare spare) {
+    offered = &spare;
+    seats.give_back();
+    offered = nullptr;
+    return spare;
+}
+
 // On the thread that gave the seat back.
 void SeatWait::on_granted(void* self) noexcept {
-    const auto& wait = *static_cast<const SeatWait*>(self);
-    asio::post(wait.sleeping_->executor, [sleeping = wait.sleeping_] {
+    auto& wait = *static_cast<SeatWait*>(self);
+    const Executor& executor = wait.sleeping_->executor;
+    if (offered != nullptr && executor.running_in_this_thread()) {
+        wait.spare_ = std::move(*offered);
+    }
+    asio::post(executor, [sleeping = wait.sleeping_] {
         if (sleeping->wakeup != nullptr) sleeping->wakeup->wake_later();
     });
 }

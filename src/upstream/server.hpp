@@ -20,7 +20,8 @@
 
 namespace tidegate::upstream {
 
-class Server : public boost::intrusive_ref_counter<Server, boost::sp_adl_block::thread_unsafe_counter> {
+class Server
+    : public boost::intrusive_ref_counter<Server, boost::sp_adl_block::thread_unsafe_counter> {
   public:
     Server(std::shared_ptr<SharedServer> shared, std::size_t worker)
         : shared_(std::move(shared)), counts_(shared_->counts[worker]) {}

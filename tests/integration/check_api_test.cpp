@@ -1,4 +1,5 @@
 // The check API: programs ask, reserve and settle.
+
 #include <signal.h>
 
 #include <chrono>
@@ -9,66 +10,16 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "free_port.hpp"
+#include "integration/check_world.hpp"
 #include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
 
 using namespace tidegate::test;
 using nlohmann::json;
 
-namespace {
-
-const std::string kPolicies =
-    "policies: {per-user: {key: [user], limits: [5/h]}, both: {key: [\"user+header:x-tenant\"], "
-    "limits: [3/h]}, per-ip: {key: [ip], limits: [2/h]}}\n"
-    "routes: [{name: api, match: {path: /v1/**}, policies: [per-ip]}]\n";
-const std::string kSecret = "check: {secret: 0123456789abcdef}\n";
-
-class CheckApi {
-  public:
-    explicit CheckApi(const std::string& more = kPolicies, const std::string& listen_more = "")
-        : port_(free_port()),
-          tidegate_("listen: [{address: \"127.0.0.1:" + std::to_string(port_) + "\", face: check" +
-                    listen_more + "}]\n" + more) {}
-
-    Message post(const std::string& path, const std::string& body,
-                 const std::string& fields = "") const {
-        return RawClient(port_).ask(post_request(path, body, fields));
-    }
-    Message check(const std::string& body) const { return post("/v1/check", body); }
-    // Of `per-user`.
-    Message take(const std::string& user, int cost = 1) const {
-        return check(R"({"policy":"per-user","identifiers":{"user":")" + user + R"("},"cost":)" +
-                     std::to_string(cost) + "}");
-    }
-    // Units of `per-user` that are left.
-    int left(const std::string& user) const { return left_of(take(user, 0)); }
-    static int left_of(const Message& answer) {
-        return json::parse(answer.body).at("limits").at(0).at("left").get<int>();
-    }
-    std::string reserve(const std::string& user, int cost, const std::string& more = "") const {
-        const Message answer =
-            post("/v1/reserve", R"({"policy":"per-user","identifiers":{"user":")" + user +
-                                    R"("},"cost":)" + std::to_string(cost) + more + "}");
-        REQUIRE(answer.status() == 200);
-        return json::parse(answer.body).at("id").get<std::string>();
-    }
-    Message settle(const std::string& id, int cost) const {
-        return post("/v1/settle", R"({"id":")" + id + R"(","cost":)" + std::to_string(cost) + "}");
-    }
-    const Tidegate& tidegate() const { return tidegate_; }
-    std::uint16_t port() const { return port_; }
-
-  private:
-    std::uint16_t port_;
-    Tidegate tidegate_;
-};
-
-}  // namespace
-
 TEST_CASE("check API: a policy admits up to its quota, then says when to come back") {
     const CountedIn counted = either_store();
-    const CheckApi api(counted.yaml() + kPolicies);
+    const CheckApi api(counted.yaml() + kCheckPolicies);
     const Message first = api.take("alice", 3);
     CHECK(first.status() == 200);
     CHECK(first.field("Content-Type") == "application/json");
@@ -122,7 +73,7 @@ TEST_CASE("check API: a request is decided by routes and identity, as the proxy 
 
 TEST_CASE("check API: `all` takes everything or nothing, `each` goes on") {
     const CountedIn counted = either_store();
-    const CheckApi api(counted.yaml() + kPolicies);
+    const CheckApi api(counted.yaml() + kCheckPolicies);
     const std::string alice = R"({"policy":"per-user","identifiers":{"user":"alice"},"cost":2})";
     const std::string bob = R"({"policy":"per-user","identifiers":{"user":"bob"},"cost":2})";
     CHECK(api.take("bob", 4).status() == 200);
@@ -233,7 +184,7 @@ TEST_CASE("check API: an answer to HEAD has no body") {
 TEST_CASE("check API: with a token, who lacks it is refused; without one, a browser's page is") {
     const CheckApi open;
     CHECK(open.post("/v1/check", "{}", "Origin: https://evil.example\r\n").status() == 403);
-    const CheckApi api(kPolicies, ", token: let-me-in");
+    const CheckApi api(kCheckPolicies, ", token: let-me-in");
     CHECK(api.take("alice").status() == 401);
     CHECK(api.take("alice").field("WWW-Authenticate") == "Bearer");
     const std::string ask = R"({"policy":"per-user","identifiers":{"user":"alice"}})";
@@ -243,33 +194,25 @@ TEST_CASE("check API: with a token, who lacks it is refused; without one, a brow
 
 TEST_CASE("check API: a reservation is settled once, for less, for nothing, or for more") {
     const CountedIn counted = either_store();
-    const CheckApi api(counted.yaml() + kSecret + kPolicies);
-    const auto left = [&](const std::string& user, int wanted) {
-        // Redis gets what is given back without the answer waiting for it.
-        await("what is left of " + user, [&] { return api.left(user) == wanted; });
-    };
+    const CheckApi api(counted.yaml() + kCheckSecret + kCheckPolicies);
     SUBCASE("less") {
         const std::string id = api.reserve("alice", 4);
         CHECK(api.left("alice") == 1);
         CHECK(api.settle(id, 1).status() == 200);
-        left("alice", 4);
-        CHECK(api.settle(id, 1).status() == 409);
         CHECK(api.left("alice") == 4);
     }
     SUBCASE("nothing") {
         CHECK(api.settle(api.reserve("alice", 5), 0).status() == 200);
-        left("alice", 5);
+        CHECK(api.left("alice") == 5);
     }
     SUBCASE("as much") {
         CHECK(api.settle(api.reserve("alice", 2), 2).status() == 200);
         CHECK(api.left("alice") == 3);
     }
     SUBCASE("more, also above the quota") {
-        const std::string id = api.reserve("alice", 2);
-        CHECK(api.settle(id, 4).status() == 200);
-        left("alice", 1);
-        const std::string other = api.reserve("alice", 1);
-        CHECK(api.settle(other, 50).status() == 200);
+        CHECK(api.settle(api.reserve("alice", 2), 4).status() == 200);
+        CHECK(api.left("alice") == 1);
+        CHECK(api.settle(api.reserve("alice", 1), 50).status() == 200);
         CHECK(api.left("alice") == 0);
         CHECK(api.take("alice").status() == 429);
         CHECK(api.left("bob") == 5);
@@ -283,6 +226,30 @@ TEST_CASE("check API: a reservation is settled once, for less, for nothing, or f
     }
 }
 
+TEST_CASE("check API: the same settle is answered the same, another cost with the first one") {
+    const CountedIn counted = either_store();
+    const CheckApi api(counted.yaml() + kCheckSecret + kCheckPolicies);
+    for (const int cost : {1, 2, 3}) {
+        CAPTURE(cost);
+        const std::string user = "user" + std::to_string(cost);
+        const std::string id = api.reserve(user, 2);
+        const Message first = api.settle(id, cost);
+        CHECK(first.status() == 200);
+        for (int i = 0; i < 2; ++i) {
+            const Message again = api.settle(id, cost);
+            CHECK(again.status() == 200);
+            CHECK(again.body == first.body);
+        }
+        for (const int other : {0, 4}) {
+            const Message refused = api.settle(id, other);
+            CHECK(refused.status() == 409);
+            CHECK(refused.field("Content-Type") == "application/problem+json");
+            CHECK(json::parse(refused.body).at("cost") == cost);
+        }
+        CHECK(api.left(user) == 5 - cost);
+    }
+}
+
 TEST_CASE("check API: what is over the quota is not reserved") {
     const CheckApi api;
     const Message answer =
@@ -293,18 +260,21 @@ TEST_CASE("check API: what is over the quota is not reserved") {
 
 TEST_CASE("check API: any replica settles what another has given, once") {
     const CountedIn counted = counted_in_redis();
-    const CheckApi one(counted.yaml() + kSecret + kPolicies);
-    const CheckApi two(counted.yaml() + kSecret + kPolicies);
+    const CheckApi one(counted.yaml() + kCheckSecret + kCheckPolicies);
+    const CheckApi two(counted.yaml() + kCheckSecret + kCheckPolicies);
     const std::string id = one.reserve("alice", 4);
     CHECK(two.settle(id, 1).status() == 200);
-    await("what is given back", [&] { return one.left("alice") == 4; });
-    CHECK(one.settle(id, 1).status() == 409);
-    const CheckApi stranger(counted.yaml() + "check: {secret: fedcba9876543210}\n" + kPolicies);
+    CHECK(one.left("alice") == 4);
+    CHECK(one.settle(id, 1).status() == 200);
+    CHECK(one.settle(id, 2).status() == 409);
+    CHECK(one.left("alice") == 4);
+    const CheckApi stranger(counted.yaml() + "check: {secret: fedcba9876543210}\n" +
+                            kCheckPolicies);
     CHECK(stranger.settle(one.reserve("alice", 1), 0).status() == 400);
 }
 
 TEST_CASE("check API: an id that was changed or has expired gives nothing back") {
-    const CheckApi api(kSecret + kPolicies);
+    const CheckApi api(kCheckSecret + kCheckPolicies);
     std::string id = api.reserve("alice", 4);
     const std::string good = id;
     id[id.size() / 2] = id[id.size() / 2] == 'A' ? 'B' : 'A';
@@ -323,20 +293,21 @@ TEST_CASE("check API: an id that was changed or has expired gives nothing back")
 
 TEST_CASE("check API: a reservation over several policies is settled as one") {
     const CountedIn counted = either_store();
-    const CheckApi api(counted.yaml() + kSecret + kPolicies);
+    const CheckApi api(counted.yaml() + kCheckSecret + kCheckPolicies);
     const Message reserved =
         api.post("/v1/reserve",
                  R"({"all":[{"policy":"per-user","identifiers":{"user":"alice"},"cost":2},)"
                  R"({"policy":"per-user","identifiers":{"user":"bob"},"cost":2}],"ttl":"5min"})");
     REQUIRE(reserved.status() == 200);
-    CHECK(api.settle(json::parse(reserved.body).at("id").get<std::string>(), 1).status() == 200);
-    await("alice's unit", [&] { return api.left("alice") == 4; });
-    await("bob's unit", [&] { return api.left("bob") == 4; });
+    const std::string id = json::parse(reserved.body).at("id").get<std::string>();
+    for (int i = 0; i < 2; ++i) CHECK(api.settle(id, 1).status() == 200);
+    CHECK(api.left("alice") == 4);
+    CHECK(api.left("bob") == 4);
 }
 
 TEST_CASE("check API: many at once never get more than the quota, settled or not") {
     const CountedIn counted = either_store();
-    const CheckApi api(counted.yaml() + kSecret +
+    const CheckApi api(counted.yaml() + kCheckSecret +
                        "policies: {per-user: {key: [user], limits: [40/h]}}\nroutes: [{policies: "
                        "[per-user]}]\n");
     std::atomic<int> admitted{0};
@@ -352,7 +323,7 @@ TEST_CASE("check API: many at once never get more than the quota, settled or not
 
 TEST_CASE("check API: Redis away: the failure policy decides, and nothing is settled twice") {
     CountedIn counted = counted_in_redis();
-    const CheckApi api(counted.yaml() + kSecret +
+    const CheckApi api(counted.yaml() + kCheckSecret +
                        "on_store_failure: deny\npolicies: {per-user: {key: [user], limits: "
                        "[5/h]}}\nroutes: [{policies: [per-user]}]\n");
     const std::string id = api.reserve("alice", 2);
@@ -364,7 +335,7 @@ TEST_CASE("check API: Redis away: the failure policy decides, and nothing is set
 }
 
 TEST_CASE("check API: the example clients in shell, Python and C++ do what they say") {
-    const CheckApi api(kSecret + kPolicies);
+    const CheckApi api(kCheckSecret + kCheckPolicies);
     const std::string folder = std::string(TIDEGATE_SOURCE_DIR) + "/examples/check/";
     const std::string port = std::to_string(api.port());
     const std::string url = "http://127.0.0.1:" + port;

@@ -367,6 +367,71 @@ TEST_CASE("doctor: a configuration with faults is all that is looked at") {
     CHECK(run_tidegate({"doctor", "-c", "/nonexistent/file"}).code == 3);
 }
 
+TEST_CASE("doctor: it asks the running Tidegate whether gateways say whom they ask for") {
+    const std::uint16_t port = free_port();
+    const Tidegate tidegate("listen: {address: \"127.0.0.1:" + std::to_string(port) +
+                                "\", face: forward_auth, dialect: envoy}\nlimits: [100000/h]\n",
+                            "admin-token");
+    const auto found = [&] {
+        const auto finished = run_tidegate({"doctor", "--json", "-c", tidegate.file()});
+        INFO(finished.errors);
+        REQUIRE(json::accept(finished.output));
+        return Examined{finished.code, json::parse(finished.output), finished.output};
+    };
+    CHECK(found().has("questions.address", "note", "no gateway has asked yet"));
+    const auto ask = [&](const std::string& fields) {
+        CHECK(http_get(port, "/", fields).status() != 0);
+    };
+    ask("X-Forwarded-For: 192.0.2.1\r\n");
+    const auto well = found();
+    CHECK_MESSAGE(well.has("questions.address", "ok", "1 so far"), well.text);
+    CHECK(well.code == 0);
+    for (int i = 0; i < 100; ++i) ask("");
+    const auto some = found();
+    CHECK_MESSAGE(some.has("questions.address", "warning", "100 of 101 questions"), some.text);
+    CHECK(some.code == 1);
+    CHECK(some.text.find("admin-token") == std::string::npos);
+}
+
+TEST_CASE("doctor: without a Tidegate that runs, what was asked is not known") {
+    const std::string listen =
+        "listen: {address: \"127.0.0.1:8181\", face: forward_auth, dialect: "
+        "nginx}\nlimits: [1/s]\n";
+    const std::string admin = "admin: 127.0.0.1:" + std::to_string(free_port()) + "\n";
+    const auto nobody = examine(listen + admin);
+    CHECK(nobody.has("questions.address", "note", "cannot reach the admin listener"));
+    CHECK(nobody.code == 0);
+    CHECK(examine(listen + "admin: off\n").has("questions.address", "note", "admin: off"));
+    const Upstream stranger(ok("metrics"));
+    const auto other = examine(listen + "admin: " + stranger.url().substr(7) + "\n");
+    CHECK_MESSAGE(other.has("questions.address", "note", "another server"), other.text);
+}
+
+TEST_CASE("doctor: files of gateways are looked at, and a listener that strangers reach") {
+    const TemporaryFolder folder;
+    const std::string yaml =
+        "listen:\n"
+        "  - {address: \"127.0.0.1:8181\", face: forward_auth, dialect: nginx}\n"
+        "  - {address: \"0.0.0.0:8182\", face: check, from: [203.0.0.0/8]}\n"
+        "policies: {all: {key: [ip], limits: [1/s]}}\n"
+        "routes: [{name: all, policies: [all]}]\nadmin: off\n";
+    const std::string nginx =
+        folder.write("nginx.conf",
+                     "server { location / { auth_request /q; }\nlocation = /q { proxy_pass "
+                     "http://127.0.0.1:8181; proxy_pass_request_body off; } }\n");
+    const std::string caddy = folder.write("Caddyfile", ":80 {\n\tfile_server\n}\n");
+    const auto found = examine(
+        yaml, {"--gateway", nginx, "--gateway", caddy, "--gateway", folder.path() / "none"});
+    CHECK(found.code == 3);
+    CHECK_MESSAGE(found.has("gateway.refusals", "warning", "error_page 403"), found.text);
+    CHECK(found.has("gateway.fields", "fault", "X-Original-URI"));
+    CHECK(found.has("gateway.body", "fault", "line 1"));
+    CHECK(found.has("gateway.questions", "note", "no question"));
+    CHECK(found.has("gateway.file", "fault", "there is no such file"));
+    CHECK(found.has("face.reach", "ok", "only this machine"));
+    CHECK(found.has("face.reach", "warning", "203.0.0.0/8"));
+}
+
 TEST_CASE("doctor: a command line that is wrong is neither a fault nor a warning") {
     CHECK(run_tidegate({"doctor", "--within", "5"}).code == 2);
     CHECK(run_tidegate({"doctor", "--within", "1h"}).code == 2);

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "free_port.hpp"
 #include "integration/client.hpp"
 #include "integration/process.hpp"
 #include "integration/tidegate.hpp"
@@ -136,6 +137,83 @@ TEST_CASE("explain: it needs no network, no store and no upstream") {
         {"explain", "-c", file, "--trusted-socket", "--header", "X-Forwarded-For: 2001:db8::7"});
     CHECK(socket.code == 0);
     CHECK(socket.output.find("ip:2001:db8::/64") != std::string::npos);
+}
+
+TEST_CASE("explain: of several listeners of a face one is chosen, and none is guessed") {
+    const TemporaryFolder folder;
+    const auto file = folder.write(
+        "t.yaml",
+        "listen:\n"
+        "  - {address: \"127.0.0.1:8181\", face: forward_auth, dialect: envoy, path_prefix: /a}\n"
+        "  - {address: \"127.0.0.1:8182\", face: forward_auth, dialect: nginx}\n"
+        "  - {address: \"unix:/run/t.sock\", face: forward_auth, dialect: envoy}\n"
+        "  - {address: \"127.0.0.1:8184\", face: check}\n"
+        "limits: [5/h]\n");
+    const auto ask = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"explain", "-c", file, "--json", "--path", "/a/x"});
+        return run_tidegate(more);
+    };
+    const auto path_of = [](const Finished& finished) {
+        REQUIRE_MESSAGE(finished.code == 0, finished.errors);
+        return json::parse(finished.output).at("request").at("path");
+    };
+    const auto ambiguous = ask({"--face", "forward_auth", "--from", "127.0.0.1"});
+    CHECK(ambiguous.code == 2);
+    CHECK(ambiguous.errors.find("127.0.0.1:8181, 127.0.0.1:8182, unix:/run/t.sock") !=
+          std::string::npos);
+    CHECK(path_of(ask({"--listen", "127.0.0.1:8181", "--from", "127.0.0.1"})) == "/x");
+    CHECK(path_of(ask({"--listen", "unix:/run/t.sock"})) == "/a/x");
+    const auto nginx = ask({"--listen", "127.0.0.1:8182", "--from", "127.0.0.1"});
+    CHECK(json::parse(nginx.output).at("result").at("status") == 400);
+
+    CHECK(ask({"--listen", "127.0.0.1:8181"}).code == 2);  // who asks?
+    CHECK(ask({"--listen", "unix:/run/t.sock", "--from", "127.0.0.1"}).code == 2);
+    CHECK(ask({"--listen", "unix:/run/t.sock", "--trusted-socket"}).code == 2);
+    CHECK(ask({"--listen", "127.0.0.1:8184", "--face", "forward_auth"}).code == 2);
+    CHECK(ask({"--listen", "127.0.0.1:1", "--from", "127.0.0.1"}).code == 2);
+    CHECK(ask({"--listen", "nonsense", "--from", "127.0.0.1"}).code == 2);
+    CHECK(ask({"--from", "127.0.0.1", "--body", file}).code == 2);
+}
+
+TEST_CASE("explain: of a call of the check API it says what the call counts, and takes nothing") {
+    const std::uint16_t port = free_port();
+    const Tidegate tidegate(
+        "listen: {address: \"127.0.0.1:" + std::to_string(port) +
+        "\", face: check}\npolicies: {per-user: {key: [user], limits: [5/h]}, per-ip: {key: [ip], "
+        "limits: [5/h]}}\nroutes: [{name: api, match: {path: /v1/**}, policies: [per-ip]}]\n");
+    const TemporaryFolder folder;
+    const auto explain_body = [&](const std::string& body, std::vector<std::string> more = {}) {
+        more.insert(more.begin(), {"explain", "-c", tidegate.file(), "--json", "--face", "check",
+                                   "--body", folder.write("call.json", body)});
+        return run_tidegate(more);
+    };
+    std::size_t calls = 0;
+    for (const std::string body :
+         {R"({"policy":"per-user","identifiers":{"user":"alice"},"cost":4})",
+          R"({"request":{"path":"/v1/x","from":"2001:db8::7"}})", R"({"policy":"none"})",
+          R"({"policy":"per-user"})", "[]"}) {
+        CAPTURE(body);
+        const auto finished = explain_body(body);
+        REQUIRE_MESSAGE(finished.code == 0, finished.errors);
+        const json told = json::parse(finished.output);
+        const Message answer = RawClient(port).ask(post_request("/v1/check", body));
+        ++calls;
+        const json line = tidegate.access_log(calls).at(calls - 1);
+        if (answer.status() == 200) {
+            CHECK(identifiers_of(told) == line.at("identifiers"));
+            // With all of it charged once, by the call.
+            const int left = json::parse(answer.body).at("limits")[0].at("left").get<int>();
+            CHECK(left == 5 - told.at("cost").at("units").get<int>());
+        } else {
+            CHECK(told.at("result").at("status") == answer.status());
+            CHECK(json::parse(answer.body).at("detail") == told.at("result").at("reason"));
+        }
+    }
+    CHECK(explain_body("{}", {"--from", "203.0.113.7"}).output.find("403") != std::string::npos);
+    CHECK(explain_body(std::string(70'000, ' ')).code == 2);
+    CHECK(explain_body("{}", {"--header", "A: 1"}).code == 2);
+    CHECK(explain_body("{}", {"--path", "/v1/settle"}).code == 2);
+    CHECK(run_tidegate({"explain", "-c", tidegate.file(), "--face", "check"}).code == 2);
 }
 
 TEST_CASE("explain: wrong use is 2, a faulty configuration 1") {

@@ -13,6 +13,7 @@
 #include <hiredis/hiredis.h>
 #include <nlohmann/json.hpp>
 
+#include "integration/check_world.hpp"
 #include "integration/client.hpp"
 #include "integration/load.hpp"
 #include "integration/tidegate.hpp"
@@ -157,6 +158,19 @@ TEST_CASE(
         CAPTURE(word);
         CHECK(statistics.find("cmdstat_" + word.substr(1) + ":calls=") != std::string::npos);
     }
+}
+
+TEST_CASE("redis access: these rights are enough to settle reservations") {
+    const RedisServer redis;
+    set_user(redis, kRights);
+    const CheckApi api(store(redis) + "on_store_failure: deny\n" + kCheckPolicies);
+    for (const int cost : {1, 2, 3}) {
+        const std::string user = "user" + std::to_string(cost);
+        const std::string id = api.reserve(user, 2);
+        for (int i = 0; i < 2; ++i) CHECK(api.settle(id, cost).status() == 200);
+        CHECK(api.left(user) == 5 - cost);
+    }
+    CHECK(redis.text({"ACL", "LOG"}).empty());
 }
 
 TEST_CASE(

@@ -11,6 +11,7 @@ namespace {
 SealedReservation content() {
     SealedReservation made;
     made.reservation.cost = 7;
+    made.reservation.moment = limit::Micros{1'700'000'030'000'000};
     store::Reservation::Part& part = made.reservation.parts.emplace_back();
     part.in_redis = true;
     part.at = limit::Micros{1'700'000'000'000'000};
@@ -32,6 +33,7 @@ TEST_CASE("sealed id: what was sealed is opened by who has the secret") {
     const auto opened = IdSeal("0123456789abcdef").open(id);
     REQUIRE(opened);
     CHECK(opened->reservation.cost == 7);
+    CHECK(opened->reservation.moment == content().reservation.moment);
     REQUIRE(opened->reservation.parts.size() == 1);
     const store::Reservation::Part& part = opened->reservation.parts[0];
     CHECK(part.in_redis);

@@ -171,4 +171,24 @@ TEST_CASE("deny_cache: what was asked before a reload and answered after it is n
     CHECK_FALSE(cache.recall(denied.charge, kNow + 3us, verdict));
 }
 
+TEST_CASE("deny_cache: a denial from before units were given back does not hold") {
+    FreedIdentifiers freed;
+    DenyCache cache{{}, &freed};
+    const auto policy = policy_with({});
+    const Denied denied(policy);
+    const Denied other(policy, "user:b");
+    cache.remember(denied.charge, denied.verdict, kNow);
+    cache.remember(other.charge, other.verdict, kNow);
+    limit::Verdict verdict;
+    REQUIRE(cache.recall(denied.charge, kNow + 1ms, verdict));
+    freed.add("user:a", kNow + 1ms);
+    CHECK_FALSE(cache.recall(denied.charge, kNow + 1ms, verdict));
+    CHECK(cache.recall(other.charge, kNow + 1ms, verdict));
+    // Asked before, answered after: the answer may be from before.
+    cache.remember(denied.charge, denied.verdict, kNow + 1ms);
+    CHECK_FALSE(cache.recall(denied.charge, kNow + 2ms, verdict));
+    cache.remember(denied.charge, denied.verdict, kNow + 2ms);
+    CHECK(cache.recall(denied.charge, kNow + 2ms, verdict));
+}
+
 }  // namespace tidegate::store

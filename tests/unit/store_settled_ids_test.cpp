@@ -9,16 +9,34 @@ namespace tidegate::store {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("settled ids: the first claim counts, until the id expires") {
-    using Claim = SettledIds::Claim;
+TEST_CASE("settled ids: the first claim counts, and the others learn its cost, until it expires") {
+    using State = SettledIds::Claim::State;
     SettledIds ids;
     const SettledIds::Time begin{1h};
-    CHECK(ids.claim("a", begin, begin + 60s) == Claim::first);
-    CHECK(ids.claim("a", begin + 59s, begin + 60s) == Claim::again);
-    CHECK(ids.claim("b", begin + 59s, begin + 119s) == Claim::first);
+    CHECK(ids.claim("a", 3, begin, begin + 60s).state == State::first);
+    CHECK(ids.claim("a", 3, begin, begin + 60s).state == State::settling);
+    ids.settled("a");
+    for (const std::int64_t cost : {3, 4}) {
+        const auto again = ids.claim("a", cost, begin + 59s, begin + 60s);
+        CHECK(again.state == State::settled);
+        CHECK(again.cost == 3);
+    }
+    CHECK(ids.claim("b", 1, begin + 59s, begin + 119s).state == State::first);
     // Long after that nobody asks any more: an id is refused once it has expired.
-    CHECK(ids.claim("c", begin + 100s, begin + 160s) == Claim::first);
-    CHECK(ids.claim("b", begin + 101s, begin + 119s) == Claim::again);
+    CHECK(ids.claim("c", 1, begin + 100s, begin + 160s).state == State::first);
+    CHECK(ids.claim("b", 1, begin + 101s, begin + 119s).state == State::settling);
+    CHECK(ids.claim("a", 4, begin + 101s, begin + 119s).state == State::first);
+}
+
+TEST_CASE("settled ids: what could not be corrected is claimed anew, with any cost") {
+    using State = SettledIds::Claim::State;
+    SettledIds ids;
+    const SettledIds::Time begin{1h};
+    CHECK(ids.claim("a", 3, begin, begin + 60s).state == State::first);
+    ids.forget("a");
+    CHECK(ids.claim("a", 4, begin, begin + 60s).state == State::first);
+    ids.settled("a");
+    CHECK(ids.claim("a", 3, begin, begin + 60s).cost == 4);
 }
 
 }  // namespace tidegate::store

@@ -1,0 +1,135 @@
+#include "faces/check_settle.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "client/http1_stream.hpp"
+#include "store/limiter.hpp"
+#include "store/settlement.hpp"
+
+namespace tidegate::faces {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Longer than clocks differ, a settled reservation is remembered after it has expired.
+constexpr std::chrono::minutes kRememberedFor{10};
+
+class Settling {
+  public:
+    using State = Settled::State;
+
+    Settling(const Check& face, proxy::Exchange& exchange, const SealedReservation& reserved,
+             milliseconds left)
+        : face_(face),
+          x_(exchange),
+          limiter_(face.worker.engine.limiter()),
+          reserved_(reserved),
+          remembered_for_(left + kRememberedFor) {}
+
+    Task<Settled> run(std::int64_t cost) {
+        const bool is_in_redis = has_part(true);
+        const bool is_ours = reserved_.process == face_.reservations.process;
+        if (is_in_redis && limiter_.redis() == nullptr) co_return Settled{State::in_redis};
+        if (!is_in_redis && !is_ours) co_return Settled{State::elsewhere};
+        Settled settled{State::settled, cost};
+        if (is_in_redis) {
+            settled = co_await settle_redis(cost);
+            if (settled.state != State::settled) co_return settled;
+        }
+        // What another process counts in its own memory expires there.
+        if (is_ours && (!is_in_redis || has_part(false))) {
+            settled = co_await settle_here(settled.cost);
+        }
+        co_return settled;
+    }
+
+  private:
+    bool has_part(bool in_redis) const {
+        const auto& parts = reserved_.reservation.parts;
+        return std::any_of(parts.begin(), parts.end(),
+                           [&](const auto& part) { return part.in_redis == in_redis; });
+    }
+
+    Task<Settled> settle_redis(std::int64_t cost) {
+        const store::Settlement settlement{reserved_.reservation, reserved_.nonce, cost,
+                                           remembered_for_};
+        const std::optional<std::int64_t> settled = co_await store::settle_in_redis(
+            *limiter_.redis(), settlement, x_.config(), x_.client->sleeper().wakeup());
+        // Also without an answer: Redis may have given units back.
+        for (const store::Reservation::Part& part : reserved_.reservation.parts) {
+            for (const auto& item : part.items) limiter_.note_freed(item.identifier);
+        }
+        if (!settled) co_return Settled{State::no_redis};
+        co_return Settled{State::settled, *settled};
+    }
+
+    Task<Settled> settle_here(std::int64_t cost) {
+        using Claim = store::SettledIds::Claim;
+        store::SettledIds& ids = face_.reservations.settled;
+        const auto now = std::chrono::steady_clock::now();
+        const Claim claim = ids.claim(reserved_.nonce, cost, now, now + remembered_for_);
+        if (claim.state == Claim::State::full) co_return Settled{State::full};
+        if (claim.state == Claim::State::settling) co_return Settled{State::settling};
+        if (claim.state == Claim::State::settled) co_return Settled{State::settled, claim.cost};
+        if (!co_await correct_here(cost)) {
+            // What was counted of it may be counted twice then, but never too little.
+            ids.forget(reserved_.nonce);
+            co_return Settled{State::uncounted};
+        }
+        ids.settled(reserved_.nonce);
+        co_return Settled{State::settled, cost};
+    }
+
+    // False: more was spent, and nothing has counted it.
+    Task<bool> correct_here(std::int64_t cost) {
+        const store::Reservation& reservation = reserved_.reservation;
+        bool is_counted = true;
+        for (const store::Reservation::Part& part : reservation.parts) {
+            if (part.in_redis) continue;
+            const store::ReservedItems reserved = store::items_of(part, x_.config());
+            if (reserved.items.empty()) continue;
+            if (cost < reservation.cost) {
+                limiter_.give_back_in_process(
+                    {reserved.items, reservation.cost - cost, {}, reservation.moment},
+                    reserved.receipt);
+            } else if (cost > reservation.cost) {
+                is_counted =
+                    co_await take_more(reserved.items, cost - reservation.cost) && is_counted;
+            }
+        }
+        co_return is_counted;
+    }
+
+    // What was spent is counted, also above the quota: in Redis, if it is back.
+    Task<bool> take_more(std::span<const limit::ChargeItem> items, std::int64_t units) {
+        const store::UnconditionalItems counted = store::unconditional(items);
+        store::Decision more;
+        more.items = counted.items;
+        more.cost = units;
+        more.moment = reserved_.reservation.moment;
+        more.is_alone = true;
+        Wakeup& wakeup = x_.client->sleeper().wakeup();
+        limiter_.decide(more, wakeup);
+        while (more.result == store::Decision::Result::pending) co_await wakeup.wait();
+        co_return more.result != store::Decision::Result::unavailable;
+    }
+
+    const Check& face_;
+    proxy::Exchange& x_;
+    store::Limiter& limiter_;
+    const SealedReservation& reserved_;
+    milliseconds remembered_for_;
+};
+
+}  // namespace
+
+Task<Settled> settle_reservation(const Check& face, proxy::Exchange& exchange,
+                                 const SealedReservation& reserved, std::int64_t cost,
+                                 milliseconds left) {
+    Settling settling(face, exchange, reserved, left);
+    co_return co_await settling.run(cost);
+}
+
+}  // namespace tidegate::faces
