@@ -2,9 +2,9 @@
 // the process, on the main thread, so that workers do not multiply the checks.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "net/asio.hpp"
@@ -25,9 +25,6 @@ class HealthChecks {
 
     // The checks of one server, until it drains.
     static Task<> watch(std::shared_ptr<HealthChecks> self, ServerPtr server);
-    // One check. Empty: the server is healthy; else why it is not.
-    Task<std::string> check(ServerPtr server);
-    std::string request_for(const SharedServer& server) const;
     std::chrono::milliseconds next_pause();
 
     const Executor executor_;
