@@ -10,9 +10,9 @@
 namespace tidegate::upstream {
 
 struct HealthAnswer {
-    std::string fault;     // why the server is not healthy, a clause; empty: it is healthy
-    int status = 0;        // of the answer; 0: none came, or the check only connects
-    std::string location;  // where a redirect leads to
+    std::string fault{};     // why the server is not healthy, a clause; empty: it is healthy
+    int status = 0;          // of the answer; 0: none came, or the check only connects
+    std::string location{};  // where a redirect leads to
     std::chrono::nanoseconds took{0};  // to the head of the answer
 };
 
