@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "admin/inspect_answer.hpp"
+#include "admin/upstreams_answer.hpp"
 #include "base/ip.hpp"
 #include "base/json_escape.hpp"
 #include "http/bearer.hpp"
@@ -32,7 +33,7 @@ constexpr std::string_view kOnlyLocal =
     "The configuration has no `admin.token`, so Tidegate answers requests from its own machine "
     "only.";
 
-enum class Path { metrics, health, readiness, reload, inspect, reset, other };
+enum class Path { metrics, health, readiness, reload, inspect, reset, upstreams, other };
 
 Path path_of(std::string_view target) {
     const std::string_view path = target.substr(0, target.find('?'));
@@ -42,6 +43,7 @@ Path path_of(std::string_view target) {
     if (path == "/reload") return Path::reload;
     if (path == "/api/inspect") return Path::inspect;
     if (path == "/api/reset") return Path::reset;
+    if (path == "/api/upstreams") return Path::upstreams;
     return Path::other;
 }
 
@@ -99,21 +101,29 @@ AdminAnswer reload(const AdminRequest& request, bool has_token) {
     return answer;
 }
 
-// A page that a browser takes for one of ours could read who is counted, where no token is asked
-// for.
+// Why a request may not be shown anything, if it may not. A page that a browser takes for one of
+// ours could read who is counted, where no token is asked for.
+std::optional<AdminAnswer> objection_to_look(const AdminRequest& request, bool has_token) {
+    if (request.method != "GET") return wrong_method("GET");
+    if (!has_token && !is_own_name(request.host)) return refused_field(kOwnNameNeeded);
+    return std::nullopt;
+}
+
 AdminAnswer counts(const AdminRequest& request, bool reset, bool has_token) {
-    if (reset) {
-        if (auto objection = objection_to_change(request, has_token)) return std::move(*objection);
-    } else if (request.method != "GET") {
-        return wrong_method("GET");
-    } else if (!has_token && !is_own_name(request.host)) {
-        return refused_field(kOwnNameNeeded);
-    }
+    auto objection =
+        reset ? objection_to_change(request, has_token) : objection_to_look(request, has_token);
+    if (objection) return std::move(*objection);
     auto identifier = identifier_asked_for(request.target);
     if (!identifier) return std::move(identifier.error());
     AdminAnswer answer;
     answer.counts = CountsRequest{reset, std::move(*identifier)};
     return answer;
+}
+
+AdminAnswer shown_upstreams(const AdminRequest& request, const AdminSources& sources,
+                            bool has_token) {
+    if (auto objection = objection_to_look(request, has_token)) return std::move(*objection);
+    return answer_to_upstreams(sources.upstreams());
 }
 
 AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources, Path path) {
@@ -131,6 +141,8 @@ AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources,
         case Path::inspect:
         case Path::reset:
             return counts(request, path == Path::reset, has_token);
+        case Path::upstreams:
+            return shown_upstreams(request, sources, has_token);
         default:
             return problem(404);
     }

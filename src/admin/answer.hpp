@@ -10,13 +10,15 @@
 
 #include "config/config.hpp"
 #include "net/asio.hpp"
+#include "upstream/server_status.hpp"
 
 namespace tidegate::admin {
 
 // What `/readyz` says.
 struct Readiness {
     bool ready = false;
-    // {"status":"ready"|"starting"|"draining","store":{"kind":"redis","state":"up"|"down"}}
+    // {"status":"ready"|"starting"|"draining","store":{"kind":"redis","state":"up"|"down"},
+    //  "upstreams":{"api":{"servers":3,"up":2}}}
     std::string body;
 };
 
@@ -44,6 +46,7 @@ struct AdminSources {
     std::function<std::string_view()> token;
     std::function<Task<ReloadReport>()> reload;
     std::function<Task<AdminAnswer>(CountsRequest)> counts{};
+    std::function<std::vector<upstream::UpstreamStatus>()> upstreams{};
 };
 
 struct AdminRequest {
@@ -74,7 +77,7 @@ struct AdminAnswer {
 // bearer token, local ones too; where none is configured it answers local peers only. What changes
 // something is POST, and not for a browser that some page sends here, be it under a name of its own
 // (DNS rebinding): no Origin, and without a token a Host that is an address or `localhost`. What
-// shows clients without a token asks for such a Host, too.
+// shows clients or servers without a token asks for such a Host, too.
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources);
 
 // 200, or 409 when it was refused; JSON either way.

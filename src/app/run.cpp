@@ -11,6 +11,7 @@
 #include <boost/asio/signal_set.hpp>
 
 #include "admin/server.hpp"
+#include "admin/upstreams_answer.hpp"
 #include "app/inspect_service.hpp"
 #include "app/listener.hpp"
 #include "app/log_level.hpp"
@@ -104,6 +105,7 @@ class Life {
     void drain_workers();
     void cut();
     admin::AdminSources sources();
+    std::string readiness_text(Phase phase) const;
 
     asio::io_context io_{1};
     SharedState shared_;
@@ -271,18 +273,24 @@ admin::AdminSources Life::sources() {
         reloader_.fill_in(gauges);
         return shared_.metrics.serialize(gauges);
     };
+    sources.upstreams = [this] { return status_of(reloader_.upstreams()); };
     sources.ready = [this] {
         const Phase phase = phase_;
-        return admin::Readiness{
-            phase == Phase::ready,
-            fmt::format(R"({{"status":"{}","store":{{"kind":"{}","state":"{}"}}}})",
-                        phase == Phase::starting ? "starting"
-                        : phase == Phase::ready  ? "ready"
-                                                 : "draining",
-                        shared_.redis ? "redis" : "memory",
-                        shared_.metrics.store_is_up() ? "up" : "down")};
+        return admin::Readiness{phase == Phase::ready, readiness_text(phase)};
     };
     return sources;
+}
+
+// A proxy stays ready while store or upstreams are down: it answers 429 and 503 itself, and all
+// proxies see the same servers, so that a load balancer would find none that is better.
+std::string Life::readiness_text(Phase phase) const {
+    return fmt::format(R"({{"status":"{}","store":{{"kind":"{}","state":"{}"}},"upstreams":{}}})",
+                       phase == Phase::starting ? "starting"
+                       : phase == Phase::ready  ? "ready"
+                                                : "draining",
+                       shared_.redis ? "redis" : "memory",
+                       shared_.metrics.store_is_up() ? "up" : "down",
+                       admin::upstreams_summary(status_of(reloader_.upstreams())));
 }
 
 }  // namespace

@@ -14,6 +14,12 @@ constexpr std::chrono::milliseconds kResolvedPoll{2};
 
 }  // namespace
 
+std::vector<upstream::UpstreamStatus> status_of(const Groups& groups) {
+    std::vector<upstream::UpstreamStatus> all;
+    for (const auto& group : groups) all.push_back(group->status());
+    return all;
+}
+
 Groups UpstreamGroups::make(const config::Config& config) {
     Groups groups;
     for (const config::Upstream& settings : config.upstreams) {
@@ -60,8 +66,7 @@ void UpstreamGroups::stop() {
 }
 
 void UpstreamGroups::fill_in(telemetry::Metrics::Gauges& gauges) const {
-    for (const auto& group : in_use_) {
-        upstream::UpstreamStatus status = group->status();
+    for (upstream::UpstreamStatus& status : status_of(in_use_)) {
         gauges.upstream_queues.push_back({status.upstream, status.queued});
         for (upstream::ServerStatus& server : status.servers) {
             gauges.upstream_servers.push_back({.upstream = status.upstream,

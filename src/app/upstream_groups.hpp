@@ -18,6 +18,8 @@ namespace tidegate::app {
 // In the order of a configuration.
 using Groups = std::vector<upstream::GroupPtr>;
 
+std::vector<upstream::UpstreamStatus> status_of(const Groups& groups);
+
 class UpstreamGroups {
   public:
     UpstreamGroups(Executor executor, std::size_t workers)

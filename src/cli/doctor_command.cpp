@@ -28,8 +28,9 @@ memory, persistence, role, clock, latency), sentinels, cluster, upstreams, keys,
 certificates and gateways, and says what to do. It may run beside a Tidegate that
 serves, and asks its admin address what gateways have asked. With --gateway it
 reads nginx.conf or a Caddyfile: the places that ask Tidegate.
-In Redis, throw-away keys are written and removed; no request is sent to an
-upstream. The exit code is 0 when all is well, 1 with warnings, 3 with faults.)";
+In Redis, throw-away keys are written and removed; an upstream gets no request
+but its health check, once. The exit code is 0 when all is well, 1 with
+warnings, 3 with faults.)";
 
 milliseconds time_of(const std::string& text) {
     return std::chrono::duration_cast<milliseconds>(*parse_duration(text));

@@ -1,9 +1,9 @@
 #include "cli/inspect_command.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <exception>
-#include <optional>
-#include <string_view>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kFound = 0;
 constexpr int kNothingCounted = 1;
+constexpr int kAllUp = 0;
+constexpr int kSomeDown = 1;
 // More than the proxy takes for any answer (app/inspect_service.hpp).
 constexpr std::chrono::seconds kInspectPatience{30};
 
@@ -26,11 +28,13 @@ constexpr const char* kInspectFooter =
   tidegate inspect user:alice
   tidegate inspect 203.0.113.7
   tidegate inspect '17:header:x-tenant=a+12:route:search'
+  tidegate inspect --upstreams
 
 Tidegate asks the running proxy on its admin address. It takes the address and
 the token from the configuration, or with --admin from the command line. The
 exit code is 0 when something was counted, 1 when nothing was, 2 for wrong use
-and 3 when there is no answer.)";
+and 3 when there is no answer. With --upstreams it is 0 when every server is up,
+and 1 when one is not.)";
 
 constexpr const char* kResetFooter =
     R"(IDENTIFIER is as the access log has it, or an address alone:
@@ -63,40 +67,63 @@ CLI::App* describe(CLI::App& app, const char* name, const char* what, const char
     return command;
 }
 
-template <class TextOf>
-int ask(const InspectArguments& arguments, bool reset, TextOf text_of) {
+// `text_of` makes what is printed of the answer, and `code_of` the exit code of that.
+template <class TextOf, class CodeOf>
+int ask(const InspectArguments& arguments, bool post, const std::string& target, TextOf text_of,
+        CodeOf code_of) {
     const auto place = find_admin(arguments);
     if (!place) return complain(exit_code::kWrongUse, place.error());
-    const std::string target = fmt::format("/api/{}?identifier={}", reset ? "reset" : "inspect",
-                                           percent_encoded(arguments.identifier));
-    const auto reply = ask_admin(*place, reset, target, kInspectPatience);
+    const auto reply = ask_admin(*place, post, target, kInspectPatience);
     if (!reply) return complain(exit_code::kNoAnswer, reply.error());
     if (reply->status != 200) {
         const bool is_wrong_use = reply->status == 400 && is_admin_problem(*reply);
         return complain(is_wrong_use ? exit_code::kWrongUse : exit_code::kNoAnswer,
                         refusal_text(*place, *reply));
     }
-    const std::optional<CountsText> counts = text_of(reply->body);
-    if (!counts) return complain(exit_code::kNoAnswer, stranger_text(*place, *reply));
-    fmt::print("{}", arguments.as_json ? reply->body : counts->text);
-    return counts->counted ? kFound : kNothingCounted;
+    const auto told = text_of(reply->body);
+    if (!told) return complain(exit_code::kNoAnswer, stranger_text(*place, *reply));
+    fmt::print("{}", arguments.as_json ? reply->body : told->text);
+    return code_of(*told);
 }
 
 // Whatever goes wrong is not taken for an answer.
-template <class TextOf>
-int ask_and_print(const InspectArguments& arguments, bool reset, TextOf text_of) {
+template <class Ask>
+int without_exceptions(Ask ask_admin_listener) {
     try {
-        return ask(arguments, reset, text_of);
+        return ask_admin_listener();
     } catch (const std::exception& error) {
         return complain(exit_code::kNoAnswer, error.what());
     }
 }
 
+template <class TextOf>
+int ask_for_counts(const InspectArguments& arguments, bool reset, TextOf text_of) {
+    return without_exceptions([&] {
+        const std::string target = fmt::format("/api/{}?identifier={}", reset ? "reset" : "inspect",
+                                               percent_encoded(arguments.identifier));
+        return ask(arguments, reset, target, text_of, [](const CountsText& counts) {
+            return counts.counted ? kFound : kNothingCounted;
+        });
+    });
+}
+
 }  // namespace
 
 CLI::App* describe_inspect(CLI::App& app, InspectArguments& arguments) {
-    return describe(app, "inspect", "Show what is counted now for an identifier", kInspectFooter,
-                    arguments);
+    CLI::App* const command = describe(app, "inspect", "Show what is counted now for an identifier",
+                                       kInspectFooter, arguments);
+    CLI::Option* const identifier = command->get_option("IDENTIFIER");
+    // The parser runs this before it looks for required arguments.
+    command
+        ->add_flag_function(
+            "--upstreams",
+            [identifier, &arguments](std::int64_t) {
+                identifier->required(false);
+                arguments.upstreams = true;
+            },
+            "Show the servers of all upstreams instead")
+        ->excludes(identifier);
+    return command;
 }
 
 CLI::App* describe_reset(CLI::App& app, InspectArguments& arguments) {
@@ -105,11 +132,16 @@ CLI::App* describe_reset(CLI::App& app, InspectArguments& arguments) {
 }
 
 int run_inspect(const InspectArguments& arguments) {
-    return ask_and_print(arguments, false, inspect_text);
+    if (!arguments.upstreams) return ask_for_counts(arguments, false, inspect_text);
+    return without_exceptions([&] {
+        return ask(
+            arguments, false, "/api/upstreams", upstreams_text,
+            [](const UpstreamsText& upstreams) { return upstreams.all_up ? kAllUp : kSomeDown; });
+    });
 }
 
 int run_reset(const InspectArguments& arguments) {
-    return ask_and_print(arguments, true, reset_text);
+    return ask_for_counts(arguments, true, reset_text);
 }
 
 }  // namespace tidegate::cli

@@ -158,6 +158,40 @@ std::string forgotten_text(const JsonValue& one, const JsonValue& json) {
     return text;
 }
 
+bool is_up(const JsonValue& server) {
+    return server.at("state") == "up";
+}
+
+Row row_of_server(const JsonValue& server) {
+    std::string state = shown(server.at("state"));
+    if (is_up(server) && server.at("checked").get<bool>()) state += " (checked)";
+    return {shown(server.at("server")),    shown(server.at("configured")),
+            number(server.at("weight")),   std::move(state),
+            number(server.at("active")),   number(server.at("requests")),
+            number(server.at("failures")), number(server.at("ejections"))};
+}
+
+std::string upstream_text(const JsonValue& upstream) {
+    const JsonValue& servers = upstream.at("servers");
+    const auto up = std::count_if(servers.begin(), servers.end(), is_up);
+    std::string text = fmt::format(
+        "{}: {} of {} servers up, {} of {} connections, {} waiting\n", shown(upstream.at("name")),
+        up, servers.size(), number(upstream.at("connections")),
+        number(upstream.at("connections_max")), number(upstream.at("queued")));
+    std::vector<Row> rows{
+        {"SERVER", "CONFIGURED", "WEIGHT", "STATE", "ACTIVE", "REQUESTS", "FAILURES", "EJECTIONS"}};
+    for (const bool wanted : {false, true}) {
+        for (const JsonValue& server : servers) {
+            if (is_up(server) == wanted) rows.push_back(row_of_server(server));
+        }
+    }
+    if (rows.size() > 1) append_table(rows, text);
+    for (const JsonValue& name : upstream.at("unresolved")) {
+        text += fmt::format("  {}: has no address yet\n", shown(name));
+    }
+    return text;
+}
+
 template <class TextOf>
 std::optional<CountsText> text_of(std::string_view body, TextOf text_of_one) {
     const auto parsed = parse_json_object(body);
@@ -181,6 +215,24 @@ std::optional<CountsText> inspect_text(std::string_view json) {
 
 std::optional<CountsText> reset_text(std::string_view json) {
     return text_of(json, forgotten_text);
+}
+
+std::optional<UpstreamsText> upstreams_text(std::string_view json) {
+    const auto parsed = parse_json_object(json);
+    if (!parsed) return std::nullopt;
+    try {
+        UpstreamsText all;
+        for (const JsonValue& upstream : parsed->at("upstreams")) {
+            const JsonValue& servers = upstream.at("servers");
+            all.all_up = all.all_up && upstream.at("unresolved").empty() &&
+                         std::all_of(servers.begin(), servers.end(), is_up);
+            all.text += upstream_text(upstream);
+        }
+        if (all.text.empty()) all.text = "the configuration has no upstreams\n";
+        return all;
+    } catch (const JsonValue::exception&) {
+        return std::nullopt;
+    }
 }
 
 std::string problem_detail(std::string_view json) {

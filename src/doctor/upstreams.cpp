@@ -1,6 +1,9 @@
 #include "doctor/upstreams.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,83 +11,167 @@
 
 #include "doctor/endpoints.hpp"
 #include "doctor/parallel.hpp"
+#include "doctor/upstream_health.hpp"
+#include "doctor/wait_for.hpp"
+#include "upstream/health_check.hpp"
 
 namespace tidegate::doctor {
 
 namespace {
 
-// A server, and whether it is the only one that its upstream has.
+using upstream::HealthAnswer;
+
+// What was found at one address of a server.
+struct AtAddress {
+    StreamProtocol::endpoint endpoint;
+    std::string fault;                   // why it cannot be connected to, a clause
+    std::optional<HealthAnswer> health;  // of the upstream's check
+
+    bool serves() const { return fault.empty() && (!health || health->fault.empty()); }
+};
+
 struct Server {
     const config::Upstream* upstream;
     const config::UpstreamServer* server;
+    std::string no_address;  // why its name leads nowhere
+    std::vector<AtAddress> addresses{};
+
+    bool serves() const {
+        return std::any_of(addresses.begin(), addresses.end(),
+                           [](const AtAddress& one) { return one.serves(); });
+    }
+    bool has(const StreamProtocol::endpoint& endpoint) const {
+        return std::any_of(addresses.begin(), addresses.end(),
+                           [&](const AtAddress& one) { return one.endpoint == endpoint; });
+    }
 };
 
 std::vector<Server> servers_of(const config::Config& config) {
     std::vector<Server> servers;
     for (const config::Upstream& upstream : config.upstreams) {
         for (const config::UpstreamServer& server : upstream.servers) {
-            servers.push_back({&upstream, &server});
+            servers.push_back({&upstream, &server, {}});
         }
     }
     return servers;
 }
 
-struct Reached {
-    std::size_t addresses = 0;
-    std::vector<std::string> faults;  // a clause each
-    bool at_all() const { return faults.size() < addresses; }
-};
-
-Reached reach(const config::Address& address, const TimeLimit& time_limit) {
-    Reached reached;
-    const auto endpoints = find_endpoints(address, time_limit.for_step());
-    if (!endpoints) return {1, {endpoints.error()}};
-    reached.addresses = endpoints->size();
-    for (const auto& endpoint : *endpoints) {
-        const std::string fault = try_connect(endpoint, time_limit.for_step());
-        if (fault.empty()) continue;
-        reached.faults.push_back(
-            fmt::format("cannot connect to {}: {}", endpoint_text(endpoint), fault));
+// A server that cannot be connected to is not asked.
+void reach(Server& server, const TimeLimit& time_limit) {
+    const auto endpoints = find_endpoints(server.server->address, time_limit.for_step());
+    if (!endpoints) {
+        server.no_address = endpoints.error();
+        return;
     }
-    return reached;
+    for (const auto& endpoint : *endpoints) {
+        AtAddress& at = server.addresses.emplace_back(endpoint);
+        at.fault = try_connect(endpoint, time_limit.for_step());
+        if (!at.fault.empty() || !server.upstream->health_check) continue;
+        config::HealthCheck check = *server.upstream->health_check;
+        check.timeout = TimeLimit{time_limit.end, check.timeout}.for_step();
+        asio::io_context io{1};
+        at.health = wait_for(io, upstream::check_health(io.get_executor(), endpoint,
+                                                        server.server->authority, check));
+    }
 }
 
-// The findings about one server. `others_help`: another server of its upstream was reached.
-Findings report(const Server& of, const Reached& reached, bool others_help) {
-    const std::string address = of.server->address.to_string();
-    Findings findings("upstream " + of.upstream->name);
-    if (reached.faults.empty()) {
+std::string away_advice(const Server& server, bool is_fault) {
+    if (is_fault) {
+        return fmt::format("start it, or correct upstreams.{}.servers", server.upstream->name);
+    }
+    return server.upstream->health_check
+               ? "start it: it gets no requests until its health check passes"
+               : "start it: until then, requests try it first and lose time";
+}
+
+void report_reachable(const Server& server, bool others_serve, Findings& findings) {
+    const std::string address = server.server->address.to_string();
+    std::vector<std::string> faults;
+    if (!server.no_address.empty()) faults.push_back(server.no_address);
+    for (const AtAddress& at : server.addresses) {
+        if (at.fault.empty()) continue;
+        faults.push_back(
+            fmt::format("cannot connect to {}: {}", endpoint_text(at.endpoint), at.fault));
+    }
+    if (faults.empty() && server.addresses.empty()) return;  // the look at it failed, and is told
+    if (faults.empty()) {
         findings.ok("upstream.reachable", address + " accepts connections");
-        return findings;
+        return;
     }
-    const bool is_fault = !reached.at_all() && !others_help;
-    for (const std::string& fault : reached.faults) {
-        findings.add(
-            is_fault ? Severity::fault : Severity::warning, "upstream.reachable",
-            fault.starts_with(address) ? fault : fmt::format("{}: {}", address, fault),
-            is_fault ? fmt::format("start it, or correct upstreams.{}.servers", of.upstream->name)
-                     : "start it: until then, requests try it first and lose time");
+    const bool is_fault = !others_serve && !server.serves();
+    for (const std::string& fault : faults) {
+        findings.add(is_fault ? Severity::fault : Severity::warning, "upstream.reachable",
+                     fmt::format("{}: {}", address, fault), away_advice(server, is_fault));
     }
-    return findings;
+}
+
+void report_health(const Server& server, bool others_serve, Findings& findings) {
+    const config::Upstream& settings = *server.upstream;
+    for (const AtAddress& at : server.addresses) {
+        if (!at.health) continue;
+        const std::string& host = settings.health_check->host;
+        judge_health(settings, endpoint_text(at.endpoint),
+                     host.empty() ? server.server->authority : host, *at.health,
+                     others_serve || server.serves(), findings);
+    }
+}
+
+// An address is one server, and belongs to the first that led to it. `before`: the servers before.
+void report_never_chosen(const Server& server, std::span<const Server> before, Findings& findings) {
+    const auto is_taken = [&](const AtAddress& at) {
+        return std::any_of(before.begin(), before.end(), [&](const Server& other) {
+            return other.upstream == server.upstream && other.has(at.endpoint);
+        });
+    };
+    const auto& addresses = server.addresses;
+    if (addresses.empty() || !std::all_of(addresses.begin(), addresses.end(), is_taken)) return;
+    findings.warning("upstream.servers",
+                     fmt::format("{}: all of its addresses are those of servers before it, so it "
+                                 "is no server of its own, and its weight does not count",
+                                 server.server->address.to_string()),
+                     fmt::format("remove it from upstreams.{}.servers", server.upstream->name));
+}
+
+// Of checks that were answered as they should.
+std::optional<std::chrono::nanoseconds> fastest_check(const config::Upstream& settings,
+                                                      const std::vector<Server>& all) {
+    std::optional<std::chrono::nanoseconds> fastest;
+    for (const Server& server : all) {
+        if (server.upstream != &settings) continue;
+        for (const AtAddress& at : server.addresses) {
+            if (!at.health || !at.serves() || at.health->status == 0) continue;
+            fastest = std::min(fastest.value_or(at.health->took), at.health->took);
+        }
+    }
+    return fastest;
 }
 
 }  // namespace
 
 Findings examine_upstreams(const config::Config& config, const TimeLimit& time_limit) {
-    const std::vector<Server> servers = servers_of(config);
-    std::vector<Reached> reached(servers.size());
-    in_parallel(servers.size(), [&](std::size_t index) {
-        reached[index] = reach(servers[index].server->address, time_limit);
+    std::vector<Server> servers = servers_of(config);
+    Findings all = in_parallel(servers.size(), [&](std::size_t index) {
+        reach(servers[index], time_limit);
         return Findings();
     });
-    Findings all;
     for (std::size_t i = 0; i < servers.size(); ++i) {
-        bool others_help = false;
-        for (std::size_t other = 0; other < servers.size(); ++other) {
-            others_help = others_help || (servers[other].upstream == servers[i].upstream &&
-                                          other != i && reached[other].at_all());
-        }
-        all.append(report(servers[i], reached[i], others_help));
+        const Server& server = servers[i];
+        const bool others_serve =
+            std::any_of(servers.begin(), servers.end(), [&](const Server& other) {
+                return &other != &server && other.upstream == server.upstream && other.serves();
+            });
+        Findings findings("upstream " + server.upstream->name);
+        report_reachable(server, others_serve, findings);
+        report_health(server, others_serve, findings);
+        report_never_chosen(server, std::span(servers).first(i), findings);
+        all.append(std::move(findings));
+    }
+    for (const config::Upstream& upstream : config.upstreams) {
+        const auto fastest = fastest_check(upstream, servers);
+        if (!fastest) continue;
+        Findings findings("upstream " + upstream.name);
+        judge_queue(upstream, *fastest, findings);
+        all.append(std::move(findings));
     }
     return all;
 }

@@ -2,12 +2,13 @@
 // the process, on the main thread, so that workers do not multiply the checks.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "net/asio.hpp"
+#include "net/timed_socket.hpp"
 #include "upstream/group.hpp"
 
 namespace tidegate::upstream {
@@ -25,16 +26,14 @@ class HealthChecks {
 
     // The checks of one server, until it drains.
     static Task<> watch(std::shared_ptr<HealthChecks> self, ServerPtr server);
-    // One check. Empty: the server is healthy; else why it is not.
-    Task<std::string> check(ServerPtr server);
-    std::string request_for(const SharedServer& server) const;
     std::chrono::milliseconds next_pause();
 
     const Executor executor_;
     const GroupPtr group_;
     Timer changed_;  // waits for servers to come; stop() ends the wait
     std::vector<std::weak_ptr<SharedServer>> watched_;
-    std::vector<Timer*> pauses_;  // of watch()
+    std::vector<Timer*> pauses_;                         // of watch()
+    std::vector<std::shared_ptr<TimedSocket>> sockets_;  // of checks
     std::minstd_rand random_;
     bool stopped_ = false;
 };

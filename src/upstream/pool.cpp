@@ -64,7 +64,9 @@ void Pool::follow_group() {
     }
     std::swap(servers_, next);
     for (const ServerPtr& before : next) {
-        if (!has(*before)) forget_idle(*before);
+        if (has(*before)) continue;
+        before->retire();
+        forget_idle(*before);
     }
     chooser_.reset(servers_);
 }
@@ -206,7 +208,7 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1St
 
 void Pool::give_back(Http1Stream& stream) {
     if (idle_ >= idle_max_ || stopped_ || stream.is_evicted() ||
-        stream.server().shared().state.is_draining()) {
+        stream.server().is_retired()) {
         throw_away(stream);
         return;
     }

@@ -44,6 +44,10 @@ class Server
     }
     void count_failure() { counts_.failures.add(); }
 
+    // The pool no longer has this server: a connection that is given back is closed.
+    void retire() { is_retired_ = true; }
+    bool is_retired() const { return is_retired_; }
+
     struct Idle {
         ConnectionPtr connection;
         SteadyTime since;
@@ -67,6 +71,7 @@ class Server
     std::shared_ptr<SharedServer> shared_;
     SharedServer::Counts& counts_;
     std::vector<Idle> idle_;  // in the order in which they became so
+    bool is_retired_ = false;
 };
 
 using ServerPtr = boost::intrusive_ptr<Server>;

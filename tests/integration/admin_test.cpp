@@ -100,13 +100,46 @@ TEST_CASE("admin: a configured token is asked for on this machine, too, but not 
     CHECK(client.response().status() == 200);
 }
 
+TEST_CASE("admin: readiness tells how many servers are up, and does not depend on it") {
+    const Upstream upstream(ok());
+    const std::string away = "http://127.0.0.1:" + std::to_string(free_port());
+    const auto upstreams = [](const Tidegate& tidegate) {
+        const auto answer = tidegate.admin("/readyz").value();
+        CHECK(answer.status() == 200);
+        return nlohmann::json::parse(answer.body).at("upstreams");
+    };
+    const std::string check = "health_check: {tcp: on, every: 200ms}";
+    const Tidegate some(unlimited({upstream.url(), away}, check));
+    CHECK_SOON(upstreams(some) == nlohmann::json::parse(R"({"api":{"servers":2,"up":1}})"));
+    const Tidegate none(unlimited({away}, check));
+    CHECK_SOON(upstreams(none) == nlohmann::json::parse(R"({"api":{"servers":1,"up":0}})"));
+    const Message refused = none.get();
+    CHECK(refused.status() == 503);
+    CHECK(refused.field("Retry-After") == "1");
+    const std::string server = "{upstream=\"api\",server=\"" + away.substr(7) + "\"}";
+    CHECK(none.metric("tidegate_upstream_server_up" + server) == 0);
+}
+
+TEST_CASE("admin: upstreams are shown to whom counts are shown") {
+    const Upstream upstream(ok());
+    const Tidegate locked(simple(upstream.url()), "s3cret");
+    CHECK(locked.admin("/api/upstreams").value().status() == 401);
+    const Tidegate unlocked(simple(upstream.url()));
+    const auto answer = unlocked.admin("/api/upstreams").value();
+    CHECK(answer.status() == 200);
+    CHECK(answer.field("Content-Type") == "application/json");
+    CHECK(answer.body.find(upstream.url().substr(7)) != std::string::npos);
+    RawClient page(unlocked.admin_port());
+    CHECK(page.ask("GET /api/upstreams HTTP/1.1\r\nHost: evil.example\r\n\r\n").status() == 403);
+}
+
 TEST_CASE("admin: the metrics count what was sent") {
     const Upstream upstream(ok("hello"));
     const Tidegate tidegate(
         "upstreams: {api: {servers: [" + upstream.url() + "]}}\n" +
         "policies: {clients: {key: [ip], limits: [{name: hourly, quota: 7, per: 1h}]}}\n" +
         "routes: [{name: api, match: {path: \"/api/**\"}, upstream: api, policies: [clients]}]\n");
-    auto client = tidegate.client();
+    auto client = tidegate.client("127.0.0.5");
     for (int i = 0; i < 10; ++i) client.get("/api/" + std::to_string(i));
     client.get("/elsewhere");
     tidegate.access_log(11);  // all are recorded
@@ -132,7 +165,8 @@ TEST_CASE("admin: the metrics count what was sent") {
     CHECK_SOON(tidegate.metric_sum("tidegate_client_connections_total") == 1);
     CHECK_SOON(tidegate.metric_sum("tidegate_client_connections") == 1);
     CHECK(tidegate.metric_sum("tidegate_store_failures_total") == 0);
-    CHECK(tidegate.admin("/metrics").value().body.find("127.0.0.1") == std::string::npos);
+    // Servers of upstreams are named, clients are not.
+    CHECK(tidegate.admin("/metrics").value().body.find("127.0.0.5") == std::string::npos);
 }
 
 TEST_CASE("admin: the metrics are in the format Prometheus reads") {

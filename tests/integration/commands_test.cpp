@@ -235,6 +235,7 @@ TEST_CASE("commands: a wrong argument is answered with what the command takes") 
     check_refused({"explain", "-c", "a.yaml", "--from", "here"}, {"is not an IP address"});
     check_refused({"inspect"}, {"IDENTIFIER is required: `tidegate inspect user:alice`",
                                 "tidegate inspect --help"});
+    check_refused({"inspect", "--upstreams", "user:alice"}, {"IDENTIFIER", "--upstreams"});
     check_refused({"inspect", "--jsno"},
                   {"`tidegate inspect` has no option `--jsno`; did you mean `--json`?"});
     check_refused({"reset"}, {"IDENTIFIER is required: `tidegate reset user:alice`"});

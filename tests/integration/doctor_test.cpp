@@ -359,6 +359,50 @@ TEST_CASE("doctor: an upstream without any server that answers is a fault, else 
     CHECK(there.seen().empty());
 }
 
+TEST_CASE("doctor: each server is asked once what its health check asks") {
+    const Upstream well(ok());
+    const Upstream lost("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    const std::string check = "health_check: {path: /healthz?deep=1, host: api.internal}";
+    const auto both = examine(unlimited({well.url(), lost.url()}, check));
+    CHECK_MESSAGE(both.code == 1, both.text);
+    CHECK(both.has("upstream.health", "ok", "GET /healthz?deep=1 answers 200 in "));
+    CHECK(both.has("upstream.health", "warning", "it answers 404"));
+    CHECK(both.has("upstream.health", "warning", "correct upstreams.api.health_check.path"));
+    REQUIRE(well.requests() == 1);
+    CHECK(well.last().target() == "/healthz?deep=1");
+    CHECK(well.last().field("Host") == "api.internal");
+    CHECK(lost.requests() == 1);
+    const auto none = examine(unlimited({lost.url()}, check));
+    CHECK(none.code == 3);
+    CHECK(none.has("upstream.health", "fault", "gets no requests"));
+}
+
+TEST_CASE("doctor: a health check that is redirected, or not answered, is reported") {
+    const Upstream moved(
+        "HTTP/1.1 302 Found\r\nLocation: /login?next=hidden\r\nContent-Length: 0\r\n\r\n");
+    const auto redirected = examine(unlimited({moved.url()}, "health_check: {path: /}"));
+    CHECK_MESSAGE(redirected.code == 1, redirected.text);
+    CHECK(redirected.has("upstream.health", "warning", "answers 302 (to /login)"));
+    CHECK(redirected.text.find("hidden") == std::string::npos);
+
+    const Upstream silent([](Conversation& conversation) {
+        Message request;
+        if (conversation.read(request)) conversation.wait_for_end();
+    });
+    const auto late = examine(unlimited({silent.url()}, "health_check: {path: /, timeout: 100ms}"));
+    CHECK(late.code == 3);
+    CHECK(late.has("upstream.health", "fault", "it does not answer within 100ms"));
+}
+
+TEST_CASE("doctor: a server whose address a name before it has is never chosen, and reported") {
+    const Upstream upstream(ok());
+    const std::string by_name = "http://localhost:" + std::to_string(upstream.port());
+    const auto found = examine(unlimited({by_name, upstream.url()}));
+    CHECK_MESSAGE(found.has("upstream.servers", "warning", upstream.url().substr(7)), found.text);
+    CHECK(found.has("upstream.servers", "warning", "no server of its own"));
+    CHECK(examine(unlimited({upstream.url()})).find("upstream.servers", "warning").empty());
+}
+
 TEST_CASE("doctor: a configuration with faults is all that is looked at") {
     const auto found = examine("upstream: 7\nlimits: [x]\n");
     CHECK(found.code == 3);

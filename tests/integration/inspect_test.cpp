@@ -107,6 +107,42 @@ TEST_CASE("inspect: tells what is counted of a user, and reset lets her in again
     await_logged(tidegate, "admin: reset user:alice");
 }
 
+TEST_CASE("inspect: upstreams are shown with their servers, those that are down first") {
+    const Upstream upstream(ok());
+    const std::string away = "http://127.0.0.1:" + std::to_string(free_port());
+    const Tidegate tidegate(unlimited({upstream.url(), away},
+                                      "health_check: {path: /healthz, every: 200ms}, "
+                                      "max_connections: 7"));
+    await("both are checked", [&] {
+        const Json json = Json::parse(admin_answer(tidegate, "GET", "/api/upstreams").body);
+        const Json& servers = json.at("upstreams").at(0).at("servers");
+        return servers.at(0).at("checked") == true && servers.at(0).at("state") == "up" &&
+               servers.at(1).at("state") == "unhealthy";
+    });
+    CHECK(tidegate.get().status() == 200);
+    Finished finished = asked(tidegate, {"inspect", "--upstreams"});
+    CHECK_MESSAGE(finished.code == 1, finished.errors);
+    says(finished.output, "api: 1 of 2 servers up, ");
+    says(finished.output, " of 7 connections, 0 waiting\n");
+    says(finished.output, "up (checked)");
+    CHECK(finished.output.find("unhealthy") < finished.output.find("up (checked)"));
+
+    finished = asked(tidegate, {"inspect", "--upstreams", "--json"});
+    const Json api = Json::parse(finished.output).at("upstreams").at(0);
+    CHECK(api.at("name") == "api");
+    CHECK(api.at("unresolved").empty());
+    const Json& up = api.at("servers").at(0);
+    CHECK(up.at("server") == upstream.url().substr(7));
+    CHECK(up.at("configured") == upstream.url().substr(7));
+    CHECK(up.at("requests") == 1);
+    CHECK(up.at("failures") == 0);
+
+    const Tidegate well(simple(upstream.url()));
+    CHECK(asked(well, {"inspect", "--upstreams"}).code == 0);
+    CHECK(asked(well, {"inspect", "--upstreams", "user:alice"}).code == 2);
+    CHECK(asked(well, {"inspect"}).code == 2);
+}
+
 TEST_CASE("inspect: a policy with tiers labels the row of its own limits") {
     const Upstream upstream(ok());
     const Tidegate tiered(

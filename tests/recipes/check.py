@@ -8,7 +8,7 @@ docs/recipes.md has a section for each file config/recipes/NAME.yaml. It holds
 The test starts Tidegate with the file, on private ports and in front of an upstream of its own, runs
 the commands and compares. Everything else is as a reader has it. The test replaces
   - ports of 127.0.0.1 (8080 Tidegate, 8181 its listener for gateways, 9901 for the admin, 3000 the API,
-    6379 Redis) by free ones, and 0.0.0.0 by 127.0.0.1;
+    3001 a second server of it, 6379 Redis) by free ones, and 0.0.0.0 by 127.0.0.1;
   - /run/ by a temporary folder;
   - the 10 seconds of `streaming` by half a second;
   - `tidegate` by the program that TIDEGATE_PROGRAM names (build/release/tidegate).
@@ -98,10 +98,11 @@ class World:
         self.name = name
         self.folder = tempfile.mkdtemp(prefix="recipe-")
         self.running = []
-        proxy, gateways, admin, api, redis = free_ports(5)
+        proxy, gateways, admin, api, second, redis = free_ports(6)
         self.places = {"127.0.0.1:8080": f"127.0.0.1:{proxy}", "127.0.0.1:8181": f"127.0.0.1:{gateways}",
                        "127.0.0.1:9901": f"127.0.0.1:{admin}",
-                       "127.0.0.1:3000": f"127.0.0.1:{api}", "127.0.0.1:6379": f"127.0.0.1:{redis}",
+                       "127.0.0.1:3000": f"127.0.0.1:{api}", "127.0.0.1:3001": f"127.0.0.1:{second}",
+                       "127.0.0.1:6379": f"127.0.0.1:{redis}",
                        "/run/": f"{self.folder}/run/"}
         if name == "streaming":
             self.places["response: 10s"] = "response: 500ms"

@@ -115,4 +115,53 @@ TEST_CASE("admin client: an identifier is one parameter, whatever is in it") {
     CHECK(percent_encoded("aZ09-._~") == "aZ09-._~");
 }
 
+TEST_CASE("upstreams_text: servers that are not up come first") {
+    const auto server = [](const std::string& address, const std::string& state) {
+        return R"({"server":")" + address + R"(","configured":"api:3000","weight":1,"state":")" +
+               state + R"(","checked":true,"active":2,"requests":30,"failures":4,"ejections":1})";
+    };
+    const auto told = upstreams_text(
+        R"({"upstreams":[{"name":"api","connections":3,"connections_max":512,"queued":1,)"
+        R"("servers":[)" +
+        server("10.0.0.5:3000", "up") + "," + server("10.0.0.6:3000", "ejected") +
+        R"(],"unresolved":["gone:3000"]}]})");
+    REQUIRE(told);
+    CHECK_FALSE(told->all_up);
+    CHECK(
+        told->text ==
+        "api: 1 of 2 servers up, 3 of 512 connections, 1 waiting\n"
+        "  SERVER         CONFIGURED  WEIGHT  STATE         ACTIVE  REQUESTS  FAILURES  EJECTIONS\n"
+        "  10.0.0.6:3000  api:3000    1       ejected       2       30        4         1\n"
+        "  10.0.0.5:3000  api:3000    1       up (checked)  2       30        4         1\n"
+        "  gone:3000: has no address yet\n");
+}
+
+TEST_CASE("upstreams_text: all is up if every server is, and every name has an address") {
+    const auto all_up = [](const std::string& servers, const std::string& unresolved) {
+        const auto told = upstreams_text(
+            R"({"upstreams":[{"name":"a","connections":0,"connections_max":1,"queued":0,)"
+            R"("servers":[)" +
+            servers + R"(],"unresolved":[)" + unresolved + "]}]}");
+        REQUIRE(told);
+        return told->all_up;
+    };
+    const std::string up =
+        R"({"server":"s","configured":"s","weight":1,"state":"up","checked":false,"active":0,)"
+        R"("requests":0,"failures":0,"ejections":0})";
+    CHECK(all_up(up, ""));
+    CHECK_FALSE(all_up(up, R"("name:80")"));
+    CHECK_FALSE(all_up("", R"("name:80")"));
+    const auto none = upstreams_text(R"({"upstreams":[]})");
+    REQUIRE(none);
+    CHECK(none->all_up);
+    CHECK(none->text == "the configuration has no upstreams\n");
+}
+
+TEST_CASE("upstreams_text: another answer is none") {
+    for (const char* json : {"", "[]", "{}", R"({"upstreams":[{}]})", R"({"upstreams":[1]})",
+                             R"({"upstreams":[{"name":"a","servers":[{}],"unresolved":[]}]})"}) {
+        CHECK_FALSE_MESSAGE(upstreams_text(json), json);
+    }
+}
+
 }  // namespace tidegate::cli

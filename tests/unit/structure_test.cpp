@@ -45,8 +45,8 @@ const std::vector<Rule>& rules() {
             {"client", {"config", "identity", "http", "net", "telemetry", "base"}},
             {"upstream", {"config", "http", "net", "telemetry", "base"}},
         };
-        const Rooms doctor{"app",      "store", "redis", "config", "limit",
-                           "identity", "net",   "tls",   "base"};
+        const Rooms doctor{"app",   "upstream", "store", "redis", "config",
+                           "limit", "identity", "net",   "tls",   "base"};
         for (const std::string room : {"proxy", "faces", "admin", "app", "doctor", "cli"}) {
             Rooms everything_above;
             for (const auto& row : rows) everything_above.insert(row.room);

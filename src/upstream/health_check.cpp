@@ -1,0 +1,127 @@
+#include "upstream/health_check.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <tuple>
+
+#include "base/units.hpp"
+#include "base/version.hpp"
+#include "http/field.hpp"
+#include "http/head.hpp"
+#include "net/deadline.hpp"
+#include "net/timed_socket.hpp"
+
+namespace tidegate::upstream {
+
+namespace {
+
+constexpr http::HeadBounds kHeadBounds{16'384, 200, 16'384};
+// Interim answers and the head of the final one.
+constexpr std::size_t kAnswerBytesMax = 65'536;
+
+enum class HeadRead : std::uint8_t { unfinished, whole, bad };
+
+// The final answer at the front of `bytes`, behind any interim ones.
+HeadRead read_head(std::string_view bytes, HealthAnswer& answer) {
+    constexpr int kFinal = 200;
+    for (;;) {
+        http::HeadScanner scanner;
+        const std::size_t length = scanner.scan(bytes, kHeadBounds);
+        if (scanner.fault() != http::HeadFault::none) return HeadRead::bad;
+        if (length == 0) return HeadRead::unfinished;
+        http::ResponseHead head;
+        if (http::parse_response_head(bytes.substr(0, length), kHeadBounds, head) !=
+            http::HeadFault::none) {
+            return HeadRead::bad;
+        }
+        if (head.status >= kFinal) {
+            answer.status = head.status;
+            for (const http::Field& field : head.fields) {
+                if (http::equal_ignoring_case(field.name, "location"))
+                    answer.location = field.value;
+            }
+            return HeadRead::whole;
+        }
+        bytes.remove_prefix(length);
+    }
+}
+
+std::string request_for(const std::string& authority, const config::HealthCheck& settings) {
+    return "GET " + settings.path +
+           " HTTP/1.1\r\nHost: " + (settings.host.empty() ? authority : settings.host) +
+           "\r\nUser-Agent: tidegate-health/" + std::string(kVersion) +
+           "\r\nAccept: */*\r\nConnection: close\r\n\r\n";
+}
+
+// Too many descriptors are in use: that says nothing about a server.
+bool is_want_of_ours(error_code ec) {
+    namespace errc = boost::system::errc;
+    return ec == errc::too_many_files_open || ec == errc::too_many_files_open_in_system ||
+           ec == errc::no_buffer_space || ec == errc::not_enough_memory;
+}
+
+}  // namespace
+
+Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket,
+                                const StreamProtocol::endpoint& endpoint,
+                                const std::string& authority, const config::HealthCheck& settings) {
+    const SteadyTime began = steady_now();
+    HealthAnswer answer;
+    error_code no_socket;
+    socket->socket().open(endpoint.protocol(), no_socket);
+    answer.could_ask = !is_want_of_ours(no_socket);
+    if (no_socket) {
+        answer.fault = "cannot connect: " + no_socket.message();
+        co_return answer;
+    }
+    socket->expect_within(settings.timeout);
+    const auto too_late = [&](std::string_view what) {
+        return std::string(what) + " within " + format_duration(settings.timeout);
+    };
+
+    auto [ec] = co_await socket->socket().async_connect(endpoint, as_values);
+    answer.took = steady_now() - began;
+    // Its time may have ended in the same turn of the loop, and the socket with it.
+    if (!socket->socket().is_open()) {
+        answer.fault = too_late("it accepts no connection");
+        co_return answer;
+    }
+    if (ec || settings.path.empty()) {
+        socket->close();
+        if (ec) answer.fault = "cannot connect: " + ec.message();
+        co_return answer;
+    }
+    const std::string request = request_for(authority, settings);
+    std::size_t count = 0;
+    for (std::size_t sent = 0; !ec && sent < request.size(); sent += count) {
+        std::tie(ec, count) =
+            co_await socket->socket().async_write_some(asio::buffer(request) + sent, as_values);
+    }
+    std::string text;
+    HeadRead head = HeadRead::unfinished;
+    while (!ec && head == HeadRead::unfinished && text.size() < kAnswerBytesMax) {
+        char bytes[4'096];
+        std::tie(ec, count) =
+            co_await socket->socket().async_read_some(asio::buffer(bytes), as_values);
+        text.append(bytes, count);
+        head = read_head(text, answer);
+        answer.took = steady_now() - began;
+    }
+    const bool late = !socket->socket().is_open();
+    socket->close();
+    const auto fits = [&](const config::StatusRange& range) {
+        return range.contains(answer.status);
+    };
+    if (head == HeadRead::unfinished) {
+        answer.fault = late ? too_late("it does not answer") : "it closes without an answer";
+    } else if (head == HeadRead::bad) {
+        answer.fault = "its answer is not HTTP";
+    } else if (std::none_of(settings.status.begin(), settings.status.end(), fits)) {
+        answer.fault = "it answers " + std::to_string(answer.status);
+    }
+    co_return answer;
+}
+
+}  // namespace tidegate::upstream
