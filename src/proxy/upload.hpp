@@ -32,8 +32,8 @@ class Upload {
     // Whether hold() has to be called before a server is asked for.
     bool needs_hold(bool idempotent) const;
     // Reads the body into memory, up to the upstream's `request_buffer` or the route's `buffer`, so
-    // that a client that is slow to send it keeps no connection to a server meanwhile. What a longer
-    // body has besides is sent as it comes.
+    // that a client that is slow to send it keeps no connection to a server meanwhile. What a
+    // longer body has besides is sent as it comes.
     Task<ask::Fault> hold();
     // All of the body is at hand: begin() can send it again.
     bool is_repeatable() const { return client_.is_body_done() && !has_passed_on_; }
@@ -69,13 +69,13 @@ class Upload {
     http::BodyBatch take_body(ask::Fault& fault);
     static Task<> run(Upload& self);
     Task<ask::Fault> send_body();
-    Task<ask::Fault> more_of_body();
-    bool begin_wait();
+    Task<ask::Fault> more_of_body(Sleeper& sleeper);
+    bool begin_wait(Sleeper& sleeper);
 
     WorkerContext& worker_;
     Exchange& x_;
     client::Http1Stream& client_;
-    Sleeper& answer_sleeper_;  // of the coroutine that waits for the answer
+    Sleeper& answer_sleeper_;  // of the coroutine that holds the body and waits for the answer
     const std::chrono::milliseconds response_timeout_;
     upstream::TransferRate& rate_;
     http::BodyBatch batch_;  // what begin() could not send whole
@@ -83,7 +83,7 @@ class Upload {
     ask::Fault fault_ = ask::Fault::none;
     bool cancelled_ = false;
     bool has_ended_ = false;
-    bool may_send_ = false;  // the client does not wait for 100 Continue
+    bool may_send_ = false;       // the client does not wait for 100 Continue
     bool has_passed_on_ = false;  // some of the body was sent that is not held
     std::exception_ptr failure_;
 };
