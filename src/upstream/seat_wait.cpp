@@ -14,6 +14,7 @@ SeatWait::~SeatWait() {
 
 void SeatWait::push_out() {
     waiter_.leave();
+    unlink();
     is_pushed_out_ = true;
     sleeping_->wakeup->wake_later();
 }

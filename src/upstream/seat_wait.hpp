@@ -1,6 +1,7 @@
 // A request's wait for one of the upstream's connections: its place in the line of the process.
 //
-// Belongs to the thread of its pool. A seat may be granted by any thread, which then wakes this one.
+// Belongs to the thread of its pool. A seat may be granted by any thread, which then wakes this
+// one.
 #pragma once
 
 #include <memory>
@@ -34,7 +35,7 @@ class SeatWait : public boost::intrusive::list_base_hook<
     }
     // True: the seat is the caller's now.
     bool accept() { return has_seat_ || waiter_.accept(); }
-    // Ends the wait in favour of a request of another address.
+    // Ends the wait in favour of a request of another address, and takes it out of the list.
     void push_out();
     bool is_pushed_out() const { return is_pushed_out_; }
 
