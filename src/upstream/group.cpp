@@ -76,7 +76,8 @@ Group::Group(config::Upstream settings, std::size_t workers, const Group* former
         if (!not_an_ip) addresses_[i] = {asio::ip::tcp::endpoint(ip, address.port)};
         if (!not_an_ip || former == nullptr) continue;
         for (std::size_t k = 0; k < former->settings_.servers.size(); ++k) {
-            if (former->settings_.servers[k].address == address) addresses_[i] = former->addresses_[k];
+            if (former->settings_.servers[k].address == address)
+                addresses_[i] = former->addresses_[k];
         }
     }
     publish();
@@ -99,9 +100,12 @@ bool Group::is_resolved() const {
                         [](const Endpoints& endpoints) { return endpoints.empty(); });
 }
 
+// Name servers turn the order of addresses round from answer to answer.
 void Group::resolved(std::size_t configured, const Endpoints& endpoints) {
-    if (endpoints.empty() || addresses_[configured] == endpoints) return;
-    addresses_[configured] = endpoints;
+    Endpoints sorted = endpoints;
+    std::sort(sorted.begin(), sorted.end());
+    if (sorted.empty() || addresses_[configured] == sorted) return;
+    addresses_[configured] = std::move(sorted);
     publish();
 }
 
@@ -128,11 +132,12 @@ void Group::publish() {
         log(Level::info, "upstream {}: {} no longer leads to {}: it gets no new requests",
             settings_.name, gone->name, gone->address);
     }
+    // First this: a worker that no longer knows a server must find that it drains.
+    health_.use(std::move(states), steady_now());
     {
         const std::lock_guard lock(mutex_);
         servers_ = std::move(next);
     }
-    health_.use(std::move(states), steady_now());
     version_.fetch_add(1, std::memory_order_release);
 }
 
@@ -168,10 +173,11 @@ void Group::log_change(const SharedServer& server, const HealthChange& change,
                 settings_.name, server.address, why);
             break;
         case HealthChange::Kind::ejected:
-            log(Level::warn, "upstream {}: {} failed {} requests in a row ({}) and is ejected for {}",
+            log(Level::warn,
+                "upstream {}: {} failed {} requests in a row ({}) and is ejected for {}",
                 settings_.name, server.address, settings_.eject->failures, why,
-                format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(
-                    change.ejected_for)));
+                format_duration(
+                    std::chrono::duration_cast<std::chrono::milliseconds>(change.ejected_for)));
             break;
     }
     for (const balance::ServerState* state : change.returned) {
