@@ -8,7 +8,6 @@
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "http/head.hpp"
-#include "net/timed_socket.hpp"
 
 namespace tidegate::upstream {
 
@@ -40,6 +39,13 @@ int status_of(std::string_view bytes) {
     }
 }
 
+// Too many descriptors are in use: that says nothing about a server.
+bool is_want_of_ours(error_code ec) {
+    namespace errc = boost::system::errc;
+    return ec == errc::too_many_files_open || ec == errc::too_many_files_open_in_system ||
+           ec == errc::no_buffer_space || ec == errc::not_enough_memory;
+}
+
 }  // namespace
 
 HealthChecks::HealthChecks(const Executor& executor, GroupPtr group)
@@ -67,6 +73,7 @@ void HealthChecks::stop() {
     stopped_ = true;
     changed_.cancel();
     for (Timer* const pause : pauses_) pause->cancel();
+    for (const auto& socket : sockets_) socket->close();
 }
 
 Task<> HealthChecks::watch(std::shared_ptr<HealthChecks> self, ServerPtr server) {
@@ -75,9 +82,12 @@ Task<> HealthChecks::watch(std::shared_ptr<HealthChecks> self, ServerPtr server)
     while (!self->stopped_ && !server->state.is_draining()) {
         // From beginning to beginning: a check that takes long does not stretch `every`.
         pause.expires_after(self->next_pause());
-        const std::string fault = co_await self->check(server);
-        if (self->stopped_) break;
-        self->group_->note_check(*server, fault);
+        const auto socket = std::make_shared<TimedSocket>(StreamSocket(self->executor_));
+        self->sockets_.push_back(socket);
+        const std::optional<std::string> fault = co_await self->check(server, socket);
+        std::erase(self->sockets_, socket);
+        if (self->stopped_ || server->state.is_draining()) break;
+        if (fault) self->group_->note_check(*server, *fault);
         co_await pause.async_wait(as_values);
     }
     std::erase(self->pauses_, &pause);
@@ -88,20 +98,25 @@ Task<> HealthChecks::watch(std::shared_ptr<HealthChecks> self, ServerPtr server)
 milliseconds HealthChecks::next_pause() {
     const auto every = group_->settings().health_check->every;
     const std::int64_t tenth = every.count() / 10;
-    return every + milliseconds(std::uniform_int_distribution<std::int64_t>(-tenth, tenth)(random_));
+    return every +
+           milliseconds(std::uniform_int_distribution<std::int64_t>(-tenth, tenth)(random_));
 }
 
 std::string HealthChecks::request_for(const SharedServer& server) const {
     const config::HealthCheck& settings = *group_->settings().health_check;
-    return "GET " + settings.path + " HTTP/1.1\r\nHost: " +
-           (settings.host.empty() ? server.authority : settings.host) +
+    return "GET " + settings.path +
+           " HTTP/1.1\r\nHost: " + (settings.host.empty() ? server.authority : settings.host) +
            "\r\nUser-Agent: tidegate-health/" + std::string(kVersion) +
            "\r\nAccept: */*\r\nConnection: close\r\n\r\n";
 }
 
-Task<std::string> HealthChecks::check(ServerPtr server) {
+Task<std::optional<std::string>> HealthChecks::check(ServerPtr server,
+                                                     std::shared_ptr<TimedSocket> socket) {
     const config::HealthCheck& settings = *group_->settings().health_check;
-    const auto socket = std::make_shared<TimedSocket>(StreamSocket(executor_));
+    error_code no_socket;
+    socket->socket().open(server->endpoint.protocol(), no_socket);
+    if (is_want_of_ours(no_socket)) co_return std::nullopt;
+    if (no_socket) co_return "cannot connect: " + no_socket.message();
     socket->expect_within(settings.timeout);
     const auto too_late = [&](std::string_view what) {
         return std::string(what) + " within " + format_duration(settings.timeout);
@@ -121,8 +136,8 @@ Task<std::string> HealthChecks::check(ServerPtr server) {
     const std::string request = request_for(*server);
     std::size_t count = 0;
     for (std::size_t sent = 0; !ec && sent < request.size(); sent += count) {
-        std::tie(ec, count) = co_await socket->socket().async_write_some(
-            asio::buffer(request) + sent, as_values);
+        std::tie(ec, count) =
+            co_await socket->socket().async_write_some(asio::buffer(request) + sent, as_values);
     }
     std::string answer;
     int status = 0;

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "net/asio.hpp"
+#include "net/timed_socket.hpp"
 #include "upstream/group.hpp"
 
 namespace tidegate::upstream {
@@ -25,8 +27,8 @@ class HealthChecks {
 
     // The checks of one server, until it drains.
     static Task<> watch(std::shared_ptr<HealthChecks> self, ServerPtr server);
-    // One check. Empty: the server is healthy; else why it is not.
-    Task<std::string> check(ServerPtr server);
+    // One check. Empty: the server is healthy; else why it is not. None: the proxy could not ask.
+    Task<std::optional<std::string>> check(ServerPtr server, std::shared_ptr<TimedSocket> socket);
     std::string request_for(const SharedServer& server) const;
     std::chrono::milliseconds next_pause();
 
@@ -34,7 +36,8 @@ class HealthChecks {
     const GroupPtr group_;
     Timer changed_;  // waits for servers to come; stop() ends the wait
     std::vector<std::weak_ptr<SharedServer>> watched_;
-    std::vector<Timer*> pauses_;  // of watch()
+    std::vector<Timer*> pauses_;                         // of watch()
+    std::vector<std::shared_ptr<TimedSocket>> sockets_;  // of checks
     std::minstd_rand random_;
     bool stopped_ = false;
 };
