@@ -250,13 +250,15 @@ TEST_CASE("resolver: looks names up, and leaves addresses alone") {
     CHECK(named->servers().back()->name == "localhost:82");
     resolver->stop();
     io.restart();
-    io.run();  // nothing waits for the next look-up
+    io.run_for(5s);
+    CHECK(io.stopped());  // nothing waits for the next look-up
 
     const GroupPtr unnamed = group_of(upstream_of({server_at("192.0.2.9", 81)}));
     const auto idle = std::make_shared<Resolver>(io.get_executor(), unnamed);
     spawn_vital(io.get_executor(), Resolver::run(idle));
     io.restart();
-    io.run();  // it ends by itself
+    io.run_for(5s);
+    CHECK(io.stopped());  // it ends by itself
     CHECK(addresses(*unnamed) == Texts{"192.0.2.9:81"});
 }
 
@@ -267,6 +269,7 @@ TEST_CASE("resolver: stop() does not wait for a look-up") {
     spawn_vital(io.get_executor(), Resolver::run(resolver));
     io.poll_one();
     resolver->stop();
-    io.run();
-    CHECK_FALSE(group->is_resolved());
+    io.restart();
+    io.run_for(5s);
+    CHECK(io.stopped());
 }
