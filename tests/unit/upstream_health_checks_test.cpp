@@ -326,7 +326,8 @@ TEST_CASE("health_checks: a server that drains is checked no more, and one that 
     Checked checked(2);
     const std::uint16_t first = checked.fakes[0]->port;
     const std::uint16_t second = checked.fakes[1]->port;
-    checked.use(upstream_of({server_at("a.test", 80)}), {});
+    checked.use(upstream_of({server_at("a.test", 80)}),
+                [](config::HealthCheck& check) { check.timeout = 30ms; });
     checked.group->resolved(0, {endpoint_at("127.0.0.1", first)});
     checked.fakes[0]->answer = {};  // the check is under way when the address goes
     checked.start();
@@ -335,6 +336,7 @@ TEST_CASE("health_checks: a server that drains is checked no more, and one that 
     checked.group->resolved(0, {endpoint_at("127.0.0.1", second)});
     checked.fakes[0]->close();
     REQUIRE(runs_until(checked.io, [&] { return checked.fakes[1]->requests.size() >= 3; }));
+    REQUIRE(runs_until(checked.io, [&] { return checked.fakes[0]->open == 0; }));
     CHECK(checked.fakes[0]->connections == 1);
     CHECK(checked.status().health == ServerHealth::up);
     CHECK(gone->state.verdict() == balance::CheckVerdict::unknown);
