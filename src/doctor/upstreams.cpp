@@ -70,8 +70,9 @@ void reach(Server& server, const TimeLimit& time_limit) {
         config::HealthCheck check = *server.upstream->health_check;
         check.timeout = TimeLimit{time_limit.end, check.timeout}.for_step();
         asio::io_context io{1};
-        at.health = wait_for(io, upstream::check_health(io.get_executor(), endpoint,
-                                                        server.server->authority, check));
+        const auto socket = std::make_shared<TimedSocket>(StreamSocket(io));
+        at.health =
+            wait_for(io, upstream::check_health(socket, endpoint, server.server->authority, check));
     }
 }
 

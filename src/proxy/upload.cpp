@@ -30,28 +30,28 @@ Task<Fault> Upload::hold() {
     const std::uint64_t bytes_max = hold_bytes_max();
     std::string& held = x_.held_body;
     may_send_ = true;
-    // Nothing waits for an answer yet; a connection that is cut off wakes this sleeper.
-    body_sleeper_ = &answer_sleeper_;
-    while (!client_.is_body_done() && held.size() < bytes_max) {
-        Fault fault = Fault::none;
+    Fault fault = Fault::none;
+    while (fault == Fault::none && !client_.is_body_done() && held.size() < bytes_max) {
         const BodyBatch batch = take_body(fault);
         for (const std::string_view piece : batch.view()) held.append(piece);
         const bool needs_more = batch.count == 0 && !batch.done;
         client_.drop_body(batch);
         if (fault == Fault::none && needs_more) {
-            fault = co_await more_of_body();
+            // Its own coroutine's sleeper, which is woken when the client is cut off.
+            fault = co_await more_of_body(answer_sleeper_);
             if (rate_.is_waiting()) rate_.end_wait(steady_now());
         }
-        if (fault != Fault::none) co_return fault;
     }
-    client_.forget_wakeup();
-    body_sleeper_ = &x_.upload_sleeper;
     answer_sleeper_.allow_forever();
-    co_return Fault::none;
+    client_.forget_wakeup();
+    co_return fault;
 }
 
 // Head and what is there of the body leave in one write; the rest follows beside the answer.
 Fault Upload::begin() {
+    state_ = State::idle;
+    fault_ = Fault::none;
+    cancelled_ = has_ended_ = false;
     Fault fault = Fault::none;
     BodyBatch batch;
     if (!x_.held_body.empty()) {
@@ -82,7 +82,6 @@ Fault Upload::begin() {
     batch_ = batch;
     may_send_ = !client_.framing().expects_continue || x_.relay.bytes_received > 0;
     answer_sleeper_.allow_forever();
-    has_ended_ = false;
     spawn_vital(worker_.executor, run(*this));
     return Fault::none;
 }
@@ -154,7 +153,7 @@ Task<Fault> Upload::send_body() {
             if (fault != Fault::none) co_return fault;
             if (batch.count > 0 || batch.done) break;
             client_.drop_body(batch);
-            fault = co_await more_of_body();
+            fault = co_await more_of_body(x_.upload_sleeper);
             if (rate_.is_waiting()) rate_.end_wait(steady_now());
             if (fault != Fault::none) co_return fault;
         }
@@ -162,12 +161,12 @@ Task<Fault> Upload::send_body() {
     }
 }
 
-Task<Fault> Upload::more_of_body() {
+Task<Fault> Upload::more_of_body(Sleeper& sleeper) {
     // The client waits for 100 Continue: the upstream has to send that, or an answer.
-    if (!may_send_) body_sleeper_->allow(response_timeout_);
+    if (!may_send_) sleeper.allow(response_timeout_);
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
-        switch (client_.read_body(body_sleeper_->wakeup())) {
+        switch (client_.read_body(sleeper.wakeup())) {
             case client::Http1Stream::Body::more:
                 may_send_ = true;  // RFC 9110 section 10.1.1: clients may give up waiting
                 co_return Fault::none;
@@ -179,16 +178,16 @@ Task<Fault> Upload::more_of_body() {
                 break;
         }
         if (may_send_ && !rate_.is_waiting()) {
-            if (!begin_wait()) co_return Fault::body_timeout;
-        } else if (body_sleeper_->expired()) {
+            if (!begin_wait(sleeper)) co_return Fault::body_timeout;
+        } else if (sleeper.expired()) {
             co_return may_send_ ? Fault::body_timeout : Fault::upstream_timeout;
         }
-        co_await body_sleeper_->sleep();
+        co_await sleeper.sleep();
     }
 }
 
 // False when the client is too slow.
-bool Upload::begin_wait() {
+bool Upload::begin_wait(Sleeper& sleeper) {
     const config::Timeouts& timeouts = x_.config().timeouts;
     const SteadyTime time = steady_now();
     rate_.begin_wait(time, x_.relay.bytes_received);
@@ -196,7 +195,7 @@ bool Upload::begin_wait() {
         rate_.time_left({timeouts.request_body, x_.config().limits_on_requests.body_rate,
                          timeouts.request_body_total},
                         time);
-    body_sleeper_->allow(left);
+    sleeper.allow(left);
     return left.count() > 0;
 }
 

@@ -26,7 +26,6 @@ class Upload {
           x_(exchange),
           client_(*exchange.client),
           answer_sleeper_(client_.sleeper()),
-          body_sleeper_(&exchange.upload_sleeper),
           response_timeout_(exchange.decision.route->response_timeout),
           rate_(rate) {}
 
@@ -70,14 +69,13 @@ class Upload {
     http::BodyBatch take_body(ask::Fault& fault);
     static Task<> run(Upload& self);
     Task<ask::Fault> send_body();
-    Task<ask::Fault> more_of_body();
-    bool begin_wait();
+    Task<ask::Fault> more_of_body(Sleeper& sleeper);
+    bool begin_wait(Sleeper& sleeper);
 
     WorkerContext& worker_;
     Exchange& x_;
     client::Http1Stream& client_;
-    Sleeper& answer_sleeper_;  // of the coroutine that waits for the answer
-    Sleeper* body_sleeper_;    // of the one that waits for the body
+    Sleeper& answer_sleeper_;  // of the coroutine that holds the body and waits for the answer
     const std::chrono::milliseconds response_timeout_;
     upstream::TransferRate& rate_;
     http::BodyBatch batch_;  // what begin() could not send whole

@@ -100,9 +100,12 @@ bool Group::is_resolved() const {
                         [](const Endpoints& endpoints) { return endpoints.empty(); });
 }
 
+// Name servers turn the order of addresses round from answer to answer.
 void Group::resolved(std::size_t configured, const Endpoints& endpoints) {
-    if (endpoints.empty() || addresses_[configured] == endpoints) return;
-    addresses_[configured] = endpoints;
+    Endpoints sorted = endpoints;
+    std::sort(sorted.begin(), sorted.end());
+    if (sorted.empty() || addresses_[configured] == sorted) return;
+    addresses_[configured] = std::move(sorted);
     publish();
 }
 

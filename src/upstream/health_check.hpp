@@ -12,7 +12,8 @@
 namespace tidegate::upstream {
 
 struct HealthAnswer {
-    bool could_ask = true;   // false: this machine had no socket left, which says nothing of the server
+    bool could_ask =
+        true;  // false: this machine had no socket left, which says nothing of the server
     std::string fault{};     // why the server is not healthy, a clause; empty: it is healthy
     int status = 0;          // of the answer; 0: none came, or the check only connects
     std::string location{};  // where a redirect leads to

@@ -146,16 +146,20 @@ bool Pool::begin_wait(SeatWait& wait) {
 // An address may have all places of the line, as long as no other address needs one: then the last
 // of those that have more than a quarter of this worker's places makes room.
 bool Pool::push_out_for(const ActiveRequest& request) {
-    const auto key = request.key();
-    const auto held = [&](const std::optional<IpAddress>& by) {
-        return std::count_if(waiting_.begin(), waiting_.end(),
-                             [&](const SeatWait& one) { return one.request().key() == by; });
-    };
-    const auto share = static_cast<std::ptrdiff_t>(
-        std::max<std::size_t>(1, settings().queue.max / group_->workers() / 4));
+    const std::size_t share =
+        std::max<std::size_t>(1, settings().queue.max / group_->workers() / 4);
+    HeavyHitters crowds;
+    for (const SeatWait& wait : waiting_) {
+        if (const auto key = wait.request().key()) crowds.add(*key);
+    }
+    crowds.erase_if([&, own = request.key()](const IpAddress& key) {
+        const auto is_its = [&](const SeatWait& wait) { return wait.request().key() == key; };
+        return key == own || static_cast<std::size_t>(
+                                 std::count_if(waiting_.begin(), waiting_.end(), is_its)) <= share;
+    });
     for (auto last = waiting_.rbegin(); last != waiting_.rend(); ++last) {
-        const auto other = last->request().key();
-        if (other == key || held(other) <= share) continue;
+        const auto key = last->request().key();
+        if (!key || !crowds.contains(*key)) continue;
         last->push_out();
         return true;
     }
@@ -200,15 +204,14 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1St
         stream.open(server, std::move(connection), false);
         co_return ConnectFault::none;
     }
+    close(connection);
     metrics_.count_upstream_failure(metrics_slot_);
     group_->note_failure(server.shared(), balance::Failure::connect, error);
-    close(connection);
     co_return error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable;
 }
 
 void Pool::give_back(Http1Stream& stream) {
-    if (idle_ >= idle_max_ || stopped_ || stream.is_evicted() ||
-        stream.server().is_retired()) {
+    if (idle_ >= idle_max_ || stopped_ || stream.is_evicted() || stream.server().is_retired()) {
         throw_away(stream);
         return;
     }

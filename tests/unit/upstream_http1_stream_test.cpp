@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "upstream/http1_stream.hpp"
+#include "upstream_world.hpp"
 
 using namespace tidegate;
 using upstream::Http1Stream;
@@ -25,7 +26,7 @@ struct World {
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
                 0);
         far = ends[1];
-        stream.open(server, ConnectionPtr(new Connection(readiness, ends[0])), false);
+        stream.open(*server, ConnectionPtr(new Connection(readiness, ends[0])), false);
         io.poll();  // the connection may be read and written
     }
     ~World() { close(); }
@@ -71,8 +72,10 @@ struct World {
     Readiness readiness{io};
     Wakeup wakeup{io.get_executor()};
     BufferPool buffers;
-    config::UpstreamServer settings{{"127.0.0.1", 80, ""}, 1, "a.test"};
-    upstream::Server server{settings};
+    upstream::ServerPtr server{new upstream::Server(
+        std::make_shared<upstream::SharedServer>(upstream::server_at("127.0.0.1", 80),
+                                                 upstream::endpoint_at("127.0.0.1", 80), 1),
+        0)};
     Http1Stream stream{buffers};
     int far = -1;
     bool is_done = false;

@@ -1,122 +1,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "config/config.hpp"
-#include "net/deadline.hpp"
-#include "telemetry/metrics.hpp"
-#include "upstream/pool.hpp"
+#include "upstream_pool_world.hpp"
 
 using namespace tidegate;
 using namespace tidegate::upstream;
-using ConnectFault = Pool::ConnectFault;
-
-namespace {
-
-std::shared_ptr<const config::Config> load(const std::string& yaml) {
-    auto loaded = config::load_text(yaml, "test.yaml");
-    for (const auto& error : loaded.errors) FAIL(error.to_string());
-    return loaded.config;
-}
-
-struct World {
-    asio::io_context io{1};
-    Readiness readiness{io};
-    telemetry::Metrics metrics{{}, {}, 1, "test"};
-    DeadlineWheel wheel{SteadyTime{}};
-    BufferPool buffers;
-};
-
-// Servers that only listen, and a pool of connections to them.
-struct Pooled {
-    explicit Pooled(std::vector<int> weights, const std::string& more = "") {
-        std::string servers;
-        for (const int weight : weights) {
-            listeners.emplace_back(world.io,
-                                   asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-            servers += (servers.empty() ? "" : ", ") + std::string("{url: \"http://127.0.0.1:") +
-                       std::to_string(listeners.back().local_endpoint().port()) +
-                       "\", weight: " + std::to_string(weight) + "}";
-        }
-        config = load("upstreams: {api: {servers: [" + servers + "]" + more +
-                      "}}\nroutes: [{name: all, match: {path: \"/**\"}, upstream: api, "
-                      "policies: []}]\n");
-        pool.emplace(world.io.get_executor(), world.readiness, config->upstreams[0], 0, 1,
-                     world.metrics.shard(0));
-    }
-
-    ConnectFault connect(Server& server, Http1Stream& stream) {
-        return connect(server, stream, request);
-    }
-    ConnectFault connect(Server& server, Http1Stream& stream, ActiveRequest& from) {
-        ConnectFault fault = ConnectFault::unreachable;
-        spawn_vital(world.io.get_executor(),
-                    [](Pooled& self, Server& to, Http1Stream& made, ActiveRequest& asking,
-                       ConnectFault& outcome) -> Task<> {
-                        outcome = co_await self.pool->connect(to, self.sleeper, made, asking);
-                    }(*this, server, stream, from, fault));
-        settle(true);
-        return fault;
-    }
-    // A connection to whichever server is next, idle in the pool.
-    Server& make_idle() {
-        Server& server = pool->next_server();
-        Http1Stream lease{world.buffers};
-        REQUIRE(connect(server, lease) == ConnectFault::none);
-        pool->give_back(lease);
-        return server;
-    }
-    // Takes an idle connection, if there is one, for good.
-    bool takes_idle(Server& server) {
-        Http1Stream stream{world.buffers};
-        return pool->take_idle(server, stream);
-    }
-    // Runs what is ready; `wait`: also what the kernel will make so.
-    void settle(bool wait = false) {
-        world.io.restart();
-        if (wait) world.io.run_one();
-        while (world.io.poll() > 0) {
-        }
-    }
-
-    World world;
-    std::vector<asio::ip::tcp::acceptor> listeners;
-    std::shared_ptr<const config::Config> config;
-    Sleeper sleeper{world.io.get_executor(), world.wheel};
-    std::optional<Pool> pool;
-    std::optional<IpAddress> no_address;
-    std::vector<int> ipv6_prefixes{64};
-    ActiveRequest request{no_address, ipv6_prefixes, [](void*) {}, nullptr};
-};
-
-// A request of one client that has a connection, whose body is slow to come.
-struct Uploading {
-    Uploading(Pooled& its_pool, const std::string& address)
-        : pooled(its_pool), client(parse_ip(address)) {
-        REQUIRE(pooled.pool->admit(request));
-        REQUIRE(pooled.connect(pooled.pool->next_server(), lease, request) == ConnectFault::none);
-        request.body.begin_wait(std::chrono::steady_clock::now() - std::chrono::seconds{1}, 1);
-    }
-
-    Pooled& pooled;
-    std::optional<IpAddress> client;
-    Http1Stream lease{pooled.world.buffers};
-    ActiveRequest request{client, pooled.ipv6_prefixes,
-                          [](void* self) {
-                              Uploading& one = *static_cast<Uploading*>(self);
-                              one.pooled.pool->evict(one.lease);
-                          },
-                          this};
-};
-
-}  // namespace
+using namespace std::chrono_literals;
 
 TEST_CASE("pool: servers take turns by their weights, evenly spread") {
     Pooled pooled({4, 2, 1});
@@ -125,7 +22,7 @@ TEST_CASE("pool: servers take turns by their weights, evenly spread") {
     int longest = 0;
     int run = 0;
     for (int i = 0; i < 700; ++i) {
-        const Server& server = pooled.pool->next_server();
+        const Server& server = pooled.next();
         ++turns[&server];
         run = &server == last ? run + 1 : 1;
         longest = std::max(longest, run);
@@ -141,25 +38,24 @@ TEST_CASE("pool: servers take turns by their weights, evenly spread") {
 TEST_CASE("pool: the next try goes to another server, if there is one") {
     Pooled two({1, 1});
     for (int i = 0; i < 10; ++i) {
-        const Server& first = two.pool->next_server();
-        CHECK(&two.pool->next_server(&first) != &first);
+        const Server& first = two.next();
+        CHECK(two.pool->choose({}, &first) != &first);
     }
+    CHECK(two.pool->has_alternative());
     Pooled one({1});
-    const Server& only = one.pool->next_server();
-    CHECK(&one.pool->next_server(&only) == &only);
+    const Server& only = one.next();
+    CHECK(one.pool->choose({}, &only) == &only);
+    CHECK_FALSE(one.pool->has_alternative());
 }
 
 TEST_CASE("pool: a server that cannot be reached is left alone while there is another") {
     Pooled pooled({1, 1});
-    Server& gone = pooled.pool->next_server();
+    Server& gone = pooled.next();
     for (auto& listener : pooled.listeners) listener.close();
-    Http1Stream lease{pooled.world.buffers};
-    CHECK(pooled.connect(gone, lease) == ConnectFault::unreachable);
-    CHECK_FALSE(lease);
-    for (int i = 0; i < 10; ++i) CHECK(&pooled.pool->next_server() != &gone);
-    Server& other = pooled.pool->next_server();
-    CHECK(pooled.connect(other, lease) == ConnectFault::unreachable);
-    pooled.pool->next_server();  // now that both failed, either may be tried
+    CHECK(pooled.cannot_reach(gone));
+    for (int i = 0; i < 10; ++i) CHECK(&pooled.next() != &gone);
+    CHECK(pooled.cannot_reach(pooled.next()));
+    pooled.next();  // now that both failed, either may be tried
 }
 
 TEST_CASE("pool: a silent idle connection is used again, the last one first") {
@@ -216,60 +112,8 @@ TEST_CASE("pool: a server that spoke in this turn is noticed before its connecti
     ::close(ends[1]);
 }
 
-TEST_CASE("pool: connections in use count against max_connections") {
-    Pooled pooled({1}, ", max_connections: 1, idle_connections: 1");
-    Server& server = pooled.pool->next_server();
-    Http1Stream lease{pooled.world.buffers};
-    REQUIRE(pooled.connect(server, lease) == ConnectFault::none);
-    Http1Stream second{pooled.world.buffers};
-    CHECK(pooled.connect(server, second) == ConnectFault::exhausted);
-    pooled.pool->throw_away(lease);
-    CHECK_FALSE(lease);
-    CHECK(pooled.connect(server, second) == ConnectFault::none);
-}
-
-TEST_CASE("pool: an evicted connection is uncounted once, and never kept") {
-    Pooled pooled({1}, ", max_connections: 2, idle_connections: 2");
-    Server& server = pooled.pool->next_server();
-    Uploading first(pooled, "192.0.2.1");
-    Uploading second(pooled, "192.0.2.1");
-    Http1Stream refused{pooled.world.buffers};
-    CHECK(pooled.connect(server, refused, first.request) == ConnectFault::exhausted);
-
-    Uploading other(pooled, "192.0.2.2");  // in the place of one of the two
-    Uploading& left = first.lease.is_evicted() ? first : second;
-    Uploading& stays = first.lease.is_evicted() ? second : first;
-    REQUIRE(left.lease.is_evicted());
-    CHECK_FALSE(left.lease.connection()->is_open());
-    CHECK_FALSE(stays.lease.is_evicted());
-    CHECK(pooled.connect(server, refused) == ConnectFault::exhausted);
-
-    // Given back as if nothing had happened: neither is it idle, nor is another one's place free.
-    pooled.pool->give_back(left.lease);
-    CHECK_FALSE(left.lease);
-    CHECK_FALSE(pooled.takes_idle(server));
-    CHECK(pooled.connect(server, refused) == ConnectFault::exhausted);
-    pooled.pool->give_back(other.lease);
-    pooled.pool->throw_away(stays.lease);
-    Http1Stream lease{pooled.world.buffers};
-    CHECK(pooled.pool->take_idle(server, lease));
-    CHECK(pooled.connect(server, refused) == ConnectFault::none);
-    Http1Stream third{pooled.world.buffers};
-    CHECK(pooled.connect(server, third) == ConnectFault::exhausted);
-}
-
-TEST_CASE("pool: an idle connection to one server makes room for one to another") {
-    Pooled pooled({1, 1}, ", max_connections: 1, idle_connections: 1");
-    Server& first = pooled.make_idle();
-    Server& second = pooled.pool->next_server();
-    REQUIRE(&first != &second);
-    Http1Stream lease{pooled.world.buffers};
-    CHECK(pooled.connect(second, lease) == ConnectFault::none);
-    CHECK_FALSE(pooled.takes_idle(first));
-}
-
 TEST_CASE("pool: no more idle connections than allowed, over all servers") {
-    Pooled pooled({1, 1, 1}, ", idle_connections: 2");
+    Pooled pooled({1, 1, 1}, bounds(512, 2));
     std::vector<Server*> servers;
     for (int i = 0; i < 3; ++i) servers.push_back(&pooled.make_idle());
     int idle = 0;
@@ -278,14 +122,14 @@ TEST_CASE("pool: no more idle connections than allowed, over all servers") {
 }
 
 TEST_CASE("pool: sweep() closes what is idle for too long, and nothing else") {
-    Pooled pooled({1}, ", timeouts: {idle: 10s}");
+    Pooled pooled({1}, [](config::Upstream& settings) { settings.idle_timeout = 10s; });
     Server& server = pooled.make_idle();
-    const SteadyTime now = std::chrono::steady_clock::now();
-    pooled.pool->sweep(now + std::chrono::seconds{9});
+    const SteadyTime now = steady_now();
+    pooled.pool->sweep(now + 9s);
     Http1Stream lease{pooled.world.buffers};
     CHECK(pooled.pool->take_idle(server, lease));
     pooled.pool->give_back(lease);
-    pooled.pool->sweep(std::chrono::steady_clock::now() + std::chrono::seconds{10});
+    pooled.pool->sweep(steady_now() + 10s);
     CHECK_FALSE(pooled.takes_idle(server));
 }
 
@@ -293,52 +137,100 @@ TEST_CASE("pool: a stopped pool keeps nothing idle") {
     Pooled pooled({1});
     Server& server = pooled.make_idle();
     Http1Stream lease{pooled.world.buffers};
-    REQUIRE(pooled.connect(server, lease) == ConnectFault::none);
+    REQUIRE(pooled.connects(server, lease));
     pooled.pool->stop();
     CHECK_FALSE(pooled.takes_idle(server));
     pooled.pool->give_back(lease);
     CHECK_FALSE(pooled.takes_idle(server));
 }
 
-TEST_CASE("pool: a pool uses names that another resolved, unless it resolved them itself") {
-    const auto with_names = [](World& world) {
-        const auto config = load(
-            "upstreams: {api: {servers: [http://a.test:81, http://b.test:82]}}\n"
-            "routes: [{name: all, upstream: api, policies: []}]\n");
-        return std::make_unique<Pool>(world.io.get_executor(), world.readiness,
-                                      config->upstreams[0], 0, 1, world.metrics.shard(0));
-    };
-    const auto at = [](const char* ip, std::uint16_t port) {
-        return std::vector<StreamProtocol::endpoint>{
-            asio::ip::tcp::endpoint(asio::ip::make_address(ip), port)};
-    };
-    World world;
-    const auto first = with_names(world);
-    first->resolver().use({{"a.test:81", at("192.0.2.1", 81)}});
-    ResolvedNames known{{"c.test:83", at("192.0.2.3", 83)}};
-    first->resolver().add_to(known);
-    CHECK(known.size() == 2);
-
-    const auto second = with_names(world);
-    second->resolver().use(
-        {{"a.test:81", at("192.0.2.9", 81)}, {"a.test:82", at("192.0.2.9", 82)}});
-    second->resolver().use(known);
-    ResolvedNames told;
-    second->resolver().add_to(told);
-    CHECK(told.size() == 1);
-    CHECK(told.at("a.test:81") == at("192.0.2.9", 81));
-}
-
-TEST_CASE("pool: a stopped pool still connects for its requests, without the configuration") {
+TEST_CASE("pool: a stopped pool still connects for its requests") {
     Pooled pooled({1});
-    Server& server = pooled.pool->next_server();
+    Server& server = pooled.next();
     pooled.pool->stop();
-    pooled.config.reset();
     Http1Stream lease{pooled.world.buffers};
-    REQUIRE(pooled.connect(server, lease) == ConnectFault::none);
+    REQUIRE(pooled.connects(server, lease));
     CHECK(server.address().starts_with("127.0.0.1:"));
     CHECK(pooled.pool->settings().name == "api");
     pooled.pool->give_back(lease);
     CHECK_FALSE(lease);
     CHECK_FALSE(pooled.takes_idle(server));
+}
+
+TEST_CASE("pool: no server may be chosen when all are unhealthy, or no name has led to one yet") {
+    Pooled pooled({1, 1}, [](config::Upstream& settings) { settings.health_check.emplace(); });
+    for (const auto& server : pooled.group->servers()) {
+        pooled.group->note_check(*server, "it answers 500");
+    }
+    CHECK(pooled.pool->choose({}) == nullptr);
+    CHECK(pooled.pool->has_server());
+
+    Pooled lone({1}, [](config::Upstream& settings) { settings.health_check.emplace(); });
+    lone.group->note_check(*lone.group->servers()[0], "it answers 500");
+    CHECK(lone.pool->choose({}) == nullptr);
+
+    Pooled named({}, [](config::Upstream& settings) {
+        settings.servers.push_back(server_at("a.test", 81));
+    });
+    CHECK(named.pool->choose({}) == nullptr);
+    CHECK_FALSE(named.pool->has_server());
+    named.group->resolved(0, {endpoint_at("192.0.2.1", 81)});
+    CHECK(named.next().address() == "192.0.2.1:81");
+    CHECK(named.pool->has_server());
+}
+
+TEST_CASE("pool: follows the group: what leads nowhere any more gets nothing and keeps nothing") {
+    Pooled pooled({}, [](config::Upstream& settings) {
+        settings.servers.push_back(server_at("a.test", 81));
+    });
+    const auto at = [&] { return endpoint_at("127.0.0.1", pooled.listen()); };
+    const auto before = at();
+    pooled.group->resolved(0, {before});
+    const ServerPtr server = &pooled.make_idle();
+    Http1Stream lease{pooled.world.buffers};
+    REQUIRE(pooled.connects(*server, lease));
+    Http1Stream other{pooled.world.buffers};
+    REQUIRE(pooled.connects(*server, other));
+    CHECK(pooled.seats_taken() == 3);
+
+    const auto after = at();
+    pooled.group->resolved(0, {after});
+    pooled.pool->give_back(lease);  // the pool has not followed yet
+    CHECK(pooled.seats_taken() == 2);
+    Server& next = pooled.next();
+    CHECK(&next != server.get());
+    CHECK(next.shared().endpoint == after);
+    CHECK(pooled.seats_taken() == 1);  // without the idle one
+    CHECK(server->idle_count() == 0);
+    CHECK(&other.server() == server.get());
+    pooled.pool->give_back(other);
+    CHECK(pooled.seats_taken() == 0);
+    CHECK(server->idle_count() == 0);
+
+    // A server that stays keeps its idle connections.
+    Server& stays = pooled.make_idle();
+    pooled.group->resolved(0, {after, at()});
+    pooled.pool->sweep(steady_now());
+    CHECK(pooled.takes_idle(stays));
+}
+
+TEST_CASE("pool: requests in flight are counted on each server until they end") {
+    for (const auto balance : {config::Balance::round_robin, config::Balance::least_connections}) {
+        Pooled pooled(
+            {1, 1}, [&](config::Upstream& settings) { settings.balance = balance; }, 2);
+        const bool is_counted = balance == config::Balance::least_connections;
+        CHECK(pooled.pool->is_counted() == is_counted);
+        Server& one = pooled.next();
+        Server* const other = pooled.pools[1]->choose({}, nullptr);
+        one.begin_request(is_counted);
+        one.begin_request(is_counted);
+        other->begin_request(is_counted);
+        CHECK(pooled.pool->count_active() == 3);
+        CHECK(pooled.pools[1]->count_active() == 3);
+        one.end_request(is_counted);
+        one.end_request(is_counted);
+        other->end_request(is_counted);
+        CHECK(pooled.pool->count_active() == 0);
+        for (const auto& server : pooled.group->servers()) CHECK(server->state.active() == 0);
+    }
 }

@@ -1,0 +1,265 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "upstream_pool_world.hpp"
+
+using namespace tidegate;
+using namespace tidegate::upstream;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A request of one client that has a connection, whose body is slow to come.
+struct Uploading {
+    Uploading(Pooled& its_pool, const std::string& address, std::chrono::seconds since = 1s)
+        : pooled(its_pool), client(parse_ip(address)) {
+        REQUIRE(pooled.pool->admit(request));
+        REQUIRE(pooled.connects(pooled.next(), lease, request));
+        request.body.begin_wait(steady_now() - since, 1);
+    }
+
+    Pooled& pooled;
+    std::optional<IpAddress> client;
+    Http1Stream lease{pooled.world.buffers};
+    ActiveRequest request{client, pooled.ipv6_prefixes,
+                          [](void* self) {
+                              Uploading& one = *static_cast<Uploading*>(self);
+                              one.pooled.pool->evict(one.lease);
+                          },
+                          this};
+};
+
+// A request of one client that waits for a seat.
+struct InLine {
+    InLine(Pooled& pooled, const std::string& address, std::size_t worker = 0)
+        : client(parse_ip(address)),
+          prefixes(pooled.ipv6_prefixes),
+          wakeup(pooled.world.io.get_executor()),
+          wait(pooled.pools[worker]->make_wait(wakeup, request)),
+          is_waiting(!pooled.pools[worker]->take_seat(request) &&
+                     pooled.pools[worker]->begin_wait(wait)) {}
+
+    std::optional<IpAddress> client;
+    const std::vector<int>& prefixes;
+    Wakeup wakeup;
+    ActiveRequest request{client, prefixes, [](void*) {}, nullptr};
+    SeatWait wait;
+    bool is_waiting;
+};
+
+}  // namespace
+
+TEST_CASE("pool: connections in use count against max_connections") {
+    Pooled pooled({1}, bounds(1, 1));
+    Server& server = pooled.next();
+    Http1Stream lease{pooled.world.buffers};
+    REQUIRE(pooled.connects(server, lease));
+    Http1Stream second{pooled.world.buffers};
+    CHECK_FALSE(pooled.connects(server, second));
+    pooled.pool->throw_away(lease);
+    CHECK_FALSE(lease);
+    CHECK(pooled.connects(server, second));
+}
+
+TEST_CASE("pool: an evicted connection is uncounted once, and never kept") {
+    Pooled pooled({1}, bounds(2, 2));
+    Server& server = pooled.next();
+    Uploading first(pooled, "192.0.2.1");
+    Uploading second(pooled, "192.0.2.1");
+    Http1Stream refused{pooled.world.buffers};
+    CHECK_FALSE(pooled.connects(server, refused, first.request));
+
+    Uploading other(pooled, "192.0.2.2");  // in the place of one of the two
+    Uploading& left = first.lease.is_evicted() ? first : second;
+    Uploading& stays = first.lease.is_evicted() ? second : first;
+    REQUIRE(left.lease.is_evicted());
+    CHECK_FALSE(left.lease.connection()->is_open());
+    CHECK_FALSE(stays.lease.is_evicted());
+    CHECK_FALSE(pooled.connects(server, refused));
+
+    // Given back as if nothing had happened: neither is it idle, nor is another one's place free.
+    pooled.pool->give_back(left.lease);
+    CHECK_FALSE(left.lease);
+    CHECK_FALSE(pooled.takes_idle(server));
+    CHECK_FALSE(pooled.connects(server, refused));
+    pooled.pool->give_back(other.lease);
+    pooled.pool->throw_away(stays.lease);
+    Http1Stream lease{pooled.world.buffers};
+    CHECK(pooled.pool->take_idle(server, lease));
+    CHECK(pooled.connects(server, refused));
+    Http1Stream third{pooled.world.buffers};
+    CHECK_FALSE(pooled.connects(server, third));
+}
+
+TEST_CASE("pool: an idle connection to one server makes room for one to another") {
+    Pooled pooled({1, 1}, bounds(1, 1));
+    Server& first = pooled.make_idle();
+    Server& second = pooled.next();
+    REQUIRE(&first != &second);
+    Http1Stream lease{pooled.world.buffers};
+    CHECK(pooled.connects(second, lease));
+    CHECK_FALSE(pooled.takes_idle(first));
+}
+
+TEST_CASE("pool: a server that does not take the connection in time gives its seat back") {
+    Pooled pooled({1});
+    Server& server = pooled.next();
+    // The kernel leaves a connection unanswered that the queue of the listener has no place for.
+    pooled.listeners[0].listen(0);
+    std::vector<std::unique_ptr<Http1Stream>> leases;
+    do {
+        leases.push_back(std::make_unique<Http1Stream>(pooled.world.buffers));
+        REQUIRE(leases.size() < 10);
+        REQUIRE(pooled.pool->take_seat(pooled.request));
+    } while (pooled.begin_connect(server, *leases.back()) == ConnectFault::none);
+    CHECK(pooled.seats_taken() == leases.size());
+    REQUIRE_FALSE(pooled.outcome);
+    pooled.world.wheel.advance(SteadyTime{} + 10s);
+    pooled.settle();
+    CHECK(pooled.outcome == ConnectFault::timeout);
+    CHECK_FALSE(*leases.back());
+    CHECK(pooled.seats_taken() == leases.size() - 1);
+    CHECK(server.shared().state.failures() == 1);
+}
+
+TEST_CASE("pool: each way that a connection goes gives its seat back") {
+    Pooled pooled({1}, [](config::Upstream& settings) {
+        settings.max_connections = 4;
+        settings.idle_timeout = 10s;
+    });
+    Server& server = pooled.make_idle();
+    CHECK(pooled.seats_taken() == 1);
+    CHECK(pooled.takes_idle(server));
+    CHECK(pooled.seats_taken() == 0);
+
+    pooled.make_idle();
+    auto far = pooled.listeners[0].accept();
+    far = pooled.listeners[0].accept();
+    far.close();
+    pooled.settle(true);
+    CHECK_FALSE(pooled.takes_idle(server));  // the server has closed it
+    CHECK(pooled.seats_taken() == 0);
+
+    pooled.make_idle();
+    pooled.pool->sweep(steady_now() + 10s);
+    CHECK(pooled.seats_taken() == 0);
+
+    Http1Stream lease{pooled.world.buffers};
+    REQUIRE(pooled.connects(server, lease));
+    pooled.pool->evict(lease);
+    CHECK(pooled.seats_taken() == 0);
+    pooled.pool->evict(lease);
+    pooled.pool->throw_away(lease);
+    CHECK(pooled.seats_taken() == 0);
+
+    pooled.make_idle();
+    REQUIRE(pooled.connects(server, lease));
+    CHECK(pooled.seats_taken() == 2);
+    pooled.pool->stop();
+    CHECK(pooled.seats_taken() == 1);
+    pooled.pool->give_back(lease);
+    CHECK(pooled.seats_taken() == 0);
+}
+
+TEST_CASE("pool: max_connections is one bound for all workers") {
+    Pooled pooled({1}, bounds(2, 2), 2);
+    Http1Stream first{pooled.world.buffers};
+    Http1Stream second{pooled.world.buffers};
+    REQUIRE(pooled.connects(pooled.next(), first));
+    REQUIRE(pooled.connects(pooled.next(), second));
+    CHECK_FALSE(pooled.pools[1]->take_seat(pooled.request));
+    pooled.pool->throw_away(first);
+    CHECK(pooled.pools[1]->take_seat(pooled.request));
+    CHECK_FALSE(pooled.pool->take_seat(pooled.request));
+}
+
+TEST_CASE("pool: make_room() closes an idle connection for a request of another worker") {
+    Pooled pooled({1, 1}, bounds(1, 1), 2);
+    Server& idle = pooled.make_idle();
+    pooled.pool->make_room(steady_now());
+    CHECK(idle.idle_count() == 1);  // nobody waits
+    InLine waiting(pooled, "192.0.2.1", 1);
+    REQUIRE(waiting.is_waiting);
+    CHECK_FALSE(waiting.wait.accept());
+    pooled.pool->make_room(steady_now());
+    CHECK(waiting.wait.accept());
+    CHECK(idle.idle_count() == 0);
+    CHECK(pooled.seats_taken() == 1);
+}
+
+TEST_CASE("pool: make_room() evicts an upload that is slow for anybody, for another worker") {
+    Pooled pooled({1}, bounds(2, 1), 2);
+    Uploading slow(pooled, "192.0.2.1", 6s);
+    Uploading quick(pooled, "192.0.2.2", 1s);
+    InLine waiting(pooled, "192.0.2.3", 1);
+    REQUIRE(waiting.is_waiting);
+    pooled.pool->make_room(steady_now());
+    CHECK(slow.lease.is_evicted());
+    CHECK_FALSE(quick.lease.is_evicted());
+    CHECK(waiting.wait.accept());
+    pooled.pool->throw_away(slow.lease);
+    CHECK(pooled.seats_taken() == 2);
+}
+
+TEST_CASE("pool: the line is as long as `queue` allows, and a seat goes to the first of it") {
+    Pooled pooled({1}, [](config::Upstream& settings) {
+        settings.max_connections = 1;
+        settings.queue.max = 2;
+    });
+    Http1Stream lease{pooled.world.buffers};
+    REQUIRE(pooled.connects(pooled.next(), lease));
+    InLine first(pooled, "192.0.2.1");
+    InLine second(pooled, "192.0.2.2");
+    InLine third(pooled, "192.0.2.3");
+    CHECK(first.is_waiting);
+    CHECK(second.is_waiting);
+    CHECK_FALSE(third.is_waiting);
+    CHECK(pooled.group->seats().waiting() == 2);
+    pooled.pool->throw_away(lease);
+    CHECK(first.wait.accept());
+    CHECK_FALSE(second.wait.accept());
+    CHECK_FALSE(pooled.pool->take_seat(third.request));  // past the line
+    pooled.group->seats().give_back();
+    CHECK(second.wait.accept());
+    CHECK(pooled.seats_taken() == 1);
+
+    Pooled without({1}, [](config::Upstream& settings) {
+        settings.max_connections = 1;
+        settings.queue.max = 0;
+    });
+    REQUIRE(without.connects(without.next(), lease));
+    CHECK_FALSE(InLine(without, "192.0.2.1").is_waiting);
+}
+
+TEST_CASE("pool: an address that fills the line makes room for others, the last of it first") {
+    Pooled pooled({1}, [](config::Upstream& settings) {
+        settings.max_connections = 1;
+        settings.queue.max = 8;  // two places are a share
+    });
+    Http1Stream lease{pooled.world.buffers};
+    REQUIRE(pooled.connects(pooled.next(), lease));
+    std::vector<std::unique_ptr<InLine>> crowd;
+    for (int i = 0; i < 8; ++i) {
+        crowd.push_back(std::make_unique<InLine>(pooled, "192.0.2.1"));
+        REQUIRE(crowd.back()->is_waiting);
+    }
+    CHECK_FALSE(InLine(pooled, "192.0.2.1").is_waiting);  // not for itself
+    CHECK(pooled.group->seats().waiting() == 8);
+
+    // All in one turn, before any that is pushed out has noticed.
+    std::vector<std::unique_ptr<InLine>> others;
+    for (int i = 0; i < 6; ++i) {
+        others.push_back(std::make_unique<InLine>(pooled, "192.0.2." + std::to_string(10 + i)));
+        CHECK(others.back()->is_waiting);
+    }
+    for (std::size_t i = 0; i < crowd.size(); ++i) {
+        CHECK(crowd[i]->wait.is_pushed_out() == (i >= 2));
+    }
+    CHECK_FALSE(InLine(pooled, "192.0.2.20").is_waiting);  // a share stays
+    CHECK(pooled.group->seats().waiting() == 8);
+    for (const auto& one : others) CHECK_FALSE(one->wait.is_pushed_out());
+}

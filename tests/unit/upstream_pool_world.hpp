@@ -1,0 +1,128 @@
+// Servers that only listen, and pools of connections to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "telemetry/metrics.hpp"
+#include "upstream/pool.hpp"
+#include "upstream_world.hpp"
+
+namespace tidegate::upstream {
+
+using ConnectFault = Pool::ConnectFault;
+
+struct PoolWorld {
+    asio::io_context io{1};
+    Readiness readiness{io};
+    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    DeadlineWheel wheel{SteadyTime{}};
+    BufferPool buffers;
+};
+
+// Servers that only listen, and the pools of connections to them, one a worker.
+struct Pooled {
+    using Change = std::function<void(config::Upstream&)>;
+
+    explicit Pooled(const std::vector<int>& weights, const Change& change = {},
+                    std::size_t workers = 1) {
+        std::vector<config::UpstreamServer> servers;
+        for (const int weight : weights)
+            servers.push_back(server_at("127.0.0.1", listen(), weight));
+        config::Upstream settings = upstream_of(servers);
+        if (change) change(settings);
+        group = group_of(settings, workers);
+        for (std::size_t i = 0; i < workers; ++i) {
+            pools.push_back(std::make_unique<Pool>(world.io.get_executor(), world.readiness, group,
+                                                   i, 0, world.metrics.shard(0)));
+        }
+        pool = pools.front().get();
+    }
+
+    std::uint16_t listen() {
+        listeners.emplace_back(world.io,
+                               asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+        return listeners.back().local_endpoint().port();
+    }
+
+    Server& next() {
+        Server* const server = pool->choose({});
+        REQUIRE(server != nullptr);
+        return *server;
+    }
+    // With a seat that was taken. None: it is not decided yet.
+    std::optional<ConnectFault> begin_connect(Server& server, Http1Stream& stream) {
+        outcome.reset();
+        spawn_vital(world.io.get_executor(),
+                    [](Pooled& self, Server& to, Http1Stream& made) -> Task<> {
+                        self.outcome = co_await self.pool->connect(to, self.sleeper, made);
+                    }(*this, server, stream));
+        settle(true);
+        return outcome;
+    }
+    // False: no seat is free.
+    bool connects(Server& server, Http1Stream& stream, const ActiveRequest& from) {
+        if (!pool->take_seat(from)) return false;
+        CHECK(begin_connect(server, stream) == ConnectFault::none);
+        return true;
+    }
+    bool connects(Server& server, Http1Stream& stream) { return connects(server, stream, request); }
+    // Whether the seat that it took is given back.
+    bool cannot_reach(Server& server, ConnectFault fault = ConnectFault::unreachable) {
+        const std::uint32_t taken = group->seats().taken();
+        Http1Stream stream{world.buffers};
+        REQUIRE(pool->take_seat(request));
+        CHECK(begin_connect(server, stream) == fault);
+        CHECK_FALSE(stream);
+        return group->seats().taken() == taken;
+    }
+    // A connection to whichever server is next, idle in the pool.
+    Server& make_idle() {
+        Server& server = next();
+        Http1Stream lease{world.buffers};
+        REQUIRE(connects(server, lease));
+        pool->give_back(lease);
+        return server;
+    }
+    // Takes an idle connection, if there is one, and throws it away.
+    bool takes_idle(Server& server) {
+        Http1Stream stream{world.buffers};
+        if (!pool->take_idle(server, stream)) return false;
+        pool->throw_away(stream);
+        return true;
+    }
+    std::uint32_t seats_taken() const { return group->seats().taken(); }
+    // Runs what is ready; `wait`: also what the kernel will make so.
+    void settle(bool wait = false) {
+        world.io.restart();
+        if (wait) world.io.run_one();
+        while (world.io.poll() > 0) {
+        }
+    }
+
+    PoolWorld world;
+    std::vector<asio::ip::tcp::acceptor> listeners;
+    GroupPtr group;
+    Sleeper sleeper{world.io.get_executor(), world.wheel};
+    std::optional<ConnectFault> outcome;
+    std::vector<std::unique_ptr<Pool>> pools;
+    Pool* pool;  // of worker 0
+    std::optional<IpAddress> no_address;
+    std::vector<int> ipv6_prefixes{64};
+    ActiveRequest request{no_address, ipv6_prefixes, [](void*) {}, nullptr};
+};
+
+inline Pooled::Change bounds(std::size_t connections, std::size_t idle) {
+    return [=](config::Upstream& settings) {
+        settings.max_connections = connections;
+        settings.idle_connections = idle;
+    };
+}
+
+}  // namespace tidegate::upstream
