@@ -118,7 +118,7 @@ TEST_CASE("settle: in a cluster each slot is corrected once, and a slot that was
     const CheckApi api("store: {redis: {cluster: " + world.urls() + kImpatient + "}}\n" + kDenying);
     std::string items;
     for (const std::string& user : users) {
-        REQUIRE(api.take(user, 1).status() == 200);
+        await("its node answers", [&] { return api.take(user, 1).status() == 200; });
         items += (items.empty() ? "" : ",") +
                  (R"({"policy":"per-user","identifiers":{"user":")" + user + R"("},"cost":3})");
     }
