@@ -211,7 +211,8 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1St
 }
 
 void Pool::give_back(Http1Stream& stream) {
-    if (idle_ >= idle_max_ || stopped_ || stream.is_evicted() || stream.server().is_retired()) {
+    if (idle_ >= idle_max_ || stopped_ || stream.is_evicted() || stream.server().is_retired() ||
+        is_out(stream.server())) {
         throw_away(stream);
         return;
     }

@@ -26,18 +26,21 @@ class Seat {
     explicit Seat(balance::Seats& seats) : seats_(&seats) {}
     Seat(Seat&& other) noexcept : seats_(std::exchange(other.seats_, nullptr)) {}
     Seat& operator=(Seat&& other) noexcept {
-        std::swap(seats_, other.seats_);
+        give_back();
+        seats_ = std::exchange(other.seats_, nullptr);
         return *this;
     }
-    ~Seat() {
-        if (seats_ != nullptr) seats_->give_back();
-    }
+    ~Seat() { give_back(); }
 
     explicit operator bool() const { return seats_ != nullptr; }
     // The seat is the caller's, who gives it back.
     void release() { seats_ = nullptr; }
 
   private:
+    void give_back() {
+        if (seats_ != nullptr) std::exchange(seats_, nullptr)->give_back();
+    }
+
     balance::Seats* seats_ = nullptr;
 };
 

@@ -56,31 +56,35 @@ struct Pooled {
         REQUIRE(server != nullptr);
         return *server;
     }
-    // With a seat that was taken. None: it is not decided yet.
+    // With `seat`, which a connection that fails leaves. None: it is not decided yet.
     std::optional<ConnectFault> begin_connect(Server& server, Http1Stream& stream) {
         outcome.reset();
-        spawn_vital(world.io.get_executor(),
-                    [](Pooled& self, Server& to, Http1Stream& made) -> Task<> {
-                        self.outcome = co_await self.pool->connect(to, self.sleeper, made);
-                    }(*this, server, stream));
+        spawn_vital(
+            world.io.get_executor(), [](Pooled& self, Server& to, Http1Stream& made) -> Task<> {
+                self.outcome = co_await self.pool->connect(to, self.sleeper, made, self.seat);
+            }(*this, server, stream));
         settle(true);
         return outcome;
     }
     // False: no seat is free.
     bool connects(Server& server, Http1Stream& stream, const ActiveRequest& from) {
-        if (!pool->take_seat(from)) return false;
+        seat = pool->take_seat(from);
+        if (!seat) return false;
         CHECK(begin_connect(server, stream) == ConnectFault::none);
         return true;
     }
     bool connects(Server& server, Http1Stream& stream) { return connects(server, stream, request); }
-    // Whether the seat that it took is given back.
+    // Whether the seat stays its owner's, who gives it back.
     bool cannot_reach(Server& server, ConnectFault fault = ConnectFault::unreachable) {
         const std::uint32_t taken = group->seats().taken();
         Http1Stream stream{world.buffers};
-        REQUIRE(pool->take_seat(request));
+        seat = pool->take_seat(request);
+        REQUIRE(seat);
         CHECK(begin_connect(server, stream) == fault);
         CHECK_FALSE(stream);
-        return group->seats().taken() == taken;
+        const bool is_kept = group->seats().taken() == taken + 1;
+        seat = Seat();
+        return is_kept && group->seats().taken() == taken;
     }
     // A connection to whichever server is next, idle in the pool.
     Server& make_idle() {
@@ -111,6 +115,7 @@ struct Pooled {
     GroupPtr group;
     Sleeper sleeper{world.io.get_executor(), world.wheel};
     std::optional<ConnectFault> outcome;
+    Seat seat;  // before the pools: its group outlives it
     std::vector<std::unique_ptr<Pool>> pools;
     Pool* pool;  // of worker 0
     std::optional<IpAddress> no_address;
