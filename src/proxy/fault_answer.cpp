@@ -82,8 +82,9 @@ std::int64_t retry_after_seconds(const Exchange& exchange) {
         case ask::Fault::upstream_down: {
             // Not before the next check can find a server healthy.
             const auto& upstream = exchange.config().upstreams[decision.route->upstream];
-            const auto every = upstream.health_check->every;
-            return std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(every).count());
+            if (!upstream.health_check) return 1;
+            const auto every = std::chrono::ceil<std::chrono::seconds>(upstream.health_check->every);
+            return std::max<std::int64_t>(1, every.count());
         }
         default:
             return 0;

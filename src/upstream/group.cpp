@@ -132,13 +132,13 @@ void Group::publish() {
         log(Level::info, "upstream {}: {} no longer leads to {}: it gets no new requests",
             settings_.name, gone->name, gone->address);
     }
-    // First this: a worker that no longer knows a server must find that it drains.
-    health_.use(std::move(states), steady_now());
     {
         const std::lock_guard lock(mutex_);
         servers_ = std::move(next);
     }
     version_.fetch_add(1, std::memory_order_release);
+    // Then this: a worker that finds that all its servers drain finds others.
+    health_.use(std::move(states), steady_now());
 }
 
 std::shared_ptr<SharedServer> Group::find(const balance::ServerState& state) const {

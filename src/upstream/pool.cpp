@@ -64,7 +64,9 @@ void Pool::follow_group() {
     }
     std::swap(servers_, next);
     for (const ServerPtr& before : next) {
-        if (!has(*before)) forget_idle(*before);
+        if (has(*before)) continue;
+        before->set_gone();
+        forget_idle(*before);
     }
     chooser_.reset(servers_);
 }
@@ -81,7 +83,12 @@ Server* Pool::choose(std::optional<std::uint64_t> key, const Server* other_than)
             servers_[0]->shared().state.verdict() == balance::CheckVerdict::unhealthy;
         return is_out ? nullptr : servers_[0].get();
     }
-    const auto chosen = chooser_.choose(key, steady_now(), other_than);
+    auto chosen = chooser_.choose(key, steady_now(), other_than);
+    // All may drain since others have taken their places.
+    if (!chosen && group_->version() != version_) {
+        follow_group();
+        chosen = chooser_.choose(key, steady_now(), other_than);
+    }
     return chosen ? servers_[*chosen].get() : nullptr;
 }
 
@@ -175,7 +182,7 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1St
 }
 
 void Pool::give_back(Http1Stream& stream) {
-    if (idle_ >= idle_max_ || stopped_ || stream.is_evicted() ||
+    if (idle_ >= idle_max_ || stopped_ || stream.is_evicted() || stream.server().is_gone() ||
         stream.server().shared().state.is_draining()) {
         throw_away(stream);
         return;

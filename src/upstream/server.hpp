@@ -43,6 +43,10 @@ class Server : public boost::intrusive_ref_counter<Server, boost::sp_adl_block::
     }
     void count_failure() { counts_.failures.add(); }
 
+    // The pool has it no longer: what becomes idle now is for nobody.
+    void set_gone() { is_gone_ = true; }
+    bool is_gone() const { return is_gone_; }
+
     struct Idle {
         ConnectionPtr connection;
         SteadyTime since;
@@ -65,6 +69,7 @@ class Server : public boost::intrusive_ref_counter<Server, boost::sp_adl_block::
   private:
     std::shared_ptr<SharedServer> shared_;
     SharedServer::Counts& counts_;
+    bool is_gone_ = false;
     std::vector<Idle> idle_;  // in the order in which they became so
 };
 
