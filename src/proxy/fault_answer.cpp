@@ -83,8 +83,9 @@ std::int64_t retry_after_seconds(const Exchange& exchange) {
             // Not before the next check can find a server healthy.
             const auto& upstream = exchange.config().upstreams[decision.route->upstream];
             if (!upstream.health_check) return 1;
-            const auto every = std::chrono::ceil<std::chrono::seconds>(upstream.health_check->every);
-            return std::max<std::int64_t>(1, every.count());
+            const auto every = upstream.health_check->every;
+            return std::max<std::int64_t>(
+                1, std::chrono::ceil<std::chrono::seconds>(every).count());
         }
         default:
             return 0;
