@@ -316,11 +316,11 @@ void list_policy_charges(const config::Config& config, const config::Policy& pol
     decision.identifiers.clear();
     auto* const note = begin_note(notes, policy);
     if (!policy.deny.empty() && policy.deny.includes(client_of(config, decision))) {
-        if (note != nullptr) note->outcome = Outcome::denied;
+        if (note != nullptr) note->outcome = PolicyOutcome::denied;
         return decision.refuse(Fault::denied);
     }
     IdentifierMaker maker(config, facts, decision);
-    const Outcome outcome = list_policy(config, policy, maker, decision, note);
+    const PolicyOutcome outcome = list_policy(config, policy, maker, decision, note);
     if (note != nullptr) note->outcome = outcome;
     const Fault fault = fault_of(outcome);
     if (fault != Fault::none) return decision.refuse(fault);
