@@ -81,6 +81,14 @@ std::string part_text(const limit::KeyPart& part) {
     return out;
 }
 
+bool is_part_text(std::string_view text, const limit::KeyPart& part) {
+    if (part.kind == Kind::claim) return text == part_text(part);
+    const std::string_view kind = kind_name(part.kind);
+    if (part.name.empty()) return text == kind;
+    return text.size() == kind.size() + 1 + part.name.size() && text.starts_with(kind) &&
+           text[kind.size()] == ':' && text.ends_with(part.name);
+}
+
 std::string key_text(const limit::Key& key) {
     std::string out;
     for (const auto& choice : key.choices) {

@@ -19,6 +19,8 @@ namespace tidegate::ask {
 std::string key_text(const limit::Key& key);
 // A part of a key, likewise: `user`, `header:x-tenant`.
 std::string part_text(const limit::KeyPart& part);
+// Whether part_text(part) is `text`.
+bool is_part_text(std::string_view text, const limit::KeyPart& part);
 
 // The value of a query parameter as it is counted: `+` as a space, none at either end. Some servers
 // take `+` for a space and some cut off white space; a client gains nothing by either.

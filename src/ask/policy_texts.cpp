@@ -1,5 +1,8 @@
 #include "ask/policy_texts.hpp"
 
+#include "base/json_escape.hpp"
+#include "base/numbers.hpp"
+
 namespace tidegate::ask {
 
 namespace {
@@ -26,11 +29,19 @@ PolicyTexts::LimitTexts texts_of(const limit::Policy& policy, const limit::Limit
     PolicyTexts::LimitTexts texts{.name = limit::full_name(policy, limit),
                                   .window_seconds = window_seconds(limit),
                                   .kind = kind_of(limit),
-                                  .members = {}};
+                                  .members = {},
+                                  .json_begin = R"({"policy":)",
+                                  .json_quota = R"(","quota":)"};
     texts.members = http::ratelimit_texts({.name = texts.name,
                                            .quota = limit.quota,
                                            .window_seconds = texts.window_seconds,
                                            .kind = texts.kind});
+    append_json_string(policy.name, texts.json_begin);
+    texts.json_begin += R"(,"limit":)";
+    append_json_string(texts.name, texts.json_begin);
+    texts.json_begin += R"(,"identifier":")";
+    append_number(limit.quota, texts.json_quota);
+    texts.json_quota += R"(,"left":)";
     return texts;
 }
 

@@ -1,6 +1,6 @@
 // Text from anywhere as a JSON string, or the inside of one. Pure. Small JSON that is written for
-// each request (access log, problem details) is written by hand with this, for speed; all other
-// JSON is nlohmann's.
+// each request (access log, problem details, answers of the check API) is written by hand with
+// this, for speed; all other JSON is nlohmann's.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // The one reader of JSON (RFC 8259): a text that it takes means the same to every reader. Pure.
+// base/json_tree.hpp reads the same, for calls that come often.
 //
 // Who uses a JsonValue beyond its name includes <nlohmann/json.hpp>.
 #pragma once

@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "ask/verdict.hpp"
+#include "base/numbers.hpp"
 #include "base/quote.hpp"
 #include "faces/check_answer.hpp"
 #include "faces/check_call.hpp"
@@ -26,7 +25,6 @@ namespace {
 using ask::Fault;
 using proxy::Exchange;
 using proxy::FaultAnswer;
-using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kJsonType = "application/json";
@@ -69,7 +67,7 @@ class CheckServing {
     }
 
     // Set if the call was answered by this; else the decision's fault says the answer.
-    const std::optional<FaultAnswer>& answer() const { return answer_; }
+    std::optional<FaultAnswer>& answer() { return answer_; }
 
   private:
     Fault fault_of_peer() const {
@@ -94,12 +92,11 @@ class CheckServing {
         x_.decision.refuse(fault);
     }
 
-    void answer_with(int status, const Json& json) {
+    void answer_with(int status, std::string body) {
         answer_.emplace();
         answer_->status = status;
         answer_->content_type = kJsonType;
-        // An identifier is safe to print, but names of policies need not be UTF-8.
-        answer_->body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+        answer_->body = std::move(body);
         if (x_.decision.fault == Fault::limited && x_.config().response.retry_after_field) {
             answer_->retry_after = ask::retry_after_seconds(x_.decision.charge);
         }
@@ -114,16 +111,15 @@ class CheckServing {
 
     ask::Engine& engine() const { return face_.worker.engine; }
 
-    Task<> charge(const ask::Question& question) {
-        if (question.decision.charge.items.empty()) co_return;
-        if (!engine().charge(question)) co_await engine().finish_charge(question);
+    // Asks the store about what is listed. False: the caller awaits engine().finish_charge().
+    bool charge(const ask::Question& question) {
+        return question.decision.charge.items.empty() || engine().charge(question);
     }
 
-    // Lists what the item is charged with. A sentence says what is wrong with the item.
-    Task<std::string> list(const CheckItem& item, CheckQuestion& asked, ask::Decision& decision) {
-        if (!item.policy.empty()) {
-            co_return list_policy_item(item, x_.config(), asked, decision);
-        }
+    // Lists what the item, which is a request, is charged with. A sentence says what is wrong with
+    // it.
+    Task<std::string> list_request_item(const CheckItem& item, CheckQuestion& asked,
+                                        ask::Decision& decision) {
         make_request_question(item, x_.config(), asked, decision);
         if (!decision.goes_on()) co_return std::string();
         ask::Question to_engine = question(asked.facts, decision);
@@ -145,36 +141,58 @@ class CheckServing {
 
     // Each item for itself: what is refused is told, and the others go on.
     Task<> ask_each(const CheckCall& call) {
-        Json told = Json::array();
-        for (std::size_t i = 0; i < call.items.size(); ++i) {
-            CheckQuestion asked;
-            ask::Decision decision;
-            const std::string fault = co_await list(call.items[i], asked, decision);
+        constexpr std::size_t kMore = 32;  // bytes by which an answer is longer than the first
+        std::string told = R"({"each":)";
+        CheckQuestion asked;
+        ask::Decision decision;
+        char before = '[';
+        for (const CheckItem& item : call.items) {
+            asked.reset();
+            decision.reset();
+            std::string fault;
+            if (item.policy.empty()) {
+                fault = co_await list_request_item(item, asked, decision);
+            } else {
+                fault = list_policy_item(item, x_.config(), asked, decision);
+            }
+            told += before;
+            before = ',';
             if (!fault.empty()) {
-                told.push_back({{"admitted", false}, {"status", 400}, {"detail", fault}});
+                append_each_fault(fault, told);
                 continue;
             }
-            if (decision.goes_on()) co_await charge(question(asked.facts, decision));
-            Json one = answer_json(*x_.generation, decision);
-            one["status"] = status_of(decision);
-            told.push_back(std::move(one));
+            if (decision.goes_on()) {
+                const ask::Question to_store = question(asked.facts, decision);
+                if (!charge(to_store)) co_await engine().finish_charge(to_store);
+            }
+            append_each_answer(*x_.generation, decision, told);
+            // Once: the others are about as long as the first.
+            if (&item == &call.items.front())
+                told.reserve((told.size() + kMore) * call.items.size());
         }
-        answer_with(200, {{"each", std::move(told)}});
+        told += "]}\n";
+        answer_with(200, std::move(told));
     }
 
     // All or nothing, in one charge.
     Task<> ask_together(const CheckCall& call, bool reserves) {
         for (std::size_t i = 0; i < call.items.size(); ++i) {
+            const CheckItem& item = call.items[i];
             const std::string place =
                 call.form == CheckCall::Form::all ? "all[" + std::to_string(i) + "]: " : "";
             CheckQuestion& asked = *asked_.emplace_back(std::make_unique<CheckQuestion>());
             ask::Decision& listed = *listed_.emplace_back(std::make_unique<ask::Decision>());
-            const std::string fault = co_await list(call.items[i], asked, listed);
+            std::string fault;
+            if (item.policy.empty()) {
+                fault = co_await list_request_item(item, asked, listed);
+            } else {
+                fault = list_policy_item(item, x_.config(), asked, listed);
+            }
             if (!fault.empty()) co_return refuse(400, place + fault);
             if (!listed.goes_on()) {
                 x_.decision.charge.items.clear();
                 x_.decision.refuse(listed.fault);
-                co_return answer_with(status_of(listed), answer_json(*x_.generation, listed));
+                co_return answer_with(status_of(listed), answer_text(listed));
             }
             const std::string why = add_to_charge(listed.charge, x_.decision.charge);
             if (!why.empty()) {
@@ -182,22 +200,35 @@ class CheckServing {
             }
         }
         x_.decision.charge.is_alone = reserves;
-        co_await charge(question(x_.facts, x_.decision));
-        Json json = answer_json(*x_.generation, x_.decision);
-        if (reserves && x_.decision.goes_on()) add_reservation(call.ttl, json);
-        answer_with(status_of(x_.decision), json);
+        const ask::Question to_store = question(x_.facts, x_.decision);
+        if (!charge(to_store)) co_await engine().finish_charge(to_store);
+        const bool has_reserved = reserves && x_.decision.goes_on();
+        answer_with(status_of(x_.decision),
+                    answer_text(x_.decision, has_reserved ? reservation(call.ttl) : ""));
     }
 
-    void add_reservation(std::chrono::seconds ttl, Json& json) {
+    // With `more` members after those of the answer.
+    std::string answer_text(const ask::Decision& decision, std::string_view more = {}) const {
+        std::string text = "{";
+        append_answer(*x_.generation, decision, text);
+        text += more;
+        text += "}\n";
+        return text;
+    }
+
+    // The members that say how it is settled.
+    std::string reservation(std::chrono::seconds ttl) const {
         SealedReservation content;
         if (!x_.decision.charge.items.empty()) {
             content.reservation = store::reservation_of(x_.decision.charge);
         }
         content.process = face_.reservations.process;
         content.expires = std::chrono::system_clock::now() + ttl;
-        json["id"] = face_.reservations.seal.seal(content);
-        json["expires"] =
-            std::chrono::duration_cast<milliseconds>(content.expires.time_since_epoch()).count();
+        std::string text = R"(,"id":")" + face_.reservations.seal.seal(content) + R"(","expires":)";
+        append_number(
+            std::chrono::duration_cast<milliseconds>(content.expires.time_since_epoch()).count(),
+            text);
+        return text;
     }
 
     Task<> settle() {
@@ -220,7 +251,8 @@ class CheckServing {
         switch (settled.state) {
             case Settled::State::settled:
                 if (settled.cost == cost) {
-                    return answer_with(200, {{"settled", true}, {"cost", cost}});
+                    return answer_with(200,
+                                       R"({"settled":true,"cost":)" + std::to_string(cost) + "}\n");
                 }
                 refuse(409, "");
                 answer_->body = settled_problem_text(settled.cost, x_.facts.request_id);
@@ -270,7 +302,7 @@ Task<> serve_check(void* self, client::Http1Stream& client) {
     if (x.decision.goes_on()) proxy::check_framing(x);
     if (x.decision.goes_on()) co_await serving.run();
     if (serving.answer()) {
-        co_await proxy::send_answer(face.worker, x, *serving.answer());
+        co_await proxy::send_answer(face.worker, x, std::move(*serving.answer()));
     } else if (ask::traits(x.decision.fault).status != 0) {
         co_await proxy::send_answer(face.worker, x, proxy::make_fault_answer(x));
     }

@@ -1,40 +1,72 @@
 #include "faces/check_answer.hpp"
 
 #include <algorithm>
-
-#include <nlohmann/json.hpp>
+#include <charconv>
+#include <cstddef>
 
 #include "ask/decided_limits.hpp"
+#include "base/json_escape.hpp"
+#include "base/numbers.hpp"
 #include "http/problem.hpp"
 
 namespace tidegate::faces {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr int kBadCall = 400;
 
-// Rounded up, so that nobody comes back too early; null: nobody can tell.
-Json milliseconds_up(limit::Micros time) {
+// Of a limit, what comes behind its texts and its identifier: two numbers and names of members.
+constexpr std::size_t kLimitBytesMax = 96;
+
+// Rounded up, so that nobody comes back too early. Not of kNever, which is written as `null`.
+std::int64_t milliseconds_up(limit::Micros time) {
     constexpr std::int64_t kMilli = 1'000;
-    if (time == limit::kNever) return nullptr;
     return time.count() / kMilli + (time.count() % kMilli != 0 ? 1 : 0);
 }
 
-Json limits_json(const ask::Ruleset& rules, const store::Decision& charge) {
-    Json limits = Json::array();
-    ask::for_each_limit(
-        charge, [&](const limit::ChargeItem& item, std::size_t i, const limit::LimitVerdict& one) {
-            if (item.policy->shadow) return;
-            const limit::Limit& limit = item.limits()[i];
-            limits.push_back({{"policy", item.policy->name},
-                              {"limit", rules.policy_texts.of(item, i).name},
-                              {"identifier", item.identifier},
-                              {"quota", limit.quota},
-                              {"left", std::min(one.remaining, limit.quota)},
-                              {"reset_ms", milliseconds_up(one.next_unit)},
-                              {"denied", one.denied}});
-        });
-    return limits;
+// These write to where there is room, and return where they ended.
+char* put(std::string_view text, char* to) {
+    return std::copy(text.begin(), text.end(), to);
+}
+
+template <std::size_t kSize>
+char* put(const char (&text)[kSize], char* to) {
+    return std::copy_n(text, kSize - 1, to);
+}
+
+char* put_number(std::int64_t number, char* to) {
+    constexpr std::ptrdiff_t kDigitsMax = 20;
+    return std::to_chars(to, to + kDigitsMax, number).ptr;
+}
+
+void append_limit(const ask::Ruleset& rules, const limit::ChargeItem& item, std::size_t position,
+                  const limit::LimitVerdict& verdict, std::string& out) {
+    const limit::Limit& limit = item.limits()[position];
+    const auto& texts = rules.policy_texts.of(item, position);
+    const std::size_t begin = out.size();
+    // One growth for all its pieces.
+    out.resize(begin + texts.json_begin.size() + texts.json_quota.size() + kLimitBytesMax +
+               kEscapedBytesMax * item.identifier.size());
+    char* to = put(std::string_view(texts.json_begin), out.data() + begin);
+    to = write_json_escaped(item.identifier, to);
+    to = put(std::string_view(texts.json_quota), to);
+    to = put_number(std::min(verdict.remaining, limit.quota), to);
+    to = put(R"(,"reset_ms":)", to);
+    const bool is_never = verdict.next_unit == limit::kNever;
+    to = is_never ? put("null", to) : put_number(milliseconds_up(verdict.next_unit), to);
+    to = verdict.denied ? put(R"(,"denied":true})", to) : put(R"(,"denied":false})", to);
+    out.resize(static_cast<std::size_t>(to - out.data()));
+}
+
+void append_limits(const ask::Ruleset& rules, const store::Decision& charge, std::string& out) {
+    bool is_first = true;
+    ask::for_each_limit(charge, [&](const limit::ChargeItem& item, std::size_t position,
+                                    const limit::LimitVerdict& verdict) {
+        if (item.policy->shadow) return;
+        if (!is_first) out += ',';
+        is_first = false;
+        append_limit(rules, item, position, verdict, out);
+    });
 }
 
 }  // namespace
@@ -46,21 +78,49 @@ int status_of(const ask::Decision& decision) {
     return decision.fault == ask::Fault::limited ? kTooMany : ask::traits(decision.fault).status;
 }
 
-Json answer_json(const ask::Ruleset& rules, const ask::Decision& decision) {
+// Written by hand, for a call may get a hundred of them.
+void append_answer(const ask::Ruleset& rules, const ask::Decision& decision, std::string& out) {
     using Result = store::Decision::Result;
     const store::Decision& charge = decision.charge;
-    Json json{{"admitted", decision.goes_on()}};
-    const bool is_decided = charge.result == Result::admitted || charge.result == Result::limited;
-    json["limits"] = is_decided ? limits_json(rules, charge) : Json::array();
-    if (decision.goes_on()) return json;
+    out += decision.goes_on() ? R"("admitted":true,"limits":[)" : R"("admitted":false,"limits":[)";
+    if (charge.result == Result::admitted || charge.result == Result::limited) {
+        append_limits(rules, charge, out);
+    }
+    out += ']';
+    if (decision.goes_on()) return;
     if (decision.fault == ask::Fault::limited) {
-        json["retry_after_ms"] = milliseconds_up(charge.verdict.retry_after);
-        return json;
+        out += R"(,"retry_after_ms":)";
+        if (charge.verdict.retry_after != limit::kNever) {
+            append_number(milliseconds_up(charge.verdict.retry_after), out);
+        } else {
+            out += "null";  // nobody can tell
+        }
+        return;
     }
     const ask::FaultTraits& fault = ask::traits(decision.fault);
-    json["status"] = fault.status;
-    json["detail"] = decision.fault_detail.empty() ? fault.detail : decision.fault_detail;
-    return json;
+    out += R"(,"status":)";
+    append_number(fault.status, out);
+    out += R"(,"detail":)";
+    append_json_string(decision.fault_detail.empty() ? fault.detail : decision.fault_detail, out);
+}
+
+void append_each_answer(const ask::Ruleset& rules, const ask::Decision& decision,
+                        std::string& out) {
+    out += '{';
+    append_answer(rules, decision, out);
+    if (decision.goes_on() || decision.fault == ask::Fault::limited) {
+        out += R"(,"status":)";
+        append_number(status_of(decision), out);
+    }
+    out += '}';
+}
+
+void append_each_fault(std::string_view detail, std::string& out) {
+    out += R"({"admitted":false,"status":)";
+    append_number(kBadCall, out);
+    out += R"(,"detail":)";
+    append_json_string(detail, out);
+    out += '}';
 }
 
 std::string problem_text(int status, std::string_view detail, std::string_view request_id) {
@@ -74,11 +134,15 @@ std::string problem_text(int status, std::string_view detail, std::string_view r
 }
 
 std::string settled_problem_text(std::int64_t cost, std::string_view request_id) {
+    constexpr int kConflict = 409;
     const std::string detail =
         "The reservation is settled already, with the cost " + std::to_string(cost) + ".";
-    Json problem = Json::parse(problem_text(409, detail, request_id));
-    problem["cost"] = cost;
-    return problem.dump();
+    std::string text = problem_text(kConflict, detail, request_id);
+    text.pop_back();  // the brace
+    text += R"(,"cost":)";
+    append_number(cost, text);
+    text += '}';
+    return text;
 }
 
 }  // namespace tidegate::faces

@@ -3,183 +3,216 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json_tree.hpp"
 #include "base/quote.hpp"
-#include "base/strict_json.hpp"
 #include "limit/algorithm.hpp"
 
 namespace tidegate::faces {
 
 namespace {
 
+// Where a value stands in a body. Written out only when something is wrong there.
+struct Place {
+    const Place* outer = nullptr;  // null: the body itself
+    std::string_view name{};
+    std::optional<std::size_t> position{};  // in the list of that name
+
+    std::string text() const {
+        std::string out = outer != nullptr ? outer->text() : "";
+        if (!out.empty()) out += '.';
+        out += name;
+        if (position) out += "[" + std::to_string(*position) + "]";
+        return out;
+    }
+    Place below(std::string_view member) const { return {this, member}; }
+    bool is_top() const { return outer == nullptr; }
+};
+constexpr Place kTop;
+
 // Thrown while a body is read, and caught before the reader returns.
 struct Wrong {
     std::string sentence;
 };
 
-[[noreturn]] void wrong(const std::string& place, const std::string& sentence) {
-    throw Wrong{place.empty() ? sentence : place + ": " + sentence};
+[[noreturn]] void wrong(const Place& place, const std::string& sentence) {
+    throw Wrong{place.is_top() ? sentence : place.text() + ": " + sentence};
 }
 
-std::string below(const std::string& place, std::string_view name) {
-    return place.empty() ? std::string(name) : place + "." + std::string(name);
-}
-
-void refuse_others(const JsonValue& object, std::initializer_list<std::string_view> known,
-                   const std::string& place) {
-    for (const auto& [name, value] : object.items()) {
-        if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-        std::string names;
-        for (const std::string_view one : known) {
-            names.append(names.empty() ? "" : ", ").append("`").append(one).append("`");
-        }
-        wrong(place, "there is no member " + quote(name) + " here; there may be " + names);
-    }
-}
-
-void refuse_controls(std::string_view text, const std::string& place) {
+void refuse_controls(std::string_view text, const Place& place) {
     const bool has_control = std::any_of(text.begin(), text.end(), [](char c) {
         return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
     });
     if (has_control) wrong(place, "a control character cannot stand here");
 }
 
-std::string text_at(const JsonValue& value, const std::string& place) {
-    if (!value.is_string()) wrong(place, "write a string");
-    refuse_controls(text_of(value), place);
-    return std::string(text_of(value));
+std::string_view text_at(const JsonNode& value, const Place& place) {
+    if (value.kind != JsonNode::Kind::string) wrong(place, "write a string");
+    refuse_controls(value.text, place);
+    return value.text;
 }
 
-std::int64_t cost_at(const JsonValue& value, const std::string& place) {
-    const bool is_whole =
-        value.is_number_unsigned() && value.get<std::uint64_t>() <= std::uint64_t{limit::kQuotaMax};
-    if (!is_whole) {
+std::int64_t cost_at(const JsonNode& value, const Place& place) {
+    if (value.kind != JsonNode::Kind::whole || value.number > std::uint64_t{limit::kQuotaMax}) {
         wrong(place, "write a whole number from 0 to " + std::to_string(limit::kQuotaMax));
     }
-    return value.get<std::int64_t>();
+    return static_cast<std::int64_t>(value.number);
 }
 
-using Pairs = std::vector<std::pair<std::string, std::string>>;
-
-Pairs pairs_at(const JsonValue& value, const std::string& place) {
-    if (!value.is_object()) wrong(place, "write an object of strings");
-    Pairs pairs;
-    for (const auto& [name, one] : value.items()) {
-        refuse_controls(name, place);
-        pairs.emplace_back(name, text_at(one, below(place, name)));
-    }
-    return pairs;
-}
-
-CheckItem::Request request_at(const JsonValue& value, const std::string& place) {
-    if (!value.is_object()) wrong(place, "write an object: `{\"path\": \"/v1/x\"}`");
-    refuse_others(value, {"method", "path", "host", "from", "headers"}, place);
-    CheckItem::Request request;
-    for (const auto& [name, one] : value.items()) {
-        const std::string at = below(place, name);
-        if (name == "headers") {
-            request.headers = pairs_at(one, at);
-        } else if (name == "from") {
-            request.from = parse_ip(text_at(one, at));
-            if (!request.from) wrong(at, "write an IP address such as `203.0.113.7`");
-        } else {
-            std::string& member = name == "method" ? request.method
-                                  : name == "path" ? request.path
-                                                   : request.host;
-            member = text_at(one, at);
-        }
-    }
-    return request;
-}
-
-// At the top of a reservation its own members stand beside those of the item.
-CheckItem item_at(const JsonValue& value, bool reserves, const std::string& place) {
-    if (!value.is_object()) wrong(place, "write an object: `{\"policy\": \"per-user\", ...}`");
-    const bool has_ttl = reserves && place.empty();
-    if (has_ttl) {
-        refuse_others(value, {"policy", "identifiers", "request", "cost", "ttl"}, place);
-    } else {
-        refuse_others(value, {"policy", "identifiers", "request", "cost"}, place);
-    }
-    CheckItem item;
-    const JsonValue* const policy = find_member(value, "policy");
-    const JsonValue* const identifiers = find_member(value, "identifiers");
-    const JsonValue* const request = find_member(value, "request");
-    if (const JsonValue* const cost = find_member(value, "cost")) {
-        item.cost = cost_at(*cost, below(place, "cost"));
-    }
-    if ((policy != nullptr) == (request != nullptr)) {
-        wrong(place, "write `policy` with `identifiers`, or `request`");
-    }
-    if (request != nullptr) {
-        if (identifiers != nullptr) {
-            wrong(below(place, "identifiers"), "a `request` says by itself who asks: leave it out");
-        }
-        item.request = request_at(*request, below(place, "request"));
-        return item;
-    }
-    item.policy = text_at(*policy, below(place, "policy"));
-    if (item.policy.empty()) wrong(below(place, "policy"), "write the name of a policy");
-    if (identifiers != nullptr) {
-        item.identifiers = pairs_at(*identifiers, below(place, "identifiers"));
-    }
-    return item;
-}
-
-std::vector<CheckItem> list_at(const JsonValue& value, const std::string& name) {
-    if (!value.is_array() || value.empty() || value.size() > kCheckItemsMax) {
-        wrong(name, "write a list of 1 to " + std::to_string(kCheckItemsMax) + " questions");
-    }
-    std::vector<CheckItem> items;
-    for (std::size_t i = 0; i < value.size(); ++i) {
-        items.push_back(item_at(value[i], false, name + "[" + std::to_string(i) + "]"));
-    }
-    return items;
-}
-
-std::chrono::seconds ttl_at(const JsonValue& value) {
-    const std::string text = text_at(value, "ttl");
-    const std::string_view digits =
-        std::string_view(text).substr(0, text.find_first_not_of("0123456789"));
-    const std::string_view unit = std::string_view(text).substr(digits.size());
+std::chrono::seconds ttl_at(const JsonNode& value, const Place& place) {
+    const std::string_view text = text_at(value, place);
+    const std::string_view digits = text.substr(0, text.find_first_not_of("0123456789"));
+    const std::string_view unit = text.substr(digits.size());
     if (!digits.empty() && digits.size() <= 3 && (unit == "s" || unit == "min")) {
         const std::chrono::seconds ttl{std::stoi(std::string(digits)) * (unit == "s" ? 1 : 60)};
         if (ttl.count() > 0 && ttl <= kReserveTimeMax) return ttl;
     }
-    wrong("ttl", "write a time from `1s` to `10min`");
+    wrong(place, "write a time from `1s` to `10min`");
 }
 
-JsonValue object_of(std::string_view body) {
-    auto parsed = parse_json_object(body);
-    if (!parsed) throw Wrong{"the body is no JSON object: " + parsed.error()};
-    return std::move(*parsed);
-}
+// One body. What is wrong with it throws.
+class BodyReader {
+  public:
+    explicit BodyReader(std::string_view body) : tree_(tree_of(body)) {}
 
-CheckCall check_call_of(const JsonValue& object, bool reserves) {
-    CheckCall call;
-    if (reserves) {
-        if (const JsonValue* const ttl = find_member(object, "ttl")) call.ttl = ttl_at(*ttl);
-    }
-    const JsonValue* const all = find_member(object, "all");
-    const JsonValue* const each = find_member(object, "each");
-    if (each != nullptr && reserves) {
-        wrong("each", "reserve takes all or nothing: write `all`, or a call for each");
-    }
-    if (all == nullptr && each == nullptr) {
-        call.items.push_back(item_at(object, reserves, ""));
+    CheckCall check_call(bool reserves) const {
+        CheckCall call;
+        const JsonNode* const ttl = top("ttl");
+        if (reserves && ttl != nullptr) call.ttl = ttl_at(*ttl, kTop.below("ttl"));
+        const JsonNode* const all = top("all");
+        const JsonNode* const each = top("each");
+        if (each != nullptr && reserves) {
+            wrong(kTop.below("each"),
+                  "reserve takes all or nothing: write `all`, or a call for each");
+        }
+        if (all == nullptr && each == nullptr) {
+            read_item(tree_.root(), reserves, kTop, call.items.emplace_back());
+            return call;
+        }
+        const std::string_view name = all != nullptr ? "all" : "each";
+        if (reserves) {
+            refuse_others(tree_.root(), {"all", "ttl"}, kTop);
+        } else {
+            refuse_others(tree_.root(), {name}, kTop);
+        }
+        call.form = all != nullptr ? CheckCall::Form::all : CheckCall::Form::each;
+        read_list(all != nullptr ? *all : *each, name, call.items);
         return call;
     }
-    const std::string name = all != nullptr ? "all" : "each";
-    if (reserves) {
-        refuse_others(object, {"all", "ttl"}, "");
-    } else {
-        refuse_others(object, {name}, "");
+
+    SettleCall settle_call() const {
+        refuse_others(tree_.root(), {"id", "cost"}, kTop);
+        const JsonNode* const id = top("id");
+        const JsonNode* const cost = top("cost");
+        if (id == nullptr || cost == nullptr) {
+            wrong(kTop, "write `id`, which a reservation was answered with, and its true `cost`");
+        }
+        return SettleCall{std::string(text_at(*id, kTop.below("id"))),
+                          cost_at(*cost, kTop.below("cost"))};
     }
-    call.form = all != nullptr ? CheckCall::Form::all : CheckCall::Form::each;
-    call.items = list_at(all != nullptr ? *all : *each, name);
-    return call;
-}
+
+  private:
+    static JsonTree tree_of(std::string_view body) {
+        auto tree = read_json_tree(body);
+        if (!tree) throw Wrong{"the body is no JSON object: " + tree.error()};
+        return std::move(*tree);
+    }
+
+    const JsonNode* top(std::string_view name) const { return tree_.member(tree_.root(), name); }
+
+    void refuse_others(const JsonNode& object, std::initializer_list<std::string_view> known,
+                       const Place& place) const {
+        for (const JsonNode& one : tree_.children(object)) {
+            if (std::find(known.begin(), known.end(), one.name) != known.end()) continue;
+            std::string names;
+            for (const std::string_view name : known) {
+                names.append(names.empty() ? "" : ", ").append("`").append(name).append("`");
+            }
+            wrong(place, "there is no member " + quote(one.name) + " here; there may be " + names);
+        }
+    }
+
+    void read_list(const JsonNode& value, std::string_view name,
+                   std::vector<CheckItem>& items) const {
+        if (value.kind != JsonNode::Kind::array || value.size == 0 || value.size > kCheckItemsMax) {
+            wrong(kTop.below(name),
+                  "write a list of 1 to " + std::to_string(kCheckItemsMax) + " questions");
+        }
+        items.resize(value.size);
+        const auto values = tree_.children(value);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            read_item(values[i], false, {&kTop, name, i}, items[i]);
+        }
+    }
+
+    // At the top of a reservation its own members stand beside those of the item.
+    void read_item(const JsonNode& value, bool reserves, const Place& place,
+                   CheckItem& item) const {
+        if (value.kind != JsonNode::Kind::object) {
+            wrong(place, "write an object: `{\"policy\": \"per-user\", ...}`");
+        }
+        if (reserves && place.is_top()) {
+            refuse_others(value, {"policy", "identifiers", "request", "cost", "ttl"}, place);
+        } else {
+            refuse_others(value, {"policy", "identifiers", "request", "cost"}, place);
+        }
+        const JsonNode* const policy = tree_.member(value, "policy");
+        const JsonNode* const identifiers = tree_.member(value, "identifiers");
+        const JsonNode* const request = tree_.member(value, "request");
+        if (const JsonNode* const cost = tree_.member(value, "cost")) {
+            item.cost = cost_at(*cost, place.below("cost"));
+        }
+        if ((policy != nullptr) == (request != nullptr)) {
+            wrong(place, "write `policy` with `identifiers`, or `request`");
+        }
+        if (request != nullptr) {
+            if (identifiers != nullptr) {
+                wrong(place.below("identifiers"),
+                      "a `request` says by itself who asks: leave it out");
+            }
+            return read_request(*request, place.below("request"), item.request);
+        }
+        item.policy = text_at(*policy, place.below("policy"));
+        if (item.policy.empty()) wrong(place.below("policy"), "write the name of a policy");
+        if (identifiers != nullptr) {
+            read_pairs(*identifiers, place.below("identifiers"), item.identifiers);
+        }
+    }
+
+    using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+    void read_pairs(const JsonNode& value, const Place& place, Pairs& pairs) const {
+        if (value.kind != JsonNode::Kind::object) wrong(place, "write an object of strings");
+        pairs.reserve(value.size);
+        for (const JsonNode& one : tree_.children(value)) {
+            refuse_controls(one.name, place);
+            pairs.emplace_back(one.name, text_at(one, place.below(one.name)));
+        }
+    }
+
+    void read_request(const JsonNode& value, const Place& place,
+                      CheckItem::Request& request) const {
+        if (value.kind != JsonNode::Kind::object) {
+            wrong(place, "write an object: `{\"path\": \"/v1/x\"}`");
+        }
+        refuse_others(value, {"method", "path", "host", "from", "headers"}, place);
+        for (const JsonNode& one : tree_.children(value)) {
+            const Place at = place.below(one.name);
+            if (one.name == "headers") {
+                read_pairs(one, at, request.headers);
+            } else if (one.name == "from") {
+                request.from = parse_ip(text_at(one, at));
+                if (!request.from) wrong(at, "write an IP address such as `203.0.113.7`");
+            } else {
+                std::string& member = one.name == "method" ? request.method
+                                      : one.name == "path" ? request.path
+                                                           : request.host;
+                member = text_at(one, at);
+            }
+        }
+    }
+
+    JsonTree tree_;
+};
 
 template <class Call, class Read>
 Result<Call, std::string> guarded(Read read) {
@@ -193,20 +226,11 @@ Result<Call, std::string> guarded(Read read) {
 }  // namespace
 
 Result<CheckCall, std::string> read_check_call(std::string_view body, bool reserves) {
-    return guarded<CheckCall>([&] { return check_call_of(object_of(body), reserves); });
+    return guarded<CheckCall>([&] { return BodyReader(body).check_call(reserves); });
 }
 
 Result<SettleCall, std::string> read_settle_call(std::string_view body) {
-    return guarded<SettleCall>([&] {
-        const JsonValue object = object_of(body);
-        refuse_others(object, {"id", "cost"}, "");
-        const JsonValue* const id = find_member(object, "id");
-        const JsonValue* const cost = find_member(object, "cost");
-        if (id == nullptr || cost == nullptr) {
-            wrong("", "write `id`, which a reservation was answered with, and its true `cost`");
-        }
-        return SettleCall{text_at(*id, "id"), cost_at(*cost, "cost")};
-    });
+    return guarded<SettleCall>([&] { return BodyReader(body).settle_call(); });
 }
 
 }  // namespace tidegate::faces

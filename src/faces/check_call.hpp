@@ -50,7 +50,7 @@ inline constexpr std::size_t kCheckBytesMax = 65'536;
 inline constexpr std::chrono::seconds kReserveTimeMax{600};
 
 // The call that a body says, or a sentence about what is wrong and what would be right. Strict: see
-// parse_json_object(); a member that has no meaning is refused, too. `reserves`: `ttl` may stand
+// read_json_tree(); a member that has no meaning is refused, too. `reserves`: `ttl` may stand
 // there, and `each` may not.
 Result<CheckCall, std::string> read_check_call(std::string_view body, bool reserves);
 Result<SettleCall, std::string> read_settle_call(std::string_view body);

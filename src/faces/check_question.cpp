@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <vector>
 
 #include "ask/charge_list.hpp"
@@ -47,10 +48,25 @@ bool needs_request(const limit::KeyPart& part) {
     return part.kind == Kind::capture || part.kind == Kind::claim;
 }
 
+// Whether an identifier is made of it without a look at a head.
+bool needs_no_head(const limit::KeyPart& part) {
+    return part.kind == Kind::ip || part.kind == Kind::user || part.kind == Kind::route ||
+           part.kind == Kind::constant;
+}
+
+template <class Test>
+bool any_part(const config::Policy& policy, Test test) {
+    return std::any_of(policy.key.begin(), policy.key.end(), [&](const limit::Key& key) {
+        return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
+            return std::any_of(choice.begin(), choice.end(), test);
+        });
+    });
+}
+
 const std::string* value_of(const CheckItem& item, const limit::KeyPart& part) {
-    const std::string name = ask::part_text(part);
-    const auto found = std::find_if(item.identifiers.begin(), item.identifiers.end(),
-                                    [&](const auto& one) { return one.first == name; });
+    const auto found =
+        std::find_if(item.identifiers.begin(), item.identifiers.end(),
+                     [&](const auto& one) { return ask::is_part_text(one.first, part); });
     return found != item.identifiers.end() && !found->second.empty() ? &found->second : nullptr;
 }
 
@@ -62,20 +78,14 @@ bool has_choice(const CheckItem& item, const limit::Key& key) {
     });
 }
 
-bool has_part(const config::Policy& policy, const std::string& name) {
-    return std::any_of(policy.key.begin(), policy.key.end(), [&](const limit::Key& key) {
-        return std::any_of(key.choices.begin(), key.choices.end(), [&](const auto& choice) {
-            return std::any_of(choice.begin(), choice.end(), [&](const limit::KeyPart& part) {
-                return ask::part_text(part) == name;
-            });
-        });
-    });
-}
-
 // Whether all that the policy counts by is there, and nothing else.
 std::string fault_of_identifiers(const CheckItem& item, const config::Policy& policy) {
-    for (const auto& [name, value] : item.identifiers) {
-        if (!has_part(policy, name)) {
+    for (const auto& one : item.identifiers) {
+        const std::string& name = one.first;
+        const auto is_named = [&](const limit::KeyPart& part) {
+            return ask::is_part_text(name, part);
+        };
+        if (!any_part(policy, is_named)) {
             return "identifiers: " + quote(name) + " is no part of a key of the policy " +
                    quote(policy.name) + ": it has " + quote(ask::key_text(policy.key.front()));
         }
@@ -183,9 +193,11 @@ std::string list_policy_item(const CheckItem& item, const config::Config& config
     if (std::string fault = set_client(item, question, decision); !fault.empty()) {
         return fault;
     }
-    question.head = head_with(item, **policy);
     question.facts.began_at = std::chrono::system_clock::now();
-    read_head(config.limits_on_requests, question, decision);
+    if (any_part(**policy, std::not_fn(needs_no_head))) {
+        question.head = head_with(item, **policy);
+        read_head(config.limits_on_requests, question, decision);
+    }
     if (!decision.goes_on()) return "identifiers: a value cannot stand in a request";
     decision.route = &question.route;
     decision.tier = identity::tier_of(decision.user, config.user_tiers);

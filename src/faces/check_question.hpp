@@ -12,7 +12,8 @@
 
 namespace tidegate::faces {
 
-// Outlives the decision about it. Is not moved: `facts` point into it.
+// Outlives the decision about it. Is not moved: `facts` point into it. May be asked again after
+// reset().
 struct CheckQuestion {
     CheckQuestion() = default;
     CheckQuestion(const CheckQuestion&) = delete;
@@ -22,6 +23,16 @@ struct CheckQuestion {
     std::string head;     // what `facts` are views of
     config::Route route;  // of an item that names a policy
     std::string user;
+
+    // Forgets the item. Strings and vectors keep their capacity.
+    void reset() {
+        facts.reset();
+        facts.peer = {};
+        facts.body_bytes = 0;
+        head.clear();
+        route.name.clear();
+        user.clear();
+    }
 };
 
 // Fills in the facts of an item that is a request: it is read as strictly as the proxy reads one.

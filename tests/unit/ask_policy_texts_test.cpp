@@ -31,6 +31,9 @@ TEST_CASE("policy_texts: each limit is called by its policy and its own name") {
     const limit::ChargeItem plan{config->policies[0].get(), {}};
     CHECK(texts.of(plan, 0).name == "plan-burst");
     CHECK(texts.of(plan, 0).members.policy == "\"plan-burst\";q=5;w=1");
+    CHECK(texts.of(plan, 0).json_begin ==
+          R"({"policy":"plan","limit":"plan-burst","identifier":")");
+    CHECK(texts.of(plan, 0).json_quota == R"(","quota":5,"left":)");
     CHECK(texts.of(plan, 1).name == "plan-1min");
     CHECK(texts.of(plan, 2).members.policy == "\"plan-7day\";q=7;w=604800");
     const limit::ChargeItem pro{plan.policy, {}, &plan.policy->tiers[0]};
