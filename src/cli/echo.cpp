@@ -10,11 +10,11 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <fmt/format.h>
 
-#include "admin/timed_socket.hpp"
 #include "base/block_signals.hpp"
 #include "cli/echo_listener.hpp"
 #include "cli/echo_session.hpp"
 #include "net/asio.hpp"
+#include "net/timed_socket.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::cli {
@@ -38,7 +38,7 @@ class Seat {
     std::size_t* taken_;
 };
 
-Task<> serve_seated(Seat, std::shared_ptr<admin::TimedSocket> socket) {
+Task<> serve_seated(Seat, std::shared_ptr<TimedSocket> socket) {
     co_await serve_echo(std::move(socket));
 }
 
@@ -67,9 +67,9 @@ struct EchoServer::Impl {
                 error_code ignored;
                 socket.set_option(asio::ip::tcp::no_delay(true), ignored);
             }
-            spawn_vital(io.get_executor(),
-                        serve_seated(Seat(connections),
-                                     std::make_shared<admin::TimedSocket>(std::move(socket))));
+            spawn_vital(
+                io.get_executor(),
+                serve_seated(Seat(connections), std::make_shared<TimedSocket>(std::move(socket))));
         }
     }
 

@@ -4,9 +4,9 @@
 #include <boost/asio/local/connect_pair.hpp>
 #include <doctest/doctest.h>
 
-#include "admin/timed_socket.hpp"
+#include "net/timed_socket.hpp"
 
-namespace tidegate::admin {
+namespace tidegate {
 namespace {
 
 using namespace std::chrono_literals;
@@ -60,4 +60,4 @@ TEST_CASE("timed_socket: closing gently reads what the peer still sends, but not
 }
 
 }  // namespace
-}  // namespace tidegate::admin
+}  // namespace tidegate
