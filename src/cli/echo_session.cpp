@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "admin/message_reader.hpp"
+#include "base/json_text.hpp"
 #include "base/utf8.hpp"
 #include "cli/echo_options.hpp"
 #include "http/problem.hpp"
@@ -20,7 +21,6 @@
 
 namespace tidegate::cli {
 
-using nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
 namespace {
@@ -38,30 +38,25 @@ struct ReadBody {
     std::string beginning;  // kBodyShownMax and no more
 };
 
-std::string json_of(const ordered_json& value) {
-    return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 // By hand but for the values, so that a field takes one line.
 std::string echo_of(const http::RequestHead& head, const ReadBody& body) {
     std::string fields;
     for (const auto& field : head.fields) {
-        fields += fmt::format("{}\n    [{}, {}]", fields.empty() ? "" : ",",
-                              json_of(std::string(field.name)), json_of(std::string(field.value)));
+        fields += fmt::format("{}\n    [{}, {}]", fields.empty() ? "" : ",", json_text(field.name),
+                              json_text(field.value));
     }
     std::string echo = fmt::format(
         "{{\n  \"method\": {},\n  \"target\": {},\n  \"version\": \"HTTP/1.{}\",\n"
         "  \"headers\": [{}\n  ],\n  \"body_bytes\": {}",
-        json_of(std::string(head.method)), json_of(std::string(head.target)), head.minor_version,
-        fields, body.bytes);
+        json_text(head.method), json_text(head.target), head.minor_version, fields, body.bytes);
     if (body.bytes <= kBodyShownMax && is_utf8(body.beginning)) {
-        echo += ",\n  \"body\": " + json_of(body.beginning);
+        echo += ",\n  \"body\": " + json_text(body.beginning);
     }
     return echo + "\n}\n";
 }
 
 std::string fault_of(int status, const std::string& detail) {
-    return json_of({{"status", status}, {"detail", detail}}) + "\n";
+    return json_text({{"status", status}, {"detail", detail}}) + "\n";
 }
 
 struct Answer {

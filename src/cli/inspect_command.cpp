@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/admin_client.hpp"

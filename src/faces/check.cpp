@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ask/verdict.hpp"
+#include "base/json_text.hpp"
 #include "base/quote.hpp"
 #include "faces/check_answer.hpp"
 #include "faces/check_call.hpp"
@@ -99,7 +100,7 @@ class CheckServing {
         answer_->status = status;
         answer_->content_type = kJsonType;
         // An identifier is safe to print, but names of policies need not be UTF-8.
-        answer_->body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+        answer_->body = json_text(json) + "\n";
         if (x_.decision.fault == Fault::limited && x_.config().response.retry_after_field) {
             answer_->retry_after = ask::retry_after_seconds(x_.decision.charge);
         }

@@ -76,9 +76,9 @@ std::string problem_text(int status, std::string_view detail, std::string_view r
 std::string settled_problem_text(std::int64_t cost, std::string_view request_id) {
     const std::string detail =
         "The reservation is settled already, with the cost " + std::to_string(cost) + ".";
-    Json problem = Json::parse(problem_text(409, detail, request_id));
-    problem["cost"] = cost;
-    return problem.dump();
+    std::string problem = problem_text(409, detail, request_id);
+    problem.pop_back();  // the brace
+    return problem + ",\"cost\":" + std::to_string(cost) + "}";
 }
 
 }  // namespace tidegate::faces
