@@ -25,5 +25,5 @@ endif()
 add_library(tidegate_asio_options INTERFACE)
 target_compile_definitions(tidegate_asio_options INTERFACE
     BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_NO_TS_EXECUTORS
-    BOOST_BEAST_SEPARATE_COMPILATION BOOST_ALL_NO_LIB)
+    BOOST_ALL_NO_LIB)
 target_link_libraries(tidegate_asio_options INTERFACE Boost::headers Threads::Threads)

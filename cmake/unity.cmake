@@ -1,6 +1,7 @@
-# Compiles the files of a room together, in units of up to 24 files: headers and templates are then
-# compiled once a unit and not once a file, and a cold build takes less time. The optimised program
-# is built so; the other builds compile file by file, so that a change compiles little.
+# Compiles the files of a room together, in units of up to 24 files (32 where no request waits for
+# them): headers and templates are then compiled once a unit and not once a file, and a cold build
+# takes less time. The optimised program is built so; the other builds compile file by file, so that
+# a change compiles little.
 #
 # So a name in an anonymous namespace, and an alias at the top of a file, is the room's only one: the
 # compiler refuses a second definition.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ask/policy_texts.hpp"
+#include "base/json_text.hpp"
 #include "base/timestamp.hpp"
 #include "http/request_value.hpp"
 
@@ -122,8 +123,7 @@ Json policies_json(const Inspected& inspected, const ask::PolicyTexts& texts) {
 AdminAnswer json_answer(const Json& json) {
     AdminAnswer answer;
     answer.content_type = "application/json";
-    // What is no UTF-8 becomes U+FFFD.
-    answer.body = json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+    answer.body = json_text(json, {.indent = 2, .ascii = true}) + "\n";
     return answer;
 }
 

@@ -7,31 +7,25 @@
 #include <exception>
 #include <list>
 #include <set>
-#include <tuple>
 #include <utility>
 
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/serializer.hpp>
-#include <boost/beast/http/span_body.hpp>
-#include <boost/beast/http/write.hpp>
+#include <fmt/format.h>
 
+#include "admin/message_reader.hpp"
 #include "base/timestamp.hpp"
+#include "http/field_lines.hpp"
+#include "http/problem.hpp"
 #include "net/timed_socket.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"
 
 namespace tidegate::admin {
 
-namespace beast = boost::beast;
-namespace http = beast::http;
 using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint32_t kHeadBytesMax = 8 * 1024;
+constexpr std::size_t kHeadBytesMax = 8 * 1024;
 // What the kernel keeps of an answer that its peer does not take; the kernel doubles it.
 constexpr int kSendBufferBytes = 64 * 1024;
 constexpr auto kReloadPatience = 60s;  // others may be before it
@@ -43,10 +37,14 @@ constexpr std::int64_t kRetryAfterSeconds = 1;
 constexpr std::string_view kTooMuchWork =
     "Tidegate is working on too many admin requests (reload, inspect, reset); try again later.";
 
-using Parser = http::request_parser<http::empty_body>;
-using Request = http::request<http::empty_body>;
 using Body = std::shared_ptr<const std::string>;
-using Response = http::response<http::span_body<const char>>;
+
+// What an answer has to know of its request.
+struct Asked {
+    int minor_version = 1;
+    bool keep_alive = false;
+    bool is_head = false;
+};
 
 struct Connection {
     explicit Connection(StreamSocket peer)
@@ -76,24 +74,16 @@ bool is_local(const StreamSocket& socket) {
     return ip.is_loopback();
 }
 
-// RFC 9112 section 6: a body is announced by one of these two.
-bool announces_body(const Parser& parser) {
-    const auto& head = parser.get();
-    if (head.count(http::field::transfer_encoding) != 0) return true;
-    const auto length = parser.content_length();
-    return length && *length != 0;
-}
-
-int status_of(error_code ec) {
-    if (ec == http::error::header_limit || ec == http::error::buffer_overflow) return 431;
-    if (ec == http::error::bad_version) return 505;
+int status_of(http::HeadFault fault) {
+    if (fault == http::HeadFault::too_large) return 431;
+    if (fault == http::HeadFault::bad_version) return 505;
     return 400;
 }
 
-// Whether the peer, and not the connection, is at fault.
-bool is_parse_error(error_code ec) {
-    return ec.category() == http::make_error_code(http::error::bad_target).category() &&
-           ec != http::error::end_of_stream && ec != http::error::partial_message;
+// Of a request that has a body, or whose body would be of unclear length; 0: it has none.
+int status_of_body(http::FramingFault fault, const http::Framing& framing) {
+    if (fault == http::FramingFault::none) return framing.body == http::BodyKind::none ? 0 : 413;
+    return fault == http::FramingFault::bad_transfer_encoding ? 413 : 400;
 }
 
 // For the log: without the query, which may hold a secret.
@@ -112,24 +102,25 @@ std::string date_of_now() {
     return date;
 }
 
-// Does not own the body.
-Response response_for(const AdminAnswer& answer, const std::string& body, unsigned version,
-                      bool keep_alive) {
-    Response response(static_cast<http::status>(answer.status), version);
-    response.set(http::field::content_type, answer.content_type);
-    response.set(http::field::cache_control, "no-store");
-    response.set(http::field::date, date_of_now());
-    if (!answer.allow.empty()) response.set(http::field::allow, answer.allow);
+std::string head_of(const AdminAnswer& answer, std::size_t body_bytes, const Asked& asked) {
+    std::string head = fmt::format("HTTP/1.{} {} {}\r\n", asked.minor_version, answer.status,
+                                   http::status_title(answer.status));
+    http::append_field("Content-Type", answer.content_type, head);
+    http::append_field("Cache-Control", "no-store", head);
+    http::append_field("Date", date_of_now(), head);
+    if (!answer.allow.empty()) http::append_field("Allow", answer.allow, head);
     if (!answer.authenticate.empty()) {
-        response.set(http::field::www_authenticate, answer.authenticate);
+        http::append_field("WWW-Authenticate", answer.authenticate, head);
     }
     if (answer.retry_after_seconds) {
-        response.set(http::field::retry_after, std::to_string(*answer.retry_after_seconds));
+        http::append_field("Retry-After", std::to_string(*answer.retry_after_seconds), head);
     }
-    response.keep_alive(keep_alive);
-    response.body() = {body.data(), body.size()};
-    response.prepare_payload();
-    return response;
+    // What goes without saying differs (RFC 9112 section 9.3).
+    if (asked.keep_alive != (asked.minor_version == 1)) {
+        http::append_field("Connection", asked.keep_alive ? "keep-alive" : "close", head);
+    }
+    http::append_field("Content-Length", body_bytes, head);
+    return head + "\r\n";
 }
 
 }  // namespace
@@ -156,7 +147,7 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     bool close_longest_waiting(Filter filter);
     // Makes room for one more answer.
     void bound_answers(const Body& newest);
-    AdminAnswer answer(const Parser& parser, bool local);
+    AdminAnswer answer(const http::RequestHead& head, bool local);
     // Once a minute, as the requests may be many.
     void log_refusal(const AdminRequest& request, std::string_view why);
 
@@ -166,13 +157,13 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     static Task<> accept_all(std::shared_ptr<Impl> self);
     static Task<> serve(std::shared_ptr<Impl> self, Place connection);
     // One request and its answer; false when it was the connection's last.
-    static Task<bool> serve_one(Impl& self, Place connection, beast::flat_buffer& buffer);
+    static Task<bool> serve_one(Impl& self, Place connection, MessageReader& reader);
     static Task<Body> metrics(Impl& self);
     // The answer to what may take long, or why it has to wait.
     static Task<AdminAnswer> work(Impl& self, Place connection, AdminAnswer asked);
     static Task<bool> refuse(Impl& self, Place connection, int status);
     static Task<bool> send(Impl& self, Place connection, const AdminAnswer& answer, Body body,
-                           const Request& head);
+                           Asked asked);
 
     Acceptor acceptor;
     Timer accept_pause;
@@ -285,8 +276,8 @@ void AdminServer::Impl::admit(StreamSocket socket) {
 Task<> AdminServer::Impl::serve(std::shared_ptr<Impl> self, Place connection) {
     const std::shared_ptr<TimedSocket> socket = connection->socket;
     try {
-        beast::flat_buffer buffer(kHeadBytesMax);
-        while (co_await serve_one(*self, connection, buffer)) {
+        MessageReader reader(*socket, kHeadBytesMax);
+        while (co_await serve_one(*self, connection, reader)) {
         }
     } catch (const std::exception& error) {
         telemetry::log(telemetry::Level::error, "admin: {}", error.what());
@@ -295,18 +286,18 @@ Task<> AdminServer::Impl::serve(std::shared_ptr<Impl> self, Place connection) {
     self->connections.erase(connection);
 }
 
-Task<bool> AdminServer::Impl::serve_one(Impl& self, Place connection, beast::flat_buffer& buffer) {
-    StreamSocket& socket = connection->socket->socket();
+Task<bool> AdminServer::Impl::serve_one(Impl& self, Place connection, MessageReader& reader) {
     self.wait_for_peer(connection, self.bounds.patience);
-    Parser parser;
-    parser.header_limit(kHeadBytesMax);
-    auto [ec, bytes] = co_await http::async_read_header(socket, buffer, parser, as_values);
-    if (is_parse_error(ec)) co_return co_await refuse(self, connection, status_of(ec));
-    if (ec || self.stopped) co_return false;
+    http::RequestHead head;
+    const bool is_read = co_await reader.read_head(head);
+    if (reader.fault().ec || (is_read && self.stopped)) co_return false;
+    if (!is_read) co_return co_await refuse(self, connection, status_of(reader.fault().head));
     connection->waits_for_peer = false;
-    if (announces_body(parser)) co_return co_await refuse(self, connection, 413);
+    http::Framing framing;
+    const int status = status_of_body(http::local_request_framing(head, framing), framing);
+    if (status != 0) co_return co_await refuse(self, connection, status);
 
-    AdminAnswer answer = self.answer(parser, is_local(socket));
+    AdminAnswer answer = self.answer(head, is_local(connection->socket->socket()));
     Body body;
     if (answer.metrics) {
         body = co_await metrics(self);
@@ -316,7 +307,8 @@ Task<bool> AdminServer::Impl::serve_one(Impl& self, Place connection, beast::fla
     }
     if (self.stopped) co_return false;
     if (!body) body = body_of(std::move(answer.body));
-    co_return co_await send(self, connection, answer, std::move(body), parser.get());
+    const Asked asked{head.minor_version, framing.keep_alive, head.method == "HEAD"};
+    co_return co_await send(self, connection, answer, std::move(body), asked);
 }
 
 void AdminServer::Impl::log_refusal(const AdminRequest& request, std::string_view why) {
@@ -325,17 +317,16 @@ void AdminServer::Impl::log_refusal(const AdminRequest& request, std::string_vie
                    request.method, path_text(request.target), why);
 }
 
-AdminAnswer AdminServer::Impl::answer(const Parser& parser, bool local) {
-    const auto& head = parser.get();
+AdminAnswer AdminServer::Impl::answer(const http::RequestHead& head, bool local) {
     AdminRequest request;
-    request.method = head.method_string();
-    request.target = head.target();
+    request.method = head.method;
+    request.target = head.target;
     request.local = local;
-    request.has_origin = head.count(http::field::origin) != 0;
-    if (head.count(http::field::host) == 1) request.host = head[http::field::host];
-    if (head.count(http::field::authorization) == 1) {
-        request.authorization = head[http::field::authorization];
-    }
+    request.has_origin = std::any_of(
+        head.fields.begin(), head.fields.end(),
+        [](const http::Field& field) { return http::equal_ignoring_case(field.name, "origin"); });
+    request.host = http::single_value(head.fields, "host");
+    request.authorization = http::single_value(head.fields, "authorization");
     try {
         AdminAnswer answer = answer_to(request, sources);
         if (!answer.refusal.empty()) log_refusal(request, answer.refusal);
@@ -386,32 +377,22 @@ Task<AdminAnswer> AdminServer::Impl::work(Impl& self, Place connection, AdminAns
 Task<bool> AdminServer::Impl::refuse(Impl& self, Place connection, int status) {
     AdminAnswer answer = problem(status);
     Body body = body_of(std::move(answer.body));
-    Request unread;
-    unread.keep_alive(false);
-    co_await send(self, connection, answer, std::move(body), unread);
+    co_await send(self, connection, answer, std::move(body), Asked{});
     co_await connection->socket->close_gently(kLingerPatience);
     co_return false;
 }
 
 Task<bool> AdminServer::Impl::send(Impl& self, Place connection, const AdminAnswer& answer,
-                                   Body body, const Request& head) {
-    StreamSocket& socket = connection->socket->socket();
-    Response response = response_for(answer, *body, head.version(), head.keep_alive());
-    http::response_serializer<Response::body_type> serializer(response);
+                                   Body body, Asked asked) {
+    const std::string head = head_of(answer, body->size(), asked);
+    // Content-Length says what GET would bring (RFC 9110 section 9.3.2).
+    const std::string_view sent = asked.is_head ? std::string_view() : *body;
     self.bound_answers(body);
     connection->answer = std::move(body);
     self.wait_for_peer(connection, self.bounds.patience);
-    error_code ec;
-    if (head.method() == http::verb::head) {
-        // Content-Length says what GET would bring (RFC 9110 section 9.3.2).
-        serializer.split(true);
-        std::tie(ec, std::ignore) =
-            co_await http::async_write_header(socket, serializer, as_values);
-    } else {
-        std::tie(ec, std::ignore) = co_await http::async_write(socket, serializer, as_values);
-    }
+    const error_code ec = co_await connection->socket->write(head, sent);
     connection->answer.reset();
-    co_return !ec && response.keep_alive();
+    co_return !ec && asked.keep_alive;
 }
 
 }  // namespace tidegate::admin

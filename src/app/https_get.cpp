@@ -7,20 +7,12 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include <boost/asio/ssl/stream.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
 #include <fmt/format.h>
-#include <openssl/ssl.h>
 
+#include "admin/message_reader.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "config/error_message.hpp"
@@ -35,21 +27,13 @@ namespace tidegate::app {
 
 namespace {
 
-namespace ssl = asio::ssl;
-namespace beast = boost::beast;
-namespace http = beast::http;
-
+using admin::MessageFault;
 using config::ErrorMessage;
 using Endpoints = std::vector<StreamProtocol::endpoint>;
-// The socket is closed when its time is over, whatever is being waited for then.
-using Socket = TimedSocket;
-using TlsStream = ssl::stream<StreamSocket&>;
-using Parser = http::response_parser<http::string_body>;
 
 // How often a look-up that is under way is asked whether it is done.
 constexpr std::chrono::milliseconds kLookupPause{10};
-constexpr std::uint32_t kHeadBytesMax = 16 * 1024;
-constexpr std::size_t kBufferBytesMax = std::size_t{64} * 1024;
+constexpr std::size_t kHeadBytesMax = 16 * 1024;
 
 Task<Result<Endpoints, std::string>> look_up(Executor executor, config::Address address,
                                              SteadyTime until) {
@@ -94,12 +78,13 @@ Result<Endpoints, std::string> on_this_machine(Endpoints endpoints) {
 
 // Connects to the first that lets us; each gets an equal part of the time that is left, so that
 // one which is silent does not use up all of it. Returns what was wrong with the last.
-Task<error_code> connect(std::shared_ptr<Socket> socket, Endpoints endpoints, SteadyTime until) {
+Task<error_code> connect(std::shared_ptr<TimedSocket> socket, Endpoints endpoints,
+                         SteadyTime until) {
     error_code ec = asio::error::host_unreachable;
     for (std::size_t tried = 0; tried < endpoints.size(); ++tried) {
         const auto left = std::max(until - steady_now(), SteadyTime::duration::zero());
         socket->expect_within(left / static_cast<int>(endpoints.size() - tried));
-        std::tie(ec) = co_await socket->socket().async_connect(endpoints[tried], as_values);
+        ec = co_await socket->connect(endpoints[tried]);
         // Its time may have ended in the same turn of the loop, and the socket with it.
         if (!ec && !socket->socket().is_open()) ec = asio::error::timed_out;
         if (!ec) break;
@@ -110,101 +95,69 @@ Task<error_code> connect(std::shared_ptr<Socket> socket, Endpoints endpoints, St
 
 constexpr const char* kNoCertificate = "it asks for a client certificate, and Tidegate sends none";
 
-std::string fault_of_handshake(TlsStream& stream, const error_code& ec) {
-    TlsFault fault = tls_fault(stream.native_handle(), ec, false);
+std::string fault_of_handshake(SSL* tls, const error_code& ec) {
+    TlsFault fault = tls_fault(tls, ec, false);
     return fault.wants_certificate ? kNoCertificate : std::move(fault.message);
 }
 
-// Empty: the server is who it should be.
-Task<std::string> shake_hands(TlsStream& stream) {
-    const auto [ec] = co_await stream.async_handshake(ssl::stream_base::client, as_values);
-    if (ec) co_return fault_of_handshake(stream, ec);
-    co_return std::string();
-}
-
-std::optional<std::chrono::system_clock::time_point> own_certificate_until(StreamSocket&) {
-    return std::nullopt;
-}
-
-std::optional<std::chrono::system_clock::time_point> own_certificate_until(TlsStream& stream) {
-    const CertificatePtr certificate(SSL_get1_peer_certificate(stream.native_handle()));
-    if (certificate == nullptr) return std::nullopt;
-    return valid_until(*certificate);
-}
-
-std::string fault_of_status(unsigned status) {
+std::string fault_of_status(int status) {
     const bool redirect = status >= 300 && status <= 399 && status != 304;
     return fmt::format("it answered {}{}", status,
                        redirect ? ", a redirect, which Tidegate does not follow" : "");
 }
 
-std::string fault_of_reading(error_code ec, const HttpsBounds& bounds) {
-    if (ec == http::error::body_limit) {
+std::string fault_of_reading(const MessageFault& fault, const HttpsBounds& bounds) {
+    if (fault.is_too_long) {
         return fmt::format("its answer is longer than {} bytes", bounds.body_bytes_max);
     }
-    return "its answer cannot be read: " + ec.message();
-}
-
-bool wants_certificate(TlsStream& stream, error_code end) {
-    return tls_fault(stream.native_handle(), end, false).wants_certificate;
-}
-
-bool wants_certificate(StreamSocket&, error_code) {
-    return false;
+    return "its answer cannot be read: " + reason_of(fault);
 }
 
 // Of a server that ended the connection before it said anything.
-template <class Stream>
-std::string fault_of_silence(Stream& stream, error_code unsent, error_code ec,
+std::string fault_of_silence(SSL* tls, error_code unsent, const MessageFault& fault,
                              const HttpsBounds& bounds) {
-    const error_code end = ec == http::error::end_of_stream ? asio::error::eof : ec;
-    if (wants_certificate(stream, end)) return kNoCertificate;
+    if (tls != nullptr && tls_fault(tls, fault.ec, false).wants_certificate) return kNoCertificate;
     return unsent ? "the request cannot be sent: " + unsent.message()
-                  : fault_of_reading(ec, bounds);
+                  : fault_of_reading(fault, bounds);
 }
 
-template <class Stream>
-Task<Result<HttpsBody, std::string>> exchange(Stream& stream, const config::HttpsUrl& url,
+Task<Result<HttpsBody, std::string>> exchange(ByteStream& stream, const config::HttpsUrl& url,
                                               const HttpsBounds& bounds,
                                               const std::string& accept) {
-    http::request<http::empty_body> request(http::verb::get, url.target, 11);
-    request.set(http::field::host, url.authority);
-    request.set(http::field::user_agent, "tidegate/" + std::string(kVersion));
-    request.set(http::field::accept, accept);
-    request.set(http::field::accept_encoding, "identity");
-    request.set(http::field::connection, "close");
-    const auto [unsent, sent] = co_await http::async_write(stream, request, as_values);
-    beast::flat_buffer buffer(kBufferBytesMax);
-    Parser parser;
-    parser.header_limit(kHeadBytesMax);
-    parser.body_limit(bounds.body_bytes_max);
+    const std::string request = fmt::format(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: tidegate/{}\r\nAccept: {}\r\n"
+        "Accept-Encoding: identity\r\nConnection: close\r\n\r\n",
+        url.target, url.authority, kVersion, accept);
+    const error_code unsent = co_await stream.write(request);
+    admin::MessageReader reader(stream, kHeadBytesMax);
+    http::ResponseHead head;
     // Why it did not take the request may lie there: an answer, or an alert of TLS.
-    auto [ec, bytes] = co_await http::async_read_header(stream, buffer, parser, as_values);
-    if (ec && !parser.got_some())
-        co_return ErrorMessage{fault_of_silence(stream, unsent, ec, bounds)};
-    if (ec) co_return ErrorMessage{fault_of_reading(ec, bounds)};
-    if (parser.get().result() != http::status::ok) {
-        co_return ErrorMessage{fault_of_status(parser.get().result_int())};
+    const bool is_read = co_await reader.read_head(head);
+    if (!is_read && !reader.is_heard()) {
+        co_return ErrorMessage{fault_of_silence(stream.tls(), unsent, reader.fault(), bounds)};
     }
-    std::tie(ec, bytes) = co_await http::async_read(stream, buffer, parser, as_values);
-    if (ec) co_return ErrorMessage{fault_of_reading(ec, bounds)};
-    co_return HttpsBody{std::move(parser.get().body()), own_certificate_until(stream)};
+    if (!is_read) co_return ErrorMessage{fault_of_reading(reader.fault(), bounds)};
+    if (head.status != 200) co_return ErrorMessage{fault_of_status(head.status)};
+    std::string text;
+    const bool is_whole = co_await reader.read_body(head, bounds.body_bytes_max, text);
+    if (!is_whole) co_return ErrorMessage{fault_of_reading(reader.fault(), bounds)};
+    co_return HttpsBody{std::move(text), peer_valid_until(stream.tls())};
 }
 
 // All that comes after connecting.
-Task<Result<HttpsBody, std::string>> ask(StreamSocket& socket, const config::HttpsUrl& url,
+Task<Result<HttpsBody, std::string>> ask(ByteStream& stream, const config::HttpsUrl& url,
                                          const HttpsBounds& bounds, const std::string& accept,
                                          const std::string& ca) {
-    if (!url.is_tls) co_return co_await exchange(socket, url, bounds, accept);
+    if (!url.is_tls) co_return co_await exchange(stream, url, bounds, accept);
     TlsSettings settings;
     settings.ca = ca;
     const auto client = TlsClient::make(settings);
     if (!client) co_return ErrorMessage{client.error()};
     TlsPtr tls = (*client)->connection_to(url.address.host);
     if (tls == nullptr) co_return ErrorMessage{"its host name is not valid in TLS"};
-    TlsStream stream(socket, tls.release());
-    std::string fault = co_await shake_hands(stream);
-    if (!fault.empty()) co_return ErrorMessage{std::move(fault)};
+    stream.begin_tls(std::move(tls));
+    const error_code ec = co_await stream.shake_hands();
+    if (ec) co_return ErrorMessage{fault_of_handshake(stream.tls(), ec)};
     co_return co_await exchange(stream, url, bounds, accept);
 }
 
@@ -218,7 +171,7 @@ Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsU
     if (endpoints && !url.is_tls) endpoints = on_this_machine(std::move(*endpoints));
     if (!endpoints) co_return ErrorMessage{endpoints.error()};
 
-    const auto socket = std::make_shared<Socket>(StreamSocket(executor));
+    const auto socket = std::make_shared<TimedSocket>(StreamSocket(executor));
     const auto too_late = [&] {
         return ErrorMessage{"it did not finish within " + format_duration(bounds.patience)};
     };
@@ -227,7 +180,7 @@ Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsU
         co_return ErrorMessage{"cannot connect to it: " + ec.message()};
     }
     socket->expect_within(until - steady_now());
-    auto answer = co_await ask(socket->socket(), url, bounds, accept, ca);
+    auto answer = co_await ask(*socket, url, bounds, accept, ca);
     // What it was doing when the socket was closed under it would only mislead.
     const bool late = !socket->socket().is_open();
     socket->close();

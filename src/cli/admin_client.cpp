@@ -1,19 +1,14 @@
 #include "cli/admin_client.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <utility>
 
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
 #include <fmt/format.h>
 
+#include "admin/message_reader.hpp"
 #include "config/address.hpp"
 #include "net/asio.hpp"
 #include "net/timed_socket.hpp"
@@ -22,33 +17,29 @@ namespace tidegate::cli {
 
 namespace {
 
-namespace beast = boost::beast;
 using Reply = Result<AdminReply, std::string>;
 
 // The largest answer: what a hundred policies count.
-constexpr std::uint64_t kBodyBytesMax = std::uint64_t{16} << 20;
+constexpr std::size_t kBodyBytesMax = std::size_t{16} << 20;
+constexpr std::size_t kAnswerHeadBytesMax = 8 * 1024;
 
 StreamProtocol::endpoint endpoint_of(const config::Address& address) {
     if (address.is_unix()) return asio::local::stream_protocol::endpoint(address.unix_path);
     return asio::ip::tcp::endpoint(asio::ip::make_address(address.host), address.port);
 }
 
-beast::http::request<beast::http::empty_body> request_for(const AdminPlace& place, bool post,
-                                                          std::string_view target) {
-    beast::http::request<beast::http::empty_body> request(
-        post ? beast::http::verb::post : beast::http::verb::get, target, 11);
-    request.set(beast::http::field::host,
-                place.address.is_unix() ? "localhost" : place.address.to_string());
-    request.set(beast::http::field::connection, "close");
-    if (!place.token.empty())
-        request.set(beast::http::field::authorization, "Bearer " + place.token);
-    request.prepare_payload();
-    return request;
+std::string request_for(const AdminPlace& place, bool post, std::string_view target) {
+    std::string request =
+        fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", post ? "POST" : "GET",
+                    target, place.address.is_unix() ? "localhost" : place.address.to_string());
+    if (!place.token.empty()) request += "Authorization: Bearer " + place.token + "\r\n";
+    if (post) request += "Content-Length: 0\r\n";
+    return request + "\r\n";
 }
 
 // The deadline closes the socket.
-std::string reason_of(error_code ec) {
-    return ec == asio::error::operation_aborted ? "it does not answer" : ec.message();
+std::string why_silent(const admin::MessageFault& fault) {
+    return fault.ec == asio::error::operation_aborted ? "it does not answer" : reason_of(fault);
 }
 
 Task<Reply> ask(Executor executor, AdminPlace place, bool post, std::string target,
@@ -56,28 +47,26 @@ Task<Reply> ask(Executor executor, AdminPlace place, bool post, std::string targ
     const auto socket = std::make_shared<TimedSocket>(StreamSocket(executor));
     const std::string where = place.address.to_string() + place.origin;
     socket->expect_within(patience);
-    const auto [not_connected] =
-        co_await socket->socket().async_connect(endpoint_of(place.address), as_values);
+    const error_code not_connected = co_await socket->connect(endpoint_of(place.address));
     if (not_connected) {
         socket->close();
         co_return fmt::format("cannot reach the admin listener on {}: {}", where,
-                              reason_of(not_connected));
+                              why_silent({not_connected}));
     }
-    const auto request = request_for(place, post, target);
-    const auto [not_sent, sent] =
-        co_await beast::http::async_write(socket->socket(), request, as_values);
-    beast::flat_buffer buffer;
-    beast::http::response_parser<beast::http::string_body> parser;
-    parser.body_limit(kBodyBytesMax);
-    const auto [not_read, read] =
-        co_await beast::http::async_read(socket->socket(), buffer, parser, as_values);
+    const std::string request = request_for(place, post, target);
+    const error_code not_sent = co_await socket->write(request);
+    admin::MessageReader reader(*socket, kAnswerHeadBytesMax);
+    http::ResponseHead head;
+    std::string body;
+    bool is_read = co_await reader.read_head(head);
+    if (is_read) is_read = co_await reader.read_body(head, kBodyBytesMax, body);
     socket->close();
-    if (not_read) {
-        co_return fmt::format("no answer from the admin listener on {}: {}", where,
-                              reason_of(not_sent ? not_sent : not_read));
+    if (!is_read) {
+        co_return fmt::format(
+            "no answer from the admin listener on {}: {}", where,
+            why_silent(not_sent ? admin::MessageFault{not_sent} : reader.fault()));
     }
-    auto& response = parser.get();
-    co_return AdminReply{static_cast<int>(response.result_int()), std::move(response.body())};
+    co_return AdminReply{head.status, std::move(body)};
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "base/result.hpp"
 #include "cli/admin_client.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tidegate::cli {
 

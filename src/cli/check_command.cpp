@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/config_report.hpp"

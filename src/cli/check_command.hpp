@@ -1,9 +1,11 @@
 // `tidegate check`: its part of the command line.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "cli/config_file.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tidegate::cli {
 

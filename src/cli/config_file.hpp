@@ -4,9 +4,11 @@
 #include <string>
 #include <string_view>
 
-#include <CLI/CLI.hpp>
-
 #include "base/result.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tidegate::cli {
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "base/quote.hpp"
 
 namespace tidegate::cli {
@@ -86,7 +87,7 @@ std::string report_json(const config::Loaded& loaded, bool is_right) {
     answer["errors"] = json_of(loaded.errors);
     answer["warnings"] = json_of(loaded.warnings);
     // A path need not be UTF-8.
-    return answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_text(answer);
 }
 
 }  // namespace tidegate::cli

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/units.hpp"

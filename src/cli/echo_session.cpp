@@ -1,25 +1,19 @@
 #include "cli/echo_session.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
-#include <boost/asio/write.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/buffer_body.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/status.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "admin/message_reader.hpp"
+#include "base/json_text.hpp"
 #include "base/utf8.hpp"
 #include "cli/echo_options.hpp"
 #include "http/problem.hpp"
@@ -27,21 +21,16 @@
 
 namespace tidegate::cli {
 
-namespace beast = boost::beast;
-using nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint32_t kHeadBytesMax = 64 * 1024;
+constexpr std::size_t kHeadBytesMax = 64 * 1024;
 constexpr std::size_t kBodyShownMax = 4'096;
-constexpr std::size_t kPieceBytes = 16'384;
+constexpr std::size_t kFillerBytes = 16'384;
 // Longer than a proxy keeps idle connections: it should be the one that closes.
 constexpr auto kClientPatience = 75s;
 constexpr auto kLingerPatience = 1s;
-
-using Parser = beast::http::request_parser<beast::http::buffer_body>;
-using Piece = std::array<char, kPieceBytes>;
 
 // What there is to say of a request's body once it has been read.
 struct ReadBody {
@@ -49,45 +38,25 @@ struct ReadBody {
     std::string beginning;  // kBodyShownMax and no more
 };
 
-std::string json_of(const ordered_json& value) {
-    return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 // By hand but for the values, so that a field takes one line.
-std::string echo_of(const beast::http::request_header<>& head, const ReadBody& body) {
+std::string echo_of(const http::RequestHead& head, const ReadBody& body) {
     std::string fields;
-    for (const auto& field : head) {
-        fields += fmt::format("{}\n    [{}, {}]", fields.empty() ? "" : ",",
-                              json_of(std::string(field.name_string())),
-                              json_of(std::string(field.value())));
+    for (const auto& field : head.fields) {
+        fields += fmt::format("{}\n    [{}, {}]", fields.empty() ? "" : ",", json_text(field.name),
+                              json_text(field.value));
     }
     std::string echo = fmt::format(
         "{{\n  \"method\": {},\n  \"target\": {},\n  \"version\": \"HTTP/1.{}\",\n"
         "  \"headers\": [{}\n  ],\n  \"body_bytes\": {}",
-        json_of(std::string(head.method_string())), json_of(std::string(head.target())),
-        head.version() % 10, fields, body.bytes);
+        json_text(head.method), json_text(head.target), head.minor_version, fields, body.bytes);
     if (body.bytes <= kBodyShownMax && is_utf8(body.beginning)) {
-        echo += ",\n  \"body\": " + json_of(body.beginning);
+        echo += ",\n  \"body\": " + json_text(body.beginning);
     }
     return echo + "\n}\n";
 }
 
 std::string fault_of(int status, const std::string& detail) {
-    return json_of({{"status", status}, {"detail", detail}}) + "\n";
-}
-
-// RFC 9112 section 6.1: a body of unclear length.
-bool is_framing_bad(const Parser& parser) {
-    const auto& head = parser.get();
-    if (head.count(beast::http::field::transfer_encoding) == 0) return false;
-    return !parser.chunked() || head.count(beast::http::field::content_length) != 0 ||
-           head.version() != 11;
-}
-
-bool is_parse_error(error_code ec) {
-    return ec.category() ==
-               beast::http::make_error_code(beast::http::error::bad_target).category() &&
-           ec != beast::http::error::end_of_stream && ec != beast::http::error::partial_message;
+    return json_text({{"status", status}, {"detail", detail}}) + "\n";
 }
 
 struct Answer {
@@ -100,15 +69,15 @@ struct Answer {
     bool has_body() const { return status != 204 && status != 304; }
 };
 
-std::string head_of(const Answer& answer, unsigned version, bool keep_alive) {
-    std::string head = fmt::format("HTTP/1.1 {} {}\r\n", answer.status,
-                                   tidegate::http::status_title(answer.status));
+std::string head_of(const Answer& answer, int minor_version, bool keep_alive) {
+    std::string head =
+        fmt::format("HTTP/1.1 {} {}\r\n", answer.status, http::status_title(answer.status));
     if (answer.has_body()) {
         head += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", answer.content_type,
                             answer.body.size() + answer.filler_bytes);
     }
     if (!keep_alive) head += "Connection: close\r\n";
-    if (keep_alive && version == 10) head += "Connection: keep-alive\r\n";
+    if (keep_alive && minor_version == 0) head += "Connection: keep-alive\r\n";
     return head + "\r\n";
 }
 
@@ -119,14 +88,13 @@ Answer bad_request(const std::string& detail) {
     return answer;
 }
 
-Answer answer_to(const beast::http::request_header<>& head, const ReadBody& body,
-                 const EchoOptions& wishes) {
+Answer answer_to(const http::RequestHead& head, const ReadBody& body, const EchoOptions& wishes) {
     Answer answer;
     answer.status = wishes.status;
     if (wishes.bytes) {
         answer.content_type = "text/plain";
         answer.filler_bytes = *wishes.bytes;
-    } else if (head.target() == "/healthz") {
+    } else if (head.target == "/healthz") {
         answer.body = "{\"status\":\"ok\"}\n";
     } else {
         answer.body = echo_of(head, body);
@@ -136,108 +104,102 @@ Answer answer_to(const beast::http::request_header<>& head, const ReadBody& body
 
 class Session {
   public:
-    explicit Session(std::shared_ptr<TimedSocket> socket) : timed_(std::move(socket)) {}
+    explicit Session(std::shared_ptr<TimedSocket> socket) : socket_(std::move(socket)) {}
 
     // One request and its answer; false when it was the last.
     Task<bool> serve_one();
 
   private:
-    Task<error_code> read_body(Parser& parser, ReadBody& body);
-    Task<Answer> answer_when_due(const beast::http::request_header<>& head, const ReadBody& body);
+    // False: the fault of the reader says why there is no more of it.
+    Task<bool> read_body(ReadBody& body);
+    Task<Answer> answer_when_due(const http::RequestHead& head, const ReadBody& body);
     // Answers, and ends the connection: what follows on it is unclear.
     Task<bool> refuse(std::string detail);
-    Task<bool> send(const Answer& answer, unsigned version, bool keep_alive, bool head_only);
+    // As the fault of the reader says; nothing can be sent on a connection that has failed.
+    Task<bool> refuse_unreadable();
+    Task<bool> send(const Answer& answer, int minor_version, bool keep_alive, bool head_only);
     Task<error_code> send_filler(std::uint64_t left);
 
-    StreamSocket& socket() { return timed_->socket(); }
-
-    std::shared_ptr<TimedSocket> timed_;
-    beast::flat_buffer buffer_{kHeadBytesMax};
+    std::shared_ptr<TimedSocket> socket_;
+    admin::MessageReader reader_{*socket_, kHeadBytesMax};
 };
 
 Task<bool> Session::serve_one() {
-    timed_->expect_within(kClientPatience);
-    Parser parser;
-    parser.header_limit(kHeadBytesMax);
-    parser.body_limit(boost::none);
-    auto [ec, bytes] =
-        co_await beast::http::async_read_header(socket(), buffer_, parser, as_values);
-    if (is_parse_error(ec)) co_return co_await refuse(ec.message());
-    if (ec) co_return false;
-    if (is_framing_bad(parser)) co_return co_await refuse("the length of the body is unclear");
-
-    const beast::http::request_header<> head =
-        parser.get().base();  // before trailers join the fields
+    socket_->expect_within(kClientPatience);
+    http::RequestHead head;
+    const bool is_read = co_await reader_.read_head(head);
+    if (!is_read) co_return co_await refuse_unreadable();
+    http::Framing framing;
+    if (http::local_request_framing(head, framing) != http::FramingFault::none) {
+        co_return co_await refuse("the length of the body is unclear");
+    }
+    if (head.minor_version == 1 &&
+        http::equal_ignoring_case(http::single_value(head.fields, "expect"), "100-continue")) {
+        const error_code ec = co_await socket_->write("HTTP/1.1 100 Continue\r\n\r\n");
+        if (ec) co_return false;
+    }
     ReadBody body;
-    ec = co_await read_body(parser, body);
-    if (is_parse_error(ec)) co_return co_await refuse(ec.message());
-    if (ec) co_return false;
+    reader_.begin_body(framing);
+    const bool is_whole = co_await read_body(body);
+    if (!is_whole) co_return co_await refuse_unreadable();
 
     const Answer answer = co_await answer_when_due(head, body);
-    co_return co_await send(answer, head.version(), parser.get().keep_alive(),
-                            head.method() == beast::http::verb::head);
+    co_return co_await send(answer, head.minor_version, framing.keep_alive, head.method == "HEAD");
 }
 
-Task<error_code> Session::read_body(Parser& parser, ReadBody& body) {
-    const auto& head = parser.get();
-    if (head.version() == 11 && beast::iequals(head[beast::http::field::expect], "100-continue")) {
-        static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-        auto [ec, bytes] = co_await asio::async_write(socket(), asio::buffer(kContinue), as_values);
-        if (ec) co_return ec;
+Task<bool> Session::read_body(ReadBody& body) {
+    http::BodyBatch batch;
+    while (!batch.done) {
+        socket_->expect_within(kClientPatience);
+        batch = co_await reader_.read_body();
+        if (batch.bad) co_return false;
+        body.bytes += batch.content_bytes;
+        for (const std::string_view piece : batch.view()) {
+            body.beginning += piece.substr(0, kBodyShownMax - body.beginning.size());
+        }
     }
-    std::unique_ptr<Piece> piece;  // most requests have no body
-    while (!parser.is_done()) {
-        if (!piece) piece = std::make_unique<Piece>();
-        auto& into = parser.get().body();
-        into.data = piece->data();
-        into.size = piece->size();
-        timed_->expect_within(kClientPatience);
-        auto [ec, bytes] =
-            co_await beast::http::async_read_some(socket(), buffer_, parser, as_values);
-        if (ec && ec != beast::http::error::need_buffer) co_return ec;
-        const std::size_t size = piece->size() - into.size;
-        body.bytes += size;
-        body.beginning.append(piece->data(), std::min(size, kBodyShownMax - body.beginning.size()));
-    }
-    co_return error_code{};
+    co_return true;
 }
 
-Task<Answer> Session::answer_when_due(const beast::http::request_header<>& head,
-                                      const ReadBody& body) {
-    const auto wishes = read_echo_options(std::string_view(head.target()));
+Task<Answer> Session::answer_when_due(const http::RequestHead& head, const ReadBody& body) {
+    const auto wishes = read_echo_options(head.target);
     if (!wishes) co_return bad_request(wishes.error());
     if (wishes->delay > 0us) {
-        timed_->expect_within(kClientPatience + wishes->delay);
-        Timer timer(socket().get_executor(), wishes->delay);
+        socket_->expect_within(kClientPatience + wishes->delay);
+        Timer timer(socket_->socket().get_executor(), wishes->delay);
         co_await timer.async_wait(as_values);
     }
     co_return answer_to(head, body, *wishes);
 }
 
 Task<bool> Session::refuse(std::string detail) {
-    co_await send(bad_request(detail), 11, false, false);
-    co_await timed_->close_gently(kLingerPatience);
+    const Answer answer = bad_request(detail);
+    co_await send(answer, 1, false, false);
+    co_await socket_->close_gently(kLingerPatience);
     co_return false;
 }
 
-Task<bool> Session::send(const Answer& answer, unsigned version, bool keep_alive, bool head_only) {
-    const std::string head = head_of(answer, version, keep_alive);
+Task<bool> Session::refuse_unreadable() {
+    if (reader_.fault().ec) co_return false;
+    co_return co_await refuse(std::string(describe(reader_.fault())));
+}
+
+Task<bool> Session::send(const Answer& answer, int minor_version, bool keep_alive, bool head_only) {
+    const std::string head = head_of(answer, minor_version, keep_alive);
     const bool with_body = !head_only && answer.has_body();
     const std::string_view body = with_body ? std::string_view(answer.body) : std::string_view();
-    const std::array<asio::const_buffer, 2> parts{asio::buffer(head), asio::buffer(body)};
-    timed_->expect_within(kClientPatience);
-    auto [ec, bytes] = co_await asio::async_write(socket(), parts, as_values);
+    socket_->expect_within(kClientPatience);
+    error_code ec = co_await socket_->write(head, body);
     if (!ec && with_body) ec = co_await send_filler(answer.filler_bytes);
     co_return !ec && keep_alive;
 }
 
 Task<error_code> Session::send_filler(std::uint64_t left) {
-    static const std::string filler(kPieceBytes, 'x');
+    static const std::string filler(kFillerBytes, 'x');
     while (left != 0) {
         const std::size_t size = std::min<std::uint64_t>(left, filler.size());
-        timed_->expect_within(kClientPatience);
-        auto [ec, bytes] =
-            co_await asio::async_write(socket(), asio::buffer(filler.data(), size), as_values);
+        socket_->expect_within(kClientPatience);
+        const error_code ec = co_await socket_->write({filler.data(), size});
         if (ec) co_return ec;
         left -= size;
     }

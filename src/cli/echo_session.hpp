@@ -3,7 +3,6 @@
 
 #include <memory>
 
-#include "net/asio.hpp"
 #include "net/timed_socket.hpp"
 
 namespace tidegate::cli {

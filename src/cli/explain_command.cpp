@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "app/jwks_fetcher.hpp"

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "cli/explain.hpp"
 #include "cli/explain_check.hpp"
 #include "cli/explain_words.hpp"
@@ -167,9 +168,8 @@ Json call_json(const CallExplanation& explanation) {
     return json;
 }
 
-// What is no UTF-8 becomes U+FFFD.
 std::string text_of_json(const Json& json) {
-    return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+    return json_text(json, {.indent = 2, .ascii = true}) + "\n";
 }
 
 }  // namespace

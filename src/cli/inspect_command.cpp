@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/admin_client.hpp"

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <system_error>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/ascii.hpp"

@@ -5,9 +5,11 @@
 #include <exception>
 #include <string_view>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/strict_json.hpp"
 #include "cli/admin_client.hpp"
 #include "cli/config_report.hpp"
 #include "cli/exit_code.hpp"
@@ -16,8 +18,6 @@
 namespace tidegate::cli {
 
 namespace {
-
-using nlohmann::json;
 
 constexpr int kOk = 200;
 constexpr int kConflict = 409;
@@ -39,9 +39,9 @@ containers:
 
   HEALTHCHECK CMD ["tidegate", "health", "-c", "/etc/tidegate/tidegate.yaml"])";
 
-std::vector<config::Diagnostic> diagnostics(const json& answer, const char* name) {
+std::vector<config::Diagnostic> diagnostics(const JsonValue& answer, const char* name) {
     std::vector<config::Diagnostic> out;
-    for (const json& one : answer.value(name, json::array())) {
+    for (const JsonValue& one : answer.value(name, JsonValue::array())) {
         out.push_back({one.at("file").get<std::string>(), one.value("line", 0),
                        one.value("column", 0), one.at("message").get<std::string>()});
     }
@@ -115,19 +115,17 @@ int run_health(const AdminArguments& arguments) {
 }
 
 std::string readiness_of(const std::string& body) {
-    const json answer = json::parse(body, nullptr, false);
-    if (!answer.is_object()) return {};
-    const auto status = answer.find("status");
-    if (status == answer.end() || !status->is_string()) return {};
-    const auto word = status->get<std::string>();
-    return word == "ready" || word == "starting" || word == "draining" ? word : std::string();
+    const auto answer = parse_json_object(body);
+    if (!answer) return {};
+    const std::string_view word = string_member(*answer, "status").value_or("");
+    const bool is_known = word == "ready" || word == "starting" || word == "draining";
+    return is_known ? std::string(word) : std::string();
 }
 
 std::string reload_text(const std::string& body) {
-    const json answer = json::parse(body, nullptr, false);
-    if (!answer.is_object() || !answer.contains("result") || !answer.contains("generation")) {
-        return {};
-    }
+    const auto parsed = parse_json_object(body);
+    if (!parsed || !parsed->contains("result") || !parsed->contains("generation")) return {};
+    const JsonValue& answer = *parsed;
     config::Loaded outcome;
     outcome.errors = diagnostics(answer, "errors");
     outcome.warnings = diagnostics(answer, "warnings");

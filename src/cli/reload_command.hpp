@@ -3,9 +3,11 @@
 
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/admin_place.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tidegate::cli {
 

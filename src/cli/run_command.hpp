@@ -3,9 +3,11 @@
 
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/config_file.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tidegate::cli {
 

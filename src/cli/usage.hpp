@@ -5,7 +5,10 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
 
 namespace tidegate::cli {
 

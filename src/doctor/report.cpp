@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "base/quote.hpp"
 
 namespace tidegate::doctor {
@@ -81,7 +82,7 @@ std::string report_json(std::span<const Finding> findings) {
                               {"notes", count(findings, Severity::note)},
                               {"ok", count(findings, Severity::ok)},
                               {"findings", std::move(list)}};
-    return report.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return json_text(report, {.indent = 2}) + "\n";
 }
 
 int exit_code(std::span<const Finding> findings) {

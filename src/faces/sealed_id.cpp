@@ -10,6 +10,7 @@
 #include <openssl/rand.h>
 
 #include "base/hex.hpp"
+#include "base/json_text.hpp"
 #include "base/strict_json.hpp"
 #include "identity/base64url.hpp"
 #include "identity/sha256.hpp"
@@ -95,10 +96,11 @@ std::string base64url(std::string_view bytes) {
     return out;
 }
 
-JsonValue json_of(const SealedReservation& content) {
-    JsonValue parts = JsonValue::array();
+nlohmann::ordered_json json_of(const SealedReservation& content) {
+    using Json = nlohmann::ordered_json;
+    Json parts = Json::array();
     for (const store::Reservation::Part& part : content.reservation.parts) {
-        JsonValue items = JsonValue::array();
+        Json items = Json::array();
         for (const auto& item : part.items) {
             items.push_back({item.policy, item.tier, item.identifier, item.generation});
         }
@@ -150,7 +152,8 @@ std::string IdSeal::seal(SealedReservation& content) const {
         content.nonce += kHexDigits[byte >> 4];
         content.nonce += kHexDigits[byte & 15];
     }
-    return base64url(encrypted(key_, random_bytes(kIvBytes), json_of(content).dump()));
+    return base64url(
+        encrypted(key_, random_bytes(kIvBytes), json_text(json_of(content), {.strict = true})));
 }
 
 std::optional<SealedReservation> IdSeal::open(std::string_view id) const {
@@ -159,8 +162,10 @@ std::optional<SealedReservation> IdSeal::open(std::string_view id) const {
     if (!sealed) return std::nullopt;
     const auto text = decrypted(key_, *sealed);
     if (!text) return std::nullopt;
+    const auto json = parse_json_object(*text);
+    if (!json) return std::nullopt;
     try {
-        return content_of(JsonValue::parse(*text));
+        return content_of(*json);
     } catch (const JsonValue::exception&) {
         return std::nullopt;
     }

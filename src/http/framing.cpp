@@ -99,6 +99,14 @@ FramingFault read_fields(const Fields& fields, int minor_version, bool of_reques
     return FramingFault::none;
 }
 
+void set_request_body(const Seen& seen, Framing& framing) {
+    if (seen.encodings > 0) {
+        framing.body = BodyKind::chunked;
+    } else if (framing.length > 0) {
+        framing.body = BodyKind::length;
+    }
+}
+
 }  // namespace
 
 std::string_view describe(FramingFault fault) {
@@ -127,11 +135,7 @@ FramingFault request_framing(RequestHead& head, Framing& framing) {
     const FramingFault fault = read_fields(head.fields, head.minor_version, true, seen, framing);
     if (fault != FramingFault::none) return fault;
     if (seen.hosts == 0 && head.minor_version == 1) return FramingFault::bad_host;
-    if (seen.encodings > 0) {
-        framing.body = BodyKind::chunked;
-    } else if (framing.length > 0) {
-        framing.body = BodyKind::length;
-    }
+    set_request_body(seen, framing);
     for (const Field& field : head.fields) {
         if (field.id != FieldName::expect) continue;
         if (!equal_ignoring_case(field.value, "100-continue")) return FramingFault::bad_expectation;
@@ -141,6 +145,14 @@ FramingFault request_framing(RequestHead& head, Framing& framing) {
     }
     if (framing.names_fields) mark_named(head.fields);
     return FramingFault::none;
+}
+
+FramingFault local_request_framing(const RequestHead& head, Framing& framing) {
+    framing = {};
+    Seen seen;
+    const FramingFault fault = read_fields(head.fields, head.minor_version, false, seen, framing);
+    set_request_body(seen, framing);
+    return fault;
 }
 
 FramingFault response_framing(ResponseHead& head, bool to_head, Framing& framing) {

@@ -48,6 +48,8 @@ inline constexpr std::size_t kConnectionOptionsMax = 100;
 // These mark the fields that Connection names (FieldName::named_by_connection), but for those that
 // no head is copied with: framing, Host, X-Request-Id and forwarding fields keep what they are.
 FramingFault request_framing(RequestHead& head, Framing& framing);
+// Of a request that goes no further: Host, expectations and what Connection names may be anything.
+FramingFault local_request_framing(const RequestHead& head, Framing& framing);
 // `to_head`: the request was a HEAD.
 FramingFault response_framing(ResponseHead& head, bool to_head, Framing& framing);
 

@@ -1,5 +1,4 @@
-// Asio and Beast are compiled here, once.
+// Asio is compiled here, once.
 #include "net/asio.hpp"
 
 #include <boost/asio/impl/src.hpp>
-#include <boost/beast/src.hpp>

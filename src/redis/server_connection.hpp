@@ -11,10 +11,9 @@
 #include <optional>
 #include <string>
 
-#include <boost/asio/ssl/stream.hpp>
-
 #include "base/result.hpp"
 #include "net/asio.hpp"
+#include "net/byte_stream.hpp"
 #include "net/tls_fault.hpp"
 #include "redis/node_address.hpp"
 #include "redis/resp_reader.hpp"
@@ -54,15 +53,12 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     std::optional<std::chrono::system_clock::time_point> certificate_until() const;
 
   private:
-    using TlsStream = asio::ssl::stream<StreamSocket&>;
-
     // Why the connection has ended.
     Fault fault_of(const error_code& ec) const;
 
     std::shared_ptr<const TlsClient> tls_client_;
     const std::string host_;
-    StreamSocket socket_;
-    std::optional<TlsStream> tls_;
+    ByteStream stream_;
     Timer timer_;
     bool late_ = false;
     bool is_heard_ = false;  // the server has sent something

@@ -8,8 +8,6 @@
 #include <chrono>
 #include <utility>
 
-#include <boost/asio/write.hpp>
-
 #include "telemetry/log.hpp"
 
 namespace tidegate::redis {
@@ -67,9 +65,11 @@ std::shared_ptr<TlsPipe> TlsPipe::splice(Executor executor, int descriptor, TlsP
 
 TlsPipe::TlsPipe(Executor executor, StreamSocket transport, StreamSocket far, TlsPtr tls)
     : executor_(executor),
-      server_(std::move(transport), tls.release()),
+      server_(std::move(transport)),
       far_(std::move(far)),
-      lingering_(executor) {}
+      lingering_(executor) {
+    server_.begin_tls(std::move(tls));
+}
 
 TlsPipe::~TlsPipe() = default;
 
@@ -94,9 +94,9 @@ void TlsPipe::live(Task<> task) {
 Task<> TlsPipe::run(std::shared_ptr<TlsPipe> self) {
     TlsPipe& pipe = *self;
     const error_code ec = co_await pipe.shake_hands();
-    const bool good = !ec && pipe.far_.is_open();
+    const bool good = !ec && pipe.far_.socket().is_open();
     if (!good) {
-        pipe.fault_ = tls_fault(pipe.server_.native_handle(), ec, false);
+        pipe.fault_ = tls_fault(pipe.server_.tls(), ec, false);
         pipe.close();
     }
     pipe.is_open_ = good;
@@ -107,13 +107,12 @@ Task<> TlsPipe::run(std::shared_ptr<TlsPipe> self) {
 }
 
 Task<error_code> TlsPipe::shake_hands() {
-    StreamSocket& socket = server_.next_layer();
+    StreamSocket& socket = server_.socket();
     auto [ec] = co_await socket.async_wait(StreamSocket::wait_write, as_values);
     if (!ec) ec = outcome_of_connecting(socket.native_handle());
     if (ec) co_return ec;
     is_reached_ = true;
-    auto [shaken] = co_await server_.async_handshake(Stream::client, as_values);
-    co_return shaken;
+    co_return co_await server_.shake_hands();
 }
 
 // The pipe ends TCP without a close alert of TLS: commands and replies say how long they are, so a
@@ -121,16 +120,14 @@ Task<error_code> TlsPipe::shake_hands() {
 Task<> TlsPipe::encrypt(std::shared_ptr<TlsPipe> self) {
     TlsPipe& pipe = *self;
     while (true) {
-        const auto [ended, size] =
-            co_await pipe.far_.async_read_some(asio::buffer(pipe.plain_out_), as_values);
+        const auto [ended, size] = co_await pipe.far_.read_some(pipe.plain_out_);
         if (ended) break;
-        const auto [cut, written] = co_await asio::async_write(
-            pipe.server_, asio::buffer(pipe.plain_out_, size), as_values);
+        const error_code cut = co_await pipe.server_.write({pipe.plain_out_.data(), size});
         // The other way learns why: an alert may still be unread.
         if (cut) break;
     }
     error_code ignored;
-    pipe.server_.next_layer().shutdown(StreamSocket::shutdown_send, ignored);
+    pipe.server_.socket().shutdown(StreamSocket::shutdown_send, ignored);
     pipe.close_soon();
 }
 
@@ -138,14 +135,13 @@ Task<> TlsPipe::encrypt(std::shared_ptr<TlsPipe> self) {
 // closed with something unread is reset, and what was sent last may be lost with it.
 Task<> TlsPipe::decrypt() {
     while (true) {
-        const auto [ended, size] =
-            co_await server_.async_read_some(asio::buffer(plain_in_), as_values);
+        const auto [ended, size] = co_await server_.read_some(plain_in_);
         if (ended) {
-            fault_ = tls_fault(server_.native_handle(), ended, is_heard_);
+            fault_ = tls_fault(server_.tls(), ended, is_heard_);
             break;
         }
         is_heard_ = true;
-        co_await asio::async_write(far_, asio::buffer(plain_in_, size), as_values);
+        co_await far_.write({plain_in_.data(), size});
     }
     close();
 }
@@ -160,7 +156,7 @@ void TlsPipe::finish() {
 }
 
 void TlsPipe::close_soon() {
-    if (!far_.is_open()) return;
+    if (!far_.socket().is_open()) return;
     lingering_.expires_after(kLinger);
     lingering_.async_wait([weak = weak_from_this()](const error_code& ec) {
         const auto self = weak.lock();
@@ -170,8 +166,8 @@ void TlsPipe::close_soon() {
 
 void TlsPipe::close() {
     error_code ignored;
-    server_.next_layer().close(ignored);
-    far_.close(ignored);
+    server_.socket().close(ignored);
+    far_.socket().close(ignored);
     lingering_.cancel();
 }
 

@@ -14,9 +14,8 @@
 #include <memory>
 #include <string>
 
-#include <boost/asio/ssl/stream.hpp>
-
 #include "net/asio.hpp"
+#include "net/byte_stream.hpp"
 #include "net/tls_fault.hpp"
 #include "tls/tls_client.hpp"
 
@@ -51,7 +50,6 @@ class TlsPipe : public std::enable_shared_from_this<TlsPipe> {
   private:
     static constexpr std::size_t kBufferBytes = std::size_t{64} * 1024;
     using Buffer = std::array<char, kBufferBytes>;
-    using Stream = asio::ssl::stream<StreamSocket>;
 
     TlsPipe(Executor executor, StreamSocket transport, StreamSocket far, TlsPtr tls);
 
@@ -64,8 +62,8 @@ class TlsPipe : public std::enable_shared_from_this<TlsPipe> {
     void close();
 
     Executor executor_;
-    Stream server_;
-    StreamSocket far_;
+    ByteStream server_;
+    ByteStream far_;
     Timer lingering_;
     std::function<void(bool)> on_done_;
     TlsFault fault_;

@@ -8,6 +8,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 namespace tidegate {
@@ -99,6 +100,13 @@ system_clock::time_point valid_from(const X509& certificate) {
 
 system_clock::time_point valid_until(const X509& certificate) {
     return time_of(X509_get0_notAfter(&certificate));
+}
+
+std::optional<system_clock::time_point> peer_valid_until(const SSL* tls) {
+    if (tls == nullptr) return std::nullopt;
+    const CertificatePtr certificate(SSL_get1_peer_certificate(tls));
+    if (certificate == nullptr) return std::nullopt;
+    return valid_until(*certificate);
 }
 
 }  // namespace tidegate

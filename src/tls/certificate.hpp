@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,5 +36,7 @@ bool belong_together(const X509& certificate, const EVP_PKEY& key);
 
 std::chrono::system_clock::time_point valid_from(const X509& certificate);
 std::chrono::system_clock::time_point valid_until(const X509& certificate);
+// Of the peer's; nothing when it has shown none, or `tls` is null.
+std::optional<std::chrono::system_clock::time_point> peer_valid_until(const SSL* tls);
 
 }  // namespace tidegate

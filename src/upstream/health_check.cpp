@@ -81,7 +81,7 @@ Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket,
         return std::string(what) + " within " + format_duration(settings.timeout);
     };
 
-    auto [ec] = co_await socket->socket().async_connect(endpoint, as_values);
+    error_code ec = co_await socket->connect(endpoint);
     answer.took = steady_now() - began;
     // Its time may have ended in the same turn of the loop, and the socket with it.
     if (!socket->socket().is_open()) {
@@ -93,19 +93,14 @@ Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket,
         if (ec) answer.fault = "cannot connect: " + ec.message();
         co_return answer;
     }
-    const std::string request = request_for(authority, settings);
-    std::size_t count = 0;
-    for (std::size_t sent = 0; !ec && sent < request.size(); sent += count) {
-        std::tie(ec, count) =
-            co_await socket->socket().async_write_some(asio::buffer(request) + sent, as_values);
-    }
+    ec = co_await socket->write(request_for(authority, settings));
     std::string text;
     HeadRead head = HeadRead::unfinished;
     while (!ec && head == HeadRead::unfinished && text.size() < kAnswerBytesMax) {
         char bytes[4'096];
-        std::tie(ec, count) =
-            co_await socket->socket().async_read_some(asio::buffer(bytes), as_values);
-        text.append(bytes, count);
+        const ByteStream::Received received = co_await socket->read_some(bytes);
+        ec = received.ec;
+        text.append(bytes, received.bytes);
         head = read_head(text, answer);
         answer.took = steady_now() - began;
     }

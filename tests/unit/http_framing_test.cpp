@@ -253,3 +253,24 @@ TEST_CASE("framing: look-alikes of what frames a message are known by any mixtur
         CHECK_FALSE(looks_like_framing(name));
     }
 }
+
+TEST_CASE("framing: of a request that goes no further only the length and the connection count") {
+    const auto of_local = [](const std::string& fields, Framing& framing) {
+        const std::string bytes = "POST / HTTP/1.1\r\n" + fields + "\r\n";
+        RequestHead head;
+        REQUIRE(parse_request_head(bytes, {}, head) == HeadFault::none);
+        return local_request_framing(head, framing);
+    };
+    Framing framing;
+    CHECK(of_local("Host: a b\r\nHost: c\r\nExpect: all\r\n", framing) == FramingFault::none);
+    CHECK(framing.body == BodyKind::none);
+    CHECK(framing.keep_alive);
+    CHECK(of_local("Connection: close\r\nContent-Length: 7\r\n", framing) == FramingFault::none);
+    CHECK(framing.length == 7);
+    CHECK_FALSE(framing.keep_alive);
+    CHECK(of_local("Transfer-Encoding: chunked\r\n", framing) == FramingFault::none);
+    CHECK(framing.body == BodyKind::chunked);
+    CHECK(of_local("Transfer-Encoding: gzip\r\n", framing) == FramingFault::bad_transfer_encoding);
+    CHECK(of_local("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", framing) ==
+          FramingFault::length_and_encoding);
+}
