@@ -170,6 +170,22 @@ FieldName field_name(std::string_view name) {
     }
 }
 
+void keep_in(std::string& text, Fields& fields) {
+    std::size_t size = 0;
+    for (const Field& field : fields) size += field.name.size() + field.value.size();
+    text.clear();
+    text.reserve(size);  // so that no view goes stale
+    const auto keep = [&](std::string_view& view) {
+        const std::size_t begin = text.size();
+        text += view;
+        view = std::string_view(text).substr(begin);
+    };
+    for (Field& field : fields) {
+        keep(field.name);
+        keep(field.value);
+    }
+}
+
 std::string_view single_value(const Fields& fields, std::string_view name) {
     const Field* found = nullptr;
     for (const Field& field : fields) {

@@ -63,6 +63,10 @@ bool equal_as_variable(std::string_view a, std::string_view b);
 // Which of the names we know this is, ignoring case. Allocates nothing.
 FieldName field_name(std::string_view name);
 
+// Copies names and values into `text`, which the fields look at from now on: for fields that are
+// needed longer than the bytes that they came in. `text` stays as it is and where it is meanwhile.
+void keep_in(std::string& text, Fields& fields);
+
 // The value of the only field of that name; empty if there is none or more than one.
 std::string_view single_value(const Fields& fields, std::string_view name);
 

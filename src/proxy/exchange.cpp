@@ -11,10 +11,15 @@ void Relay::reset() {
     upstream_time = queue_time = {};
 }
 
-void Exchange::reset() {
+void Exchange::forget_held_body() {
     constexpr std::size_t kCapacityKept = 16'384;
     held_body.clear();
     if (held_body.capacity() > kCapacityKept) held_body.shrink_to_fit();
+}
+
+void Exchange::reset() {
+    forget_held_body();
+    held_trailers.clear();
     face = Face::proxy;
     facts.reset();
     decision.reset();

@@ -51,6 +51,8 @@ struct Exchange {
 
     // Forgets the last request.
     void reset();
+    // The body goes to no server any more.
+    void forget_held_body();
 
     const config::Config& config() const { return *generation->config; }
 
@@ -63,9 +65,10 @@ struct Exchange {
     ask::Decision decision;
     client::Http1Stream* client = nullptr;  // lent by the connection
     upstream::Http1Stream upstream;
-    std::string held_body;   // what was read of the body before a server was chosen
-    std::string hash_key;    // what the upstream's `balance` chooses the server by
-    Sleeper upload_sleeper;  // of the coroutine that sends the rest of a body
+    std::string held_body;      // what was read of the body before a server was chosen
+    std::string held_trailers;  // what the trailers of such a body look at
+    std::string hash_key;       // what the upstream's `balance` chooses the server by
+    Sleeper upload_sleeper;     // of the coroutine that sends the rest of a body
     Relay relay;
 };
 

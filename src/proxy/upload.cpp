@@ -34,6 +34,9 @@ Task<Fault> Upload::hold() {
     while (fault == Fault::none && !client_.is_body_done() && held.size() < bytes_max) {
         const BodyBatch batch = take_body(fault);
         for (const std::string_view piece : batch.view()) held.append(piece);
+        // Before begin() sends them, or sends them again, other bytes may come in their place:
+        // those of the client's next request.
+        if (batch.done) http::keep_in(x_.held_trailers, client_.trailers());
         const bool needs_more = batch.count == 0 && !batch.done;
         client_.drop_body(batch);
         if (fault == Fault::none && needs_more) {
@@ -146,6 +149,7 @@ Task<Fault> Upload::send_body() {
         // The upstream may have answered all the same, and then its answer counts.
         if (status != IoStatus::ok) co_return Fault::upstream_broken;
         if (client_.is_body_done()) co_return Fault::none;
+        x_.forget_held_body();  // was the first portion
         if (portions % kPortionsATurn == 0) co_await x_.upload_sleeper.step_aside();
         for (;;) {
             Fault fault = Fault::none;

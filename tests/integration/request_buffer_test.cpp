@@ -12,6 +12,7 @@
 
 #include "integration/client.hpp"
 #include "integration/limiter_world.hpp"
+#include "integration/server_metric.hpp"
 #include "integration/soon.hpp"
 #include "integration/tidegate.hpp"
 #include "integration/upstream.hpp"
@@ -116,6 +117,37 @@ TEST_CASE("queue: a route's `buffer` holds chunked bodies too, and streams what 
     longer.send(chunk(std::string(100'000, 'b')) + "0\r\n\r\n");
     CHECK(longer.response().status() == 200);
     CHECK(upstream.last().body == std::string(2000, 'a') + std::string(100'000, 'b'));
+}
+
+TEST_CASE("queue: no byte of the next request gets into the trailers of a body that is held") {
+    GatedUpstream upstream;
+    const Tidegate tidegate("threads: 1\nupstreams: {api: {servers: [" + upstream.upstream().url() +
+                            "], max_connections: 1, queue: {max: 5, wait: 9s}}}\n"
+                            "routes: [{name: all, upstream: api, policies: [], buffer: 64KiB}]\n");
+    auto first = tidegate.client();
+    first.send(get_request("/first"));
+    CHECK_SOON(upstream.come() == 1);
+    // Its beginning fills the buffer of the head, and its end is in another one.
+    const std::string body(20'000, 'a');
+    const std::string sum(100, 's');
+    auto client = tidegate.client();
+    client.send("POST /up HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(body) +
+                "0\r\nX-Sum: " + sum + "\r\n\r\n");
+    CHECK_SOON(queue_length(tidegate) == 1);
+    // While it waits, what may be a request comes where the trailers were.
+    std::string next;
+    while (next.size() < 8'000) next += "z\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
+    client.send(next);
+    std::this_thread::sleep_for(milliseconds{100});
+    upstream.open();
+    CHECK(first.response().status() == 200);
+    CHECK(client.response().status() == 200);
+    const auto seen = upstream.upstream().seen();
+    REQUIRE(seen.size() == 2);
+    CHECK(seen[1].target() == "/up");
+    CHECK(seen[1].body == body);
+    CHECK(seen[1].trailers == FieldList{{"X-Sum", sum}});
+    CHECK(client.response().status() == 400);  // `z` is no request
 }
 
 TEST_CASE("queue: an idempotent request whose body is held is sent whole again") {

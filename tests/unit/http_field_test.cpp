@@ -109,6 +109,28 @@ TEST_CASE("field: as a variable, whatever is no letter or digit is `-`") {
     CHECK_FALSE(equal_as_variable("xuserid", "x-user-id"));
 }
 
+TEST_CASE("field: fields that are kept no longer look at the bytes that they came in") {
+    std::string bytes = "X-Sum: 8, X-Empty: , Y: a long value that no short string has room for";
+    const std::string_view all = bytes;
+    Fields fields = {{FieldName::other, all.substr(0, 5), all.substr(7, 1)},
+                     {FieldName::other, all.substr(10, 7), {}},
+                     {FieldName::other, all.substr(21, 1), all.substr(24)}};
+    std::string text = "of the last request";
+    keep_in(text, fields);
+    bytes.assign(bytes.size(), '\n');
+    REQUIRE(fields.size() == 3);
+    CHECK(fields[0].name == "X-Sum");
+    CHECK(fields[0].value == "8");
+    CHECK(fields[1].name == "X-Empty");
+    CHECK(fields[1].value.empty());
+    CHECK(fields[2].name == "Y");
+    CHECK(fields[2].value == "a long value that no short string has room for");
+
+    Fields none;
+    keep_in(text, none);
+    CHECK(text.empty());
+}
+
 TEST_CASE("field: a single value is that of the only field of the name") {
     const Fields fields = {{FieldName::other, "X-User", "alice"},
                            {FieldName::other, "X-Twice", "1"},
