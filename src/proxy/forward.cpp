@@ -83,7 +83,8 @@ class Forwarding {
     upstream::Http1Stream& stream_;
     upstream::ActiveRequest active_;
     Upload upload_;
-    upstream::ServerPtr attempted_;  // the request is in flight there
+    std::optional<std::uint64_t> key_;  // that the server is chosen by
+    upstream::ServerPtr attempted_;     // the request is in flight there
     std::optional<balance::RetryBudget::Retry> retry_;
     SteadyTime sent_{};
     int interim_answers_ = 0;
@@ -140,12 +141,11 @@ Task<Fault> Forwarding::run() {
 
 // The first server to try.
 Fault Forwarding::choose() {
-    std::optional<std::uint64_t> key;
     if (pool_.settings().balance == config::Balance::hash) {
-        key = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision,
-                           x_.hash_key);
+        key_ = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision,
+                            x_.hash_key);
     }
-    upstream::Server* const server = pool_.choose(key);
+    upstream::Server* const server = pool_.choose(key_);
     if (server == nullptr) {
         return pool_.has_server() ? Fault::upstream_down : Fault::upstream_unreachable;
     }
@@ -208,7 +208,7 @@ Task<Fault> Forwarding::connect() {
         const Fault fault =
             outcome == ConnectFault::timeout ? Fault::connect_timeout : Fault::upstream_unreachable;
         if (retries <= 0 || !pool_.has_alternative() || !may_retry()) co_return fault;
-        upstream::Server* const next = pool_.choose(std::nullopt, attempted_.get());
+        upstream::Server* const next = pool_.choose(key_, attempted_.get());
         if (next == nullptr) co_return fault;
         begin_attempt(*next);
     }
@@ -304,6 +304,10 @@ Task<Fault> Forwarding::relay_answer() {
     x_.relay.upstream_time = steady_now() - sent_;
     worker_.metrics.count_upstream(pool_.metrics_slot(), x_.relay.upstream_time);
     stream_.begin_body();
+    // The request goes nowhere else: an answer that takes hours keeps others from no retry, and
+    // holds no body.
+    retry_.reset();
+    if (upload_.is_complete()) x_.forget_held_body();
     // A body that is still coming in could not be told from the next request.
     client_.keep_alive_if(upload_.is_complete());
     for (unsigned portions = 1;; ++portions) {
