@@ -1,6 +1,7 @@
 #include "upstream/group.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include <boost/asio/ip/address.hpp>
@@ -30,6 +31,11 @@ balance::HealthSettings health_settings(const config::Upstream& settings) {
                                               .at_most = settings.eject->at_most_percent};
     }
     return health;
+}
+
+// Too many descriptors are in use: that says nothing about a server.
+bool is_shortage_here(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
 std::string_view words_for(balance::Failure failure) {
@@ -149,7 +155,10 @@ std::shared_ptr<SharedServer> Group::find(const balance::ServerState& state) con
 }
 
 void Group::note_failure(SharedServer& server, balance::Failure failure, int error) {
-    if (failure == balance::Failure::connect) log_connect_failure(server, error);
+    if (failure == balance::Failure::connect) {
+        log_connect_failure(server, error);
+        if (is_shortage_here(error)) return;
+    }
     const HealthChange change = health_.note_failure(server.state, failure, steady_now());
     if (change.kind == HealthChange::Kind::ejected) ++server.ejections;
     log_change(server, change, std::string(words_for(failure)));

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <string>
 #include <thread>
 #include <vector>
@@ -213,6 +215,23 @@ TEST_CASE("group: an answer ends a row of failures") {
         group.note_success(*server);
     }
     CHECK(group.status().servers[0].health == ServerHealth::up);
+}
+
+TEST_CASE("group: that this machine has no descriptor left is no fault of the server") {
+    config::Upstream settings =
+        upstream_of({server_at("192.0.2.1", 81), server_at("192.0.2.2", 81)});
+    settings.eject = config::Ejection{.failures = 2, .duration = 1h, .at_most_percent = 50};
+    Group group(settings, 1, nullptr);
+    const auto server = group.servers()[0];
+    for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
+        group.note_failure(*server, balance::Failure::connect, error);
+        CHECK(server->state.rank(steady_now()) == balance::Rank::usable);
+        CHECK(server->state.failures() == 0);
+    }
+    for (int i = 0; i < 2; ++i) {
+        group.note_failure(*server, balance::Failure::connect, ECONNREFUSED);
+    }
+    CHECK(group.status().servers[0].health == ServerHealth::ejected);
 }
 
 // Other threads look while the main thread resolves: what they hold lasts.
