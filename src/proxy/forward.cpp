@@ -63,7 +63,7 @@ class Forwarding {
     bool may_retry();
     Task<Fault> connect();
     Task<Fault> wait_for_seat(upstream::Seat& seat);
-    void note_failure(Fault fault);
+    void note_outcome(Fault fault);
     Task<Fault> converse();
     Task<Fault> relay_interim();
     Task<Fault> relay_answer();
@@ -130,7 +130,7 @@ Task<Fault> Forwarding::run() {
             stream_.is_reused() && fault == Fault::upstream_broken && !stream_.has_answered();
         pool_.throw_away(stream_);
         if (stale && repeatable && first && may_retry()) continue;
-        if (!stale) note_failure(fault);
+        if (!stale) note_outcome(fault);
         if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
             attempted_->count_failure();
             worker_.metrics.count_upstream_failure(pool_.metrics_slot());
@@ -172,8 +172,9 @@ bool Forwarding::may_retry() {
     return retry_.has_value();
 }
 
-// What the server did wrong. A status is not: applications mean a 500.
-void Forwarding::note_failure(Fault fault) {
+// What the server did wrong. A status is not: applications mean a 500. Nor is what ended an answer
+// that had begun well: the streams of many servers only end when their clients leave.
+void Forwarding::note_outcome(Fault fault) {
     upstream::SharedServer& server = attempted_->shared();
     switch (fault) {
         case Fault::upstream_timeout:
@@ -183,7 +184,7 @@ void Forwarding::note_failure(Fault fault) {
         case Fault::answer_cut_off:
             return pool_.group()->note_failure(server, balance::Failure::broken);
         default:
-            return;
+            if (x_.relay.reached >= Reached::answer) pool_.group()->note_success(server);
     }
 }
 

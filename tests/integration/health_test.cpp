@@ -331,6 +331,32 @@ TEST_CASE("health: answers of 500 are no failures, and one good answer begins th
     CHECK(server_metric(other, "ejections_total", third.port()) == 0);
 }
 
+TEST_CASE("health: an answer that only its client ends begins the count anew, too") {
+    std::atomic<int> count{0};
+    const Upstream streams([&](Conversation& conversation) {
+        Message request;
+        if (!conversation.read(request) || ++count % 2 != 0) return;
+        conversation.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("event"));
+        conversation.wait_for_end();
+    });
+    const Upstream good(ok());
+    const Tidegate tidegate(
+        "threads: 1\n" + unlimited({streams.url(), good.url()}, "eject: {failures: 2, for: 1min}"));
+    int left = 0;
+    for (int i = 0; i < 12; ++i) {
+        auto client = tidegate.client();
+        client.send(get_request("/"));
+        if (client.some().find("chunked") == std::string::npos) continue;
+        client.reset();
+        ++left;
+        CHECK_SOON(tidegate.metric("tidegate_request_faults_total{fault=\"client: left\"}") ==
+                   left);
+    }
+    CHECK(left == 3);
+    CHECK(streams.requests() == 6);
+    CHECK(server_metric(tidegate, "ejections_total", streams.port()) == 0);
+}
+
 TEST_CASE("health: a lone server is never ejected, and of all that fail some are always asked") {
     const Failing only;
     const Tidegate lone(unlimited({only.url()}, "eject: {failures: 1, for: 1min}"));
