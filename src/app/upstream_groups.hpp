@@ -26,9 +26,9 @@ class UpstreamGroups {
         : executor_(std::move(executor)), workers_(workers) {}
 
     // The groups for `config`, watched from now on: those in use whose settings are the same, and
-    // new ones, which begin with what is known of the upstream of their name.
+    // new ones, whose names begin with the addresses that the upstream of the same name had.
     Groups make(const config::Config& config);
-    // Until every name of `groups` has led to an address, or `patience` is over.
+    // Waits until every name of `groups` has led to an address, or `patience` is over.
     Task<> resolved(Groups groups, std::chrono::milliseconds patience);
     // From now on `groups` are in use. All others are no longer watched.
     void use(Groups groups);

@@ -165,8 +165,8 @@ void Forwarding::end_attempt() {
     attempted_.reset();
 }
 
-// Not when a fifth of the upstream's requests are on a further attempt already: a failing upstream
-// is not sent more than it can take.
+// No, if a fifth of the upstream's requests are on a further attempt already: retries must not add
+// to the load of a failing upstream.
 bool Forwarding::may_retry() {
     if (!retry_) retry_ = pool_.group()->retries().try_begin(pool_.count_active());
     return retry_.has_value();
@@ -192,7 +192,8 @@ Task<> Forwarding::break_off() {
     if (stream_) pool_.throw_away(stream_);
 }
 
-// A server that was never reached has got nothing: any request may try the next one.
+// A server that was never reached has got nothing, so any request may try the next one. It keeps
+// its seat meanwhile, and does not wait again.
 Task<Fault> Forwarding::connect() {
     using ConnectFault = upstream::Pool::ConnectFault;
     upstream::Seat seat = pool_.take_seat(active_);
@@ -214,8 +215,8 @@ Task<Fault> Forwarding::connect() {
     }
 }
 
-// In line with the requests of all threads. Where a connection comes with the seat, the stream is
-// open when it returns.
+// Waits in the queue, in turn with the requests of all threads. If a connection comes with the
+// seat, the stream is open when this returns, perhaps to another server, and `seat` is empty.
 Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
     upstream::SeatWait wait = pool_.make_wait(sleeper_.wakeup(), active_);
     const SteadyTime began = steady_now();
@@ -225,7 +226,7 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
         if (wait.is_pushed_out() || sleeper_.expired()) {
             fault = Fault::upstream_exhausted;
         } else if (client_.is_body_done() ? client_has_left() : !client_.is_open()) {
-            fault = Fault::client_left;  // where a body is to come, its bytes are not read ahead
+            fault = Fault::client_left;  // while the body is incomplete, nothing is read ahead
         } else {
             co_await sleeper_.sleep();
         }
@@ -234,13 +235,13 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
     x_.relay.queue_time += took;
     worker_.metrics.count_upstream_queue(pool_.metrics_slot(), took);
     if (fault != Fault::none) {
-        pool_.leave_line(wait);
+        pool_.leave_queue(wait);
         co_return fault;
     }
     // It may have become unhealthy meanwhile.
     if (upstream::Pool::is_out(*attempted_)) fault = choose();
     if (fault != Fault::none) {
-        pool_.leave_line(wait);
+        pool_.leave_queue(wait);
         seat = upstream::Seat(pool_.group()->seats());
         co_return fault;
     }

@@ -10,8 +10,8 @@ using ask::Fault;
 using http::BodyBatch;
 using http::BodyKind;
 
-// A route's `buffer` is for every body; `request_buffer` for those whose length is known. A client
-// that waits for 100 Continue shall hear the upstream's word.
+// A route's `buffer` is for every body, `request_buffer` for those whose length is known and fits.
+// With `Expect: 100-continue` the upstream decides whether it wants the body.
 std::uint64_t Upload::hold_bytes_max() const {
     const http::Framing& framing = client_.framing();
     if (framing.body == BodyKind::none || framing.expects_continue) return 0;

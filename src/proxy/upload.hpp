@@ -29,11 +29,11 @@ class Upload {
           response_timeout_(exchange.decision.route->response_timeout),
           rate_(rate) {}
 
-    // Whether hold() has to be called before a server is asked for.
+    // Whether hold() has to be called before a server is chosen.
     bool needs_hold(bool idempotent) const;
     // Reads the body into memory, up to the upstream's `request_buffer` or the route's `buffer`, so
-    // that a client that is slow to send it keeps no connection to a server meanwhile. What a
-    // longer body has besides is sent as it comes.
+    // that a client that is slow to send it keeps no connection to a server meanwhile. The rest of
+    // a longer body is sent as it comes.
     Task<ask::Fault> hold();
     // All of the body is at hand: begin() can send it again.
     bool is_repeatable() const { return client_.is_body_done() && !has_passed_on_; }
@@ -58,7 +58,7 @@ class Upload {
     // Throws what the coroutine has thrown, if it has.
     void rethrow() const;
 
-    // The answer is there, or never will be: nobody needs the rest of the body. Closes the
+    // The answer is there, or never will be, so the rest of the body is not needed. Closes the
     // connection; nothing is running when it returns.
     Task<> end();
 

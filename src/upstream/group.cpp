@@ -100,7 +100,7 @@ bool Group::is_resolved() const {
                         [](const Endpoints& endpoints) { return endpoints.empty(); });
 }
 
-// Name servers turn the order of addresses round from answer to answer.
+// Sorted, as name servers change the order of addresses from answer to answer.
 void Group::resolved(std::size_t configured, const Endpoints& endpoints) {
     Endpoints sorted = endpoints;
     std::sort(sorted.begin(), sorted.end());
@@ -129,14 +129,15 @@ void Group::publish() {
     for (const auto& server : next) states.emplace_back(server, &server->state);
     for (const auto& gone : before) {
         if (std::find(next.begin(), next.end(), gone) != next.end()) continue;
-        log(Level::info, "upstream {}: {} no longer leads to {}: it gets no new requests",
-            settings_.name, gone->name, gone->address);
+        log(Level::info, "upstream {}: {} gets no new requests: {} no longer leads to it",
+            settings_.name, gone->address, gone->name);
     }
     {
         const std::lock_guard lock(mutex_);
         servers_ = std::move(next);
     }
-    // Before the others drain: a worker that finds all its servers draining looks here again.
+    // Before the other servers drain: a worker that finds all its servers draining reads the
+    // version again.
     version_.fetch_add(1, std::memory_order_release);
     health_.use(std::move(states), steady_now());
 }
@@ -183,13 +184,15 @@ void Group::log_change(const SharedServer& server, const HealthChange& change,
     for (const balance::ServerState* state : change.returned) {
         if (const auto returned = find(*state)) {
             log(Level::info,
-                "upstream {}: {} is no longer ejected: at most {} % of the servers are at a time",
+                "upstream {}: {} is no longer ejected: at most {} % of the servers may be ejected "
+                "at "
+                "once",
                 settings_.name, returned->address, settings_.eject->at_most_percent);
         }
     }
 }
 
-// Once a minute for all threads.
+// Logs at most once a minute, for all threads.
 void Group::log_connect_failure(const SharedServer& server, int error) const {
     const std::uint64_t times =
         telemetry::repeated_failures().note(failure_kind(server), steady_now());

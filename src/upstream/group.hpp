@@ -29,8 +29,8 @@ class Group {
     using Servers = std::vector<std::shared_ptr<SharedServer>>;
     using Endpoints = std::vector<StreamProtocol::endpoint>;
 
-    // `former` is the upstream of the same name under the configuration before, or null: addresses
-    // that both have stay as they are known, and names begin with their former addresses.
+    // `former` is the upstream of the same name in the previous configuration, or null: names that
+    // both have begin with their former addresses.
     Group(config::Upstream settings, std::size_t workers, const Group* former);
 
     const config::Upstream& settings() const { return settings_; }
@@ -44,14 +44,14 @@ class Group {
     balance::Seats& seats() { return seats_; }
     balance::RetryBudget& retries() { return retries_; }
 
-    // A request to `server` failed, or was answered after others had failed. Logs what changes;
-    // `error` is the errno of a connection that failed.
+    // A request to `server` failed; `error` is the errno of a failed connection. Logs what changes.
     void note_failure(SharedServer& server, balance::Failure failure, int error = 0);
+    // A request to `server` was answered. Logs that, if requests before it had failed.
     void note_success(SharedServer& server) {
         if (health_.note_success(server.state)) log_recovery(server);
     }
-    // One of the process's checks of `server` has ended; `fault` says why it failed, empty: it did
-    // not. Checks of one server come one after the other.
+    // A health check of `server` has ended. `fault` says why it failed; empty: it did not. Checks
+    // of one server come one after the other.
     void note_check(SharedServer& server, const std::string& fault);
 
     // The main thread.

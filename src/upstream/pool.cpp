@@ -129,9 +129,10 @@ bool Pool::take_idle(Server& server, Http1Stream& stream) {
 
 Seat Pool::take_seat(const ActiveRequest& request) {
     balance::Seats& seats = group_->seats();
-    // Where requests wait already, what is freed here goes to the first of them.
+    // If requests wait, the seat of the idle connection goes to the first of them.
     if (seats.try_take() || (forget_oldest_idle() && seats.try_take())) return Seat(seats);
-    // A request that has another one evicted has its seat: the line could not have it otherwise.
+    // The evicted request's seat does not go to the queue: without this request it would not be
+    // free.
     return evict_for(request, steady_now()) ? Seat(seats) : Seat();
 }
 
@@ -143,8 +144,9 @@ bool Pool::begin_wait(SeatWait& wait) {
     return answer != SeatWait::Answer::full;
 }
 
-// An address may have all places of the line, as long as no other address needs one: then the last
-// of those that have more than a quarter of this worker's places makes room.
+// An address may have all places of the queue, as long as no other address needs one. When one
+// does, the last request of those addresses that have more than a quarter of this worker's places
+// leaves.
 bool Pool::push_out_for(const ActiveRequest& request) {
     const std::size_t share =
         std::max<std::size_t>(1, settings().queue.max / group_->workers() / 4);
@@ -181,7 +183,7 @@ Seat Pool::end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1
     return {};
 }
 
-void Pool::leave_line(SeatWait& wait) {
+void Pool::leave_queue(SeatWait& wait) {
     wait.unlink();
     const Spare spare = wait.leave();
     if (spare.connection) close(spare.connection);
@@ -252,8 +254,8 @@ void Pool::sweep(SteadyTime time) {
     }
 }
 
-// Each request that waits here has another one evicted if it may; for those that wait elsewhere, an
-// upload makes room that is slow for anybody. What is freed goes to the first in line.
+// Evicts for each request that waits here whatever find_evictable() finds, and for requests that
+// wait elsewhere a slow upload. Each seat goes to the first request in the queue.
 void Pool::make_room_now(SteadyTime now) {
     constexpr int kEvictedAtOnce = 16;
     balance::Seats& seats = group_->seats();
