@@ -58,7 +58,8 @@ class Forwarding {
     http::HeadBounds answer_bounds() const;
 
     Fault choose();
-    void begin_attempt(upstream::Server& server);
+    void turn_to(upstream::Server& server);
+    void begin_attempt();
     void end_attempt();
     bool may_retry();
     Task<Fault> connect();
@@ -83,7 +84,8 @@ class Forwarding {
     upstream::Http1Stream& stream_;
     upstream::ActiveRequest active_;
     Upload upload_;
-    upstream::ServerPtr attempted_;  // the request is in flight there
+    upstream::ServerPtr server_;  // the one whose turn it is
+    bool is_in_flight_ = false;   // there, and counted
     std::optional<balance::RetryBudget::Retry> retry_;
     SteadyTime sent_{};
     int interim_answers_ = 0;
@@ -106,12 +108,11 @@ Task<Fault> Forwarding::run() {
     if (!pool_.admit(active_)) co_return Fault::upstream_exhausted;
     const Fault no_server = choose();
     if (no_server != Fault::none) co_return no_server;
-    pool_.take_idle(*attempted_, stream_);
+    if (pool_.take_idle(*server_, stream_)) begin_attempt();
     for (bool first = true;; first = false) {
         Fault fault = Fault::none;
         if (!stream_) fault = co_await connect();
         if (fault != Fault::none) co_return fault;
-        ++x_.relay.tries;
         sent_ = steady_now();
         fault = upload_.begin();
         if (fault == Fault::none) fault = co_await converse();
@@ -131,7 +132,7 @@ Task<Fault> Forwarding::run() {
         if (stale && repeatable && first && may_retry()) continue;
         if (!stale) note_failure(fault);
         if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
-            attempted_->count_failure();
+            server_->count_failure();
             worker_.metrics.count_upstream_failure(pool_.metrics_slot());
         }
         co_return fault;
@@ -149,20 +150,26 @@ Fault Forwarding::choose() {
     if (server == nullptr) {
         return pool_.has_server() ? Fault::upstream_down : Fault::upstream_unreachable;
     }
-    begin_attempt(*server);
+    turn_to(*server);
     return Fault::none;
 }
 
-void Forwarding::begin_attempt(upstream::Server& server) {
+void Forwarding::turn_to(upstream::Server& server) {
     end_attempt();
-    server.begin_request(pool_.is_counted());
-    attempted_ = &server;
+    server_ = &server;
     x_.relay.server = &server;
 }
 
+// The request is about to be sent to the server, or a connection to be made for it.
+void Forwarding::begin_attempt() {
+    end_attempt();
+    server_->begin_request(pool_.is_counted());
+    is_in_flight_ = true;
+    ++x_.relay.tries;
+}
+
 void Forwarding::end_attempt() {
-    if (attempted_) attempted_->end_request(pool_.is_counted());
-    attempted_.reset();
+    if (std::exchange(is_in_flight_, false)) server_->end_request(pool_.is_counted());
 }
 
 // No, if a fifth of the upstream's requests are on a further attempt already: retries must not add
@@ -174,7 +181,7 @@ bool Forwarding::may_retry() {
 
 // What the server did wrong. A status is not: applications mean a 500.
 void Forwarding::note_failure(Fault fault) {
-    upstream::SharedServer& server = attempted_->shared();
+    upstream::SharedServer& server = server_->shared();
     switch (fault) {
         case Fault::upstream_timeout:
         case Fault::answer_stalled:
@@ -202,16 +209,16 @@ Task<Fault> Forwarding::connect() {
         if (fault != Fault::none || stream_) co_return fault;
     }
     for (int retries = pool_.settings().retries;; --retries) {
-        const ConnectFault outcome = co_await pool_.connect(*attempted_, sleeper_, stream_, seat);
+        begin_attempt();
+        const ConnectFault outcome = co_await pool_.connect(*server_, sleeper_, stream_, seat);
         if (outcome == ConnectFault::none) co_return Fault::none;
-        ++x_.relay.tries;
-        attempted_->count_failure();
+        server_->count_failure();
         const Fault fault =
             outcome == ConnectFault::timeout ? Fault::connect_timeout : Fault::upstream_unreachable;
         if (retries <= 0 || !pool_.has_alternative() || !may_retry()) co_return fault;
-        upstream::Server* const next = pool_.choose(std::nullopt, attempted_.get());
+        upstream::Server* const next = pool_.choose(std::nullopt, server_.get());
         if (next == nullptr) co_return fault;
-        begin_attempt(*next);
+        turn_to(*next);
     }
 }
 
@@ -239,15 +246,18 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
         co_return fault;
     }
     // It may have become unhealthy meanwhile.
-    if (upstream::Pool::is_out(*attempted_)) fault = choose();
+    if (upstream::Pool::is_out(*server_)) fault = choose();
     if (fault != Fault::none) {
         pool_.leave_queue(wait);
         seat = upstream::Seat(pool_.group()->seats());
         co_return fault;
     }
     const bool is_bound = pool_.settings().balance == config::Balance::hash;
-    seat = pool_.end_wait(wait, *attempted_, is_bound, stream_);
-    if (stream_ && &stream_.server() != attempted_.get()) begin_attempt(stream_.server());
+    seat = pool_.end_wait(wait, *server_, is_bound, stream_);
+    if (stream_) {
+        turn_to(stream_.server());
+        begin_attempt();
+    }
     co_return fault;
 }
 
@@ -366,7 +376,7 @@ void Forwarding::on_evicted(void* self) {
 
 // A body cut short leaves the connection somewhere inside it.
 void Forwarding::finish() {
-    pool_.group()->note_success(attempted_->shared());
+    pool_.group()->note_success(server_->shared());
     if (stream_.is_clean() && upload_.is_complete()) {
         pool_.give_back(stream_);
     } else {

@@ -361,9 +361,9 @@ void Metrics::Impl::add_upstream_servers(Families& families, const Gauges& gauge
     auto up = families.gauge("tidegate_upstream_server_up",
                              "1 if the server gets requests: it is healthy, and not ejected");
     auto active = families.gauge("tidegate_upstream_server_active",
-                                 "Requests in flight, and those that wait for a connection");
+                                 "Requests in flight, and connections being made for them");
     auto requests = families.counter("tidegate_upstream_server_requests_total",
-                                     "How often the proxy chose the server for a request");
+                                     "Requests sent to the server, further attempts included");
     auto failures = families.counter("tidegate_upstream_server_failures_total",
                                      "Requests that the server did not answer properly");
     auto ejections = families.counter("tidegate_upstream_server_ejections_total",

@@ -166,8 +166,8 @@ void Group::log_change(const SharedServer& server, const HealthChange& change,
         case HealthChange::Kind::none:
             break;
         case HealthChange::Kind::became_healthy:
-            log(Level::info, "upstream {}: {} is healthy and gets requests again", settings_.name,
-                server.address);
+            log(Level::info, "upstream {}: {} is healthy again{}", settings_.name, server.address,
+                server.state.is_ejected(steady_now()) ? ", but still ejected" : "");
             break;
         case HealthChange::Kind::became_unhealthy:
             log(Level::warn, "upstream {}: {} is unhealthy and gets no requests: {}",
