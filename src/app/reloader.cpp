@@ -82,8 +82,8 @@ Task<> Reloader::first_keys() {
     return jwks_fetcher_.prepare(key_sources(config()));
 }
 
-Task<> Reloader::first_names() {
-    return upstreams_.resolved(upstreams_.in_use(), kLookupPatience);
+Task<> Reloader::first_upstreams() {
+    return upstreams_.ready(upstreams_.in_use(), kLookupPatience);
 }
 
 void Reloader::stop() {
@@ -150,7 +150,7 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
     // A request that meets an upstream whose name leads nowhere yet fails, and reloads lose none. A
     // name that cannot be resolved is no fault of the file.
     snapshot->upstreams = upstreams_.make(*next);
-    co_await upstreams_.resolved(snapshot->upstreams, kLookupPatience);
+    co_await upstreams_.ready(upstreams_.new_of(snapshot->upstreams), kLookupPatience);
     // Nor shall requests meet a method that has no keys yet. None to be had is no fault of the
     // file.
     co_await jwks_fetcher_.prepare(key_sources(*next));

@@ -40,8 +40,9 @@ class Reloader {
     void reload_on_signal();
     // Until every place that keys of tokens are fetched from has been tried once.
     Task<> first_keys();
-    // Until every name of an upstream has led to an address, for a while at most.
-    Task<> first_names();
+    // Until every name of an upstream has led to an address and every server has been checked once,
+    // for a while at most.
+    Task<> first_upstreams();
     // From now on reloads are refused: the workers are leaving.
     void stop();
 

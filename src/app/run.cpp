@@ -189,7 +189,7 @@ int Life::run() {
 // Without keys, the proxy refuses every token, so it is not ready before the first fetch has ended;
 // a failed fetch makes it ready as well. The same holds for the names of upstreams.
 Task<> Life::become_ready() {
-    co_await reloader_.first_names();
+    co_await reloader_.first_upstreams();
     co_await reloader_.first_keys();
     if (phase_ == Phase::starting) phase_ = Phase::ready;
 }

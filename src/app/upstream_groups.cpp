@@ -10,7 +10,7 @@ namespace tidegate::app {
 
 namespace {
 
-constexpr std::chrono::milliseconds kResolvedPoll{2};
+constexpr std::chrono::milliseconds kReadyPoll{2};
 
 }  // namespace
 
@@ -33,22 +33,28 @@ Groups UpstreamGroups::make(const config::Config& config) {
             continue;
         }
         groups.push_back(std::make_shared<upstream::Group>(settings, workers_, former));
-        if (!stopped_) {
-            watches_.push_back(std::make_unique<upstream::Watch>(executor_, groups.back()));
-        }
+        watches_.push_back(std::make_unique<upstream::Watch>(executor_, groups.back()));
     }
     return groups;
 }
 
-Task<> UpstreamGroups::resolved(Groups groups, std::chrono::milliseconds patience) {
+Groups UpstreamGroups::new_of(Groups groups) const {
+    std::erase_if(groups, [&](const auto& group) {
+        return std::find(in_use_.begin(), in_use_.end(), group) != in_use_.end();
+    });
+    return groups;
+}
+
+Task<> UpstreamGroups::ready(Groups groups, std::chrono::milliseconds patience) {
     const SteadyTime until = steady_now() + patience;
     const auto is_done = [&] {
-        return std::all_of(groups.begin(), groups.end(),
-                           [](const auto& group) { return group->is_resolved(); });
+        return std::all_of(groups.begin(), groups.end(), [](const auto& group) {
+            return group->is_resolved() && group->is_checked();
+        });
     };
     Timer pause(executor_);
-    while (!is_done() && !stopped_ && steady_now() < until) {
-        pause.expires_after(kResolvedPoll);
+    while (!is_done() && steady_now() < until) {
+        pause.expires_after(kReadyPoll);
         co_await pause.async_wait(as_values);
     }
 }
@@ -58,11 +64,6 @@ void UpstreamGroups::use(Groups groups) {
     std::erase_if(watches_, [&](const auto& watch) {
         return std::find(in_use_.begin(), in_use_.end(), watch->group()) == in_use_.end();
     });
-}
-
-void UpstreamGroups::stop() {
-    stopped_ = true;
-    watches_.clear();
 }
 
 void UpstreamGroups::fill_in(telemetry::Metrics::Gauges& gauges) const {

@@ -26,15 +26,16 @@ class UpstreamGroups {
         : executor_(std::move(executor)), workers_(workers) {}
 
     // The groups for `config`, watched from now on: those in use whose settings are the same, and
-    // new ones, which begin with what is known of the upstream of their name.
+    // new ones, whose names begin with the addresses that the upstream of the same name had.
     Groups make(const config::Config& config);
-    // Until every name of `groups` has led to an address, or `patience` is over.
-    Task<> resolved(Groups groups, std::chrono::milliseconds patience);
+    // Those of `groups` that are not in use yet.
+    Groups new_of(Groups groups) const;
+    // Waits until every name of `groups` has led to an address and every server has been checked
+    // once, or `patience` is over.
+    Task<> ready(Groups groups, std::chrono::milliseconds patience);
     // From now on `groups` are in use. All others are no longer watched.
     void use(Groups groups);
     const Groups& in_use() const { return in_use_; }
-    // Ends every watch.
-    void stop();
 
     // For /metrics.
     void fill_in(telemetry::Metrics::Gauges& gauges) const;
@@ -44,7 +45,6 @@ class UpstreamGroups {
     const std::size_t workers_;
     Groups in_use_;
     std::vector<std::unique_ptr<upstream::Watch>> watches_;
-    bool stopped_ = false;
 };
 
 }  // namespace tidegate::app

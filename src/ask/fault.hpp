@@ -50,7 +50,7 @@ enum class Fault : std::uint8_t {
     // the upstream's
     upstream_unreachable,
     connect_timeout,
-    upstream_exhausted,  // all connections to it are in use
+    upstream_exhausted,  // no connection to it came free in time
     upstream_down,       // none of its servers is healthy
     upstream_broken,     // its answer is malformed, or it closed without one
     upstream_timeout,

@@ -1,5 +1,5 @@
-// The servers that a choice may fall on, each looked at once: other threads change what is known of
-// a server at any moment, and a choice must not find in a second look that none is left.
+// The servers among which a choice is made. A choice reads the state of each server once: other
+// threads change it at any moment, and a second look might find that no server is left.
 #pragma once
 
 #include <chrono>
@@ -28,8 +28,8 @@ class Candidates {
     // The next server of the list.
     void add(const ServerState& server, SteadyTime now, std::chrono::nanoseconds slow_start,
              const ServerState* other_than);
-    // Valid until begin(). `other_than` alone, if no other server may be chosen; empty, if none
-    // may.
+    // Valid until begin(). Only `other_than` if no other server may be chosen; empty if that may
+    // not be chosen either.
     std::span<const Candidate> end();
 
     std::span<const Candidate> find(Servers servers, SteadyTime now,
@@ -43,9 +43,9 @@ class Candidates {
     Candidate last_{};  // `other_than`; of weight 0: none
 };
 
-// Weighted round robin among any of the servers of a list: each choice adds its weight to what each
-// candidate is due, and takes all of these weights from the one that is due most. Costs a look at
-// each candidate.
+// Weighted round robin among some servers of a list, others in each choice: a choice adds to what
+// each candidate is due its weight, chooses the candidate that is due most, and takes the sum of
+// these weights from it. Costs a look at each candidate.
 class TurnsByDue {
   public:
     void reset(std::size_t servers) { due_.assign(servers, 0); }

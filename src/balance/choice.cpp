@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
 
-// Every bit of the result hangs on every bit of `value`.
+// Every bit of the result depends on every bit of `value`.
 std::uint64_t scrambled(std::uint64_t value) {
     value = (value ^ (value >> 33)) * 0xff51afd7ed558ccdULL;
     value = (value ^ (value >> 33)) * 0xc4ceb9fe1a85ec53ULL;
@@ -91,8 +91,9 @@ Chosen Hash::choose(SteadyTime now, std::uint64_t key, const ServerState* other_
     std::uint64_t best_chance = 0;
     double best_bid = 0;
     for (const Candidate& candidate : candidates) {
-        // One more is within the rounded-up part. True of one candidate at least: together the
-        // parts are more than all requests. (Below 2^64 with a billion requests in flight.)
+        // With one more request, the server is within its part, rounded up. At least one candidate
+        // is: together the parts are more than all requests. (The products stay below 2^64 with a
+        // billion requests in flight.)
         const bool has_room =
             candidate.active * 100 * weights < kLoadPercent * requests * candidate.weight;
         if (!has_room) continue;

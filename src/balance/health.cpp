@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Only an ejection keeps it out: its end would bring it back.
+// The end of its ejection would bring the server back: nothing else keeps it out.
 bool is_only_ejected(const ServerState& server, SteadyTime now) {
     const Rank rank = server.rank(now);
     return rank == Rank::ejected || rank == Rank::ejected_avoided;
@@ -75,7 +75,7 @@ HealthChange Health::note_check(ServerState& server, bool good, SteadyTime now) 
         change.kind = HealthChange::Kind::became_unhealthy;
     } else if (verdict == CheckVerdict::unhealthy) {
         change.kind = HealthChange::Kind::became_healthy;
-        // Its own ejection, if it lasts still, counts again.
+        // The server counts as ejected again, if it still is.
         change.returned = return_surplus(now);
     }
     return change;
@@ -106,7 +106,8 @@ std::size_t Health::ejections_max() const {
     return std::max<std::size_t>(1, part / 100);
 }
 
-// Those that were out longest come back. Unhealthy servers do not count: they cannot.
+// Ends the ejections of the servers that were out longest, down to ejections_max(). Unhealthy
+// servers do not count: they would not come back.
 std::vector<ServerState*> Health::return_surplus(SteadyTime now) {
     std::vector<ServerState*> out;
     for (const auto& server : servers_) {

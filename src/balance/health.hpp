@@ -9,7 +9,7 @@
 //   `at_most` percent of the servers are ejected (one of two or more always may be), a lone server
 //   never is, and where no server is usable the ejected ones are.
 //
-// Any thread. What changes nothing takes no lock: a request that succeeded after others that
+// Any thread. A call that changes nothing takes no lock: a request that succeeds after others that
 // succeeded costs one load. No I/O and no clock.
 #pragma once
 
@@ -62,10 +62,10 @@ class Health {
 
     explicit Health(HealthSettings settings) : settings_(std::move(settings)) {}
 
-    // From now on the upstream has these servers. Those that it had before and that are not among
-    // them drain; those that come later than the first begin slowly. One that comes again may be
-    // the same object. Returns servers whose ejections ended early, as they are too many for what
-    // is left.
+    // From now on the upstream has these servers. Servers that it had before and that are not among
+    // them drain. New servers begin in slow start, except those of the first call. A server that
+    // comes back may be the same object. Returns servers whose ejections ended early, because more
+    // were ejected than `at_most` allows of the new list.
     std::vector<ServerState*> use(Servers servers, SteadyTime now);
 
     // A request to `server` was answered.
@@ -74,8 +74,8 @@ class Health {
         if (server.failures_.load(std::memory_order_relaxed) == 0) return false;
         return forget_failures(server);
     }
-    // A request to `server` failed. Failures while it is ejected do not count: they were under way,
-    // or no better server was left.
+    // A request to `server` failed. Failures while it is ejected do not count: those requests began
+    // before, or no better server was left.
     HealthChange note_failure(ServerState& server, Failure failure, SteadyTime now);
 
     // Checks of one server come one after the other. A good first check is no change: a server

@@ -1,7 +1,7 @@
 // How many requests of an upstream may be on a further attempt at a time: a fifth of those in
-// flight, and three at least. So an upstream that fails is not sent much more than it gets anyway.
+// flight, and at least three. So a failing upstream gets few requests beyond those of clients.
 //
-// One for all threads; an atomic, touched by retries only.
+// One object for all threads: an atomic that only retries touch.
 #pragma once
 
 #include <algorithm>

@@ -10,7 +10,7 @@ namespace {
 
 // A round of virtual time is what a turn of a server of weight 1 takes.
 constexpr std::uint64_t kRound = std::uint64_t{1} << 40;
-// reset() turns a new list on by no more turns.
+// reset() skips at most so many turns of a new list.
 constexpr std::uint64_t kSeedTurns = 1'024;
 // Small multiples of it, modulo kFullShare, lie far apart.
 constexpr std::uint64_t kSpread = 382;

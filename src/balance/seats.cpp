@@ -17,8 +17,8 @@ SeatWaiter::Answer SeatWaiter::take() {
     return answer;
 }
 
-// Under the mutex even to look: when this returns, the giver is through with the waiter, and its
-// owner may go.
+// Takes the mutex even to look: when this returns, the thread that granted the seat no longer uses
+// the waiter, so its owner may destroy it.
 bool SeatWaiter::accept() {
     if (state_.load(std::memory_order_relaxed) == State::idle) return false;
     const std::lock_guard lock(seats_.mutex_);
@@ -47,7 +47,7 @@ Seats::Seats(std::uint32_t max, std::uint32_t queue_max)
 bool Seats::try_take() {
     Word old = word();
     do {
-        if (free_in(old) == 0) return false;  // which it is while others wait
+        if (free_in(old) == 0) return false;  // always so while a request waits
     } while (!word_.compare_exchange_weak(old, old - kOneFree, std::memory_order_acquire,
                                           std::memory_order_relaxed));
     return true;

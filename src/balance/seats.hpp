@@ -1,16 +1,14 @@
 // The bound on the connections to an upstream (`max_connections`), as one number of the process,
 // and the queue of requests that wait for a seat.
 //
-// One atomic word counts free seats and waiters, and never shows a free seat while a request waits:
+// One atomic word counts free seats and waiters, and never shows a free seat while a request waits.
 //
-// - A thread takes a seat by one exchange of the word that requires a free seat. So no request
-// takes
-//   a seat past the queue.
-// - A thread gives a seat back by one exchange that requires an empty queue. If a request waits,
-// the
-//   thread locks the mutex and hands the seat to the first waiter; the seat never becomes free.
-// - A thread counts its waiter, under the mutex, by one exchange that requires that no seat is
-// free.
+// Taking: one exchange of the word, which requires a free seat. So no request overtakes the queue.
+//
+// Giving back: one exchange, which requires an empty queue. If a request waits, the thread locks
+// the mutex and hands the seat to the first waiter; the seat never becomes free in between.
+//
+// Waiting: under the mutex, one exchange that requires that no seat is free.
 //
 // So "no seat is free, I wait" and "no request waits, the seat is free" cannot both succeed: the
 // later exchange fails, because the word has changed, and its thread looks again. The queue changes
@@ -28,13 +26,13 @@ namespace tidegate::balance {
 
 class Seats;
 
-// A request that takes a seat, and waits for it if it must. Belongs to one thread; only the grant
-// comes from others. Destroying it ends the wait.
+// A request that takes a seat, or waits for one. Belongs to one thread; only the grant may come
+// from another. Destroying it ends the wait.
 class SeatWaiter : public boost::intrusive::list_base_hook<> {
   public:
-    // The waiter was granted a seat. Called under the mutex by the thread that gave the seat back:
-    // it tells the waiter's thread, and calls nothing of Seats. It is not called any more once
-    // accept() or leave() has returned; what it sent may arrive later.
+    // The waiter was granted a seat. Seats calls this under the mutex, on the thread that gave the
+    // seat back. It must only notify the waiter's thread, and call nothing of Seats. Seats does not
+    // call it after accept() or leave() has returned; its notification may arrive later.
     using OnGranted = void (*)(void* owner) noexcept;
 
     // `seats` and `owner` outlive this.
@@ -45,14 +43,16 @@ class SeatWaiter : public boost::intrusive::list_base_hook<> {
     ~SeatWaiter() { leave(); }
 
     enum class Answer : std::uint8_t {
-        taken,    // the seat is the caller's, who gives it back
+        taken,    // the caller has the seat, and must give it back
         waiting,  // until accept() or leave()
-        full,     // as many wait as may
+        full,     // `queue_max` requests wait already
     };
     // Requires that this does not wait.
     Answer take();
-    // True: a seat was granted, and is the caller's now, who gives it back.
+    // True: a seat was granted. The caller has it now, and must give it back.
     bool accept();
+    // False: it does not wait, or a seat was granted. Another thread may grant one meanwhile.
+    bool is_waiting() const { return state_.load(std::memory_order_acquire) == State::waiting; }
     // Ends the wait. A seat that was granted meanwhile goes to the next waiter.
     void leave();
 
@@ -72,9 +72,10 @@ class Seats {
     // At most `max` seats are taken, and at most `queue_max` requests wait. Requires max >= 1.
     Seats(std::uint32_t max, std::uint32_t queue_max);
 
-    // Takes a free seat. False: there is none, or others wait for one.
+    // Takes a free seat. False: none is free, as always while a request waits.
     bool try_take();
-    // Requires a seat that was taken or granted.
+    // Gives the seat to the first waiter, or makes it free. Requires a seat that was taken or
+    // granted.
     void give_back();
 
     std::uint32_t taken() const { return max_ - free_in(word()); }

@@ -26,7 +26,7 @@ inline constexpr std::chrono::seconds kAvoided{1};
 // What health checks found.
 enum class CheckVerdict : std::uint8_t { unknown, healthy, unhealthy };
 
-// In which order servers are taken: a choice falls on a rank only where there is none below it.
+// In which order servers are chosen: a server of one rank only if there is none of a lower rank.
 enum class Rank : std::uint8_t {
     usable,
     avoided,  // a connection failed lately
@@ -64,7 +64,7 @@ class alignas(64) ServerState {
     bool is_draining() const { return draining_.load(std::memory_order_relaxed); }
     bool is_ejected(SteadyTime now) const { return is_after(ejected_until_, now); }
     bool is_avoided(SteadyTime now) const { return is_after(avoid_until_, now); }
-    // Consecutive, of requests.
+    // Requests in a row that failed.
     std::uint32_t failures() const { return failures_.load(std::memory_order_relaxed); }
 
     Rank rank(SteadyTime now) const {
@@ -102,7 +102,7 @@ class alignas(64) ServerState {
         return SteadyTime(SteadyTime::duration(moment.load(std::memory_order_relaxed)));
     }
 
-    // Every request writes here, and reads the rest: so that line is apart.
+    // Every request writes here and reads the other members, so they have another cache line.
     std::atomic<std::uint32_t> active_{0};
 
     alignas(64) const std::uint64_t id_;
@@ -116,8 +116,8 @@ class alignas(64) ServerState {
     std::atomic<bool> draining_{false};
     // Under the mutex of its Health.
     std::uint32_t ejections_ = 0;  // in a row
-    std::uint64_t ejection_order_ =
-        0;  // of all ejections of the upstream: the lowest is out longest
+    // A number among all ejections of the upstream: the server with the lowest is out longest.
+    std::uint64_t ejection_order_ = 0;
 };
 
 static_assert(sizeof(ServerState) == 128);

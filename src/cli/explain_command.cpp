@@ -116,11 +116,12 @@ std::string objection_to_peer_of(const ExplainArguments& arguments, const config
         return fmt::format("{} is no Unix socket with `trusted: on`: give --from", where);
     }
     if (listen.address.is_unix() && !arguments.from.empty()) {
-        return fmt::format("who comes to {} has no address: leave --from out", where);
+        return fmt::format("a client of {}, a Unix socket, has no address: leave --from out",
+                           where);
     }
     const bool needs_address = !listen.address.is_unix() && listen.face != Face::check;
     return needs_address && arguments.from.empty()
-               ? fmt::format("--from is required: who comes to {} has an address", where)
+               ? fmt::format("--from is required: a client of {} has an address", where)
                : "";
 }
 

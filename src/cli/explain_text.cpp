@@ -245,7 +245,8 @@ std::string explanation_text(const CallExplanation& explanation) {
                    fmt::format("result  {}  {}", explanation.refusal, explanation.refusal_reason)) +
                "\n";
     }
-    if (explanation.form == Form::each) return text + "result  200  each item has its own\n";
+    if (explanation.form == Form::each)
+        return text + "result  200  each item has a result of its own\n";
     return text + fmt::format("result  all or nothing  {} for {}; nothing was charged\n",
                               counted(explanation.limits, "limit"),
                               counted(explanation.identifiers, "identifier"));

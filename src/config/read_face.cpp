@@ -40,7 +40,7 @@ bool others_can_connect(const Address& address) {
     return !ip || !is_loopback(*ip);
 }
 
-// `from` that lists every network leaves nobody out. A token does.
+// A `from` that lists every network admits every machine, but a token keeps others out.
 void warn_about_strangers(const Value& from, const Listen& listen) {
     const auto is_everyone = [](const IpNetwork& network) { return network.prefix == 0; };
     const auto everyone = std::find_if(listen.from.begin(), listen.from.end(), is_everyone);

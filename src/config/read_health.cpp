@@ -100,7 +100,7 @@ void read_check_times(Section& section, HealthCheck& check) {
         check.timeout = timeout->duration({milliseconds{1}, hours{1}}).value_or(milliseconds{1});
         if (check.timeout > check.every) {
             timeout->fault("must be at most `every`, " + format_duration(check.every) +
-                           ": a check ends before the next one begins");
+                           ": a check must end before the next one begins");
         }
     } else {
         check.timeout = std::min(check.timeout, check.every);
@@ -109,7 +109,7 @@ void read_check_times(Section& section, HealthCheck& check) {
     section.integer("healthy_after", check.healthy_after, {1, kChecksMax});
 }
 
-// What to write instead of a word that is no check.
+// Says what to write instead of a word that is no check.
 void report_check_word(const Value& value) {
     const auto text = value.text("`tcp`, or a map: `{path: /healthz}`");
     if (!text) return;
@@ -118,7 +118,7 @@ void report_check_word(const Value& value) {
                 ", or `tcp` to connect only");
 }
 
-// `50%`, without the sign a fault: 0.5 and 50 could both be meant.
+// `50%`. Without the sign it is a fault: `0.5` could mean 50% or 0.5%.
 void read_at_most(const Value& value, Ejection& eject) {
     constexpr std::int64_t kPercentMax = 100;
     const auto text = value.text("a percentage such as `50%`");

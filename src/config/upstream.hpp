@@ -53,11 +53,11 @@ struct HealthCheck {
     bool operator==(const HealthCheck&) const = default;
 };
 
-// When requests themselves show that a server is broken.
+// When a server is left out because its requests fail.
 struct Ejection {
     int failures = 5;               // in a row
     milliseconds duration{10'000};  // the first time
-    int at_most_percent = 50;       // of the servers, out at once
+    int at_most_percent = 50;       // of the servers may be ejected at once
 
     bool operator==(const Ejection&) const = default;
 };
@@ -78,10 +78,11 @@ struct Upstream {
     limit::Key hash_key;
     std::optional<HealthCheck> health_check;  // unset: none
     std::optional<Ejection> eject;            // unset: off
-    // How long the share of a server grows after it was out; 0: off.
+    // How long the share of a server grows after it came back; 0: off.
     milliseconds slow_start{0};
     Queue queue;
-    std::size_t max_connections = 512;  // totals of the process
+    // Of the process, to all servers together.
+    std::size_t max_connections = 512;
     std::size_t idle_connections = 64;
     milliseconds resolve_every{30'000};
     milliseconds connect_timeout{2'000};

@@ -1,5 +1,4 @@
-// What is legal in `upstreams` but hardly meant: settings that do nothing, servers that get
-// nothing.
+// What is legal in `upstreams` but hardly meant: settings without effect, servers without requests.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -33,12 +32,12 @@ void warn_about_lone_server(Section& section, const Upstream& upstream) {
     warn("slow_start", upstream.slow_start != milliseconds{0});
 }
 
-// Tidegate tries each server once: of servers that are addresses, it cannot find more.
+// Tidegate tries each server once, and servers that are addresses do not become more.
 void warn_about_retries(Section& section, const Upstream& upstream) {
     const auto retries = section.find("retries");
     const auto& servers = upstream.servers;
     const auto others = static_cast<int>(servers.size()) - 1;
-    // 1 is the default, and no fault where somebody writes it down.
+    // 1 is the default, so to write it down is no mistake.
     if (!retries || upstream.retries <= std::max(1, others)) return;
     if (!std::all_of(servers.begin(), servers.end(), is_one_address)) return;
     retries->warn(others == 0
@@ -95,11 +94,11 @@ void warn_about_queue(Section& section, const Upstream& upstream) {
         "holds more requests than can be served in time: the last of " + std::to_string(queue.max) +
         " gets one of " + std::to_string(seats) + " connections within " + format_duration(wait) +
         " only if each request takes at most " + format_duration(time) + ". Lower `max`, to " +
-        std::to_string(served) + " for requests of 5ms, or raise `wait` or max_connections");
+        std::to_string(served) + " for requests of 5ms, or raise `wait` or `max_connections`");
 }
 
-// A server that tells hosts apart gets the client's in requests, and its own address in checks.
-// That it does is known where a route of the upstream is for one host.
+// A server that tells hosts apart gets the client's host in requests, and its own address in
+// checks. A route of the upstream that is for one host shows that the server may do so.
 void warn_about_check_hosts(const Config& config, const Declared& declared, Context& context) {
     if (!config.forwarding.preserve_host) return;
     for (const auto& [position, place] : declared.checks_without_host) {

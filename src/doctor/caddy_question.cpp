@@ -100,13 +100,14 @@ class CaddyfileCheck {
             return true;
         }
         fault("gateway.listener",
-              fmt::format("asks {}, which has not `face: forward_auth` with `dialect: forwarded`",
-                          listen.address.to_string()),
+              fmt::format(
+                  "asks {}, which does not have `face: forward_auth` and `dialect: forwarded`",
+                  listen.address.to_string()),
               "write both for that listener, or ask another one");
         return false;
     }
 
-    // That the application gets the user from Tidegate alone.
+    // Whether the application gets the user from Tidegate alone.
     void check_identity(const Directive& question) {
         const std::vector<std::string> copied = copied_fields(question);
         const config::ForwardAs& names = config_.forward_as;
@@ -131,7 +132,7 @@ class CaddyfileCheck {
         }
     }
 
-    // The longer form says by hand what `forward_auth` says by itself.
+    // The longer form has to set the fields that `forward_auth` sets by itself.
     void check_fields(const Directive& question) {
         for (const auto& [name, value] :
              {std::pair("x-forwarded-method", "{method}"), std::pair("x-forwarded-uri", "{uri}")}) {

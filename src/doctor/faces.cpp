@@ -63,17 +63,18 @@ void check_reach(const config::Listen& listen, Findings& findings) {
         const std::string advice =
             fmt::format("list in `from` the {} alone{}", who, is_check ? ", and set `token`" : "");
         if (is_wide(*found)) {
-            findings.warning(kCheck,
-                             fmt::format("strangers may ask: {} of `from` is wider than a site of "
-                                         "yours, and {}",
-                                         network, power),
-                             advice);
+            findings.warning(
+                kCheck,
+                fmt::format("strangers may ask: {} of `from` is more than the networks "
+                            "of one site, and {}",
+                            network, power),
+                advice);
         } else {
             findings.note(kCheck,
-                          fmt::format("{} of `from` is a public network: what it asks is readable "
-                                      "on the way",
+                          fmt::format("{} of `from` is a public network: others can read the "
+                                      "questions on the way",
                                       network),
-                          "let it ask over a private network");
+                          "let the gateway or program ask over a private network");
         }
         return;
     }
@@ -82,8 +83,8 @@ void check_reach(const config::Listen& listen, Findings& findings) {
                              "every program in `from` may ask: there is no `token`, and " + power,
                              "set `token: file:check.token`");
     }
-    findings.ok(kCheck, listen.token.empty() ? "only inner networks of `from` may ask"
-                                             : "a `token` is needed to ask");
+    findings.ok(kCheck, listen.token.empty() ? "only the private networks of `from` may ask"
+                                             : "only callers with the `token` may ask");
 }
 
 // Whether the gateways of a dialect write the field by themselves.
@@ -116,7 +117,7 @@ void check_chain_field(const config::Listen& listen, const config::Config& confi
                   advice);
 }
 
-// `header: {from: trusted_proxies}` and the like believe a gateway only if it is listed there, too.
+// A method `header` believes a gateway about users only if `trusted_proxies` lists it, too.
 void check_trust(const config::Listen& listen, const config::Config& config, Findings& findings) {
     const auto& trusted = config.client_ip.trusted_proxies;
     const bool reads_users =
@@ -136,8 +137,8 @@ void check_trust(const config::Listen& listen, const config::Config& config, Fin
     if (may_be_trusted && !listen.address.is_unix()) return;
     findings.warning(
         "face.trust",
-        "no gateway that may ask here is believed about users: none is in `trusted_proxies`, which "
-        "a method `header` of identity.user wants",
+        "Tidegate believes no gateway of this listener about users: a method `header` of "
+        "identity.user believes only gateways in `trusted_proxies`, and none of them is there",
         listen.address.is_unix()
             ? "set `trusted: on` for this listener, if the gateway sets or clears that field"
             : "add the gateways to identity.client_ip.trusted_proxies, if they set or clear that "
@@ -207,7 +208,7 @@ std::optional<QuestionCounts> read_question_counts(std::string_view metrics) {
 void check_question_counts(const QuestionCounts& counts, const config::Config& config,
                            Findings& findings) {
     constexpr std::string_view kCheck = "questions.address";
-    constexpr std::uint64_t kEnough = 100;  // fewer may be somebody's trials
+    constexpr std::uint64_t kEnough = 100;  // fewer may be trials of the operator
     if (counts.asked == 0) {
         return findings.note(kCheck, "no gateway has asked yet", "send a request through it");
     }

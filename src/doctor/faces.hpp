@@ -1,5 +1,5 @@
-// Whether the listeners that gateways and programs ask can be asked as meant: who reaches them, and
-// whether they are told the client's address. Pure.
+// Whether the listeners of gateways and programs work as meant: which machines can reach them, and
+// whether questions name the client's address. Pure.
 #pragma once
 
 #include <cstdint>

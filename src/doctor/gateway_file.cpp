@@ -75,7 +75,7 @@ Findings check_gateway_files(std::span<const GatewayFile> files, const config::C
         } else {
             of_file.note("gateway.file",
                          "not looked at: it is no configuration of nginx and no Caddyfile, or has "
-                         "a part that is not understood",
+                         "a part that `doctor` does not understand",
                          "compare it with docs/faces.md");
         }
         if (!asks && of_file.list().empty()) note_that_nothing_asks(of_file);

@@ -139,7 +139,7 @@ class NginxFileCheck {
         }
         if (findings_.list().size() != before) return;
         findings_.ok("gateway.questions", placed("asks " + listen->address.to_string() +
-                                                 ", and does with the answer what it should"));
+                                                 " and uses the answer as it should"));
     }
 
     // The first server of an upstream stands for all of them.
@@ -168,7 +168,7 @@ class NginxFileCheck {
             return true;
         }
         fault("gateway.listener",
-              fmt::format("asks {}, which has not `face: forward_auth` with `dialect: nginx`",
+              fmt::format("asks {}, which does not have `face: forward_auth` and `dialect: nginx`",
                           listen.address.to_string()),
               "write both for that listener, or ask another one");
         return false;
@@ -209,7 +209,9 @@ class NginxFileCheck {
                   advice);
         } else if (*set == "$uri" || *set == "$document_uri") {
             fault("gateway.fields",
-                  fmt::format("{} says its own path in {}, so all requests have one", place, name),
+                  fmt::format("{} sends its own path in {}, so Tidegate takes all requests for "
+                              "requests to that path",
+                              place, name),
                   advice);
         }
     }
@@ -227,7 +229,7 @@ class NginxFileCheck {
               "there");
     }
 
-    // That nginx makes of 403 what Tidegate means.
+    // Whether nginx turns a 403 into the status that Tidegate means.
     void check_refusals(const Directive& server, const NginxScope* scope) {
         const InForce pages = in_force("error_page", scope);
         const auto page = std::find_if(pages.list.begin(), pages.list.end(), [](const auto* one) {
@@ -266,7 +268,7 @@ class NginxFileCheck {
                           "location `@tidegate`, as docs/faces.md has them");
     }
 
-    // That the application gets the user from Tidegate alone.
+    // Whether the application gets the user from Tidegate alone.
     void check_identity(const NginxScope* scope) {
         if (!has_directive(*scope->block, "proxy_pass")) return;
         const InForce fields = in_force("proxy_set_header", scope);

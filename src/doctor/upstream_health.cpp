@@ -105,8 +105,8 @@ void judge_queue(const config::Upstream& settings, std::chrono::nanoseconds took
     findings.warning(
         "upstream.queue",
         fmt::format(
-            "its check took {}: if requests take as long, the last of {} that wait does not "
-            "get one of {} connections within {}",
+            "the fastest health check took {}: if requests take as long, the last of {} that "
+            "wait does not get one of {} connections within {}",
             rough_text(took), queue.max, seats, format_duration(queue.wait)),
         fmt::format("lower upstreams.{}.queue.max to {}, or raise queue.wait or max_connections",
                     settings.name, std::max<std::int64_t>(1, served / took)));

@@ -56,7 +56,7 @@ std::vector<Server> servers_of(const config::Config& config) {
     return servers;
 }
 
-// A server that cannot be connected to is not asked.
+// Connects, and if that works performs the health check.
 void reach(Server& server, const TimeLimit& time_limit) {
     const auto endpoints = find_endpoints(server.server->address, time_limit.for_step());
     if (!endpoints) {
@@ -82,7 +82,7 @@ std::string away_advice(const Server& server, bool is_fault) {
     }
     return server.upstream->health_check
                ? "start it: it gets no requests until its health check passes"
-               : "start it: until then, requests try it first and lose time";
+               : "start it: until then, Tidegate tries it now and then, which takes time";
 }
 
 void report_reachable(const Server& server, bool others_serve, Findings& findings) {
@@ -94,7 +94,8 @@ void report_reachable(const Server& server, bool others_serve, Findings& finding
         faults.push_back(
             fmt::format("cannot connect to {}: {}", endpoint_text(at.endpoint), at.fault));
     }
-    if (faults.empty() && server.addresses.empty()) return;  // the look at it failed, and is told
+    if (faults.empty() && server.addresses.empty())
+        return;  // reach() threw, which is a finding of its own
     if (faults.empty()) {
         findings.ok("upstream.reachable", address + " accepts connections");
         return;
@@ -126,14 +127,15 @@ void report_never_chosen(const Server& server, std::span<const Server> before, F
     };
     const auto& addresses = server.addresses;
     if (addresses.empty() || !std::all_of(addresses.begin(), addresses.end(), is_taken)) return;
-    findings.warning("upstream.servers",
-                     fmt::format("{}: all of its addresses are those of servers before it, so it "
-                                 "is no server of its own, and its weight does not count",
-                                 server.server->address.to_string()),
-                     fmt::format("remove it from upstreams.{}.servers", server.upstream->name));
+    findings.warning(
+        "upstream.servers",
+        fmt::format("{}: all of its addresses belong to servers listed before it, so it "
+                    "is no server of its own, and its weight does not count",
+                    server.server->address.to_string()),
+        fmt::format("remove it from upstreams.{}.servers", server.upstream->name));
 }
 
-// Of checks that were answered as they should.
+// Of checks that passed.
 std::optional<std::chrono::nanoseconds> fastest_check(const config::Upstream& settings,
                                                       const std::vector<Server>& all) {
     std::optional<std::chrono::nanoseconds> fastest;

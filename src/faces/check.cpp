@@ -262,7 +262,7 @@ class CheckServing {
             case Settled::State::uncounted:
                 return ask_again("What was spent could not be counted.");
             case Settled::State::settling:
-                return ask_again("Another call is about to settle the reservation.");
+                return ask_again("Another call is settling the reservation.");
             case Settled::State::full:
                 return ask_again("Too many reservations are being settled.");
             case Settled::State::elsewhere:

@@ -18,7 +18,8 @@ constexpr int kBadCall = 400;
 // Of a limit, what comes behind its texts and its identifier: two numbers and names of members.
 constexpr std::size_t kLimitBytesMax = 96;
 
-// Rounded up, so that nobody comes back too early. Not of kNever, which is written as `null`.
+// Rounded up, so that a program does not come back too early. Requires another time than kNever,
+// which is written as `null`.
 std::int64_t milliseconds_up(limit::Micros time) {
     constexpr std::int64_t kMilli = 1'000;
     return time.count() / kMilli + (time.count() % kMilli != 0 ? 1 : 0);
@@ -78,7 +79,7 @@ int status_of(const ask::Decision& decision) {
     return decision.fault == ask::Fault::limited ? kTooMany : ask::traits(decision.fault).status;
 }
 
-// Written by hand, for a call may get a hundred of them.
+// Appends text without building a JSON value: a call may have a hundred answers.
 void append_answer(const ask::Ruleset& rules, const ask::Decision& decision, std::string& out) {
     using Result = store::Decision::Result;
     const store::Decision& charge = decision.charge;
@@ -93,7 +94,7 @@ void append_answer(const ask::Ruleset& rules, const ask::Decision& decision, std
         if (charge.verdict.retry_after != limit::kNever) {
             append_number(milliseconds_up(charge.verdict.retry_after), out);
         } else {
-            out += "null";  // nobody can tell
+            out += "null";  // there is no such time
         }
         return;
     }

@@ -167,7 +167,7 @@ class BodyReader {
         if (request != nullptr) {
             if (identifiers != nullptr) {
                 wrong(place.below("identifiers"),
-                      "a `request` says by itself who asks: leave it out");
+                      "a `request` identifies its client by itself: leave this out");
             }
             return read_request(*request, place.below("request"), item.request);
         }

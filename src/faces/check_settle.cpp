@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Longer than clocks differ, a settled reservation is remembered after it has expired.
+// For how long after its end a settled reservation is remembered: longer than clocks differ.
 constexpr std::chrono::minutes kRememberedFor{10};
 
 class Settling {
@@ -74,7 +74,7 @@ class Settling {
         if (claim.state == Claim::State::settling) co_return Settled{State::settling};
         if (claim.state == Claim::State::settled) co_return Settled{State::settled, claim.cost};
         if (!co_await correct_here(cost)) {
-            // What was counted of it may be counted twice then, but never too little.
+            // The next settle may count some of the units a second time, but none are missed.
             ids.forget(reserved_.nonce);
             co_return Settled{State::uncounted};
         }
@@ -82,7 +82,7 @@ class Settling {
         co_return Settled{State::settled, cost};
     }
 
-    // False: more was spent, and nothing has counted it.
+    // False: more was spent than reserved, and no store has counted it.
     Task<bool> correct_here(std::int64_t cost) {
         const store::Reservation& reservation = reserved_.reservation;
         bool is_counted = true;
@@ -102,7 +102,7 @@ class Settling {
         co_return is_counted;
     }
 
-    // What was spent is counted, also above the quota: in Redis, if it is back.
+    // Counts what was spent, also above the quota: in Redis, if Redis is back.
     Task<bool> take_more(std::span<const limit::ChargeItem> items, std::int64_t units) {
         const store::UnconditionalItems counted = store::unconditional(items);
         store::Decision more;

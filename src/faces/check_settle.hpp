@@ -18,7 +18,7 @@ struct Settled {
         // The same settle may be sent again, and does what is left:
         no_redis,   // Redis did not answer
         uncounted,  // more was spent, and the memory of this process has no room for it
-        settling,   // another call is about to settle it
+        settling,   // another call is settling it now
         full,       // too many reservations are remembered
         // Not here:
         elsewhere,  // counted in the memory of another process

@@ -30,8 +30,8 @@ enum class Reached : std::uint8_t {
 // What passes through the proxy, for settling, metrics and the access log.
 struct Relay {
     Reached reached = Reached::nothing;
-    upstream::ServerPtr server;  // that the request was sent to last, or null
-    std::uint32_t tries = 0;     // how many connections it was to be sent over
+    upstream::ServerPtr server;  // that was chosen last, or null
+    std::uint32_t tries = 0;     // connections that were used, or could not be made
     int status = 0;              // of the answer to the client; 0: none was begun
     std::uint64_t bytes_received = 0;
     std::uint64_t bytes_sent = 0;

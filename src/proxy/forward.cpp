@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include <boost/container/static_vector.hpp>
+
 #include "ask/identifiers.hpp"
 #include "balance/retry_budget.hpp"
 #include "proxy/heads.hpp"
@@ -26,6 +28,9 @@ bool is_idempotent(std::string_view method) {
     return method == "GET" || method == "HEAD" || method == "PUT" || method == "DELETE" ||
            method == "OPTIONS" || method == "TRACE";
 }
+
+// Servers that could not be reached; the configuration has at most ten retries.
+using Tried = boost::container::static_vector<upstream::ServerPtr, 11>;
 
 // One request and one upstream; lives in the frame of forward().
 class Forwarding {
@@ -58,7 +63,8 @@ class Forwarding {
     http::HeadBounds answer_bounds() const;
 
     Fault choose();
-    void begin_attempt(upstream::Server& server);
+    void turn_to(upstream::Server& server);
+    void begin_attempt();
     void end_attempt();
     bool may_retry();
     Task<Fault> connect();
@@ -84,7 +90,9 @@ class Forwarding {
     upstream::ActiveRequest active_;
     Upload upload_;
     std::optional<std::uint64_t> key_;  // that the server is chosen by
-    upstream::ServerPtr attempted_;     // the request is in flight there
+    upstream::ServerPtr server_;        // the one whose turn it is
+    bool is_in_flight_ = false;         // there, and counted
+    upstream::Seat seat_;               // of a connection that is to be made anew
     std::optional<balance::RetryBudget::Retry> retry_;
     SteadyTime sent_{};
     int interim_answers_ = 0;
@@ -107,12 +115,11 @@ Task<Fault> Forwarding::run() {
     if (!pool_.admit(active_)) co_return Fault::upstream_exhausted;
     const Fault no_server = choose();
     if (no_server != Fault::none) co_return no_server;
-    pool_.take_idle(*attempted_, stream_);
+    if (pool_.take_idle(*server_, stream_)) begin_attempt();
     for (bool first = true;; first = false) {
         Fault fault = Fault::none;
         if (!stream_) fault = co_await connect();
         if (fault != Fault::none) co_return fault;
-        ++x_.relay.tries;
         sent_ = steady_now();
         fault = upload_.begin();
         if (fault == Fault::none) fault = co_await converse();
@@ -128,11 +135,14 @@ Task<Fault> Forwarding::run() {
         }
         const bool stale =
             stream_.is_reused() && fault == Fault::upstream_broken && !stream_.has_answered();
+        if (stale && repeatable && first && may_retry()) {
+            seat_ = pool_.keep_seat(stream_);
+            continue;
+        }
         pool_.throw_away(stream_);
-        if (stale && repeatable && first && may_retry()) continue;
         if (!stale) note_outcome(fault);
         if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
-            attempted_->count_failure();
+            server_->count_failure();
             worker_.metrics.count_upstream_failure(pool_.metrics_slot());
         }
         co_return fault;
@@ -149,33 +159,42 @@ Fault Forwarding::choose() {
     if (server == nullptr) {
         return pool_.has_server() ? Fault::upstream_down : Fault::upstream_unreachable;
     }
-    begin_attempt(*server);
+    turn_to(*server);
     return Fault::none;
 }
 
-void Forwarding::begin_attempt(upstream::Server& server) {
+void Forwarding::turn_to(upstream::Server& server) {
     end_attempt();
-    server.begin_request(pool_.is_counted());
-    attempted_ = &server;
+    server_ = &server;
     x_.relay.server = &server;
 }
 
-void Forwarding::end_attempt() {
-    if (attempted_) attempted_->end_request(pool_.is_counted());
-    attempted_.reset();
+// The request is about to be sent to the server, or a connection to be made for it.
+void Forwarding::begin_attempt() {
+    end_attempt();
+    server_->begin_request(pool_.is_counted());
+    is_in_flight_ = true;
+    ++x_.relay.tries;
 }
 
-// Not when a fifth of the upstream's requests are on a further attempt already: a failing upstream
-// is not sent more than it can take.
+void Forwarding::end_attempt() {
+    if (std::exchange(is_in_flight_, false)) server_->end_request(pool_.is_counted());
+}
+
+// No, if a fifth of the upstream's requests are on a further attempt already: retries must not add
+// to the load of a failing upstream.
 bool Forwarding::may_retry() {
-    if (!retry_) retry_ = pool_.group()->retries().try_begin(pool_.count_active());
+    balance::RetryBudget& budget = pool_.group()->retries();
+    // Counting the requests in flight costs a look at each server.
+    const bool is_below_min = budget.retries() < balance::RetryBudget::kMin;
+    if (!retry_) retry_ = budget.try_begin(is_below_min ? 0 : pool_.count_active());
     return retry_.has_value();
 }
 
 // What the server did wrong. A status is not: applications mean a 500. Nor is what ended an answer
 // that had begun well: the streams of many servers only end when their clients leave.
 void Forwarding::note_outcome(Fault fault) {
-    upstream::SharedServer& server = attempted_->shared();
+    upstream::SharedServer& server = server_->shared();
     switch (fault) {
         case Fault::upstream_timeout:
         case Fault::answer_stalled:
@@ -193,40 +212,45 @@ Task<> Forwarding::break_off() {
     if (stream_) pool_.throw_away(stream_);
 }
 
-// A server that was never reached has got nothing: any request may try the next one.
+// A server that was never reached has got nothing, so any request may try the next one. It keeps
+// its seat meanwhile, and does not wait again.
 Task<Fault> Forwarding::connect() {
     using ConnectFault = upstream::Pool::ConnectFault;
-    upstream::Seat seat = pool_.take_seat(active_);
+    upstream::Seat seat = seat_ ? std::move(seat_) : pool_.take_seat(active_);
     if (!seat) {
         const Fault fault = co_await wait_for_seat(seat);
         if (fault != Fault::none || stream_) co_return fault;
     }
+    Tried tried;
     for (int retries = pool_.settings().retries;; --retries) {
-        const ConnectFault outcome = co_await pool_.connect(*attempted_, sleeper_, stream_, seat);
+        begin_attempt();
+        const ConnectFault outcome = co_await pool_.connect(*server_, sleeper_, stream_, seat);
         if (outcome == ConnectFault::none) co_return Fault::none;
-        ++x_.relay.tries;
-        attempted_->count_failure();
+        server_->count_failure();
         const Fault fault =
             outcome == ConnectFault::timeout ? Fault::connect_timeout : Fault::upstream_unreachable;
         if (retries <= 0 || !pool_.has_alternative() || !may_retry()) co_return fault;
-        upstream::Server* const next = pool_.choose(key_, attempted_.get());
-        if (next == nullptr) co_return fault;
-        begin_attempt(*next);
+        upstream::Server* const next = pool_.choose(key_, server_.get());
+        tried.push_back(server_);
+        const auto is_next = [&](const upstream::ServerPtr& one) { return one.get() == next; };
+        if (next == nullptr || std::any_of(tried.begin(), tried.end(), is_next)) co_return fault;
+        turn_to(*next);
     }
 }
 
-// In line with the requests of all threads. Where a connection comes with the seat, the stream is
-// open when it returns.
+// Waits in the queue, in turn with the requests of all threads. If a connection comes with the
+// seat, the stream is open when this returns, perhaps to another server, and `seat` is empty.
 Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
     upstream::SeatWait wait = pool_.make_wait(sleeper_.wakeup(), active_);
     const SteadyTime began = steady_now();
-    Fault fault = pool_.begin_wait(wait) ? Fault::none : Fault::upstream_exhausted;
-    sleeper_.allow(pool_.settings().queue.wait);
+    if (!pool_.begin_wait(wait)) co_return Fault::upstream_exhausted;
+    Fault fault = Fault::none;
+    sleeper_.allow(pool_.queue_wait());
     while (fault == Fault::none && !wait.accept()) {
         if (wait.is_pushed_out() || sleeper_.expired()) {
             fault = Fault::upstream_exhausted;
         } else if (client_.is_body_done() ? client_has_left() : !client_.is_open()) {
-            fault = Fault::client_left;  // where a body is to come, its bytes are not read ahead
+            fault = Fault::client_left;  // while the body is incomplete, nothing is read ahead
         } else {
             co_await sleeper_.sleep();
         }
@@ -235,19 +259,22 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
     x_.relay.queue_time += took;
     worker_.metrics.count_upstream_queue(pool_.metrics_slot(), took);
     if (fault != Fault::none) {
-        pool_.leave_line(wait);
+        pool_.leave_queue(wait);
         co_return fault;
     }
-    // It may have become unhealthy meanwhile.
-    if (upstream::Pool::is_out(*attempted_)) fault = choose();
+    seat = upstream::Seat(pool_.group()->seats());
+    // The server may have become unhealthy meanwhile.
+    if (upstream::Pool::is_out(*server_)) fault = choose();
     if (fault != Fault::none) {
-        pool_.leave_line(wait);
-        seat = upstream::Seat(pool_.group()->seats());
+        pool_.leave_queue(wait);
         co_return fault;
     }
     const bool is_bound = pool_.settings().balance == config::Balance::hash;
-    seat = pool_.end_wait(wait, *attempted_, is_bound, stream_);
-    if (stream_ && &stream_.server() != attempted_.get()) begin_attempt(stream_.server());
+    pool_.end_wait(wait, *server_, is_bound, stream_, seat);
+    if (stream_) {
+        turn_to(stream_.server());
+        begin_attempt();
+    }
     co_return fault;
 }
 
@@ -370,7 +397,7 @@ void Forwarding::on_evicted(void* self) {
 
 // A body cut short leaves the connection somewhere inside it.
 void Forwarding::finish() {
-    pool_.group()->note_success(attempted_->shared());
+    pool_.group()->note_success(server_->shared());
     if (stream_.is_clean() && upload_.is_complete()) {
         pool_.give_back(stream_);
     } else {

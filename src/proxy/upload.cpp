@@ -10,8 +10,8 @@ using ask::Fault;
 using http::BodyBatch;
 using http::BodyKind;
 
-// A route's `buffer` is for every body; `request_buffer` for those whose length is known. A client
-// that waits for 100 Continue shall hear the upstream's word.
+// A route's `buffer` is for every body, `request_buffer` for those whose length is known and fits.
+// With `Expect: 100-continue` the upstream decides whether it wants the body.
 std::uint64_t Upload::hold_bytes_max() const {
     const http::Framing& framing = client_.framing();
     if (framing.body == BodyKind::none || framing.expects_continue) return 0;
@@ -23,13 +23,17 @@ std::uint64_t Upload::hold_bytes_max() const {
 
 // What has come already goes with the head anyway; holding it serves to send it again.
 bool Upload::needs_hold(bool idempotent) const {
-    return (idempotent || !client_.has_whole_body()) && hold_bytes_max() > 0;
+    if (!idempotent && client_.has_whole_body()) return false;
+    const std::uint64_t bytes = hold_bytes_max();
+    return bytes > 0 && (worker_.held_bytes == 0 || worker_.held_bytes + bytes <= kHeldBytesMax);
 }
 
 Task<Fault> Upload::hold() {
     const std::uint64_t bytes_max = hold_bytes_max();
     std::string& held = x_.held_body;
-    may_send_ = true;
+    may_send_ = is_held_ = true;
+    held_bytes_ = bytes_max;
+    worker_.held_bytes += held_bytes_;
     Fault fault = Fault::none;
     while (fault == Fault::none && !client_.is_body_done() && held.size() < bytes_max) {
         const BodyBatch batch = take_body(fault);
@@ -57,9 +61,9 @@ Fault Upload::begin() {
     cancelled_ = has_ended_ = false;
     Fault fault = Fault::none;
     BodyBatch batch;
-    if (!x_.held_body.empty()) {
+    if (is_held_) {
         batch.pieces[0] = x_.held_body;
-        batch.count = 1;
+        batch.count = x_.held_body.empty() ? 0 : 1;
         batch.content_bytes = x_.held_body.size();
         batch.done = client_.is_body_done();
     } else if (client_.framing().body != BodyKind::none) {

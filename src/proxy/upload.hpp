@@ -18,6 +18,9 @@ namespace tidegate::proxy {
 // A stream that never has to wait lets others have their turn after so many portions.
 inline constexpr unsigned kPortionsATurn = 16;
 
+// Each thread holds bodies of so many bytes at a time. What is beyond is sent as it comes.
+inline constexpr std::uint64_t kHeldBytesMax = std::uint64_t{128} * 1024 * 1024;
+
 class Upload {
   public:
     // `rate` waits while the upstream waits for the client.
@@ -29,11 +32,15 @@ class Upload {
           response_timeout_(exchange.decision.route->response_timeout),
           rate_(rate) {}
 
-    // Whether hold() has to be called before a server is asked for.
+    Upload(const Upload&) = delete;
+    Upload& operator=(const Upload&) = delete;
+    ~Upload() { worker_.held_bytes -= held_bytes_; }
+
+    // Whether hold() has to be called before a server is chosen.
     bool needs_hold(bool idempotent) const;
     // Reads the body into memory, up to the upstream's `request_buffer` or the route's `buffer`, so
-    // that a client that is slow to send it keeps no connection to a server meanwhile. What a
-    // longer body has besides is sent as it comes.
+    // that a client that is slow to send it keeps no connection to a server meanwhile. The rest of
+    // a longer body is sent as it comes.
     Task<ask::Fault> hold();
     // All of the body is at hand: begin() can send it again.
     bool is_repeatable() const { return client_.is_body_done() && !has_passed_on_; }
@@ -58,7 +65,7 @@ class Upload {
     // Throws what the coroutine has thrown, if it has.
     void rethrow() const;
 
-    // The answer is there, or never will be: nobody needs the rest of the body. Closes the
+    // The answer is there, or never will be, so the rest of the body is not needed. Closes the
     // connection; nothing is running when it returns.
     Task<> end();
 
@@ -81,6 +88,8 @@ class Upload {
     http::BodyBatch batch_;  // what begin() could not send whole
     State state_ = State::idle;
     ask::Fault fault_ = ask::Fault::none;
+    bool is_held_ = false;          // the body, or its beginning: in the exchange
+    std::uint64_t held_bytes_ = 0;  // that it may take
     bool cancelled_ = false;
     bool has_ended_ = false;
     bool may_send_ = false;       // the client does not wait for 100 Continue

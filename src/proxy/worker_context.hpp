@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "ask/engine.hpp"
 #include "http/date_field.hpp"
@@ -21,7 +22,8 @@ struct WorkerContext {
     ask::Engine engine;
     RequestIds request_ids;
     ExchangePool exchanges;
-    http::DateField date;  // the worker sets it every tick
+    http::DateField date;          // the worker sets it every tick
+    std::uint64_t held_bytes = 0;  // that bodies may take which are read before they are sent
 };
 
 }  // namespace tidegate::proxy

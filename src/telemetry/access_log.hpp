@@ -35,12 +35,12 @@ struct RequestRecord {
     std::string_view shadow_limited_by;  // the same of policies in shadow, which refuse nobody
     std::string_view store;              // memory | redis | local | ""
     std::string_view upstream;           // the server as it is configured, or empty
-    std::string_view upstream_server;    // its address
+    std::string_view upstream_server;    // the address of that server, which was chosen last
     std::string_view error;              // whose fault and what, or empty
     Outcome outcome = Outcome::forwarded;
     Face face = Face::proxy;
     int status = 0;
-    std::uint32_t tries = 0;           // connections that the request was to be sent over
+    std::uint32_t tries = 0;           // connections that were used, or could not be made
     std::uint64_t bytes_received = 0;  // body
     std::uint64_t bytes_sent = 0;      // body
     nanoseconds duration{0};

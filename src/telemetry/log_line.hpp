@@ -14,12 +14,12 @@
 //   status      0: no answer was sent
 //   outcome     as tidegate_requests_total has it
 //   upstream    the server as it is configured
-//   upstream_server  its address, the last one tried
+//   upstream_server  its address, the last one chosen
 //   error       whose fault and what
 //   bytes_in, bytes_out                    of the bodies
 //   duration_us, decision_us, upstream_us  of the request; waiting for the store; for the upstream
 //   queue_us    waiting for one of max_connections
-//   tries       connections that the request was to be sent over
+//   tries       connections that the request used, or that could not be made for it
 //   face        proxy | forward_auth | check: how Tidegate was asked
 // What is not known is an empty string. What a client chose is cut at a bound, and then ends in
 // `...`.

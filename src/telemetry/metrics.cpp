@@ -360,7 +360,8 @@ void Metrics::Impl::add_upstreams(Families& families) const {
 void Metrics::Impl::add_upstream_servers(Families& families, const Gauges& gauges) const {
     auto up = families.gauge("tidegate_upstream_server_up",
                              "1 if the server gets requests: it is healthy, and not ejected");
-    auto active = families.gauge("tidegate_upstream_server_active", "Requests in flight");
+    auto active = families.gauge("tidegate_upstream_server_active",
+                                 "Requests in flight, and connections being made for them");
     auto requests = families.counter("tidegate_upstream_server_requests_total",
                                      "Requests sent to the server, further attempts included");
     auto failures = families.counter("tidegate_upstream_server_failures_total",

@@ -210,8 +210,8 @@ class Metrics {
             std::string upstream;
             std::string server;  // its address
             bool up = true;
-            std::uint64_t active = 0;  // requests in flight
-            std::uint64_t requests = 0;
+            std::uint64_t active = 0;    // requests in flight, and those that wait
+            std::uint64_t requests = 0;  // for which the server was chosen
             std::uint64_t failures = 0;
             std::uint64_t ejections = 0;
         };

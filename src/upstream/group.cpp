@@ -19,6 +19,9 @@ using balance::HealthChange;
 using telemetry::Level;
 using telemetry::log;
 
+// Where `queue` is off, so many requests may wait for other threads to close idle connections.
+constexpr std::uint32_t kWaitingForIdleMax = 64;
+
 balance::HealthSettings health_settings(const config::Upstream& settings) {
     balance::HealthSettings health;
     if (settings.health_check) {
@@ -69,8 +72,10 @@ Group::Group(config::Upstream settings, std::size_t workers, const Group* former
       workers_(workers),
       health_(health_settings(settings_)),
       seats_(static_cast<std::uint32_t>(settings_.max_connections),
-             static_cast<std::uint32_t>(settings_.queue.max)),
-      addresses_(settings_.servers.size()) {
+             settings_.queue.max > 0 ? static_cast<std::uint32_t>(settings_.queue.max)
+                                     : kWaitingForIdleMax),
+      addresses_(settings_.servers.size()),
+      worker_rooms_(workers) {
     for (std::size_t i = 0; i < settings_.servers.size(); ++i) {
         const config::Address& address = settings_.servers[i].address;
         if (address.is_unix()) {
@@ -87,6 +92,36 @@ Group::Group(config::Upstream settings, std::size_t workers, const Group* former
         }
     }
     publish();
+}
+
+bool Group::has_idle_elsewhere(std::size_t worker) const {
+    for (std::size_t i = 0; i < worker_rooms_.size(); ++i) {
+        if (i != worker && worker_rooms_[i].idle.load(std::memory_order_relaxed) > 0) return true;
+    }
+    return false;
+}
+
+void Group::on_ask_for_room(std::size_t worker, std::function<void()> make_room) {
+    const std::lock_guard lock(mutex_);
+    worker_rooms_[worker].make_room = std::move(make_room);
+}
+
+void Group::ask_for_room(std::size_t worker) {
+    if (!has_idle_elsewhere(worker)) return;
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < worker_rooms_.size(); ++i) {
+        const WorkerRoom& room = worker_rooms_[i];
+        if (i == worker || room.idle.load(std::memory_order_relaxed) == 0) continue;
+        if (room.make_room) room.make_room();
+    }
+}
+
+bool Group::is_checked() const {
+    if (!settings_.health_check) return true;
+    const Servers all = servers();
+    return std::all_of(all.begin(), all.end(), [](const auto& server) {
+        return server->state.verdict() != balance::CheckVerdict::unknown;
+    });
 }
 
 Group::Servers Group::servers() const {
@@ -106,7 +141,7 @@ bool Group::is_resolved() const {
                         [](const Endpoints& endpoints) { return endpoints.empty(); });
 }
 
-// Name servers turn the order of addresses round from answer to answer.
+// Sorted, as name servers change the order of addresses from answer to answer.
 void Group::resolved(std::size_t configured, const Endpoints& endpoints) {
     Endpoints sorted = endpoints;
     std::sort(sorted.begin(), sorted.end());
@@ -135,16 +170,17 @@ void Group::publish() {
     for (const auto& server : next) states.emplace_back(server, &server->state);
     for (const auto& gone : before) {
         if (std::find(next.begin(), next.end(), gone) != next.end()) continue;
-        log(Level::info, "upstream {}: {} no longer leads to {}: it gets no new requests",
-            settings_.name, gone->name, gone->address);
+        log(Level::info, "upstream {}: {} gets no new requests: {} no longer leads to it",
+            settings_.name, gone->address, gone->name);
     }
     {
         const std::lock_guard lock(mutex_);
         servers_ = std::move(next);
     }
-    // Before the others drain: a worker that finds all its servers draining looks here again.
+    // Before the other servers drain: a worker that finds all its servers draining reads the
+    // version again.
     version_.fetch_add(1, std::memory_order_release);
-    health_.use(std::move(states), steady_now());
+    log_returned(health_.use(std::move(states), steady_now()));
 }
 
 std::shared_ptr<SharedServer> Group::find(const balance::ServerState& state) const {
@@ -174,8 +210,8 @@ void Group::log_change(const SharedServer& server, const HealthChange& change,
         case HealthChange::Kind::none:
             break;
         case HealthChange::Kind::became_healthy:
-            log(Level::info, "upstream {}: {} is healthy and gets requests again", settings_.name,
-                server.address);
+            log(Level::info, "upstream {}: {} is healthy again{}", settings_.name, server.address,
+                server.state.is_ejected(steady_now()) ? ", but still ejected" : "");
             break;
         case HealthChange::Kind::became_unhealthy:
             log(Level::warn, "upstream {}: {} is unhealthy and gets no requests: {}",
@@ -189,16 +225,22 @@ void Group::log_change(const SharedServer& server, const HealthChange& change,
                     std::chrono::duration_cast<std::chrono::milliseconds>(change.ejected_for)));
             break;
     }
-    for (const balance::ServerState* state : change.returned) {
+    log_returned(change.returned);
+}
+
+void Group::log_returned(const std::vector<balance::ServerState*>& states) const {
+    for (const balance::ServerState* state : states) {
         if (const auto returned = find(*state)) {
             log(Level::info,
-                "upstream {}: {} is no longer ejected: at most {} % of the servers are at a time",
+                "upstream {}: {} is no longer ejected: at most {} % of the servers may be ejected "
+                "at "
+                "once",
                 settings_.name, returned->address, settings_.eject->at_most_percent);
         }
     }
 }
 
-// Once a minute for all threads.
+// Logs at most once a minute, for all threads.
 void Group::log_connect_failure(const SharedServer& server, int error) const {
     const std::uint64_t times =
         telemetry::repeated_failures().note(failure_kind(server), steady_now());

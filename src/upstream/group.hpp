@@ -9,10 +9,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include <boost/align/aligned_allocator.hpp>
 
 #include "balance/health.hpp"
 #include "balance/retry_budget.hpp"
@@ -29,8 +32,8 @@ class Group {
     using Servers = std::vector<std::shared_ptr<SharedServer>>;
     using Endpoints = std::vector<StreamProtocol::endpoint>;
 
-    // `former` is the upstream of the same name under the configuration before, or null: addresses
-    // that both have stay as they are known, and names begin with their former addresses.
+    // `former` is the upstream of the same name in the previous configuration, or null: names that
+    // both have begin with their former addresses.
     Group(config::Upstream settings, std::size_t workers, const Group* former);
 
     const config::Upstream& settings() const { return settings_; }
@@ -44,14 +47,25 @@ class Group {
     balance::Seats& seats() { return seats_; }
     balance::RetryBudget& retries() { return retries_; }
 
-    // A request to `server` failed, or was answered after others had failed. Logs what changes;
-    // `error` is the errno of a connection that failed.
+    // Worker `worker` keeps `count` idle connections, which have seats.
+    void set_idle(std::size_t worker, std::size_t count) {
+        worker_rooms_[worker].idle.store(count, std::memory_order_relaxed);
+    }
+    bool has_idle_elsewhere(std::size_t worker) const;
+    // `make_room` makes worker `worker` close idle connections while requests wait. Any thread
+    // calls it.
+    void on_ask_for_room(std::size_t worker, std::function<void()> make_room);
+    // A request of `worker` waits: the other workers that have idle connections are to close them.
+    void ask_for_room(std::size_t worker);
+
+    // A request to `server` failed; `error` is the errno of a failed connection. Logs what changes.
     void note_failure(SharedServer& server, balance::Failure failure, int error = 0);
+    // A request to `server` was answered. Logs that, if requests before it had failed.
     void note_success(SharedServer& server) {
         if (health_.note_success(server.state)) log_recovery(server);
     }
-    // One of the process's checks of `server` has ended; `fault` says why it failed, empty: it did
-    // not. Checks of one server come one after the other.
+    // A health check of `server` has ended. `fault` says why it failed; empty: it did not. Checks
+    // of one server come one after the other.
     void note_check(SharedServer& server, const std::string& fault);
 
     // The main thread.
@@ -63,14 +77,22 @@ class Group {
     bool is_resolved(std::size_t configured) const { return !addresses_[configured].empty(); }
     // Every name has led somewhere.
     bool is_resolved() const;
+    // Every server has been checked once, if they are checked.
+    bool is_checked() const;
     UpstreamStatus status() const;
 
   private:
+    struct alignas(64) WorkerRoom {
+        std::atomic<std::size_t> idle{0};
+        std::function<void()> make_room;  // under mutex_
+    };
+
     void publish();
     std::shared_ptr<SharedServer> find(const balance::ServerState& state) const;
     void log_change(const SharedServer& server, const balance::HealthChange& change,
                     const std::string& why);
     void log_connect_failure(const SharedServer& server, int error) const;
+    void log_returned(const std::vector<balance::ServerState*>& states) const;
     void log_recovery(const SharedServer& server) const;
     std::string failure_kind(const SharedServer& server) const;
 
@@ -80,7 +102,8 @@ class Group {
     balance::Seats seats_;
     balance::RetryBudget retries_;
     std::vector<Endpoints> addresses_;  // by configured server
-    mutable std::mutex mutex_;          // of servers_
+    std::vector<WorkerRoom, boost::alignment::aligned_allocator<WorkerRoom, 64>> worker_rooms_;
+    mutable std::mutex mutex_;  // of servers_ and make_room
     Servers servers_;
     std::atomic<std::uint64_t> version_{0};
 };

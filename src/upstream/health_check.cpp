@@ -55,7 +55,7 @@ std::string request_for(const std::string& authority, const config::HealthCheck&
            "\r\nAccept: */*\r\nConnection: close\r\n\r\n";
 }
 
-// Too many descriptors are in use: that says nothing about a server.
+// This process or machine lacks descriptors or memory, which says nothing about a server.
 bool is_want_of_ours(error_code ec) {
     namespace errc = boost::system::errc;
     return ec == errc::too_many_files_open || ec == errc::too_many_files_open_in_system ||

@@ -1,5 +1,5 @@
-// Asks each server of an upstream, again and again, whether it is healthy: `health_check`. One for
-// the process, on the main thread, so that workers do not multiply the checks.
+// Checks each server of an upstream every `every` of its `health_check`. One object for the
+// process, on the main thread, so that workers do not multiply the checks.
 #pragma once
 
 #include <chrono>

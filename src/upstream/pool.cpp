@@ -115,7 +115,7 @@ bool Pool::take_idle(Server& server, Http1Stream& stream) {
     if (group_->seats().waiting() > 0) return false;
     while (server.idle_count() > 0) {
         ConnectionPtr connection = server.take_idle();
-        --idle_;
+        count_idle(-1);
         // An idle connection that became readable was closed, or its server speaks out of turn:
         // the proxy must never take what it says for the next answer.
         if (!connection->has_spoken()) {
@@ -129,22 +129,27 @@ bool Pool::take_idle(Server& server, Http1Stream& stream) {
 
 Seat Pool::take_seat(const ActiveRequest& request) {
     balance::Seats& seats = group_->seats();
-    // Where requests wait already, what is freed here goes to the first of them.
+    // If requests wait, the seat of the idle connection goes to the first of them.
     if (seats.try_take() || (forget_oldest_idle() && seats.try_take())) return Seat(seats);
-    // A request that has another one evicted has its seat: the line could not have it otherwise.
+    // The evicted request's seat does not go to the queue: without this request it would not be
+    // free.
     return evict_for(request, steady_now()) ? Seat(seats) : Seat();
 }
 
 bool Pool::begin_wait(SeatWait& wait) {
+    const bool is_on = settings().queue.max > 0;
+    if (!is_on && !group_->has_idle_elsewhere(worker_)) return false;
     waiting_.push_back(wait);
     SeatWait::Answer answer = wait.take();
     if (answer == SeatWait::Answer::full && push_out_for(wait.request())) answer = wait.take();
     if (answer == SeatWait::Answer::full) wait.unlink();
+    if (answer == SeatWait::Answer::waiting) group_->ask_for_room(worker_);
     return answer != SeatWait::Answer::full;
 }
 
-// An address may have all places of the line, as long as no other address needs one: then the last
-// of those that have more than a quarter of this worker's places makes room.
+// An address may have all places of the queue, as long as no other address needs one. When one
+// does, the last request of those addresses that have more than a quarter of this worker's places
+// leaves.
 bool Pool::push_out_for(const ActiveRequest& request) {
     const std::size_t share =
         std::max<std::size_t>(1, settings().queue.max / group_->workers() / 4);
@@ -159,29 +164,28 @@ bool Pool::push_out_for(const ActiveRequest& request) {
     });
     for (auto last = waiting_.rbegin(); last != waiting_.rend(); ++last) {
         const auto key = last->request().key();
-        if (!key || !crowds.contains(*key)) continue;
+        if (!key || !crowds.contains(*key) || !last->is_waiting()) continue;
         last->push_out();
         return true;
     }
     return false;
 }
 
-Seat Pool::end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1Stream& stream) {
+void Pool::end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1Stream& stream,
+                    Seat& seat) {
     wait.unlink();
-    Seat seat(group_->seats());
     Spare spare = wait.take_spare();
-    if (!spare.connection) return seat;
+    if (!spare.connection) return;
     const bool fits = !must_be_it || spare.server.get() == &server;
     if (!fits || is_out(*spare.server) || spare.connection->has_spoken()) {
         close(spare.connection);
-        return seat;
+        return;
     }
     seat.release();
     stream.open(*spare.server, std::move(spare.connection), true);
-    return {};
 }
 
-void Pool::leave_line(SeatWait& wait) {
+void Pool::leave_queue(SeatWait& wait) {
     wait.unlink();
     const Spare spare = wait.leave();
     if (spare.connection) close(spare.connection);
@@ -225,7 +229,17 @@ void Pool::give_back(Http1Stream& stream) {
         return;
     }
     server->add_idle(std::move(connection), steady_now());
-    ++idle_;
+    count_idle(1);
+}
+
+Seat Pool::keep_seat(Http1Stream& stream) {
+    Seat seat;
+    if (stream.evict()) {
+        close(stream.connection());
+        seat = Seat(group_->seats());
+    }
+    stream.release();
+    return seat;
 }
 
 void Pool::throw_away(Http1Stream& stream) {
@@ -244,7 +258,7 @@ void Pool::sweep(SteadyTime time) {
             const bool is_stale =
                 idle.connection->readable() || idle.since + settings().idle_timeout <= time;
             if (is_stale) {
-                --idle_;
+                count_idle(-1);
                 forget(idle.connection);
             }
             return is_stale;
@@ -252,8 +266,8 @@ void Pool::sweep(SteadyTime time) {
     }
 }
 
-// Each request that waits here has another one evicted if it may; for those that wait elsewhere, an
-// upload makes room that is slow for anybody. What is freed goes to the first in line.
+// Evicts for each request that waits here whatever find_evictable() finds, and for requests that
+// wait elsewhere a slow upload. Each seat goes to the first request in the queue.
 void Pool::make_room_now(SteadyTime now) {
     constexpr int kEvictedAtOnce = 16;
     balance::Seats& seats = group_->seats();
@@ -278,7 +292,7 @@ void Pool::stop() {
 
 void Pool::forget_idle(Server& server) {
     server.erase_idle_if([&](const Server::Idle& idle) {
-        --idle_;
+        count_idle(-1);
         forget(idle.connection);
         return true;
     });
@@ -294,7 +308,7 @@ bool Pool::forget_oldest_idle() {
         }
     }
     if (oldest == nullptr) return false;
-    --idle_;
+    count_idle(-1);
     forget(oldest->take_oldest_idle());
     return true;
 }

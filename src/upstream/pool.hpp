@@ -1,7 +1,7 @@
 // A worker's connections to one upstream: chooses servers, keeps idle connections, makes new ones.
 //
 // A request gets a stream with a connection, and gives it back or throws it away, never drops it.
-// Each connection has one of the upstream's seats (`max_connections`), which are the process's. One
+// Each connection has one of the upstream's seats (`max_connections`), which all threads share. One
 // thread.
 #pragma once
 
@@ -37,13 +37,13 @@ class Pool {
     const config::Upstream& settings() const { return group_->settings(); }
     std::size_t metrics_slot() const { return metrics_slot_; }
 
-    // The server whose turn it is, or that `key` chooses, a hash of the upstream's `balance:
-    // {hash}`; never `other_than`, unless it is the only one. Null: no server may be chosen; see
-    // has_server().
+    // The server that the upstream's `balance` chooses. `key` is a hash of the request's value for
+    // `balance: {hash}`. Never `other_than`, unless no other may be chosen. Null: no server may be
+    // chosen; see has_server().
     Server* choose(std::optional<std::uint64_t> key, const Server* other_than = nullptr);
     // False: no name of the upstream has led to an address yet.
     bool has_server() const { return !servers_.empty(); }
-    // The server must get no request.
+    // The server must get no request: it is unhealthy or drains.
     static bool is_out(const Server& server);
     // Whether a request that could not reach a server may try another one.
     bool has_alternative() const { return servers_.size() > 1; }
@@ -57,40 +57,51 @@ class Pool {
     bool admit(ActiveRequest& request);
 
     // Opens `stream` with an idle connection on which the server sent nothing. False: there is
-    // none, or requests wait in line, and this one shall not get ahead of them.
+    // none, or requests wait in the queue, which this one must not overtake.
     bool take_idle(Server& server, Http1Stream& stream);
 
-    // A seat for a new connection of `request`. Where all are taken, the pool closes an idle
-    // connection to another server, or evicts a request in favour of `request`. None: none is free.
+    // A seat for a new connection of `request`. If all are taken, the pool closes an idle
+    // connection, whose seat goes to the queue if requests wait there; then it evicts another
+    // request, whose seat goes to `request` at once. Without a seat: `request` has to wait.
     Seat take_seat(const ActiveRequest& request);
+    // Where no request may wait, one waits until another thread has closed an idle connection.
+    std::chrono::milliseconds queue_wait() const {
+        constexpr std::chrono::milliseconds kIdleClosed{100};
+        return settings().queue.max > 0 ? settings().queue.wait : kIdleClosed;
+    }
     SeatWait make_wait(Wakeup& wakeup, ActiveRequest& request) {
         return {executor_, group_->seats(), wakeup, request};
     }
-    // Begins to wait for a seat. False: the line is full, and no waiting request of another address
-    // with more than its share was there to make room.
+    // Begins to wait for a seat. False: the queue is full, and no address other than the request's
+    // has more than its share of the waiting requests, so none made room.
     bool begin_wait(SeatWait& wait);
-    // `wait` was accepted: its seat. Where a connection came with it, which leads to `server` if
-    // `must_be_it`, the pool opens `stream` with that, and no seat is left.
-    Seat end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1Stream& stream);
-    // The request has left the line, or has lost its place.
-    void leave_line(SeatWait& wait);
+    // accept() has said that `wait` has its seat, which is `seat`. If a usable connection came with
+    // it, to `server` if `must_be_it`, opens `stream` with that connection, which takes over the
+    // seat.
+    void end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1Stream& stream,
+                  Seat& seat);
+    // Ends a wait that gives no seat: the request leaves the queue, or has left it already.
+    void leave_queue(SeatWait& wait);
 
     enum class ConnectFault : std::uint8_t { none, unreachable, timeout };
-    // Opens `stream` with a new connection, within the upstream's `connect` time. Requires a seat,
-    // which the connection takes over; a connection that fails leaves it.
+    // Opens `stream` with a new connection, within the upstream's `connect` time. Requires a seat.
+    // The connection takes the seat over; if connecting fails, the caller keeps it.
     Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Http1Stream& stream, Seat& seat);
 
-    // The answer is complete and nothing follows it: another request may have the connection.
+    // The answer is complete and nothing follows it: another request may have the connection. The
+    // first request in the queue gets the seat, and if it is of this thread the connection, too.
     void give_back(Http1Stream& stream);
     void throw_away(Http1Stream& stream);
+    // Closes the connection. Its seat is the caller's, unless another request had it evicted.
+    Seat keep_seat(Http1Stream& stream);
     // Closes the connection in favour of another request. The stream stays evicted until it is
     // thrown away.
     void evict(Http1Stream& stream);
 
     // Closes connections that were idle for too long, or on which the server sent or closed.
     void sweep(SteadyTime now);
-    // To be called each tick: while requests of any worker wait for a seat, closes an idle
-    // connection, or evicts a request.
+    // To be called each tick. While requests of any worker wait for a seat, closes idle connections
+    // and evicts requests.
     void make_room(SteadyTime now) {
         if (group_->seats().waiting() > 0) make_room_now(now);
     }
@@ -100,6 +111,10 @@ class Pool {
 
   private:
     void follow_group();
+    void count_idle(int by) {
+        idle_ += static_cast<std::size_t>(by);
+        group_->set_idle(worker_, idle_);
+    }
     void close(const ConnectionPtr& connection);
     void forget(const ConnectionPtr& connection);
     void forget_idle(Server& server);
@@ -121,7 +136,7 @@ class Pool {
     std::vector<ServerPtr> servers_;
     Chooser chooser_;
     std::size_t idle_ = 0;      // connections
-    bool keeps_seats_ = false;  // of connections that it closes
+    bool keeps_seats_ = false;  // a connection that is closed leaves its seat to the caller
     FairShare requests_;
     boost::intrusive::list<SeatWait, boost::intrusive::constant_time_size<false>> waiting_;
     telemetry::LogInterval eviction_log_;

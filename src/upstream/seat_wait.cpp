@@ -6,7 +6,7 @@ namespace tidegate::upstream {
 
 namespace {
 
-// While this thread gives a seat back: the connection that it offers with it.
+// The connection that this thread offers while it gives a seat back.
 thread_local Spare* offered = nullptr;
 
 }  // namespace

@@ -1,7 +1,8 @@
-// A request's wait for one of the upstream's connections: its place in the line of the process.
+// A request's wait for a seat, one of the upstream's `max_connections`: its place in the queue of
+// the process.
 //
-// Belongs to the thread of its pool. A seat may be granted by any thread, which then wakes this
-// one; where it is this thread, the connection that had the seat may come with it.
+// Belongs to the thread of its pool. Any thread may grant the seat, and then wakes this thread. If
+// this thread itself grants the seat, the connection that had the seat may come with it.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,8 @@ namespace tidegate::upstream {
 
 class ActiveRequest;
 
-// One of the upstream's `max_connections`. Gives the seat back unless a connection takes it over.
+// Holds one of the upstream's `max_connections`, and gives it back unless a connection takes it
+// over.
 class Seat {
   public:
     Seat() = default;
@@ -33,7 +35,7 @@ class Seat {
     ~Seat() { give_back(); }
 
     explicit operator bool() const { return seats_ != nullptr; }
-    // The seat is the caller's, who gives it back.
+    // From now on the caller has the seat, and must give it back.
     void release() { seats_ = nullptr; }
 
   private:
@@ -54,7 +56,7 @@ struct Spare {
 class SeatWait : public boost::intrusive::list_base_hook<
                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   public:
-    // All outlive this. `wakeup` is woken when there is something to look at.
+    // All outlive this. `wakeup` is woken when accept() or is_pushed_out() may have changed.
     SeatWait(const Executor& executor, balance::Seats& seats, Wakeup& wakeup,
              ActiveRequest& request);
     ~SeatWait();
@@ -67,27 +69,31 @@ class SeatWait : public boost::intrusive::list_base_hook<
         has_seat_ = answer == Answer::taken;
         return answer;
     }
-    // True: the seat is the caller's now.
+    // True: the caller has the seat now.
     bool accept() { return has_seat_ || waiter_.accept(); }
     // Ends the wait in favour of a request of another address.
     void push_out();
     bool is_pushed_out() const { return is_pushed_out_; }
 
+    // No seat was granted yet.
+    bool is_waiting() const { return waiter_.is_waiting(); }
+
     const ActiveRequest& request() const { return request_; }
-    // What came with the seat, without a seat of its own; once. Its connection may be null.
+    // The connection that came with the seat, once. It has no other seat. May be null.
     Spare take_spare() { return std::move(spare_); }
-    // Ends the wait, without a seat. Returns what came with one.
+    // Ends the wait. A seat that was granted and not accepted goes to the next waiter. Returns the
+    // connection that came with it.
     Spare leave() {
         waiter_.leave();
         return take_spare();
     }
 
-    // Gives a seat back of which this thread can offer the connection, too. Returns the connection
-    // if the seat went to another thread, or to no request.
+    // Gives a seat back, and offers the connection that had it. Returns the connection unless a
+    // request of this thread got the seat, and the connection with it.
     static Spare give_back(balance::Seats& seats, Spare spare);
 
   private:
-    // Outlives the wait while the news of a grant is on its way.
+    // Outlives the wait while the notification of a grant is on its way.
     struct Sleeping {
         Executor executor;
         Wakeup* wakeup;  // null: the wait is over
@@ -98,7 +104,7 @@ class SeatWait : public boost::intrusive::list_base_hook<
     const std::shared_ptr<Sleeping> sleeping_;
     ActiveRequest& request_;
     Spare spare_;
-    balance::SeatWaiter waiter_;  // destroyed first: a grant writes to the others
+    balance::SeatWaiter waiter_;  // destroyed before the members that a grant writes
     bool has_seat_ = false;
     bool is_pushed_out_ = false;
 };

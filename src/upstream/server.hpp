@@ -32,8 +32,8 @@ class Server
     const std::string& address() const { return shared_->address; }
     const std::string& authority() const { return shared_->authority; }
 
-    // A request is sent to this server; each ends once. `is_counted`: other threads choose by how
-    // many are in flight.
+    // This server was chosen for a request, which may still have to wait for a connection. Each
+    // request that begins ends once. `is_counted`: the balance depends on requests in flight.
     void begin_request(bool is_counted) {
         counts_.requests.add();
         if (is_counted) shared_->state.begin_request();

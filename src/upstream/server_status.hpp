@@ -22,9 +22,9 @@ struct ServerStatus {
     std::string configured;  // as the configuration names it: `api.internal:3000`
     int weight = 1;
     ServerHealth health = ServerHealth::up;
-    bool is_checked = false;  // a check has ended
-    std::uint32_t active = 0;
-    std::uint64_t requests = 0;
+    bool is_checked = false;     // a check has ended
+    std::uint32_t active = 0;    // in flight, and those that wait for a connection
+    std::uint64_t requests = 0;  // for which the server was chosen
     std::uint64_t failures = 0;
     std::uint64_t ejections = 0;
 };

@@ -27,7 +27,7 @@ struct SharedServer {
 
     // One worker's counts.
     struct alignas(64) Counts {
-        telemetry::Counter requests;
+        telemetry::Counter requests;  // for which the server was chosen
         telemetry::Counter failures;
         telemetry::Counter ended;  // requests that are in flight no more
     };

@@ -362,7 +362,7 @@ TEST_CASE("doctor: an upstream without any server that answers is a fault, else 
 TEST_CASE("doctor: each server is asked once what its health check asks") {
     const Upstream well(ok());
     const Upstream lost("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
-    const std::string check = "health_check: {path: /healthz?deep=1, host: api.internal}";
+    const std::string check = "health_check: {path: \"/healthz?deep=1\", host: api.internal}";
     const auto both = examine(unlimited({well.url(), lost.url()}, check));
     CHECK_MESSAGE(both.code == 1, both.text);
     CHECK(both.has("upstream.health", "ok", "GET /healthz?deep=1 answers 200 in "));

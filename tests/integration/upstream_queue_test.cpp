@@ -298,7 +298,8 @@ TEST_CASE("queue: a request that cannot reach its server keeps its place for the
     const std::string dead = "http://127.0.0.1:" + std::to_string(free_port());
     const Tidegate tidegate(
         "threads: 1\n" +
-        unlimited({gate.url(), dead}, "max_connections: 1, queue: {max: 9, wait: 9s}"));
+        unlimited({gate.url(), dead},
+                  "max_connections: 1, idle_connections: 0, queue: {max: 9, wait: 9s}"));
     RawClient first = asking(tidegate, "/first");
     CHECK_SOON(gate.come() == 1);
     std::vector<RawClient> line = line_up(tidegate, 3);  // the first of them is for the dead server

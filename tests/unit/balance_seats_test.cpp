@@ -68,7 +68,7 @@ TEST_CASE("seats: waiters get seats in the order in which they came") {
     CHECK(seats.taken() == 0);
 }
 
-TEST_CASE("seats: nobody takes a seat past those that wait") {
+TEST_CASE("seats: no request takes a seat before those that wait") {
     Seats seats(1, 10);
     REQUIRE(seats.try_take());
     Waiting first(seats);
@@ -82,7 +82,7 @@ TEST_CASE("seats: nobody takes a seat past those that wait") {
     CHECK(first.waiter.accept());
 }
 
-TEST_CASE("seats: the line is no longer than it may be") {
+TEST_CASE("seats: no more requests wait than the queue allows") {
     Seats seats(1, 2);
     REQUIRE(seats.try_take());
     Waiting first(seats);

@@ -280,7 +280,7 @@ TEST_CASE("upstreams: check warns about a queue that cannot be served in time") 
     CHECK(warning(kTwo, "max_connections: 4, queue: {max: 1024}") ==
           "upstreams.api.queue: holds more requests than can be served in time: the last of 1024 "
           "gets one of 4 connections within 1s only if each request takes at most 3906us. Lower "
-          "`max`, to 800 for requests of 5ms, or raise `wait` or max_connections");
+          "`max`, to 800 for requests of 5ms, or raise `wait` or `max_connections`");
     CHECK(warning(kTwo, "max_connections: 4, queue: {max: 800}") == "");
     CHECK(warning(kTwo, "max_connections: 4, queue: {max: 801}") != "");
     CHECK(warning(kTwo, "max_connections: 4, queue: {max: 1024, wait: 2s}") == "");

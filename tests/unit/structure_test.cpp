@@ -43,7 +43,7 @@ const std::vector<Rule>& rules() {
              {"store", "config", "identity", "routing", "http", "limit", "net", "telemetry",
               "base"}},
             {"client", {"config", "identity", "http", "net", "telemetry", "base"}},
-            {"upstream", {"config", "http", "net", "telemetry", "base"}},
+            {"upstream", {"balance", "config", "http", "net", "telemetry", "base"}},
         };
         const Rooms doctor{"app",   "upstream", "store", "redis", "config",
                            "limit", "identity", "net",   "tls",   "base"};

@@ -185,7 +185,7 @@ TEST_CASE("pool: make_room() closes an idle connection for a request of another 
     Pooled pooled({1, 1}, bounds(1, 1), 2);
     Server& idle = pooled.make_idle();
     pooled.pool->make_room(steady_now());
-    CHECK(idle.idle_count() == 1);  // nobody waits
+    CHECK(idle.idle_count() == 1);  // no request waits
     InLine waiting(pooled, "192.0.2.1", 1);
     REQUIRE(waiting.is_waiting);
     CHECK_FALSE(waiting.wait.accept());
@@ -195,7 +195,7 @@ TEST_CASE("pool: make_room() closes an idle connection for a request of another 
     CHECK(pooled.seats_taken() == 1);
 }
 
-TEST_CASE("pool: make_room() evicts an upload that is slow for anybody, for another worker") {
+TEST_CASE("pool: make_room() evicts a slow upload for a request of another worker") {
     Pooled pooled({1}, bounds(2, 1), 2);
     Uploading slow(pooled, "192.0.2.1", 6s);
     Uploading quick(pooled, "192.0.2.2", 1s);
@@ -209,7 +209,7 @@ TEST_CASE("pool: make_room() evicts an upload that is slow for anybody, for anot
     CHECK(pooled.seats_taken() == 2);
 }
 
-TEST_CASE("pool: the line is as long as `queue` allows, and a seat goes to the first of it") {
+TEST_CASE("pool: as many requests wait as `queue` allows, and a seat goes to the first of them") {
     Pooled pooled({1}, [](config::Upstream& settings) {
         settings.max_connections = 1;
         settings.queue.max = 2;
@@ -226,7 +226,7 @@ TEST_CASE("pool: the line is as long as `queue` allows, and a seat goes to the f
     pooled.pool->throw_away(lease);
     CHECK(first.wait.accept());
     CHECK_FALSE(second.wait.accept());
-    CHECK_FALSE(pooled.pool->take_seat(third.request));  // past the line
+    CHECK_FALSE(pooled.pool->take_seat(third.request));  // it would overtake the queue
     pooled.group->seats().give_back();
     CHECK(second.wait.accept());
     CHECK(pooled.seats_taken() == 1);
@@ -239,7 +239,7 @@ TEST_CASE("pool: the line is as long as `queue` allows, and a seat goes to the f
     CHECK_FALSE(InLine(without, "192.0.2.1").is_waiting);
 }
 
-TEST_CASE("pool: an address that fills the line makes room for others, the last of it first") {
+TEST_CASE("pool: an address that fills the queue makes room for others, its last request first") {
     Pooled pooled({1}, [](config::Upstream& settings) {
         settings.max_connections = 1;
         settings.queue.max = 8;  // two places are a share

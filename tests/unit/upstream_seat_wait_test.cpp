@@ -97,7 +97,7 @@ TEST_CASE("seat_wait: a seat that was granted before the request sleeps is not m
     CHECK(seats.taken() == 1);  // it is the request's, which outlives the wait
 }
 
-TEST_CASE("seat_wait: whoever waits longer is first, whatever thread it is of") {
+TEST_CASE("seat_wait: the request that waits longest is first, in whichever thread") {
     asio::io_context one;
     asio::io_context other;
     balance::Seats seats(1, 4);
@@ -110,7 +110,7 @@ TEST_CASE("seat_wait: whoever waits longer is first, whatever thread it is of") 
     }
     CHECK(seats.waiting() == 4);
     for (std::size_t next = 0; next < line.size(); ++next) {
-        CHECK_FALSE(seats.try_take());  // nobody passes the line
+        CHECK_FALSE(seats.try_take());  // no request overtakes the queue
         seats.give_back();
         for (const auto& waiter : line) waiter->settle();
         for (std::size_t i = 0; i < line.size(); ++i) CHECK(line[i]->is_seated == (i <= next));
@@ -118,7 +118,7 @@ TEST_CASE("seat_wait: whoever waits longer is first, whatever thread it is of") 
     CHECK(seats.taken() == 1);
 }
 
-TEST_CASE("seat_wait: a request that leaves makes room in the line, and keeps no seat") {
+TEST_CASE("seat_wait: a request that leaves makes room in the queue, and keeps no seat") {
     asio::io_context io;
     balance::Seats seats(1, 2);
     REQUIRE(seats.try_take());
@@ -156,7 +156,7 @@ TEST_CASE("seat_wait: a seat granted to a request that leaves goes on to the nex
     CHECK(seats.taken() == 0);
 }
 
-TEST_CASE("seat_wait: news of a grant that come when the wait is over touch nothing") {
+TEST_CASE("seat_wait: the notification of a grant after the end of the wait does nothing") {
     asio::io_context io;
     balance::Seats seats(1, 1);
     REQUIRE(seats.try_take());
