@@ -65,8 +65,11 @@ HealthChange Health::note_check(ServerState& server, bool good, SteadyTime now) 
     const std::lock_guard lock(mutex_);
     server.contradictions_.store(0, std::memory_order_relaxed);
     if (verdict == CheckVerdict::unhealthy) {
-        ServerState::set(server.slow_since_,
-                         std::max(now, ServerState::get(server.ejected_until_)));
+        // What the check found is newer than what ejected the server.
+        ServerState::set(server.ejected_until_,
+                         std::min(now, ServerState::get(server.ejected_until_)));
+        ServerState::set(server.slow_since_, now);
+        server.ejections_ = 0;
         server.failures_.store(0, std::memory_order_relaxed);
     }
     server.verdict_.store(found, std::memory_order_relaxed);
@@ -75,8 +78,6 @@ HealthChange Health::note_check(ServerState& server, bool good, SteadyTime now) 
         change.kind = HealthChange::Kind::became_unhealthy;
     } else if (verdict == CheckVerdict::unhealthy) {
         change.kind = HealthChange::Kind::became_healthy;
-        // The server counts as ejected again, if it still is.
-        change.returned = return_surplus(now);
     }
     return change;
 }
@@ -122,6 +123,9 @@ std::vector<ServerState*> Health::return_surplus(SteadyTime now) {
     for (ServerState* server : out) {
         ServerState::set(server->slow_since_, now);
         ServerState::set(server->ejected_until_, now);
+        // Cut short, it does not make the next one longer: where most servers fail, they would take
+        // turns until each is out for minutes.
+        if (server->ejections_ > 0) --server->ejections_;
     }
     return out;
 }

@@ -5,7 +5,8 @@
 //   server gets no request, even if no other is left.
 // - Ejection. `failures` requests in a row failed: the server is left out for a while. Each
 //   ejection in a row lasts twice as long as the last, up to kEjectedMax; a server that has stayed
-//   in for kEjectedMax begins anew. An ejection is a preference: it ends by itself, at most
+//   in for kEjectedMax, or that becomes healthy, begins anew; one that is cut short does not make
+//   the next one longer. An ejection is a preference: it ends by itself, at most
 //   `at_most` percent of the servers are ejected (one of two or more always may be), a lone server
 //   never is, and where no server is usable the ejected ones are.
 //

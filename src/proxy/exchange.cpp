@@ -13,13 +13,13 @@ void Relay::reset() {
 
 void Exchange::forget_held_body() {
     constexpr std::size_t kCapacityKept = 16'384;
+    held_trailers.clear();
     held_body.clear();
     if (held_body.capacity() > kCapacityKept) held_body.shrink_to_fit();
 }
 
 void Exchange::reset() {
-    forget_held_body();
-    held_trailers.clear();
+    if (!held_body.empty() || !held_trailers.empty()) forget_held_body();
     face = Face::proxy;
     facts.reset();
     decision.reset();

@@ -89,10 +89,10 @@ class Forwarding {
     upstream::Http1Stream& stream_;
     upstream::ActiveRequest active_;
     Upload upload_;
-    std::optional<std::uint64_t> key_;  // that the server is chosen by
-    upstream::ServerPtr server_;        // the one whose turn it is
-    bool is_in_flight_ = false;         // there, and counted
-    upstream::Seat seat_;               // of a connection that is to be made anew
+    std::optional<std::uint64_t> key_;    // that the server is chosen by
+    upstream::Server* server_ = nullptr;  // the one whose turn it is; the relay holds it
+    bool is_in_flight_ = false;           // there, and counted
+    upstream::Seat seat_;                 // of a connection that is to be made anew
     std::optional<balance::RetryBudget::Retry> retry_;
     SteadyTime sent_{};
     int interim_answers_ = 0;
@@ -230,8 +230,8 @@ Task<Fault> Forwarding::connect() {
         const Fault fault =
             outcome == ConnectFault::timeout ? Fault::connect_timeout : Fault::upstream_unreachable;
         if (retries <= 0 || !pool_.has_alternative() || !may_retry()) co_return fault;
-        upstream::Server* const next = pool_.choose(key_, server_.get());
-        tried.push_back(server_);
+        upstream::Server* const next = pool_.choose(key_, server_);
+        tried.emplace_back(server_);
         const auto is_next = [&](const upstream::ServerPtr& one) { return one.get() == next; };
         if (next == nullptr || std::any_of(tried.begin(), tried.end(), is_next)) co_return fault;
         turn_to(*next);
@@ -335,7 +335,7 @@ Task<Fault> Forwarding::relay_answer() {
     // The request goes nowhere else: an answer that takes hours keeps others from no retry, and
     // holds no body.
     retry_.reset();
-    if (upload_.is_complete()) x_.forget_held_body();
+    if (!x_.held_body.empty() && upload_.is_complete()) x_.forget_held_body();
     // A body that is still coming in could not be told from the next request.
     client_.keep_alive_if(upload_.is_complete());
     for (unsigned portions = 1;; ++portions) {

@@ -37,7 +37,9 @@ class Upload {
     ~Upload() { worker_.held_bytes -= held_bytes_; }
 
     // Whether hold() has to be called before a server is chosen.
-    bool needs_hold(bool idempotent) const;
+    bool needs_hold(bool idempotent) const {
+        return client_.framing().body != http::BodyKind::none && has_to_hold(idempotent);
+    }
     // Reads the body into memory, up to the upstream's `request_buffer` or the route's `buffer`, so
     // that a client that is slow to send it keeps no connection to a server meanwhile. The rest of
     // a longer body is sent as it comes.
@@ -72,6 +74,7 @@ class Upload {
   private:
     enum class State : std::uint8_t { idle, running, failed };
 
+    bool has_to_hold(bool idempotent) const;
     std::uint64_t hold_bytes_max() const;
     http::BodyBatch take_body(ask::Fault& fault);
     static Task<> run(Upload& self);

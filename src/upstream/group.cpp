@@ -210,33 +210,38 @@ void Group::log_change(const SharedServer& server, const HealthChange& change,
         case HealthChange::Kind::none:
             break;
         case HealthChange::Kind::became_healthy:
-            log(Level::info, "upstream {}: {} is healthy again{}", settings_.name, server.address,
-                server.state.is_ejected(steady_now()) ? ", but still ejected" : "");
+            log(Level::info, "upstream {}: {} is healthy again", settings_.name, server.address);
             break;
         case HealthChange::Kind::became_unhealthy:
             log(Level::warn, "upstream {}: {} is unhealthy and gets no requests: {}",
                 settings_.name, server.address, why);
             break;
         case HealthChange::Kind::ejected:
-            log(Level::warn,
-                "upstream {}: {} failed {} requests in a row ({}) and is ejected for {}",
-                settings_.name, server.address, settings_.eject->failures, why,
-                format_duration(
-                    std::chrono::duration_cast<std::chrono::milliseconds>(change.ejected_for)));
+            log_ejection(server, change.ejected_for, why);
             break;
     }
     log_returned(change.returned);
 }
 
+// At most once a minute for a server: where most servers fail, they take turns.
+void Group::log_ejection(const SharedServer& server, std::chrono::nanoseconds time,
+                         const std::string& why) const {
+    const std::uint64_t times = telemetry::repeated_failures().note(
+        "eject " + settings_.name + " " + server.address, steady_now());
+    if (times == 0) return;
+    log(Level::warn, "upstream {}: {} failed {} requests in a row ({}) and is ejected for {}{}",
+        settings_.name, server.address, settings_.eject->failures, why,
+        format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(time)),
+        telemetry::times_text(times));
+}
+
 void Group::log_returned(const std::vector<balance::ServerState*>& states) const {
     for (const balance::ServerState* state : states) {
-        if (const auto returned = find(*state)) {
-            log(Level::info,
-                "upstream {}: {} is no longer ejected: at most {} % of the servers may be ejected "
-                "at "
-                "once",
-                settings_.name, returned->address, settings_.eject->at_most_percent);
-        }
+        const auto returned = find(*state);
+        if (returned == nullptr) continue;
+        log(Level::debug,
+            "upstream {}: {} is no longer ejected: at most {} % of the servers may be at once",
+            settings_.name, returned->address, settings_.eject->at_most_percent);
     }
 }
 

@@ -92,6 +92,8 @@ class Group {
     void log_change(const SharedServer& server, const balance::HealthChange& change,
                     const std::string& why);
     void log_connect_failure(const SharedServer& server, int error) const;
+    void log_ejection(const SharedServer& server, std::chrono::nanoseconds time,
+                      const std::string& why) const;
     void log_returned(const std::vector<balance::ServerState*>& states) const;
     void log_recovery(const SharedServer& server) const;
     std::string failure_kind(const SharedServer& server) const;

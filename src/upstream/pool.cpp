@@ -91,11 +91,6 @@ Server* Pool::choose(std::optional<std::uint64_t> key, const Server* other_than)
     }
 }
 
-bool Pool::is_out(const Server& server) {
-    const balance::ServerState& state = server.shared().state;
-    return state.verdict() == balance::CheckVerdict::unhealthy || state.is_draining();
-}
-
 std::size_t Pool::count_active() const {
     std::size_t sum = 0;
     for (const ServerPtr& server : servers_) sum += server->shared().active();
@@ -266,21 +261,24 @@ void Pool::sweep(SteadyTime time) {
     }
 }
 
-// Evicts for each request that waits here whatever find_evictable() finds, and for requests that
-// wait elsewhere a slow upload. Each seat goes to the first request in the queue.
+// A request that waits here and has another one evicted gets its seat, as in take_seat(). For those
+// that wait elsewhere, uploads make room that are slow for anybody; the first in the queue gets
+// their seats.
 void Pool::make_room_now(SteadyTime now) {
     constexpr int kEvictedAtOnce = 16;
     balance::Seats& seats = group_->seats();
     while (idle_ > 0 && seats.waiting() > 0) forget_oldest_idle();
-    for (int left = kEvictedAtOnce; left > 0 && seats.waiting() > 0; --left) {
-        const bool is_evicted =
-            std::any_of(waiting_.begin(), waiting_.end(),
-                        [&](const SeatWait& wait) { return evict_for(wait.request(), now); });
-        if (!is_evicted) {
-            ActiveRequest* const slow = requests_.find_slow_upload(now);
-            if (slow == nullptr) return;
-            evict(*slow, now);
-        }
+    int left = kEvictedAtOnce;
+    for (SeatWait& wait : waiting_) {
+        if (left == 0) return;
+        if (!wait.is_waiting() || !evict_for(wait.request(), now)) continue;
+        wait.take_over_seat();
+        --left;
+    }
+    while (left-- > 0 && seats.waiting() > 0) {
+        ActiveRequest* const slow = requests_.find_slow_upload(now);
+        if (slow == nullptr) return;
+        evict(*slow, now);
         seats.give_back();
     }
 }

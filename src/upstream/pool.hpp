@@ -44,7 +44,10 @@ class Pool {
     // False: no name of the upstream has led to an address yet.
     bool has_server() const { return !servers_.empty(); }
     // The server must get no request: it is unhealthy or drains.
-    static bool is_out(const Server& server);
+    static bool is_out(const Server& server) {
+        const balance::ServerState& state = server.shared().state;
+        return state.verdict() == balance::CheckVerdict::unhealthy || state.is_draining();
+    }
     // Whether a request that could not reach a server may try another one.
     bool has_alternative() const { return servers_.size() > 1; }
     // How many requests are in flight on a server is what other threads choose by.

@@ -31,6 +31,12 @@ void SeatWait::push_out() {
     sleeping_->wakeup->wake_later();
 }
 
+void SeatWait::take_over_seat() {
+    waiter_.leave();  // a seat that was granted meanwhile goes on
+    has_seat_ = true;
+    sleeping_->wakeup->wake_later();
+}
+
 Spare SeatWait::give_back(balance::Seats& seats, Spare spare) {
     offered = &spare;
     seats.give_back();

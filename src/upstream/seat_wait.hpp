@@ -71,6 +71,8 @@ class SeatWait : public boost::intrusive::list_base_hook<
     }
     // True: the caller has the seat now.
     bool accept() { return has_seat_ || waiter_.accept(); }
+    // The caller's seat is this request's now. It leaves the queue.
+    void take_over_seat();
     // Ends the wait in favour of a request of another address.
     void push_out();
     bool is_pushed_out() const { return is_pushed_out_; }

@@ -135,8 +135,8 @@ TEST_CASE("health: beyond at_most, the server that was out longest comes back ea
     CHECK(world.at(2).share(kBegin + 6s, 10s) == 550);
     CHECK(world.at(0).is_ejected(kBegin + 1s));
     CHECK(world.at(1).is_ejected(kBegin + 1s));
-    // The next of its ejections in a row is longer, though this one was cut short.
-    CHECK(world.fail(2, kBegin + 2s).ejected_for == 20s);
+    // An ejection that was cut short does not make the next one longer.
+    CHECK(world.fail(2, kBegin + 2s).ejected_for == 10s);
     CHECK_FALSE(world.at(0).is_ejected(kBegin + 2s));
 }
 
@@ -207,24 +207,18 @@ TEST_CASE("health: no ejection makes an unhealthy server usable, neither its end
     CHECK(world.at(0).rank(kBegin) == Rank::out);
 }
 
-TEST_CASE("health: a good verdict does not end an ejection, which counts to at_most again") {
-    World world({1, 1, 1, 1}, {.failures = 1});
+TEST_CASE("health: a server that becomes healthy is no longer ejected, and starts slowly") {
+    World world({1, 1}, {.failures = 1});
     world.fail(0, kBegin, 1);
     world.check(0, false);
-    world.fail(1, kBegin, 1);
-    world.fail(2, kBegin, 1);
-    world.check(0, true);
-    const HealthChange change = world.health.note_check(world.at(0), true, kBegin + 1s);
-    CHECK(change.kind == Kind::became_healthy);
-    REQUIRE(change.returned.size() == 1);
-    CHECK(change.returned.front() == &world.at(0));  // as it was out longest
-
-    World other({1, 1}, {.failures = 1});
-    other.fail(0, kBegin, 1);
-    other.check(0, false);
-    other.check(0, true, 2, kBegin + 1s);
-    CHECK(other.at(0).rank(kBegin + 1s) == Rank::ejected);
-    CHECK(other.at(0).share(kBegin + 10s, 10s) == 100);  // slow start begins when it is back
+    world.check(0, true, 2, kBegin + 1s);
+    CHECK(world.at(0).rank(kBegin + 1s) == Rank::usable);
+    CHECK(world.at(0).share(kBegin + 1s, 10s) == 100);
+    CHECK(world.at(0).share(kBegin + 6s, 10s) == 550);
+    // A check that finds what is known already does not end an ejection.
+    world.fail(0, kBegin + 20s, 1);
+    world.check(0, true, 5, kBegin + 21s);
+    CHECK(world.at(0).rank(kBegin + 21s) == Rank::ejected);
 }
 
 TEST_CASE("health: without ejection, failures only make others be tried first") {
