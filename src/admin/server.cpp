@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kHeadBytesMax = 8 * 1024;
+constexpr std::size_t kHeadBytesMax = std::size_t{8} * 1024;
 // What the kernel keeps of an answer that its peer does not take; the kernel doubles it.
 constexpr int kSendBufferBytes = 64 * 1024;
 constexpr auto kReloadPatience = 60s;  // others may be before it

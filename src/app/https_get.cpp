@@ -33,7 +33,7 @@ using Endpoints = std::vector<StreamProtocol::endpoint>;
 
 // How often a look-up that is under way is asked whether it is done.
 constexpr std::chrono::milliseconds kLookupPause{10};
-constexpr std::size_t kHeadBytesMax = 16 * 1024;
+constexpr std::size_t kHeadBytesMax = std::size_t{16} * 1024;
 
 Task<Result<Endpoints, std::string>> look_up(Executor executor, config::Address address,
                                              SteadyTime until) {

@@ -183,8 +183,8 @@ std::shared_ptr<upstream::Pool> Worker::find_or_make_pool(const upstream::GroupP
                                        [&](const auto& pool) { return pool->group() == group; });
         if (same != before.end()) return *same;
     }
-    const auto pool = std::make_shared<upstream::Pool>(context_.executor, readiness_, group, index_,
-                                                       metrics_slot, context_.metrics);
+    auto pool = std::make_shared<upstream::Pool>(context_.executor, readiness_, group, index_,
+                                                 metrics_slot, context_.metrics);
     group->on_ask_for_room(index_, [executor = context_.executor, weak = std::weak_ptr(pool)] {
         asio::post(executor, [weak] {
             if (const auto asked = weak.lock()) asked->make_room(steady_now());

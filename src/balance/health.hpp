@@ -61,7 +61,7 @@ class Health {
   public:
     using Servers = std::vector<std::shared_ptr<ServerState>>;
 
-    explicit Health(HealthSettings settings) : settings_(std::move(settings)) {}
+    explicit Health(const HealthSettings& settings) : settings_(settings) {}
 
     // From now on the upstream has these servers. Servers that it had before and that are not among
     // them drain. New servers begin in slow start, except those of the first call. A server that

@@ -21,7 +21,7 @@ using Reply = Result<AdminReply, std::string>;
 
 // The largest answer: what a hundred policies count.
 constexpr std::size_t kBodyBytesMax = std::size_t{16} << 20;
-constexpr std::size_t kAnswerHeadBytesMax = 8 * 1024;
+constexpr std::size_t kAnswerHeadBytesMax = std::size_t{8} * 1024;
 
 StreamProtocol::endpoint endpoint_of(const config::Address& address) {
     if (address.is_unix()) return asio::local::stream_protocol::endpoint(address.unix_path);

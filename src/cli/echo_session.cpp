@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kHeadBytesMax = 64 * 1024;
+constexpr std::size_t kHeadBytesMax = std::size_t{64} * 1024;
 constexpr std::size_t kBodyShownMax = 4'096;
 constexpr std::size_t kFillerBytes = 16'384;
 // Longer than a proxy keeps idle connections: it should be the one that closes.

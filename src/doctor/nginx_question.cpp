@@ -253,8 +253,9 @@ class NginxFileCheck {
             return warn_of_status("`error_page 403` has no `=`");
         }
         const InForce kept = in_force("auth_request_set", scope);
-        const bool is_kept = std::any_of(kept.list.begin(), kept.list.end(), [](const auto* one) {
-            return to_lower(one->words.back()) == "$upstream_http_x_tidegate_status";
+        constexpr std::string_view kStatus = "$upstream_http_x_tidegate_status";
+        const bool is_kept = std::any_of(kept.list.begin(), kept.list.end(), [&](const auto* one) {
+            return to_lower(one->words.back()) == kStatus;
         });
         if (!is_kept && kept.is_certain) {
             warn_of_status("no `auth_request_set` keeps $upstream_http_x_tidegate_status");

@@ -64,7 +64,7 @@ void reach(Server& server, const TimeLimit& time_limit) {
         return;
     }
     for (const auto& endpoint : *endpoints) {
-        AtAddress& at = server.addresses.emplace_back(endpoint);
+        AtAddress& at = server.addresses.emplace_back(AtAddress{endpoint, {}, {}});
         at.fault = try_connect(endpoint, time_limit.for_step());
         if (!at.fault.empty() || !server.upstream->health_check) continue;
         config::HealthCheck check = *server.upstream->health_check;
