@@ -213,7 +213,7 @@ def threads(report):
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
                     cases="limits:*,redis*,lifecycle:*,admin:*,identity*,rotation:*,"
-                          "discovery:*,check API*,forward_auth*"),
+                          "discovery:*,check API*,forward_auth*,settle:*,queue:*,health:*"),
         Program("store_conformance-tsan", "build/tsan/store_conformance", part=4, settings={
             "TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "300",
             "TIDEGATE_MEMORY_TRACES": "2000"}),
