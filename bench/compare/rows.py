@@ -18,7 +18,7 @@ class Row:
     stray: float = 0.0
     # More than one command may become one script call, of requests of one name.
     joined: bool = False
-    # What a client sends who has certain fields, and the body of 200; None: any.
+    # The fields that a client sends, and the body of its 200; None: any.
     request_of: Callable = peers.request_of
     answer: Optional[str] = ANSWER
     checks: int = 1  # of one request

@@ -30,7 +30,7 @@ def settle(url, reservation, cost):
             if status != 503:
                 return status, answer
         except OSError:
-            pass  # no answer: nobody knows whether it has arrived
+            pass  # no answer: the call may have arrived or not
         time.sleep(pause)
     return call(url, "/v1/settle", {"id": reservation, "cost": cost})
 

@@ -101,8 +101,8 @@ AdminAnswer reload(const AdminRequest& request, bool has_token) {
     return answer;
 }
 
-// Why a request may not be shown anything, if it may not. A page that a browser takes for one of
-// ours could read who is counted, where no token is asked for.
+// Why the listener shows a request nothing, if it does. Without a token, a page that a browser
+// takes for one of this host could read which clients are counted.
 std::optional<AdminAnswer> objection_to_look(const AdminRequest& request, bool has_token) {
     if (request.method != "GET") return wrong_method("GET");
     if (!has_token && !is_own_name(request.host)) return refused_field(kOwnNameNeeded);

@@ -25,8 +25,8 @@ class PolicyTexts {
         std::int64_t window_seconds;  // 0: below one second, there is none, or it is a month
         http::RateLimitItem::Kind kind;
         http::RateLimitTexts members;  // of the fields that tell clients of it
-        // Of an object of JSON that tells programs of it, what stands before an identifier and
-        // behind it: `{"policy":"default","limit":"default-1s","identifier":"` and
+        // The check API describes a limit by a JSON object: its text before the identifier and
+        // behind it, `{"policy":"default","limit":"default-1s","identifier":"` and
         // `","quota":10,"left":`
         std::string json_begin;
         std::string json_quota;

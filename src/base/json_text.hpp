@@ -1,4 +1,4 @@
-// Writes JSON values as text, for whoever builds a nlohmann value. Pure.
+// Writes nlohmann values as text. Pure.
 //
 // The library's writer is a template that takes the compiler long; this unit alone instantiates it.
 #pragma once

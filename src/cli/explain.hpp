@@ -109,7 +109,7 @@ struct Explanation {
 
     std::string peer;         // empty: a Unix socket
     bool is_gateway = false;  // asks in forward_auth: its chain is read
-    bool is_call = false;     // an item of the check API; of one with a policy only that is told
+    bool is_call = false;     // an item of the check API; explain() tells of its policy alone
     bool trusted = false;
     std::string trusted_network;  // the one that the peer is in
 

@@ -23,7 +23,7 @@ struct ExplainedRequest {
     ask::Decision decision;
 };
 
-// Tells who the other end of the connection is.
+// Says which peer the connection has.
 void explain_peer(const ExplainedRequest& request, Explanation& out);
 
 // The steps of the engine, as far as the request goes, which has passed check_framing(). Identity

@@ -74,7 +74,7 @@ void read_traffic(Section& root, Config& config, Declared& declared) {
     }
 
     const bool is_proxy = config.has_face(Face::proxy);
-    // What stands for the last route. Without a proxy Tidegate forwards nothing: `limits` will do.
+    // The key that makes the last route: `upstream`, or `limits` where Tidegate forwards nothing.
     const auto& last_route = upstream || is_proxy ? upstream : limits;
     if (limits && !last_route && (policies || upstreams || routes)) {
         limits->fault(

@@ -47,7 +47,7 @@ Findings examine_listeners(const config::Config& config) {
     return findings;
 }
 
-// Whether gateways have told the running Tidegate whom they ask for.
+// Whether the questions of gateways name a client; the running Tidegate counts those that do not.
 Findings examine_questions(const config::Config& config, const Beside& beside,
                            const TimeLimit& time_limit) {
     constexpr std::string_view kCheck = "questions.address";

@@ -174,7 +174,7 @@ class NginxFileCheck {
         return false;
     }
 
-    // What Tidegate is told of the request.
+    // The fields and the body that nginx sends with the question.
     void check_question(const Directive& location, const NginxScope* scope) {
         // Several questions may go the same way.
         if (std::find(checked_.begin(), checked_.end(), &location) != checked_.end()) return;

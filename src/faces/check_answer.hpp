@@ -15,7 +15,7 @@ int status_of(const ask::Decision& decision);
 
 // Appends `"admitted":...,"limits":[...]`, and of a refusal `"retry_after_ms"`, or of a fault other
 // than a limit `"status"` and `"detail"`: members without braces, so that more can follow. Limits
-// of policies in shadow are left out: they refuse nobody.
+// of policies in shadow are left out: they refuse no request.
 void append_answer(const ask::Ruleset& rules, const ask::Decision& decision, std::string& out);
 
 // Appends an object of an answer to `each`: the same members, and in any case `"status"`.

@@ -10,8 +10,8 @@
 
 namespace tidegate {
 
-// Belongs to one event loop. Owned by shared pointers: its timer keeps it alive, and whoever waits
-// for it has to.
+// Belongs to one event loop. Owned by shared pointers: its timer keeps it alive, and a
+// coroutine that waits for it has to.
 class TimedSocket : public ByteStream, public std::enable_shared_from_this<TimedSocket> {
   public:
     explicit TimedSocket(StreamSocket socket);

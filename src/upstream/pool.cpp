@@ -261,13 +261,14 @@ void Pool::sweep(SteadyTime time) {
     }
 }
 
-// A request that waits here and has another one evicted gets its seat, as in take_seat(). For those
-// that wait elsewhere, uploads make room that are slow for anybody; the first in the queue gets
-// their seats.
+// A request that waits here and has another one evicted gets its seat, as in take_seat(). For
+// requests of other threads, the pool evicts uploads that are slow whatever their address; the
+// first request in the queue gets such a seat.
 void Pool::make_room_now(SteadyTime now) {
     constexpr int kEvictedAtOnce = 16;
     balance::Seats& seats = group_->seats();
-    while (idle_ > 0 && seats.waiting() > 0) forget_oldest_idle();
+    while (seats.waiting() > 0 && forget_oldest_idle()) {
+    }
     int left = kEvictedAtOnce;
     for (SeatWait& wait : waiting_) {
         if (left == 0) return;

@@ -411,7 +411,7 @@ TEST_CASE("doctor: a configuration with faults is all that is looked at") {
     CHECK(run_tidegate({"doctor", "-c", "/nonexistent/file"}).code == 3);
 }
 
-TEST_CASE("doctor: it asks the running Tidegate whether gateways say whom they ask for") {
+TEST_CASE("doctor: it asks the running Tidegate whether questions of gateways name a client") {
     const std::uint16_t port = free_port();
     const Tidegate tidegate("listen: {address: \"127.0.0.1:" + std::to_string(port) +
                                 "\", face: forward_auth, dialect: envoy}\nlimits: [100000/h]\n",
@@ -442,9 +442,9 @@ TEST_CASE("doctor: without a Tidegate that runs, what was asked is not known") {
         "listen: {address: \"127.0.0.1:8181\", face: forward_auth, dialect: "
         "nginx}\nlimits: [1/s]\n";
     const std::string admin = "admin: 127.0.0.1:" + std::to_string(free_port()) + "\n";
-    const auto nobody = examine(listen + admin);
-    CHECK(nobody.has("questions.address", "note", "cannot reach the admin listener"));
-    CHECK(nobody.code == 0);
+    const auto away = examine(listen + admin);
+    CHECK(away.has("questions.address", "note", "cannot reach the admin listener"));
+    CHECK(away.code == 0);
     CHECK(examine(listen + "admin: off\n").has("questions.address", "note", "admin: off"));
     const Upstream stranger(ok("metrics"));
     const auto other = examine(listen + "admin: " + stranger.url().substr(7) + "\n");
