@@ -11,6 +11,7 @@
 #include "base/ascii.hpp"
 #include "base/quote.hpp"
 #include "doctor/gateway_file.hpp"
+#include "doctor/line_findings.hpp"
 
 namespace tidegate::doctor {
 
@@ -68,21 +69,20 @@ class CaddyfileCheck {
 
   private:
     void look_at(const Directive& question) {
-        line_ = question.line;
+        findings_.begin(question.line);
         const bool is_short = question.name() == "forward_auth";
         const std::string upstream = first_upstream(question);
         if (upstream.find('{') != upstream.npos) {
-            if (is_short) skip("an upstream with a placeholder");
+            if (is_short) findings_.skip("an upstream with a placeholder");
             return;
         }
         const config::Listen* const listen = listener_asked(plain_upstream(upstream), config_);
         if (listen == nullptr || (!is_short && listen->face != Face::forward_auth)) return;
         asks_ = true;
-        const std::size_t before = findings_.list().size();
         const bool is_complete =
             std::none_of(question.block.begin(), question.block.end(),
                          [](const Directive& one) { return one.name() == "import"; });
-        if (!is_complete) skip("what `import` brings");
+        if (!is_complete) findings_.skip("what `import` brings");
         if (check_listener(*listen) && is_complete) {
             if (is_short) {
                 check_identity(question);
@@ -90,20 +90,20 @@ class CaddyfileCheck {
                 check_fields(question);
             }
         }
-        if (findings_.list().size() != before) return;
-        findings_.ok("gateway.questions",
-                     placed("asks " + listen->address.to_string() + " as it should"));
+        if (!findings_.are_none()) return;
+        findings_.ok("gateway.questions", "asks " + listen->address.to_string() + " as it should");
     }
 
     bool check_listener(const config::Listen& listen) {
         if (listen.face == Face::forward_auth && listen.dialect == config::Dialect::forwarded) {
             return true;
         }
-        fault("gateway.listener",
-              fmt::format(
-                  "asks {}, which does not have `face: forward_auth` and `dialect: forwarded`",
-                  listen.address.to_string()),
-              "write both for that listener, or ask another one");
+        findings_.fault(
+            "gateway.listener",
+            fmt::format(
+                "asks {}, which does not have `face: forward_auth` and `dialect: forwarded`",
+                listen.address.to_string()),
+            "write both for that listener, or ask another one");
         return false;
     }
 
@@ -116,18 +116,19 @@ class CaddyfileCheck {
             if (name.empty() || std::find(copied.begin(), copied.end(), name) != copied.end()) {
                 continue;
             }
-            fault("gateway.identity",
-                  fmt::format("the application gets {} as the client wrote it", name),
-                  fmt::format("write `copy_headers {}` in the block of `forward_auth`", name));
+            findings_.fault(
+                "gateway.identity",
+                fmt::format("the application gets {} as the client wrote it", name),
+                fmt::format("write `copy_headers {}` in the block of `forward_auth`", name));
         }
         for (const std::string& name : copied) {
             const bool is_limit = name.starts_with("ratelimit") || name.starts_with("x-ratelimit");
             if (is_limit || std::find(sent.begin(), sent.end(), name) != sent.end()) continue;
             findings_.warning("gateway.identity",
-                              placed(fmt::format("`copy_headers` has {}, which Tidegate does not "
-                                                 "send: Caddy 2.6 gives the application the name "
-                                                 "of a placeholder in it",
-                                                 name)),
+                              fmt::format("`copy_headers` has {}, which Tidegate does not "
+                                          "send: Caddy 2.6 gives the application the name "
+                                          "of a placeholder in it",
+                                          name),
                               "remove it there, or add it to `identity.forward_as`");
         }
     }
@@ -142,27 +143,17 @@ class CaddyfileCheck {
                            to_lower(one.words[1]) == name;
                 });
             if (is_set) continue;
-            fault("gateway.fields",
-                  fmt::format("does not set {}: Tidegate refuses the question (400), and a client "
-                              "that sends the field chooses its route",
-                              name),
-                  fmt::format("write `header_up {} {}` in the block", name, value));
+            findings_.fault(
+                "gateway.fields",
+                fmt::format("does not set {}: Tidegate refuses the question (400), and a client "
+                            "that sends the field chooses its route",
+                            name),
+                fmt::format("write `header_up {} {}` in the block", name, value));
         }
     }
 
-    std::string placed(const std::string& what) const {
-        return fmt::format("line {}: {}", line_, what);
-    }
-    void fault(std::string_view check, const std::string& what, std::string advice) {
-        findings_.fault(check, placed(what), std::move(advice));
-    }
-    void skip(const std::string& what) {
-        findings_.note("gateway.file", placed("not looked at: " + what), {});
-    }
-
     const config::Config& config_;
-    Findings& findings_;
-    int line_ = 0;  // of the question that is looked at
+    LineFindings findings_;
     bool asks_ = false;
 };
 

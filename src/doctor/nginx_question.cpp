@@ -11,6 +11,7 @@
 #include "base/ascii.hpp"
 #include "base/quote.hpp"
 #include "doctor/gateway_file.hpp"
+#include "doctor/line_findings.hpp"
 #include "identity/client_ip.hpp"
 
 namespace tidegate::doctor {
@@ -115,31 +116,31 @@ class NginxFileCheck {
 
   private:
     void look_at(const Directive& question, const NginxScope* scope) {
-        line_ = question.line;
+        findings_.begin(question.line);
         const NginxScope* server = scope;
         while (server != nullptr && server->block->name() != "server") server = server->outer;
         const Directive* const location =
             server != nullptr ? location_at(*server->block, question.words[1]) : nullptr;
         if (location == nullptr) {
-            return skip(quote(question.words[1]) + ", which is no location of a server here");
+            return findings_.skip(quote(question.words[1]) +
+                                  ", which is no location of a server here");
         }
         const NginxScope inside{location, server};
         const InForce passes = in_force("proxy_pass", &inside);
         if (passes.list.empty() || passes.list.front()->words.size() != 2) return;
         const std::string& url = passes.list.front()->words[1];
-        if (url.find('$') != url.npos) return skip("a `proxy_pass` that has a variable");
+        if (url.find('$') != url.npos) return findings_.skip("a `proxy_pass` that has a variable");
         const config::Listen* const listen = listener_of(url);
         if (listen == nullptr) return;
         asks_ = true;
-        const std::size_t before = findings_.list().size();
         if (check_listener(*listen)) {
             check_question(*location, &inside);
             check_refusals(*server->block, scope);
             check_identity(scope);
         }
-        if (findings_.list().size() != before) return;
-        findings_.ok("gateway.questions", placed("asks " + listen->address.to_string() +
-                                                 " and uses the answer as it should"));
+        if (!findings_.are_none()) return;
+        findings_.ok("gateway.questions",
+                     "asks " + listen->address.to_string() + " and uses the answer as it should");
     }
 
     // The first server of an upstream stands for all of them.
@@ -167,10 +168,11 @@ class NginxFileCheck {
         if (listen.face == Face::forward_auth && listen.dialect == config::Dialect::nginx) {
             return true;
         }
-        fault("gateway.listener",
-              fmt::format("asks {}, which does not have `face: forward_auth` and `dialect: nginx`",
-                          listen.address.to_string()),
-              "write both for that listener, or ask another one");
+        findings_.fault(
+            "gateway.listener",
+            fmt::format("asks {}, which does not have `face: forward_auth` and `dialect: nginx`",
+                        listen.address.to_string()),
+            "write both for that listener, or ask another one");
         return false;
     }
 
@@ -190,7 +192,8 @@ class NginxFileCheck {
                     chain == "forwarded" ? "for=$remote_addr" : "$remote_addr",
                     "a client has no address, and one that sends the field chooses its own");
         check_body(location, fields, scope);
-        if (!fields.is_certain) skip("what `include` brings into " + shown_location(location));
+        if (!fields.is_certain)
+            findings_.skip("what `include` brings into " + shown_location(location));
     }
 
     void check_field(const Directive& location, const InForce& fields, const std::string& name,
@@ -201,18 +204,20 @@ class NginxFileCheck {
         const std::string advice =
             fmt::format("write `proxy_set_header {} {};` there", name, value);
         if (!set) {
-            fault("gateway.fields", fmt::format("{} does not set {}: {}", place, name, effect),
-                  advice);
+            findings_.fault("gateway.fields",
+                            fmt::format("{} does not set {}: {}", place, name, effect), advice);
         } else if (is_of_client(*set, name)) {
-            fault("gateway.fields",
-                  fmt::format("{} passes {} on as the client wrote it: {}", place, name, effect),
-                  advice);
+            findings_.fault(
+                "gateway.fields",
+                fmt::format("{} passes {} on as the client wrote it: {}", place, name, effect),
+                advice);
         } else if (*set == "$uri" || *set == "$document_uri") {
-            fault("gateway.fields",
-                  fmt::format("{} sends its own path in {}, so Tidegate takes all requests for "
-                              "requests to that path",
-                              place, name),
-                  advice);
+            findings_.fault(
+                "gateway.fields",
+                fmt::format("{} sends its own path in {}, so Tidegate takes all requests for "
+                            "requests to that path",
+                            place, name),
+                advice);
         }
     }
 
@@ -222,11 +227,12 @@ class NginxFileCheck {
         const auto length = value_set(fields, "Content-Length");
         const bool announces = length ? !length->empty() : fields.is_certain;
         if ((is_off || !passes.is_certain) && !announces) return;
-        fault("gateway.body",
-              shown_location(location) +
-                  " announces the body of a request and does not send it: Tidegate waits for it",
-              "write `proxy_pass_request_body off;` and `proxy_set_header Content-Length \"\";` "
-              "there");
+        findings_.fault(
+            "gateway.body",
+            shown_location(location) +
+                " announces the body of a request and does not send it: Tidegate waits for it",
+            "write `proxy_pass_request_body off;` and `proxy_set_header Content-Length \"\";` "
+            "there");
     }
 
     // Whether nginx turns a 403 into the status that Tidegate means.
@@ -236,13 +242,14 @@ class NginxFileCheck {
             return std::find(one->words.begin(), one->words.end(), "403") != one->words.end();
         });
         if (page == pages.list.end()) {
-            if (!pages.is_certain) return skip("whether an `include` has `error_page 403`");
+            if (!pages.is_certain)
+                return findings_.skip("whether an `include` has `error_page 403`");
             return warn_of_status("no `error_page 403` is in force here");
         }
         const std::vector<std::string>& words = (*page)->words;
         const Directive* const target = location_at(server, words.back());
         if (target == nullptr || has_directive(*target, "include")) {
-            return skip("the location of " + quote(words.back()));
+            return findings_.skip("the location of " + quote(words.back()));
         }
         const Directive* const answer = return_of_429(*target);
         if (answer == nullptr) return warn_of_status(shown_location(*target) + " returns no 429");
@@ -263,8 +270,7 @@ class NginxFileCheck {
     }
 
     void warn_of_status(const std::string& why) {
-        findings_.warning("gateway.refusals",
-                          placed("clients do not get 429 as Tidegate means it: " + why),
+        findings_.warning("gateway.refusals", "clients do not get 429 as Tidegate means it: " + why,
                           "write `error_page 403 = @tidegate;`, `auth_request_set` and the "
                           "location `@tidegate`, as docs/faces.md has them");
     }
@@ -278,29 +284,19 @@ class NginxFileCheck {
             if (name.empty()) continue;
             const auto set = value_set(fields, name);
             if (set ? !is_of_client(*set, name) : !fields.is_certain) continue;
-            fault("gateway.identity",
-                  fmt::format("the application gets {} as the client wrote it", name),
-                  fmt::format("add `auth_request_set $tidegate_{0} $upstream_http_{0};` and "
-                              "`proxy_set_header {1} $tidegate_{0};`",
-                              in_variable(name), name));
+            findings_.fault(
+                "gateway.identity",
+                fmt::format("the application gets {} as the client wrote it", name),
+                fmt::format("add `auth_request_set $tidegate_{0} $upstream_http_{0};` and "
+                            "`proxy_set_header {1} $tidegate_{0};`",
+                            in_variable(name), name));
         }
-    }
-
-    std::string placed(const std::string& what) const {
-        return fmt::format("line {}: {}", line_, what);
-    }
-    void fault(std::string_view check, const std::string& what, std::string advice) {
-        findings_.fault(check, placed(what), std::move(advice));
-    }
-    void skip(const std::string& what) {
-        findings_.note("gateway.file", placed("not looked at: " + what), {});
     }
 
     const NginxNames& names_;
     const config::Config& config_;
-    Findings& findings_;
+    LineFindings findings_;
     std::vector<const Directive*> checked_;
-    int line_ = 0;  // of the question that is looked at
     bool asks_ = false;
 };
 
