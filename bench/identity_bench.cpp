@@ -72,14 +72,14 @@ void remembered(benchmark::State& state, std::string_view algorithm) {
     fields.push_back({http::FieldName::other, "Authorization", value});
     const std::vector<identity::UserMethod> methods{{"", method_for(key, algorithm)}};
     identity::Authenticator authenticator(methods);
-    identity::Finding finding;
-    authenticator.look({}, fields, kNow, finding);
-    authenticator.check_token(finding, kNow);
+    identity::Authentication authentication;
+    authenticator.look({}, nullptr, fields, kNow, authentication);
+    authenticator.check_token(authentication, kNow);
     for (auto _ : state) {
-        authenticator.look({}, fields, kNow, finding);
-        if (finding.result != identity::Finding::Result::user)
+        authenticator.look({}, nullptr, fields, kNow, authentication);
+        if (authentication.result != identity::Authentication::Result::user)
             throw std::runtime_error("not remembered");
-        benchmark::DoNotOptimize(finding);
+        benchmark::DoNotOptimize(authentication);
     }
     state.counters["token_bytes"] = static_cast<double>(value.size());
 }

@@ -5,6 +5,7 @@
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <openssl/x509v3.h>
 
 namespace tidegate::test {
@@ -16,9 +17,31 @@ void require(bool good, const char* what) {
     if (!good) throw std::runtime_error(std::string("certificates: ") + what);
 }
 
-Certificate new_certificate(const std::string& common_name, Validity validity) {
+EVP_PKEY* new_key(KeyKind kind) {
+    switch (kind) {
+        case KeyKind::p256:
+            return EVP_EC_gen("P-256");
+        case KeyKind::p384:
+            return EVP_EC_gen("P-384");
+        case KeyKind::rsa: {
+            static EVP_PKEY* const rsa = EVP_RSA_gen(2'048);
+            require(rsa != nullptr && EVP_PKEY_up_ref(rsa) == 1, "no RSA key");
+            return rsa;
+        }
+        case KeyKind::short_rsa:
+            return EVP_RSA_gen(1'024);
+        case KeyKind::ed25519:
+            return EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519");
+        case KeyKind::secp256k1:
+            return EVP_EC_gen("secp256k1");
+    }
+    return nullptr;
+}
+
+Certificate new_certificate(const std::string& common_name, Validity validity,
+                            KeyKind kind = KeyKind::p256) {
     Certificate made;
-    made.key.reset(EVP_EC_gen("P-256"));
+    made.key.reset(new_key(kind));
     made.certificate.reset(X509_new());
     require(made.key && made.certificate, "no key");
     X509* const x509 = made.certificate.get();
@@ -89,11 +112,21 @@ Authority::Authority(Validity validity) : self_(new_certificate(new_name(), vali
 
 Certificate Authority::issue(const std::string& names, Validity validity) const {
     Certificate made = new_certificate(names.empty() ? "localhost" : "server", validity);
+    complete(made, names);
+    return made;
+}
+
+Certificate Authority::issue(KeyKind kind, const std::string& names) const {
+    Certificate made = new_certificate(names.empty() ? "localhost" : "server", {}, kind);
+    complete(made, names);
+    return made;
+}
+
+void Authority::complete(Certificate& made, const std::string& names) const {
     if (!names.empty()) {
         extend(made.certificate.get(), self_.certificate.get(), NID_subject_alt_name, names);
     }
     sign(made, self_);
-    return made;
 }
 
 }  // namespace tidegate::test

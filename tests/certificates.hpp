@@ -31,6 +31,9 @@ struct Validity {
     long to = 3600;
 };
 
+// RSA keys have 2048 bits, and all are one key: to make it takes long.
+enum class KeyKind { p256, p384, rsa, short_rsa, ed25519, secp256k1 };
+
 class Authority {
   public:
     explicit Authority(Validity validity = {-7200, 7200});
@@ -38,12 +41,17 @@ class Authority {
     // For programs that read SSL_CERT_FILE.
     std::string pem() const { return self_.pem(); }
     X509* certificate() const { return self_.certificate.get(); }
+    const Certificate& own() const { return self_; }
     // `names` as OpenSSL writes them: `DNS:localhost,IP:127.0.0.1`. Empty: `localhost` stands in
     // the subject alone.
     Certificate issue(const std::string& names = "DNS:localhost,IP:127.0.0.1",
                       Validity validity = {}) const;
+    // The same, with a key of another kind than P-256.
+    Certificate issue(KeyKind kind, const std::string& names) const;
 
   private:
+    void complete(Certificate& made, const std::string& names) const;
+
     Certificate self_;
 };
 

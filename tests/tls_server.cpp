@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <stdexcept>
 #include <utility>
 
@@ -17,6 +19,20 @@ namespace {
 // What cannot happen.
 void require(bool good, const char* what) {
     if (!good) throw std::runtime_error(std::string("tls_server: ") + what);
+}
+
+// Takes the one protocol it knows, or none. The list has each behind its length.
+int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* bytes,
+                    const unsigned char* offered, unsigned offered_bytes, void* own) {
+    const auto& protocol = *static_cast<const std::string*>(own);
+    for (unsigned at = 0; at < offered_bytes; at += offered[at] + 1U) {
+        const std::string_view one(reinterpret_cast<const char*>(offered + at + 1), offered[at]);
+        if (one != protocol) continue;
+        *chosen = offered + at + 1;
+        *bytes = offered[at];
+        return SSL_TLSEXT_ERR_OK;
+    }
+    return SSL_TLSEXT_ERR_NOACK;
 }
 
 // A client may close while we write: an error is enough.
@@ -54,12 +70,14 @@ void TlsServer::Conversation::wait_for_end() {
 }
 
 TlsServer::TlsServer(Certificate certificate, Handler handler, int newest, const Authority* clients,
-                     Clients rule)
+                     Clients rule, std::string protocol)
     : certificate_(std::move(certificate)),
       handler_(std::move(handler)),
+      protocol_(std::move(protocol)),
       context_(SSL_CTX_new(TLS_server_method())) {
     SSL_CTX_use_certificate(context_.get(), certificate_.certificate.get());
     SSL_CTX_use_PrivateKey(context_.get(), certificate_.key.get());
+    if (!protocol_.empty()) SSL_CTX_set_alpn_select_cb(context_.get(), choose_protocol, &protocol_);
     if (newest != 0) {
         // What is too old for the system's own bounds is what a test is after.
         SSL_CTX_set_security_level(context_.get(), 0);
@@ -114,8 +132,10 @@ std::vector<std::string> TlsServer::seen() const {
     return seen_;
 }
 
+// A client's side of a handshake may be over before this one's.
 std::vector<std::string> TlsServer::names_asked_for() const {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    handshake_over_.wait_for(lock, std::chrono::seconds{10}, [this] { return !is_shaking_hands_; });
     return names_;
 }
 
@@ -136,17 +156,35 @@ void TlsServer::accept_all() {
     }
 }
 
+bool TlsServer::shake_hands(SSL* tls) {
+    {
+        const std::lock_guard lock(mutex_);
+        is_shaking_hands_ = true;
+    }
+    const bool is_shaken = SSL_accept(tls) == 1;
+    const std::lock_guard lock(mutex_);
+    if (is_shaken) {
+        const char* const name = SSL_get_servername(tls, TLSEXT_NAMETYPE_host_name);
+        names_.emplace_back(name != nullptr ? name : "");
+    }
+    is_shaking_hands_ = false;
+    handshake_over_.notify_all();
+    return is_shaken;
+}
+
 void TlsServer::serve(int descriptor) {
     const std::unique_ptr<SSL, ReleaseOpenSsl> tls(SSL_new(context_.get()));
     SSL_set_fd(tls.get(), descriptor);
-    if (SSL_accept(tls.get()) == 1) {
-        {
-            const std::lock_guard lock(mutex_);
-            const char* const name = SSL_get_servername(tls.get(), TLSEXT_NAMETYPE_host_name);
-            names_.emplace_back(name != nullptr ? name : "");
-        }
+    if (shake_hands(tls.get())) {
+        if (SSL_session_reused(tls.get()) == 1) ++resumptions_;
         Conversation client(*this, tls.get());
         handler_(client);
+    } else {
+        // A reset, for what the client has sent already, could destroy the alert.
+        ::shutdown(descriptor, SHUT_WR);
+        std::array<char, 4'096> unread;
+        while (::recv(descriptor, unread.data(), unread.size(), 0) > 0) {
+        }
     }
     ERR_clear_error();
 }

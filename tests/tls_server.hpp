@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -47,9 +48,11 @@ class TlsServer {
     enum class Clients { must_have_one, may_have_none };
 
     // `newest`: the highest version of TLS it speaks; 0: any. `clients`: must vouch for clients,
-    // which then are asked for a certificate.
+    // which then are asked for a certificate. `protocol`: what it chooses where clients offer it by
+    // ALPN; empty: it does not know ALPN.
     TlsServer(Certificate certificate, Handler handler, int newest = 0,
-              const Authority* clients = nullptr, Clients rule = Clients::must_have_one);
+              const Authority* clients = nullptr, Clients rule = Clients::must_have_one,
+              std::string protocol = {});
     // Answers every request with these bytes and closes.
     TlsServer(Certificate certificate, const std::string& answer);
     ~TlsServer();
@@ -60,6 +63,8 @@ class TlsServer {
     // `https://host:port/path`
     std::string url(const std::string& path = "/keys", const std::string& host = "localhost") const;
     int connections() const { return connections_; }
+    // Of them, those that went on with the session of another one.
+    int resumptions() const { return resumptions_; }
     // Heads of all requests so far.
     std::vector<std::string> seen() const;
     // The name each client asked for in its handshake (SNI); empty where none.
@@ -68,15 +73,20 @@ class TlsServer {
   private:
     void accept_all();
     void serve(int descriptor);
+    bool shake_hands(SSL* tls);
 
     Certificate certificate_;
     Handler handler_;
+    std::string protocol_;
     std::unique_ptr<SSL_CTX, ReleaseOpenSsl> context_;
     int listener_ = -1;
     std::uint16_t port_ = 0;
     std::atomic<bool> stopping_{false};
     std::atomic<int> connections_{0};
+    std::atomic<int> resumptions_{0};
     mutable std::mutex mutex_;
+    mutable std::condition_variable handshake_over_;
+    bool is_shaking_hands_ = false;   // guarded by mutex_
     int client_ = -1;                 // guarded by mutex_
     std::vector<std::string> seen_;   // guarded by mutex_
     std::vector<std::string> names_;  // guarded by mutex_

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the comparison: bench.py TIDEGATE RATE_CLIENT ... (scripts/bench says the rest)."""
+"""Runs the comparison: bench.py TIDEGATE CLIENTS ... (scripts/bench says the rest)."""
 
 import argparse
 import json
@@ -12,14 +12,24 @@ import tempfile
 import drawing
 import figures
 import growth
+import http2
 import machine
+import tls
+import tunnels
+from http2 import Http2Measuring
 from load import Loads, write_heads
 from machine import ROOT, Missing, Wrong
 from measure import Measuring
 from rows import FACES, PARTS, all_rows
+from tls import TlsMeasuring
+from tunnels import TunnelMeasuring
 
 BUILD = ROOT / "build" / "bench"
 NODE = BUILD / "node"
+# What may be measured instead: each has PARTS and all_rows().
+INSTEAD = {"tls": tls, "http2": http2, "tunnels": tunnels}
+# Parts of one round: memory is the same in each.
+ONCE = ("calls", "idle", "tls-idle", "h2-idle", "tunnel-idle")
 
 
 def names(text):
@@ -29,29 +39,38 @@ def names(text):
 def options():
     parser = argparse.ArgumentParser(prog="scripts/bench")
     parser.add_argument("program")
-    parser.add_argument("rate_client")
+    parser.add_argument("clients", type=pathlib.Path)  # the folder with bench_rate and the others
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rows", type=names)
     parser.add_argument("--parts", type=names)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=int, default=None)
     parser.add_argument("--add", action="store_true")
-    parser.add_argument("--growth", nargs="?", const=[], type=names)
+    instead = parser.add_mutually_exclusive_group()
+    for name in INSTEAD:
+        instead.add_argument(f"--{name}", dest="instead", action="store_const", const=name)
+    instead.add_argument("--growth", nargs="?", const=[], type=names)
     parser.add_argument("--json", type=pathlib.Path, default=BUILD / "bench.json")
     parser.add_argument("--plot", type=pathlib.Path)
     chosen = parser.parse_args()
     # Counting system calls takes half a minute.
-    chosen.parts = chosen.parts or [part for part in PARTS if not chosen.quick or part != "calls"]
-    unknown = set(chosen.parts) - set(PARTS)
+    known = parts_of(chosen)
+    chosen.parts = chosen.parts or [part for part in known if not chosen.quick or part != "calls"]
+    unknown = set(chosen.parts) - set(known)
     if unknown:
-        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     chosen.rounds = chosen.rounds or (1 if chosen.quick else 3 if chosen.growth is not None else 5)
     chosen.seconds = chosen.seconds or 1
     return chosen
 
 
-def rows_of(part, rows):
-    wanted = PARTS[part]
+def parts_of(chosen):
+    """The rows of each part."""
+    return INSTEAD[chosen.instead].PARTS if chosen.instead else PARTS
+
+
+def rows_of(chosen, part, rows):
+    wanted = parts_of(chosen)[part]
     return [row for row in rows
             if (row.name not in FACES if wanted is None else row.name in wanted)]
 
@@ -60,11 +79,11 @@ def run_parts(chosen, measuring, rows, report):
     """Rounds of all rows take turns; after each the report is written. A row that fails twice
     in a round is left out from then on."""
     for part in chosen.parts:
-        rounds = 1 if part in ("calls", "idle") else chosen.rounds
+        rounds = 1 if part in ONCE else chosen.rounds
         done = max((found["round"] for found in report["rounds"] if found["part"] == part),
                    default=0)
         for number in range(done + 1, done + rounds + 1):
-            for row in rows_of(part, rows):
+            for row in rows_of(chosen, part, rows):
                 measure(measuring, part, number, row, report)
             write(chosen.json, report)
 
@@ -86,7 +105,8 @@ def measure(measuring, part, number, row, report):
 
 
 def rows_chosen(chosen):
-    rows = all_rows(chosen.program, NODE)
+    rows = (INSTEAD[chosen.instead].all_rows(chosen.program) if chosen.instead
+            else all_rows(chosen.program, NODE))
     unknown = set(chosen.rows or ()) - {row.name for row in rows}
     if unknown:
         raise Wrong(f"no row {', '.join(sorted(unknown))}; there are "
@@ -122,18 +142,29 @@ def rounded(figures):
             for name, value in figures.items()}
 
 
+def measuring_of(chosen, loads, folder):
+    if chosen.instead == "tunnels":
+        return TunnelMeasuring(chosen.clients / "bench_tunnel",
+                               chosen.clients / "bench_tunnel_echo", chosen.seconds)
+    heads = write_heads(folder)
+    if chosen.instead:
+        made = TlsMeasuring if chosen.instead == "tls" else Http2Measuring
+        return made(chosen.clients / "bench_tls", loads, heads, chosen.seconds)
+    return Measuring(loads, heads, chosen.seconds)
+
+
 def main():
     chosen = options()
     rows = rows_chosen(chosen)
     report = report_begun(chosen, rows)
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as name:
-        folder, loads = pathlib.Path(name), Loads(chosen.rate_client)
+        folder, loads = pathlib.Path(name), Loads(chosen.clients / "bench_rate")
         if chosen.growth is not None:
             growth.run(growth.Growth(chosen.program, loads, folder, chosen.seconds),
                        chosen.growth, chosen.rounds, report,
                        lambda: write(chosen.json, report))
         else:
-            run_parts(chosen, Measuring(loads, write_heads(folder), chosen.seconds), rows, report)
+            run_parts(chosen, measuring_of(chosen, loads, folder), rows, report)
     # Now, for npm's packages may have come only in the run.
     report["versions"] = machine.versions(chosen.program, NODE)
     write(chosen.json, report)

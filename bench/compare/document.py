@@ -2,13 +2,16 @@
 """Makes docs/performance.md and its drawings of measured figures: document.py [--check] FILE"""
 
 import argparse
+import functools
 import json
 import pathlib
 import sys
 
 import drawing
-from figures import (COLUMNS, HEADINGS, TITLES, goals_reached, growth_points, idle_grown_mib,
-                     median, rounds_of, rows_in, shown)
+import http2
+import tunnels
+from figures import (COLUMNS, HEADINGS, IDLE_EACH, TITLES, goals_reached, growth_points,
+                     idle_grown_mib, median, rounds_of, rows_in, shown)
 from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE, USERS
 from machine import ROOT
 from peers import BATCH
@@ -98,11 +101,51 @@ METHOD = f"""
   is lua-resty-redis), with the driver's pool of connections. Each window is one sub-bucket there,
   as such lists are mostly written. With "as fine" it has the 50 to 60 sub-buckets a window that
   Tidegate has in every row.
-- **What it cannot say**: how all this is over a network, with TLS, or on many cores. Loopback
+{{transport}}- **What it cannot say**: how all this is over a network, or on many cores. Loopback
   makes the kernel's part smaller than a network card would; with two CPUs, clients, proxy, Redis
   and upstream get into each other's way.
 - The cost of a charge in process, and of each part of the way, is for `bench/`'s
   micro-benchmarks.
+"""
+
+# Where rows of TLS, HTTP/2 or tunnels were measured.
+METHOD_OF_TRANSPORT = """- **TLS** is 1.3 with an ECDSA certificate (P-256) and X25519. No session is kept but where it says
+  so. Memory of an idle connection is what the proxy's processes share with no other, divided by the
+  number of connections. Each of them is shown to be open afterwards.
+- **HTTP/2** is between client and proxy; all proxies speak HTTP/1.1 with the upstream. `h2load`
+  begins anew every half second, as servers end connections that have had many streams. Its
+  handshakes and first 100 ms are not in the figures.
+- **Tunnels** are WebSockets, from `bench/tunnel_client.cpp` to `bench/tunnel_echo.cpp`. Each frame
+  of the client has a mask of its own, and each message is held against what was sent. What opens
+  the tunnels is not in the figures.
+"""
+
+TLS_NEW = """
+`bench/tls_client.cpp`, eight threads: each connects, asks once and ends, then connects anew.
+"""
+TLS_RESUMED = """
+The same, each connection with the ticket of the one before.
+"""
+TLS_KEPT = f"""
+`wrk` as in the first table, over {CONNECTIONS} connections that stay. Their handshakes are in the
+figures.
+"""
+TLS_IDLE = """
+Clients that asked once and then sit there.
+"""
+H2 = {part: f"""
+`h2load`, {connections} connections, on each {streams} at a time. The row in the clear is HTTP/2 by
+prior knowledge.
+""" for part, (connections, streams) in http2.LOADS.items()}
+H2_IDLE = """
+Clients that asked once in HTTP/2 and then sit there.
+"""
+TUNNEL_ECHO = f"""
+{tunnels.OPEN} tunnels, in each the next message of 64 bytes as soon as the one before is back. A
+request is one message, there and back.
+"""
+TUNNEL_IDLE = """
+Tunnels that have carried one message each. Each has a connection to the upstream, too.
 """
 
 # Tidegate's row, a peer's that does the same or less, in which parts.
@@ -115,6 +158,8 @@ RIVALS = (
     ("tidegate-redis-denied", "haproxy-stick-table-denied"),
     ("tidegate-redis-denied", "nginx-lua-redis-denied"),
     ("nginx-tidegate", "nginx-limit-req"), ("nginx-tidegate-denied", "nginx-limit-req-denied"),
+    *((f"tidegate-{row}", f"{peer}-{row}") for row in ("tls", "h2", "tunnel", "tunnel-tls")
+      for peer in ("nginx", "haproxy")),
 )
 CLEARLY = 1.03  # by less, neither is called better
 
@@ -175,10 +220,16 @@ def idle_table(report):
     return table(("", "MiB before", "MiB with them", "bytes each"), rows)
 
 
+def idle_each_table(report, part):
+    rows = [(report["labels"][row], f"{median(report, part, row, 'idle_kib'):.1f}")
+            for row in rows_in(report, part)]
+    return table(("", "KiB each"), rows)
+
+
 def peers_better(report):
     """Every figure in which a peer beats Tidegate, with both."""
     rows = []
-    for part in ("saturated", "steady", "single", "pinned", "faces"):
+    for part in (part for part in TITLES if part not in ("calls", "idle", *IDLE_EACH)):
         for own, peer in RIVALS:
             for column in COLUMNS:
                 ours, theirs = (median(report, part, row, column) for row in (own, peer))
@@ -194,6 +245,12 @@ def peers_better(report):
         if ours and theirs and ours > theirs * CLEARLY:
             rows.append((f"{TITLES['idle']}: MiB grown", report["labels"][peer], f"{theirs:.1f}",
                          report["labels"]["tidegate"], f"{ours:.1f}"))
+    for part in IDLE_EACH:
+        for own, peer in RIVALS:
+            ours, theirs = (median(report, part, row, "idle_kib") for row in (own, peer))
+            if ours and theirs and ours > theirs * CLEARLY:
+                rows.append((f"{TITLES[part]}: KiB each", report["labels"][peer],
+                             f"{theirs:.1f}", report["labels"][own], f"{ours:.1f}"))
     return table(("", "peer", "its figure", "Tidegate's row", "its figure"), rows) if rows else \
         "In nothing that was measured, by more than 3 in 100.\n"
 
@@ -288,8 +345,14 @@ def page(report, drawings):
              "\n## What was to be reached\n\nRatios within one run, Tidegate's figure in parts of "
              "the other's.\n\n", goals_table(report)]
     words = {"saturated": SATURATED, "steady": STEADY, "single": SINGLE, "pinned": PINNED,
-             "calls": CALLS, "idle": IDLE, "faces": FACES}
-    tables = {"calls": calls_table, "idle": idle_table}
+             "calls": CALLS, "idle": IDLE, "faces": FACES, "tls-new": TLS_NEW,
+             "tls-resumed": TLS_RESUMED, "tls-kept": TLS_KEPT, "tls-idle": TLS_IDLE, **H2,
+             "h2-idle": H2_IDLE, "tunnel-echo": TUNNEL_ECHO, "tunnel-idle": TUNNEL_IDLE}
+    tables = {"calls": calls_table, "idle": idle_table,
+              **{part: functools.partial(idle_each_table, part=part) for part in IDLE_EACH}}
+    has_transport = any(rows_in(report, part) for part in TITLES
+                        if part.startswith(("tls-", "h2-", "tunnel-")))
+    method = METHOD.replace("{transport}", METHOD_OF_TRANSPORT if has_transport else "")
     for part, title in TITLES.items():
         if rows_in(report, part):
             made = tables[part](report) if part in tables else figures_table(report, part)
@@ -297,7 +360,7 @@ def page(report, drawings):
     parts += [growth_section(report, drawings),
               "\n## Where peers are better\n\nEvery figure in which a peer is ahead of Tidegate's "
               "row that does the same, or more, by\nmore than 3 in 100:\n\n", peers_better(report),
-              METHOD, "\n## What was left out\n\n", left_out(report)]
+              method, "\n## What was left out\n\n", left_out(report)]
     return "".join(parts)
 
 

@@ -4,6 +4,8 @@ import dataclasses
 import statistics
 from typing import Callable, Optional
 
+import http2
+import tunnels
 from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE
 from peers import BATCH
 
@@ -72,6 +74,12 @@ def idle_grown_mib(report, row):
 LUA_PEERS = (("nginx-lua-redis", "nginx + Lua + Redis"),
              ("nginx-lua-redis-fine", "the same with windows as fine"))
 
+PEER_NAMES = {"nginx": "nginx", "haproxy": "HAProxy"}
+
+# Of parts of HTTP/2 over TLS.
+HTTP2_WORDS = {part: f"h2 TLS, {connections} x {streams}" + (" streams" if streams > 1 else "")
+               for part, (connections, streams) in http2.LOADS.items()}
+
 # What is said of the part in which the proxy has a CPU to share with nobody but its upstream.
 BOUND = ", the proxy as the bottleneck"
 
@@ -95,11 +103,49 @@ def _goals():
                _ratio("single", "tidegate-redis", "nginx-lua-redis", "p50_us"), 0.65, 0.60)
     yield Goal(f"{IDLE_CLIENTS:,} idle connections: memory grown",
                lambda report: idle_grown_mib(report, "tidegate"), 16, 14, unit="MiB")
+    yield from _tls_goals()
+    yield from _http2_goals()
+    yield from _tunnel_goals()
     for row, words in (("tidegate-auth", "admitted"), ("tidegate-auth-denied", "denied")):
         yield Goal(f"forward_auth, {words}: CPU a question, of a request that the proxy denies",
                    _ratio("faces", row, "tidegate-memory-denied", "proxy_us"), 1.0, 0.95)
     yield Goal(f"check API: CPU a call of {BATCH} checks, of a call of one",
                _ratio("faces", "tidegate-check-batch", "tidegate-check", "proxy_us"), 25, 20)
+
+
+def _tls_goals():
+    for part, what, peer, must, stretch in (
+            ("tls-new", "new TLS connection and request", "nginx", 0.90, 0.80),
+            ("tls-resumed", "resumed TLS connection and request", "nginx", 0.90, 0.80),
+            ("tls-kept", "request over TLS", "haproxy", 0.95, 0.90)):
+        yield Goal(f"{what}: CPU of the proxy, of {PEER_NAMES[peer]}",
+                   _ratio(part, "tidegate-tls", f"{peer}-tls", "proxy_us"), must, stretch)
+    yield _idle_goal("idle TLS connection", "tls-idle", "tidegate-tls", 15.5, 14.7)
+
+
+def _idle_goal(what, part, row, must, stretch):
+    return Goal(f"{what}: private memory",
+                lambda report: median(report, part, row, "idle_kib"), must, stretch, unit="KiB")
+
+
+def _http2_goals():
+    wide, narrow = (f"{words}: CPU a request, of " for words in HTTP2_WORDS.values())
+    yield Goal(f"{wide}nginx", _ratio("h2-wide", "tidegate-h2", "nginx-h2", "proxy_us"),
+               0.90, 0.90)
+    yield Goal(f"{wide}HAProxy", _ratio("h2-wide", "tidegate-h2", "haproxy-h2", "proxy_us"),
+               None, 1.0)
+    yield Goal(f"{narrow}nginx", _ratio("h2-narrow", "tidegate-h2", "nginx-h2", "proxy_us"),
+               0.95, 0.85)
+    yield _idle_goal("idle h2 TLS connection", "h2-idle", "tidegate-h2", 42, 26)
+
+
+def _tunnel_goals():
+    for tls, words, must, stretch in (("", "in the clear", 3.5, 2.5), ("-tls", "TLS", 17, 16)):
+        yield Goal(f"64-byte echo through a tunnel, {words}: CPU of the proxy, of nginx",
+                   _ratio("tunnel-echo", f"tidegate-tunnel{tls}", f"nginx-tunnel{tls}",
+                          "proxy_us"), 0.95, 0.85)
+        yield _idle_goal(f"idle tunnel, {words}", "tunnel-idle", f"tidegate-tunnel{tls}",
+                         must, stretch)
 
 
 def _redis_goals(own, words, part="saturated"):
@@ -151,6 +197,8 @@ def shown(column, value):
         return f"{value:.1f}"
     return f"{value / 1000:.2f}" if value >= 1000 else f"{value / 1000:.3f}"
 
+# Parts that have one figure, the memory of one that is idle.
+IDLE_EACH = ("tls-idle", "h2-idle", "tunnel-idle")
 
 TITLES = {
     "saturated": f"{CONNECTIONS} connections, as fast as answers come",
@@ -160,6 +208,15 @@ TITLES = {
     "calls": "System calls a request",
     "idle": f"{IDLE_CLIENTS:,} idle connections",
     "faces": "Questions of gateways and calls of programs",
+    "tls-new": "New TLS 1.3 connections, ECDSA, with one request each",
+    "tls-resumed": "Resumed TLS 1.3 connections with one request each",
+    "tls-kept": f"{CONNECTIONS} TLS connections, as fast as answers come",
+    "tls-idle": f"{IDLE_CLIENTS:,} idle TLS connections, private memory of each",
+    **{part: f"{words}, as fast as answers come" for part, words in HTTP2_WORDS.items()},
+    "h2-idle": f"{IDLE_CLIENTS:,} idle h2 TLS connections, private memory of each",
+    "tunnel-echo": f"{tunnels.OPEN} WebSockets, 64-byte echoes as fast as they come back, "
+                   "each a request",
+    "tunnel-idle": f"{tunnels.IDLE:,} idle WebSockets, private memory of each",
 }
 
 
@@ -175,6 +232,10 @@ def text(report):
             for row in rows:
                 lines.append(f"  {report['labels'][row]:{width}}  "
                              f"{idle_grown_mib(report, row):.1f} MiB")
+        elif part in IDLE_EACH:
+            for row in rows:
+                lines.append(f"  {report['labels'][row]:{width}}  "
+                             f"{median(report, part, row, 'idle_kib'):.1f} KiB")
         elif part == "calls":
             for row in rows:
                 lines.append(f"  {report['labels'][row]:{width}}  "

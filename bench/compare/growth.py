@@ -96,7 +96,8 @@ class Growth:
         return self.transfers(world, setup, heads, size, 0)
 
     def uploads(self, world, start, size):
-        world.echo = self.program  # nginx would answer before the body's end
+        # nginx would answer before the body's end.
+        world.upstream = lambda port: [self.program, "echo", "--listen", f"127.0.0.1:{port}"]
         setup = start(world)
         heads = world.file("post.heads", head(0, f"Content-Length: {size}\r\n")
                            .replace("GET /", "POST /"))

@@ -73,11 +73,12 @@ class Loads:
     def __init__(self, rate_client):
         self.rate_client = rate_client
 
-    def wrk(self, world, port, heads, seconds, connections=CONNECTIONS, path="/", body_bytes=0):
+    def wrk(self, world, port, heads, seconds, connections=CONNECTIONS, path="/", body_bytes=0,
+            scheme="http"):
         """Full speed from one thread, for a whole number of seconds."""
         said = _run(world.on_cpus("load", [
             need("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s",
-            "-s", HERE / "wrk.lua", f"http://127.0.0.1:{port}{path}", "--", heads, body_bytes]),
+            "-s", HERE / "wrk.lua", f"{scheme}://127.0.0.1:{port}{path}", "--", heads, body_bytes]),
             seconds + 30)
         result = json.loads(said[said.rindex("{"):])
         if result["socket_errors"] or not result["requests"]:

@@ -59,6 +59,8 @@ class Server:
         self.process, self.port, self._errors = process, port, errors
 
     def pids(self):
+        if self.process.poll() is not None:
+            raise Wrong(f"{self.process.args[0]} ended: {self.errors()}")
         found, left = [], [self.process.pid]
         while left:
             pid = left.pop()
@@ -76,6 +78,10 @@ class Server:
 
     def rss_kib(self):
         return sum(_status_kib(pid, "VmRSS:") for pid in self.pids())
+
+    def private_kib(self):
+        """Memory that it shares with no other process."""
+        return sum(_private_kib(pid) for pid in self.pids())
 
     def errors(self):
         return self._errors.read_text(errors="replace")[-2000:]
@@ -116,6 +122,12 @@ def _status_kib(pid, name):
         return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
+def _private_kib(pid):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
+        return sum(int(line.split()[1]) for line in lines
+                   if line.startswith(("Private_Clean:", "Private_Dirty:")))
+
+
 class World:
     """Everything of a round; leaving it ends all of it."""
 
@@ -123,7 +135,7 @@ class World:
         self.folder = pathlib.Path(folder)
         self.folder.chmod(0o755)  # nginx started by root reads files as somebody else
         self.cpus = cpus or {}  # role -> list of CPUs, as taskset takes it
-        self.echo = None  # Tidegate's program, to be the upstream in place of nginx
+        self.upstream = None  # (port) -> a command, to be the upstream in place of nginx
         self._servers = []
 
     def __enter__(self):
@@ -215,6 +227,8 @@ def versions(tidegate, node_folder):
         "haproxy": (["haproxy", "-v"], r"version (\S+)"),
         "node": (["node", "--version"], r"v(\S+)"),
         "wrk": (["dpkg-query", "-W", "-f", "${Version}", "wrk"], r"^(\S+)"),
+        "h2load": (["h2load", "--version"], r"nghttp2/(\S+)"),
+        "openssl": (["openssl", "version"], r"OpenSSL (\S+)"),
         "strace": (["strace", "--version"], r"version (\S+)"),
     }
     found = {name: _version(*how) for name, how in wanted.items()}

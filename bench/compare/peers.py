@@ -52,8 +52,8 @@ class Setup:
 def start_upstream(world: World):
     """nginx answering 100 bytes; and, for bodies, files of the folder `bodies`."""
     port = free_port()
-    if world.echo:
-        return world.start("upstream", [world.echo, "echo", "--listen", f"127.0.0.1:{port}"], port)
+    if world.upstream:
+        return world.start("upstream", world.upstream(port), port)
     (world.folder / "bodies").mkdir(exist_ok=True)
     config = world.file("upstream.conf", f"""
 daemon off; worker_processes 1; pid upstream.pid; error_log stderr crit;
@@ -265,7 +265,7 @@ def _post(call):
 
 # ---- nginx
 
-def nginx(world, http="", location="", modules=(), more=""):
+def nginx(world, http="", location="", modules=(), more="", listen="", connection='""'):
     upstream = start_upstream(world)
     port = free_port()
     loads = "".join(f"load_module {MODULES}/{module}.so; " for module in modules)
@@ -281,13 +281,13 @@ http {{
     }}
     {http}
     server {{
-        listen 127.0.0.1:{port} backlog=4096;
+        listen 127.0.0.1:{port}{listen} backlog=4096;
         keepalive_requests 1000000000; keepalive_timeout 1h;
         location / {{
             {location}
             proxy_pass http://api;
             proxy_http_version 1.1;
-            proxy_set_header Connection "";
+            proxy_set_header Connection {connection};
             proxy_set_header Host $http_host;
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
         }}
@@ -348,7 +348,7 @@ def nginx_lua_redis(quotas, windows=COARSE_US):
 
 # ---- HAProxy
 
-def haproxy(world, frontend="", tables=""):
+def haproxy(world, frontend="", tables="", bind=""):
     upstream = start_upstream(world)
     port = free_port()
     config = world.file("haproxy.cfg", f"""
@@ -365,7 +365,7 @@ defaults
     timeout server 1h
 {tables}
 frontend clients
-    bind 127.0.0.1:{port} backlog 4096
+    bind 127.0.0.1:{port} backlog 4096 {bind}
     option forwardfor
     {frontend}
     default_backend api

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "app/listener_tls.hpp"
 #include "config/config.hpp"
 #include "identity/credential_cache.hpp"
 #include "telemetry/access_log.hpp"
@@ -24,6 +25,7 @@ struct ConfigSnapshot {
     telemetry::MetricSlots slots;
     std::shared_ptr<telemetry::AccessLog> access_log;  // null: off
     std::vector<upstream::GroupPtr> upstreams;         // in the order of the configuration
+    std::vector<ListenerTls> tls;                      // of the listeners that speak it
     std::shared_ptr<const TlsClient> redis_tls;        // null: as it was
     std::shared_ptr<const TlsClient> sentinel_tls;     // likewise
 };

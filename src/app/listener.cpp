@@ -9,11 +9,11 @@
 #include <cstring>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace tidegate::app {
 
 namespace {
-
-constexpr int kBacklog = 4096;  // the kernel lowers it to net.core.somaxconn
 
 std::string fault(const config::Address& address, int error) {
     std::string text = "cannot listen on " + address.to_string() + ": " +
@@ -27,6 +27,15 @@ std::string fault(const config::Address& address, int error) {
             "`AmbientCapabilities=CAP_NET_BIND_SERVICE`): grant it, or choose a higher port";
     }
     return text;
+}
+
+// ` (TLS, h2 and http1)`; nothing where HTTP/1 is spoken in the clear, as nearly everywhere.
+std::string spoken(const config::Listen& settings) {
+    if (!settings.tls && !settings.takes_http2) return {};
+    const char* const versions = !settings.takes_http2  ? "http1"
+                                 : settings.takes_http1 ? "h2 and http1"
+                                                        : "h2";
+    return fmt::format(" ({}{})", settings.tls ? "TLS, " : "", versions);
 }
 
 // Whether the kernel has no IPv6, so that kEveryAddress means IPv4 alone.
@@ -76,7 +85,7 @@ Result<ListenerGroup, std::string> open_unix(const config::Listen& settings, std
     if (is_abandoned(path)) ::unlink(path.c_str());
     const int first = open_bound(asio::local::stream_protocol::endpoint(path), false);
     if (first < 0) return fault(settings.address, -first);
-    ListenerGroup group{settings, {first}};
+    ListenerGroup group{settings, {first}, settings.address};
     while (group.descriptors.size() < workers) group.descriptors.push_back(::dup(first));
     return group;
 }
@@ -116,7 +125,7 @@ Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings
     error_code ec;
     asio::ip::make_address(settings.address.host, ec);
     if (ec) return "cannot listen on " + settings.address.to_string() + ": not an IP address";
-    ListenerGroup group{settings, {}};
+    ListenerGroup group{settings, {}, settings.address};
     config::Address& address = group.settings.address;
     const int probe = open_probe(group.settings);
     if (probe < 0) return fault(address, -probe);
@@ -137,7 +146,9 @@ Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings
 std::string ListenerGroup::to_string() const {
     const config::Address& address = settings.address;
     return address.to_string() +
-           (address.host == config::kEveryAddress && !settings.ipv6_only ? " (IPv6 and IPv4)" : "");
+           (address.host == config::kEveryAddress && !settings.ipv6_only ? " (IPv6 and IPv4)"
+                                                                         : "") +
+           (settings.proxy_protocol ? " (PROXY protocol)" : "") + spoken(settings);
 }
 
 Acceptor adopt_listener(Executor executor, const config::Address& address, int descriptor) {

@@ -11,13 +11,18 @@
 
 namespace tidegate::app {
 
+// Connections that wait to be accepted; the kernel lowers it to net.core.somaxconn.
+inline constexpr int kBacklog = 4096;
+
 // One listening address, as descriptors for the workers to adopt: for TCP one each, sharing the
 // port (SO_REUSEPORT) so that the kernel spreads the connections; for a Unix socket one, doubled.
 struct ListenerGroup {
     config::Listen settings;  // with the port the system chose, if it was 0
     std::vector<int> descriptors;
+    config::Address configured{};  // as the configuration has it
 
-    // The address, and which IP versions it takes if that is not plain from it; for the log.
+    // The address, and which IP versions it takes if that is not plain from it, whether PROXY
+    // headers and TLS come first, and which versions of HTTP; for the log.
     std::string to_string() const;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <variant>
 
 namespace tidegate::app {
@@ -10,8 +11,35 @@ namespace {
 
 using config::Config;
 
+// What a reload cannot change of it. New certificates and all else of `tls`, and `http`, are for
+// connections that clients open from then on; a redirect's port is for the next request.
+config::Listen lasting(config::Listen listen) {
+    if (listen.tls) listen.tls.emplace();
+    listen.takes_http1 = listen.takes_http2 = true;
+    listen.hsts = {};
+    listen.redirect_port = {};
+    return listen;
+}
+
 bool listens_alike(const Config& a, const Config& b) {
-    return std::is_permutation(a.listen.begin(), a.listen.end(), b.listen.begin(), b.listen.end());
+    return std::is_permutation(
+        a.listen.begin(), a.listen.end(), b.listen.begin(), b.listen.end(),
+        [](const auto& one, const auto& other) { return lasting(one) == lasting(other); });
+}
+
+// Where listeners of `next` gain or lose `tls`, which changes what clients have to speak there.
+// Empty: nowhere.
+std::string with_other_transport(const Config& running, const Config& next) {
+    std::string shown;
+    for (const config::Listen& listen : next.listen) {
+        const auto is_same = [&](const auto& other) { return other.address == listen.address; };
+        const auto found = std::find_if(running.listen.begin(), running.listen.end(), is_same);
+        if (found == running.listen.end() || found->tls.has_value() == listen.tls.has_value()) {
+            continue;
+        }
+        shown += (shown.empty() ? "`" : ", `") + listen.address.to_string() + "`";
+    }
+    return shown;
 }
 
 std::optional<config::Address> admin_address(const Config& config) {
@@ -37,10 +65,15 @@ bool stores_alike(const Config& a, const Config& b) {
 std::vector<std::string> needs_restart(const Config& running, const Config& next,
                                        std::size_t workers, std::size_t workers_next) {
     std::vector<std::string> parts;
-    const auto add = [&](const char* what) {
-        parts.push_back(std::string(what) + " cannot change while Tidegate runs: restart it");
+    const auto add = [&](const std::string& what) {
+        parts.push_back(what + " cannot change while Tidegate runs: restart it");
     };
-    if (!listens_alike(running, next)) add("`listen`");
+    if (const std::string where = with_other_transport(running, next); !where.empty()) {
+        parts.push_back("`listen`: `tls` of " + where +
+                        " cannot be turned on or off while Tidegate runs: restart it");
+    } else if (!listens_alike(running, next)) {
+        add("`listen`");
+    }
     if (admin_address(running) != admin_address(next)) add("the address of `admin`");
     if (running.check_secret != next.check_secret) add("`check.secret`");
     // `auto` goes on meaning what it meant at the start, though the machine may have changed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -48,13 +49,16 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
     jwks_fetcher_.use(key_sources(*config));
     first->upstreams = upstreams_.make(*config);
     upstreams_.use(first->upstreams);
+    auto tls = make_listener_tls(*config, {}, steady_now());
+    if (!tls) throw std::runtime_error(tls.error());
+    first->tls = std::move(*tls);
+    certified_ = config;
     first->config = std::move(config);
     current_ = std::move(first);
 }
 
 Task<ReloadReport> Reloader::reload() {
-    while (busy_) co_await turn_changed_.async_wait(as_values);
-    busy_ = true;
+    co_await await_turn();
     ReloadReport report;
     try {
         report = co_await reload_now();
@@ -68,9 +72,80 @@ Task<ReloadReport> Reloader::reload() {
         jwks_fetcher_.use(key_sources(config()));
         upstreams_.use(current_->upstreams);
     }
+    end_turn();
+    co_return report;
+}
+
+Task<> Reloader::await_turn() {
+    while (busy_) co_await turn_changed_.async_wait(as_values);
+    busy_ = true;
+}
+
+void Reloader::end_turn() {
     busy_ = false;
     turn_changed_.cancel();
-    co_return report;
+}
+
+Task<bool> Reloader::renew_certificates() {
+    co_await await_turn();
+    bool is_renewed = stopped_;
+    try {
+        if (!stopped_) is_renewed = co_await renew_now();
+    } catch (const std::exception& error) {
+        log_renewal_faults({error.what()});
+    }
+    upstreams_.use(current_->upstreams);
+    end_turn();
+    co_return is_renewed;
+}
+
+Task<bool> Reloader::renew_now() {
+    const config::Loaded loaded = config::reread(config());
+    if (!loaded.config) {
+        std::vector<std::string> faults;
+        for (const auto& error : loaded.errors) faults.push_back(error.to_string());
+        log_renewal_faults(std::move(faults));
+        co_return false;
+    }
+    const auto next = co_await prepare_renewal(*loaded.config);
+    renewal_faults_.clear();
+    if (!next || stopped_) co_return true;
+    for (const auto& warning : loaded.warnings) {
+        log(Level::warn, "certificates: {}", warning.to_string());
+    }
+    co_await put_in_force(next);
+    certified_ = loaded.config;
+    log(Level::info, "certificates: Tidegate uses the changed files for new connections");
+    co_return true;
+}
+
+void Reloader::log_renewal_faults(std::vector<std::string> faults) {
+    if (faults == renewal_faults_) return;
+    for (const std::string& fault : faults) log(Level::error, "certificates: {}", fault);
+    log(Level::error,
+        "certificates: Tidegate keeps all former certificates until these faults are mended, and "
+        "looks again every minute");
+    renewal_faults_ = std::move(faults);
+}
+
+Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare_renewal(const config::Config& read) {
+    auto next = std::make_shared<ConfigSnapshot>(*current_);
+    auto tls = make_listener_tls(read, current_->tls, steady_now());
+    if (!tls) throw std::runtime_error(tls.error());
+    next->tls = std::move(*tls);
+    next->upstreams = upstreams_.make(read);
+    const bool is_same_store = read.store == certified_->store;
+    next->redis_tls = is_same_store ? nullptr : make_redis_tls(read);
+    next->sentinel_tls = is_same_store ? nullptr : make_sentinel_tls(read);
+    const bool is_same =
+        next->tls == current_->tls && next->upstreams == current_->upstreams && is_same_store;
+    if (is_same) co_return nullptr;
+    co_await upstreams_.ready(upstreams_.new_of(next->upstreams), kLookupPatience);
+    co_return next;
+}
+
+void Reloader::rotate_ticket_keys() const {
+    app::rotate_ticket_keys(current_->tls, steady_now());
 }
 
 void Reloader::reload_on_signal() {
@@ -103,6 +178,8 @@ Task<ReloadReport> Reloader::reload_now() {
     const auto next = co_await prepare(std::move(loaded.config), report.errors);
     if (!report.errors.empty()) co_return report;
     co_await put_in_force(next);
+    certified_ = current_->config;
+    renewal_faults_.clear();
     read_at_ = read_at;
     report.ok = true;
     co_return report;
@@ -121,7 +198,7 @@ config::Loaded Reloader::read() const {
             "the configuration came from standard input, which cannot be read again: "
             "restart Tidegate");
     }
-    return config::load_file(file_);
+    return config::load_file(file_, config::process_environment, config::Occasion::reload);
 }
 
 Reloader::Faults Reloader::faults_of(const config::Config& next) const {
@@ -164,7 +241,13 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
         co_return nullptr;
     }
     snapshot->slots = std::move(*slots);
-    if (next->store != config().store) {
+    auto tls = make_listener_tls(*next, current_->tls, steady_now());
+    if (!tls) {
+        faults.push_back({file_, 0, 0, tls.error()});
+        co_return nullptr;
+    }
+    snapshot->tls = std::move(*tls);
+    if (next->store != certified_->store) {
         snapshot->redis_tls = make_redis_tls(*next);
         snapshot->sentinel_tls = make_sentinel_tls(*next);
     }
@@ -184,7 +267,8 @@ Task<> Reloader::put_in_force(std::shared_ptr<const ConfigSnapshot> next) {
     upstreams_.use(next->upstreams);
     if (next->redis_tls) shared_.redis_tls->become(*next->redis_tls);
     if (next->sentinel_tls) shared_.sentinel_tls->become(*next->sentinel_tls);
-    former_.push_back(current_->config);
+    use_ticket_keys(next->tls, steady_now());
+    if (next->config != current_->config) former_.push_back(current_->config);
     current_ = next;
 
     const auto left = std::make_shared<std::atomic<std::size_t>>(workers_.size());
@@ -240,6 +324,7 @@ void Reloader::fill_in(telemetry::Metrics::Gauges& gauges) {
     gauges.config_read_at = read_at_;
     jwks_fetcher_.fill_in(gauges);
     upstreams_.fill_in(gauges);
+    certificate_expiry_.fill_in(certified_, gauges);
 }
 
 bool lacks_replicas(const SharedState& shared, const config::Config& config) {

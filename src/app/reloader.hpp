@@ -12,6 +12,7 @@
 
 #include "admin/answer.hpp"
 #include "app/access_logs.hpp"
+#include "app/certificate_list.hpp"
 #include "app/config_snapshot.hpp"
 #include "app/jwks_fetcher.hpp"
 #include "app/shared_state.hpp"
@@ -38,6 +39,13 @@ class Reloader {
     Task<admin::ReloadReport> reload();
     // The same for a signal: one that waits its turn already will read what this one would.
     void reload_on_signal();
+    // Reads the files again that the configuration in force names, and puts the certificates, keys
+    // and authorities among them in force, all or none; nothing else changes, and another text of
+    // the configuration waits for a reload. What came of it is logged, if anything did. False: a
+    // fault keeps the former ones in force, which is logged once, however often it is found.
+    Task<bool> renew_certificates();
+    // To be called now and then.
+    void rotate_ticket_keys() const;
     // Until every place that keys of tokens are fetched from has been tried once.
     Task<> first_keys();
     // Until every name of an upstream has led to an address and every server has been checked once,
@@ -58,6 +66,12 @@ class Reloader {
     using Faults = std::vector<config::Diagnostic>;
 
     Task<admin::ReloadReport> reload_now();
+    Task<bool> renew_now();
+    void log_renewal_faults(std::vector<std::string> faults);
+    // The snapshot in force, with the certificates of `read`. Null: they are the same.
+    Task<std::shared_ptr<const ConfigSnapshot>> prepare_renewal(const config::Config& read);
+    Task<> await_turn();
+    void end_turn();
     config::Loaded read() const;
     Faults faults_of(const config::Config& next) const;
     Task<std::shared_ptr<const ConfigSnapshot>> prepare(std::shared_ptr<const config::Config> next,
@@ -75,7 +89,11 @@ class Reloader {
     AccessLogs access_logs_;
     JwksFetcher jwks_fetcher_;
     UpstreamGroups upstreams_;
+    CertificateExpiry certificate_expiry_;
     std::shared_ptr<const ConfigSnapshot> current_;
+    // What was read last: the certificates of this one are in force, and else it is like current_.
+    std::shared_ptr<const config::Config> certified_;
+    std::vector<std::string> renewal_faults_;  // why the last renewal failed; empty: it did not
     std::vector<std::weak_ptr<const config::Config>> former_;  // that may still be in use
     std::chrono::system_clock::time_point read_at_;
     std::uint64_t reloads_ok_ = 0;

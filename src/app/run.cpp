@@ -12,6 +12,8 @@
 
 #include "admin/server.hpp"
 #include "admin/upstreams_answer.hpp"
+#include "app/certificate_list.hpp"
+#include "app/certificate_watch.hpp"
 #include "app/inspect_service.hpp"
 #include "app/listener.hpp"
 #include "app/log_level.hpp"
@@ -80,6 +82,17 @@ std::string describe_shutdown_delay(const config::Timeouts& timeouts) {
                        delay, origin);
 }
 
+// Which certificate is to be renewed first.
+void log_expiry(const config::Config& config) {
+    constexpr long kSoonDays = 14;
+    const auto first = first_to_expire(config);
+    if (!first) return;
+    const auto now = std::chrono::system_clock::now();
+    log(first->days_left(now) < kSoonDays ? Level::warn : Level::info,
+        "certificates: that of {} expires first: {}{}", displayable(first->name()),
+        first->time_left_text(now), first->file.empty() ? "" : ", " + displayable(first->file));
+}
+
 // The process's life: starting, ready, draining; on the main thread.
 class Life {
   public:
@@ -89,7 +102,8 @@ class Life {
           inspect_service_(io_.get_executor(), shared_, workers_, reloader_),
           signals_(io_, SIGINT, SIGTERM),
           other_signals_(io_, SIGHUP, SIGUSR1),
-          delay_(io_) {}
+          delay_(io_),
+          tunnels_delay_(io_) {}
 
     int run();
 
@@ -117,6 +131,7 @@ class Life {
     asio::signal_set signals_;
     asio::signal_set other_signals_;
     Timer delay_;
+    Timer tunnels_delay_;
     std::atomic<Phase> phase_{Phase::starting};
     std::atomic<std::size_t> workers_left_{0};
     std::vector<std::thread> joiners_;
@@ -165,8 +180,10 @@ int Life::run() {
         log(Level::info, "listening on {}, {} thread{}", group.to_string(), shared_.workers,
             shared_.workers == 1 ? "" : "s");
     }
+    log_expiry(reloader_.config());
     log(Level::info, "{}", describe_shutdown_delay(reloader_.config().timeouts));
     spawn_vital(io_.get_executor(), become_ready());
+    spawn_vital(io_.get_executor(), watch_certificates(io_.get_executor(), reloader_));
     await_stop();
     await_other_signals();
     // The main loop ends when the last worker has.
@@ -241,20 +258,28 @@ void Life::begin_drain() {
 void Life::drain_workers() {
     log(Level::info, "draining");
     for (const auto& worker : workers_) worker->drain();
-    delay_.expires_after(reloader_.config().timeouts.drain);
+    const config::Timeouts& timeouts = reloader_.config().timeouts;
+    delay_.expires_after(timeouts.drain);
     delay_.async_wait([this](const error_code& ec) {
         if (ec) return;
-        log(Level::warn,
-            "timeouts.drain has ended with requests in flight: closing their connections");
-        cut();
+        for (const auto& worker : workers_) worker->cut_requests(true);
+    });
+    // By then the workers have begun to close each tunnel; the last one needs time to end.
+    constexpr std::chrono::seconds kLastTunnel{3};
+    tunnels_delay_.expires_after(timeouts.drain_tunnels + kLastTunnel);
+    tunnels_delay_.async_wait([this](const error_code& ec) {
+        if (ec) return;
+        for (const auto& worker : workers_) worker->cut_tunnels(true);
     });
 }
 
 void Life::cut() {
     delay_.cancel();
+    tunnels_delay_.cancel();
     for (const auto& worker : workers_) {
         worker->drain();
-        worker->cut();
+        worker->cut_requests(false);
+        worker->cut_tunnels(false);
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include "ask/password_pool.hpp"
 #include "client/connection_limit.hpp"
+#include "client/connection_rate.hpp"
 #include "config/config.hpp"
 #include "faces/check.hpp"
 #include "redis/client.hpp"
@@ -40,6 +41,7 @@ struct SharedState {
     store::Replicas replicas{0};
     store::FreedIdentifiers freed;
     client::ConnectionLimit connection_limit;
+    client::ConnectionRate connection_rate{};
     faces::Reservations reservations;
     ask::PasswordPool passwords{{}};
     std::atomic<int> workers_without_store{0};

@@ -1,20 +1,18 @@
 #include "app/worker.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <limits>
+#include <new>
 #include <string>
 #include <utility>
 
 #include "proxy/request.hpp"
 #include "telemetry/log.hpp"
+#include "telemetry/log_interval.hpp"
 
 namespace tidegate::app {
 
@@ -26,30 +24,7 @@ using telemetry::log;
 // Connections taken from one listener before others get their turn.
 constexpr int kAcceptedAtOnce = 64;
 constexpr std::chrono::milliseconds kStarvedPause{100};
-// What the kernel may hold of an answer that a client's window has no room for. Without a bound, a
-// thousand clients that do not read take gigabytes, which all connections of the machine share.
-constexpr int kUnsentBytesMax = 262'144;
 constexpr std::chrono::seconds kSweepEvery{1};
-
-std::optional<IpAddress> address_of(const sockaddr_storage& from) {
-    IpAddress ip;
-    if (from.ss_family == AF_INET) {
-        sockaddr_in in{};
-        std::memcpy(&in, &from, sizeof in);
-        std::memcpy(ip.bytes.data(), &in.sin_addr, 4);
-        return ip;
-    }
-    if (from.ss_family != AF_INET6) return std::nullopt;
-    sockaddr_in6 in{};
-    std::memcpy(&in, &from, sizeof in);
-    if (IN6_IS_ADDR_V4MAPPED(&in.sin6_addr)) {
-        std::memcpy(ip.bytes.data(), in.sin6_addr.s6_addr + 12, 4);
-    } else {
-        ip.v4 = false;
-        std::memcpy(ip.bytes.data(), in.sin6_addr.s6_addr, 16);
-    }
-    return ip;
-}
 
 // A worker's share of what may be remembered.
 store::DenyCache::Options denials_of(const config::Config& config, std::size_t workers) {
@@ -70,6 +45,12 @@ store::LocalReport::Options reports_of(std::size_t workers) {
     return options;
 }
 
+// RFC 6797 section 7.2: never in the clear.
+std::string hsts_line_of(const config::Listen& settings) {
+    if (!settings.tls || settings.hsts.count() == 0) return {};
+    return "Strict-Transport-Security: max-age=" + std::to_string(settings.hsts.count()) + "\r\n";
+}
+
 }  // namespace
 
 Worker::Worker(SharedState& shared, std::size_t index, const std::vector<ListenerGroup>& listeners,
@@ -78,6 +59,7 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
       index_(index),
       readiness_(io_),
       deadlines_(steady_now()),
+      http2_(io_.get_executor(), deadlines_, buffers_),
       redis_(make_redis()),
       limiter_(make_limiter(*snapshot.config)),
       context_{
@@ -90,12 +72,15 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
           .exchanges = {io_.get_executor(), deadlines_, buffers_},
           .date = {}},
       clients_(connection_context(&proxy::serve, &context_)),
+      handshake_turns_(io_.get_executor()),
       refused_connections_(context_.metrics),
+      unserved_(context_.metrics),
       tick_timer_(io_) {
     context_.generation = make_generation(snapshot);
     context_.date.set(std::chrono::system_clock::now());
     clients_.config = context_.generation->config.get();
-    for (const ListenerGroup& group : listeners) add_listener(group);
+    http2_.use(*clients_.config);
+    for (const ListenerGroup& group : listeners) add_listener(group, snapshot);
 }
 
 client::ConnectionContext Worker::connection_context(client::ConnectionContext::Serve serve,
@@ -104,19 +89,34 @@ client::ConnectionContext Worker::connection_context(client::ConnectionContext::
             .deadlines = deadlines_,
             .buffers = buffers_,
             .metrics = context_.metrics,
+            .connections = connections_,
+            .http2 = http2_,
             .serve = serve,
-            .server = server};
+            .server = server,
+            .tell_failure = [this](const std::exception_ptr& failure) {
+                tell_internal_error(failure);
+            }};
 }
 
-void Worker::add_listener(const ListenerGroup& group) {
+void Worker::add_listener(const ListenerGroup& group, const ConfigSnapshot& snapshot) {
     const config::Listen& settings = group.settings;
     std::unique_ptr<Listener> listener(new Listener{
         .settings = settings,
         .acceptor = adopt_listener(io_.get_executor(), settings.address, group.descriptors[index_]),
+        .hsts_line = hsts_line_of(settings),
+        .configured = group.configured,
+        .credentials = {},
+        .tls = {},
         .forward_auth = {},
         .check = {},
+        .redirect = {},
         .clients = {}});
-    if (listener->settings.face == Face::forward_auth) {
+    if (listener->settings.redirects) {
+        listener->redirect =
+            std::make_unique<faces::Redirect>(faces::Redirect{context_, listener->settings});
+        listener->clients = std::make_unique<client::ConnectionContext>(
+            connection_context(&faces::serve_redirect, listener->redirect.get()));
+    } else if (listener->settings.face == Face::forward_auth) {
         listener->forward_auth =
             std::make_unique<faces::ForwardAuth>(faces::ForwardAuth{context_, listener->settings});
         listener->clients = std::make_unique<client::ConnectionContext>(
@@ -128,7 +128,21 @@ void Worker::add_listener(const ListenerGroup& group) {
             connection_context(&faces::serve_check, listener->check.get()));
     }
     if (listener->clients) listener->clients->config = clients_.config;
+    use_tls(*listener, make_tls(*listener, snapshot));
     listeners_.push_back(std::move(listener));
+}
+
+Worker::NextTls Worker::make_tls(const Listener& listener, const ConfigSnapshot& snapshot) {
+    const ListenerTls* const now = find_listener_tls(snapshot.tls, listener.configured);
+    if (now == nullptr || now->credentials == listener.credentials) return {};
+    return {now->credentials, std::make_unique<TlsServer>(now->credentials, now->tickets)};
+}
+
+// Handshakes that have begun end with the server they began with.
+void Worker::use_tls(Listener& listener, NextTls&& next) {
+    if (!next.server) return;
+    listener.tls = std::move(next.server);
+    listener.credentials = std::move(next.credentials);
 }
 
 Worker::~Worker() {
@@ -217,7 +231,13 @@ void Worker::start() {
 
 void Worker::reload(std::shared_ptr<const ConfigSnapshot> snapshot, std::function<void()> done) {
     asio::post(io_, [this, snapshot = std::move(snapshot), done = std::move(done)] {
-        if (!clients_.is_draining) adopt(*snapshot);
+        try {
+            if (!clients_.is_draining) adopt(*snapshot);
+        } catch (const std::exception& error) {
+            log(Level::error,
+                "reload: thread {} keeps the former configuration: {}. Run `tidegate reload`",
+                index_, error.what());
+        }
         done();
     });
 }
@@ -234,20 +254,43 @@ void Worker::forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
     });
 }
 
-// Runs between two steps of the loop: no request sees half of it.
+// Runs between two steps of the loop: no request sees half of it. What is large comes first: when
+// there is no memory for it, nothing changes.
 void Worker::adopt(const ConfigSnapshot& snapshot) {
+    std::vector<NextTls> tls;
+    for (const auto& listener : listeners_) tls.push_back(make_tls(*listener, snapshot));
+    former_pools_.reserve(former_pools_.size() + context_.generation->upstreams.size());
     const proxy::GenerationPtr before =
         std::exchange(context_.generation, make_generation(snapshot));
     for_each_context([&](client::ConnectionContext& one) { one.config = snapshot.config.get(); });
+    http2_.use(*snapshot.config);
+    for (std::size_t i = 0; i < listeners_.size(); ++i) {
+        use_tls(*listeners_[i], std::move(tls[i]));
+        refresh(*listeners_[i], *snapshot.config);
+    }
     const auto has = [](const auto& pools, const auto& pool) {
         return std::find(pools.begin(), pools.end(), pool) != pools.end();
     };
     for (const auto& pool : before->upstreams) {
-        if (!has(context_.generation->upstreams, pool)) pool->stop();
+        if (has(context_.generation->upstreams, pool)) continue;
+        pool->stop();
+        former_pools_.push_back(pool);
     }
     if (heartbeat_) heartbeat_->configure(snapshot.config->replicas.value_or(0));
     // They are of limits that may be others now.
     limiter_.forget_denials(denials_of(*snapshot.config, shared_.workers));
+}
+
+void Worker::refresh(Listener& listener, const config::Config& config) {
+    const auto found =
+        std::find_if(config.listen.begin(), config.listen.end(),
+                     [&](const config::Listen& one) { return one.address == listener.configured; });
+    if (found == config.listen.end()) return;
+    listener.settings.hsts = found->hsts;
+    listener.settings.takes_http1 = found->takes_http1;
+    listener.settings.takes_http2 = found->takes_http2;
+    listener.settings.redirect_port = found->redirect_port;
+    listener.hsts_line = hsts_line_of(listener.settings);
 }
 
 void Worker::drain() {
@@ -255,21 +298,44 @@ void Worker::drain() {
         if (clients_.is_draining) return;
         for_each_context([](client::ConnectionContext& one) { one.is_draining = true; });
         for (const auto& listener : listeners_) {
-            // What waits in the queue would be reset by the close.
-            while (accept_ready(*listener) == kAcceptedAtOnce) {
+            // The close would reset what waits in the queue. Clients that come meanwhile, and
+            // connections that fail, must not keep the worker here.
+            for (int taken = 0; taken <= kBacklog; taken += kAcceptedAtOnce) {
+                if (accept_ready(*listener) < kAcceptedAtOnce) break;
             }
             error_code ignored;
             listener->acceptor.close(ignored);
         }
-        for (client::Http1Connection& one : connections_) one.on_drain();
+        for (client::ProxyHeaderWait& one : unnamed_) one.on_drain();
+        for (client::TlsHandshake& one : handshakes_) one.on_drain();
+        for (client::ServedConnection& one : connections_) one.on_drain();
         finish_if_empty();
     });
 }
 
-void Worker::cut() {
-    asio::post(io_, [this] {
-        for (client::Http1Connection& one : connections_) one.cut_off();
+void Worker::cut_requests(bool is_late) {
+    asio::post(io_, [this, is_late] {
+        for (client::ProxyHeaderWait& one : unnamed_) one.cut_off();
+        for (client::TlsHandshake& one : handshakes_) one.cut_off();
+        cut(false, is_late);
     });
+}
+
+void Worker::cut_tunnels(bool is_late) {
+    asio::post(io_, [this, is_late] { cut(true, is_late); });
+}
+
+void Worker::cut(bool tunnels, bool is_late) {
+    static std::array<telemetry::LogInterval, 2> said;  // of all workers
+    bool has_any = false;
+    for (client::ServedConnection& one : connections_) {
+        const bool has = tunnels ? one.cut_tunnels() : one.cut_requests();
+        has_any = has_any || has;
+    }
+    if (!has_any || !is_late || !said[tunnels ? 1 : 0].is_due(steady_now())) return;
+    log(Level::warn, "{}",
+        tunnels ? "timeouts.drain_tunnels has ended with tunnels open: closing their connections"
+                : "timeouts.drain has ended with requests in flight: closing their connections");
 }
 
 void Worker::join() {
@@ -292,13 +358,13 @@ int Worker::accept_ready(Listener& listener) {
     for (int accepted = 0; accepted < kAcceptedAtOnce; ++accepted) {
         sockaddr_storage from{};
         socklen_t size = sizeof from;
-        const int descriptor =
-            ::accept4(listener.acceptor.native_handle(), reinterpret_cast<sockaddr*>(&from), &size,
-                      SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (descriptor >= 0) {
+        Descriptor descriptor(::accept4(listener.acceptor.native_handle(),
+                                        reinterpret_cast<sockaddr*>(&from), &size,
+                                        SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (descriptor) {
             listener.starved = false;
             try {
-                open_connection(listener, descriptor, from);
+                open_connection(listener, std::move(descriptor), from);
             } catch (...) {
                 tell_internal_error(std::current_exception());
             }
@@ -320,63 +386,13 @@ int Worker::accept_ready(Listener& listener) {
     return kAcceptedAtOnce;
 }
 
-Result<client::ConnectionLimit::Slot, telemetry::ConnectionRefusal> Worker::take_slot(
-    const identity::Peer& peer) {
-    const config::Config& config = *context_.generation->config;
-    const auto address = client::counted_address(peer, config.client_ip);
-    auto slot = shared_.connection_limit.take(address, config.connections);
-    if (slot || slot.error() != telemetry::ConnectionRefusal::max ||
-        !connection_eviction_.evict_for(address, connections_, config.client_ip, steady_now())) {
-        return slot;
-    }
-    context_.metrics.client_made_room();
-    // The evicted connection keeps its slot until the end of this turn.
-    config::Connections one_more = config.connections;
-    one_more.max = std::numeric_limits<std::size_t>::max();
-    return shared_.connection_limit.take(address, one_more);
-}
-
-void Worker::open_connection(Listener& listener, int descriptor, const sockaddr_storage& from) {
-    const config::Config& config = *context_.generation->config;
-    identity::Peer peer{address_of(from)};
-    peer.trusted =
-        peer.address ? config.client_ip.trusts(*peer.address) : listener.settings.trusted;
-    peer.is_gateway = listener.settings.face == Face::forward_auth;
-    auto slot = take_slot(peer);
-    if (!slot) {
-        std::string request_id;
-        context_.request_ids.next(request_id);
-        refused_connections_.add({.descriptor = descriptor,
-                                  .reason = slot.error(),
-                                  .peer = peer.address,
-                                  .request_id = request_id,
-                                  .date_line = context_.date.line(),
-                                  .more_lines = config.response.lines_without_request},
-                                 steady_now());
-        return;
-    }
-    if (peer.address) {
-        const int on = 1;
-        ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        ::setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
-                     sizeof kUnsentBytesMax);
-    }
-    auto connection = std::make_unique<client::Http1Connection>(
-        listener.clients ? *listener.clients : clients_,
-        ConnectionPtr(new Connection(readiness_, descriptor)), peer,
-        listener.settings.address.port);
-    connections_.push_back(*connection);
-    spawn(io_.get_executor(), client::Http1Connection::run(std::move(connection)),
-          // The slot comes back whether this is called or, with the loop, only destroyed.
-          [this, taken = std::move(*slot)](const std::exception_ptr& failed) {
-              if (failed) tell_internal_error(failed);
-              finish_if_empty();
-          });
-}
-
 void Worker::tell_internal_error(const std::exception_ptr& failure) {
     context_.metrics.count_internal_error();
-    log(Level::error, "internal error, a client's connection was reset: {}", words_of(failure));
+    try {
+        log(Level::error, "internal error, a client's connection was reset: {}", words_of(failure));
+    } catch (const std::bad_alloc&) {
+        // Nor is there memory for the line: the count has to do.
+    }
 }
 
 Task<> Worker::tick() {
@@ -389,7 +405,7 @@ Task<> Worker::tick() {
         deadlines_.advance(time);
         refused_connections_.sweep(time);
         limiter_.report_local(time);
-        for (const auto& pool : context_.generation->upstreams) pool->make_room(time);
+        make_room(time);
         if (time - swept < kSweepEvery) continue;
         swept = time;
         for (const auto& pool : context_.generation->upstreams) pool->sweep(time);
@@ -397,9 +413,19 @@ Task<> Worker::tick() {
     }
 }
 
+void Worker::make_room(SteadyTime time) {
+    for (const auto& pool : context_.generation->upstreams) pool->make_room(time);
+    std::erase_if(former_pools_, [&](const std::weak_ptr<upstream::Pool>& former) {
+        const std::shared_ptr<upstream::Pool> pool = former.lock();
+        if (pool) pool->make_room(time);
+        return pool == nullptr;
+    });
+}
+
 // Drained, with no connection left: everything that keeps the loop going ends.
 void Worker::finish_if_empty() {
-    if (!clients_.is_draining || finished_ || !connections_.empty()) return;
+    const bool is_empty = connections_.empty() && unnamed_.empty() && handshakes_.empty();
+    if (!clients_.is_draining || finished_ || !is_empty) return;
     finished_ = true;
     readiness_.stop();
     tick_timer_.cancel();

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -18,12 +19,20 @@
 #include "app/listener.hpp"
 #include "app/shared_state.hpp"
 #include "client/connection_eviction.hpp"
+#include "client/handshake_shares.hpp"
+#include "client/handshake_turns.hpp"
 #include "client/http1_connection.hpp"
+#include "client/http2_connection.hpp"
+#include "client/proxy_header_wait.hpp"
 #include "client/refused_connections.hpp"
+#include "client/tls_handshake.hpp"
+#include "client/unserved_connections.hpp"
 #include "faces/check.hpp"
 #include "faces/forward_auth.hpp"
+#include "faces/redirect.hpp"
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
+#include "net/descriptor.hpp"
 #include "net/readiness.hpp"
 #include "proxy/worker_context.hpp"
 #include "store/heartbeat.hpp"
@@ -53,20 +62,37 @@ class Worker {
     bool has_left() const { return finished_; }
     // Stops accepting, lets what is in flight finish; ends when it has, or with cut().
     void drain();
-    // Breaks off whatever is left.
-    void cut();
+    // Breaks off the requests that are left; tunnels go on. `is_late`: the time to drain them is
+    // over, and if there are any the worker logs that.
+    void cut_requests(bool is_late);
+    // The same of the tunnels that are left.
+    void cut_tunnels(bool is_late);
     void join();
 
   private:
     struct Listener {
         config::Listen settings;
         Acceptor acceptor;
-        bool starved = false;  // no descriptor was left for the last connection
-        // Of a listener whose face is not the proxy.
+        bool starved = false;        // no descriptor was left for the last connection
+        std::string hsts_line;       // see client::Arrival
+        config::Address configured;  // as the configuration has it
+        // Of a listener that speaks TLS; a reload replaces both.
+        std::shared_ptr<const ServerCredentials> credentials;
+        std::unique_ptr<TlsServer> tls;
+        // Of a listener whose face is not the proxy, or that redirects.
         std::unique_ptr<faces::ForwardAuth> forward_auth;
         std::unique_ptr<faces::Check> check;
+        std::unique_ptr<faces::Redirect> redirect;
         std::unique_ptr<client::ConnectionContext> clients;
     };
+
+    struct NextTls {
+        std::shared_ptr<const ServerCredentials> credentials;
+        std::unique_ptr<TlsServer> server;
+    };
+
+    using milliseconds = std::chrono::milliseconds;
+    using MaybeUnfinished = client::TlsHandshake::MaybeUnfinished;
 
     redis::Servers make_redis();
     store::Limiter make_limiter(const config::Config& config);
@@ -77,7 +103,12 @@ class Worker {
     std::shared_ptr<upstream::Pool> find_or_make_pool(const upstream::GroupPtr& group,
                                                       std::size_t metrics_slot);
     void adopt(const ConfigSnapshot& snapshot);
-    void add_listener(const ListenerGroup& group);
+    void add_listener(const ListenerGroup& group, const ConfigSnapshot& snapshot);
+    // Takes over what a reload may change of a listener.
+    static void refresh(Listener& listener, const config::Config& config);
+    // What `listener` needs of `snapshot`; nothing: it has it.
+    static NextTls make_tls(const Listener& listener, const ConfigSnapshot& snapshot);
+    static void use_tls(Listener& listener, NextTls&& next);
     // Calls `visit` with what the connections of each face share.
     template <class Visit>
     void for_each_context(Visit visit) {
@@ -92,29 +123,83 @@ class Worker {
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.
     int accept_ready(Listener& listener);
-    // A slot, or the bound that is reached.
+    // A slot for a client of `address` (see client::counted_address), or the bound that is reached.
     Result<client::ConnectionLimit::Slot, telemetry::ConnectionRefusal> take_slot(
-        const identity::Peer& peer);
-    void open_connection(Listener& listener, int descriptor, const sockaddr_storage& from);
+        const std::optional<IpAddress>& address);
+    // Room for a connection of `address` that cannot speak HTTP yet. If there is none, the address
+    // with most handshakes may make room.
+    MaybeUnfinished take_unfinished(const std::optional<IpAddress>& address);
+    // Whether `connections.new_per_ip` admits one more connection of `address`, and takes it.
+    bool is_in_rate(const std::optional<IpAddress>& address);
+    static void set_tcp_options(int descriptor);
+    void open_connection(Listener& listener, Descriptor descriptor, const sockaddr_storage& from);
+    // Closes the connection; in the clear, with an answer that says why.
+    void refuse_connection(const Listener& listener, Descriptor descriptor,
+                           telemetry::ConnectionRefusal reason,
+                           const std::optional<IpAddress>& peer);
+    // Answers in the clear and closes. Without a reason: TLS is spoken there.
+    void answer_unread(Descriptor descriptor, std::optional<telemetry::ConnectionRefusal> reason,
+                       const std::optional<IpAddress>& peer);
+    void serve_connection(Listener& listener, ConnectionPtr connection,
+                          const client::Arrival& arrival, client::ConnectionLimit::Slot slot);
+    // The same for a listener with `proxy_protocol`, where the PROXY header names the client.
+    void open_behind_balancer(Listener& listener, Descriptor descriptor,
+                              const client::Arrival& arrival);
+    Task<> await_proxy_header(Listener& listener, std::unique_ptr<client::ProxyHeaderWait> wait,
+                              client::ConnectionLimit::Slot slot, MaybeUnfinished unfinished);
+    // Header and handshake share one deadline.
+    void open_named(Listener& listener, ConnectionPtr connection,
+                    const std::optional<IpAddress>& balancer, client::Arrival arrival,
+                    client::ConnectionLimit::Slot slot, MaybeUnfinished unfinished,
+                    milliseconds patience);
+    // The same for a listener that speaks TLS.
+    void begin_handshake(Listener& listener, ConnectionPtr connection,
+                         client::TlsHandshake::Client client, client::ConnectionLimit::Slot slot,
+                         milliseconds patience);
+    Task<> shake_hands(Listener& listener, std::unique_ptr<client::TlsHandshake> handshake,
+                       client::ConnectionLimit::Slot slot, milliseconds patience);
+    void end_without_tls(const Listener& listener, client::TlsHandshake& handshake,
+                         client::TlsHandshake::End end);
+    void refuse_header(const Listener& listener, telemetry::ProxyHeaderRefusal reason,
+                       const std::optional<IpAddress>& peer, std::string_view fault = {});
+    // Who `peer` is to the configuration in force.
+    void judge_peer(identity::Peer& peer, const config::Listen& settings) const;
+    // Breaks off the connections that are tunnels, or those that are not.
+    void cut(bool tunnels, bool is_late);
     Task<> tick();
+    // For requests that wait for a connection to an upstream, whichever configuration they have.
+    void make_room(SteadyTime time);
     // An exception has ended a connection: the worker logs and counts it.
     void tell_internal_error(const std::exception_ptr& failure);
+    // The coroutine of a connection has ended; null: as it should.
+    void note_end(const std::exception_ptr& failure) {
+        if (failure) tell_internal_error(failure);
+        finish_if_empty();
+    }
     void finish_if_empty();
 
     SharedState& shared_;
     std::size_t index_;
+    client::HandshakeShares handshake_shares_;  // handshakes may go with the loop
     asio::io_context io_{1};
     Readiness readiness_;
     DeadlineWheel deadlines_;
     BufferPool buffers_;
+    client::Http2Resources http2_;
+    client::ServedConnectionList connections_;
     redis::Servers redis_;
     std::shared_ptr<store::Heartbeat> heartbeat_;
     store::Limiter limiter_;
     proxy::WorkerContext context_;
+    // Of configurations that are not in force any more; requests in flight keep them.
+    std::vector<std::weak_ptr<upstream::Pool>> former_pools_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     client::ConnectionContext clients_;
-    client::Http1ConnectionList connections_;
+    client::ProxyHeaderWaitList unnamed_;
+    client::HandshakeTurns handshake_turns_;
+    client::TlsHandshakeList handshakes_;
     client::RefusedConnections refused_connections_;
+    client::UnservedConnections unserved_;
     client::ConnectionEviction connection_eviction_;
     Timer tick_timer_;
     std::atomic<bool> finished_{false};  // set on its own thread

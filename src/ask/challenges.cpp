@@ -56,6 +56,8 @@ struct Challenge {
     }
     // Only trusted peers send this field.
     void operator()(const identity::HeaderMethod&) const {}
+    // A client that has no certificate, or another one, can only begin a new connection.
+    void operator()(const identity::CertificateMethod&) const {}
 
     void append_bearer() const {
         out += "WWW-Authenticate: Bearer realm=\"tidegate\"";
@@ -86,11 +88,12 @@ std::string_view public_reason(CredentialFault fault) {
     }
 }
 
-void append_challenges(const std::vector<UserMethod>& methods, const identity::Finding& finding,
-                       std::string& out) {
+void append_challenges(const std::vector<UserMethod>& methods,
+                       const identity::Authentication& authentication, std::string& out) {
     const std::size_t before = out.size();
     for (std::size_t i = 0; i < methods.size(); ++i) {
-        const auto detail = i == finding.method ? public_reason(finding.fault) : std::string_view{};
+        const auto detail =
+            i == authentication.method ? public_reason(authentication.fault) : std::string_view{};
         std::visit(Challenge{methods[i], detail, out}, methods[i].how);
     }
     // RFC 9110 section 15.5.2 requires at least one.

@@ -18,6 +18,6 @@ std::string_view public_reason(identity::CredentialFault fault);
 // Appends a WWW-Authenticate line for each configured method (RFC 9110 section 11.6.1). The line of
 // the method that refused the credential has the reason (RFC 6750 section 3).
 void append_challenges(const std::vector<identity::UserMethod>& methods,
-                       const identity::Finding& finding, std::string& out);
+                       const identity::Authentication& authentication, std::string& out);
 
 }  // namespace tidegate::ask

@@ -369,7 +369,7 @@ bool list_failed_credentials(const config::Config& config, const Facts& facts, D
 
 void clear_charge(Decision& decision) {
     drop_items(decision, 0);
-    decision.charge.result = store::Decision::Result::pending;
+    decision.charge.result = store::LimitDecision::Result::pending;
     decision.charge.store_failed = decision.charge.remembered = false;
     decision.charge.needs_settling = false;
     decision.ratelimit.clear();

@@ -16,7 +16,7 @@ namespace tidegate::ask {
 
 namespace {
 
-using identity::Finding;
+using identity::Authentication;
 using std::chrono::system_clock;
 
 // The status that a wrong guess counts with, and one that gives the guess back.
@@ -46,11 +46,11 @@ Task<> Engine::check_credential(const Question& question) {
     refuse_denied_client(decision);
     if (decision.goes_on()) co_await look_at_address(question);
     if (!decision.goes_on()) co_return;
-    if (decision.finding.result == Finding::Result::refused) {
-        if (is_guess(decision.finding.fault)) co_await check_guess(question);
+    if (decision.authentication.result == Authentication::Result::refused) {
+        if (is_guess(decision.authentication.fault)) co_await check_guess(question);
     } else {
         co_await check_in_turn(question);
-        if (decision.finding.result == Finding::Result::key_missing) {
+        if (decision.authentication.result == Authentication::Result::key_missing) {
             co_await wait_for_key(question);
         }
     }
@@ -60,12 +60,12 @@ Task<> Engine::check_credential(const Question& question) {
 // Of several requests with the same credential, one has it checked.
 Task<> Engine::check_in_turn(const Question& question) {
     Decision& decision = question.decision;
-    const CredentialQueue::Place place(checks_, decision.finding.key, question.wakeup);
+    const CredentialQueue::Place place(checks_, decision.authentication.key, question.wakeup);
     while (!place.is_first() && !has_left(question)) co_await question.wakeup.wait();
     if (!decision.goes_on()) co_return;
     identity::Authenticator& authenticator = *question.rules.authenticator;
-    if (authenticator.recall(decision.finding, system_clock::now())) co_return;
-    if (authenticator.lacks_key(decision.finding)) {
+    if (authenticator.recall(decision.authentication, system_clock::now())) co_return;
+    if (authenticator.lacks_key(decision.authentication)) {
         co_await look_at_guesses(question);
     } else {
         co_await check_guess(question);
@@ -78,29 +78,29 @@ Task<> Engine::wait_for_key(const Question& question) {
     using identity::MissingKey;
     using std::chrono::steady_clock;
     Decision& decision = question.decision;
-    Finding& finding = decision.finding;
-    identity::KeySource& source = question.rules.authenticator->key_source(finding);
-    const MissingKey missing(finding.fetches, steady_clock::now());
-    while (decision.goes_on() && finding.result == Finding::Result::key_missing) {
+    Authentication& authentication = decision.authentication;
+    identity::KeySource& source = question.rules.authenticator->key_source(authentication);
+    const MissingKey missing(authentication.fetches, steady_clock::now());
+    while (decision.goes_on() && authentication.result == Authentication::Result::key_missing) {
         const auto now = steady_clock::now();
-        const MissingKey::Step step = missing.next(finding.fetches, now);
+        const MissingKey::Step step = missing.next(authentication.fetches, now);
         if (step == MissingKey::Step::refuse) {
-            identity::Authenticator::refuse_missing_key(finding);
+            identity::Authenticator::refuse_missing_key(authentication);
             co_return;
         }
-        finding.retry_after = identity::retry_after(finding.fetches, now);
+        authentication.retry_after = identity::retry_after(authentication.fetches, now);
         if (step == MissingKey::Step::unavailable) co_return;
         // Only a request that waits wants a fetch. One for a request that was answered 503 would
         // begin just before its client comes again, prove nothing, and use up the turn.
-        if (!finding.fetches.is_under_way()) source.want();
+        if (!authentication.fetches.is_under_way()) source.want();
         {
-            const KeyWait wait(executor_, question.wakeup, source, finding.fetches,
+            const KeyWait wait(executor_, question.wakeup, source, authentication.fetches,
                                share_of(decision.client, question.client), missing.until());
             if (wait.is_refused()) co_return;
             while (!wait.is_over() && !has_left(question)) co_await question.wakeup.wait();
         }
         if (!decision.goes_on()) co_return;
-        finding.result = Finding::Result::unchecked;
+        authentication.result = Authentication::Result::unchecked;
         co_await check_in_turn(question);
     }
 }
@@ -126,10 +126,10 @@ Task<> Engine::look_at_listed(const Question& question) {
     Decision& decision = question.decision;
     const auto asked = std::chrono::steady_clock::now();
     limiter_.look(decision.charge, question.wakeup, asked);
-    while (decision.charge.result == store::Decision::Result::pending) {
+    while (decision.charge.result == store::LimitDecision::Result::pending) {
         co_await question.wakeup.wait();
     }
-    if (decision.charge.result == store::Decision::Result::limited) {
+    if (decision.charge.result == store::LimitDecision::Result::limited) {
         decision.charge_time = std::chrono::steady_clock::now() - asked;
         apply_verdict(question.rules, metrics_, decision);
     } else {
@@ -141,22 +141,23 @@ Task<> Engine::look_at_listed(const Question& question) {
 // guesses at once nor hanging up is a way around the allowance.
 Task<> Engine::check_guess(const Question& question) {
     Decision& decision = question.decision;
-    Finding& finding = decision.finding;
+    Authentication& authentication = decision.authentication;
     const bool is_counted =
         list_failed_credentials(*question.rules.config, question.facts, decision);
     if (is_counted && !begin_charge(question)) co_await await_charge(question);
     if (!decision.goes_on()) co_return;
     identity::Authenticator& authenticator = *question.rules.authenticator;
-    if (finding.result == Finding::Result::unchecked) {
-        if (authenticator.is_token(finding)) {
-            authenticator.check_token(finding, system_clock::now());
+    if (authentication.result == Authentication::Result::unchecked) {
+        if (authenticator.is_token(authentication)) {
+            authenticator.check_token(authentication, system_clock::now());
         } else {
             co_await check_password(question);
         }
     }
     if (!is_counted) co_return;
-    const bool was_guess = !decision.goes_on() ||
-                           (finding.result == Finding::Result::refused && is_guess(finding.fault));
+    const bool was_guess =
+        !decision.goes_on() || (authentication.result == Authentication::Result::refused &&
+                                is_guess(authentication.fault));
     settle(decision, was_guess ? kUnauthorized : kRight);
     clear_charge(decision);
 }
@@ -164,17 +165,17 @@ Task<> Engine::check_guess(const Question& question) {
 Task<> Engine::check_password(const Question& question) {
     using Check = PasswordPool::Check;
     Decision& decision = question.decision;
-    Finding& finding = decision.finding;
+    Authentication& authentication = decision.authentication;
     identity::BasicLogin login;
-    finding.fault = login.read(finding.credential);
-    if (finding.fault != identity::CredentialFault::none) {
-        finding.result = Finding::Result::refused;
+    authentication.fault = login.read(authentication.credential);
+    if (authentication.fault != identity::CredentialFault::none) {
+        authentication.result = Authentication::Result::refused;
         co_return;
     }
     identity::Authenticator& authenticator = *question.rules.authenticator;
     Check check(executor_, question.wakeup);
     const auto submitted =
-        passwords_.submit(check, authenticator.password_method(finding).users, login.user(),
+        passwords_.submit(check, authenticator.password_method(authentication).users, login.user(),
                           login.password(), share_of(decision.client, question.client));
     if (submitted == PasswordPool::Submitted::yes) {
         while (check.state() == Check::State::waiting && !has_left(question)) {
@@ -183,10 +184,10 @@ Task<> Engine::check_password(const Question& question) {
         if (!decision.goes_on()) co_return;
     }
     if (check.state() == Check::State::right || check.state() == Check::State::wrong) {
-        authenticator.conclude_password(finding, login.user(), check.state() == Check::State::right,
-                                        system_clock::now());
+        authenticator.conclude_password(authentication, login.user(),
+                                        check.state() == Check::State::right, system_clock::now());
     } else {
-        finding.result = Finding::Result::unavailable;
+        authentication.result = Authentication::Result::unavailable;
     }
 }
 

@@ -3,14 +3,14 @@
 
 #include <cstddef>
 
-#include "store/decision.hpp"
+#include "store/limit_decision.hpp"
 
 namespace tidegate::ask {
 
 // Calls `each` with the item, the position of the limit among the item's, and its verdict; in the
 // order of the verdict.
 template <class F>
-void for_each_limit(const store::Decision& decision, F each) {
+void for_each_limit(const store::LimitDecision& decision, F each) {
     std::size_t position = 0;
     for (const limit::ChargeItem& item : decision.decided()) {
         const std::size_t count = item.limits().size();

@@ -12,14 +12,14 @@ void Decision::reset() {
     is_preflight = false;
     client.reset();
     chain_fault = identity::ChainFault::none;
-    finding.reset();
+    authentication.reset();
     user.reset();
     tier = {};
     identifiers.clear();
     if (identifiers.capacity() > kCapacityKept) identifiers.shrink_to_fit();
     spans.clear();
     charge.items.clear();
-    charge.result = store::Decision::Result::pending;
+    charge.result = store::LimitDecision::Result::pending;
     charge.store_failed = charge.remembered = charge.needs_settling = charge.is_alone = false;
     charge.moment = {};
     cost_ignored.reset();

@@ -38,13 +38,13 @@ struct Decision {
     std::optional<IpAddress>
         client;  // its address; before identify(), the caller may name the peer
     identity::ChainFault chain_fault = identity::ChainFault::none;  // why `client` is only a proxy
-    identity::Finding finding;                                      // what the credentials prove
+    identity::Authentication authentication;                        // what the credentials prove
     std::optional<std::string_view> user;
     std::string_view tier;  // of the user; empty: none
 
     std::string identifiers;                           // the text of the identifiers of `charge`
     std::vector<IdentifierSpan> spans;                 // one for each item of `charge`
-    store::Decision charge;                            // without items: no limit applies
+    store::LimitDecision charge;                       // without items: no limit applies
     std::optional<telemetry::CostFault> cost_ignored;  // why the route's cost holds
     std::chrono::steady_clock::time_point charged_at;  // when the store was asked
     std::chrono::nanoseconds charge_time{0};           // what the store took

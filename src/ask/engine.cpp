@@ -49,7 +49,8 @@ bool Engine::begin_charge(const Question& question) {
     Decision& decision = question.decision;
     decision.charged_at = std::chrono::steady_clock::now();
     limiter_.decide(decision.charge, question.wakeup, decision.charged_at);
-    return decision.charge.result != store::Decision::Result::pending && conclude_charge(question);
+    return decision.charge.result != store::LimitDecision::Result::pending &&
+           conclude_charge(question);
 }
 
 bool Engine::conclude_charge(const Question& question) {
@@ -60,9 +61,10 @@ bool Engine::conclude_charge(const Question& question) {
 }
 
 Task<> Engine::await_charge(const Question& question) {
-    const store::Decision& charge = question.decision.charge;
-    if (charge.result == store::Decision::Result::pending) {
-        while (charge.result == store::Decision::Result::pending) co_await question.wakeup.wait();
+    const store::LimitDecision& charge = question.decision.charge;
+    if (charge.result == store::LimitDecision::Result::pending) {
+        while (charge.result == store::LimitDecision::Result::pending)
+            co_await question.wakeup.wait();
         if (conclude_charge(question)) co_return;
     }
     co_await await_turn(question);

@@ -57,6 +57,11 @@ class Engine {
     // The request has ended with an answer of `status` (0: none): the store gets back what does not
     // count with that status, and the slots of concurrency after `hold`. Does not wait.
     void settle(Decision& decision, int status, std::chrono::milliseconds hold = {});
+    // The request was answered with `status`, and goes on for long: the store gets back what does
+    // not count with that status, before settle().
+    void note_status(Decision& decision, int status) {
+        if (decision.charge.needs_settling) limiter_.note_status(decision.charge, status);
+    }
 
     store::Limiter& limiter() { return limiter_; }
 

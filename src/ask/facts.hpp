@@ -7,24 +7,37 @@
 #include <string>
 #include <string_view>
 
+#include "base/http_version.hpp"
 #include "http/head.hpp"
 #include "identity/client_ip.hpp"
+#include "tls/client_certificate.hpp"
 
 namespace tidegate::ask {
 
 struct Facts {
     http::RequestHead head;
-    std::string_view host;         // the authority of the target, else the Host field
-    std::uint64_t body_bytes = 0;  // that the head announces; 0 also for a chunked body
-    std::string request_id;        // the caller's name for the request
-    identity::Peer peer;           // the other end of the connection
-    std::uint16_t local_port = 0;  // of the listener
+    std::string_view host;             // the authority of the target, else the Host field
+    std::uint64_t body_bytes = 0;      // that the head announces; 0 also for a chunked body
+    std::string request_id;            // the caller's name for the request
+    identity::Peer peer;               // the other end of the connection
+    std::uint16_t local_port = 0;      // that the client connected to
+    std::string_view scheme = "http";  // that the client spoke
+    bool is_http2 = false;             // the head is as HTTP/1.1 would have it all the same
+    std::string_view protocol;         // of an extended CONNECT (RFC 8441), whose head says GET
+    // That the client has shown over TLS; null: none. The connection owns it.
+    const ClientCertificate* certificate = nullptr;
     std::chrono::system_clock::time_point began_at;
 
     // Forgets the request. Strings and vectors keep their capacity.
     void reset() {
-        head.fields.clear();
-        head.method = head.target = head.path = head.query = head.authority = host = {};
+        head.clear();
+        host = protocol = {};
+        is_http2 = false;
+    }
+
+    HttpVersion version() const {
+        if (is_http2) return HttpVersion::http_2;
+        return head.minor_version == 0 ? HttpVersion::http_1_0 : HttpVersion::http_1_1;
     }
 };
 

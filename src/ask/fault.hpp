@@ -39,6 +39,8 @@ enum class Fault : std::uint8_t {
     bad_original,           // the gateway does not say which request it asks about
     bad_token,              // the call lacks the listener's `token`
     bad_call,               // a call of the check API that cannot be answered; its answer says why
+    bad_upgrade,            // it asks for a WebSocket, and is no handshake for one
+    upgrade_version,        // it asks for a version of WebSocket that is not supported
     client_left,            // the client has closed or reset the connection
     client_not_reading,     // the client does not take the answer
     answer_made_room,       // its upstream connection went to another request inside the answer
@@ -50,9 +52,11 @@ enum class Fault : std::uint8_t {
     // the upstream's
     upstream_unreachable,
     connect_timeout,
+    upstream_tls,        // a side of TLS does not accept the other
     upstream_exhausted,  // no connection to it came free in time
     upstream_down,       // none of its servers is healthy
     upstream_broken,     // its answer is malformed, or it closed without one
+    upgrade_ignored,     // it took a handshake over HTTP/2 for a request, and admitted that
     upstream_timeout,
     answer_cut_off,  // it closed inside its answer: the client has part of it
     answer_stalled,  // it stopped sending inside its answer

@@ -15,36 +15,36 @@ void identify(const Ruleset& rules, const Facts& facts, Decision& decision) {
     if (decision.is_preflight) return;
     if (!config.user_methods.empty()) {
         // Not facts.began_at: the head may have been on its way for longer than a token lasts.
-        rules.authenticator->look(facts.peer, facts.head.fields, std::chrono::system_clock::now(),
-                                  decision.finding);
+        rules.authenticator->look(facts.peer, facts.certificate, facts.head.fields,
+                                  std::chrono::system_clock::now(), decision.authentication);
     }
     if (!needs_proof(decision)) conclude_identity(config, decision);
 }
 
 identity::ClientIdentity client_of(const config::Config& config, const Decision& decision) {
     bool is_authenticated = false;
-    if (decision.finding.result == identity::Finding::Result::user) {
-        const auto& how = config.user_methods[decision.finding.method].how;
+    if (decision.authentication.result == identity::Authentication::Result::user) {
+        const auto& how = config.user_methods[decision.authentication.method].how;
         is_authenticated = !std::holds_alternative<identity::CookieMethod>(how);
     }
     return {decision.client, decision.user, decision.tier, is_authenticated};
 }
 
 void conclude_identity(const config::Config& config, Decision& decision) {
-    using Result = identity::Finding::Result;
-    const identity::Finding& finding = decision.finding;
-    switch (finding.result) {
+    using Result = identity::Authentication::Result;
+    const identity::Authentication& authentication = decision.authentication;
+    switch (authentication.result) {
         case Result::nobody:
             break;
         case Result::user:
-            decision.user = finding.user;
+            decision.user = authentication.user;
             // identity.users outranks the credential.
             decision.tier = identity::tier_of(decision.user, config.user_tiers);
-            if (decision.tier.empty()) decision.tier = finding.tier;
+            if (decision.tier.empty()) decision.tier = authentication.tier;
             break;
         case Result::refused:
             if (config.anonymous_on_invalid) break;
-            decision.refuse(Fault::bad_credentials, public_reason(finding.fault));
+            decision.refuse(Fault::bad_credentials, public_reason(authentication.fault));
             break;
         case Result::ambiguous:
             decision.refuse(Fault::ambiguous_credentials);

@@ -7,22 +7,22 @@
 
 namespace tidegate::ask {
 
-// Sets decision.client and .finding. Sets .user and .tier, or a fault, unless needs_proof(). A
-// preflight needs no user: of it, only the client is found.
+// Sets decision.client and .authentication. Sets .user and .tier, or a fault, unless needs_proof().
+// A preflight needs no user: of it, only the client is found.
 void identify(const Ruleset& rules, const Facts& facts, Decision& decision);
 
 // Whether the request has a credential that the authenticator does not know to be valid. Such a
 // credential counts as a guess until it is checked; a refused one was a guess.
 inline bool needs_proof(const Decision& decision) {
-    return decision.finding.result == identity::Finding::Result::unchecked ||
-           decision.finding.result == identity::Finding::Result::refused;
+    return decision.authentication.result == identity::Authentication::Result::unchecked ||
+           decision.authentication.result == identity::Authentication::Result::refused;
 }
 
 // The client as lists of clients see it. Requires a concluded identity. A user by `cookie` is not
 // authenticated.
 identity::ClientIdentity client_of(const config::Config& config, const Decision& decision);
 
-// Applies decision.finding: sets .user and .tier, or a fault.
+// Applies decision.authentication: sets .user and .tier, or a fault.
 void conclude_identity(const config::Config& config, Decision& decision);
 
 }  // namespace tidegate::ask

@@ -1,6 +1,7 @@
 #include "ask/route.hpp"
 
 #include "ask/preflight.hpp"
+#include "http/websocket.hpp"
 #include "routing/path_prefix.hpp"
 
 namespace tidegate::ask {
@@ -54,6 +55,25 @@ void check_strip_prefix(const config::Config& config, const config::Route& route
                     "another way; or servers could read the rest of it in more than one way.");
 }
 
+// CONNECT asks for a tunnel. TRACE asks for the request as the upstream got it, so the answer would
+// show scripts in a browser the cookies, and clients the fields that Tidegate adds for the upstream
+// (RFC 9110 section 9.3.8). Some servers take `trace` for TRACE.
+bool is_unsupported(std::string_view method) {
+    return method == "CONNECT" || http::equal_ignoring_case(method, "TRACE");
+}
+
+// RFC 8441: what follows the head of an extended CONNECT is the tunnel, whose length no field says.
+void check_tunnel(const Facts& facts, Decision& decision) {
+    for (const http::Field& field : facts.head.fields) {
+        if (field.id != FieldName::content_length) continue;
+        return decision.refuse(Fault::bad_framing, "A CONNECT must not have Content-Length.");
+    }
+    if (http::websocket_connect(facts.head, facts.protocol) == http::WebSocketRequest::none) {
+        decision.refuse(Fault::unsupported_method,
+                        "The only protocol of CONNECT that is supported is `websocket`.");
+    }
+}
+
 }  // namespace
 
 void check_framing(Facts& facts, http::Framing& framing, Decision& decision) {
@@ -62,7 +82,8 @@ void check_framing(Facts& facts, http::Framing& framing, Decision& decision) {
     if (fault != FramingFault::none) {
         return decision.refuse(Fault::bad_framing, http::describe(fault));
     }
-    if (head.method == "CONNECT") return decision.refuse(Fault::unsupported_method);
+    if (is_unsupported(head.method)) return decision.refuse(Fault::unsupported_method);
+    if (!facts.protocol.empty()) check_tunnel(facts, decision);
     facts.host =
         head.authority.empty() ? field_value(head.fields, FieldName::host) : head.authority;
     facts.body_bytes = framing.body == http::BodyKind::length ? framing.length : 0;

@@ -9,7 +9,7 @@
 namespace tidegate::ask {
 
 // Finds the end of the message, its host, and how much body it announces. Sets `framing`,
-// facts.host and facts.body_bytes.
+// facts.host and facts.body_bytes. An extended CONNECT has no body, and asks for a WebSocket.
 void check_framing(Facts& facts, http::Framing& framing, Decision& decision);
 
 // Sets decision.route and decision.is_preflight. Refuses a request that announces more body than

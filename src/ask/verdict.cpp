@@ -36,7 +36,7 @@ bool is_tighter(const RateLimitItem& a, const RateLimitItem& b) {
 
 }  // namespace
 
-std::int64_t retry_after_seconds(const store::Decision& charge) {
+std::int64_t retry_after_seconds(const store::LimitDecision& charge) {
     const limit::Micros retry_after = charge.verdict.retry_after;
     if (retry_after == limit::kNever) return 0;
     std::int64_t seconds = std::max<std::int64_t>(1, seconds_up(retry_after));
@@ -50,7 +50,7 @@ std::int64_t retry_after_seconds(const store::Decision& charge) {
 }
 
 void apply_verdict(const Ruleset& rules, telemetry::MetricsShard& metrics, Decision& decision) {
-    using Result = store::Decision::Result;
+    using Result = store::LimitDecision::Result;
     if (decision.charge.result == Result::unavailable) {
         return decision.refuse(Fault::store_unavailable);
     }

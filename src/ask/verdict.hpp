@@ -14,6 +14,6 @@ void apply_verdict(const Ruleset& rules, telemetry::MetricsShard& metrics, Decis
 
 // Seconds for Retry-After of a denial: whole, rounded up, at least 1, never earlier than a denying
 // limit's next unit. 0: the request would never pass, or the store knows no time.
-std::int64_t retry_after_seconds(const store::Decision& charge);
+std::int64_t retry_after_seconds(const store::LimitDecision& charge);
 
 }  // namespace tidegate::ask

@@ -30,8 +30,9 @@ using Chosen = std::optional<std::size_t>;
 //
 // Servers have turns in virtual time: in one round of it, a server has as many turns as its weight,
 // one after the other. Of the turns that have begun, the one that ends first is next (earliest
-// eligible deadline first). A choice costs O(log n) while all servers are usable. A server that is
-// not usable loses its turns; the choice notices that it is back within n/2 choices.
+// eligible deadline first). A choice costs O(log n) while all servers are usable, and O(1) while
+// these are of equal weights, too, and none is in slow start: then they take turns in one order. A
+// server that is not usable loses its turns; the choice notices that it is back within n/2 choices.
 class RoundRobin {
   public:
     // The turn numbered `seed` is the first, so that workers with seeds 0, 1, 2 … do not all begin
@@ -59,6 +60,11 @@ class RoundRobin {
     struct BeginsLater;
     struct EndsLater;
 
+    static bool is_even(const Entry& entry, SteadyTime now, std::chrono::nanoseconds slow_start);
+    Chosen choose_in_order(SteadyTime now);
+    void begin_order(SteadyTime now);
+    void end_order();
+    Chosen choose_by_heaps(SteadyTime now, const ServerState* other_than);
     void add(std::uint32_t index, Virtual begin);
     Turn take_turn();
     void pass_on(Turn turn);
@@ -74,9 +80,13 @@ class RoundRobin {
     std::vector<Turn> ahead_;            // heap: the first to begin on top
     std::vector<Turn> begun_;            // heap: the first to end on top
     std::vector<std::uint32_t> parked_;  // servers without turns: they were not usable
-    std::size_t next_look_ = 0;          // at parked_
-    std::uint64_t weights_ = 0;          // of all that have turns
-    Virtual step_ = 0;                   // by which a turn moves time on
+    // Not empty: all servers are equal and take turns in this order, and the heaps are empty.
+    std::vector<std::uint32_t> order_;
+    std::size_t next_in_order_ = 0;
+    std::size_t choices_ = 0;    // since the last look whether all are equal
+    std::size_t next_look_ = 0;  // at parked_
+    std::uint64_t weights_ = 0;  // of all that have turns
+    Virtual step_ = 0;           // by which a turn moves time on
     Virtual now_ = 0;
     // Where no server is usable.
     Candidates candidates_;

@@ -47,6 +47,7 @@ void RoundRobin::reset(Servers servers) {
         Virtual begin;
         int saved;
     };
+    end_order();
     std::unordered_map<const ServerState*, Kept> kept;
     for (const auto* turns : {&ahead_, &begun_}) {
         for (const Turn& turn : *turns) {
@@ -55,6 +56,7 @@ void RoundRobin::reset(Servers servers) {
         }
     }
     entries_.clear();
+    choices_ = 0;
     ahead_.clear();
     begun_.clear();
     parked_.clear();
@@ -80,6 +82,59 @@ void RoundRobin::reset(Servers servers) {
 
 Chosen RoundRobin::choose(SteadyTime now, const ServerState* other_than) {
     if (entries_.size() == 1 && entries_.front().state->rank(now) != Rank::out) return 0;
+    if (!order_.empty()) {
+        const Chosen next = other_than == nullptr ? choose_in_order(now) : std::nullopt;
+        if (next) return next;
+        end_order();
+    }
+    const Chosen chosen = choose_by_heaps(now, other_than);
+    if (++choices_ >= entries_.size()) begin_order(now);
+    return chosen;
+}
+
+bool RoundRobin::is_even(const Entry& entry, SteadyTime now, std::chrono::nanoseconds slow_start) {
+    const ServerState& server = *entry.state;
+    return server.weight() == entry.weight && server.rank(now) == Rank::usable &&
+           server.share_in_slow_start(now, slow_start) == kFullShare;
+}
+
+// None: the server whose turn it is differs from the others now.
+Chosen RoundRobin::choose_in_order(SteadyTime now) {
+    const std::uint32_t index = order_[next_in_order_];
+    if (!is_even(entries_[index], now, slow_start_)) return std::nullopt;
+    if (++next_in_order_ == order_.size()) next_in_order_ = 0;
+    return index;
+}
+
+// If all servers are equal: of turns that are equally long, the first to begin ends first, so the
+// order is theirs.
+void RoundRobin::begin_order(SteadyTime now) {
+    choices_ = 0;
+    if (entries_.empty() || !parked_.empty()) return;
+    for (const Entry& entry : entries_) {
+        if (entry.weight != entries_[0].weight || !is_even(entry, now, slow_start_)) return;
+    }
+    ahead_.insert(ahead_.end(), begun_.begin(), begun_.end());
+    begun_.clear();
+    std::sort(ahead_.begin(), ahead_.end(),
+              [](const Turn& one, const Turn& other) { return BeginsLater{}(other, one); });
+    for (const Turn& turn : ahead_) order_.push_back(turn.index);
+    ahead_.clear();
+    next_in_order_ = 0;
+}
+
+// Gives each server the turn that it has next. Sorted as they are, these are a heap.
+void RoundRobin::end_order() {
+    Virtual begin = now_;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+        const std::uint32_t index = order_[(next_in_order_ + i) % order_.size()];
+        ahead_.push_back({begin, kRound / entries_[index].weight, index});
+        begin += step_;
+    }
+    order_.clear();
+}
+
+Chosen RoundRobin::choose_by_heaps(SteadyTime now, const ServerState* other_than) {
     if (!parked_.empty()) look_at_parked(now);
     std::optional<Turn> left_out;
     Chosen chosen;

@@ -7,12 +7,13 @@ namespace tidegate::balance {
 SeatWaiter::Answer SeatWaiter::take() {
     assert(state_ == State::idle);
     if (seats_.try_take()) return Answer::taken;
-    if (seats_.waiting() >= seats_.queue_max_) return Answer::full;
+    const bool is_full = seats_.waiting() >= seats_.queue_max_;
+    if (is_full && !seats_.has_crowds_.load(std::memory_order_relaxed)) return Answer::full;
     const std::lock_guard lock(seats_.mutex_);
-    const Answer answer = seats_.count_in();
+    Answer answer = seats_.count_in();
+    if (answer == Answer::full && seats_.push_out_for(address)) answer = seats_.count_in();
     if (answer == Answer::waiting) {
-        state_ = State::waiting;
-        seats_.queue_.push_back(*this);
+        seats_.push(*this);
     }
     return answer;
 }
@@ -30,17 +31,13 @@ bool SeatWaiter::accept() {
 void SeatWaiter::leave() {
     if (state_.load(std::memory_order_relaxed) == State::idle) return;
     const std::lock_guard lock(seats_.mutex_);
-    if (state_ == State::granted) {
-        seats_.hand_on();
-    } else {
-        seats_.queue_.erase(seats_.queue_.iterator_to(*this));
-        seats_.word_.fetch_sub(Seats::kOneWaiting, std::memory_order_relaxed);
-    }
+    if (state_ == State::granted) seats_.hand_on();
+    if (state_ == State::waiting) seats_.remove(*this, State::idle);
     state_ = State::idle;
 }
 
 Seats::Seats(std::uint32_t max, std::uint32_t queue_max)
-    : max_(max), queue_max_(queue_max), word_(max) {
+    : max_(max), queue_max_(queue_max), word_(max), queue_(queue_max) {
     assert(max >= 1);
 }
 
@@ -66,6 +63,25 @@ void Seats::give_back() {
     hand_on();
 }
 
+void Seats::give_back_besides(std::span<const IpAddress> crowds) {
+    assert(taken() > 0);
+    {
+        const std::lock_guard lock(mutex_);
+        if (SeatQueue::Place* const first = queue_.first_besides(crowds)) {
+            queue_.pass_turn(*first);
+            remove(static_cast<SeatWaiter&>(*first), SeatWaiter::State::granted);
+            return;
+        }
+    }
+    give_back();
+}
+
+bool Seats::has_waiters_besides(std::span<const IpAddress> crowds) {
+    if (waiting() == 0) return false;
+    const std::lock_guard lock(mutex_);
+    return queue_.first_besides(crowds) != nullptr;
+}
+
 // Counts a waiter, unless a seat came free or the queue is full. Requires the mutex.
 SeatWaiter::Answer Seats::count_in() {
     Word old = word();
@@ -80,18 +96,44 @@ SeatWaiter::Answer Seats::count_in() {
     }
 }
 
+// Puts a waiter that is counted in the queue. Requires the mutex.
+void Seats::push(SeatWaiter& waiter) {
+    try {
+        queue_.push(waiter);
+    } catch (...) {
+        word_.fetch_sub(kOneWaiting, std::memory_order_relaxed);
+        throw;
+    }
+    note_crowds();
+    waiter.state_ = SeatWaiter::State::waiting;
+}
+
+// Ends the wait of a request of another address, if that has more than its share of the places.
+// Requires the mutex.
+bool Seats::push_out_for(const std::optional<IpAddress>& address) {
+    SeatQueue::Place* const last = queue_.last_of_crowds_besides(address);
+    if (last == nullptr) return false;
+    remove(static_cast<SeatWaiter&>(*last), SeatWaiter::State::pushed_out);
+    return true;
+}
+
 // Gives a seat to the first waiter. Requires the mutex, so no request begins to wait meanwhile: if
 // all waiters have left, the seat is free.
 void Seats::hand_on() {
-    if (queue_.empty()) {
+    if (SeatQueue::Place* const first = queue_.first()) {
+        remove(static_cast<SeatWaiter&>(*first), SeatWaiter::State::granted);
+    } else {
         word_.fetch_add(kOneFree, std::memory_order_release);
-        return;
     }
-    SeatWaiter& first = queue_.front();
-    queue_.pop_front();
+}
+
+// The waiter leaves the queue, and is notified unless it left by itself. Requires the mutex.
+void Seats::remove(SeatWaiter& waiter, SeatWaiter::State state) {
+    queue_.erase(waiter);
+    note_crowds();
     word_.fetch_sub(kOneWaiting, std::memory_order_relaxed);
-    first.state_ = SeatWaiter::State::granted;
-    first.on_granted_(first.owner_);
+    waiter.state_ = state;
+    if (state != SeatWaiter::State::idle) waiter.on_changed_(waiter.owner_);
 }
 
 }  // namespace tidegate::balance

@@ -10,6 +10,9 @@
 //
 // Waiting: under the mutex, one exchange that requires that no seat is free.
 //
+// If the queue is full, the last request of an address with more than a quarter of the places
+// leaves it in favour of a request of another address.
+//
 // So "no seat is free, I wait" and "no request waits, the seat is free" cannot both succeed: the
 // later exchange fails, because the word has changed, and its thread looks again. The queue changes
 // under the mutex only, together with its count in the word.
@@ -19,25 +22,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
+#include <span>
 
-#include <boost/intrusive/list.hpp>
+#include "balance/seat_queue.hpp"
 
 namespace tidegate::balance {
 
 class Seats;
 
-// A request that takes a seat, or waits for one. Belongs to one thread; only the grant may come
-// from another. Destroying it ends the wait.
-class SeatWaiter : public boost::intrusive::list_base_hook<> {
+// A request that takes a seat, or waits for one. Belongs to one thread; only the grant, and the end
+// of the wait in favour of another request, may come from another. Destroying it ends the wait.
+class SeatWaiter : private SeatQueue::Place {
   public:
-    // The waiter was granted a seat. Seats calls this under the mutex, on the thread that gave the
-    // seat back. It must only notify the waiter's thread, and call nothing of Seats. Seats does not
-    // call it after accept() or leave() has returned; its notification may arrive later.
-    using OnGranted = void (*)(void* owner) noexcept;
+    // The waiter was granted a seat, or pushed out. Seats calls this under the mutex, on the thread
+    // that gave the seat back or needed the place. It must only notify the waiter's thread, and
+    // call nothing of Seats. Seats does not call it after accept() or leave() has returned; its
+    // notification may arrive later.
+    using OnChanged = void (*)(void* owner) noexcept;
 
-    // `seats` and `owner` outlive this.
-    SeatWaiter(Seats& seats, OnGranted on_granted, void* owner)
-        : seats_(seats), on_granted_(on_granted), owner_(owner) {}
+    // `seats` and `owner` outlive this. `client`: its address, if it has one.
+    SeatWaiter(Seats& seats, OnChanged on_changed, void* owner,
+               const std::optional<IpAddress>& client = {})
+        : Place(client), seats_(seats), on_changed_(on_changed), owner_(owner) {}
     SeatWaiter(const SeatWaiter&) = delete;
     SeatWaiter& operator=(const SeatWaiter&) = delete;
     ~SeatWaiter() { leave(); }
@@ -45,7 +52,7 @@ class SeatWaiter : public boost::intrusive::list_base_hook<> {
     enum class Answer : std::uint8_t {
         taken,    // the caller has the seat, and must give it back
         waiting,  // until accept() or leave()
-        full,     // `queue_max` requests wait already
+        full,     // `queue_max` requests wait already, and none made room
     };
     // Requires that this does not wait.
     Answer take();
@@ -53,17 +60,22 @@ class SeatWaiter : public boost::intrusive::list_base_hook<> {
     bool accept();
     // False: it does not wait, or a seat was granted. Another thread may grant one meanwhile.
     bool is_waiting() const { return state_.load(std::memory_order_acquire) == State::waiting; }
+    // The wait has ended in favour of a request of another address.
+    bool is_pushed_out() const {
+        return state_.load(std::memory_order_acquire) == State::pushed_out;
+    }
     // Ends the wait. A seat that was granted meanwhile goes to the next waiter.
     void leave();
 
   private:
     friend class Seats;
-    enum class State : std::uint8_t { idle, waiting, granted };
+    enum class State : std::uint8_t { idle, waiting, granted, pushed_out };
 
     Seats& seats_;
-    OnGranted on_granted_;
+    OnChanged on_changed_;
     void* owner_;
-    // Its thread makes it idle or waiting, a giver turns waiting into granted; under the mutex.
+    // Its thread makes it idle or waiting, others turn waiting into granted or pushed_out; under
+    // the mutex.
     std::atomic<State> state_{State::idle};
 };
 
@@ -77,6 +89,11 @@ class Seats {
     // Gives the seat to the first waiter, or makes it free. Requires a seat that was taken or
     // granted.
     void give_back();
+    // The same, but the waiter is the first of the address whose turn it is, of all addresses but
+    // those of `crowds`, if such a waiter is left.
+    void give_back_besides(std::span<const IpAddress> crowds);
+    // A request waits whose address is none of `crowds`.
+    bool has_waiters_besides(std::span<const IpAddress> crowds);
 
     std::uint32_t taken() const { return max_ - free_in(word()); }
     std::uint32_t waiting() const { return waiting_in(word()); }
@@ -91,13 +108,18 @@ class Seats {
 
     Word word() const { return word_.load(std::memory_order_relaxed); }
     SeatWaiter::Answer count_in();
+    bool push_out_for(const std::optional<IpAddress>& address);
+    void push(SeatWaiter& waiter);
     void hand_on();
+    void remove(SeatWaiter& waiter, SeatWaiter::State state);
+    void note_crowds() { has_crowds_.store(queue_.has_crowds(), std::memory_order_relaxed); }
 
     const std::uint32_t max_;
     const std::uint32_t queue_max_;
     alignas(64) std::atomic<Word> word_;
     alignas(64) std::mutex mutex_;
-    boost::intrusive::list<SeatWaiter, boost::intrusive::constant_time_size<false>> queue_;
+    SeatQueue queue_;
+    std::atomic<bool> has_crowds_{false};  // of the queue
 };
 
 }  // namespace tidegate::balance

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "base/ip.hpp"
 
@@ -31,6 +32,14 @@ class HeavyHitters {
     }
 
     bool contains(const IpAddress& address) const { return find(address) != counters_.end(); }
+
+    std::vector<IpAddress> addresses() const {
+        std::vector<IpAddress> all;
+        for (const Counter& counter : counters_) {
+            if (counter.count > 0) all.push_back(counter.address);
+        }
+        return all;
+    }
 
     // Removes addresses for which `is_none` holds.
     template <class IsNone>

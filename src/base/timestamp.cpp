@@ -1,5 +1,6 @@
 #include "base/timestamp.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -140,6 +141,14 @@ std::string format_timestamp(microseconds moment) {
         out.append(text.data(), static_cast<std::size_t>(size));
     }
     return out += 'Z';
+}
+
+std::string format_day(std::chrono::system_clock::time_point moment) {
+    constexpr std::string_view kDay = "2026-11-21";
+    constexpr std::chrono::years kFar{250};
+    const auto since = std::chrono::floor<std::chrono::seconds>(moment.time_since_epoch());
+    if (since >= kFar) return "the far future";
+    return format_timestamp(std::max(since, std::chrono::seconds{0})).substr(0, kDay.size());
 }
 
 void append_http_date(std::chrono::sys_seconds moment, std::string& out) {

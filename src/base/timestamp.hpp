@@ -17,6 +17,10 @@ std::optional<std::chrono::microseconds> parse_timestamp(std::string_view text);
 // parse_timestamp() gives it back. Requires a moment from the epoch to the end of the year 9999.
 std::string format_timestamp(std::chrono::microseconds moment);
 
+// `2026-11-21`, in UTC; `the far future` from 250 years after the epoch on, as such a date means
+// "never".
+std::string format_day(std::chrono::system_clock::time_point moment);
+
 // Appends `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7). Requires a moment from the
 // epoch to the end of the year 9999.
 void append_http_date(std::chrono::sys_seconds moment, std::string& out);

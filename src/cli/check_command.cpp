@@ -1,10 +1,12 @@
 #include "cli/check_command.hpp"
 
+#include <chrono>
 #include <cstdio>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "app/certificate_list.hpp"
 #include "cli/config_report.hpp"
 #include "cli/exit_code.hpp"
 #include "config/config.hpp"
@@ -17,8 +19,8 @@ constexpr int kRight = 0;
 constexpr int kFaulty = 1;
 
 constexpr const char* kCheckFooter =
-    R"(Prints each fault and warning as file:line:column, then a summary. The exit code
-is 1 when there is a fault, so it can guard a deployment; with --strict also when
+    R"(Prints each fault and warning as file:line:column, each certificate with its key,
+names and the days left, then a summary. The exit code is 1 when there is a fault, so it can guard a deployment; with --strict also when
 there is a warning.
 
   tidegate check tidegate.yaml
@@ -44,10 +46,15 @@ int check_configuration(const CheckArguments& arguments) {
     }
     const config::Loaded loaded = config::load_file(file->path);
     const bool is_right = loaded.config && !(arguments.is_strict && !loaded.warnings.empty());
+    const auto now = std::chrono::system_clock::now();
     if (arguments.as_json) {
-        fmt::print("{}\n", report_json(loaded, is_right));
+        fmt::print("{}\n", report_json(loaded, is_right, now));
     } else {
         fmt::print(stderr, "{}", report(loaded));
+        if (loaded.config) {
+            fmt::print(is_right ? stdout : stderr, "{}",
+                       certificate_lines(app::listed_certificates(*loaded.config), now));
+        }
         fmt::print(is_right ? stdout : stderr, "{}{}\n", summary(loaded),
                    loaded.config && !is_right ? ": --strict takes warnings for faults" : "");
     }

@@ -45,7 +45,7 @@ constexpr const char* kEchoFooter =
   ?bytes=1MiB    a body of that size (at most 1GiB))";
 
 struct Arguments {
-    std::string quickstart_face;
+    QuickstartArguments quickstart;
     RunArguments run;
     CheckArguments check;
     std::string echo_listen = kEchoAddress;
@@ -98,7 +98,7 @@ Commands describe(CLI::App& app, Arguments& arguments) {
     app.require_subcommand(0, 1);
 
     Commands commands{};
-    commands.quickstart = describe_quickstart(app, arguments.quickstart_face);
+    commands.quickstart = describe_quickstart(app, arguments.quickstart);
     commands.run = describe_run(app, arguments.run);
     commands.check = describe_check(app, arguments.check);
     commands.reload = describe_reload(app, arguments.reload);
@@ -137,7 +137,7 @@ int show_help(const CLI::App& app, const std::string& about) {
 }
 
 int run_command(const CLI::App& app, const Commands& commands, const Arguments& arguments) {
-    if (commands.quickstart->parsed()) return run_quickstart(arguments.quickstart_face);
+    if (commands.quickstart->parsed()) return run_quickstart(arguments.quickstart);
     if (commands.run->parsed()) return run_proxy(arguments.run);
     if (commands.check->parsed()) return check_configuration(arguments.check);
     if (commands.reload->parsed()) return run_reload(arguments.reload);

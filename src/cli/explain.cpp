@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "ask/route.hpp"
+#include "base/ascii.hpp"
 #include "cli/explain_request.hpp"
 #include "faces/original_request.hpp"
+#include "h2/fields.hpp"
 #include "http/field.hpp"
 #include "http/head.hpp"
 #include "routing/path_prefix.hpp"
@@ -18,21 +21,31 @@ namespace {
 
 using ask::Fault;
 
-// The head as a client sends it.
-std::string head_of(const Question& question) {
-    std::string head = question.method + " " + question.target + " HTTP/1.1\r\n";
+// The host that `fields` do not say.
+std::optional<std::string> host_of(const Question& question) {
     const auto names_host = [](std::string_view field) {
         return http::equal_ignoring_case(field.substr(0, field.find(':')), "host");
     };
     const bool has_host = std::any_of(question.fields.begin(), question.fields.end(), names_host);
-    if (question.host || !has_host) head += "Host: " + question.host.value_or("localhost") + "\r\n";
+    if (question.host || has_host) return question.host;
+    return "localhost";
+}
+
+// The head as a client sends it.
+std::string head_of(const Question& question) {
+    std::string head = question.method + " " + question.target + " HTTP/1.1\r\n";
+    if (const auto host = host_of(question)) head += "Host: " + *host + "\r\n";
     for (const std::string& field : question.fields) head += field + "\r\n";
     return head + "\r\n";
 }
 
+http::HeadBounds bounds_of(const config::Config& config) {
+    const auto& limits = config.limits_on_requests;
+    return {limits.header_bytes, limits.headers, limits.uri_bytes};
+}
+
 void read_head(std::string_view bytes, ExplainedRequest& request) {
-    const auto& limits = request.config().limits_on_requests;
-    const http::HeadBounds bounds{limits.header_bytes, limits.headers, limits.uri_bytes};
+    const http::HeadBounds bounds = bounds_of(request.config());
     http::HeadScanner scanner;
     const std::size_t length = scanner.scan(bytes, bounds);
     const http::HeadFault fault =
@@ -40,6 +53,31 @@ void read_head(std::string_view bytes, ExplainedRequest& request) {
                     : scanner.fault();
     if (fault == http::HeadFault::none) return;
     request.decision.refuse(ask::fault_of(fault), http::describe(fault));
+}
+
+// The same as a client sends it in HTTP/2, which has names in lower case only. The head looks at
+// `block`, which looks at `rules`.
+void read_http2_head(const Question& question, const h2::RequestRules& rules, h2::FieldBlock& block,
+                     ExplainedRequest& request) {
+    block.begin_request(rules);
+    block.add(":method", question.method);
+    if (const auto host = host_of(question)) block.add(":authority", *host);
+    if (question.method != "CONNECT") {
+        block.add(":scheme", "https");
+        block.add(":path", question.target);
+    }
+    for (const std::string& field : question.fields) {
+        const std::size_t colon = std::min(field.find(':'), field.size());
+        block.add(to_lower(field.substr(0, colon)),
+                  trimmed(std::string_view(field).substr(std::min(colon + 1, field.size()))));
+    }
+    std::string_view protocol;
+    const http::HeadFault fault = block.end_request(request.facts.head, protocol);
+    if (block.malformed() != h2::Malformed::none) {
+        request.decision.refuse(Fault::bad_head, h2::describe(block.malformed()));
+    } else if (fault != http::HeadFault::none) {
+        request.decision.refuse(ask::fault_of(fault), http::describe(fault));
+    }
 }
 
 routing::RequestLine line_of(const ask::Facts& facts) {
@@ -176,11 +214,22 @@ Explanation explain(std::shared_ptr<const config::Config> config, const Question
     const bool trusted = question.from ? request.config().client_ip.trusts(*question.from)
                                        : listen == nullptr || listen->trusted;
     request.facts.peer = {question.from, trusted, question.face == Face::forward_auth};
+    if (question.certificate) request.facts.certificate = &*question.certificate;
     request.facts.began_at = std::chrono::system_clock::now();
     Explanation out;
     explain_peer(request, out);
-    const std::string head = head_of(question);
-    read_head(head, request);
+    std::string head;
+    h2::FieldBlock block;
+    const h2::RequestRules rules{bounds_of(request.config()), request.config().http2.cookie_crumbs,
+                                 true};
+    request.facts.is_http2 = question.is_http2;
+    out.version = request.facts.version();
+    if (question.is_http2) {
+        read_http2_head(question, rules, block, request);
+    } else {
+        head = head_of(question);
+        read_head(head, request);
+    }
     if (request.decision.goes_on()) {
         http::Framing framing;
         ask::check_framing(request.facts, framing, request.decision);

@@ -16,12 +16,14 @@
 #include <vector>
 
 #include "ask/charge_notes.hpp"
+#include "base/http_version.hpp"
 #include "base/ip.hpp"
 #include "config/config.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/key_source.hpp"
 #include "limit/limit.hpp"
 #include "routing/router.hpp"
+#include "tls/client_certificate.hpp"
 
 namespace tidegate::cli {
 
@@ -31,6 +33,7 @@ struct Question {
     std::string target = "/";
     std::optional<std::string> host{};  // else what `fields` say, else `localhost`
     std::vector<std::string> fields{};  // `Name: value`
+    bool is_http2 = false;              // sent so; else in HTTP/1.1
     std::optional<IpAddress> from{};  // the peer; none: a Unix socket, trusted if no listener says
     // How Tidegate is asked. Not of `check`, which explain_call() explains. Of forward_auth there
     // must be a listener; the request is then what a gateway sends to it.
@@ -38,6 +41,8 @@ struct Question {
     // Where it arrives: a position in Config::listen. None: the first of that face, or for the
     // proxy any.
     std::optional<std::size_t> listener{};
+    // That the client shows over TLS, as one that the listener has verified.
+    std::optional<ClientCertificate> certificate{};
 };
 
 // Texts of the request are as they came, and must be escaped when printed. Secrets are left out.
@@ -105,6 +110,7 @@ struct Explanation {
     std::string method;  // empty: the head could not be read
     std::string path;    // without the query, which may hold secrets
     std::string host;
+    HttpVersion version = HttpVersion::http_1_1;
     bool is_preflight = false;  // of a route with cors: only the limit of preflights counts it
 
     std::string peer;         // empty: a Unix socket

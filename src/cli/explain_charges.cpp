@@ -77,7 +77,7 @@ void explain_notes(const ExplainedRequest& request, const ChargeNotes& notes, Ex
     for (const ChargeNotes::Policy& note : notes.policies) {
         out.policies.push_back(policy_of(request, note));
     }
-    const store::Decision& charge = request.decision.charge;
+    const store::LimitDecision& charge = request.decision.charge;
     if (!request.decision.goes_on() || charge.items.empty()) return;
     out.cost = {charge.cost, {}};
     out.identifiers = charge.items.size();

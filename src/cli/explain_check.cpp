@@ -85,7 +85,7 @@ CallExplanation explain_call(const std::shared_ptr<const config::Config>& config
     }
     told.form = call->form;
     std::vector<std::unique_ptr<ExplainedItem>> explained;
-    store::Decision whole;
+    store::LimitDecision whole;
     for (std::size_t i = 0; i < call->items.size(); ++i) {
         ExplainedItem& item = *explained.emplace_back(std::make_unique<ExplainedItem>(config));
         const Explanation& one =

@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -19,6 +20,7 @@
 #include "config/error_message.hpp"
 #include "config/file_text.hpp"
 #include "net/asio.hpp"
+#include "tls/certificate.hpp"
 
 namespace tidegate::cli {
 
@@ -115,7 +117,8 @@ std::string objection_to_peer_of(const ExplainArguments& arguments, const config
     if (arguments.trusted_socket && !listen.trusted) {
         return fmt::format("{} is no Unix socket with `trusted: on`: give --from", where);
     }
-    if (listen.address.is_unix() && !arguments.from.empty()) {
+    // With a PROXY header, it is that of the client.
+    if (listen.address.is_unix() && !listen.proxy_protocol && !arguments.from.empty()) {
         return fmt::format("a client of {}, a Unix socket, has no address: leave --from out",
                            where);
     }
@@ -142,6 +145,8 @@ std::string objection_to_call(const ExplainArguments& arguments) {
     if (!arguments.question.fields.empty() || !arguments.host.empty()) {
         return "--header and --host are not for --face check: a `request` in the body has its own";
     }
+    if (!arguments.certificate.empty()) return "--certificate is not for --face check";
+    if (arguments.question.is_http2) return "--http2 is not for --face check: a call is the same";
     return arguments.body == config::kStandardInput && arguments.file == config::kStandardInput
                ? "standard input is either the configuration or the body"
                : "";
@@ -166,6 +171,15 @@ int run_explain_call(const ExplainArguments& arguments, const config::Loaded& lo
     const CallQuestion question{listen, parse_scoped_ip(arguments.from),
                                 arguments.question.target == "/v1/reserve", body->text};
     return print_explanation(arguments, explain_call(loaded.config, question, fetch_keys));
+}
+
+// The first certificate of a file is the client's, as in its handshake.
+Result<ClientCertificate, std::string> read_certificate(const std::string& path) {
+    const auto file = config::read_named_file(path);
+    if (!file) return config::ErrorMessage{fmt::format("{}: {}", quote(path), file.error())};
+    const auto chain = parse_certificates(file->text);
+    if (!chain) return config::ErrorMessage{fmt::format("{} {}", quote(path), chain.error())};
+    return read_client_certificate(*chain->front());
 }
 
 }  // namespace
@@ -194,8 +208,12 @@ CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
         ->allow_extra_args(false)
         ->check(objection_to_line_end)
         ->check(objection_to_field);
+    explain->add_flag("--http2", arguments.question.is_http2,
+                      "It comes over HTTP/2 instead of HTTP/1.1");
     CLI::Option* const from =
-        explain->add_option("--from", arguments.from, "The address it comes from")
+        explain
+            ->add_option("--from", arguments.from,
+                         "The address it comes from; with `proxy_protocol`, that of the header")
             ->option_text("ADDRESS")
             ->check(objection_to_peer);
     explain
@@ -218,6 +236,10 @@ CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
     explain
         ->add_option("--body", arguments.body,
                      "The call of the check API, as JSON; `-` is standard input")
+        ->option_text("FILE");
+    explain
+        ->add_option("--certificate", arguments.certificate,
+                     "The client certificate that it shows, as PEM; taken as verified")
         ->option_text("FILE");
     explain->add_flag("--json", arguments.as_json, "Print an object for programs");
     explain->footer(kExplainFooter);
@@ -246,11 +268,27 @@ int run_explain(const ExplainArguments& arguments) {
         const std::string objection = objection_to_peer_of(arguments, listen);
         if (!objection.empty()) return complain(exit_code::kWrongUse, objection);
         if (listen.face == Face::check) return run_explain_call(arguments, loaded, listen);
+        if (question.is_http2 && !listen.takes_http2) {
+            return complain(exit_code::kWrongUse,
+                            fmt::format("{} does not speak HTTP/2: its `http` does not list `h2`; "
+                                        "leave out --http2",
+                                        listen.address.to_string()));
+        }
         question.face = listen.face;
         question.listener = *listener;
     }
     if (!arguments.body.empty()) {
         return complain(exit_code::kWrongUse, "--body is for --face check");
+    }
+    if (!arguments.certificate.empty()) {
+        if (question.face != Face::proxy) {
+            return complain(exit_code::kWrongUse,
+                            "--certificate is for --face proxy: a gateway's certificate is not "
+                            "that of its client");
+        }
+        auto certificate = read_certificate(arguments.certificate);
+        if (!certificate) return complain(exit_code::kWrongUse, certificate.error());
+        question.certificate = std::move(*certificate);
     }
     if (!arguments.host.empty()) question.host = arguments.host;
     if (!arguments.from.empty()) question.from = parse_scoped_ip(arguments.from);

@@ -14,11 +14,12 @@ namespace tidegate::cli {
 struct ExplainArguments {
     std::string file;  // the default when none is given
     Question question;
-    std::string face{};    // empty: that of `listen`, or proxy
-    std::string listen{};  // the address of a listener; empty: the only one of the face
-    std::string body{};    // a file with the call of the check API; empty: none
-    std::string host;      // empty: none given
-    std::string from;      // empty: the Unix socket
+    std::string face{};         // empty: that of `listen`, or proxy
+    std::string listen{};       // the address of a listener; empty: the only one of the face
+    std::string body{};         // a file with the call of the check API; empty: none
+    std::string certificate{};  // a file with that of the client; empty: it has none
+    std::string host;           // empty: none given
+    std::string from;           // empty: the Unix socket
     bool trusted_socket = false;
     bool as_json = false;
 };

@@ -9,6 +9,7 @@
 #include "ask/identify.hpp"
 #include "cli/explain_request.hpp"
 #include "identity/authenticator.hpp"
+#include "identity/certificate_user.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/credentials.hpp"
 #include "identity/htpasswd.hpp"
@@ -18,7 +19,7 @@ namespace tidegate::cli {
 
 namespace {
 
-using identity::Finding;
+using identity::Authentication;
 using Method = Explanation::Method;
 
 bool is_absent(const http::Fields& fields, std::string_view name) {
@@ -59,21 +60,24 @@ struct Text {
     std::string operator()(const identity::HeaderMethod& method) const {
         return "header " + method.field;
     }
+    std::string operator()(const identity::CertificateMethod& method) const {
+        return "client_certificate " + std::string(identity::to_string(method.subject));
+    }
 };
 
-Method::Outcome outcome_of(const Finding& finding) {
-    switch (finding.result) {
-        case Finding::Result::user:
+Method::Outcome outcome_of(const Authentication& authentication) {
+    switch (authentication.result) {
+        case Authentication::Result::user:
             return Method::Outcome::valid;
-        case Finding::Result::refused:
+        case Authentication::Result::refused:
             return Method::Outcome::refused;
-        case Finding::Result::ambiguous:
+        case Authentication::Result::ambiguous:
             return Method::Outcome::ambiguous;
-        case Finding::Result::unchecked:
-        case Finding::Result::key_missing:
-        case Finding::Result::unavailable:
+        case Authentication::Result::unchecked:
+        case Authentication::Result::key_missing:
+        case Authentication::Result::unavailable:
             return Method::Outcome::unavailable;
-        case Finding::Result::nobody:
+        case Authentication::Result::nobody:
             break;
     }
     return Method::Outcome::absent;
@@ -81,15 +85,15 @@ Method::Outcome outcome_of(const Finding& finding) {
 
 // Methods before the one that decided found nothing; the authenticator did not try those after it.
 void explain_methods(const ExplainedRequest& request, Explanation& out) {
-    const Finding& finding = request.decision.finding;
+    const Authentication& authentication = request.decision.authentication;
     const auto& methods = request.config().user_methods;
     for (std::size_t i = 0; i < methods.size(); ++i) {
         Method method{std::visit(Text{}, methods[i].how)};
-        const bool decided = finding.result != Finding::Result::nobody;
-        if (decided && i == finding.method) {
-            method.outcome = outcome_of(finding);
-            method.fault = identity::to_string(finding.fault);
-        } else if (decided && i > finding.method) {
+        const bool decided = authentication.result != Authentication::Result::nobody;
+        if (decided && i == authentication.method) {
+            method.outcome = outcome_of(authentication);
+            method.fault = identity::to_string(authentication.fault);
+        } else if (decided && i > authentication.method) {
             method.outcome = Method::Outcome::not_tried;
         } else if (std::holds_alternative<identity::HeaderMethod>(methods[i].how) &&
                    !request.facts.peer.trusted) {
@@ -101,7 +105,7 @@ void explain_methods(const ExplainedRequest& request, Explanation& out) {
 
 void explain_user(const ExplainedRequest& request, Explanation& out) {
     const ask::Decision& decision = request.decision;
-    const bool refused = decision.finding.result == Finding::Result::refused;
+    const bool refused = decision.authentication.result == Authentication::Result::refused;
     out.goes_on_anonymous = refused && request.config().anonymous_on_invalid;
     if (!decision.user) return;
     const bool listed = !identity::tier_of(decision.user, request.config().user_tiers).empty();
@@ -119,29 +123,29 @@ void explain_guess(ExplainedRequest& request, Explanation& out) {
 
 void check_token(ExplainedRequest& request, const FetchKeys& fetch_keys) {
     identity::Authenticator& authenticator = *request.rules.authenticator;
-    Finding& finding = request.decision.finding;
-    const auto& how = authenticator.methods()[finding.method].how;
+    Authentication& authentication = request.decision.authentication;
+    const auto& how = authenticator.methods()[authentication.method].how;
     const auto& source = std::get<identity::JwtMethod>(how).keys;
     if (source->keys() == nullptr) fetch_keys(source);
-    authenticator.check_token(finding, request.facts.began_at);
+    authenticator.check_token(authentication, request.facts.began_at);
     // Keys were fetched just now: there is no such key.
-    if (finding.result == Finding::Result::key_missing && source->keys() != nullptr) {
-        identity::Authenticator::refuse_missing_key(finding);
+    if (authentication.result == Authentication::Result::key_missing && source->keys() != nullptr) {
+        identity::Authenticator::refuse_missing_key(authentication);
     }
 }
 
 void check_password(ExplainedRequest& request) {
-    Finding& finding = request.decision.finding;
+    Authentication& authentication = request.decision.authentication;
     identity::Authenticator& authenticator = *request.rules.authenticator;
     identity::BasicLogin login;
-    finding.fault = login.read(finding.credential);
-    if (finding.fault != identity::CredentialFault::none) {
-        finding.result = Finding::Result::refused;
+    authentication.fault = login.read(authentication.credential);
+    if (authentication.fault != identity::CredentialFault::none) {
+        authentication.result = Authentication::Result::refused;
         return;
     }
     const bool is_right =
-        authenticator.password_method(finding).users->verify(login.user(), login.password());
-    authenticator.conclude_password(finding, login.user(), is_right, request.facts.began_at);
+        authenticator.password_method(authentication).users->verify(login.user(), login.password());
+    authenticator.conclude_password(authentication, login.user(), is_right, request.facts.began_at);
 }
 
 }  // namespace
@@ -154,8 +158,8 @@ void explain_identity(ExplainedRequest& request, const FetchKeys& fetch_keys, Ex
     if (decision.is_preflight) return;
     if (ask::needs_proof(decision)) {
         explain_guess(request, out);
-        if (decision.finding.result == Finding::Result::unchecked) {
-            if (request.rules.authenticator->is_token(decision.finding)) {
+        if (decision.authentication.result == Authentication::Result::unchecked) {
+            if (request.rules.authenticator->is_token(decision.authentication)) {
                 check_token(request, fetch_keys);
             } else {
                 check_password(request);

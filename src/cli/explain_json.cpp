@@ -119,6 +119,7 @@ Json whole_json(const Explanation& explanation) {
         json["request"] = {{"method", optional_text(explanation.method)},
                            {"path", optional_text(explanation.path)},
                            {"host", optional_text(explanation.host)}};
+        if (!explanation.is_call) json["request"]["protocol"] = name_of(explanation.version);
         if (explanation.is_preflight) json["preflight"] = true;
         json["peer"] = {{"address", optional_text(explanation.peer)},
                         {"trusted", explanation.trusted},

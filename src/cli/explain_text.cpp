@@ -68,6 +68,10 @@ void add_request(const Explanation& explanation, Facts& facts) {
         facts.push_back({"request", shown(explanation.method) + " " + shown(explanation.path),
                          explanation.host.empty() ? "" : "for host " + shown(explanation.host)});
     }
+    if (explanation.version == HttpVersion::http_2) {
+        facts.push_back({"protocol", std::string(name_of(explanation.version)),
+                         explanation.is_gateway ? "of the gateway's question" : ""});
+    }
     std::string why = "not trusted: its forwarding fields are ignored";
     if (explanation.is_gateway) why = "a gateway: the address chain that it sends is read";
     if (explanation.trusted) {

@@ -1,5 +1,6 @@
 #include "cli/run_command.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -12,10 +13,12 @@
 #include "cli/config_report.hpp"
 #include "cli/echo.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/quickstart_certificate.hpp"
 #include "config/address.hpp"
 #include "config/config.hpp"
 #include "config/file_text.hpp"
 #include "config/quickstart.hpp"
+#include "tls/throwaway_certificate.hpp"
 
 namespace tidegate::cli {
 
@@ -30,7 +33,13 @@ requests in flight finish, then stop; HUP reads the file again.)";
 constexpr const char* kQuickstartFooter =
     R"(A demonstration that needs no configuration: a proxy on 127.0.0.1:8080 which
 admits ten requests a minute, in front of an echo upstream. It listens on this
-machine only.)";
+machine only.
+
+With --tls it is https://127.0.0.1:8443, and 8080 sends requests there. The
+certificate and its key are made in the current folder, unless they are there.)";
+
+constexpr std::string_view kQuickstartWhat =
+    "the quickstart, a demonstration for this machine only";
 
 // What an nginx needs to ask the quickstart of forward_auth.
 constexpr std::string_view kNginxSnippet =
@@ -87,6 +96,27 @@ int run(config::Loaded loaded, const std::string& file, std::string_view what, b
     return app::run(std::move(loaded.config), file);
 }
 
+int run_quickstart_over_tls() {
+    using config::kQuickstartCertificate;
+    using config::kQuickstartKey;
+    const auto files = ensure_quickstart_certificate(".", std::chrono::system_clock::now());
+    if (!files) {
+        fmt::print(stderr, "tidegate: {}\n", files.error());
+        return kFailure;
+    }
+    if (*files == QuickstartFiles::made) {
+        fmt::print(stderr,
+                   "made {} and {}: a certificate for localhost, 127.0.0.1 and ::1, valid for {} "
+                   "days\n",
+                   kQuickstartCertificate, kQuickstartKey, kThrowawayValidity.count());
+    } else {
+        fmt::print(stderr, "using {} and {}, which are here: remove both to have new ones made\n",
+                   kQuickstartCertificate, kQuickstartKey);
+    }
+    return run(config::quickstart_tls(), "", kQuickstartWhat, true,
+               fmt::format("curl -i --cacert {} https://127.0.0.1:8443/", kQuickstartCertificate));
+}
+
 }  // namespace
 
 CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
@@ -98,16 +128,20 @@ CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
     return command;
 }
 
-CLI::App* describe_quickstart(CLI::App& app, std::string& face) {
+CLI::App* describe_quickstart(CLI::App& app, QuickstartArguments& arguments) {
     CLI::App* const command =
         app.add_subcommand("quickstart", "Show Tidegate at work, on this machine only");
-    command
-        ->add_option("--face", face,
-                     "How it is asked: proxy (default); forward_auth, by a gateway; check, by a "
-                     "program")
-        ->option_text("FACE")
-        ->check(CLI::IsMember(
-            {to_string(Face::proxy), to_string(Face::forward_auth), to_string(Face::check)}));
+    CLI::Option* const face =
+        command
+            ->add_option(
+                "--face", arguments.face,
+                "How it is asked: proxy (default); forward_auth, by a gateway; check, by a "
+                "program")
+            ->option_text("FACE")
+            ->check(CLI::IsMember(
+                {to_string(Face::proxy), to_string(Face::forward_auth), to_string(Face::check)}));
+    command->add_flag("--tls", arguments.with_tls, "Speak TLS, with a certificate made for it")
+        ->excludes(face);
     command->footer(kQuickstartFooter);
     return command;
 }
@@ -123,20 +157,21 @@ int run_proxy(const RunArguments& arguments) {
                is_input ? config::kShownStandardInput : file->path, arguments.with_echo);
 }
 
-int run_quickstart(const std::string& face) {
-    constexpr std::string_view kWhat = "the quickstart, a demonstration for this machine only";
+int run_quickstart(const QuickstartArguments& arguments) {
+    const std::string& face = arguments.face;
+    if (arguments.with_tls) return run_quickstart_over_tls();
     if (face == to_string(Face::forward_auth)) {
         fmt::print(stderr, "{}", kNginxSnippet);
-        return run(config::quickstart(Face::forward_auth), "", kWhat, false,
+        return run(config::quickstart(Face::forward_auth), "", kQuickstartWhat, false,
                    "curl -i -H 'X-Original-URI: /' -H 'X-Original-Method: GET' -H "
                    "'X-Forwarded-For: 203.0.113.7' http://127.0.0.1:8181/");
     }
     if (face == to_string(Face::check)) {
-        return run(config::quickstart(Face::check), "", kWhat, false,
+        return run(config::quickstart(Face::check), "", kQuickstartWhat, false,
                    "curl -i http://127.0.0.1:8181/v1/check -d "
                    "'{\"policy\":\"per-user\",\"identifiers\":{\"user\":\"alice\"}}'");
     }
-    return run(config::quickstart(), "", kWhat, true);
+    return run(config::quickstart(), "", kQuickstartWhat, true);
 }
 
 }  // namespace tidegate::cli

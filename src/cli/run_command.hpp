@@ -19,14 +19,18 @@ struct RunArguments {
     bool with_echo = false;
 };
 
+struct QuickstartArguments {
+    std::string face;  // a name of base/face.hpp; empty: the proxy
+    bool with_tls = false;
+};
+
 // Each adds the command to `app`; `arguments` lives as long.
 CLI::App* describe_run(CLI::App& app, RunArguments& arguments);
-CLI::App* describe_quickstart(CLI::App& app, std::string& face);
+CLI::App* describe_quickstart(CLI::App& app, QuickstartArguments& arguments);
 
 // Run the proxy until it is stopped. Return the exit code: 0, 1 when it could not start, 2 when
 // there is no configuration. Throw std::system_error when the echo upstream cannot listen.
 int run_proxy(const RunArguments& arguments);
-// `face` is a name of base/face.hpp, or empty for the proxy.
-int run_quickstart(const std::string& face);
+int run_quickstart(const QuickstartArguments& arguments);
 
 }  // namespace tidegate::cli

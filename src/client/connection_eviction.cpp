@@ -8,7 +8,7 @@
 namespace tidegate::client {
 
 bool ConnectionEviction::evict_for(const std::optional<IpAddress>& address,
-                                   Http1ConnectionList& connections,
+                                   ServedConnectionList& connections,
                                    const identity::ClientIpSettings& settings, SteadyTime now) {
     if (!counted_ || now - *counted_ >= kCountEvery) {
         counted_ = now;
@@ -17,7 +17,7 @@ bool ConnectionEviction::evict_for(const std::optional<IpAddress>& address,
     if (address && heavy_.contains(*address)) return false;
     for (std::size_t looked_at = 0; looked_at < kLookedAt && !connections.empty(); ++looked_at) {
         // Every connection gets its turn to be looked at.
-        Http1Connection& one = connections.front();
+        ServedConnection& one = connections.front();
         connections.splice(connections.end(), connections, connections.begin());
         const auto its = counted_address(one.peer(), settings);
         if (!its || !one.is_evictable() || !heavy_.contains(*its)) continue;
@@ -28,17 +28,17 @@ bool ConnectionEviction::evict_for(const std::optional<IpAddress>& address,
     return false;
 }
 
-void ConnectionEviction::count(const Http1ConnectionList& connections,
+void ConnectionEviction::count(const ServedConnectionList& connections,
                                const identity::ClientIpSettings& settings) {
     heavy_ = {};
     std::size_t all = 0;
-    for (const Http1Connection& one : connections) {
+    for (const ServedConnection& one : connections) {
         ++all;
         if (const auto address = counted_address(one.peer(), settings)) heavy_.add(*address);
     }
     heavy_.erase_if([&](const IpAddress& address) {
         const auto its =
-            std::count_if(connections.begin(), connections.end(), [&](const Http1Connection& one) {
+            std::count_if(connections.begin(), connections.end(), [&](const ServedConnection& one) {
                 return counted_address(one.peer(), settings) == address;
             });
         return static_cast<std::size_t>(its) <= std::max<std::size_t>(1, all / 4);

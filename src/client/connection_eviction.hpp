@@ -11,7 +11,7 @@
 
 #include "base/heavy_hitters.hpp"
 #include "base/ip.hpp"
-#include "client/http1_connection.hpp"
+#include "client/served_connection.hpp"
 #include "config/config.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/log_interval.hpp"
@@ -29,11 +29,11 @@ class ConnectionEviction {
     // more than a quarter itself. The connection gives its slot back later in this turn; its
     // descriptor is closed. Connections change their places. False when there is none to close.
     // Logs one eviction a minute.
-    bool evict_for(const std::optional<IpAddress>& address, Http1ConnectionList& connections,
+    bool evict_for(const std::optional<IpAddress>& address, ServedConnectionList& connections,
                    const identity::ClientIpSettings& settings, SteadyTime now);
 
   private:
-    void count(const Http1ConnectionList& connections, const identity::ClientIpSettings& settings);
+    void count(const ServedConnectionList& connections, const identity::ClientIpSettings& settings);
     void log(const IpAddress& address, SteadyTime now);
 
     HeavyHitters heavy_;

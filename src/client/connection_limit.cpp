@@ -1,6 +1,7 @@
 #include "client/connection_limit.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <random>
 
@@ -32,10 +33,16 @@ std::size_t AddressHash::operator()(const IpAddress& ip) const {
     return mix(mix(words[0] ^ secret[0], secret[1]) ^ words[1], secret[0]);
 }
 
-ConnectionLimit::ConnectionLimit(std::size_t most) : most_(most) {
+AddressHash AddressHash::with_secret() {
     std::random_device random;
+    AddressHash hash;
     // Odd, so never 0, which would make all alike.
-    for (auto& half : hash_.secret) half = (std::uint64_t{random()} << 32) | random() | 1;
+    for (auto& half : hash.secret) half = (std::uint64_t{random()} << 32) | random() | 1;
+    return hash;
+}
+
+ConnectionLimit::ConnectionLimit(std::size_t most)
+    : most_(most), hash_(AddressHash::with_secret()) {
     for (Shard& shard : shards_) shard.table = Table(0, hash_);
 }
 
@@ -50,18 +57,36 @@ Result<ConnectionLimit::Slot, ConnectionRefusal> ConnectionLimit::take(
         taken_.fetch_sub(1, std::memory_order_relaxed);
         return ConnectionRefusal::max;
     }
-    if (!address || bounds.per_ip == 0) return Slot(*this, nullptr);
-    Shard& shard = shard_of(*address);
-    {
-        const std::lock_guard lock(shard.mutex);
-        const auto entry = shard.table.try_emplace(*address, 0).first;
-        if (entry->second < bounds.per_ip) {
-            ++entry->second;
-            return Slot(*this, &*entry);
-        }
-    }
-    taken_.fetch_sub(1, std::memory_order_relaxed);
-    return ConnectionRefusal::per_ip;
+    Slot slot(*this, nullptr);
+    if (!add_address(slot, address, bounds)) return ConnectionRefusal::per_ip;
+    return slot;
+}
+
+bool ConnectionLimit::add_address(Slot& slot, const std::optional<IpAddress>& address,
+                                  const config::Connections& bounds) {
+    assert(slot.entry_ == nullptr);
+    if (!address || bounds.per_ip == 0) return true;
+    slot.entry_ = add_to(*address, bounds);
+    return slot.entry_ != nullptr;
+}
+
+std::optional<ConnectionLimit::Unfinished> ConnectionLimit::take_unfinished(
+    const config::Connections& bounds) {
+    const std::size_t most = std::max<std::size_t>(1, std::min(bounds.max, most_) / 4);
+    if (unfinished_.fetch_add(1, std::memory_order_relaxed) < most) return Unfinished(*this);
+    unfinished_.fetch_sub(1, std::memory_order_relaxed);
+    return std::nullopt;
+}
+
+const ConnectionLimit::Table::value_type* ConnectionLimit::add_to(
+    const IpAddress& address, const config::Connections& bounds) {
+    Shard& shard = shard_of(address);
+    const std::lock_guard lock(shard.mutex);
+    // A new one has room: the bound is not 0.
+    const auto entry = shard.table.try_emplace(address, 0).first;
+    if (entry->second >= bounds.per_ip) return nullptr;
+    ++entry->second;
+    return &*entry;
 }
 
 void ConnectionLimit::give_back(const Table::value_type* entry) {

@@ -33,6 +33,8 @@ std::optional<IpAddress> counted_address(const identity::Peer& peer,
 struct AddressHash {
     std::array<std::uint64_t, 2> secret{};
 
+    static AddressHash with_secret();
+
     std::size_t operator()(const IpAddress& ip) const;
 };
 
@@ -59,6 +61,23 @@ class ConnectionLimit {
         const Table::value_type* entry_;  // null: counted in all only
     };
 
+    // Counts one connection that cannot speak HTTP yet: its PROXY header or its TLS handshake is
+    // not finished. The limit must outlive it.
+    class Unfinished {
+      public:
+        Unfinished(Unfinished&& other) noexcept : limit_(std::exchange(other.limit_, nullptr)) {}
+        Unfinished& operator=(Unfinished&&) = delete;
+        ~Unfinished() {
+            if (limit_ != nullptr) limit_->unfinished_.fetch_sub(1, std::memory_order_relaxed);
+        }
+
+      private:
+        friend class ConnectionLimit;
+        explicit Unfinished(ConnectionLimit& limit) : limit_(&limit) {}
+
+        ConnectionLimit* limit_;
+    };
+
     // There are never more than `most` connections, whatever the bounds say.
     explicit ConnectionLimit(std::size_t most = std::numeric_limits<std::size_t>::max());
 
@@ -67,7 +86,17 @@ class ConnectionLimit {
     Result<Slot, telemetry::ConnectionRefusal> take(const std::optional<IpAddress>& address,
                                                     const config::Connections& bounds);
 
+    // Counts a connection that holds a slot for `address`, too, which was not known when it took
+    // the slot. False: the address has `per_ip` already.
+    bool add_address(Slot& slot, const std::optional<IpAddress>& address,
+                     const config::Connections& bounds);
+
+    // Room for one more connection that cannot speak HTTP yet. Such connections have a quarter of
+    // `max`, so that they leave room for those that send requests. Nothing: there is none.
+    std::optional<Unfinished> take_unfinished(const config::Connections& bounds);
+
     std::size_t taken() const { return taken_; }
+    std::size_t unfinished() const { return unfinished_; }
     // Addresses that hold a slot.
     std::size_t addresses() const;
 
@@ -79,10 +108,13 @@ class ConnectionLimit {
     static constexpr std::size_t kShards = 16;
 
     Shard& shard_of(const IpAddress& address);
+    // The entry of `address`, with one connection more; null: it has `per_ip` already.
+    const Table::value_type* add_to(const IpAddress& address, const config::Connections& bounds);
     void give_back(const Table::value_type* entry);
 
     const std::size_t most_;
     std::atomic<std::size_t> taken_{0};
+    std::atomic<std::size_t> unfinished_{0};
     AddressHash hash_;
     std::array<Shard, kShards> shards_;
 };

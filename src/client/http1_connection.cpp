@@ -2,15 +2,18 @@
 
 #include <utility>
 
+#include "client/http2_connection.hpp"
+#include "client/lingering_close.hpp"
+#include "http/proxy_header.hpp"
+#include "telemetry/log.hpp"
+#include "telemetry/log_interval.hpp"
+
 namespace tidegate::client {
 
 namespace {
 
 using std::chrono::milliseconds;
 
-// How long, and how much, a client may still send to a connection that is being closed.
-constexpr milliseconds kLinger{2'000};
-constexpr std::size_t kLingerBytesMax = 1'048'576;
 // Requests that are here already are served without waiting; after so many, other connections go
 // first.
 constexpr int kRequestsInARow = 32;
@@ -20,19 +23,22 @@ constexpr milliseconds kFreshPatience{500};
 }  // namespace
 
 Http1Connection::Http1Connection(ConnectionContext& context, ConnectionPtr connection,
-                                 const identity::Peer& peer, std::uint16_t local_port)
+                                 const Arrival& arrival)
     : context_(context),
       link_{.input = {std::move(connection), context.buffers},
             .sleeper = {context.executor, context.deadlines},
-            .peer = peer,
-            .local_port = local_port,
+            .arrival = arrival,
             .is_draining = context.is_draining} {
+    link_.input.connection().forget_sleepers();
+    context_.connections.push_back(*this);
     context_.metrics.client_connected();
 }
 
 Http1Connection::~Http1Connection() {
-    // An exception ended a request: its client must not take what it has for an answer.
-    if (stream_) {
+    if (!link_.input.has_connection()) {
+        // It was handed over.
+    } else if (stream_) {
+        // An exception ended a request: its client must not take what it has for an answer.
         connection().reset();
     } else {
         connection().close();
@@ -53,12 +59,29 @@ Task<> Http1Connection::run(std::unique_ptr<Http1Connection> self) {
         const bool is_silent = !self->link_.input.has_bytes() && !self->connection().readable();
         const bool is_too_long = self->link_.sleeper.expired() && !self->context_.is_draining;
         if (is_silent && is_too_long) self->context_.metrics.client_idled_out();
-        if (self->link_.is_cut_off || is_silent) co_return;
+        if (self->link_.is_cut_off) co_return;
+        if (is_silent) {
+            if (self->connection().tls() != nullptr) self->connection().shutdown_send();
+            co_return;
+        }
         self->stream_ = self->context_.streams.take(self->link_);
         next = co_await self->read_head();
+        if (next == Next::http2) {
+            std::unique_ptr<Http2Connection> successor = self->hand_over();
+            self.reset();
+            co_await Http2Connection::run(std::move(successor));
+            co_return;
+        }
+        if (next == Next::idle) {
+            self->context_.streams.give_back(std::move(self->stream_));
+            next = Next::request;
+            continue;
+        }
+        self->is_fresh_ = false;
         if (next == Next::request) {
             self->is_serving_ = true;
-            co_await self->context_.serve(self->context_.server, *self->stream_);
+            Stream stream(*self->stream_);
+            co_await self->context_.serve(self->context_.server, stream);
             self->is_serving_ = false;
             next = self->what_follows();
         }
@@ -72,11 +95,13 @@ Task<> Http1Connection::run(std::unique_ptr<Http1Connection> self) {
     if (next == Next::reset) {
         self->connection().reset();
     } else {
-        co_await self->linger();
+        co_await linger(self->connection(), self->link_.sleeper, self->context_.buffers,
+                        self->context_.config->timeouts.client_write, self->link_.is_cut_off);
     }
 }
 
 void Http1Connection::on_drain() {
+    if (link_.is_tunnel) link_.sleeper.wakeup().wake_later();
     if (!is_idle_) return;
     if (is_fresh_) {
         link_.sleeper.allow(kFreshPatience);
@@ -91,6 +116,11 @@ void Http1Connection::cut_off() {
     link_.sleeper.wakeup().wake_later();
 }
 
+bool Http1Connection::cut_off_if(bool is_meant) {
+    if (is_meant) cut_off();
+    return is_meant;
+}
+
 // Nothing is held meanwhile: no buffer, no stream.
 Task<> Http1Connection::await_input() {
     link_.input.release_buffer();
@@ -102,7 +132,7 @@ Task<> Http1Connection::await_input() {
            (is_fresh_ || !context_.is_draining)) {
         co_await link_.sleeper.sleep();
     }
-    is_idle_ = is_fresh_ = false;
+    is_idle_ = false;
 }
 
 Task<Http1Connection::Next> Http1Connection::read_head() {
@@ -113,11 +143,18 @@ Task<Http1Connection::Next> Http1Connection::read_head() {
     Http1Stream::Head state = Http1Stream::Head::complete;
     for (;;) {
         const Http1Input::Head head = stream_->read_head(bounds);
+        if (head == Http1Input::Head::complete && !takes_http1()) {
+            stream_->refuse_version();
+            state = Http1Stream::Head::broken;
+            break;
+        }
         if (head == Http1Input::Head::complete) {
             stream_->set_head_state(Http1Stream::Head::complete);
             co_return Next::request;
         }
         if (head == Http1Input::Head::broken) {
+            if (has_begun_http2()) co_return Next::http2;
+            if (!takes_http1()) co_return Next::reset;
             state = Http1Stream::Head::broken;
             break;
         }
@@ -127,6 +164,7 @@ Task<Http1Connection::Next> Http1Connection::read_head() {
             state = Http1Stream::Head::left;
             break;
         }
+        if (was_woken_by_tls()) co_return Next::idle;
         connection().watch_read(&sleeper.wakeup());
         while (!connection().readable() && !sleeper.expired() && !link_.is_cut_off) {
             co_await sleeper.sleep();
@@ -140,9 +178,57 @@ Task<Http1Connection::Next> Http1Connection::read_head() {
         state = Http1Stream::Head::timeout;
         break;
     }
+    if (http::looks_like_proxy_header(link_.input.incomplete_head())) {
+        if (link_.arrival.has_proxy_header) {
+            context_.metrics.proxy_header_refused(telemetry::ProxyHeaderRefusal::malformed);
+            co_return Next::reset;
+        }
+        tell_unexpected_header();
+    }
     stream_->set_head_state(state);
-    co_await context_.serve(context_.server, *stream_);
+    Stream stream(*stream_);
+    co_await context_.serve(context_.server, stream);
     co_return Next::close;
+}
+
+// Over TLS both sides have agreed upon it.
+bool Http1Connection::takes_http1() const {
+    return link_.arrival.takes_http1 || link_.input.connection().tls() != nullptr;
+}
+
+// By prior knowledge (RFC 9113 section 3.3). A preface is no head that HTTP/1 could take.
+bool Http1Connection::has_begun_http2() const {
+    constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\n";
+    return is_fresh_ && link_.arrival.takes_http2 && link_.input.connection().tls() == nullptr &&
+           link_.input.incomplete_head().starts_with(kPreface);
+}
+
+std::unique_ptr<Http2Connection> Http1Connection::hand_over() {
+    context_.streams.give_back(std::move(stream_));
+    ConnectionPtr connection = link_.input.take_connection();
+    return std::make_unique<Http2Connection>(context_, std::move(connection), link_.arrival,
+                                             link_.input.incomplete_head());
+}
+
+// Nothing was read, and no record has begun: it was the end of the handshake, or a message of TLS.
+// The client may be silent for long, and must hold no buffer meanwhile.
+bool Http1Connection::was_woken_by_tls() const {
+    const TlsChannel* const tls = link_.input.connection().tls();
+    return tls != nullptr && !link_.input.has_bytes() && !tls->has_begun_record();
+}
+
+void Http1Connection::tell_unexpected_header() const {
+    // Two empty lines alone are also what a broken client sends.
+    constexpr std::size_t kTwoLines = 2;
+    static telemetry::LogInterval said;
+    const auto& peer = link_.arrival.peer.address;
+    if (!peer || link_.input.incomplete_head().size() <= kTwoLines) return;
+    if (!said.is_due(std::chrono::steady_clock::now())) return;
+    telemetry::log(telemetry::Level::warn,
+                   "{} sends a PROXY header to a listener that takes none, and gets 400: if it is "
+                   "your balancer, write `proxy_protocol: {{from: [{}]}}` beside the address of "
+                   "the listener; if it is a client, do nothing. Logged once a minute",
+                   peer->to_string(), peer->to_string());
 }
 
 Http1Connection::Next Http1Connection::what_follows() const {
@@ -160,36 +246,11 @@ Task<bool> Http1Connection::discard_body() {
         if (batch.done) co_return true;
         if (batch.bad || link_.is_cut_off) co_return false;
         if (batch.count > 0) continue;
-        const Http1Stream::Body body = stream_->read_body(link_.sleeper.wakeup());
-        if (body == Http1Stream::Body::more) continue;
-        if (body != Http1Stream::Body::nothing || link_.sleeper.expired()) co_return false;
+        const BodyInput body = stream_->read_body(link_.sleeper.wakeup());
+        if (body == BodyInput::more) continue;
+        if (body != BodyInput::nothing || link_.sleeper.expired()) co_return false;
         co_await link_.sleeper.sleep();
     }
-}
-
-// RFC 9112 section 9.6: a close with bytes unread resets the connection and may destroy the last
-// answer. So the connection sends its end, then reads over what still comes, for a while.
-Task<> Http1Connection::linger() {
-    connection().shutdown_send();
-    Sleeper& sleeper = link_.sleeper;
-    sleeper.allow(kLinger);
-    std::size_t room = kLingerBytesMax;
-    std::size_t size = BufferPool::kSmall;
-    char* const block = context_.buffers.take(size);
-    for (;;) {
-        const IoResult read = connection().read_some({block, size});
-        if (read.status == IoStatus::ok && read.bytes < room) {
-            room -= read.bytes;
-            continue;
-        }
-        if (read.status != IoStatus::would_block) break;
-        connection().watch_read(&sleeper.wakeup());
-        while (!connection().readable() && !sleeper.expired() && !link_.is_cut_off) {
-            co_await sleeper.sleep();
-        }
-        if (sleeper.expired() || link_.is_cut_off) break;
-    }
-    context_.buffers.give(block, size);
 }
 
 }  // namespace tidegate::client

@@ -7,60 +7,50 @@
 #include <cstdint>
 #include <memory>
 
-#include <boost/intrusive/list.hpp>
-
+#include "client/connection_context.hpp"
 #include "client/http1_stream.hpp"
-#include "client/stream_pool.hpp"
-#include "config/config.hpp"
+#include "client/served_connection.hpp"
 #include "net/task.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::client {
 
-// What the connections of a worker share. Outlives them.
-struct ConnectionContext {
-    // Serves one request: answers it through the stream, or breaks it off. A head that is not
-    // complete comes here too, to be answered and logged; then the connection closes.
-    using Serve = Task<> (*)(void* server, Http1Stream& stream);
+class Http2Connection;
 
-    Executor executor;
-    DeadlineWheel& deadlines;
-    BufferPool& buffers;
-    telemetry::MetricsShard& metrics;
-    Serve serve;
-    void* server;
-    const config::Config* config = nullptr;  // in force; a reload replaces it
-    bool is_draining = false;                // answers say `Connection: close`
-    Http1StreamPool streams{};
-};
-
-class Http1Connection : public boost::intrusive::list_base_hook<
-                            boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+class Http1Connection final : public ServedConnection {
   public:
-    Http1Connection(ConnectionContext& context, ConnectionPtr connection,
-                    const identity::Peer& peer, std::uint16_t local_port);
-    ~Http1Connection();
+    Http1Connection(ConnectionContext& context, ConnectionPtr connection, const Arrival& arrival);
+    ~Http1Connection() override;
 
     // Ends when the connection is closed.
     static Task<> run(std::unique_ptr<Http1Connection> self);
 
-    // The worker drains: an idle connection closes, a busy one after its answer.
-    void on_drain();
-    // Resets the connection, whatever it is doing.
-    void cut_off();
-
-    const identity::Peer& peer() const { return link_.peer; }
-    // It serves no request: it may be cut off in favour of another client's.
-    bool is_evictable() const { return !is_serving_ && !link_.is_cut_off; }
+    void on_drain() override;
+    void cut_off() override;
+    const identity::Peer& peer() const override { return link_.arrival.peer; }
+    bool cut_requests() override { return cut_off_if(!link_.is_tunnel); }
+    bool cut_tunnels() override { return cut_off_if(link_.is_tunnel); }
+    bool is_evictable() const override { return !is_serving_ && !link_.is_cut_off; }
 
   private:
-    enum class Next : std::uint8_t { request, close, reset };
+    enum class Next : std::uint8_t {
+        request,
+        idle,   // what came was of TLS itself
+        http2,  // that is what the client speaks
+        close,
+        reset,
+    };
 
+    bool cut_off_if(bool is_meant);
     Task<> await_input();
     Task<Next> read_head();
+    bool takes_http1() const;
+    bool has_begun_http2() const;
+    std::unique_ptr<Http2Connection> hand_over();
+    bool was_woken_by_tls() const;
+    // The peer has begun as a balancer does, and the listener is not for one.
+    void tell_unexpected_header() const;
     Next what_follows() const;
     Task<bool> discard_body();
-    Task<> linger();
 
     Connection& connection() { return link_.input.connection(); }
 
@@ -71,8 +61,4 @@ class Http1Connection : public boost::intrusive::list_base_hook<
     bool is_fresh_ = true;  // has not had its first request
     bool is_serving_ = false;
 };
-
-using Http1ConnectionList =
-    boost::intrusive::list<Http1Connection, boost::intrusive::constant_time_size<false>>;
-
 }  // namespace tidegate::client

@@ -22,14 +22,9 @@ Http1Input::Head Http1Input::read_head(const http::HeadBounds& bounds, http::Req
             scanner_.reset();
             passed_empty_line_ = true;
         }
-        const std::size_t length = scanner_.scan(buffer_.data(), bounds);
-        fault = scanner_.fault();
-        if (length != 0) {
-            head_bytes_ = static_cast<std::uint32_t>(length);
-            fault = http::parse_request_head(buffer_.data().substr(0, length), bounds, into);
-            if (fault == HeadFault::none) return Head::complete;
-        }
+        head_bytes_ = static_cast<std::uint32_t>(take_head(bounds, into, fault));
         if (fault != HeadFault::none) return Head::broken;
+        if (head_bytes_ != 0) return Head::complete;
         if (buffer_.space().empty()) {
             buffer_.make_room(std::min(std::max(buffer_.capacity() * 2, buffer_.size() + 1),
                                        std::max(bounds.bytes + 1, buffer_.size() + 1)));
@@ -39,6 +34,23 @@ Http1Input::Head Http1Input::read_head(const http::HeadBounds& bounds, http::Req
         if (read.status != IoStatus::ok) return Head::end;
         buffer_.commit(read.bytes);
     }
+}
+
+// Returns the length of the head, or 0: it goes on, or `fault` says why not. Only once does it try
+// to read a head without scanning it: one that comes byte by byte must not be read as often.
+std::size_t Http1Input::take_head(const http::HeadBounds& bounds, http::RequestHead& into,
+                                  HeadFault& fault) {
+    fault = HeadFault::none;
+    const std::string_view bytes = buffer_.data();
+    if (bytes.empty()) return 0;
+    if (!scanner_.has_begun()) {
+        const std::size_t length = http::parse_request_head_in(bytes, bounds, into);
+        if (length != 0) return length;
+    }
+    const std::size_t length = scanner_.scan(bytes, bounds);
+    fault = scanner_.fault();
+    if (length != 0) fault = http::parse_request_head(bytes.substr(0, length), bounds, into);
+    return length;
 }
 
 std::string_view Http1Input::body() const {
@@ -73,20 +85,20 @@ bool Http1Input::make_body_room() {
     return true;
 }
 
-Http1Input::Body Http1Input::read_body(std::uint64_t left, Wakeup& wakeup) {
+BodyInput Http1Input::read_body(std::uint64_t left, Wakeup& wakeup) {
     if (connection_->readable()) {
-        if (!make_body_room()) return Body::too_long;
+        if (!make_body_room()) return BodyInput::too_long;
         std::span<char> space = body_buffer_.space(BufferPool::kLarge);
         if (left < space.size()) space = space.first(static_cast<std::size_t>(left));
         const IoResult read = connection_->read_some(space);
         if (read.status == IoStatus::ok) {
             body_buffer_.commit(read.bytes);
-            return Body::more;
+            return BodyInput::more;
         }
-        if (read.status != IoStatus::would_block) return Body::left;
+        if (read.status != IoStatus::would_block) return BodyInput::left;
     }
     connection_->watch_read(&wakeup);
-    return Body::nothing;
+    return BodyInput::nothing;
 }
 
 bool Http1Input::has_left(Wakeup& wakeup) {
@@ -128,6 +140,11 @@ void Http1Input::finish_request() {
     head_bytes_ = body_bytes_ = 0;
     passed_empty_line_ = false;
     scanner_.reset();
+}
+
+void Http1Input::become_tunnel() {
+    finish_request();
+    if (buffer_.empty()) buffer_.release();
 }
 
 }  // namespace tidegate::client

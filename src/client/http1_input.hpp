@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
+#include "client/body_input.hpp"
 #include "http/head.hpp"
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
@@ -19,6 +21,9 @@ class Http1Input {
 
     Connection& connection() { return *connection_; }
     const Connection& connection() const { return *connection_; }
+    // The connection goes on without this.
+    ConnectionPtr take_connection() { return std::move(connection_); }
+    bool has_connection() const { return connection_ != nullptr; }
 
     enum class Head : std::uint8_t {
         complete,  // `into` is filled in; its views stay until finish_request()
@@ -31,20 +36,16 @@ class Http1Input {
 
     // Bytes have been read that belong to the next request, or to the head that is coming.
     bool has_bytes() const { return !buffer_.empty(); }
+    // Those of a head that is not complete.
+    std::string_view incomplete_head() const { return buffer_.data(); }
     // Gives the buffer back. Requires that has_bytes() is false.
     void release_buffer() { buffer_.release(); }
 
     // What has arrived behind the head. Stays until drop_body().
     std::string_view body() const;
     void drop_body(std::size_t bytes);
-    enum class Body : std::uint8_t {
-        more,      // body() has more
-        nothing,   // `wakeup` is woken when there may be more
-        too_long,  // what came does not fit into the largest buffer
-        left,      // the client has closed or reset, or the proxy has cut the connection off
-    };
     // Reads at most `left` bytes more.
-    Body read_body(std::uint64_t left, Wakeup& wakeup);
+    BodyInput read_body(std::uint64_t left, Wakeup& wakeup);
 
     // Whether nothing that is sent reaches the client; else `wakeup` is woken by a sign of it. A
     // client that has only finished sending waits for its answer; one that has closed looks the
@@ -57,7 +58,13 @@ class Http1Input {
     // Drops the request's bytes. Requires that its body was taken to its end.
     void finish_request();
 
+    // The same, and what comes from now on is no request: the bytes of a tunnel.
+    void become_tunnel();
+    Buffer& tunnel_input() { return buffer_; }
+
   private:
+    std::size_t take_head(const http::HeadBounds& bounds, http::RequestHead& into,
+                          http::HeadFault& fault);
     bool make_body_room();
     // Bytes behind this request are here already.
     bool has_read_ahead() const {

@@ -13,19 +13,11 @@ namespace {
 
 using http::BodyKind;
 
-// Clears `text`, whose capacity is for the next request. A text of unusual size gives it back.
-void clear(std::string& text) {
-    constexpr std::size_t kCapacityKept = 65'536;
-    text.clear();
-    if (text.capacity() > kCapacityKept) text.shrink_to_fit();
-}
-
 }  // namespace
 
 void Http1Stream::begin(Http1Link& link) {
     link_ = &link;
-    began_at_ = std::chrono::system_clock::now();
-    began_ = std::chrono::steady_clock::now();
+    StreamBase::begin(link.arrival, link.sleeper, link.is_draining);
 }
 
 void Http1Stream::end() {
@@ -49,8 +41,8 @@ void Http1Stream::begin_body() {
 }
 
 void Http1Stream::keep_alive_if(bool may_go_on) {
-    keep_alive_ = keep_alive_ && may_go_on && !link_->is_draining &&
-                  !(body_.done() && link_->input.is_at_end());
+    keep_alive_ =
+        keep_alive_ && may_go_on && !is_draining() && !(body_.done() && link_->input.is_at_end());
 }
 
 std::string& Http1Stream::begin_head(int status, std::string_view reason) {
@@ -74,6 +66,21 @@ IoStatus Http1Stream::send_interim() {
     return outbox_.flush(link_->input.connection());
 }
 
+IoStatus Http1Stream::send_switch() {
+    if (sends_hsts()) out_head_ += *arrival().hsts_line;
+    keep_alive_ = false;
+    return send_interim();
+}
+
+// A tunnel may last for days: what the message took is given back.
+void Http1Stream::become_tunnel() {
+    link_->is_tunnel = true;
+    link_->input.become_tunnel();
+    head_ = http::RequestHead();
+    out_head_ = std::string();
+    out_tail_ = std::string();
+}
+
 void Http1Stream::end_head(BodyKind body, std::optional<std::uint64_t> length) {
     const bool is_streamed = body == BodyKind::chunked || body == BodyKind::until_close;
     out_body_ = body;
@@ -86,6 +93,7 @@ void Http1Stream::end_head(BodyKind body, std::optional<std::uint64_t> length) {
         append_number(*length, out_head_);
         out_head_ += "\r\n";
     }
+    if (sends_hsts()) out_head_ += *arrival().hsts_line;
     if (!keep_alive_) {
         out_head_ += "Connection: close\r\n";
     } else if (minor_version_ == 0) {

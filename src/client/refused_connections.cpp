@@ -1,10 +1,10 @@
 #include "client/refused_connections.hpp"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -25,10 +25,17 @@ constexpr int kRetryAfterSeconds = 1;
 constexpr int kBlocksATime = 4;
 constexpr std::size_t kBlockBytes = 4'096;
 
-std::string_view detail_of(ConnectionRefusal reason) {
-    return reason == ConnectionRefusal::max
-               ? "Too many connections are open here."
-               : "Too many connections are open here from this client's address.";
+std::string_view detail_of(const std::optional<ConnectionRefusal>& reason) {
+    if (!reason) return "This port speaks TLS: use https.";
+    switch (*reason) {
+        case ConnectionRefusal::max:
+            return "Too many connections are open here.";
+        case ConnectionRefusal::per_ip:
+            return "Too many connections are open here from this client's address.";
+        case ConnectionRefusal::new_per_ip:
+            return "This client's address opens too many connections in a second.";
+    }
+    return {};
 }
 
 // True once the client has closed, or the connection has failed.
@@ -44,20 +51,21 @@ bool discard_input(int descriptor) {
 
 }  // namespace
 
-RefusedConnections::Answer::Answer(ConnectionRefusal reason) {
-    constexpr int kStatus = 503;
-    http::append_problem({.status = kStatus,
+RefusedConnections::Answer::Answer(const std::optional<ConnectionRefusal>& reason) {
+    const int status = reason ? 503 : 400;
+    http::Problem problem{.status = status,
                           .detail = detail_of(reason),
                           .request_id = kNoId,
                           .violated_policies = {},
-                          .retry_after_seconds = kRetryAfterSeconds},
-                         body);
+                          .retry_after_seconds = {}};
+    if (reason) problem.retry_after_seconds = kRetryAfterSeconds;
+    http::append_problem(problem, body);
     body += '\n';
     head = fmt::format(
-        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nX-Request-Id: {}\r\n"
-        "Retry-After: {}\r\nConnection: close\r\n",
-        kStatus, http::status_title(kStatus), http::kProblemContentType, body.size(), kNoId,
-        kRetryAfterSeconds);
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nX-Request-Id: {}\r\n", status,
+        http::status_title(status), http::kProblemContentType, body.size(), kNoId);
+    if (reason) head += fmt::format("Retry-After: {}\r\n", kRetryAfterSeconds);
+    head += "Connection: close\r\n";
     id_in_head = head.find(kNoId);
     id_in_body = body.find(kNoId);
 }
@@ -71,50 +79,55 @@ void RefusedConnections::Answer::write(const RefusedConnection& refused) {
 
 RefusedConnections::RefusedConnections(telemetry::MetricsShard& metrics)
     : metrics_(metrics),
-      answers_{Answer(ConnectionRefusal::max), Answer(ConnectionRefusal::per_ip)} {}
+      answers_{Answer(ConnectionRefusal::max), Answer(ConnectionRefusal::per_ip),
+               Answer(ConnectionRefusal::new_per_ip), Answer(std::nullopt)} {}
 
-void RefusedConnections::add(const RefusedConnection& refused, SteadyTime now) {
-    const int descriptor = refused.descriptor;
-    metrics_.client_refused(refused.reason);
-    log(refused.reason, refused.peer, now);
-    Answer& answer = answers_[static_cast<std::size_t>(refused.reason)];
+void RefusedConnections::add(RefusedConnection refused, SteadyTime now) {
+    if (refused.reason) note(*refused.reason, refused.peer, now);
+    Answer& answer =
+        refused.reason ? answers_[static_cast<std::size_t>(*refused.reason)] : answers_.back();
     answer.write(refused);
     // The buffer of a new connection takes it whole, or the client has closed already.
-    ::send(descriptor, answer.text.data(), answer.text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    ::shutdown(descriptor, SHUT_WR);
-    if (discard_input(descriptor)) {
-        ::close(descriptor);
-        return;
-    }
-    if (kept_.size() == kKeptMax) {
-        ::close(kept_.front().descriptor);
-        kept_.pop_front();
-    }
-    kept_.push_back({descriptor, now + kKept});
+    ::send(refused.descriptor.get(), answer.text.data(), answer.text.size(),
+           MSG_NOSIGNAL | MSG_DONTWAIT);
+    part_from(std::move(refused.descriptor), now);
+}
+
+void RefusedConnections::add_unanswered(ConnectionRefusal reason, Descriptor,
+                                        const std::optional<IpAddress>& peer, SteadyTime now) {
+    note(reason, peer, now);
+}
+
+void RefusedConnections::part_from(Descriptor descriptor, SteadyTime now) {
+    ::shutdown(descriptor.get(), SHUT_WR);
+    if (discard_input(descriptor.get())) return;
+    if (kept_.size() == kKeptMax) kept_.pop_front();
+    kept_.push_back({std::move(descriptor), now + kKept});
 }
 
 void RefusedConnections::sweep(SteadyTime now) {
     std::erase_if(kept_, [now](const Kept& one) {
-        const bool over = discard_input(one.descriptor) || one.until <= now;
-        if (over) ::close(one.descriptor);
-        return over;
+        return discard_input(one.descriptor.get()) || one.until <= now;
     });
 }
 
-void RefusedConnections::close_all() {
-    for (const Kept& one : kept_) ::close(one.descriptor);
-    kept_.clear();
-}
-
-void RefusedConnections::log(ConnectionRefusal reason, const std::optional<IpAddress>& peer,
-                             SteadyTime now) {
+void RefusedConnections::note(ConnectionRefusal reason, const std::optional<IpAddress>& peer,
+                              SteadyTime now) {
+    metrics_.client_refused(reason);
     if (!log_intervals_[static_cast<std::size_t>(reason)].is_due(now)) return;
-    if (reason == ConnectionRefusal::max) {
-        telemetry::log(Level::warn, "refusing connections: connections.max is reached");
-    } else {
-        telemetry::log(Level::warn,
-                       "refusing a connection: {} has connections.per_ip connections open",
-                       peer ? peer->to_string() : "it");
+    const std::string whose = peer ? peer->to_string() : "it";
+    switch (reason) {
+        case ConnectionRefusal::max:
+            return telemetry::log(Level::warn, "refusing connections: connections.max is reached");
+        case ConnectionRefusal::per_ip:
+            return telemetry::log(
+                Level::warn, "refusing a connection: {} has connections.per_ip connections open",
+                whose);
+        case ConnectionRefusal::new_per_ip:
+            return telemetry::log(Level::warn,
+                                  "refusing a connection: {} opens more than "
+                                  "connections.new_per_ip connections in a second",
+                                  whose);
     }
 }
 

@@ -1,4 +1,5 @@
-// Connections that the proxy refuses: each gets an answer and is closed, for a few system calls.
+// Connections that the proxy refuses: each is closed for a few system calls, with an answer in the
+// clear if the client can read that.
 //
 // A refused connection gets no coroutine and no buffer, and the proxy never waits for it. A close
 // with bytes unread resets the connection and may destroy the answer, and the client's request is
@@ -16,6 +17,7 @@
 
 #include "base/ip.hpp"
 #include "net/deadline.hpp"
+#include "net/descriptor.hpp"
 #include "telemetry/log_interval.hpp"
 #include "telemetry/metrics.hpp"
 
@@ -23,8 +25,10 @@ namespace tidegate::client {
 
 // A stream socket from `peer` that was just accepted, and what its answer says.
 struct RefusedConnection {
-    int descriptor;
-    telemetry::ConnectionRefusal reason;
+    Descriptor descriptor;
+    // The bound that is reached. Nothing: the client speaks HTTP in the clear where TLS is spoken,
+    // which the caller counts.
+    std::optional<telemetry::ConnectionRefusal> reason;
     std::optional<IpAddress> peer;
     std::string_view request_id;  // of RefusedConnections::kIdBytes
     std::string_view date_line;   // `Date: ...\r\n`
@@ -40,23 +44,28 @@ class RefusedConnections {
 
     // `metrics` outlives this.
     explicit RefusedConnections(telemetry::MetricsShard& metrics);
-    ~RefusedConnections() { close_all(); }
     RefusedConnections(const RefusedConnections&) = delete;
     RefusedConnections& operator=(const RefusedConnections&) = delete;
 
-    // Takes over the descriptor. Logs one refusal a minute for each reason.
-    void add(const RefusedConnection& refused, SteadyTime now);
+    // Takes over the descriptor, and answers. Logs one refusal a minute for each reason.
+    void add(RefusedConnection refused, SteadyTime now);
+    // The same without an answer: the client speaks TLS, and nothing is agreed on yet.
+    void add_unanswered(telemetry::ConnectionRefusal reason, Descriptor descriptor,
+                        const std::optional<IpAddress>& peer, SteadyTime now);
+    // Takes over the descriptor of a connection to which all was sent, and sees that it arrives.
+    void part_from(Descriptor descriptor, SteadyTime now);
     // Closes connections whose time is over or whose client has closed. Call it every tick.
     void sweep(SteadyTime now);
     // For when the process needs descriptors elsewhere.
-    void close_all();
+    void close_all() { kept_.clear(); }
 
     std::size_t kept() const { return kept_.size(); }
 
   private:
     // What all answers for one reason share. The id of the request is in the head and in the body.
     struct Answer {
-        explicit Answer(telemetry::ConnectionRefusal reason);
+        // Without a reason: see RefusedConnection.
+        explicit Answer(const std::optional<telemetry::ConnectionRefusal>& reason);
         // Writes the whole answer to `text`.
         void write(const RefusedConnection& refused);
 
@@ -67,16 +76,17 @@ class RefusedConnections {
         std::string text;
     };
     struct Kept {
-        int descriptor;
+        Descriptor descriptor;
         SteadyTime until;
     };
 
-    void log(telemetry::ConnectionRefusal reason, const std::optional<IpAddress>& peer,
-             SteadyTime now);
+    // Counts and logs.
+    void note(telemetry::ConnectionRefusal reason, const std::optional<IpAddress>& peer,
+              SteadyTime now);
 
     telemetry::MetricsShard& metrics_;
-    std::array<Answer, 2> answers_;                        // by reason
-    std::array<telemetry::LogInterval, 2> log_intervals_;  // by reason
+    std::array<Answer, 4> answers_;                        // by reason; the last for none
+    std::array<telemetry::LogInterval, 3> log_intervals_;  // by reason
     std::deque<Kept> kept_;                                // in the order of `until`
 };
 

@@ -147,6 +147,15 @@ Result<int, std::string> database_of(std::string_view path) {
 
 // What was meant by a text that is no address to listen on; ends a message. Empty: unknown.
 std::string listen_advice(std::string_view text) {
+    constexpr std::string_view kHttps = "https://";
+    constexpr std::string_view kSsl = " ssl";
+    const bool is_url = text.starts_with(kHttps);
+    if (is_url || text.ends_with(kSsl)) {
+        if (is_url) text.remove_prefix(kHttps.size());
+        if (text.ends_with(kSsl)) text.remove_suffix(kSsl.size());
+        return "; write " + quote("address: " + std::string(text)) +
+               " and `tls: {certificate: site.pem, key: site.key}` in a map";
+    }
     if (const std::size_t scheme = text.find("://"); scheme != std::string_view::npos) {
         return "; write it without " + quote(text.substr(0, scheme + 3));
     }
@@ -278,19 +287,18 @@ Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
             server_advice(text)};
     }
     const urls::url_view& url = *parsed;
-    if (url.scheme_id() == urls::scheme::https) {
-        return ErrorMessage{"TLS to an upstream (`https://`) is not available yet"};
-    }
-    if (url.scheme_id() != urls::scheme::http || !url.has_authority()) {
-        return ErrorMessage{"an upstream is `http://host:port` or `unix:/path`" +
-                            server_advice(text)};
+    const bool is_tls = url.scheme_id() == urls::scheme::https;
+    if ((!is_tls && url.scheme_id() != urls::scheme::http) || !url.has_authority()) {
+        return ErrorMessage{
+            "an upstream is `http://host:port`, `https://host:port` or `unix:/path`" +
+            server_advice(text)};
     }
     if (url.has_userinfo()) {
         return ErrorMessage{
             "remove the user and password from the URL: Tidegate does not send them to an "
             "upstream"};
     }
-    auto address = url_address(url, kHttpPort);
+    auto address = url_address(url, is_tls ? kHttpsPort : kHttpPort);
     if (!address) return ErrorMessage{address.error()};
     if ((!url.encoded_path().empty() && url.encoded_path() != "/") || url.has_query() ||
         url.has_fragment()) {
@@ -298,7 +306,7 @@ Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
             "remove what follows the port: the path and the query come from each request"};
     }
     std::string authority = authority_of(url, *address);
-    return ServerUrl{std::move(*address), std::move(authority)};
+    return ServerUrl{std::move(*address), std::move(authority), is_tls};
 }
 
 std::string HttpsUrl::shown() const {

@@ -31,9 +31,10 @@ bool leads_to(const Address& server, const Address& listener);
 struct ServerUrl {
     Address address;
     std::string authority;  // for Host: as written, `localhost` for a Unix socket
+    bool is_tls = false;
 };
 
-// `http://host`, `http://host:port`, `unix:/path`.
+// `http://host`, `http://host:port`, the same with `https`, `unix:/path`.
 Result<ServerUrl, std::string> parse_server_url(std::string_view text);
 
 struct RedisUrl {

@@ -16,6 +16,7 @@
 
 #include "base/face.hpp"
 #include "base/ip.hpp"
+#include "base/units.hpp"
 #include "config/cors.hpp"
 #include "config/socket_address.hpp"
 #include "config/upstream.hpp"
@@ -25,6 +26,7 @@
 #include "identity/user_tiers.hpp"
 #include "limit/policy.hpp"
 #include "routing/router.hpp"
+#include "tls/server_settings.hpp"
 #include "tls/tls_settings.hpp"
 
 namespace tidegate::config {
@@ -42,6 +44,15 @@ enum class Dialect : std::uint8_t {
     envoy,      // the request line and Host of the question (HTTP ext_authz)
 };
 
+// Peers that begin each connection with a PROXY header. A connection of any other peer is closed.
+struct ProxyProtocol {
+    std::vector<IpNetwork> from;  // empty: at a Unix socket, every peer
+
+    bool admits(const std::optional<IpAddress>& peer) const;
+
+    bool operator==(const ProxyProtocol&) const = default;
+};
+
 struct Listen {
     Address address;
     bool trusted = false;  // a Unix socket whose peers may name the client and the user
@@ -54,6 +65,19 @@ struct Listen {
     std::vector<IpNetwork> from;
     std::string token;  // of check; empty: none
 
+    std::optional<ProxyProtocol> proxy_protocol;
+    bool is_https = false;  // `forwarded_proto: https`; Tidegate tells upstreams
+    // Set: clients speak TLS with Tidegate itself. Its certificates may change by a reload.
+    std::optional<TlsServerSettings> tls;
+    std::chrono::seconds hsts{0};  // max-age of Strict-Transport-Security; 0: off
+    // `redirect: https`: each request is sent to the same place under https.
+    bool redirects = false;
+    std::uint16_t redirect_port = 443;  // of the listener with TLS
+    // `http`: at least one of them.
+    bool takes_http1 = true;
+    bool takes_http2 = false;
+
+    // Whether a peer may ask. Not for the proxy.
     bool admits(const std::optional<IpAddress>& peer) const;
 
     bool operator==(const Listen&) const = default;
@@ -123,6 +147,8 @@ struct Forwarding {
     bool x_forwarded = true;
     bool forwarded = false;
     bool via = true;
+    // X-Forwarded-Client-Cert says whose certificate the client has shown.
+    bool client_certificate = false;
     bool preserve_host = true;  // host: preserve; else the upstream server's own authority
 };
 
@@ -161,6 +187,14 @@ struct HeaderCost {
     std::int64_t max = limit::kQuotaMax;
 };
 
+// What the client of a tunnel may send through it, before the proxy ends the tunnel.
+struct TunnelBounds {
+    static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+
+    std::optional<limit::Limit> messages;  // gcra, of each tunnel for itself; unset: no bound
+    std::uint64_t message_bytes = kUnlimited;
+};
+
 struct Route {
     std::string name;          // unique
     std::size_t upstream = 0;  // position in Config::upstreams, which is empty without a proxy
@@ -182,6 +216,8 @@ struct Route {
     // Bodies of every kind up to this size are read whole before the upstream gets them, beside
     // those that Upstream::request_buffer is for. At most body_bytes; 0: off.
     std::size_t buffer = 0;
+    bool takes_websockets = false;  // `upgrade: [websocket]`; else Upgrade is dropped
+    TunnelBounds tunnel;
     const Cors* cors = nullptr;  // null: off. Points into Config::cors
 };
 
@@ -227,9 +263,24 @@ struct RequestBounds {
 struct Connections {
     std::size_t max = 20'000;
     std::size_t per_ip = 0;  // 0: no bound
+    // New ones of an address in a second, judged before any handshake; 0: no bound.
+    std::uint32_t new_per_ip = 0;
+};
+
+// `http2`: what a connection in HTTP/2 may cost.
+struct Http2 {
+    std::uint32_t streams = 100;            // in service at a time
+    std::uint32_t stream_window = 262'144;  // bytes of a body that may be on their way
+    std::uint32_t connection_window = 1'048'576;
+    std::size_t buffered = 67'108'864;  // bytes of bodies that a thread holds
+    std::size_t cookie_crumbs = 256;    // `cookie` fields that count as one
+    // Frames that serve no request, from one bucket a connection.
+    std::uint32_t abuse_burst = 1'000;
+    Rate abuse_per{100, std::chrono::seconds{1}};
 };
 
 struct Timeouts {
+    milliseconds tls_handshake{5'000};  // a PROXY header and the handshake
     milliseconds request_head{10'000};
     milliseconds request_body{30'000};           // silence inside a body
     milliseconds request_body_total{3'600'000};  // a whole body; 0: off
@@ -237,7 +288,9 @@ struct Timeouts {
     milliseconds client_idle{60'000};
     // How long a slot of a concurrency limit outlives a request that the upstream did not answer.
     milliseconds hold_aborted{5'000};
+    milliseconds tunnel_idle{600'000};  // silence of both ends of a tunnel
     milliseconds drain{30'000};
+    milliseconds drain_tunnels{30'000};  // over which the ends of tunnels are spread
     milliseconds shutdown_delay{0};
     // Why it is that long; for the log.
     enum class Origin : std::uint8_t { outside_kubernetes, in_kubernetes, written };
@@ -253,7 +306,15 @@ struct Log {
     LogLevel level = LogLevel::info;
 };
 
+// What a configuration was read from, but for the files that it names.
+struct Source {
+    std::string file;    // as messages name it
+    std::string folder;  // paths are relative to it; empty: the working directory
+    std::string text;
+};
+
 struct Config {
+    Source source;
     std::vector<Listen> listen;
     std::optional<Admin> admin;
     unsigned threads = 0;  // 0: one for each core we may use
@@ -280,13 +341,20 @@ struct Config {
     Response response;
     RequestBounds limits_on_requests;
     Connections connections;
+    Http2 http2;
     Timeouts timeouts;
     Log log;
     // Reservations of the check API are sealed with it, so that replicas can settle each other's;
     // empty: each process draws its own.
     std::string check_secret;
+    // The files of certificates, keys, authorities and ticket keys that it was made of, as the
+    // process opens them; sorted, each once. A reload when one has changed keeps certificates
+    // current.
+    std::vector<std::string> files;
 
     bool has_face(Face face) const;
+    // Whether a listener asks clients for a certificate.
+    bool asks_for_certificates() const;
 };
 
 // `line` and `column` count from 1; 0 when the fault has no place in the file.
@@ -305,15 +373,27 @@ struct Loaded {
     std::vector<Diagnostic> warnings;
 };
 
+// What a configuration is read for.
+enum class Occasion : std::uint8_t {
+    start,
+    // A listener's certificate that has expired is a warning: other settings must not wait for it.
+    reload,
+};
+
 // Looks up an environment variable; a parameter so that tests need no real one.
 using Environment = std::optional<std::string> (*)(std::string_view name);
 std::optional<std::string> process_environment(std::string_view name);
 
 // Reads `path`; `-` is standard input. Paths inside the file are relative to its folder, in
 // standard input to the working directory. Blocks: for start and reload.
-Loaded load_file(const std::string& path, Environment environment = process_environment);
+Loaded load_file(const std::string& path, Environment environment = process_environment,
+                 Occasion occasion = Occasion::start);
 // The same for text in memory; messages show `name` as the file.
 Loaded load_text(std::string_view text, const std::string& name,
-                 Environment environment = process_environment);
+                 Environment environment = process_environment,
+                 Occasion occasion = Occasion::start);
+// What `config` would be if it were read now and its text had not changed: the files that it names
+// are read again. Blocks.
+Loaded reread(const Config& config, Environment environment = process_environment);
 
 }  // namespace tidegate::config

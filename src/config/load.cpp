@@ -142,6 +142,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     read_traffic(root, config, declared);
     if (const auto response = root.find("response")) read_response(*response, config, declared);
     if (const auto connections = root.find("connections")) read_connections(*connections, config);
+    if (const auto http2 = root.find("http2")) read_http2(*http2, config);
     set_default_shutdown_delay(value.context(), config);
     if (const auto timeouts = root.find("timeouts")) read_timeouts(*timeouts, config);
     if (const auto log = root.find("log")) read_log(*log, config);
@@ -159,6 +160,12 @@ std::vector<Diagnostic> diagnostics(std::vector<Fault>&& faults, const std::stri
         out.push_back({file, fault.place.line, fault.place.column, std::move(fault.message)});
     }
     return out;
+}
+
+std::vector<std::string> each_once(std::vector<std::string>&& files) {
+    std::sort(files.begin(), files.end());
+    files.erase(std::unique(files.begin(), files.end()), files.end());
+    return std::move(files);
 }
 
 // What a request has to know of each list of limits, computed once.
@@ -205,8 +212,10 @@ Loaded load(std::string_view text, Context context) {
               std::back_inserter(loaded.errors));
     loaded.warnings = diagnostics(std::move(context.warnings), context.file);
     if (!right) return loaded;
+    config->files = each_once(std::move(context.files));
     std::vector<Diagnostic> tiers = warnings_about_tiers(*config, declared);
     std::move(tiers.begin(), tiers.end(), std::back_inserter(loaded.warnings));
+    config->source = {context.file, context.folder, std::string(text)};
     loaded.config = std::move(config);
     return loaded;
 }
@@ -224,12 +233,12 @@ std::string Diagnostic::to_string() const {
     return file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + message;
 }
 
-Loaded load_file(const std::string& path, Environment environment) {
+Loaded load_file(const std::string& path, Environment environment, Occasion occasion) {
     if (path == kStandardInput) {
         const auto input = read_standard_input(kFileBytesMax);
         if (!input) return unreadable(kShownStandardInput, "cannot be read: " + input.error());
         if (input->is_larger) return unreadable(kShownStandardInput, std::string(kTooLarge));
-        return load_text(input->text, kShownStandardInput, environment);
+        return load_text(input->text, kShownStandardInput, environment, occasion);
     }
     const auto file = read_named_file(path);
     if (!file) return unreadable(path, file.error());
@@ -238,14 +247,26 @@ Loaded load_file(const std::string& path, Environment environment) {
     context.file = path;
     context.folder = std::filesystem::path(path).parent_path().string();
     context.environment = environment;
+    context.occasion = occasion;
     return load(file->text, std::move(context));
 }
 
-Loaded load_text(std::string_view text, const std::string& name, Environment environment) {
+Loaded load_text(std::string_view text, const std::string& name, Environment environment,
+                 Occasion occasion) {
     Context context;
     context.file = name;
     context.environment = environment;
+    context.occasion = occasion;
     return load(text, std::move(context));
+}
+
+Loaded reread(const Config& config, Environment environment) {
+    Context context;
+    context.file = config.source.file;
+    context.folder = config.source.folder;
+    context.occasion = Occasion::reload;
+    context.environment = environment;
+    return load(config.source.text, std::move(context));
 }
 
 }  // namespace tidegate::config

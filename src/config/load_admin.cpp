@@ -12,7 +12,7 @@ namespace tidegate::config {
 
 namespace {
 
-std::vector<Diagnostic> diagnostics(const std::vector<Fault>& faults, const std::string& file) {
+std::vector<Diagnostic> diagnostics_of(const std::vector<Fault>& faults, const std::string& file) {
     std::vector<Diagnostic> out;
     out.reserve(faults.size());
     for (const Fault& fault : faults) {
@@ -33,7 +33,7 @@ LoadedAdmin load_admin(const std::string& path, Environment environment) {
     std::vector<Fault> faults;
     const TreeNode tree = parse_document(file->text, faults);
     if (tree.kind == TreeNode::Kind::broken) {
-        loaded.errors = diagnostics(faults, path);
+        loaded.errors = diagnostics_of(faults, path);
         return loaded;
     }
     Context context;
@@ -46,7 +46,7 @@ LoadedAdmin load_admin(const std::string& path, Environment environment) {
     if (root.is_map()) {
         if (const auto admin = Section(root).find("admin")) read_admin(*admin, config);
     }
-    loaded.errors = diagnostics(context.faults, path);
+    loaded.errors = diagnostics_of(context.faults, path);
     if (loaded.errors.empty()) loaded.admin = std::move(config.admin);
     return loaded;
 }

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
+
+#include "config/misplaced_tls_keys.hpp"
 
 namespace tidegate::config {
 
 namespace {
-
-struct Row {
-    std::string_view section;  // as section_kind() names it
-    std::string_view key;
-    std::string_view advice;
-};
 
 constexpr std::string_view kUpstream = "`upstream: http://127.0.0.1:3000`";
 constexpr std::string_view kLimits = "`limits: [10/s]`";
@@ -29,13 +26,15 @@ constexpr std::string_view kEjectOfUpstream =
     "it for the upstream: `eject: {failures: 5, for: 10s}`";
 constexpr std::string_view kOfUpstream =
     "it for each upstream: `upstreams: {api: {timeouts: {response: 30s}}}`";
+constexpr std::string_view kUpgrade =
+    "it on a route: `routes: [{upgrade: [websocket], policies: []}]`";
 constexpr std::string_view kAddress = "`address: 127.0.0.1:8080`";
 constexpr std::string_view kRedisUrl = "`url: redis://127.0.0.1:6379/0`";
 constexpr std::string_view kAccess = "it in `access`: `access: {path: \"-\", format: json}`";
 constexpr std::string_view kPer = "`per: 1min`";
 constexpr std::string_view kQuota = "`quota: 10`";
 
-constexpr Row kRows[] = {
+constexpr MisplacedKey kGeneralKeys[] = {
     {"", "redis", kRedis},
     {"", "trusted_proxies", kProxies},
     {"", "client_ip", kProxies},
@@ -109,6 +108,20 @@ constexpr Row kRows[] = {
     {"upstreams.*.eject", "max_ejection_percent", "`at_most: 50%`"},
     {"upstreams.*.queue", "timeout", "`wait: 1s`"},
     {"upstreams.*.queue", "size", "`max: 128`"},
+    {"", "upgrade", kUpgrade},
+    {"", "websocket", kUpgrade},
+    {"", "websockets", kUpgrade},
+    {"routes[]", "websocket", "`upgrade: [websocket]`"},
+    {"routes[]", "websockets", "`upgrade: [websocket]`"},
+    {"routes[]", "messages", "it in `tunnel`: `tunnel: {messages: 100/s}`"},
+    {"routes[]", "message_bytes", "it in `tunnel`: `tunnel: {message_bytes: 1MiB}`"},
+    {"routes[].tunnel", "rate", "`messages: 100/s`"},
+    {"routes[].tunnel", "max_message_size", "`message_bytes: 1MiB`"},
+    {"routes[].tunnel", "idle", "`timeouts: {tunnel_idle: 10min}` at the top, for all tunnels"},
+    {"routes[].timeouts", "tunnel_idle",
+     "`timeouts: {tunnel_idle: 10min}` at the top, for all tunnels"},
+    {"upstreams.*", "upgrade", kUpgrade},
+    {"upstreams.*", "websocket", kUpgrade},
     {"routes[]", "request_buffer", "`buffer: 1MiB`; `request_buffer` is of an upstream"},
     {"policies.*", "rate", kLimits},
     {"policies.*", "by", "`key: [ip, user]`"},
@@ -162,8 +175,6 @@ constexpr Row kRows[] = {
     {"admin", "port", "`address: 127.0.0.1:9901`"},
     {"admin", "host", "`address: 127.0.0.1:9901`"},
     {"admin", "listen", "`address: 127.0.0.1:9901`"},
-    {"listen", "port", kAddress},
-    {"listen", "host", kAddress},
     {"listen[]", "port", kAddress},
     {"listen[]", "host", kAddress},
 };
@@ -177,6 +188,11 @@ std::string section_kind(std::string_view section) {
         if (section[i] == '[') i = std::min(section.find(']', i), section.size()) - 1;
     }
     if (kind.ends_with(".policies[]")) return "policies.*";
+    // A single listener need not stand in a list, nor its only certificate.
+    for (const std::string_view list : {"listen", "listen[].tls.certificates"}) {
+        if (kind == list || kind.starts_with(std::string(list) + '.'))
+            kind.insert(list.size(), "[]");
+    }
     for (const std::string_view named : {"policies.", "upstreams."}) {
         if (!kind.starts_with(named)) continue;
         const std::size_t end = std::min(kind.find('.', named.size()), kind.size());
@@ -191,9 +207,15 @@ std::string_view advice_for_key(std::string_view section, std::string_view key) 
     const std::string kind = section_kind(section);
     // Lists of limits stand in several sections.
     const std::string_view last = kind.ends_with(".limits[]") ? std::string_view("limits[]") : kind;
-    const auto is_meant = [&](const Row& row) { return row.key == key && row.section == last; };
-    const auto* const row = std::find_if(std::begin(kRows), std::end(kRows), is_meant);
-    return row == std::end(kRows) ? std::string_view() : row->advice;
+    const auto is_meant = [&](const MisplacedKey& one) {
+        return one.key == key && one.section == last;
+    };
+    for (const std::span<const MisplacedKey> keys :
+         {std::span<const MisplacedKey>(kGeneralKeys), misplaced_tls_keys()}) {
+        const auto found = std::find_if(keys.begin(), keys.end(), is_meant);
+        if (found != keys.end()) return found->advice;
+    }
+    return {};
 }
 
 }  // namespace tidegate::config

@@ -35,4 +35,19 @@ Loaded quickstart(Face face) {
     return load_text(quickstart_text(face), "quickstart");
 }
 
+std::string_view quickstart_tls_text() {
+    return R"yaml(listen:
+  - address: 127.0.0.1:8443
+    tls: {certificates: [{certificate: tidegate-quickstart.pem, key: tidegate-quickstart.key}]}
+  - {address: "127.0.0.1:8080", redirect: https}
+admin: 127.0.0.1:9901
+upstream: http://127.0.0.1:9000
+limits: [10/min]
+)yaml";
+}
+
+Loaded quickstart_tls() {
+    return load_text(quickstart_tls_text(), "quickstart");
+}
+
 }  // namespace tidegate::config

@@ -17,4 +17,14 @@ std::string_view quickstart_text(Face face);
 // quickstart_text() read; never has errors.
 Loaded quickstart(Face face = Face::proxy);
 
+// What `quickstart --tls` shows to clients, in the working directory.
+inline constexpr const char* kQuickstartCertificate = "tidegate-quickstart.pem";
+inline constexpr const char* kQuickstartKey = "tidegate-quickstart.key";
+
+// The proxy of quickstart_text() over TLS, on 127.0.0.1:8443; 8080 sends requests there.
+std::string_view quickstart_tls_text();
+
+// quickstart_tls_text() read. Has errors when the two files cannot be used.
+Loaded quickstart_tls();
+
 }  // namespace tidegate::config

@@ -1,78 +1,19 @@
 // `tls` of something that is connected to. A file that could not be used is found when the
 // configuration is read, not when the first connection is made.
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
 #include <utility>
 
 #include "base/quote.hpp"
-#include "base/timestamp.hpp"
 #include "config/address.hpp"
+#include "config/pem_files.hpp"
 #include "config/read_sections.hpp"
-#include "config/referenced_file.hpp"
 #include "tls/certificate.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::config {
 
 namespace {
 
-namespace fs = std::filesystem;
-using std::chrono::system_clock;
-
-std::string shown(system_clock::time_point day) {
-    const auto moment = std::max(day.time_since_epoch(), system_clock::duration::zero());
-    return format_timestamp(std::chrono::duration_cast<std::chrono::seconds>(moment));
-}
-
-// A clock may be wrong, and an authority that has run out may not be the one that is needed.
-void warn_about_time(const Value& value, const ReferencedFile& file, const X509& certificate) {
-    const auto now = system_clock::now();
-    const std::string which = "a certificate in " + quote(file.path);
-    if (valid_until(certificate) < now) {
-        value.warn(which + " has expired, on " + shown(valid_until(certificate)));
-    } else if (valid_from(certificate) > now) {
-        value.warn(which + " is not valid before " + shown(valid_from(certificate)));
-    }
-}
-
-// The certificates that `value` names; none when they were reported to be broken.
-std::vector<CertificatePtr> read_certificates(const Value& value, std::string_view example,
-                                              std::string& pem) {
-    auto file = read_referenced_file(value, example);
-    if (!file) return {};
-    auto certificates = parse_certificates(file->text);
-    if (!certificates) {
-        value.fault("the file " + quote(file->path) + " " + certificates.error());
-        return {};
-    }
-    for (const CertificatePtr& one : *certificates) warn_about_time(value, *file, *one);
-    pem = std::move(file->text);
-    return std::move(*certificates);
-}
-
-void warn_if_world_readable(const Value& value, const ReferencedFile& file) {
-    std::error_code ec;
-    const fs::perms perms = fs::status(file.path, ec).permissions();
-    if (ec || (perms & fs::perms::others_read) == fs::perms::none) return;
-    value.warn(
-        "every user of this machine may read the private key: remove the permission (`chmod o-r`) "
-        "from " +
-        quote(file.path));
-}
-
-PrivateKeyPtr read_key_file(const Value& value, std::string& pem) {
-    auto file = read_referenced_file(value, "client.key");
-    if (!file) return nullptr;
-    auto key = parse_private_key(file->text);
-    if (!key) {
-        value.fault("the file " + quote(file->path) + " " + key.error());
-        return nullptr;
-    }
-    warn_if_world_readable(value, *file);
-    pem = std::move(file->text);
-    return std::move(*key);
-}
-
+// Reports a key without a certificate and the reverse.
 void read_own(const std::optional<Value>& certificate, const std::optional<Value>& key,
               TlsSettings& tls) {
     if (certificate && !key)
@@ -81,41 +22,86 @@ void read_own(const std::optional<Value>& certificate, const std::optional<Value
     if (key && !certificate)
         key->fault("`certificate` is missing: name the file with the certificate of this key");
     if (!certificate || !key) return;
-    const auto chain = read_certificates(*certificate, "client.pem", tls.certificate);
-    const auto own_key = read_key_file(*key, tls.key);
-    if (chain.empty() || own_key == nullptr) return;
-    if (!belong_together(*chain.front(), *own_key)) {
+    auto chain = read_certificate_file(*certificate, "client.pem");
+    if (chain) {
+        for (const auto& one : chain->certificates) {
+            warn_about_time(*certificate, chain->path, *one);
+        }
+    }
+    auto own_key = read_key_file(*key, "client.key");
+    if (!chain || !own_key) return;
+    if (!belong_together(*chain->certificates.front(), *own_key->key)) {
         key->fault("this key does not belong to the certificate (the first one in its file)");
     }
+    tls.certificate = std::move(chain->pem);
+    tls.key = std::move(own_key->pem);
+}
+
+std::string authorities_in(const Value& value) {
+    auto file = read_certificate_file(value, "ca.pem");
+    if (!file) return {};
+    for (const auto& one : file->certificates) warn_about_time(value, file->path, *one);
+    return std::move(file->pem);
+}
+
+// The keys that every `tls` has; `host` is such a name as the server's certificate could have.
+TlsSettings read_common(Section& section, const std::string& host) {
+    TlsSettings tls;
+    const auto ca = section.find("ca");
+    const auto certificate = section.find("certificate");
+    const auto key = section.find("key");
+    const auto server_name = section.find("server_name");
+    if (ca) tls.ca = authorities_in(*ca);
+    read_own(certificate, key, tls);
+    if (!server_name) return tls;
+    auto name = server_name->text("a host name such as " + quote(host) + ", or an IP address");
+    if (name && !is_host(*name)) {
+        server_name->fault(quote(*name) + " is not a host name or an IP address");
+    } else if (name) {
+        tls.server_name = std::move(*name);
+    }
+    return tls;
+}
+
+void read_verify(Section& section, TlsSettings& tls) {
+    const auto verify = section.find("verify");
+    if (!verify) return;
+    tls.verify = verify->toggle().value_or(true);
+    if (tls.verify) return;
+    verify->warn(
+        "Tidegate takes any certificate: an attacker on the way to the upstream can read and "
+        "change "
+        "requests and answers. Name the authority that signs its certificate in `ca` instead");
+    if (const auto ca = section.find("ca")) ca->warn("has no effect with `verify: off`");
 }
 
 }  // namespace
 
 std::string read_authorities(const Value& value) {
-    std::string pem;
-    read_certificates(value, "ca.pem", pem);
-    return pem;
+    return authorities_in(value);
 }
 
 TlsSettings read_client_tls(const Value& value) {
-    TlsSettings tls;
     Section section(value,
                     "a map: `{ca: ca.pem, certificate: client.pem, key: client.key, server_name: "
                     "redis.internal}`");
-    const auto ca = section.find("ca");
-    const auto certificate = section.find("certificate");
-    const auto key = section.find("key");
-    const auto server_name = section.find("server_name");
+    TlsSettings tls = read_common(section, "redis.internal");
     section.refuse_others();
+    return tls;
+}
 
-    if (ca) tls.ca = read_authorities(*ca);
-    read_own(certificate, key, tls);
-    if (!server_name) return tls;
-    auto name = server_name->text("a host name such as `redis.internal`, or an IP address");
-    if (name && !is_host(*name)) {
-        server_name->fault(quote(*name) + " is not a host name or an IP address");
-    } else if (name) {
-        tls.server_name = std::move(*name);
+TlsSettings read_upstream_tls(const Value& value) {
+    const std::vector<Fault>& faults = value.context().faults;
+    const std::size_t faults_before = faults.size();
+    Section section(value, "a map: `{ca: ca.pem, server_name: api.internal}`");
+    TlsSettings tls = read_common(section, "api.internal");
+    read_verify(section, tls);
+    section.choice<TlsVersion>("min_version", tls.min_version,
+                               {{"1.2", TlsVersion::tls_1_2}, {"1.3", TlsVersion::tls_1_3}});
+    section.refuse_others();
+    if (faults.size() == faults_before) {
+        // OpenSSL has an opinion of its own, on the length of keys for one.
+        if (const auto made = TlsClient::make(tls); !made) value.fault(made.error());
     }
     return tls;
 }

@@ -1,4 +1,5 @@
 // The bounds on clients: `connections`, `limits_on_requests` and `timeouts`.
+#include <algorithm>
 #include <limits>
 
 #include "base/quote.hpp"
@@ -30,6 +31,21 @@ void read_body_rate(const Value& value, RequestBounds& bounds) {
     }
 }
 
+// A bucket of a second is all that is kept of an address.
+void read_new_per_ip(const Value& value, Connections& connections) {
+    constexpr std::int64_t kNewPerIpMax = 1'000'000;
+    if (value.is_off()) return;
+    const auto rate = value.parsed("a rate such as `20/s`, or `off`", parse_rate);
+    if (!rate) return;
+    if (rate->per != std::chrono::seconds{1} || rate->quota < 1 || rate->quota > kNewPerIpMax) {
+        value.fault(
+            "write how many connections an address may open in a second, from `1/s` to "
+            "`1000000/s`, or `off`");
+        return;
+    }
+    connections.new_per_ip = static_cast<std::uint32_t>(rate->quota);
+}
+
 }  // namespace
 
 void read_connections(const Value& value, Config& config) {
@@ -39,6 +55,7 @@ void read_connections(const Value& value, Config& config) {
     if (config.connections.per_ip > config.connections.max) {
         section.find("per_ip")->warn("has no effect: it is larger than connections.max");
     }
+    if (const auto rate = section.find("new_per_ip")) read_new_per_ip(*rate, config.connections);
     section.refuse_others();
 }
 
@@ -84,7 +101,15 @@ void read_timeouts(const Value& value, Config& config) {
     section.duration("drain", timeouts.drain);
     section.duration("shutdown_delay", timeouts.shutdown_delay, {milliseconds{0}, hours{1}});
     if (section.find("shutdown_delay")) timeouts.shutdown_delay_origin = Timeouts::Origin::written;
-    section.not_available({"tunnel_idle", "tls_handshake"});
+    section.duration("tls_handshake", timeouts.tls_handshake);
+    const auto waits_first = [](const Listen& one) { return one.proxy_protocol || one.tls; };
+    const auto handshake = section.find("tls_handshake");
+    if (handshake && std::none_of(config.listen.begin(), config.listen.end(), waits_first)) {
+        handshake->warn("has no effect: no listener has `tls` or `proxy_protocol`");
+    }
+    section.duration("tunnel_idle", timeouts.tunnel_idle);
+    section.duration("drain_tunnels", timeouts.drain_tunnels, {milliseconds{0}, hours{24}});
+    warn_without_tunnels(section, config);
     section.refuse_others();
 }
 

@@ -60,7 +60,8 @@ void warn_about_strangers(const Value& from, const Listen& listen) {
 // A peer that reaches such a listener speaks for every client.
 void check_reach(const Section& section, const std::optional<Value>& from, const Listen& listen,
                  const Address& address) {
-    if (!others_can_connect(address)) return;
+    // A balancer on this machine passes on those of others.
+    if (!others_can_connect(address) && !listen.proxy_protocol) return;
     if (from) warn_about_strangers(*from, listen);
     if (!listen.from.empty() || !listen.token.empty()) return;
     if (listen.face == Face::check) {
@@ -103,6 +104,10 @@ void read_face(Section& section, const std::optional<Address>& address, Listen& 
         if (value) value->fault(why);
     };
     if (listen.face != Face::check) refuse(token, "only with `face: check`");
+    if (listen.face != Face::proxy) {
+        refuse(section.find("forwarded_proto"),
+               "only with `face: proxy`: no request is forwarded from here");
+    }
     if (listen.face == Face::proxy) {
         for (const auto& value : {dialect, prefix, from}) {
             refuse(value, "only with `face: forward_auth`: clients ask a proxy themselves");

@@ -181,7 +181,8 @@ bool checks_credentials(const Config& config) {
                        [](const auto& method) {
                            return std::holds_alternative<identity::JwtMethod>(method.how) ||
                                   std::holds_alternative<identity::ApiKeyMethod>(method.how) ||
-                                  std::holds_alternative<identity::BasicMethod>(method.how);
+                                  std::holds_alternative<identity::BasicMethod>(method.how) ||
+                                  std::holds_alternative<identity::CertificateMethod>(method.how);
                        });
 }
 
@@ -223,7 +224,7 @@ void warn_about_idle_settings(Section& section, const Config& config, const Decl
             if (!value || value->is_off()) continue;
             value->warn(
                 "has no effect: no method of identity.user checks credentials; add `jwt`, "
-                "`api_key` or `basic`, or remove this key");
+                "`api_key`, `basic` or `client_certificate`, or remove this key");
         }
     }
     const auto told = section.find("forward_as");
@@ -266,6 +267,14 @@ void read_forwarding(const Value& value, Config& config) {
     section.toggle("x_forwarded", config.forwarding.x_forwarded);
     section.toggle("forwarded", config.forwarding.forwarded);
     section.toggle("via", config.forwarding.via);
+    section.toggle("client_certificate", config.forwarding.client_certificate);
+    if (config.forwarding.client_certificate && !config.asks_for_certificates()) {
+        section.find("client_certificate")
+            ->warn(
+                "has no effect: no listener asks clients for a certificate; see `tls.client_auth` "
+                "of "
+                "`listen`");
+    }
     section.choice<bool>("host", config.forwarding.preserve_host,
                          {{"preserve", true}, {"upstream", false}});
     section.refuse_others();

@@ -1,5 +1,8 @@
 // `listen` and `admin`.
 #include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "base/quote.hpp"
 #include "config/address.hpp"
@@ -47,9 +50,13 @@ std::string objection_to(const Address& address, const Config& config, bool shar
     return {};
 }
 
-void read_listener(const Value& value, Config& config) {
+// By the positions of their listeners.
+using Redirects = std::vector<std::pair<std::size_t, Value>>;
+
+void read_listener(const Value& value, Config& config, Redirects& redirects) {
     Listen listen;
     std::optional<Address> address;
+    std::optional<Value> redirect;
     if (value.is_map()) {
         Section section(value);
         if (const auto at = section.need("address", "`address: 8080`")) {
@@ -61,11 +68,9 @@ void read_listener(const Value& value, Config& config) {
                 "only a Unix socket can be `trusted`; list proxies that connect over TCP in "
                 "identity.client_ip.trusted_proxies");
         }
+        read_balancer(section, address, listen);
         read_face(section, address, listen);
-        section.not_available({"tls"},
-                              "put a proxy that ends TLS in front, and list it in "
-                              "identity.client_ip.trusted_proxies");
-        section.not_available({"proxy_protocol"});
+        redirect = read_listener_tls(section, address, listen);
         section.refuse_others();
     } else {
         address = read_address(value);
@@ -81,6 +86,7 @@ void read_listener(const Value& value, Config& config) {
         (address->host == kEveryAddress ? listen : other).ipv6_only = true;
     }
     listen.address = std::move(*address);
+    if (redirect) redirects.emplace_back(config.listen.size(), *redirect);
     config.listen.push_back(std::move(listen));
 }
 
@@ -98,7 +104,13 @@ bool resolve_socket(const Value& value, Address& address) {
 void read_listen(const Value& value, Config& config) {
     constexpr ListRule kListeners{"an address or a list of addresses", "addresses", 64,
                                   "the list is empty: clients need an address to connect to"};
-    for (const Value& listener : value.one_or_more(kListeners)) read_listener(listener, config);
+    Redirects redirects;
+    for (const Value& listener : value.one_or_more(kListeners)) {
+        read_listener(listener, config, redirects);
+    }
+    for (const auto& [position, redirect] : redirects) {
+        settle_redirect(redirect, config, config.listen[position]);
+    }
 }
 
 // Compared with what a field of HTTP brings, which neither has controls nor begins or ends in

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/ascii.hpp"
 #include "base/quote.hpp"
 #include "config/header_field.hpp"
 #include "config/read_sections.hpp"
@@ -29,6 +30,17 @@ void read_answer_fields(const Value& value, Response& response) {
     response.ratelimit_fields = has(AnswerField::ratelimit);
     response.retry_after_field = has(AnswerField::retry_after);
     response.x_ratelimit_fields = has(AnswerField::x_ratelimit);
+}
+
+// Browsers heed the first of two such fields.
+void warn_if_hsts_is_added(const Value& fields, const Config& config) {
+    const bool has_hsts = std::any_of(config.listen.begin(), config.listen.end(),
+                                      [](const Listen& one) { return one.hsts.count() != 0; });
+    const std::string lines = "\r\n" + to_lower(config.response.extra_lines);
+    if (!has_hsts || lines.find("\r\nstrict-transport-security:") == std::string::npos) return;
+    fields.warn(
+        "`Strict-Transport-Security` is added here and by `hsts` of a listener: browsers heed one "
+        "of them only; remove it here");
 }
 
 }  // namespace
@@ -72,7 +84,10 @@ void read_response(const Value& value, Config& config, Declared& declared) {
         declared.cors.place = cors->place();
         declared.cors.of_response = read_cors(*cors, kPreflight, config, declared);
     }
-    if (const auto fields = section.find("extra_headers")) read_extra_headers(*fields, response);
+    if (const auto fields = section.find("extra_headers")) {
+        read_extra_headers(*fields, response);
+        warn_if_hsts_is_added(*fields, config);
+    }
     section.toggle("request_id", response.request_id);
     section.refuse_others();
 }

@@ -273,7 +273,9 @@ void read_route(const Value& value, Config& config, Declared& declared,
     set_route_defaults(config, route);
     if (paths) check_hash(section.find("upstream").value_or(value), config, route);
     read_route_forwarding(section, paths ? &*paths : nullptr, config, route);
-    note_forwarding(section, {"upstream", "timeouts", "strip_prefix", "buffer"}, declared);
+    read_route_tunnel(section, route);
+    note_forwarding(
+        section, {"upstream", "timeouts", "strip_prefix", "buffer", "upgrade", "tunnel"}, declared);
     if (const auto identity = section.find("identity")) {
         read_route_identity(*identity, config, route);
     }
@@ -297,7 +299,6 @@ void read_route(const Value& value, Config& config, Declared& declared,
         declared.cors.own[config.routes.size()] =
             read_cors(*cors, route.name + "/" + kPreflight, config, declared);
     }
-    section.not_available({"upgrade"});
     const std::size_t faults_before_others = faults.size();
     section.refuse_others();
     // What is refused may be meant for `match`: then the route does not take every request.

@@ -83,8 +83,19 @@ void unknown_name(const Value& value, std::string_view kind, const std::string& 
 std::optional<IpNetwork> read_network(const Value& value);
 
 void read_listen(const Value& value, Config& config);
-// `face` of a listener, and the keys that belong to it.
+// What a balancer in front of a listener says for its clients: `proxy_protocol` and
+// `forwarded_proto`.
+void read_balancer(Section& section, const std::optional<Address>& address, Listen& listen);
+// `face` of a listener, and the keys that belong to it. Requires that read_balancer() was called.
 void read_face(Section& section, const std::optional<Address>& address, Listen& listen);
+// `tls`, `redirect` and `http` of a listener; after its face. Gives back a `redirect` that does not
+// say at which port, for settle_redirect().
+std::optional<Value> read_listener_tls(Section& section, const std::optional<Address>& address,
+                                       Listen& listen);
+// `http` of a listener; not written, what it takes stays as it is.
+void read_http_versions(Section& listener, Listen& listen);
+// Finds the port that `listen`, one of `config`, sends its clients to. After all listeners.
+void settle_redirect(const Value& redirect, const Config& config, Listen& listen);
 // Which limits a face can keep. Requires that routes and policies have been read.
 void check_faces(const Config& config, const Declared& declared, Context& context);
 // `check`. After the listeners.
@@ -99,6 +110,8 @@ void read_deny_cache(const Value& value, Config& config);
 // `tls` of a connection to a server: authorities and Tidegate's own certificate. Reads and checks
 // the files.
 TlsSettings read_client_tls(const Value& value);
+// The same of an upstream, which need not be verified.
+TlsSettings read_upstream_tls(const Value& value);
 // A file of certificates of authorities, as PEM; empty when it is broken, which has been reported.
 std::string read_authorities(const Value& value);
 // `sentinel` of Redis.
@@ -120,6 +133,8 @@ Cors* read_cors(const Value& value, const std::string& policy, Config& config, D
 void settle_cors(Config& config, Declared& declared);
 void read_limits_on_requests(const Value& value, Config& config);
 void read_connections(const Value& value, Config& config);
+// `http2`. After the listeners.
+void read_http2(const Value& value, Config& config);
 // The shutdown delay where none is written: load balancers of Kubernetes go on sending requests for
 // some seconds.
 void set_default_shutdown_delay(const Context& context, Config& config);
@@ -212,6 +227,10 @@ void set_route_defaults(const Config& config, Route& route);
 // `section`. `pattern`: of its paths; null: it is broken.
 void read_route_forwarding(Section& section, const routing::PathPattern* pattern,
                            const Config& config, Route& route);
+// Which tunnels a route takes, and their bounds: `upgrade` and `tunnel` of its `section`.
+void read_route_tunnel(Section& section, Route& route);
+// Warns about times of tunnels where no route takes any. `timeouts`: at the top. After `routes`.
+void warn_without_tunnels(Section& timeouts, const Config& config);
 // Remembers which of these keys say how Tidegate forwards; for warn_about_faces().
 void note_forwarding(Section& section, std::initializer_list<std::string_view> keys,
                      Declared& declared);

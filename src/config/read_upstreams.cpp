@@ -41,6 +41,7 @@ std::optional<UpstreamServer> read_url(const Value& value, const Config& config)
     UpstreamServer server;
     server.address = std::move(url->address);
     server.authority = std::move(url->authority);
+    server.is_tls = url->is_tls;
     if (!resolve_socket(value, server.address)) return std::nullopt;
     if (is_tidegate_itself(value, server.address, config)) return std::nullopt;
     return server;
@@ -112,6 +113,29 @@ void read_server_choice(Section& section, Config& config, Upstream& upstream) {
     }
 }
 
+// `tls: on` and the like: the URLs say whether TLS is spoken.
+void judge_tls_switch(const Value& value, bool is_used) {
+    if (value.is_off()) {
+        if (!is_used) return;
+        return value.fault(
+            "a server with `https://` speaks TLS: write `http://` in `servers`, and remove `tls`");
+    }
+    value.fault(is_used ? "a server with `https://` speaks TLS without this key: remove it, or "
+                          "write a map such as `{ca: ca.pem}`"
+                        : "to speak TLS to a server, write `https://` in `servers`, and remove "
+                          "`tls`, a map of what else TLS needs, such as `{ca: ca.pem}`");
+}
+
+void read_tls(const Value& value, Upstream& upstream) {
+    const auto& servers = upstream.servers;
+    const bool is_used = std::any_of(servers.begin(), servers.end(),
+                                     [](const UpstreamServer& server) { return server.is_tls; });
+    if (value.is_scalar()) return judge_tls_switch(value, is_used);
+    upstream.tls = read_upstream_tls(value);
+    if (is_used || servers.empty()) return;
+    value.fault("no server is encrypted: write `https://` in `servers`, or remove `tls`");
+}
+
 void read_upstream(const Value& value, Config& config, Upstream& upstream) {
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
@@ -128,7 +152,7 @@ void read_upstream(const Value& value, Config& config, Upstream& upstream) {
     if (const auto buffer = section.find("request_buffer")) {
         upstream.request_buffer = read_held_bytes(*buffer).value_or(upstream.request_buffer);
     }
-    section.not_available({"tls"});
+    if (const auto tls = section.find("tls")) read_tls(*tls, upstream);
     section.refuse_others();
     if (faults.size() == faults_before) warn_about_balancing(section, upstream);
 }

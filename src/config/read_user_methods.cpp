@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "base/quote.hpp"
 #include "config/read_sections.hpp"
 #include "config/user_method.hpp"
 
@@ -55,6 +56,41 @@ FoundMethod read_cookie(Section& section, Declared&) {
     return found;
 }
 
+// `spiffe://example.org` begins `spiffe://example.org.attacker.example`, too.
+void warn_about_open_end(const Value& value, const std::string& prefix) {
+    constexpr std::string_view kBeforeHost = "://";
+    const std::size_t scheme = prefix.find(kBeforeHost);
+    if (scheme == prefix.npos || prefix.ends_with(kBeforeHost)) return;  // any host is meant
+    if (prefix.find_first_of("/?#", scheme + kBeforeHost.size()) != prefix.npos) return;
+    value.warn(quote(prefix) + " does not end behind the host, so that of " +
+               quote(prefix + ".example") + " fits as well: write " + quote(prefix + "/"));
+}
+
+FoundMethod read_certificate(Section& section, Declared&) {
+    using Subject = identity::CertificateMethod::Subject;
+    identity::CertificateMethod method;
+    section.choice<Subject>("subject", method.subject,
+                            {{"CN", Subject::common_name},
+                             {"san_uri", Subject::uri},
+                             {"san_dns", Subject::dns},
+                             {"san_email", Subject::email},
+                             {"sha256", Subject::sha256}});
+    if (const auto prefix = section.find("prefix")) {
+        method.prefix = prefix->text("what a subject begins with").value_or("");
+        if (method.subject == Subject::sha256) {
+            prefix->fault(
+                "not with `subject: sha256`: a hash has no beginning that means anything");
+        } else if (method.subject == Subject::uri) {
+            warn_about_open_end(*prefix, method.prefix);
+        }
+    }
+    FoundMethod found;
+    found.place = CredentialPlace{CredentialPlace::In::certificate};
+    found.complete = true;
+    found.how = std::move(method);
+    return found;
+}
+
 FoundMethod read_header(Section& section, Declared&) {
     identity::HeaderMethod method;
     FoundMethod found;
@@ -79,10 +115,11 @@ class MethodsReader {
     MethodsReader(Config& config, Declared& declared) : config_(config), declared_(declared) {}
 
     void read(const Value& item) {
-        constexpr std::array<std::pair<std::string_view, Reading>, 5> kMethods{
+        constexpr std::array<std::pair<std::string_view, Reading>, 6> kMethods{
             {{"jwt", read_jwt},
              {"api_key", read_api_key},
              {"basic", read_basic},
+             {"client_certificate", read_certificate},
              {"cookie", read_cookie},
              {"header", read_header}}};
         Section one(item, kWantedMethod);
@@ -94,7 +131,6 @@ class MethodsReader {
             read_method(*method, reading);
         }
         if (count > 1) item.fault("found several methods: write each as a list item of its own");
-        one.not_available({"client_certificate"});
         one.refuse_others();
         if (item.is_map() && item.is_empty()) {
             item.fault("found an empty map; expected " + std::string(kWantedMethod));
@@ -138,9 +174,11 @@ class MethodsReader {
     // Two methods that look at the same: what the first refuses, the second is never asked about.
     bool claim_place(const Value& method, const CredentialPlace& place) {
         if (const Seen* other = reader_of(place, false)) {
+            const bool is_certificate = place.in == CredentialPlace::In::certificate;
             method.fault(place.to_string() + " is read by " + other->method +
                          ", too, and Tidegate does not try a second method on a refused "
-                         "credential: choose another header or cookie");
+                         "credential: " +
+                         (is_certificate ? "keep one method" : "choose another header or cookie"));
             return false;
         }
         seen_.push_back({place, false, method.name()});

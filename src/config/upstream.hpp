@@ -11,6 +11,7 @@
 
 #include "config/socket_address.hpp"
 #include "limit/policy.hpp"
+#include "tls/tls_settings.hpp"
 
 namespace tidegate::config {
 
@@ -20,6 +21,7 @@ struct UpstreamServer {
     Address address;
     int weight = 1;         // 1..1000
     std::string authority;  // for Host when it is not preserved
+    bool is_tls = false;    // `https://`: Upstream::tls says how
 
     bool operator==(const UpstreamServer&) const = default;
 };
@@ -81,6 +83,7 @@ struct Upstream {
     // How long the share of a server grows after it came back; 0: off.
     milliseconds slow_start{0};
     Queue queue;
+    TlsSettings tls;  // of the servers with `is_tls`
     // Of the process, to all servers together.
     std::size_t max_connections = 512;
     std::size_t idle_connections = 64;

@@ -33,6 +33,8 @@ std::string CredentialPlace::to_string() const {
             return "`Authorization: Basic`";
         case In::field:
             return "the field " + quote(name);
+        case In::certificate:
+            return "the client's certificate";
         case In::cookie:
             break;
     }

@@ -12,7 +12,7 @@ namespace tidegate::config {
 
 // The part of a request that a method looks at.
 struct CredentialPlace {
-    enum class In : std::uint8_t { bearer, basic, field, cookie };
+    enum class In : std::uint8_t { bearer, basic, field, cookie, certificate };
     In in = In::field;
     std::string name{};  // of the field, in lower case, or of the cookie
 

@@ -24,8 +24,10 @@ struct Context {
     std::string file;    // as messages name it
     std::string folder;  // paths in the file are relative to it; empty: the working directory
     Environment environment = process_environment;
+    Occasion occasion = Occasion::start;
     std::vector<Fault> faults;
     std::vector<Fault> warnings;
+    std::vector<std::string> files;  // for Config::files, in the order they were read
     // Of files that this one names, in the order they were read.
     std::vector<Diagnostic> other_errors;
 

@@ -96,6 +96,13 @@ void warn_about_identity(const Config& config, const Declared& declared, Context
                     "identity.client_ip.trusted_proxies",
                     context);
         }
+        if (std::holds_alternative<identity::CertificateMethod>(how) &&
+            !config.asks_for_certificates()) {
+            warn_at(method,
+                    "has no effect: no listener asks clients for a certificate; see "
+                    "`tls.client_auth` of `listen`",
+                    context);
+        }
         if (std::holds_alternative<identity::BasicMethod>(how) &&
             config.failed_credentials == nullptr) {
             warn_at(method,

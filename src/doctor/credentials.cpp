@@ -97,6 +97,17 @@ Findings examine_certificates(const config::Config& config) {
         const std::string& ca = source->location().ca;
         if (authorities.insert(ca).second) examine_file("identity.user.jwt.ca", ca, all);
     }
+    for (const config::Listen& listen : config.listen) {
+        if (!listen.tls) continue;
+        const std::string section = "listen " + listen.address.to_string();
+        for (const ServerCertificate& one : listen.tls->certificates) {
+            examine_file(section + ": " + one.file, one.certificate, all);
+        }
+        examine_file(section + ": client_ca", listen.tls->client_auth.ca, all);
+    }
+    for (const config::Upstream& upstream : config.upstreams) {
+        examine_files("upstreams." + upstream.name + ".tls", upstream.tls, all);
+    }
     const auto* const redis = std::get_if<config::RedisSettings>(&config.store);
     if (redis == nullptr) return all;
     examine_files("store.redis.tls", redis->tls, all);

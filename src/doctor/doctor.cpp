@@ -9,6 +9,7 @@
 #include "doctor/credentials.hpp"
 #include "doctor/faces.hpp"
 #include "doctor/gateway_file.hpp"
+#include "doctor/listeners.hpp"
 #include "doctor/parallel.hpp"
 #include "doctor/redis_servers.hpp"
 #include "doctor/time_limit.hpp"
@@ -36,14 +37,6 @@ Findings examine_store(const config::Config& config, const TimeLimit& time_limit
     }
     Findings findings("store");
     findings.ok("store", "memory: each Tidegate counts for itself");
-    return findings;
-}
-
-Findings examine_listeners(const config::Config& config) {
-    Findings findings("listen");
-    findings.note("listen",
-                  "not checked: if Tidegate runs already, it holds these addresses itself", {});
-    findings.append(examine_faces(config));
     return findings;
 }
 
@@ -100,7 +93,7 @@ Findings examine(const config::Loaded& loaded, const std::string& summary, const
         [&] { return examine_certificates(config); },
         [&] { return examine_upstreams(config, time_limit); },
         [&] { return examine_keys(config, time_limit); },
-        [&] { return examine_listeners(config); },
+        [&] { return examine_listeners(config, time_limit); },
         [&] { return examine_questions(config, beside, time_limit); },
         [&] { return examine_gateways(config, beside); },
     };

@@ -53,7 +53,7 @@ void check_reach(const config::Listen& listen, Findings& findings) {
     const std::string power = is_check ? "each of them can spend the units of any client"
                                        : "each of them can speak for any client";
     const std::string who = is_check ? "programs that ask" : "gateways";
-    if (is_on_this_machine(listen.address)) {
+    if (is_on_this_machine(listen.address) && !listen.proxy_protocol) {
         return findings.ok(kCheck, "only this machine may ask");
     }
     const auto found = std::find_if(listen.from.begin(), listen.from.end(),

@@ -21,16 +21,6 @@ constexpr microseconds kClockOffsetMax{1'000'000};
 constexpr int kOldestMajor = 5;
 constexpr int kFullMajor = 6;
 
-std::string day_text(system_clock::time_point moment) {
-    constexpr std::string_view kDay = "2026-11-21";
-    // Beyond what can be written: an authority that does not mean to expire.
-    constexpr std::chrono::hours kYear9999{24 * 365 * 250};
-    if (moment.time_since_epoch() > kYear9999) return "the far future";
-    const auto since = std::max(moment.time_since_epoch(), system_clock::duration::zero());
-    return format_timestamp(std::chrono::duration_cast<std::chrono::seconds>(since))
-        .substr(0, kDay.size());
-}
-
 std::string milliseconds_text(microseconds time) {
     return fmt::format("{:.2f} ms", static_cast<double>(time.count()) / 1e3);
 }
@@ -45,17 +35,17 @@ void check_certificate(std::string_view check, const std::string& whose,
                        system_clock::time_point until, system_clock::time_point now,
                        Findings& findings) {
     if (until < now) {
-        findings.fault(check, fmt::format("{} expired on {}", whose, day_text(until)),
+        findings.fault(check, fmt::format("{} expired on {}", whose, format_day(until)),
                        "renew it; a reload (HUP) takes files anew");
     } else if (until - now < kExpiresSoon) {
         const auto hours = std::chrono::duration_cast<std::chrono::hours>(until - now).count();
         findings.warning(check,
-                         fmt::format("{} expires on {}, in {}", whose, day_text(until),
+                         fmt::format("{} expires on {}, in {}", whose, format_day(until),
                                      hours < 48 ? fmt::format("{} hours", hours)
                                                 : fmt::format("{} days", hours / 24)),
                          "renew it; a reload (HUP) takes files anew");
     } else {
-        findings.ok(check, fmt::format("{} is valid until {}", whose, day_text(until)));
+        findings.ok(check, fmt::format("{} is valid until {}", whose, format_day(until)));
     }
 }
 

@@ -11,8 +11,12 @@
 
 #include "doctor/endpoints.hpp"
 #include "doctor/parallel.hpp"
+#include "doctor/thresholds.hpp"
+#include "doctor/tls_trial.hpp"
 #include "doctor/upstream_health.hpp"
 #include "doctor/wait_for.hpp"
+#include "tls/certificate.hpp"
+#include "tls/tls_client.hpp"
 #include "upstream/health_check.hpp"
 
 namespace tidegate::doctor {
@@ -24,10 +28,13 @@ using upstream::HealthAnswer;
 // What was found at one address of a server.
 struct AtAddress {
     StreamProtocol::endpoint endpoint;
-    std::string fault;                   // why it cannot be connected to, a clause
-    std::optional<HealthAnswer> health;  // of the upstream's check
+    std::string fault;                     // why it cannot be connected to, a clause
+    std::optional<TlsAnswer> tls{};        // of an encrypted server
+    std::optional<HealthAnswer> health{};  // of the upstream's check
 
-    bool serves() const { return fault.empty() && (!health || health->fault.empty()); }
+    bool serves() const {
+        return fault.empty() && (!tls || tls->fault.empty()) && (!health || health->fault.empty());
+    }
 };
 
 struct Server {
@@ -63,16 +70,33 @@ void reach(Server& server, const TimeLimit& time_limit) {
         server.no_address = endpoints.error();
         return;
     }
+    const std::string tls_host = server.server->is_tls ? server.server->address.host : "";
+    const auto client = server.server->is_tls ? TlsClient::make(server.upstream->tls)
+                                              : Result<std::shared_ptr<TlsClient>, std::string>();
     for (const auto& endpoint : *endpoints) {
-        AtAddress& at = server.addresses.emplace_back(AtAddress{endpoint, {}, {}});
+        AtAddress& at = server.addresses.emplace_back(AtAddress{endpoint, {}, {}, {}});
         at.fault = try_connect(endpoint, time_limit.for_step());
-        if (!at.fault.empty() || !server.upstream->health_check) continue;
+        if (!at.fault.empty()) continue;
+        if (server.server->is_tls) {
+            at.tls =
+                client
+                    ? try_tls(
+                          {.endpoint = endpoint, .host = tls_host, .time = time_limit.for_step()},
+                          **client)
+                    : TlsAnswer{.fault = client.error()};
+            if (!at.tls->fault.empty()) continue;
+        }
+        if (!server.upstream->health_check) continue;
         config::HealthCheck check = *server.upstream->health_check;
         check.timeout = TimeLimit{time_limit.end, check.timeout}.for_step();
         asio::io_context io{1};
         const auto socket = std::make_shared<TimedSocket>(StreamSocket(io));
         at.health =
-            wait_for(io, upstream::check_health(socket, endpoint, server.server->authority, check));
+            wait_for(io, upstream::check_health(socket, {.endpoint = endpoint,
+                                                         .authority = server.server->authority,
+                                                         .settings = check,
+                                                         .tls_host = tls_host,
+                                                         .tls = client->get()}));
     }
 }
 
@@ -104,6 +128,35 @@ void report_reachable(const Server& server, bool others_serve, Findings& finding
     for (const std::string& fault : faults) {
         findings.add(is_fault ? Severity::fault : Severity::warning, "upstream.reachable",
                      fmt::format("{}: {}", address, fault), away_advice(server, is_fault));
+    }
+}
+
+// What to change about upstream `name`.
+std::string tls_advice(const std::string& name, const TlsAnswer& answer) {
+    const std::string key = "upstreams." + name + ".tls";
+    if (answer.wants_certificate) return fmt::format("write `certificate` and `key` in {}", key);
+    return fmt::format(
+        "name the authority of its certificate as {0}.ca, or the certificate's name as "
+        "{0}.server_name; write `http://` if it speaks no TLS",
+        key);
+}
+
+void report_tls(const Server& server, bool others_serve, Findings& findings) {
+    constexpr std::string_view kCheck = "upstream.tls";
+    const auto severity = others_serve || server.serves() ? Severity::warning : Severity::fault;
+    for (const AtAddress& at : server.addresses) {
+        if (!at.tls) continue;
+        const std::string where = endpoint_text(at.endpoint);
+        if (!at.tls->fault.empty()) {
+            findings.add(severity, kCheck, fmt::format("{}: {}", where, at.tls->fault),
+                         tls_advice(server.upstream->name, *at.tls));
+            continue;
+        }
+        findings.ok(kCheck, where + " and Tidegate accept each other");
+        if (at.tls->chain.empty()) continue;
+        check_certificate("upstream.certificate", "the certificate of " + where,
+                          valid_until(*at.tls->chain.front()), std::chrono::system_clock::now(),
+                          findings);
     }
 }
 
@@ -165,6 +218,7 @@ Findings examine_upstreams(const config::Config& config, const TimeLimit& time_l
             });
         Findings findings("upstream " + server.upstream->name);
         report_reachable(server, others_serve, findings);
+        report_tls(server, others_serve, findings);
         report_health(server, others_serve, findings);
         report_never_chosen(server, std::span(servers).first(i), findings);
         all.append(std::move(findings));

@@ -291,7 +291,7 @@ class CheckServing {
 
 }  // namespace
 
-Task<> serve_check(void* self, client::Http1Stream& client) {
+Task<> serve_check(void* self, client::Stream& client) {
     const Check& face = *static_cast<Check*>(self);
     std::unique_ptr<Exchange> exchange = face.worker.exchanges.take();
     Exchange& x = *exchange;

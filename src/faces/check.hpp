@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "client/http1_stream.hpp"
+#include "client/stream.hpp"
 #include "config/config.hpp"
 #include "faces/sealed_id.hpp"
 #include "net/task.hpp"
@@ -28,6 +28,6 @@ struct Check {
 };
 
 // Serves one call: the callback of client::ConnectionContext, with a Check.
-Task<> serve_check(void* face, client::Http1Stream& client);
+Task<> serve_check(void* face, client::Stream& client);
 
 }  // namespace tidegate::faces

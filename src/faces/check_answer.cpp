@@ -59,7 +59,8 @@ void append_limit(const ask::Ruleset& rules, const limit::ChargeItem& item, std:
     out.resize(static_cast<std::size_t>(to - out.data()));
 }
 
-void append_limits(const ask::Ruleset& rules, const store::Decision& charge, std::string& out) {
+void append_limits(const ask::Ruleset& rules, const store::LimitDecision& charge,
+                   std::string& out) {
     bool is_first = true;
     ask::for_each_limit(charge, [&](const limit::ChargeItem& item, std::size_t position,
                                     const limit::LimitVerdict& verdict) {
@@ -81,8 +82,8 @@ int status_of(const ask::Decision& decision) {
 
 // Appends text without building a JSON value: a call may have a hundred answers.
 void append_answer(const ask::Ruleset& rules, const ask::Decision& decision, std::string& out) {
-    using Result = store::Decision::Result;
-    const store::Decision& charge = decision.charge;
+    using Result = store::LimitDecision::Result;
+    const store::LimitDecision& charge = decision.charge;
     out += decision.goes_on() ? R"("admitted":true,"limits":[)" : R"("admitted":false,"limits":[)";
     if (charge.result == Result::admitted || charge.result == Result::limited) {
         append_limits(rules, charge, out);

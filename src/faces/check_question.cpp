@@ -223,7 +223,7 @@ std::string finish_request_item(const CheckItem& item, ask::Decision& decision) 
            "`count` by status): it cannot be asked here";
 }
 
-std::string add_to_charge(const store::Decision& listed, store::Decision& whole) {
+std::string add_to_charge(const store::LimitDecision& listed, store::LimitDecision& whole) {
     if (listed.items.empty()) return {};
     if (!whole.items.empty() && (whole.cost != listed.cost || whole.moment != listed.moment)) {
         return "all items of one charge have the same cost: ask for the others by themselves";

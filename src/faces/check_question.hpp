@@ -52,6 +52,6 @@ std::string finish_request_item(const CheckItem& item, ask::Decision& decision);
 
 // Adds what one item is charged with to `whole`, the charge of all. A sentence says why these
 // cannot be one charge.
-std::string add_to_charge(const store::Decision& listed, store::Decision& whole);
+std::string add_to_charge(const store::LimitDecision& listed, store::LimitDecision& whole);
 
 }  // namespace tidegate::faces

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "client/http1_stream.hpp"
+#include "client/stream.hpp"
 #include "store/limiter.hpp"
 #include "store/settlement.hpp"
 
@@ -105,15 +105,15 @@ class Settling {
     // Counts what was spent, also above the quota: in Redis, if Redis is back.
     Task<bool> take_more(std::span<const limit::ChargeItem> items, std::int64_t units) {
         const store::UnconditionalItems counted = store::unconditional(items);
-        store::Decision more;
+        store::LimitDecision more;
         more.items = counted.items;
         more.cost = units;
         more.moment = reserved_.reservation.moment;
         more.is_alone = true;
         Wakeup& wakeup = x_.client->sleeper().wakeup();
         limiter_.decide(more, wakeup);
-        while (more.result == store::Decision::Result::pending) co_await wakeup.wait();
-        co_return more.result != store::Decision::Result::unavailable;
+        while (more.result == store::LimitDecision::Result::pending) co_await wakeup.wait();
+        co_return more.result != store::LimitDecision::Result::unavailable;
     }
 
     const Check& face_;

@@ -38,18 +38,17 @@ void append_identity(const Exchange& x, std::string& out) {
 }
 
 // auth_request of nginx turns a status other than 401 and 403 into 500. So the status comes in a
-// field of its own.
-void translate_for_nginx(FaultAnswer& answer) {
-    constexpr int kOk = 200;
+// field of its own. Without a body: nginx does not read it, and closes a connection on which it
+// came.
+FaultAnswer refusal_for_nginx(const Exchange& x) {
     constexpr int kUnauthorized = 401;
     constexpr int kForbidden = 403;
-    if (answer.status == kOk || answer.status == kUnauthorized) return;
+    FaultAnswer answer = proxy::make_bare_fault_answer(x);
+    if (answer.status == kUnauthorized) return proxy::make_fault_answer(x);
     append_field("X-Tidegate-Status", static_cast<std::uint64_t>(answer.status),
                  answer.more_fields);
     answer.status = kForbidden;
-    // nginx does not read it, and closes a connection on which it came.
-    answer.content_type.clear();
-    answer.body.clear();
+    return answer;
 }
 
 // Nothing tells clients apart whom the gateway does not name. Said once an hour.
@@ -67,19 +66,23 @@ void report_missing_address(const ForwardAuth& face, const Exchange& x) {
 }
 
 // 200 and never 204: for Envoy only 200 is a consent.
-FaultAnswer consent() {
+FaultAnswer consent(const Exchange& x) {
     FaultAnswer answer;
     answer.status = 200;
-    answer.content_type.clear();
+    answer.content_type = {};
+    append_identity(x, answer.more_fields);
     return answer;
 }
 
+// Of a refusal the client gets all fields that a gateway hands on.
+FaultAnswer refusal(const ForwardAuth& face, const Exchange& x) {
+    return face.listen.dialect == Dialect::nginx ? refusal_for_nginx(x)
+                                                 : proxy::make_fault_answer(x);
+}
+
 FaultAnswer answer_of(const ForwardAuth& face, const Exchange& x, bool is_to_head) {
-    FaultAnswer answer = x.decision.goes_on() ? consent() : proxy::make_fault_answer(x);
+    FaultAnswer answer = x.decision.goes_on() ? consent(x) : refusal(face, x);
     answer.is_to_head = is_to_head;
-    // Of a refusal the client gets all fields that a gateway hands on.
-    if (x.decision.goes_on()) append_identity(x, answer.more_fields);
-    if (face.listen.dialect == Dialect::nginx) translate_for_nginx(answer);
     return answer;
 }
 
@@ -93,7 +96,7 @@ void read_question(const ForwardAuth& face, Exchange& x) {
 
 }  // namespace
 
-Task<> serve_forward_auth(void* self, client::Http1Stream& client) {
+Task<> serve_forward_auth(void* self, client::Stream& client) {
     const ForwardAuth& face = *static_cast<ForwardAuth*>(self);
     std::unique_ptr<Exchange> exchange = face.worker.exchanges.take();
     Exchange& x = *exchange;

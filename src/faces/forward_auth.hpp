@@ -4,7 +4,7 @@
 // how the request ended, so nothing is given back. One thread.
 #pragma once
 
-#include "client/http1_stream.hpp"
+#include "client/stream.hpp"
 #include "config/config.hpp"
 #include "net/task.hpp"
 #include "proxy/worker_context.hpp"
@@ -18,6 +18,6 @@ struct ForwardAuth {
 };
 
 // Serves one question: the callback of client::ConnectionContext, with a ForwardAuth.
-Task<> serve_forward_auth(void* face, client::Http1Stream& client);
+Task<> serve_forward_auth(void* face, client::Stream& client);
 
 }  // namespace tidegate::faces

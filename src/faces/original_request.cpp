@@ -1,9 +1,7 @@
 #include "faces/original_request.hpp"
 
-#include <algorithm>
 #include <array>
-#include <optional>
-#include <span>
+#include <cstddef>
 
 #include "http/head.hpp"
 
@@ -13,15 +11,14 @@ namespace {
 
 using config::Dialect;
 using http::Field;
+using http::FieldName;
 
-// The fields of a dialect; an empty name: the gateway's request says it without a field.
-struct FieldNames {
-    std::string_view method;
-    std::string_view target;
-    std::string_view host;
-};
+// What the fields of a dialect say, in the order of their names and values here.
+enum : std::size_t { kMethod, kTarget, kHost, kFields };
+using FieldTexts = std::array<std::string_view, kFields>;
 
-constexpr FieldNames names_of(Dialect dialect) {
+// An empty name: the gateway's request says it without a field.
+constexpr FieldTexts names_of(Dialect dialect) {
     switch (dialect) {
         case Dialect::nginx:
             return {"x-original-method", "x-original-uri", ""};
@@ -33,47 +30,68 @@ constexpr FieldNames names_of(Dialect dialect) {
     return {};
 }
 
-// The value of the only field of that name. A second one, another spelling of the name, or a name
-// that Connection lists may come from the client, so then there is none.
-std::optional<std::string_view> only_value(const http::Fields& fields, std::string_view name) {
-    const auto is_named = [&](const Field& field) {
-        return http::equal_as_variable(field.name, name);
-    };
-    const auto found = std::find_if(fields.begin(), fields.end(), is_named);
-    if (found == fields.end() || found->value.empty() ||
-        found->id == http::FieldName::named_by_connection ||
-        !http::equal_ignoring_case(found->name, name) ||
-        std::any_of(found + 1, fields.end(), is_named)) {
-        return std::nullopt;
-    }
-    return found->value;
+// Connection says that the field is for this hop alone.
+bool is_named_by_connection(const Field& field) {
+    return field.id == FieldName::named_by_connection;
 }
 
-std::string_view read_fields(const FieldNames& names, ask::Facts& facts) {
+// The position of the name that a field has, kFields for none, and whether it is spelled so.
+struct NamePlace {
+    std::size_t at = kFields;
+    bool is_spelled_so = false;
+};
+
+NamePlace place_of(const Field& field, const FieldTexts& names) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (names[i].size() != field.name.size()) continue;  // nearly always
+        if (http::equal_ignoring_case(names[i], field.name)) return {i, true};
+        // A known name is no spelling of another one.
+        const bool is_known = field.id != FieldName::other && !is_named_by_connection(field);
+        if (!is_known && http::equal_as_variable(names[i], field.name)) return {i, false};
+    }
+    return {};
+}
+
+// Takes the fields of these names out of `fields`, and returns their values. A second field,
+// another spelling of the name, or a name that Connection lists may come from the client: then the
+// value is empty. One pass, for each question goes through here.
+FieldTexts take_values(const FieldTexts& names, http::Fields& fields) {
+    FieldTexts values;
+    std::array<bool, kFields> seen{};
+    auto kept = fields.begin();
+    for (auto field = fields.begin(); field != fields.end(); ++field) {
+        const NamePlace place = place_of(*field, names);
+        if (place.at == kFields) {
+            if (kept != field) *kept = *field;
+            ++kept;
+            continue;
+        }
+        const bool is_good =
+            !seen[place.at] && place.is_spelled_so && !is_named_by_connection(*field);
+        values[place.at] = is_good ? field->value : std::string_view{};
+        seen[place.at] = true;
+    }
+    fields.erase(kept, fields.end());
+    return values;
+}
+
+std::string_view read_fields(const FieldTexts& names, ask::Facts& facts) {
     http::RequestHead& head = facts.head;
-    const auto method = only_value(head.fields, names.method);
-    if (!method || !http::is_token(*method) || *method == "CONNECT") {
+    const FieldTexts values = take_values(names, head.fields);
+    if (!http::is_token(values[kMethod]) || values[kMethod] == "CONNECT") {
         return "The field with the original method is missing, there twice, or no method.";
     }
-    const auto target = only_value(head.fields, names.target);
-    if (!target || !http::set_origin_form(*target, head)) {
+    if (!http::set_origin_form(values[kTarget], head)) {
         return "The field with the original target is missing, there twice, or does not begin "
                "with `/`.";
     }
-    if (!names.host.empty()) {
-        const auto host = only_value(head.fields, names.host);
-        if (!host || !http::is_valid_host(*host)) {
+    if (!names[kHost].empty()) {
+        if (!http::is_valid_host(values[kHost])) {
             return "The field with the original host is missing, there twice, or no host.";
         }
-        facts.host = *host;
+        facts.host = values[kHost];
     }
-    head.method = *method;
-    const std::array<std::string_view, 3> written{names.method, names.target, names.host};
-    std::erase_if(head.fields, [&](const Field& field) {
-        return std::any_of(written.begin(), written.end(), [&](std::string_view name) {
-            return !name.empty() && http::equal_ignoring_case(field.name, name);
-        });
-    });
+    head.method = values[kMethod];
     return {};
 }
 

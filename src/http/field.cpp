@@ -63,11 +63,52 @@ class KnownName {
     Words case_;
 };
 
+// As programs that turn fields into variables read a name: one byte of it, or eight.
+constexpr char as_variable(char c) {
+    return is_alphanumeric(c) ? to_lower(c) : '-';
+}
+constexpr std::uint64_t as_variable(std::uint64_t word) {
+    return replace_others(to_lower(word), '-');
+}
+
+// Whether `fold`, which takes a byte or a word of eight, makes the same of both.
+template <class Fold>
+bool equal_folded(std::string_view a, std::string_view b, Fold fold) {
+    if (a.size() != b.size()) return false;
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    if (a.size() < kWord) {
+        for (std::size_t i = 0; i < a.size(); ++i)
+            if (fold(a[i]) != fold(b[i])) return false;
+        return true;
+    }
+    const auto equal_at = [&](std::size_t at) {
+        return fold(load_word<std::uint64_t>(a.data() + at)) ==
+               fold(load_word<std::uint64_t>(b.data() + at));
+    };
+    // Names of one size that differ mostly do so at their end: many begin alike.
+    const std::size_t last = a.size() - kWord;
+    if (!equal_at(last)) return false;
+    for (std::size_t at = 0; at < last; at += kWord)
+        if (!equal_at(at)) return false;
+    return true;
+}
+
 template <std::size_t N>
 FieldName one_of(const Words& name, const KnownName (&candidates)[N]) {
     for (const KnownName& candidate : candidates)
         if (candidate.is(name)) return candidate.id;
     return FieldName::other;
+}
+
+template <class IsWanted>
+std::string_view single_value_where(const Fields& fields, IsWanted is_wanted) {
+    const Field* found = nullptr;
+    for (const Field& field : fields) {
+        if (!is_wanted(field)) continue;
+        if (found != nullptr) return {};
+        found = &field;
+    }
+    return found != nullptr ? found->value : std::string_view{};
 }
 
 constexpr KnownName kLength2[] = {{"te", FieldName::te}};
@@ -99,33 +140,16 @@ constexpr KnownName kLength18[] = {{"proxy-authenticate", FieldName::proxy_authe
 constexpr KnownName kLength19[] = {{"proxy-authorization", FieldName::proxy_authorization},
                                    {"ratelimit-remaining", FieldName::ratelimit_remaining}};
 constexpr KnownName kLength21[] = {{"x-ratelimit-remaining", FieldName::x_ratelimit_remaining}};
+constexpr KnownName kLength23[] = {{"x-forwarded-client-cert", FieldName::x_forwarded_client_cert}};
 
 }  // namespace
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
-    if (a.size() != b.size()) return false;
-    constexpr std::size_t kWord = sizeof(std::uint64_t);
-    if (a.size() < kWord) {
-        for (std::size_t i = 0; i < a.size(); ++i)
-            if (to_lower(a[i]) != to_lower(b[i])) return false;
-        return true;
-    }
-    const auto equal_at = [&](std::size_t at) {
-        return to_lower(load_word<std::uint64_t>(a.data() + at)) ==
-               to_lower(load_word<std::uint64_t>(b.data() + at));
-    };
-    const std::size_t last = a.size() - kWord;
-    for (std::size_t at = 0; at < last; at += kWord)
-        if (!equal_at(at)) return false;
-    return equal_at(last);
+    return equal_folded(a, b, [](auto bytes) { return to_lower(bytes); });
 }
 
 bool equal_as_variable(std::string_view a, std::string_view b) {
-    if (a.size() != b.size()) return false;
-    const auto folded = [](char c) { return is_alphanumeric(c) ? to_lower(c) : '-'; };
-    for (std::size_t i = 0; i < a.size(); ++i)
-        if (folded(a[i]) != folded(b[i])) return false;
-    return true;
+    return equal_folded(a, b, [](auto bytes) { return as_variable(bytes); });
 }
 
 // Called for each field of each message: the length leaves at most four names to compare.
@@ -165,6 +189,8 @@ FieldName field_name(std::string_view name) {
             return one_of(words, kLength19);
         case 21:
             return one_of(words, kLength21);
+        case 23:
+            return one_of(words, kLength23);
         default:
             return FieldName::other;
     }
@@ -187,13 +213,12 @@ void keep_in(std::string& text, Fields& fields) {
 }
 
 std::string_view single_value(const Fields& fields, std::string_view name) {
-    const Field* found = nullptr;
-    for (const Field& field : fields) {
-        if (!equal_ignoring_case(field.name, name)) continue;
-        if (found != nullptr) return {};
-        found = &field;
-    }
-    return found != nullptr ? found->value : std::string_view{};
+    return single_value_where(
+        fields, [&](const Field& field) { return equal_ignoring_case(field.name, name); });
+}
+
+std::string_view single_value(const Fields& fields, FieldName name) {
+    return single_value_where(fields, [&](const Field& field) { return field.id == name; });
 }
 
 }  // namespace tidegate::http

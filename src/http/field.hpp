@@ -33,6 +33,7 @@ enum class FieldName : std::uint8_t {
     transfer_encoding,
     upgrade,
     via,
+    x_forwarded_client_cert,
     x_forwarded_for,
     x_forwarded_host,
     x_forwarded_port,
@@ -69,5 +70,6 @@ void keep_in(std::string& text, Fields& fields);
 
 // The value of the only field of that name; empty if there is none or more than one.
 std::string_view single_value(const Fields& fields, std::string_view name);
+std::string_view single_value(const Fields& fields, FieldName name);
 
 }  // namespace tidegate::http

@@ -116,7 +116,8 @@ void append_forwarded(const ForwardingInput& input, std::string& out) {
 void append_via(const ForwardingInput& input, std::string& out) {
     if (append_joined(input.fields, FieldName::via, out) && input.settings.via) out += ", ";
     if (!input.settings.via) return;
-    out += input.http_1_0 ? "1.0 " : "1.1 ";
+    out += number_of(input.version);
+    out += ' ';
     out += kPseudonym;
 }
 
@@ -125,7 +126,8 @@ bool is_other_forwarding_name(std::string_view name) {
            equal_ignoring_case(name.substr(0, kOtherPrefix.size()), kOtherPrefix);
 }
 
-// X-Forwarded-Prefix and its like, of which we know only that trusted peers may say them.
+// X-Forwarded-Prefix and its like, of which we know only that trusted peers may say them. Not
+// X-Forwarded-Client-Cert, which many proxies hand on as their client wrote it.
 void pass_on_others(const ForwardingInput& input, std::string& out) {
     if (!input.peer_trusted) return;
     for (const Field& field : input.fields) {
@@ -155,6 +157,7 @@ bool is_forwarding_field(FieldName name) {
     switch (name) {
         case FieldName::forwarded:
         case FieldName::via:
+        case FieldName::x_forwarded_client_cert:
         case FieldName::x_forwarded_for:
         case FieldName::x_forwarded_host:
         case FieldName::x_forwarded_port:

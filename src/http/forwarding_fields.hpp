@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/http_version.hpp"
 #include "base/ip.hpp"
 #include "http/field.hpp"
 
@@ -30,8 +31,8 @@ struct ForwardingInput {
         std::nullopt;              // as identified; nothing: nobody could be named
     std::uint16_t local_port = 0;  // 0: a Unix socket
     std::string_view scheme = "http";
-    std::string_view host = {};  // as sent, port and all; empty: none was sent
-    bool http_1_0 = false;       // the version of the request as it came
+    std::string_view host = {};                   // as sent, port and all; empty: none was sent
+    HttpVersion version = HttpVersion::http_1_1;  // of the request as it came
     ForwardingSettings settings = {};
 };
 
@@ -41,6 +42,8 @@ struct ForwardingInput {
 // X-Real-IP is always the client as identified: proxies that append to X-Forwarded-For often pass
 // a client's own X-Real-IP through, so what a trusted peer sent of it proves nothing.
 // Via is continued whoever sent it: it guards against loops and names nobody to be believed.
+// No peer's X-Forwarded-Client-Cert is passed on: the caller, which knows the client's certificate,
+// appends its own.
 void append_forwarding_fields(const ForwardingInput& input, std::string& out);
 
 // Fields the writer must not copy, by their known name.

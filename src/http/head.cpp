@@ -12,24 +12,26 @@ namespace tidegate::http {
 
 namespace {
 
+constexpr std::size_t kBesideTargetMax = 64;  // the longest method and version
+
 enum CharClass : std::uint8_t {
-    kToken = 1,   // RFC 9110 section 5.6.2
-    kValue = 2,   // field-vchar, SP and HTAB
-    kTarget = 4,  // what a request target may hold: visible ASCII, no fragment
-    kHost = 8,    // names, addresses and ports; none of the marks that RFC 3986 allows beside them
+    kToken = 1,     // RFC 9110 section 5.6.2
+    kValue = 2,     // field-vchar, SP and HTAB
+    kTarget = 4,    // what a request target may hold: visible ASCII, no fragment
+    kHostName = 8,  // none of the marks that RFC 3986 allows beside these
 };
 
 constexpr std::array<std::uint8_t, 256> make_classes() {
     std::array<std::uint8_t, 256> classes{};
     constexpr std::string_view token_marks = "!#$%&'*+-.^_`|~";
-    constexpr std::string_view host_marks = "-._[]:";
+    constexpr std::string_view host_marks = "-._";
     for (unsigned c = 0; c < 256; ++c) {
         const char ch = static_cast<char>(c);
         const bool alnum =
             (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
         std::uint8_t bits = 0;
         if (alnum || token_marks.find(ch) != std::string_view::npos) bits |= kToken;
-        if (alnum || host_marks.find(ch) != std::string_view::npos) bits |= kHost;
+        if (alnum || host_marks.find(ch) != std::string_view::npos) bits |= kHostName;
         if ((c >= 0x20 && c != 0x7f) || c == '\t') bits |= kValue;
         if (c > 0x20 && c < 0x7f && c != '#') bits |= kTarget;
         classes[c] = bits;
@@ -49,10 +51,11 @@ bool all_of_class(std::string_view text, CharClass wanted) {
     return common != 0;
 }
 
-// Whether it has no other bytes than a field's value may. Nearly all are printable ASCII
-// throughout.
-bool is_field_value(std::string_view text) {
-    return is_printable(text) || all_of_class(text, kValue);
+// How many bytes at its beginning a field's value may have. Nearly all are printable ASCII.
+std::size_t field_value_size(std::string_view text) {
+    std::size_t size = printable_size(text);
+    while (size < text.size() && has_class(text[size], kValue)) ++size;
+    return size;
 }
 
 // Takes one line off `bytes`, without its CRLF. The scanner has seen to it that there is one.
@@ -146,15 +149,33 @@ HeadFault parse_request_line(std::string_view line, const HeadBounds& bounds, Re
     return split_target(head) ? HeadFault::none : HeadFault::bad_target;
 }
 
-HeadFault parse_field_line(std::string_view line, Field& field) {
-    std::size_t colon = 0;
-    while (colon < line.size() && has_class(line[colon], kToken)) ++colon;
-    // A space before the colon or at the start of the line (obs-fold) is no token character.
-    if (colon == 0 || colon == line.size() || line[colon] != ':') return HeadFault::bad_field;
-    field.name = line.substr(0, colon);
-    field.value = trimmed(line.substr(colon + 1));
-    if (!is_field_value(field.value)) return HeadFault::bad_field;
+// Takes one field line off `bytes`, without looking for its end first: a message has many.
+HeadFault take_field(std::string_view& bytes, Field& field) {
+    const std::size_t colon = bytes.find(':');
+    if (colon == std::string_view::npos) return HeadFault::bad_field;
+    field.name = bytes.substr(0, colon);
     field.id = field_name(field.name);
+    // A space before the colon or at the start of the line (obs-fold) is no token character. A name
+    // that is known is a token.
+    if (field.id == FieldName::other && !is_token(field.name)) return HeadFault::bad_field;
+    bytes.remove_prefix(colon + 1);
+    const std::size_t size = field_value_size(bytes);
+    field.value = trimmed(bytes.substr(0, size));
+    bytes.remove_prefix(size);
+    if (!bytes.starts_with("\r\n")) return HeadFault::bad_field;
+    bytes.remove_prefix(2);
+    return HeadFault::none;
+}
+
+// Takes field lines off `bytes`, and the empty line behind them.
+HeadFault take_fields(std::string_view& bytes, std::size_t fields_max, Fields& fields) {
+    fields.clear();
+    while (!bytes.starts_with("\r\n")) {
+        if (fields.size() == fields_max) return HeadFault::too_many_fields;
+        const HeadFault fault = take_field(bytes, fields.emplace_back());
+        if (fault != HeadFault::none) return fault;
+    }
+    bytes.remove_prefix(2);
     return HeadFault::none;
 }
 
@@ -169,20 +190,27 @@ bool is_port(std::string_view text) {
     return number <= 65'535;
 }
 
-// Labels with single dots between them, and maybe one at the end: servers differ in what they make
-// of more.
-bool is_host_name(std::string_view text) {
+// How many bytes at the beginning are a host's name; 0: none. Labels with single dots between them,
+// and maybe one at the end: servers differ in what they make of more.
+std::size_t host_name_size(std::string_view text) {
     constexpr std::size_t kNameBytesMax = 255;  // RFC 1035 section 2.3.4
-    return !text.empty() && text.size() <= kNameBytesMax && text.front() != '.' &&
-           text.find("..") == std::string_view::npos &&
-           text.find_first_of("[]") == std::string_view::npos;
+    std::size_t size = 0;
+    char before = '.';
+    for (; size < text.size() && has_class(text[size], kHostName); ++size) {
+        if (text[size] == '.' && before == '.') return 0;
+        before = text[size];
+    }
+    return size <= kNameBytesMax ? size : 0;
 }
 
-// The bracketed form, without what follows the bracket. Of RFC 3986's two kinds the one for
-// versions to come has never been used.
-bool is_ip_literal(std::string_view inside) {
-    const auto ip = parse_ip(inside);
-    return ip && inside.find(':') != std::string_view::npos;
+// The same of an address in brackets. Of RFC 3986's two kinds the one for versions to come has
+// never been used.
+std::size_t ip_literal_size(std::string_view text) {
+    const std::size_t close = text.find(']');
+    if (close == std::string_view::npos) return 0;
+    const std::string_view inside = text.substr(1, close - 1);
+    const bool is_ipv6 = inside.find(':') != std::string_view::npos && parse_ip(inside);
+    return is_ipv6 ? close + 1 : 0;
 }
 
 }  // namespace
@@ -195,8 +223,12 @@ std::string_view describe(HeadFault fault) {
             return "The request line is malformed.";
         case HeadFault::bad_target:
             return "The request target is malformed.";
+        case HeadFault::bad_scheme:
+            return "The `:scheme` is not that of the listener, which is `https` where TLS is "
+                   "spoken "
+                   "and `http` elsewhere.";
         case HeadFault::bad_version:
-            return "Only HTTP/1.1 and HTTP/1.0 are supported.";
+            return "The listener does not take this version of HTTP.";
         case HeadFault::bad_status_line:
             return "The status line is malformed.";
         case HeadFault::bad_line_end:
@@ -240,8 +272,7 @@ std::size_t HeadScanner::scan(std::string_view bytes, const HeadBounds& bounds) 
 
 HeadFault HeadScanner::crossed(std::size_t line_end, std::size_t bytes,
                                const HeadBounds& bounds) const {
-    // The longest method and version beside the longest target.
-    const std::size_t first_line_max = bounds.uri_bytes + 64;
+    const std::size_t first_line_max = bounds.uri_bytes + kBesideTargetMax;
     if (in_first_line_ && line_end > first_line_max && first_line_max <= bounds.bytes) {
         return HeadFault::uri_too_long;
     }
@@ -270,21 +301,26 @@ HeadFault parse_response_head(std::string_view bytes, const HeadBounds& bounds,
     }
     if (head.status < 100 || head.status > 599) return HeadFault::bad_status_line;
     head.reason = line.size() > 13 ? line.substr(13) : std::string_view{};
-    if (!head.reason.empty() && !is_field_value(head.reason)) {
-        return HeadFault::bad_status_line;
-    }
+    if (field_value_size(head.reason) != head.reason.size()) return HeadFault::bad_status_line;
     return parse_fields(bytes, bounds.fields, head.fields);
 }
 
 HeadFault parse_fields(std::string_view bytes, std::size_t fields_max, Fields& fields) {
-    fields.clear();
-    for (;;) {
-        const std::string_view line = take_line(bytes);
-        if (line.empty()) return HeadFault::none;
-        if (fields.size() == fields_max) return HeadFault::too_many_fields;
-        const HeadFault fault = parse_field_line(line, fields.emplace_back());
-        if (fault != HeadFault::none) return fault;
+    return take_fields(bytes, fields_max, fields);
+}
+
+std::size_t parse_request_head_in(std::string_view bytes, const HeadBounds& bounds,
+                                  RequestHead& head) {
+    const std::size_t line_end = bytes.find("\r\n");
+    if (line_end < bounds.uri_bytes + kBesideTargetMax &&
+        parse_request_line(bytes.substr(0, line_end), bounds, head) == HeadFault::none) {
+        std::string_view rest = bytes.substr(line_end + 2);
+        const HeadFault fault = take_fields(rest, bounds.fields, head.fields);
+        const std::size_t length = bytes.size() - rest.size();
+        if (fault == HeadFault::none && length <= bounds.bytes) return length;
     }
+    head.clear();
+    return 0;
 }
 
 bool set_origin_form(std::string_view target, RequestHead& head) {
@@ -297,27 +333,18 @@ bool set_origin_form(std::string_view target, RequestHead& head) {
     return true;
 }
 
+bool is_field_value(std::string_view text) {
+    return field_value_size(text) == text.size();
+}
+
 bool is_token(std::string_view text) {
     return !text.empty() && all_of_class(text, kToken);
 }
 
 bool is_valid_host(std::string_view text) {
-    if (text.empty() || !all_of_class(text, kHost)) return false;
-    std::string_view port;
-    if (text.front() == '[') {
-        const std::size_t close = text.find(']');
-        if (close == std::string_view::npos || !is_ip_literal(text.substr(1, close - 1))) {
-            return false;
-        }
-        const std::string_view after = text.substr(close + 1);
-        if (!after.empty() && after.front() != ':') return false;
-        port = after.empty() ? after : after.substr(1);
-        return is_port(port);
-    }
-    const std::size_t colon = std::min(text.find(':'), text.size());
-    if (colon < text.size()) port = text.substr(colon + 1);
-    const std::string_view name = text.substr(0, colon);
-    return is_host_name(name) && is_port(port);
+    const std::size_t end = text.starts_with('[') ? ip_literal_size(text) : host_name_size(text);
+    if (end == 0 || end == text.size()) return end > 0;
+    return text[end] == ':' && is_port(text.substr(end + 1));
 }
 
 }  // namespace tidegate::http

@@ -23,6 +23,7 @@ enum class HeadFault : std::uint8_t {
     none,
     bad_request_line,
     bad_target,   // not one of the forms of RFC 9112 section 3.2
+    bad_scheme,   // in HTTP/2, another than the listener's
     bad_version,  // not HTTP/1.0 or HTTP/1.1
     bad_status_line,
     bad_line_end,  // LF without CR, or CR without LF
@@ -43,6 +44,8 @@ class HeadScanner {
     std::size_t scan(std::string_view bytes, const HeadBounds& bounds);
 
     HeadFault fault() const { return fault_; }
+    // Whether it has looked at bytes.
+    bool has_begun() const { return next_ > 0; }
     void reset() { *this = {}; }
 
   private:
@@ -64,6 +67,13 @@ struct RequestHead {
     std::string_view authority;  // of the absolute form, or empty: it outranks Host
     int minor_version = 1;
     Fields fields;
+
+    // Looks at nothing any more. The vector keeps its room.
+    void clear() {
+        fields.clear();
+        method = target = path = query = authority = {};
+        minor_version = 1;
+    }
 };
 
 struct ResponseHead {
@@ -78,6 +88,12 @@ struct ResponseHead {
 HeadFault parse_request_head(std::string_view bytes, const HeadBounds& bounds, RequestHead& head);
 HeadFault parse_response_head(std::string_view bytes, const HeadBounds& bounds, ResponseHead& head);
 
+// The same without a scanner before it, for nearly all heads arrive in one piece: `bytes` is the
+// message so far. Returns the length of the head, or 0: it goes on or is refused, as HeadScanner
+// and parse_request_head() will find out, and `head` is clear.
+std::size_t parse_request_head_in(std::string_view bytes, const HeadBounds& bounds,
+                                  RequestHead& head);
+
 // `bytes` are field lines and an empty line: the trailer section of a chunked body.
 HeadFault parse_fields(std::string_view bytes, std::size_t fields_max, Fields& fields);
 
@@ -86,6 +102,8 @@ HeadFault parse_fields(std::string_view bytes, std::size_t fields_max, Fields& f
 bool set_origin_form(std::string_view target, RequestHead& head);
 
 bool is_token(std::string_view text);
+// Whether it has no other bytes than the value of a field may; white space around it is fine.
+bool is_field_value(std::string_view text);
 // RFC 9110 section 7.2: uri-host [ ":" port ], of which the name is one that servers read alike:
 // letters, digits, `-`, `_` and single dots. Percent-encoding and marks are refused.
 bool is_valid_host(std::string_view text);

@@ -6,6 +6,7 @@
 
 #include "base/hex.hpp"
 #include "identity/api_keys.hpp"
+#include "identity/certificate_user.hpp"
 #include "identity/counted_claims.hpp"
 #include "identity/credentials.hpp"
 #include "identity/jwt.hpp"
@@ -37,9 +38,9 @@ bool reads_authorization(const UserMethod& method) {
     return std::holds_alternative<BasicMethod>(method.how);
 }
 
-void refuse(CredentialFault fault, Finding& finding) {
-    finding.result = Finding::Result::refused;
-    finding.fault = fault;
+void refuse(CredentialFault fault, Authentication& authentication) {
+    authentication.result = Authentication::Result::refused;
+    authentication.fault = fault;
 }
 
 bool has_two_authorizations(const http::Fields& fields) {
@@ -48,18 +49,18 @@ bool has_two_authorizations(const http::Fields& fields) {
            }) > 1;
 }
 
-// False when there is nothing to go on with: absent, or the finding says why.
-bool is_present(const Credential& credential, Finding& finding) {
+// False when there is nothing to go on with: absent, or the authentication says why.
+bool is_present(const Credential& credential, Authentication& authentication) {
     switch (credential.state) {
         case Credential::State::absent:
             return false;
         case Credential::State::present:
             return true;
         case Credential::State::malformed:
-            refuse(CredentialFault::malformed, finding);
+            refuse(CredentialFault::malformed, authentication);
             return false;
         case Credential::State::twice:
-            finding.result = Finding::Result::ambiguous;
+            authentication.result = Authentication::Result::ambiguous;
             return false;
     }
     return false;
@@ -67,8 +68,8 @@ bool is_present(const Credential& credential, Finding& finding) {
 
 }  // namespace
 
-void Finding::reset() {
-    result = Finding::Result::nobody;
+void Authentication::reset() {
+    result = Authentication::Result::nobody;
     fault = CredentialFault::none;
     method = 0;
     user.clear();
@@ -86,94 +87,98 @@ Authenticator::Authenticator(const std::vector<UserMethod>& methods,
       remembered_(shared_ ? CredentialCache(remembered, shared_->digest())
                           : CredentialCache(remembered)) {}
 
-void Authenticator::look(const Peer& peer, const http::Fields& fields, Time now, Finding& finding) {
-    finding.reset();
+void Authenticator::look(const Peer& peer, const ClientCertificate* certificate,
+                         const http::Fields& fields, Time now, Authentication& authentication) {
+    authentication.reset();
     // Whichever of two the upstream would believe: not even a method that reads neither decides.
     if (reads_authorization_ && has_two_authorizations(fields)) {
-        finding.result = Finding::Result::ambiguous;
+        authentication.result = Authentication::Result::ambiguous;
         return;
     }
     for (const UserMethod& method : *methods_) {
         std::visit(
             [&](const auto& how) {
-                if constexpr (std::is_same_v<std::decay_t<decltype(how)>, HeaderMethod>) {
-                    look_with(how, peer, fields, finding);
+                using How = std::decay_t<decltype(how)>;
+                if constexpr (std::is_same_v<How, HeaderMethod>) {
+                    look_with(how, peer, fields, authentication);
+                } else if constexpr (std::is_same_v<How, CertificateMethod>) {
+                    look_with(how, peer, certificate, authentication);
                 } else {
-                    look_with(how, fields, now, finding);
+                    look_with(how, fields, now, authentication);
                 }
             },
             method.how);
-        if (finding.result != Finding::Result::nobody) return;
-        ++finding.method;
+        if (authentication.result != Authentication::Result::nobody) return;
+        ++authentication.method;
     }
 }
 
-bool Authenticator::recall(Finding& finding, Time now) {
-    const std::uint64_t version = version_of(finding);
-    auto known = remembered_.find(finding.key, now, version);
-    if (!known && shared_ && shared_->copy(finding.key, now, version, remembered_)) {
-        known = remembered_.find(finding.key, now, version);
+bool Authenticator::recall(Authentication& authentication, Time now) {
+    const std::uint64_t version = version_of(authentication);
+    auto known = remembered_.find(authentication.key, now, version);
+    if (!known && shared_ && shared_->copy(authentication.key, now, version, remembered_)) {
+        known = remembered_.find(authentication.key, now, version);
     }
     if (!known) return false;
     if (known->fault != CredentialFault::none) {
-        refuse(known->fault, finding);
+        refuse(known->fault, authentication);
         return true;
     }
-    finding.result = Finding::Result::user;
-    finding.user = known->name;
-    finding.tier = known->tier;
-    if (!known->claims.empty()) finding.claims = known->claims;
+    authentication.result = Authentication::Result::user;
+    authentication.user = known->name;
+    authentication.tier = known->tier;
+    if (!known->claims.empty()) authentication.claims = known->claims;
     // Else a client that guesses at the same address would lock this user out in the end.
     if (known->expires - now < kPasswordRemembered / 2 &&
-        std::holds_alternative<BasicMethod>((*methods_)[finding.method].how)) {
-        remember(finding, now + kPasswordRemembered, kFixedVersion);
+        std::holds_alternative<BasicMethod>((*methods_)[authentication.method].how)) {
+        remember(authentication, now + kPasswordRemembered, kFixedVersion);
     }
     return true;
 }
 
 void Authenticator::look_with(const JwtMethod& method, const http::Fields& fields, Time now,
-                              Finding& finding) {
+                              Authentication& authentication) {
     const Credential token = method.cookie.empty() ? find_secret(fields, method.field)
                                                    : find_cookie(fields, method.cookie);
-    if (!is_present(token, finding)) return;
-    remembered_or_unchecked(token.text, now, finding);
+    if (!is_present(token, authentication)) return;
+    remembered_or_unchecked(token.text, now, authentication);
 }
 
 void Authenticator::look_with(const ApiKeyMethod& method, const http::Fields& fields, Time,
-                              Finding& finding) {
+                              Authentication& authentication) {
     const Credential key = find_secret(fields, method.field);
-    if (!is_present(key, finding)) return;
+    if (!is_present(key, authentication)) return;
     const auto owner = method.keys->find(key.text);
     if (owner) {
-        name(owner->user, owner->tier, finding);
+        name(owner->user, owner->tier, authentication);
     } else {
-        refuse(CredentialFault::unknown_secret, finding);
+        refuse(CredentialFault::unknown_secret, authentication);
     }
 }
 
 void Authenticator::look_with(const BasicMethod&, const http::Fields& fields, Time now,
-                              Finding& finding) {
+                              Authentication& authentication) {
     const Credential login = find_basic(fields);
-    if (is_present(login, finding)) remembered_or_unchecked(login.text, now, finding);
+    if (is_present(login, authentication)) remembered_or_unchecked(login.text, now, authentication);
 }
 
 void Authenticator::look_with(const CookieMethod& method, const http::Fields& fields, Time,
-                              Finding& finding) {
+                              Authentication& authentication) {
     const Credential cookie = find_cookie(fields, method.name);
     if (cookie.state == Credential::State::malformed) {
-        refuse(CredentialFault::unclear_cookie, finding);
+        refuse(CredentialFault::unclear_cookie, authentication);
     }
     if (cookie.state != Credential::State::present) return;
     // The cookie itself is a secret. Its digest is the same in every process, so that all proxies
     // in front of one store count it as one.
     std::string room;
     const auto hex = hex_of(sha256(counted_cookie_value(cookie.text, room)));
-    name({hex.data(), hex.size()}, {}, finding);
+    name({hex.data(), hex.size()}, {}, authentication);
 }
 
 // A field from a peer that is not trusted is not looked at; one that is there twice names nobody.
 void Authenticator::look_with(const HeaderMethod& method, const Peer& peer,
-                              const http::Fields& fields, Finding& finding) const {
+                              const http::Fields& fields, Authentication& authentication) const {
     if (!peer.trusted) return;
     // What Connection names does not reach the upstream, which would see another user.
     const auto stated = [&](std::string_view name) {
@@ -188,117 +193,133 @@ void Authenticator::look_with(const HeaderMethod& method, const Peer& peer,
     const std::string_view tier =
         method.tier_field.empty() ? std::string_view{} : stated(method.tier_field);
     if (!is_safe_user(user)) {
-        refuse(CredentialFault::unsafe_user, finding);
+        refuse(CredentialFault::unsafe_user, authentication);
     } else {
-        name(user, is_tier_name(tier) ? tier : std::string_view{}, finding);
+        name(user, is_tier_name(tier) ? tier : std::string_view{}, authentication);
+    }
+}
+
+void Authenticator::look_with(const CertificateMethod& method, const Peer& peer,
+                              const ClientCertificate* certificate,
+                              Authentication& authentication) const {
+    if (certificate == nullptr || peer.is_gateway) return;
+    const CertificateUser user = user_of(method, *certificate);
+    if (user.fault != CredentialFault::none) {
+        refuse(user.fault, authentication);
+    } else {
+        name(user.name, {}, authentication);
     }
 }
 
 void Authenticator::remembered_or_unchecked(std::string_view credential, Time now,
-                                            Finding& finding) {
-    finding.credential = credential;
-    finding.key = remembered_.key_of(finding.method, credential);
-    if (!recall(finding, now)) finding.result = Finding::Result::unchecked;
+                                            Authentication& authentication) {
+    authentication.credential = credential;
+    authentication.key = remembered_.key_of(authentication.method, credential);
+    if (!recall(authentication, now)) authentication.result = Authentication::Result::unchecked;
 }
 
-std::uint64_t Authenticator::version_of(const Finding& finding) const {
-    const auto* jwt = std::get_if<JwtMethod>(&(*methods_)[finding.method].how);
+std::uint64_t Authenticator::version_of(const Authentication& authentication) const {
+    const auto* jwt = std::get_if<JwtMethod>(&(*methods_)[authentication.method].how);
     return jwt != nullptr ? jwt->keys->version() : kFixedVersion;
 }
 
-bool Authenticator::is_token(const Finding& finding) const {
-    return std::holds_alternative<JwtMethod>((*methods_)[finding.method].how);
+bool Authenticator::is_token(const Authentication& authentication) const {
+    return std::holds_alternative<JwtMethod>((*methods_)[authentication.method].how);
 }
 
-void Authenticator::check_token(Finding& finding, Time now) {
-    const auto& method = std::get<JwtMethod>((*methods_)[finding.method].how);
+void Authenticator::check_token(Authentication& authentication, Time now) {
+    const auto& method = std::get<JwtMethod>((*methods_)[authentication.method].how);
     // Both before the keys: keys that come in between are newer than what is remembered.
-    if (method.keys->is_fetched()) finding.fetches = method.keys->fetches();
+    if (method.keys->is_fetched()) authentication.fetches = method.keys->fetches();
     const std::uint64_t version = method.keys->version();
     const auto keys = method.keys->keys();
-    const TokenVerdict verdict = verify_token(finding.credential, method, keys.get(), now);
+    const TokenVerdict verdict = verify_token(authentication.credential, method, keys.get(), now);
     if (verdict.keys_missing && method.keys->is_fetched()) {
-        finding.result = Finding::Result::key_missing;
+        authentication.result = Authentication::Result::key_missing;
         return;
     }
     if (verdict.fault != CredentialFault::none) {
-        refuse(verdict.fault, finding);
+        refuse(verdict.fault, authentication);
     } else {
-        name_bearer(verdict.claims, finding);
+        name_bearer(verdict.claims, authentication);
     }
-    if (finding.result == Finding::Result::user) {
-        remember(finding, verdict.claims.expires, version);
-    } else if (is_proved_by_signature(finding.fault)) {
-        const bool is_early = finding.fault == CredentialFault::not_yet_valid;
-        remember(finding, now + (is_early ? kNotYetRemembered : kRefusalRemembered), version);
+    if (authentication.result == Authentication::Result::user) {
+        remember(authentication, verdict.claims.expires, version);
+    } else if (is_proved_by_signature(authentication.fault)) {
+        const bool is_early = authentication.fault == CredentialFault::not_yet_valid;
+        remember(authentication, now + (is_early ? kNotYetRemembered : kRefusalRemembered),
+                 version);
     }
 }
 
-bool Authenticator::lacks_key(Finding& finding) const {
-    const auto* method = std::get_if<JwtMethod>(&(*methods_)[finding.method].how);
+bool Authenticator::lacks_key(Authentication& authentication) const {
+    const auto* method = std::get_if<JwtMethod>(&(*methods_)[authentication.method].how);
     if (method == nullptr || !method->keys->is_fetched()) return false;
-    finding.fetches = method->keys->fetches();
+    authentication.fetches = method->keys->fetches();
     const auto keys = method->keys->keys();
-    if (!is_key_missing(finding.credential, *method, keys.get())) return false;
-    finding.result = Finding::Result::key_missing;
+    if (!is_key_missing(authentication.credential, *method, keys.get())) return false;
+    authentication.result = Authentication::Result::key_missing;
     return true;
 }
 
-KeySource& Authenticator::key_source(const Finding& finding) const {
-    return *std::get<JwtMethod>((*methods_)[finding.method].how).keys;
+KeySource& Authenticator::key_source(const Authentication& authentication) const {
+    return *std::get<JwtMethod>((*methods_)[authentication.method].how).keys;
 }
 
-void Authenticator::refuse_missing_key(Finding& finding) {
-    refuse(CredentialFault::unknown_key, finding);
+void Authenticator::refuse_missing_key(Authentication& authentication) {
+    refuse(CredentialFault::unknown_key, authentication);
 }
 
 // Of a refusal the fault.
-void Authenticator::remember(const Finding& finding, Time expires, std::uint64_t version) {
-    CredentialCache::User user{finding.user, finding.tier, {}, finding.claims};
-    if (finding.result != Finding::Result::user) user = {{}, {}, finding.fault};
-    remembered_.insert(finding.key, user, expires, version);
-    if (shared_) shared_->insert(finding.key, user, expires, version);
+void Authenticator::remember(const Authentication& authentication, Time expires,
+                             std::uint64_t version) {
+    CredentialCache::User user{authentication.user, authentication.tier, {}, authentication.claims};
+    if (authentication.result != Authentication::Result::user)
+        user = {{}, {}, authentication.fault};
+    remembered_.insert(authentication.key, user, expires, version);
+    if (shared_) shared_->insert(authentication.key, user, expires, version);
 }
 
-const BasicMethod& Authenticator::password_method(const Finding& finding) const {
-    return std::get<BasicMethod>((*methods_)[finding.method].how);
+const BasicMethod& Authenticator::password_method(const Authentication& authentication) const {
+    return std::get<BasicMethod>((*methods_)[authentication.method].how);
 }
 
-void Authenticator::conclude_password(Finding& finding, std::string_view user, bool is_right,
-                                      Time now) {
+void Authenticator::conclude_password(Authentication& authentication, std::string_view user,
+                                      bool is_right, Time now) {
     if (!is_right) {
-        refuse(CredentialFault::wrong_password, finding);
+        refuse(CredentialFault::wrong_password, authentication);
         return;
     }
-    name(user, {}, finding);
-    remember(finding, now + kPasswordRemembered, kFixedVersion);
+    name(user, {}, authentication);
+    remember(authentication, now + kPasswordRemembered, kFixedVersion);
 }
 
 // Whoever could name a user `key:bob` could pass for the `bob` of the method whose namespace is
 // `key`; so without a namespace of its own no method names one that looks like that.
-void Authenticator::name(std::string_view user, std::string_view tier, Finding& finding) const {
-    const std::string& space = (*methods_)[finding.method].space;
+void Authenticator::name(std::string_view user, std::string_view tier,
+                         Authentication& authentication) const {
+    const std::string& space = (*methods_)[authentication.method].space;
     const auto belongs_to = [&](const UserMethod& other) {
         return !other.space.empty() && user.size() > other.space.size() &&
                user[other.space.size()] == ':' && user.starts_with(other.space);
     };
     if (space.empty() && std::any_of(methods_->begin(), methods_->end(), belongs_to)) {
-        refuse(CredentialFault::foreign_space, finding);
+        refuse(CredentialFault::foreign_space, authentication);
         return;
     }
-    finding.result = Finding::Result::user;
-    finding.user.clear();
-    if (!space.empty()) finding.user.append(space) += ':';
-    finding.user += user;
-    finding.tier = tier;
+    authentication.result = Authentication::Result::user;
+    authentication.user.clear();
+    if (!space.empty()) authentication.user.append(space) += ':';
+    authentication.user += user;
+    authentication.tier = tier;
 }
 
 // The namespace holds for claims, too: issuers do not share the counts of their tenants.
-void Authenticator::name_bearer(const TokenClaims& claims, Finding& finding) const {
-    name(claims.user, claims.tier, finding);
-    if (finding.result != Finding::Result::user || claims.counted.empty()) return;
-    const UserMethod& method = (*methods_)[finding.method];
-    finding.claims =
+void Authenticator::name_bearer(const TokenClaims& claims, Authentication& authentication) const {
+    name(claims.user, claims.tier, authentication);
+    if (authentication.result != Authentication::Result::user || claims.counted.empty()) return;
+    const UserMethod& method = (*methods_)[authentication.method];
+    authentication.claims =
         pack_claims(std::get<JwtMethod>(method.how).claims, claims.counted, method.space);
 }
 

@@ -19,13 +19,14 @@
 #include "identity/credential_fault.hpp"
 #include "identity/key_source.hpp"
 #include "identity/user_methods.hpp"
+#include "tls/client_certificate.hpp"
 
 namespace tidegate::identity {
 
 struct TokenClaims;
 
 // What a request's credentials came to. Reused from request to request: strings keep their room.
-struct Finding {
+struct Authentication {
     enum class Result : std::uint8_t {
         nobody,       // no method found anything: anonymous
         user,         // somebody: `user`, and perhaps a `tier`
@@ -65,47 +66,54 @@ class Authenticator {
                            const CredentialCache::Options& remembered = {});
 
     // The first method that finds a credential decides. Allocates nothing when nothing is found,
-    // or a credential that is remembered, and the finding has had room for it.
-    void look(const Peer& peer, const http::Fields& fields, Time now, Finding& finding);
+    // or a credential that is remembered, and the authentication has had room for it.
+    // `certificate`: that the peer has proven; null: none. A gateway's is not its client's.
+    void look(const Peer& peer, const ClientCertificate* certificate, const http::Fields& fields,
+              Time now, Authentication& authentication);
 
     // Looks once more whether an unchecked credential is known by now, to any thread. If so it is
     // no longer unchecked: it is valid, or refused for what its signature proved.
-    bool recall(Finding& finding, Time now);
+    bool recall(Authentication& authentication, Time now);
     // Whether an unchecked credential is a token; else it is a password.
-    bool is_token(const Finding& finding) const;
+    bool is_token(const Authentication& authentication) const;
     // Checks it here and now: a signature takes up to some hundred microseconds. Afterwards it is
     // no longer unchecked. If its key is missing, the caller waits for keys and checks it again, or
     // refuses it; see MissingKey.
-    void check_token(Finding& finding, Time now);
+    void check_token(Authentication& authentication, Time now);
     // Whether an unchecked credential is a token whose key may be fetched yet; then it is no longer
     // unchecked, but its key is missing. Computes no signature.
-    bool lacks_key(Finding& finding) const;
+    bool lacks_key(Authentication& authentication) const;
     // Where the keys of an unchecked token are, or of one whose key is missing.
-    KeySource& key_source(const Finding& finding) const;
+    KeySource& key_source(const Authentication& authentication) const;
     // There is no such key.
-    static void refuse_missing_key(Finding& finding);
+    static void refuse_missing_key(Authentication& authentication);
     // Whom to ask about an unchecked password.
-    const BasicMethod& password_method(const Finding& finding) const;
-    // What Htpasswd::verify() said of `user`. Afterwards the finding is no longer unchecked.
-    void conclude_password(Finding& finding, std::string_view user, bool is_right, Time now);
+    const BasicMethod& password_method(const Authentication& authentication) const;
+    // What Htpasswd::verify() said of `user`. Afterwards the authentication is no longer unchecked.
+    void conclude_password(Authentication& authentication, std::string_view user, bool is_right,
+                           Time now);
 
     const std::vector<UserMethod>& methods() const { return *methods_; }
 
   private:
-    void look_with(const JwtMethod& method, const http::Fields& fields, Time now, Finding& finding);
+    void look_with(const JwtMethod& method, const http::Fields& fields, Time now,
+                   Authentication& authentication);
     void look_with(const ApiKeyMethod& method, const http::Fields& fields, Time now,
-                   Finding& finding);
+                   Authentication& authentication);
     void look_with(const BasicMethod& method, const http::Fields& fields, Time now,
-                   Finding& finding);
+                   Authentication& authentication);
     void look_with(const CookieMethod& method, const http::Fields& fields, Time now,
-                   Finding& finding);
-    void remember(const Finding& finding, Time expires, std::uint64_t version);
-    void remembered_or_unchecked(std::string_view credential, Time now, Finding& finding);
-    std::uint64_t version_of(const Finding& finding) const;
+                   Authentication& authentication);
+    void remember(const Authentication& authentication, Time expires, std::uint64_t version);
+    void remembered_or_unchecked(std::string_view credential, Time now,
+                                 Authentication& authentication);
+    std::uint64_t version_of(const Authentication& authentication) const;
     void look_with(const HeaderMethod& method, const Peer& peer, const http::Fields& fields,
-                   Finding& finding) const;
-    void name(std::string_view user, std::string_view tier, Finding& finding) const;
-    void name_bearer(const TokenClaims& claims, Finding& finding) const;
+                   Authentication& authentication) const;
+    void look_with(const CertificateMethod& method, const Peer& peer,
+                   const ClientCertificate* certificate, Authentication& authentication) const;
+    void name(std::string_view user, std::string_view tier, Authentication& authentication) const;
+    void name_bearer(const TokenClaims& claims, Authentication& authentication) const;
 
     const std::vector<UserMethod>* methods_;
     bool reads_authorization_;

@@ -42,6 +42,8 @@ std::string_view to_string(CredentialFault fault) {
             return "key: unknown";
         case CredentialFault::wrong_password:
             return "password: wrong";
+        case CredentialFault::certificate_name:
+            return "certificate: not exactly one name that fits";
     }
     return "";
 }

@@ -29,6 +29,8 @@ enum class CredentialFault : std::uint8_t {
     // of a key or a password
     unknown_secret,
     wrong_password,
+    // of a client's certificate
+    certificate_name,  // none of its names fits, or several
 };
 
 // `token: expired`. For people; never holds anything of the credential.

@@ -69,11 +69,20 @@ struct HeaderMethod {
     std::string tier_field;  // lower case; empty: none
 };
 
+// `client_certificate`: what a certificate that the client has proven says of it.
+struct CertificateMethod {
+    enum class Subject : std::uint8_t { common_name, uri, dns, email, sha256 };
+    Subject subject = Subject::common_name;
+    std::string prefix;  // that the value must have; it stays part of the user
+};
+
 struct UserMethod {
     // Put before every user the method names, with a colon; empty: nothing is. Letters, digits,
     // `-`, `_`, `.`.
     std::string space;
-    std::variant<JwtMethod, ApiKeyMethod, BasicMethod, CookieMethod, HeaderMethod> how;
+    std::variant<JwtMethod, ApiKeyMethod, BasicMethod, CookieMethod, HeaderMethod,
+                 CertificateMethod>
+        how;
 };
 
 }  // namespace tidegate::identity

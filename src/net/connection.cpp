@@ -12,14 +12,21 @@ namespace tidegate {
 
 namespace {
 
+constexpr std::uint16_t kEnd = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+constexpr std::uint16_t kReadEvents = EPOLLIN | kEnd;
+constexpr std::uint16_t kWriteEvents = EPOLLOUT | EPOLLHUP | EPOLLERR;
+
 bool is_would_block(int error) {
     return error == EAGAIN || error == EWOULDBLOCK;
 }
 
 }  // namespace
 
-Connection::Connection(Readiness& readiness, int descriptor)
-    : readiness_(readiness), descriptor_(descriptor) {
+Connection::Connection(Readiness& readiness, Descriptor&& descriptor) noexcept
+    : readiness_(readiness),
+      descriptor_(descriptor.release()),
+      read_events_(kReadEvents),
+      write_events_(kWriteEvents) {
     if (descriptor_ < 0 || !readiness_.add(descriptor_, *this)) close();
 }
 
@@ -28,16 +35,26 @@ Connection::~Connection() {
 }
 
 IoResult Connection::read_some(std::span<char> into) {
+    if (tls_) [[unlikely]]
+        return read_over_tls(into);
+    const IoResult read = receive(into, 0);
+    // Less than there was room for is all there was: epoll tells what comes later, except an end
+    // that was told together with it.
+    if (read.status == IoStatus::ok && read.bytes < into.size()) readable_ = hung_up_;
+    return read;
+}
+
+IoResult Connection::peek_some(std::span<char> into) {
+    return receive(into, MSG_PEEK);
+}
+
+// In the clear.
+IoResult Connection::receive(std::span<char> into, int flags) {
     ssize_t bytes = 0;
     do {
-        bytes = ::recv(descriptor_, into.data(), into.size(), 0);
+        bytes = ::recv(descriptor_, into.data(), into.size(), flags);
     } while (bytes < 0 && errno == EINTR);
-    if (bytes > 0) {
-        // Less than there was room for is all there was: what comes later is told anew, except an
-        // end that was told together with it.
-        if (static_cast<std::size_t>(bytes) < into.size()) readable_ = hung_up_;
-        return {IoStatus::ok, static_cast<std::size_t>(bytes)};
-    }
+    if (bytes > 0) return {IoStatus::ok, static_cast<std::size_t>(bytes)};
     if (bytes == 0) {
         hung_up_ = ended_ = true;
         return {IoStatus::end};
@@ -51,6 +68,8 @@ IoResult Connection::read_some(std::span<char> into) {
 }
 
 IoResult Connection::write_some(std::span<const iovec> parts) {
+    if (tls_) [[unlikely]]
+        return write_over_tls(parts);
     ssize_t bytes = 0;
     do {
         if (parts.size() == 1) {
@@ -68,18 +87,84 @@ IoResult Connection::write_some(std::span<const iovec> parts) {
     return {IoStatus::would_block};
 }
 
+void Connection::begin_tls(TlsPtr tls, TlsSide side) {
+    tls_ = std::make_unique<TlsChannel>(std::move(tls), side, descriptor_);
+    // The socket may hold data that no read has tried for.
+    readable_ = true;
+}
+
+IoStatus Connection::shake_hands() {
+    read_events_ = kReadEvents;
+    const TlsChannel::Status status = tls_->shake_hands();
+    if (status != TlsChannel::Status::ok) return note_unread(status);
+    readable_ = true;  // more may have come with the last of it
+    return IoStatus::ok;
+}
+
+// What TLS has read of the kernel is lost to epoll: `readable_` is false only if a try has just
+// found both dry.
+IoResult Connection::read_over_tls(std::span<char> into) {
+    read_events_ = kReadEvents;
+    const TlsChannel::Outcome outcome = tls_->read(into);
+    if (outcome.status != TlsChannel::Status::ok) return {note_unread(outcome.status)};
+    readable_ = hung_up_ || !tls_->is_dry();
+    return {IoStatus::ok, outcome.bytes};
+}
+
+IoResult Connection::write_over_tls(std::span<const iovec> parts) {
+    write_events_ = kWriteEvents;
+    const TlsChannel::Outcome outcome = tls_->write(parts);
+    switch (outcome.status) {
+        case TlsChannel::Status::ok:
+            return {IoStatus::ok, outcome.bytes};
+        case TlsChannel::Status::wants_read:
+            write_events_ |= kReadEvents;
+            break;
+        case TlsChannel::Status::wants_write:
+            break;
+        default:
+            return {IoStatus::failed};
+    }
+    writable_ = false;
+    return {IoStatus::would_block};
+}
+
+// A try to read or to shake hands has brought nothing.
+IoStatus Connection::note_unread(TlsChannel::Status status) {
+    switch (status) {
+        case TlsChannel::Status::wants_write:
+            read_events_ |= kWriteEvents;
+            break;
+        case TlsChannel::Status::end:
+            hung_up_ = ended_ = true;
+            return IoStatus::end;
+        case TlsChannel::Status::cut_off:
+        case TlsChannel::Status::failed:
+            hung_up_ = broken_ = true;
+            return IoStatus::failed;
+        default:
+            break;
+    }
+    readable_ = false;
+    return IoStatus::would_block;
+}
+
+bool Connection::has_spoken_over_tls() {
+    const TlsChannel::Status status = tls_->probe();
+    return status == TlsChannel::Status::ok || note_unread(status) != IoStatus::would_block;
+}
+
 void Connection::on_events(std::uint32_t events) {
     const ConnectionPtr self(this);
-    constexpr std::uint32_t kEnd = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
     if ((events & kEnd) != 0) hung_up_ = true;
     // After an end, the kernel tells of a reset by this event alone: reading goes on to find the
     // end.
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) broken_ = true;
-    if ((events & (EPOLLIN | kEnd)) != 0) {
+    if ((events & read_events_) != 0) {
         readable_ = true;
         if (Wakeup* woken = std::exchange(read_sleeper_, nullptr)) woken->wake_now();
     }
-    if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) {
+    if ((events & write_events_) != 0) {
         writable_ = true;
         if (Wakeup* woken = std::exchange(write_sleeper_, nullptr)) woken->wake_now();
     }
@@ -102,8 +187,15 @@ void Connection::probe_peer() {
     ::setsockopt(descriptor_, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
 }
 
-void Connection::shutdown_send() {
+IoStatus Connection::shutdown_send() {
+    // Once: of a second call OpenSSL expects that nothing but the peer's end comes any more.
+    if (tls_ && !has_finished_ && !tls_->finish()) {
+        writable_ = false;
+        return IoStatus::would_block;
+    }
+    has_finished_ = true;
     ::shutdown(descriptor_, SHUT_WR);
+    return IoStatus::ok;
 }
 
 void Connection::close() {
@@ -111,8 +203,17 @@ void Connection::close() {
     readable_ = writable_ = true;
     hung_up_ = broken_ = true;
     if (descriptor_ < 0) return;
+    if (tls_) tls_->close();
     readiness_.remove(*this);
     ::close(std::exchange(descriptor_, -1));
+}
+
+Descriptor Connection::release() {
+    Descriptor descriptor(std::exchange(descriptor_, -1));
+    if (descriptor) readiness_.release(descriptor.get(), *this);
+    if (tls_) tls_->close();
+    close();
+    return descriptor;
 }
 
 void Connection::reset() {

@@ -1,6 +1,10 @@
 // A non-blocking stream socket and whether it is worth trying: the part of a client's and of an
 // upstream's connection that is the same. Holds no buffer.
 //
+// In the clear, or over TLS once begin_tls() was called: then what is read and written is what is
+// spoken over TLS, and the rest is as in the clear. But an end without close_notify is a failure,
+// as an attacker on the way could have cut the connection there.
+//
 // Reads and writes are tried at once and never wait. Who finds nothing to read names itself
 // (`watch_read`) and sleeps on a Wakeup until `readable`. Reference-counted, because who is woken
 // may let go of it. Single-threaded.
@@ -10,13 +14,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
+#include "net/descriptor.hpp"
 #include "net/readiness.hpp"
 #include "net/wakeup.hpp"
+#include "tls/channel.hpp"
 
 namespace tidegate {
 
@@ -34,28 +41,50 @@ struct IoResult {
 
 class Connection : public boost::intrusive_ref_counter<Connection, boost::thread_unsafe_counter> {
   public:
-    // Takes over `descriptor`, a non-blocking stream socket, which may still be connecting; -1 is
+    // Takes over `descriptor`, a non-blocking stream socket, which may still be connecting; none is
     // a connection that is closed.
-    Connection(Readiness& readiness, int descriptor);
+    Connection(Readiness& readiness, Descriptor&& descriptor) noexcept;
+    // For callers between which and this nothing can fail: -1 is none.
+    Connection(Readiness& readiness, int descriptor) noexcept
+        : Connection(readiness, Descriptor(descriptor)) {}
     ~Connection();
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
     IoResult read_some(std::span<char> into);
-    // Gathers `parts` into one system call.
+    // The same, but what is there stays to be read. Not after begin_tls().
+    IoResult peek_some(std::span<char> into);
+    // What a look has shown is all there is and not enough: readable() is false until more has
+    // come. Not after has_hung_up(): then nothing more comes.
+    void await_more() { readable_ = false; }
+    // Gathers `parts` into one system call. Over TLS, after would_block, the same bytes must come
+    // again.
     IoResult write_some(std::span<const iovec> parts);
+
+    // From now on everything goes over `tls`, which is not null. shake_hands() comes first.
+    void begin_tls(TlsPtr tls, TlsSide side);
+    // would_block: again once `readable`, which then also means that the handshake can write.
+    // Requires begin_tls().
+    IoStatus shake_hands();
+    // Null: in the clear.
+    TlsChannel* tls() const { return tls_.get(); }
 
     // False when a try has found nothing and nothing has happened since: another would be in vain.
     // A connection that is closed is worth trying, which fails.
     bool readable() const { return readable_; }
     bool writable() const { return writable_; }
     // Readable, or the kernel has said so already and nobody has been told. For who must not take
-    // what is there for something that is still to come.
-    bool has_spoken() const { return readable_ || readiness_.has_news(*this); }
+    // what is there for something that is still to come. What TLS itself has to say does not count.
+    bool has_spoken() {
+        const bool is_ready = readable_ || readiness_.has_news(*this);
+        return is_ready && (!tls_ || has_spoken_over_tls());
+    }
 
     // Wakes `sleeper`, once, when that changes; null: nobody. Look first, then sleep.
     void watch_read(Wakeup* sleeper) { read_sleeper_ = sleeper; }
     void watch_write(Wakeup* sleeper) { write_sleeper_ = sleeper; }
+    // For the next owner: those of the one before, such as a handshake, may be gone.
+    void forget_sleepers() { read_sleeper_ = write_sleeper_ = nullptr; }
 
     bool is_open() const { return descriptor_ >= 0; }
     // An end or an error is to be read, perhaps behind something else.
@@ -70,26 +99,40 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     void probe_peer();
     // What became of connecting, once writable: 0, or an errno.
     int connect_error() const;
-    // Sends what the kernel holds and then the end.
-    void shutdown_send();
+    // Sends what the kernel holds and then the end, that of TLS before that of the socket.
+    // would_block: there is no room for that of TLS, and nothing was done; again once writable.
+    IoStatus shutdown_send();
     // Wakes nobody.
     void close();
+    // The same, but the descriptor stays open and is the caller's; after begin_tls() only so that
+    // what was sent arrives.
+    Descriptor release();
     // Drops what the kernel holds and resets, so that the peer sees a broken message.
     void reset();
 
   private:
     friend class Readiness;
+    IoResult receive(std::span<char> into, int flags);
     void on_events(std::uint32_t events);
+    IoResult read_over_tls(std::span<char> into);
+    IoResult write_over_tls(std::span<const iovec> parts);
+    IoStatus note_unread(TlsChannel::Status status);
+    bool has_spoken_over_tls();
 
     Readiness& readiness_;
     Wakeup* read_sleeper_ = nullptr;
     Wakeup* write_sleeper_ = nullptr;
+    std::unique_ptr<TlsChannel> tls_;
     int descriptor_;
+    // Which of epoll's events make it readable and writable. In TLS a read may have to write first.
+    std::uint16_t read_events_;
+    std::uint16_t write_events_;
     bool readable_ = false;
     bool writable_ = false;
     bool hung_up_ = false;
     bool ended_ = false;
     bool broken_ = false;
+    bool has_finished_ = false;  // sending
 };
 
 using ConnectionPtr = boost::intrusive_ptr<Connection>;

@@ -54,6 +54,9 @@ class DeadlineWheel {
     // too early puts it where it belongs.
     void set(Deadline& deadline, std::chrono::milliseconds after);
 
+    // The time of the last advance(), to a tick: a clock that costs nothing to read.
+    SteadyTime now() const { return start_ + now_tick_ * kTick; }
+
     // Fires what has expired by `now`; call it once a tick. What fires may set, clear or destroy
     // any deadline.
     void advance(SteadyTime now);

@@ -47,6 +47,11 @@ void Readiness::remove(const Connection& connection) {
     }
 }
 
+void Readiness::release(int descriptor, const Connection& connection) {
+    ::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_DEL, descriptor, nullptr);
+    remove(connection);
+}
+
 bool Readiness::has_news(const Connection& connection) const {
     for (std::size_t i = next_; i < count_; ++i) {
         if (events_[i].data.ptr == &connection) return (events_[i].events & kToRead) != 0;

@@ -33,6 +33,8 @@ class Readiness final : private Turn::Source {
     bool add(int descriptor, Connection& connection);
     // Nothing more is told; the descriptor is about to be closed.
     void remove(const Connection& connection);
+    // The same for a descriptor that stays open.
+    void release(int descriptor, const Connection& connection);
 
     // Whether something to read was fetched for `connection` and has not been told yet: what is
     // ready in one turn is fetched at once and told one by one.

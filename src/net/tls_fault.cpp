@@ -44,8 +44,14 @@ std::string words_for_end(const error_code& ec) {
     return is_plain_end ? "connection closed" : ec.message();
 }
 
+std::string oldest_version(const SSL* tls) {
+    // Of the macro that asks for it, which casts away const and the type of its result.
+    const long oldest = SSL_ctrl(const_cast<SSL*>(tls), SSL_CTRL_GET_MIN_PROTO_VERSION, 0, nullptr);
+    return oldest == TLS1_3_VERSION ? "1.3" : "1.2";
+}
+
 // What an error of TLS means to people who do not know its alerts by heart (RFC 8446 section 6.2).
-std::string words_for(const error_code& ec) {
+std::string words_for(const SSL* tls, const error_code& ec) {
     switch (ERR_GET_REASON(static_cast<unsigned long>(ec.value()))) {
         case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
             return "it wants a client certificate: " + ec.message();
@@ -61,7 +67,7 @@ std::string words_for(const error_code& ec) {
             return "it does not speak TLS there: " + ec.message();
         case SSL_R_UNSUPPORTED_PROTOCOL:
         case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-            return "it does not support TLS 1.2 or later: " + ec.message();
+            return "it does not support TLS " + oldest_version(tls) + " or later: " + ec.message();
         default:
             return "TLS: " + ec.message();
     }
@@ -70,7 +76,8 @@ std::string words_for(const error_code& ec) {
 }  // namespace
 
 TlsFault tls_fault(SSL* tls, const error_code& ec, bool heard) {
-    const long verdict = SSL_get_verify_result(tls);
+    const long verdict =
+        SSL_get_verify_mode(tls) == SSL_VERIFY_NONE ? X509_V_OK : SSL_get_verify_result(tls);
     if (verdict != X509_V_OK) {
         return {true, false,
                 std::string("its certificate is not accepted: ") +
@@ -91,8 +98,18 @@ TlsFault tls_fault(SSL* tls, const error_code& ec, bool heard) {
                     why + " after it had asked for our certificate, which it may not accept"};
         }
     }
-    if (is_tls) return {true, false, words_for(ec)};
+    if (is_tls) return {true, false, words_for(tls, ec)};
     return {false, false, words_for_end(ec)};
+}
+
+TlsFault tls_fault(const TlsChannel& channel, bool heard) {
+    error_code ec = asio::error::eof;
+    if (channel.error() != 0) {
+        ec.assign(static_cast<int>(channel.error()), asio::error::get_ssl_category());
+    } else if (channel.system_error() != 0) {
+        ec.assign(channel.system_error(), boost::system::system_category());
+    }
+    return tls_fault(channel.native(), ec, heard);
 }
 
 }  // namespace tidegate

@@ -6,6 +6,7 @@
 #include <openssl/types.h>
 
 #include "net/asio.hpp"
+#include "tls/channel.hpp"
 
 namespace tidegate {
 
@@ -23,5 +24,7 @@ struct TlsFault {
 // refuse the client's certificate: in TLS 1.3 the client's handshake is over before the server has
 // looked at it, and what the server says to it may be lost with the connection.
 TlsFault tls_fault(SSL* tls, const error_code& ec, bool heard);
+// Of one that a channel made and that failed or was cut off.
+TlsFault tls_fault(const TlsChannel& channel, bool heard);
 
 }  // namespace tidegate

@@ -1,5 +1,8 @@
 #include "proxy/exchange.hpp"
 
+#include <utility>
+#include <vector>
+
 namespace tidegate::proxy {
 
 void Relay::reset() {
@@ -7,6 +10,10 @@ void Relay::reset() {
     server.reset();
     tries = 0;
     status = 0;
+    is_redirect = is_upgrade = false;
+    tunnel.reset();
+    tunnel_fault = {};
+    handshake_time = {};
     bytes_received = bytes_sent = 0;
     upstream_time = queue_time = {};
 }
@@ -18,6 +25,33 @@ void Exchange::forget_held_body() {
     if (held_body.capacity() > kCapacityKept) held_body.shrink_to_fit();
 }
 
+void Exchange::keep_for_record() {
+    http::RequestHead& head = facts.head;
+    http::RequestHead kept;
+    kept.minor_version = head.minor_version;
+    kept_text = std::string();
+    kept_text.reserve(head.method.size() + head.path.size() + facts.host.size());
+    const auto keep = [&](std::string_view view) {
+        const std::size_t begin = kept_text.size();
+        kept_text += view;
+        return std::string_view(kept_text).substr(begin);
+    };
+    kept.method = keep(head.method);
+    kept.path = keep(head.path);
+    facts.host = keep(facts.host);
+    head = std::move(kept);
+    // They look at the head, or at what identified the client.
+    decision.user.reset();
+    decision.tier = {};
+    decision.authentication.reset();
+    decision.fault_detail = {};
+    decision.ratelimit = std::vector<http::RateLimitItem>();
+    hash_key = std::string();
+    websocket_key = std::string();
+    facts.protocol = {};
+    forget_held_body();
+}
+
 void Exchange::reset() {
     if (!held_body.empty() || !held_trailers.empty()) forget_held_body();
     face = Face::proxy;
@@ -25,6 +59,8 @@ void Exchange::reset() {
     decision.reset();
     client = nullptr;
     upstream.reset();
+    kept_text.clear();
+    websocket_key.clear();
     relay.reset();
     generation.reset();  // after all that points into it
 }

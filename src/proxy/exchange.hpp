@@ -4,12 +4,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "ask/decision.hpp"
 #include "ask/facts.hpp"
-#include "client/http1_stream.hpp"
+#include "client/stream.hpp"
 #include "net/buffer.hpp"
 #include "net/deadline.hpp"
 #include "net/sleeper.hpp"
@@ -33,6 +34,11 @@ struct Relay {
     upstream::ServerPtr server;  // that was chosen last, or null
     std::uint32_t tries = 0;     // connections that were used, or could not be made
     int status = 0;              // of the answer to the client; 0: none was begun
+    bool is_redirect = false;    // the answer sends the client to https
+    bool is_upgrade = false;     // the request is forwarded as a WebSocket handshake
+    std::optional<telemetry::TunnelEnd> tunnel;  // set: the handshake became a tunnel
+    std::string_view tunnel_fault;               // why it ended, for the log; empty: in order
+    std::chrono::nanoseconds handshake_time{0};  // of a tunnel, until the client had its 101
     std::uint64_t bytes_received = 0;
     std::uint64_t bytes_sent = 0;
     SteadyTime began;
@@ -53,6 +59,9 @@ struct Exchange {
     void reset();
     // The body goes to no server any more.
     void forget_held_body();
+    // A tunnel may last for days, and needs of the request only what is recorded at its end: copies
+    // that, so that the views into the head may go stale, and gives back the memory of the rest.
+    void keep_for_record();
 
     const config::Config& config() const { return *generation->config; }
 
@@ -63,11 +72,13 @@ struct Exchange {
     Face face = Face::proxy;  // how Tidegate was asked
     ask::Facts facts;
     ask::Decision decision;
-    client::Http1Stream* client = nullptr;  // lent by the connection
+    client::Stream* client = nullptr;  // lent by the connection
     upstream::Http1Stream upstream;
     std::string held_body;      // what was read of the body before a server was chosen
     std::string held_trailers;  // what the trailers of such a body look at
+    std::string kept_text;      // of keep_for_record(): what the facts look at
     std::string hash_key;       // what the upstream's `balance` chooses the server by
+    std::string websocket_key;  // of a handshake whose client speaks HTTP/2
     Sleeper upload_sleeper;     // of the coroutine that sends the rest of a body
     Relay relay;
 };

@@ -10,6 +10,7 @@
 #include "ask/verdict.hpp"
 #include "base/timestamp.hpp"
 #include "http/field_lines.hpp"
+#include "http/websocket.hpp"
 #include "proxy/cors_fields.hpp"
 #include "proxy/heads.hpp"
 
@@ -51,6 +52,8 @@ struct Violated {
     const config::Policy* policy = nullptr;  // whose limit that is: the first that refused
 };
 
+enum class Content : std::uint8_t { problem, none };
+
 Violated violated(const Exchange& exchange) {
     Violated found;
     ask::for_each_limit(exchange.decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
@@ -73,8 +76,8 @@ std::int64_t retry_after_seconds(const Exchange& exchange) {
     const ask::Decision& decision = exchange.decision;
     switch (decision.fault) {
         case ask::Fault::credentials_unchecked:
-            return decision.finding.result == identity::Finding::Result::key_missing
-                       ? decision.finding.retry_after.count()
+            return decision.authentication.result == identity::Authentication::Result::key_missing
+                       ? decision.authentication.retry_after.count()
                        : 1;
         case ask::Fault::store_unavailable:
         case ask::Fault::upstream_exhausted:
@@ -91,19 +94,18 @@ std::int64_t retry_after_seconds(const Exchange& exchange) {
     }
 }
 
-FaultAnswer plain_answer(const Exchange& exchange) {
+FaultAnswer plain_answer(const Exchange& exchange, Content content) {
     const ask::FaultTraits& fault = ask::traits(exchange.decision.fault);
     FaultAnswer answer;
     answer.status = fault.status;
+    answer.retry_after = retry_after_seconds(exchange);
+    if (content == Content::none) return answer;
     http::Problem problem;
     problem.status = fault.status;
     problem.detail =
         exchange.decision.fault_detail.empty() ? fault.detail : exchange.decision.fault_detail;
     problem.request_id = exchange.facts.request_id;
-    if (const std::int64_t seconds = retry_after_seconds(exchange); seconds > 0) {
-        answer.retry_after = seconds;
-        problem.retry_after_seconds = seconds;
-    }
+    if (answer.retry_after > 0) problem.retry_after_seconds = answer.retry_after;
     http::append_problem(problem, answer.body);
     answer.body += '\n';  // a terminal's prompt begins on a line of its own
     return answer;
@@ -111,7 +113,7 @@ FaultAnswer plain_answer(const Exchange& exchange) {
 
 // The status and the body are those of the first policy of the route that refused, where it has its
 // own.
-FaultAnswer limited_answer(const Exchange& exchange) {
+FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     const config::Response& response = exchange.config().response;
     const Violated limits = violated(exchange);
     const config::Policy* const policy = limits.policy;
@@ -121,6 +123,7 @@ FaultAnswer limited_answer(const Exchange& exchange) {
     answer.status = policy != nullptr && policy->status != 0 ? policy->status : response.status;
     const std::int64_t retry_after = ask::retry_after_seconds(exchange.decision.charge);
     if (response.retry_after_field) answer.retry_after = retry_after;
+    if (content == Content::none) return answer;
     if (!body.content_type.empty()) {
         answer.content_type = body.content_type;
         answer.body = filled_in(body.text, std::to_string(retry_after), limits.limit,
@@ -143,18 +146,28 @@ FaultAnswer limited_answer(const Exchange& exchange) {
     return answer;
 }
 
+FaultAnswer answer_with(const Exchange& exchange, Content content) {
+    return exchange.decision.fault == ask::Fault::limited ? limited_answer(exchange, content)
+                                                          : plain_answer(exchange, content);
+}
+
 }  // namespace
 
 FaultAnswer make_fault_answer(const Exchange& exchange) {
-    FaultAnswer answer = exchange.decision.fault == ask::Fault::limited ? limited_answer(exchange)
-                                                                        : plain_answer(exchange);
+    FaultAnswer answer = answer_with(exchange, Content::problem);
     answer.is_to_head = exchange.facts.head.method == "HEAD";
+    return answer;
+}
+
+FaultAnswer make_bare_fault_answer(const Exchange& exchange) {
+    FaultAnswer answer = answer_with(exchange, Content::none);
+    answer.content_type = {};
     return answer;
 }
 
 const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answer,
                                     std::string_view date_line) {
-    client::Http1Stream& client = *exchange.client;
+    client::Stream& client = *exchange.client;
     std::string& out = client.begin_head(answer.status, http::status_title(answer.status));
     if (!answer.content_type.empty()) append_field("Content-Type", answer.content_type, out);
     append_field("Content-Length", answer.body.size(), out);
@@ -163,10 +176,16 @@ const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answe
     if (answer.retry_after > 0) {
         append_field("Retry-After", static_cast<std::uint64_t>(answer.retry_after), out);
     }
+    if (exchange.decision.fault == ask::Fault::upgrade_version) {
+        // RFC 6455 section 4.4, RFC 9110 section 15.5.22.
+        append_field("Sec-WebSocket-Version", http::kWebSocketVersion, out);
+        if (!exchange.facts.is_http2) out += http::kSwitchLines;
+    }
     if (exchange.decision.fault == ask::Fault::bad_token) {
         append_field("WWW-Authenticate", "Bearer", out);
     } else if (ask::traits(exchange.decision.fault).status == kUnauthorized) {
-        ask::append_challenges(exchange.config().user_methods, exchange.decision.finding, out);
+        ask::append_challenges(exchange.config().user_methods, exchange.decision.authentication,
+                               out);
     }
     append_limit_fields(exchange, out);
     append_cors_fields(exchange, out);

@@ -12,7 +12,8 @@ namespace tidegate::proxy {
 
 struct FaultAnswer {
     int status = 500;
-    std::string content_type{http::kProblemContentType};  // empty: no body
+    // Of the configuration, or a constant. Empty: no body.
+    std::string_view content_type = http::kProblemContentType;
     std::string body;
     std::string more_fields;       // whole lines
     bool is_to_head = false;       // the client gets the length of the body, but no body
@@ -23,6 +24,8 @@ struct FaultAnswer {
 
 // The answer for exchange.decision.fault, whose traits have a status.
 FaultAnswer make_fault_answer(const Exchange& exchange);
+// The same without a body, for a face that has no use for one.
+FaultAnswer make_bare_fault_answer(const Exchange& exchange);
 
 // Writes the head of `answer` to exchange.client, with `date_line`. Returns the text.
 const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answer,

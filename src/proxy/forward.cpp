@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,8 @@
 #include "ask/identifiers.hpp"
 #include "balance/retry_budget.hpp"
 #include "proxy/heads.hpp"
+#include "proxy/tunnel.hpp"
+#include "proxy/upgrade.hpp"
 #include "proxy/upload.hpp"
 
 namespace tidegate::proxy {
@@ -23,14 +26,31 @@ using http::BodyKind;
 // Interim answers to one request; each begins the time for the answer anew, which has to end.
 constexpr int kInterimMax = 100;
 
-// RFC 9110 section 9.2.2.
+// RFC 9110 section 9.2.2; TRACE never comes here.
 bool is_idempotent(std::string_view method) {
     return method == "GET" || method == "HEAD" || method == "PUT" || method == "DELETE" ||
-           method == "OPTIONS" || method == "TRACE";
+           method == "OPTIONS";
 }
 
 // Servers that could not be reached; the configuration has at most ten retries.
 using Tried = boost::container::static_vector<upstream::ServerPtr, 11>;
+
+Fault fault_of_connecting(upstream::Pool::ConnectFault fault) {
+    using ConnectFault = upstream::Pool::ConnectFault;
+    switch (fault) {
+        case ConnectFault::none:
+            return Fault::none;
+        case ConnectFault::timeout:
+            return Fault::connect_timeout;
+        case ConnectFault::tls:
+            return Fault::upstream_tls;
+        case ConnectFault::client_left:
+            return Fault::client_left;
+        case ConnectFault::unreachable:
+            break;
+    }
+    return Fault::upstream_unreachable;
+}
 
 // One request and one upstream; lives in the frame of forward().
 class Forwarding {
@@ -72,6 +92,8 @@ class Forwarding {
     void note_outcome(Fault fault);
     Task<Fault> converse();
     Task<Fault> relay_interim();
+    Task<Fault> open_tunnel();
+    void note_answered();
     Task<Fault> relay_answer();
     Task<Fault> more_of_answer();
     Task<IoStatus> send_rest();
@@ -79,11 +101,12 @@ class Forwarding {
     static void on_evicted(void* self);
 
     bool client_has_left();
+    bool client_has_left_unsent();
     Fault unsent() const;
 
     WorkerContext& worker_;
     Exchange& x_;
-    client::Http1Stream& client_;
+    client::Stream& client_;
     Sleeper& sleeper_;
     upstream::Pool& pool_;
     upstream::Http1Stream& stream_;
@@ -104,6 +127,8 @@ http::HeadBounds Forwarding::answer_bounds() const {
 }
 
 Task<Fault> Forwarding::run() {
+    const Fault bad_upgrade = check_upgrade(x_);
+    if (bad_upgrade != Fault::none) co_return bad_upgrade;
     const bool idempotent = is_idempotent(x_.facts.head.method);
     if (upload_.needs_hold(idempotent)) {
         const Fault fault = co_await upload_.hold();
@@ -115,12 +140,14 @@ Task<Fault> Forwarding::run() {
     if (!pool_.admit(active_)) co_return Fault::upstream_exhausted;
     const Fault no_server = choose();
     if (no_server != Fault::none) co_return no_server;
-    if (pool_.take_idle(*server_, stream_)) begin_attempt();
+    // A connection that becomes a tunnel is lost to the pool.
+    if (!x_.relay.is_upgrade && pool_.take_idle(*server_, stream_)) begin_attempt();
     for (bool first = true;; first = false) {
         Fault fault = Fault::none;
         if (!stream_) fault = co_await connect();
         if (fault != Fault::none) co_return fault;
         sent_ = steady_now();
+        if (x_.relay.is_upgrade) stream_.allow_switch();
         fault = upload_.begin();
         if (fault == Fault::none) fault = co_await converse();
         if (upload_.is_running()) co_await upload_.end();
@@ -138,6 +165,9 @@ Task<Fault> Forwarding::run() {
         if (stale && repeatable && first && may_retry()) {
             seat_ = pool_.keep_seat(stream_);
             continue;
+        }
+        if (!stale && fault == Fault::upstream_broken && pool_.note_tls_failure(stream_)) {
+            fault = Fault::upstream_tls;
         }
         pool_.throw_away(stream_);
         if (!stale) note_outcome(fault);
@@ -222,13 +252,15 @@ Task<Fault> Forwarding::connect() {
         if (fault != Fault::none || stream_) co_return fault;
     }
     Tried tried;
+    const std::function<bool()> has_left = [this] { return client_has_left_unsent(); };
     for (int retries = pool_.settings().retries;; --retries) {
         begin_attempt();
-        const ConnectFault outcome = co_await pool_.connect(*server_, sleeper_, stream_, seat);
+        const ConnectFault outcome =
+            co_await pool_.connect(*server_, sleeper_, stream_, seat, has_left);
         if (outcome == ConnectFault::none) co_return Fault::none;
+        if (outcome == ConnectFault::client_left) co_return Fault::client_left;
         server_->count_failure();
-        const Fault fault =
-            outcome == ConnectFault::timeout ? Fault::connect_timeout : Fault::upstream_unreachable;
+        const Fault fault = fault_of_connecting(outcome);
         if (retries <= 0 || !pool_.has_alternative() || !may_retry()) co_return fault;
         upstream::Server* const next = pool_.choose(key_, server_);
         tried.emplace_back(server_);
@@ -249,8 +281,8 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
     while (fault == Fault::none && !wait.accept()) {
         if (wait.is_pushed_out() || sleeper_.expired()) {
             fault = Fault::upstream_exhausted;
-        } else if (client_.is_body_done() ? client_has_left() : !client_.is_open()) {
-            fault = Fault::client_left;  // while the body is incomplete, nothing is read ahead
+        } else if (client_has_left_unsent()) {
+            fault = Fault::client_left;
         } else {
             co_await sleeper_.sleep();
         }
@@ -281,11 +313,13 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
 Task<Fault> Forwarding::converse() {
     using Head = upstream::Http1Stream::Head;
     constexpr int kFinal = 200;
+    constexpr int kSwitchingProtocols = 101;  // only where the request asked for it
     for (;;) {
         const Head head = stream_.read_head(answer_bounds(), sleeper_.wakeup());
         if (head == Head::broken) co_return Fault::upstream_broken;
         if (head == Head::complete) {
             if (stream_.head().status >= kFinal) co_return co_await relay_answer();
+            if (stream_.head().status == kSwitchingProtocols) co_return co_await open_tunnel();
             const Fault fault = co_await relay_interim();
             if (fault != Fault::none) co_return fault;
             continue;
@@ -305,6 +339,11 @@ bool Forwarding::client_has_left() {
     if (!client_.is_open()) return true;  // the connection was cut off
     if (upload_.is_running()) return false;
     return upload_.fault() == Fault::client_left || client_.has_left(sleeper_.wakeup());
+}
+
+// Before the request is sent: while its body is incomplete, nothing is read ahead.
+bool Forwarding::client_has_left_unsent() {
+    return client_.is_body_done() ? client_has_left() : !client_.is_open();
 }
 
 // Why sending to the client failed.
@@ -327,14 +366,28 @@ Task<Fault> Forwarding::relay_interim() {
     co_return Fault::none;
 }
 
-Task<Fault> Forwarding::relay_answer() {
+// The request goes nowhere else: an answer that takes hours keeps others from no retry.
+void Forwarding::note_answered() {
     x_.relay.reached = Reached::answer;
     x_.relay.upstream_time = steady_now() - sent_;
     worker_.metrics.count_upstream(pool_.metrics_slot(), x_.relay.upstream_time);
-    stream_.begin_body();
-    // The request goes nowhere else: an answer that takes hours keeps others from no retry, and
-    // holds no body.
     retry_.reset();
+}
+
+// Lasts as long as the tunnel. In flight at its server, with the seat of its connection, it counts
+// as any other request.
+Task<Fault> Forwarding::open_tunnel() {
+    if (!is_upgrade_accepted(x_)) co_return Fault::upstream_broken;
+    note_answered();
+    pool_.group()->note_success(server_->shared());
+    co_return co_await run_tunnel(worker_, x_);
+}
+
+Task<Fault> Forwarding::relay_answer() {
+    note_answered();
+    if (passes_for_tunnel(x_, stream_.head().status)) co_return Fault::upgrade_ignored;
+    stream_.begin_body();
+    // Nor does it hold a body.
     if (!x_.held_body.empty() && upload_.is_complete()) x_.forget_held_body();
     // A body that is still coming in could not be told from the next request.
     client_.keep_alive_if(upload_.is_complete());
@@ -391,13 +444,13 @@ void Forwarding::on_evicted(void* self) {
     Forwarding& evicted = *static_cast<Forwarding*>(self);
     evicted.pool_.evict(evicted.stream_);
     // An answer that has begun can only be cut off.
-    if (evicted.active_.answer.is_waiting()) evicted.client_.reset_connection();
+    if (evicted.active_.answer.is_waiting()) evicted.client_.reset();
     evicted.sleeper_.wakeup().wake_later();
 }
 
 // A body cut short leaves the connection somewhere inside it.
 void Forwarding::finish() {
-    pool_.group()->note_success(server_->shared());
+    if (!stream_.is_tunnel()) pool_.group()->note_success(server_->shared());
     if (stream_.is_clean() && upload_.is_complete()) {
         pool_.give_back(stream_);
     } else {

@@ -5,6 +5,8 @@
 #include "http/field_lines.hpp"
 #include "http/forwarding_fields.hpp"
 #include "http/ratelimit_fields.hpp"
+#include "http/websocket.hpp"
+#include "proxy/client_certificate_field.hpp"
 #include "proxy/cors_fields.hpp"
 #include "routing/path_prefix.hpp"
 
@@ -30,6 +32,7 @@ bool is_forged(const Exchange& exchange, const Field& field) {
 bool goes_to_upstream(const Exchange& exchange, const Field& field) {
     if (field.id == FieldName::host || field.id == FieldName::x_request_id) return false;
     if (http::is_hop_by_hop(field)) return false;
+    if (!exchange.facts.protocol.empty() && http::is_websocket_key(field)) return false;
     if (field.id == FieldName::expect) return exchange.client->framing().expects_continue;
     if (field.id != FieldName::other) return !http::is_forwarding_field(field);
     return !http::is_forwarding_field(field) && !http::looks_like_framing(field.name) &&
@@ -74,6 +77,13 @@ bool is_replaced(const config::Response& response, const Exchange& exchange, con
         default:
             return false;
     }
+}
+
+// The upstream's where the listener has its own: a browser goes by the first of two, and by the
+// last answer it got, so one word for all answers of the host (RFC 6797 sections 7.1 and 8.1).
+bool is_hsts(const Field& field) {
+    return field.id == FieldName::other &&
+           http::equal_ignoring_case(field.name, "Strict-Transport-Security");
 }
 
 // The client and user, in the fields of `identity.forward_as`.
@@ -125,13 +135,22 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
          .peer = exchange.facts.peer.address,
          .client = exchange.decision.client,
          .local_port = exchange.facts.local_port,
-         .scheme = "http",
+         .scheme = exchange.facts.scheme,
          .host = exchange.facts.host,
-         .http_1_0 = request.minor_version == 0,
+         .version = exchange.facts.version(),
          .settings = {forwarding.x_forwarded, forwarding.forwarded, forwarding.via}},
         out);
+    if (forwarding.client_certificate && exchange.facts.certificate != nullptr) {
+        append_client_certificate(*exchange.facts.certificate, out);
+    }
     append_field("X-Request-Id", exchange.facts.request_id, out);
     append_identity(exchange, out);
+    if (exchange.relay.is_upgrade) {
+        if (!exchange.websocket_key.empty()) {
+            append_field("Sec-WebSocket-Key", exchange.websocket_key, out);
+        }
+        out += http::kSwitchLines;
+    }
     const http::Framing& framing = exchange.client->framing();
     std::optional<std::uint64_t> length;
     if (framing.body == BodyKind::length || had_content_length(request.fields)) {
@@ -146,12 +165,13 @@ const std::string& write_answer_head(Exchange& exchange, const http::ResponseHea
     constexpr int kNoContent = 204;
     const config::Response& response = exchange.config().response;
     const bool has_cors = exchange.decision.route->cors != nullptr;
+    const bool has_hsts = exchange.client->sends_hsts();
     bool has_date = false;
     std::string& out = exchange.client->begin_head(answer.status, answer.reason);
     for (const Field& field : answer.fields) {
         if (http::is_hop_by_hop(field) || is_replaced(response, exchange, field) ||
             http::looks_like_framing(field.name) ||
-            (has_cors && is_merged_for_cors(exchange, field))) {
+            (has_cors && is_merged_for_cors(exchange, field)) || (has_hsts && is_hsts(field))) {
             continue;
         }
         has_date = has_date || field.id == FieldName::date;
@@ -171,7 +191,29 @@ const std::string& write_answer_head(Exchange& exchange, const http::ResponseHea
     return out;
 }
 
-const std::string& write_interim_head(client::Http1Stream& client, const http::ResponseHead& head) {
+const std::string& write_switch_head(Exchange& exchange, const http::ResponseHead& answer) {
+    const config::Response& response = exchange.config().response;
+    // In HTTP/2 any success opens the tunnel, and the key was the proxy's (RFC 8441 section 5).
+    constexpr int kOpened = 200;
+    const bool is_http2 = exchange.facts.is_http2;
+    std::string& out = is_http2 ? exchange.client->begin_head(kOpened, "OK")
+                                : exchange.client->begin_head(answer.status, answer.reason);
+    for (const Field& field : answer.fields) {
+        if (http::is_hop_by_hop(field) || is_replaced(response, exchange, field) ||
+            http::looks_like_framing(field.name) ||
+            (is_http2 && http::is_websocket_accept(field)) ||
+            (exchange.client->sends_hsts() && is_hsts(field))) {
+            continue;
+        }
+        append_field(field.name, field.value, out);
+    }
+    if (response.request_id) append_field("X-Request-Id", exchange.facts.request_id, out);
+    append_limit_fields(exchange, out);
+    if (!is_http2) out += http::kSwitchLines;
+    return out;
+}
+
+const std::string& write_interim_head(client::Stream& client, const http::ResponseHead& head) {
     std::string& out = client.begin_head(head.status, head.reason);
     for (const Field& field : head.fields) {
         if (http::is_hop_by_hop(field) || http::looks_like_framing(field.name)) {
@@ -200,7 +242,8 @@ void filter_answer_trailers(const Exchange& exchange, http::Fields& trailers) {
     if (trailers.empty()) return;
     std::erase_if(trailers, [&](const Field& field) {
         return field.id == FieldName::retry_after ||
-               is_replaced(exchange.config().response, exchange, field);
+               is_replaced(exchange.config().response, exchange, field) ||
+               (exchange.client->sends_hsts() && is_hsts(field));
     });
 }
 

@@ -17,8 +17,12 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
 const std::string& write_answer_head(Exchange& exchange, const http::ResponseHead& answer,
                                      const http::Framing& framing, std::string_view date_line);
 
+// Writes the head of a 101 to exchange.client: the change to WebSocket, a 200 in HTTP/2. Returns
+// the text.
+const std::string& write_switch_head(Exchange& exchange, const http::ResponseHead& answer);
+
 // Writes the head of an interim answer (1xx) to `client`. Returns the text.
-const std::string& write_interim_head(client::Http1Stream& client, const http::ResponseHead& head);
+const std::string& write_interim_head(client::Stream& client, const http::ResponseHead& head);
 
 // Appends what the client is told about its limits.
 void append_limit_fields(const Exchange& exchange, std::string& out);

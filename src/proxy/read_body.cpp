@@ -5,10 +5,10 @@ namespace tidegate::proxy {
 namespace {
 
 using ask::Fault;
-using client::Http1Stream;
+using client::Stream;
 
 Task<Fault> grant_continue(Exchange& x) {
-    Http1Stream& client = *x.client;
+    Stream& client = *x.client;
     if (!client.framing().expects_continue || !client.takes_interim()) co_return Fault::none;
     client.begin_head(100, "Continue");
     IoStatus status = client.send_interim();
@@ -19,17 +19,17 @@ Task<Fault> grant_continue(Exchange& x) {
 }
 
 // Sleeps until there is more.
-Task<Fault> more_of_body(Http1Stream& client) {
+Task<Fault> more_of_body(Stream& client) {
     Sleeper& sleeper = client.sleeper();
     for (;;) {
         switch (client.read_body(sleeper.wakeup())) {
-            case Http1Stream::Body::more:
+            case client::BodyInput::more:
                 co_return Fault::none;
-            case Http1Stream::Body::too_long:
+            case client::BodyInput::too_long:
                 co_return Fault::bad_body;
-            case Http1Stream::Body::left:
+            case client::BodyInput::left:
                 co_return Fault::client_left;
-            case Http1Stream::Body::nothing:
+            case client::BodyInput::nothing:
                 break;
         }
         if (sleeper.expired()) co_return Fault::body_timeout;
@@ -40,7 +40,7 @@ Task<Fault> more_of_body(Http1Stream& client) {
 }  // namespace
 
 Task<Fault> read_body(Exchange& x, std::uint64_t bytes_max, std::string* out) {
-    Http1Stream& client = *x.client;
+    Stream& client = *x.client;
     if (client.is_body_done()) co_return Fault::none;
     if (client.body_announced() > bytes_max) co_return Fault::body_too_large;
     const Fault refused = co_await grant_continue(x);

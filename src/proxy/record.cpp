@@ -11,28 +11,29 @@ namespace tidegate::proxy {
 namespace {
 
 std::string_view verdict_of(const ask::Decision& of) {
-    const store::Decision& decision = of.charge;
+    const store::LimitDecision& decision = of.charge;
     if (decision.items.empty()) {
         // A request that is refused before anything is counted has no verdict.
         const bool rejected = ask::traits(of.fault).outcome == telemetry::Outcome::rejected;
         return of.route != nullptr && !rejected ? "unlimited" : "";
     }
     switch (decision.result) {
-        case store::Decision::Result::pending:
+        case store::LimitDecision::Result::pending:
             return "";
-        case store::Decision::Result::limited:
+        case store::LimitDecision::Result::limited:
             return "limited";
-        case store::Decision::Result::unavailable:
+        case store::LimitDecision::Result::unavailable:
             return "unavailable";
-        case store::Decision::Result::admitted:
+        case store::LimitDecision::Result::admitted:
             break;
     }
     if (!decision.store_failed) return "admitted";
     return decision.decided().empty() ? "allowed" : "local";
 }
 
-std::string_view store_of(const store::Decision& decision) {
-    if (decision.items.empty() || decision.result == store::Decision::Result::pending) return "";
+std::string_view store_of(const store::LimitDecision& decision) {
+    if (decision.items.empty() || decision.result == store::LimitDecision::Result::pending)
+        return "";
     if (decision.remembered) return "remembered";
     return telemetry::to_string(decision.decided_by);
 }
@@ -43,10 +44,10 @@ struct Refusers {
     std::string_view in_shadow;
 };
 
-Refusers refusers_of(const ask::Ruleset& rules, const store::Decision& decision) {
+Refusers refusers_of(const ask::Ruleset& rules, const store::LimitDecision& decision) {
     Refusers first;
-    if (decision.result != store::Decision::Result::limited &&
-        decision.result != store::Decision::Result::admitted)
+    if (decision.result != store::LimitDecision::Result::limited &&
+        decision.result != store::LimitDecision::Result::admitted)
         return first;
     const auto& verdicts = decision.verdict.limits;
     // Usually none did; this saves the walk through the policies.
@@ -62,7 +63,7 @@ Refusers refusers_of(const ask::Ruleset& rules, const store::Decision& decision)
 }
 
 // Each identifier once, though several policies may count it.
-std::span<const std::string_view> identifiers_of(const store::Decision& decision,
+std::span<const std::string_view> identifiers_of(const store::LimitDecision& decision,
                                                  std::span<std::string_view> room) {
     std::size_t count = 0;
     for (const limit::ChargeItem& item : decision.items) {
@@ -75,23 +76,30 @@ std::span<const std::string_view> identifiers_of(const store::Decision& decision
     return room.first(count);
 }
 
+telemetry::Outcome outcome_of(const Exchange& exchange) {
+    using telemetry::Outcome;
+    if (!exchange.decision.goes_on()) return ask::traits(exchange.decision.fault).outcome;
+    if (exchange.relay.is_redirect) return Outcome::redirected;
+    return exchange.face == Face::proxy ? Outcome::forwarded : Outcome::answered;
+}
+
 }  // namespace
 
 void record(WorkerContext& worker, Exchange& exchange) {
     const Generation& generation = *exchange.generation;
     const ask::Facts& facts = exchange.facts;
     const ask::Decision& decision = exchange.decision;
-    const store::Decision& charge = decision.charge;
+    const store::LimitDecision& charge = decision.charge;
     Relay& relay = exchange.relay;
     const ask::FaultTraits& fault = ask::traits(decision.fault);
-    const bool is_answered = decision.goes_on() && exchange.face != Face::proxy;
-    const auto outcome = is_answered ? telemetry::Outcome::answered : fault.outcome;
+    const auto outcome = outcome_of(exchange);
     const auto took = std::chrono::steady_clock::now() - relay.began;
     worker.metrics.count_request(generation.slots.route(decision.route_index), exchange.face,
-                                 relay.status, outcome, took);
+                                 relay.status, outcome, relay.tunnel ? relay.handshake_time : took);
     if (!decision.goes_on()) worker.metrics.count_fault(static_cast<std::size_t>(decision.fault));
-    worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
-    if (!charge.items.empty() && charge.result != store::Decision::Result::pending) {
+    // A tunnel has counted its own as they came.
+    if (!relay.tunnel) worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
+    if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {
         worker.metrics.count_decision_time(charge.decided_by, decision.charge_time);
     }
     if (generation.access_log == nullptr) return;
@@ -107,6 +115,7 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .request_id = facts.request_id,
          .client = relay.client_text,
          .method = facts.head.method,
+         .version = facts.version(),
          .path = facts.head.path,
          .host = facts.host,
          .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
@@ -117,7 +126,9 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .store = store_of(charge),
          .upstream = relay.server ? std::string_view(relay.server->name()) : "",
          .upstream_server = relay.server ? std::string_view(relay.server->address()) : "",
-         .error = is_refused ? identity::to_string(decision.finding.fault) : fault.name,
+         .error = is_refused           ? identity::to_string(decision.authentication.fault)
+                  : fault.name.empty() ? relay.tunnel_fault
+                                       : fault.name,
          .outcome = outcome,
          .face = exchange.face,
          .status = relay.status,

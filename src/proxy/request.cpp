@@ -13,7 +13,7 @@ namespace tidegate::proxy {
 namespace {
 
 using ask::Fault;
-using client::Http1Stream;
+using client::Stream;
 using std::chrono::milliseconds;
 
 // The connection reads over a refused request's body up to this size, to go on with the next one.
@@ -21,7 +21,7 @@ constexpr std::uint64_t kDiscardedMax = 65'536;
 
 // The engine's question whether the client has left. Else a sign of it wakes the request.
 bool has_left(void* exchange) {
-    Http1Stream& client = *static_cast<Exchange*>(exchange)->client;
+    Stream& client = *static_cast<Exchange*>(exchange)->client;
     return client.has_left(client.sleeper().wakeup());
 }
 
@@ -46,24 +46,28 @@ void settle(ask::Engine& engine, Exchange& x) {
 }  // namespace
 
 void begin(WorkerContext& worker, Exchange& x) {
-    Http1Stream& client = *x.client;
+    Stream& client = *x.client;
     x.generation = worker.generation;
     std::swap(x.facts.head, client.head());
     worker.request_ids.next(x.facts.request_id);
     x.facts.peer = client.peer();
     x.facts.local_port = client.local_port();
+    x.facts.scheme = client.scheme();
+    x.facts.is_http2 = client.is_http2();
+    x.facts.protocol = client.protocol();
+    x.facts.certificate = client.certificate();
     x.facts.began_at = client.began_at();
     x.relay.began = client.began();
     if (!client.peer().is_gateway) x.decision.client = client.peer().address;  // until identify()
     switch (client.head_state()) {
-        case Http1Stream::Head::complete:
+        case Stream::Head::complete:
             return;
-        case Http1Stream::Head::broken:
+        case Stream::Head::broken:
             return x.decision.refuse(ask::fault_of(client.head_fault()),
                                      http::describe(client.head_fault()));
-        case Http1Stream::Head::timeout:
+        case Stream::Head::timeout:
             return x.decision.refuse(Fault::head_timeout);
-        case Http1Stream::Head::left:
+        case Stream::Head::left:
             return x.decision.refuse(Fault::client_left);
     }
 }
@@ -71,6 +75,10 @@ void begin(WorkerContext& worker, Exchange& x) {
 void check_framing(Exchange& x) {
     ask::check_framing(x.facts, x.client->framing(), x.decision);
     x.client->begin_body();
+    // A face's 200 would tell the client that its tunnel is open.
+    if (x.decision.goes_on() && !x.facts.protocol.empty() && x.face != Face::proxy) {
+        x.decision.refuse(Fault::unsupported_method, "This listener opens no WebSockets.");
+    }
 }
 
 ask::Question question_of(Exchange& x) {
@@ -79,7 +87,7 @@ ask::Question question_of(Exchange& x) {
 
 Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer) {
     const bool closes = ask::traits(x.decision.fault).close;
-    Http1Stream& client = *x.client;
+    Stream& client = *x.client;
     // A client that waits for 100 Continue may or may not send the body now: only a new connection
     // is sure to begin with a request.
     const bool body_is_small = client.is_body_done() || (!client.framing().expects_continue &&
@@ -111,7 +119,7 @@ void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange) {
 }
 
 // The map: every request that had a head goes this way, and record() runs at its end.
-Task<> serve(void* worker_context, client::Http1Stream& client) {
+Task<> serve(void* worker_context, client::Stream& client) {
     WorkerContext& worker = *static_cast<WorkerContext*>(worker_context);
     std::unique_ptr<Exchange> exchange = worker.exchanges.take();
     Exchange& x = *exchange;

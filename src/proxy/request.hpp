@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "ask/engine.hpp"
-#include "client/http1_stream.hpp"
+#include "client/stream.hpp"
 #include "net/task.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/fault_answer.hpp"
@@ -26,6 +26,6 @@ Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer)
 void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange);
 
 // Serves one request: the callback of client::ConnectionContext, with a WorkerContext.
-Task<> serve(void* worker, client::Http1Stream& client);
+Task<> serve(void* worker, client::Stream& client);
 
 }  // namespace tidegate::proxy

@@ -27,7 +27,8 @@ void RequestIds::next(std::string& out) {
 void adopt_request_id(ask::Facts& facts) {
     constexpr std::size_t kBytesMax = 128;
     if (!facts.peer.trusted) return;
-    const std::string_view id = http::single_value(facts.head.fields, "x-request-id");
+    const std::string_view id =
+        http::single_value(facts.head.fields, http::FieldName::x_request_id);
     if (id.size() <= kBytesMax && http::is_token(id)) facts.request_id = id;
 }
 

@@ -175,14 +175,14 @@ Task<Fault> Upload::more_of_body(Sleeper& sleeper) {
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
         switch (client_.read_body(sleeper.wakeup())) {
-            case client::Http1Stream::Body::more:
+            case client::BodyInput::more:
                 may_send_ = true;  // RFC 9110 section 10.1.1: clients may give up waiting
                 co_return Fault::none;
-            case client::Http1Stream::Body::too_long:
+            case client::BodyInput::too_long:
                 co_return Fault::bad_body;
-            case client::Http1Stream::Body::left:
+            case client::BodyInput::left:
                 co_return Fault::client_left;
-            case client::Http1Stream::Body::nothing:
+            case client::BodyInput::nothing:
                 break;
         }
         if (may_send_ && !rate_.is_waiting()) {

@@ -84,7 +84,7 @@ class Upload {
 
     WorkerContext& worker_;
     Exchange& x_;
-    client::Http1Stream& client_;
+    client::Stream& client_;
     Sleeper& answer_sleeper_;  // of the coroutine that holds the body and waits for the answer
     const std::chrono::milliseconds response_timeout_;
     upstream::TransferRate& rate_;

@@ -3,16 +3,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "ask/engine.hpp"
 #include "http/date_field.hpp"
 #include "net/asio.hpp"
+#include "net/deadline.hpp"
 #include "proxy/exchange_pool.hpp"
 #include "proxy/generation.hpp"
 #include "proxy/request_id.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::proxy {
+
+// The tunnels of a worker that drains.
+struct TunnelDrain {
+    std::optional<SteadyTime> began;  // noticed by the first
+    std::uint32_t told = 0;           // that they have to end
+};
 
 struct WorkerContext {
     Executor executor;
@@ -22,7 +30,8 @@ struct WorkerContext {
     ask::Engine engine;
     RequestIds request_ids;
     ExchangePool exchanges;
-    http::DateField date;          // the worker sets it every tick
+    http::DateField date;  // the worker sets it every tick
+    TunnelDrain tunnel_drain{};
     std::uint64_t held_bytes = 0;  // that bodies may take which are read before they are sent
 };
 

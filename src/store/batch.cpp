@@ -22,7 +22,7 @@ bool is_same(const ChargeItem& left, const ChargeItem& right) {
 }
 
 template <class Equal>
-bool are_equal(const Decision& a, const Decision& b, Equal equal) {
+bool are_equal(const LimitDecision& a, const LimitDecision& b, Equal equal) {
     return std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), equal);
 }
 
@@ -36,13 +36,13 @@ std::size_t hash_of(std::span<const ChargeItem> items) {
     return hash;
 }
 
-void Batch::begin(Decision& decision, std::size_t hash) {
+void Batch::begin(LimitDecision& decision, std::size_t hash) {
     is_mixed_ = false;
     hash_ = hash;
     decisions_.assign(1, &decision);
 }
 
-bool Batch::add(Decision& decision, std::size_t hash, bool may_mix) {
+bool Batch::add(LimitDecision& decision, std::size_t hash, bool may_mix) {
     if (!is_mixed_ && hash == hash_ && are_equal(*decisions_[0], decision, is_same)) {
         if (decisions_.size() == kBatchMax) return false;
     } else if (can_be_mixed_with(decision, may_mix)) {
@@ -54,7 +54,7 @@ bool Batch::add(Decision& decision, std::size_t hash, bool may_mix) {
     return true;
 }
 
-bool Batch::can_be_mixed_with(const Decision& decision, bool may_mix) const {
+bool Batch::can_be_mixed_with(const LimitDecision& decision, bool may_mix) const {
     const bool can_begin = may_mix && decisions_.size() == 1;
     if (!is_mixed_ && !(can_begin && can_mix(decisions_[0]->charge()))) return false;
     return decisions_.size() < kMixedMax && decision.cost > 0 &&
@@ -64,7 +64,7 @@ bool Batch::can_be_mixed_with(const Decision& decision, bool may_mix) const {
 void Batch::append_command(std::string_view prefix, std::optional<limit::Micros> clock,
                            std::string& out) {
     charges_.clear();
-    for (const Decision* decision : decisions_) charges_.push_back(decision->charge());
+    for (const LimitDecision* decision : decisions_) charges_.push_back(decision->charge());
     const auto append = is_mixed_ ? append_mixed_command : append_charge_command;
     append(charges_, prefix, clock, out);
 }
@@ -76,7 +76,7 @@ const redis::Script& Batch::script() const {
 
 std::span<const Mixed> Batch::read_reply(std::string_view reply) {
     verdicts_.clear();
-    for (Decision* decision : decisions_) verdicts_.push_back(&decision->verdict);
+    for (LimitDecision* decision : decisions_) verdicts_.push_back(&decision->verdict);
     answers_.assign(decisions_.size(), Mixed::decided);
     const bool is_reply = is_mixed_ ? read_mixed_reply(reply, charges_, verdicts_, answers_)
                                     : read_charge_reply(reply, charges_, verdicts_);

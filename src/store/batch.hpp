@@ -12,7 +12,7 @@
 #include "limit/charge.hpp"
 #include "redis/script.hpp"
 #include "store/charge_script.hpp"
-#include "store/decision.hpp"
+#include "store/limit_decision.hpp"
 
 namespace tidegate::store {
 
@@ -24,16 +24,16 @@ class Batch {
   public:
     // Begins anew. `hash` is that of decision.items; decisions stay where they are until the reply
     // was read.
-    void begin(Decision& decision, std::size_t hash);
+    void begin(LimitDecision& decision, std::size_t hash);
 
     // Adds the decision if the same command can make it: for the same items up to kBatchMax of
     // them, with `may_mix` also for different identifiers up to kMixedMax. Requires that all can
     // share a command (can_share_command()).
-    bool add(Decision& decision, std::size_t hash, bool may_mix);
+    bool add(LimitDecision& decision, std::size_t hash, bool may_mix);
 
     // Whether the decisions are about different identifiers.
     bool is_mixed() const { return is_mixed_; }
-    std::span<Decision* const> decisions() const { return decisions_; }
+    std::span<LimitDecision* const> decisions() const { return decisions_; }
 
     void append_command(std::string_view prefix, std::optional<limit::Micros> clock,
                         std::string& out);
@@ -46,11 +46,11 @@ class Batch {
     std::span<const Mixed> reject_reply();
 
   private:
-    bool can_be_mixed_with(const Decision& decision, bool may_mix) const;
+    bool can_be_mixed_with(const LimitDecision& decision, bool may_mix) const;
 
     bool is_mixed_ = false;
     std::size_t hash_ = 0;
-    std::vector<Decision*> decisions_;
+    std::vector<LimitDecision*> decisions_;
     std::vector<limit::Charge> charges_;  // of the command
     std::vector<limit::Verdict*> verdicts_;
     std::vector<Mixed> answers_;

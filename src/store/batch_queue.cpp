@@ -26,11 +26,11 @@ class BatchQueue::Command final : public redis::Request {
   public:
     explicit Command(BatchQueue& queue) : queue_(queue) {}
 
-    void begin(Decision& decision, std::size_t hash) {
+    void begin(LimitDecision& decision, std::size_t hash) {
         is_open_ = true;
         batch_.begin(decision, hash);
     }
-    bool join(Decision& decision, std::size_t hash, bool may_mix) {
+    bool join(LimitDecision& decision, std::size_t hash, bool may_mix) {
         if (!is_open_ || !batch_.add(decision, hash, may_mix)) return false;
         if (batch_.is_mixed()) ++queue_.waiting_;
         return true;
@@ -63,12 +63,13 @@ class BatchQueue::Command final : public redis::Request {
     }
 
     void on_failure(redis::Failure failure) override {
-        for (Decision* decision : batch_.decisions()) queue_.fail(*decision, failure_of(failure));
+        for (LimitDecision* decision : batch_.decisions())
+            queue_.fail(*decision, failure_of(failure));
         end();
     }
 
   private:
-    void finish(Decision& decision, Mixed answer) {
+    void finish(LimitDecision& decision, Mixed answer) {
         if (answer == Mixed::decided) {
             queue_.admit_or_limit(decision);
         } else if (answer == Mixed::ask_alone) {
@@ -80,8 +81,8 @@ class BatchQueue::Command final : public redis::Request {
 
     void end() {
         if (std::exchange(is_open_, false)) std::erase(queue_.open_, this);
-        for (Decision* decision : batch_.decisions()) {
-            if (decision->result != Decision::Result::pending)
+        for (LimitDecision* decision : batch_.decisions()) {
+            if (decision->result != LimitDecision::Result::pending)
                 decision->store_state.sleeper->wake_later();
         }
         queue_.idle_.push_back(this);
@@ -98,7 +99,7 @@ BatchQueue::BatchQueue(const RedisStore& redis, DenyCache& denials, LeaseRenewal
 
 BatchQueue::~BatchQueue() = default;
 
-void BatchQueue::charge(Decision& decision) {
+void BatchQueue::charge(LimitDecision& decision) {
     const bool may_share = !decision.is_alone && can_share_command(decision.charge());
     const std::size_t hash = may_share ? hash_of(decision.items) : 0;
     if (!may_share || !join_open_command(decision, hash)) {
@@ -108,7 +109,7 @@ void BatchQueue::charge(Decision& decision) {
     if (waiting_ >= kWaitingMax) redis_.servers.flush();
 }
 
-bool BatchQueue::join_open_command(Decision& decision, std::size_t hash) {
+bool BatchQueue::join_open_command(LimitDecision& decision, std::size_t hash) {
     // In a cluster different identifiers are in different slots.
     const bool may_mix = decision.store_state.asked >= mixes_from_ && !redis_.servers.is_cluster();
     const std::size_t compared = std::min(open_.size(), kComparedMax);
@@ -119,7 +120,7 @@ bool BatchQueue::join_open_command(Decision& decision, std::size_t hash) {
 }
 
 // Null if Redis took no command; then the failure policy has decided.
-BatchQueue::Command* BatchQueue::send(Decision& decision, std::size_t hash) {
+BatchQueue::Command* BatchQueue::send(LimitDecision& decision, std::size_t hash) {
     if (idle_.empty()) {
         commands_.push_back(std::make_unique<Command>(*this));
         idle_.push_back(commands_.back().get());
@@ -138,9 +139,9 @@ BatchQueue::Command* BatchQueue::send(Decision& decision, std::size_t hash) {
     return &command;
 }
 
-void BatchQueue::admit_or_limit(Decision& decision) {
+void BatchQueue::admit_or_limit(LimitDecision& decision) {
     decision.result = result_of(decision.verdict);
-    if (decision.result == Decision::Result::limited) {
+    if (decision.result == LimitDecision::Result::limited) {
         denials_.remember(decision.charge(), decision.verdict, decision.store_state.asked);
     } else {
         leases_.add(decision);
@@ -148,7 +149,7 @@ void BatchQueue::admit_or_limit(Decision& decision) {
 }
 
 // Redis may have carried the command out.
-void BatchQueue::fail(Decision& decision, StoreFailure failure) {
+void BatchQueue::fail(LimitDecision& decision, StoreFailure failure) {
     leases_.release_later(decision, decision.charge());
     failure_policy_.decide(decision, failure);
 }

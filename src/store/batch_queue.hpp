@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "store/decision.hpp"
 #include "store/deny_cache.hpp"
 #include "store/failure_policy.hpp"
 #include "store/lease_renewal.hpp"
+#include "store/limit_decision.hpp"
 #include "store/redis_store.hpp"
 
 namespace tidegate::store {
@@ -22,15 +22,15 @@ class BatchQueue {
 
     // Decides what lies in one slot of the store. The result is there when this returns (Redis took
     // no command), or later: then the sleeper of the decision is woken.
-    void charge(Decision& decision);
+    void charge(LimitDecision& decision);
 
   private:
     class Command;
 
-    bool join_open_command(Decision& decision, std::size_t hash);
-    Command* send(Decision& decision, std::size_t hash);
-    void admit_or_limit(Decision& decision);
-    void fail(Decision& decision, telemetry::StoreFailure failure);
+    bool join_open_command(LimitDecision& decision, std::size_t hash);
+    Command* send(LimitDecision& decision, std::size_t hash);
+    void admit_or_limit(LimitDecision& decision);
+    void fail(LimitDecision& decision, telemetry::StoreFailure failure);
 
     const RedisStore& redis_;
     DenyCache& denials_;

@@ -48,7 +48,7 @@ class CrossSlotCharge::Command final : public redis::Request {
     std::size_t part_;
 };
 
-CrossSlotCharge::CrossSlotCharge(const Services& services, Decision& decision)
+CrossSlotCharge::CrossSlotCharge(const Services& services, LimitDecision& decision)
     : services_(services), decision_(decision) {}
 
 CrossSlotCharge::~CrossSlotCharge() = default;
@@ -104,8 +104,9 @@ void CrossSlotCharge::go_on() {
 }
 
 void CrossSlotCharge::charge_in_process(Part& part) const {
-    const Decision::Result result = services_.failure_policy.charge(charge_of(part), part.verdict);
-    if (result == Decision::Result::unavailable) {
+    const LimitDecision::Result result =
+        services_.failure_policy.charge(charge_of(part), part.verdict);
+    if (result == LimitDecision::Result::unavailable) {
         CrossSlotVerdict::failed(part);
     } else {
         CrossSlotVerdict::answered(part);
@@ -126,7 +127,7 @@ void CrossSlotCharge::end() {
             services_.leases.release_later(decision_, charge_of(part));
         }
     }
-    if (decision_.result == Decision::Result::admitted) services_.leases.add(decision_);
+    if (decision_.result == LimitDecision::Result::admitted) services_.leases.add(decision_);
     decision_.store_state.sleeper->wake_later();
 }
 

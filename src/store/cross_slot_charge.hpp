@@ -9,9 +9,9 @@
 #include "limit/charge.hpp"
 #include "redis/client.hpp"
 #include "store/cross_slot_verdict.hpp"
-#include "store/decision.hpp"
 #include "store/failure_policy.hpp"
 #include "store/lease_renewal.hpp"
+#include "store/limit_decision.hpp"
 #include "store/redis_store.hpp"
 #include "store/refund.hpp"
 #include "telemetry/metrics.hpp"
@@ -30,7 +30,7 @@ class CrossSlotCharge {
         telemetry::MetricsShard& metrics;
     };
 
-    CrossSlotCharge(const Services& services, Decision& decision);
+    CrossSlotCharge(const Services& services, LimitDecision& decision);
     ~CrossSlotCharge();
 
     // Decides anew. Wakes the sleeper of the decision when the result is there.
@@ -53,7 +53,7 @@ class CrossSlotCharge {
     void give_back(Part& part, CrossSlotVerdict::GiveBack what);
 
     const Services& services_;
-    Decision& decision_;
+    LimitDecision& decision_;
     CrossSlotVerdict verdict_;
     telemetry::StoreFailure failure_{};  // of the part that failed first
     bool is_sending_ = false;            // not all commands were sent: the end has to wait
@@ -62,7 +62,7 @@ class CrossSlotCharge {
 
 // Calls `visit(Admission)` for each place where an admitted decision took something.
 template <class Visit>
-void for_each_admission(const Decision& decision, Visit visit) {
+void for_each_admission(const LimitDecision& decision, Visit visit) {
     if (!decision.store_state.crosses_slots) {
         visit(Admission{decision.charge(), decision.verdict.receipt,
                         decision.decided_by == telemetry::StoreKind::redis});

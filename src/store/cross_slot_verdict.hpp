@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "limit/charge.hpp"
-#include "store/decision.hpp"
+#include "store/limit_decision.hpp"
 
 namespace tidegate::store {
 
 // Reused from request to request; allocates only to grow.
 class CrossSlotVerdict {
   public:
-    using Result = Decision::Result;
+    using Result = LimitDecision::Result;
     enum class Answer : std::uint8_t {
         none,  // not yet
         admitted,

@@ -23,16 +23,16 @@ StoreFailure failure_of(redis::Failure failure) {
     return StoreFailure::protocol;
 }
 
-Decision::Result charge_in_process(MemoryStore& memory, const limit::Charge& charge,
-                                   limit::Verdict& verdict, telemetry::MetricsShard& metrics) {
+LimitDecision::Result charge_in_process(MemoryStore& memory, const limit::Charge& charge,
+                                        limit::Verdict& verdict, telemetry::MetricsShard& metrics) {
     if (memory.charge(charge, process_now(), verdict) == MemoryStore::Outcome::full) {
         metrics.count_store_failure(StoreFailure::full);
-        return Decision::Result::unavailable;
+        return LimitDecision::Result::unavailable;
     }
     return result_of(verdict);
 }
 
-void FailurePolicy::decide(Decision& decision, StoreFailure failure) const {
+void FailurePolicy::decide(LimitDecision& decision, StoreFailure failure) const {
     metrics_.count_store_failure(failure);
     decision.store_failed = true;
     decision.decided_by = telemetry::StoreKind::local;
@@ -58,19 +58,20 @@ void FailurePolicy::decide(Decision& decision, StoreFailure failure) const {
     }
     if (denied) {
         decided.clear();
-        decision.result = Decision::Result::unavailable;
+        decision.result = LimitDecision::Result::unavailable;
     } else if (decided.empty()) {
         decision.verdict = {};
-        decision.result = Decision::Result::admitted;
+        decision.result = LimitDecision::Result::admitted;
     } else {
         decision.result = charge(decision.charge(), decision.verdict);
     }
 }
 
-Decision::Result FailurePolicy::charge(const limit::Charge& charge, limit::Verdict& verdict) const {
+LimitDecision::Result FailurePolicy::charge(const limit::Charge& charge,
+                                            limit::Verdict& verdict) const {
     memory_.set_divisor(std::max(replicas(), 1));
-    const Decision::Result result = charge_in_process(memory_, charge, verdict, metrics_);
-    if (result != Decision::Result::unavailable) local_report_.took(charge, verdict);
+    const LimitDecision::Result result = charge_in_process(memory_, charge, verdict, metrics_);
+    if (result != LimitDecision::Result::unavailable) local_report_.took(charge, verdict);
     return result;
 }
 

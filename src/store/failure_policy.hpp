@@ -5,7 +5,7 @@
 
 #include "limit/charge.hpp"
 #include "redis/client.hpp"
-#include "store/decision.hpp"
+#include "store/limit_decision.hpp"
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
 #include "telemetry/metrics.hpp"
@@ -19,8 +19,8 @@ using Replicas = std::atomic<int>;
 telemetry::StoreFailure failure_of(redis::Failure failure);
 
 // Charges in process. `unavailable`, which is counted, if the store has no room.
-Decision::Result charge_in_process(MemoryStore& memory, const limit::Charge& charge,
-                                   limit::Verdict& verdict, telemetry::MetricsShard& metrics);
+LimitDecision::Result charge_in_process(MemoryStore& memory, const limit::Charge& charge,
+                                        limit::Verdict& verdict, telemetry::MetricsShard& metrics);
 
 // One a worker, on its thread.
 class FailurePolicy {
@@ -31,11 +31,11 @@ class FailurePolicy {
 
     // Decides without Redis. Policies that say deny come first: then nothing is taken anywhere.
     // Policies in shadow deny nothing.
-    void decide(Decision& decision, telemetry::StoreFailure failure) const;
+    void decide(LimitDecision& decision, telemetry::StoreFailure failure) const;
 
     // Decides a charge of policies that say local, by this process's share of each quota, and notes
     // what was taken for the report to Redis.
-    Decision::Result charge(const limit::Charge& charge, limit::Verdict& verdict) const;
+    LimitDecision::Result charge(const limit::Charge& charge, limit::Verdict& verdict) const;
 
     // Whether the share of this process is known.
     bool knows_share() const { return replicas() > 0; }

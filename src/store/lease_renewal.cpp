@@ -21,7 +21,7 @@ bool counts_concurrency(const limit::ChargeItem& item) {
 
 }  // namespace
 
-void LeaseRenewal::add(Decision& decision) {
+void LeaseRenewal::add(LimitDecision& decision) {
     if (!decision.needs_settling || decision.cost == 0 ||
         std::none_of(decision.items.begin(), decision.items.end(), counts_concurrency)) {
         return;
@@ -30,7 +30,7 @@ void LeaseRenewal::add(Decision& decision) {
     holders_.push_back(decision);
 }
 
-void LeaseRenewal::release_later(const Decision& decision, const limit::Charge& charge) {
+void LeaseRenewal::release_later(const LimitDecision& decision, const limit::Charge& charge) {
     if (!decision.needs_settling || releases_.size() >= kReleasesMax) return;
     for (std::string& command : release_commands(charge, redis_.key_prefix)) {
         releases_.push_back({std::move(command), redis_.slot_of(charge.items)});
@@ -41,7 +41,7 @@ void LeaseRenewal::renew(SteadyTime now) {
     for (Release& release : std::exchange(releases_, {})) {
         redis_.send_and_forget(std::move(release.command), nullptr, release.slot);
     }
-    for (Decision& decision : holders_) {
+    for (LimitDecision& decision : holders_) {
         if (now - decision.store_state.renewed < limit::kLease / 3) continue;
         decision.store_state.renewed = now;
         for_each_admission(decision, [&](const Admission& admission) {

@@ -9,7 +9,7 @@
 #include <boost/intrusive/list.hpp>
 
 #include "limit/charge.hpp"
-#include "store/decision.hpp"
+#include "store/limit_decision.hpp"
 #include "store/redis_store.hpp"
 
 namespace tidegate::store {
@@ -20,17 +20,18 @@ class LeaseRenewal {
 
     // Redis has admitted the decision: renews its leases, if it holds slots, until settle() unlinks
     // it or it is destroyed.
-    void add(Decision& decision);
+    void add(LimitDecision& decision);
 
     // Redis may have taken slots for this charge, but the answer came too late or not at all: gives
     // them up with the next renew(), when the charge has been carried out or never will be.
-    void release_later(const Decision& decision, const limit::Charge& charge);
+    void release_later(const LimitDecision& decision, const limit::Charge& charge);
 
     // Sends what is due. Call about once a second.
     void renew(SteadyTime now);
 
   private:
-    using Holders = boost::intrusive::list<Decision, boost::intrusive::constant_time_size<false>>;
+    using Holders =
+        boost::intrusive::list<LimitDecision, boost::intrusive::constant_time_size<false>>;
     struct Release {
         std::string command;
         std::uint16_t slot;

@@ -17,7 +17,7 @@ limit::LimitVerdict verdict_of(const LimitCount& count) {
             .denied = count.denied};
 }
 
-void begin(Decision& decision, SteadyTime now, StoreKind store) {
+void begin(LimitDecision& decision, SteadyTime now, StoreKind store) {
     decision.decided_by = store;
     decision.store_failed = decision.remembered = false;
     decision.store_state.asked = now;
@@ -46,14 +46,15 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, telemetry::MetricsShard&
     lease_holder_ = std::uint64_t{device()} << 32 | device();
 }
 
-void Limiter::decide(Decision& decision, Wakeup& sleeper, SteadyTime now) {
+void Limiter::decide(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
     const bool in_redis = static_cast<bool>(redis_.servers);
     begin(decision, now, in_redis ? StoreKind::redis : StoreKind::memory);
-    Decision::StoreState& state = decision.store_state;
+    LimitDecision::StoreState& state = decision.store_state;
     state.sleeper = &sleeper;
     state.lease = {lease_holder_, ++last_lease_};
     state.is_settled = !decision.needs_settling;
-    decision.result = Decision::Result::pending;
+    state.has_status = false;
+    decision.result = LimitDecision::Result::pending;
     if (!in_redis) {
         decision.result = charge_in_process(memory_, decision.charge(), decision.verdict, metrics_);
     } else if (!decision.is_alone && is_denied_already(decision)) {
@@ -68,21 +69,21 @@ void Limiter::decide(Decision& decision, Wakeup& sleeper, SteadyTime now) {
     }
 }
 
-bool Limiter::is_denied_already(Decision& decision) {
+bool Limiter::is_denied_already(LimitDecision& decision) {
     if (!denials_.recall(decision.charge(), decision.store_state.asked, decision.verdict)) {
         return false;
     }
     metrics_.count_deny_cache_hit();
     decision.remembered = true;
-    decision.result = Decision::Result::limited;
+    decision.result = LimitDecision::Result::limited;
     return true;
 }
 
-void Limiter::look(Decision& decision, Wakeup& sleeper, SteadyTime now) {
+void Limiter::look(LimitDecision& decision, Wakeup& sleeper, SteadyTime now) {
     const bool in_redis = static_cast<bool>(redis_.servers);
     begin(decision, now, in_redis ? StoreKind::redis : StoreKind::memory);
     decision.store_state.is_settled = true;
-    decision.result = Decision::Result::admitted;
+    decision.result = LimitDecision::Result::admitted;
     if (!in_redis) {
         memory_.look(decision.charge(), process_now(), decision.verdict);
         decision.result = result_of(decision.verdict);
@@ -91,16 +92,16 @@ void Limiter::look(Decision& decision, Wakeup& sleeper, SteadyTime now) {
     if (is_denied_already(decision)) return;
     // Not worth several commands: an address that counts by prefixes in several slots passes.
     if (redis_.crosses_slots(decision.items)) return;
-    decision.result = Decision::Result::pending;
+    decision.result = LimitDecision::Result::pending;
     inspector_->count(decision.items, [this, &decision, &sleeper](
                                           const tidegate::Result<Counts, std::string>& counts) {
-        decision.result = Decision::Result::admitted;
+        decision.result = LimitDecision::Result::admitted;
         if (counts) read_look(decision, *counts);
         sleeper.wake_later();
     });
 }
 
-void Limiter::read_look(Decision& decision, const Counts& counts) {
+void Limiter::read_look(LimitDecision& decision, const Counts& counts) {
     limit::Verdict& verdict = decision.verdict;
     verdict = {};
     for (const ItemCounts& item : counts.items) {
@@ -122,18 +123,28 @@ void Limiter::read_look(Decision& decision, const Counts& counts) {
     denials_.remember(asked, verdict, decision.store_state.asked);
 }
 
-void Limiter::settle(Decision& decision, int status, std::chrono::milliseconds hold) {
+void Limiter::settle(LimitDecision& decision, int status, std::chrono::milliseconds hold) {
     if (decision.is_linked()) decision.unlink();
-    if (decision.result != Decision::Result::admitted) return;
+    if (decision.result != LimitDecision::Result::admitted) return;
     if (std::exchange(decision.store_state.is_settled, true)) return;
+    const bool has_status = decision.store_state.has_status;
     for_each_admission(decision, [&](const Admission& admission) {
-        refunds_.give_back(admission, limit::Refund::Of::status, status);
+        if (!has_status) refunds_.give_back(admission, limit::Refund::Of::status, status);
         refunds_.release(admission.charge, admission.in_redis, hold);
     });
 }
 
-void Limiter::leave_line(Decision& decision) {
-    if (decision.result != Decision::Result::admitted) return;
+void Limiter::note_status(LimitDecision& decision, int status) {
+    if (decision.result != LimitDecision::Result::admitted || decision.store_state.is_settled)
+        return;
+    if (std::exchange(decision.store_state.has_status, true)) return;
+    for_each_admission(decision, [&](const Admission& admission) {
+        refunds_.give_back(admission, limit::Refund::Of::status, status);
+    });
+}
+
+void Limiter::leave_line(LimitDecision& decision) {
+    if (decision.result != LimitDecision::Result::admitted) return;
     for_each_admission(decision, [&](const Admission& admission) {
         refunds_.give_back(admission, limit::Refund::Of::place);
     });

@@ -15,12 +15,12 @@
 #include "net/wakeup.hpp"
 #include "store/batch_queue.hpp"
 #include "store/cross_slot_charge.hpp"
-#include "store/decision.hpp"
 #include "store/deny_cache.hpp"
 #include "store/failure_policy.hpp"
 #include "store/freed_identifiers.hpp"
 #include "store/inspector.hpp"
 #include "store/lease_renewal.hpp"
+#include "store/limit_decision.hpp"
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
 #include "store/redis_store.hpp"
@@ -48,7 +48,7 @@ class Limiter {
     // no longer, at the latest when Redis's deadline, counted from `now`, has passed. Both must
     // live until then. Decisions of one turn of the loop about the same items become one command
     // to Redis, and so do some about different ones under the same policies.
-    void decide(Decision& decision, Wakeup& sleeper,
+    void decide(LimitDecision& decision, Wakeup& sleeper,
                 SteadyTime now = std::chrono::steady_clock::now());
 
     // Whether a charge of decision.items would be denied now, as far as the store knows; takes
@@ -57,18 +57,22 @@ class Limiter {
     // may deny a request of a higher cost that this lets pass, and retry_after may be too short.
     // Requires items without schedules, not in shadow. `sleeper` as for decide(). There is nothing
     // to settle.
-    void look(Decision& decision, Wakeup& sleeper,
+    void look(LimitDecision& decision, Wakeup& sleeper,
               SteadyTime now = std::chrono::steady_clock::now());
 
     // The request has ended with an answer of `status` (0: none): gives back what does not count
     // with that status, and gives up the slots of concurrency once `hold` has passed. Does not
     // wait.
-    void settle(Decision& decision, int status,
+    void settle(LimitDecision& decision, int status,
                 std::chrono::milliseconds hold = std::chrono::milliseconds{0});
+
+    // The request was answered with `status` and goes on for long: gives back what does not count
+    // with that status. The rest settle() does, which no longer asks for the status.
+    void note_status(LimitDecision& decision, int status);
 
     // The client left while leaky_bucket had the request held: gives up its place if it is the last
     // in line. Before settle().
-    void leave_line(Decision& decision);
+    void leave_line(LimitDecision& decision);
 
     // Gives back, of what was taken in process, what the charge and its receipt say.
     void give_back_in_process(const limit::Charge& charge, const limit::Receipt& receipt) const {
@@ -100,8 +104,8 @@ class Limiter {
     const Inspector& inspector() const { return *inspector_; }
 
   private:
-    bool is_denied_already(Decision& decision);
-    void read_look(Decision& decision, const Counts& counts);
+    bool is_denied_already(LimitDecision& decision);
+    void read_look(LimitDecision& decision, const Counts& counts);
 
     MemoryStore& memory_;
     telemetry::MetricsShard& metrics_;

@@ -30,7 +30,7 @@ const limit::Tier* tier_of(const limit::Policy& policy, std::string_view name) {
 
 }  // namespace
 
-Reservation reservation_of(const Decision& decision) {
+Reservation reservation_of(const LimitDecision& decision) {
     Reservation made;
     made.cost = decision.cost;
     made.moment = decision.moment;

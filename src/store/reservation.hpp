@@ -11,7 +11,7 @@
 
 #include "config/config.hpp"
 #include "limit/charge.hpp"
-#include "store/decision.hpp"
+#include "store/limit_decision.hpp"
 
 namespace tidegate::store {
 
@@ -34,7 +34,7 @@ struct Reservation {
 };
 
 // What an admitted decision has taken. Requires decision.is_alone.
-Reservation reservation_of(const Decision& decision);
+Reservation reservation_of(const LimitDecision& decision);
 
 // The items of `part` as the configuration of today has them, which may have other policies: those
 // that are gone are left out. Views and pointers go into both.

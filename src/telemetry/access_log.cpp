@@ -92,8 +92,9 @@ struct AccessLog::Impl {
     }
 
     bool is_chosen(Producer& producer, const RequestRecord& record) const {
-        const bool went_on =
-            record.outcome == Outcome::forwarded || record.outcome == Outcome::answered;
+        const bool went_on = record.outcome == Outcome::forwarded ||
+                             record.outcome == Outcome::answered ||
+                             record.outcome == Outcome::redirected;
         if (!went_on || !record.error.empty()) return true;
         return producer.next_random() >> 11 < sample_below.load(std::memory_order_relaxed);
     }

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/http_version.hpp"
 #include "telemetry/metrics.hpp"
 
 namespace tidegate::telemetry {
@@ -24,8 +25,8 @@ struct RequestRecord {
     std::string_view request_id;
     std::string_view client;  // address, or empty
     std::string_view method;
-    std::string_view protocol = "HTTP/1.1";  // of the text form only
-    std::string_view path;                   // without the query
+    HttpVersion version = HttpVersion::http_1_1;
+    std::string_view path;  // without the query
     std::string_view host;
     std::string_view route;  // empty: none matched
     std::span<const std::string_view> identifiers;

@@ -22,7 +22,7 @@ constexpr std::size_t kIdentifiersMax = 16;
 // All the strings of a line at their longest, were every byte escaped; the names of the fields,
 // the numbers and the marks of what was cut. An identifier may be escaped twice, which makes one
 // byte more of each escape, and has quotes of its own.
-constexpr std::size_t kStringBytesMax = kPathBytesMax + kHostBytesMax + 2 * kMethodBytesMax +
+constexpr std::size_t kStringBytesMax = kPathBytesMax + kHostBytesMax + kMethodBytesMax +
                                         8 * kNameBytesMax + kIdBytesMax +
                                         kIdentifiersMax * (kIdentifierBytesMax + 1);
 constexpr std::size_t kTwiceEscapedBytesMax = kIdentifiersMax * (kIdentifierBytesMax + 4);
@@ -93,6 +93,8 @@ std::string_view LogLineFormatter::json(const RequestRecord& record) {
     put(std::uint64_t{record.tries});
     put(R"(,"face":")");
     put(to_string(record.face));
+    put(R"(","protocol":")");
+    put(name_of(record.version));
     put(R"("})");
     return end();
 }
@@ -107,7 +109,8 @@ std::string_view LogLineFormatter::text(const RequestRecord& record) {
     put(" ");
     put_word(record.path, kPathBytesMax);
     put(" ");
-    put_escaped(record.protocol, kMethodBytesMax);
+    put("HTTP/");
+    put(number_of(record.version));
     put(R"(" )");
     put(static_cast<std::uint64_t>(std::max(record.status, 0)));
     put(" ");

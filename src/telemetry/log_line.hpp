@@ -21,6 +21,7 @@
 //   queue_us    waiting for one of max_connections
 //   tries       connections that the request used, or that could not be made for it
 //   face        proxy | forward_auth | check: how Tidegate was asked
+//   protocol    HTTP/1.0 | HTTP/1.1 | HTTP/2
 // What is not known is an empty string. What a client chose is cut at a bound, and then ends in
 // `...`.
 //

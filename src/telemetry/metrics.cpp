@@ -22,6 +22,8 @@ std::string_view to_string(Outcome outcome) {
             return "forwarded";
         case Outcome::answered:
             return "answered";
+        case Outcome::redirected:
+            return "redirected";
         case Outcome::limited:
             return "limited";
         case Outcome::rejected:
@@ -102,6 +104,90 @@ std::string_view to_string(ConnectionRefusal refusal) {
             return "max";
         case ConnectionRefusal::per_ip:
             return "per_ip";
+        case ConnectionRefusal::new_per_ip:
+            return "new_per_ip";
+    }
+    return "";
+}
+
+std::string_view to_string(ProxyHeaderRefusal refusal) {
+    switch (refusal) {
+        case ProxyHeaderRefusal::peer:
+            return "peer";
+        case ProxyHeaderRefusal::malformed:
+            return "malformed";
+        case ProxyHeaderRefusal::timeout:
+            return "timeout";
+        case ProxyHeaderRefusal::too_many:
+            return "too_many";
+    }
+    return "";
+}
+
+std::string_view to_string(TlsHandshakeFailure failure) {
+    switch (failure) {
+        case TlsHandshakeFailure::plain_http:
+            return "plain_http";
+        case TlsHandshakeFailure::proxy_header:
+            return "proxy_header";
+        case TlsHandshakeFailure::not_tls:
+            return "not_tls";
+        case TlsHandshakeFailure::version:
+            return "version";
+        case TlsHandshakeFailure::cipher:
+            return "cipher";
+        case TlsHandshakeFailure::unknown_name:
+            return "unknown_name";
+        case TlsHandshakeFailure::client_certificate:
+            return "client_certificate";
+        case TlsHandshakeFailure::refused:
+            return "refused";
+        case TlsHandshakeFailure::closed:
+            return "closed";
+        case TlsHandshakeFailure::timeout:
+            return "timeout";
+        case TlsHandshakeFailure::too_many:
+            return "too_many";
+        case TlsHandshakeFailure::other:
+            return "other";
+    }
+    return "";
+}
+
+std::string_view to_string(TunnelEnd end) {
+    switch (end) {
+        case TunnelEnd::client:
+            return "client";
+        case TunnelEnd::upstream:
+            return "upstream";
+        case TunnelEnd::idle:
+            return "idle";
+        case TunnelEnd::limited:
+            return "limited";
+        case TunnelEnd::bad_frames:
+            return "bad_frames";
+        case TunnelEnd::stalled:
+            return "stalled";
+        case TunnelEnd::drained:
+            return "drained";
+        case TunnelEnd::cut:
+            return "cut";
+    }
+    return "";
+}
+
+std::string_view to_string(Http2End end) {
+    switch (end) {
+        case Http2End::abuse:
+            return "abuse";
+        case Http2End::protocol_error:
+            return "protocol_error";
+        case Http2End::settings_timeout:
+            return "settings_timeout";
+        case Http2End::head_timeout:
+            return "head_timeout";
+        case Http2End::not_reading:
+            return "not_reading";
     }
     return "";
 }
@@ -145,7 +231,11 @@ struct Metrics::Impl {
     void add_upstreams(Families& families) const;
     void add_upstream_servers(Families& families, const Gauges& gauges) const;
     void add_connections(Families& families) const;
+    void add_handshakes(Families& families) const;
+    void add_http2(Families& families) const;
+    void add_tunnels(Families& families) const;
     static void add_keys(Families& families, const Gauges& gauges);
+    static void add_certificates(Families& families, const Gauges& gauges);
     void add_process(Families& families, const Gauges& gauges) const;
 
     // Names are looked at and added under the mutex; counting never waits for it.
@@ -212,7 +302,11 @@ std::string Metrics::serialize(const Gauges& gauges) const {
     impl_->add_upstreams(families);
     impl_->add_upstream_servers(families, gauges);
     impl_->add_connections(families);
+    impl_->add_handshakes(families);
+    impl_->add_http2(families);
+    impl_->add_tunnels(families);
     Impl::add_keys(families, gauges);
+    Impl::add_certificates(families, gauges);
     impl_->add_process(families, gauges);
     return prometheus::TextSerializer().Serialize(families.take());
 }
@@ -383,6 +477,37 @@ void Metrics::Impl::add_upstream_servers(Families& families, const Gauges& gauge
     }
 }
 
+void Metrics::Impl::add_handshakes(Families& families) const {
+    auto ended = families.counter("tidegate_tls_handshakes_total", "TLS handshakes with clients");
+    ended.add({{"result", "full"}},
+              sum([](const auto& shard) { return shard.tls_handshakes_full.value(); }));
+    ended.add({{"result", "resumed"}},
+              sum([](const auto& shard) { return shard.tls_handshakes_resumed.value(); }));
+    auto failed = families.counter("tidegate_tls_handshakes_failed_total",
+                                   "Connections of clients that ended before TLS was agreed on");
+    for (std::size_t reason = 0; reason < kTlsHandshakeFailures; ++reason) {
+        failed.add(
+            {{"reason", std::string(to_string(static_cast<TlsHandshakeFailure>(reason)))}},
+            sum([&](const auto& shard) { return shard.tls_handshakes_failed[reason].value(); }));
+    }
+}
+
+void Metrics::Impl::add_http2(Families& families) const {
+    auto ended = families.counter("tidegate_http2_connections_ended_total",
+                                  "Connections in HTTP/2 that Tidegate ended for their clients' "
+                                  "faults, by reason");
+    for (std::size_t reason = 0; reason < kHttp2Ends; ++reason) {
+        ended.add(
+            {{"reason", std::string(to_string(static_cast<Http2End>(reason)))}},
+            sum([&](const auto& shard) { return shard.http2_connections_ended[reason].value(); }));
+    }
+    families
+        .counter(
+            "tidegate_http2_streams_refused_total",
+            "Requests in HTTP/2 refused uncounted: their connections had http2.streams already")
+        .add({}, sum([](const auto& shard) { return shard.http2_streams_refused.value(); }));
+}
+
 void Metrics::Impl::add_connections(Families& families) const {
     const auto add = [&](const std::string& whose, const std::string& what,
                          ConnectionCounts MetricsShard::Impl::*counts) {
@@ -397,10 +522,17 @@ void Metrics::Impl::add_connections(Families& families) const {
     add("client", "Connections from clients", &MetricsShard::Impl::clients);
     add("upstream", "Connections to upstreams", &MetricsShard::Impl::upstream_connections);
     auto refused = families.counter("tidegate_client_connections_refused_total",
-                                    "Connections refused at connections.max or connections.per_ip");
+                                    "Connections refused at one of the bounds of `connections`");
     for (std::size_t reason = 0; reason < kConnectionRefusals; ++reason) {
         refused.add({{"reason", std::string(to_string(static_cast<ConnectionRefusal>(reason)))}},
                     sum([&](const auto& shard) { return shard.clients_refused[reason].value(); }));
+    }
+    auto headers = families.counter("tidegate_proxy_headers_refused_total",
+                                    "Connections closed for their PROXY header");
+    for (std::size_t reason = 0; reason < kProxyHeaderRefusals; ++reason) {
+        headers.add(
+            {{"reason", std::string(to_string(static_cast<ProxyHeaderRefusal>(reason)))}},
+            sum([&](const auto& shard) { return shard.proxy_headers_refused[reason].value(); }));
     }
     families
         .counter("tidegate_client_connections_idle_closed_total",
@@ -420,6 +552,25 @@ void Metrics::Impl::add_connections(Families& families) const {
         .add({}, sum([](const auto& shard) { return shard.bytes_sent.value(); }));
 }
 
+void Metrics::Impl::add_tunnels(Families& families) const {
+    // Before those that were opened: see add_connections().
+    std::uint64_t ended = 0;
+    auto total = families.counter("tidegate_tunnels_total",
+                                  "Tunnels (WebSockets) that have ended, by what ended them");
+    for (std::size_t end = 0; end < kTunnelEnds; ++end) {
+        const auto count = sum([&](const auto& shard) { return shard.tunnels_ended[end].value(); });
+        total.add({{"end", std::string(to_string(static_cast<TunnelEnd>(end)))}}, count);
+        ended += count;
+    }
+    const auto opened = sum([](const auto& shard) { return shard.tunnels_opened.value(); });
+    families.gauge("tidegate_tunnels_open", "Tunnels (WebSockets) that are open")
+        .add({}, opened > ended ? opened - ended : 0);
+    families.counter("tidegate_tunnel_received_bytes_total", "Bytes of tunnels from clients")
+        .add({}, sum([](const auto& shard) { return shard.tunnel_bytes_received.value(); }));
+    families.counter("tidegate_tunnel_sent_bytes_total", "Bytes of tunnels to clients")
+        .add({}, sum([](const auto& shard) { return shard.tunnel_bytes_sent.value(); }));
+}
+
 void Metrics::Impl::add_keys(Families& families, const Gauges& gauges) {
     auto fetches = families.counter("tidegate_jwks_fetches_total", "Fetches of key sets (JWKS)");
     fetches.add({{"result", "ok"}}, gauges.jwks_fetches_ok);
@@ -430,6 +581,16 @@ void Metrics::Impl::add_keys(Families& families, const Gauges& gauges) {
     for (const Gauges::KeyPlace& place : gauges.jwks) {
         keys.add({{"url", place.url}}, static_cast<std::uint64_t>(place.keys));
         if (place.age) age.add({{"url", place.url}}, static_cast<double>(place.age->count()));
+    }
+}
+
+void Metrics::Impl::add_certificates(Families& families, const Gauges& gauges) {
+    auto expiry = families.gauge("tidegate_certificate_expiry_timestamp_seconds",
+                                 "When a certificate that Tidegate shows expires, in Unix time");
+    for (const Gauges::CertificateExpiry& one : gauges.certificate_expiry) {
+        // Whole seconds, as certificates have them.
+        const auto until = std::chrono::floor<std::chrono::seconds>(one.until.time_since_epoch());
+        expiry.add({{"name", one.name}}, static_cast<double>(until.count()));
     }
 }
 

@@ -26,6 +26,7 @@ using std::chrono::nanoseconds;
 enum class Outcome : std::uint8_t {
     forwarded,    // the upstream's answer was relayed
     answered,     // who asked whether a request may go on was told that it may
+    redirected,   // a listener with `redirect` sent the client to https
     limited,      // a limit refused it
     rejected,     // the request itself was at fault: 4xx other than the limit
     failed,       // the upstream was: 502, 503, 504, or a broken answer
@@ -58,9 +59,67 @@ enum class LocalReportResult : std::uint8_t {
 
 // Which bound a connection was over.
 enum class ConnectionRefusal : std::uint8_t {
-    max,     // connections.max: all of them
-    per_ip,  // connections.per_ip: those of its address
+    max,         // connections.max: all of them
+    per_ip,      // connections.per_ip: those of its address
+    new_per_ip,  // connections.new_per_ip: those that its address opens in a second
 };
+
+// Why a connection was closed before anything of the client was read.
+enum class ProxyHeaderRefusal : std::uint8_t {
+    peer,       // it may send none
+    malformed,  // the header is missing or cannot be read, or there is a second one
+    timeout,    // timeouts.tls_handshake
+    too_many,   // wait for theirs already
+};
+inline constexpr std::size_t kProxyHeaderRefusals =
+    static_cast<std::size_t>(ProxyHeaderRefusal::too_many) + 1;
+
+// How a TLS handshake with a client came to its end.
+enum class TlsHandshakeKind : std::uint8_t {
+    full,
+    resumed,  // it went on with the session of an earlier one
+};
+
+// Why there is none.
+enum class TlsHandshakeFailure : std::uint8_t {
+    plain_http,          // the client speaks HTTP in the clear
+    proxy_header,        // the peer sends a PROXY header, and the listener takes none
+    not_tls,             // nor does it speak anything else that is known here
+    version,             // no version of TLS in common
+    cipher,              // no cipher, group or signature in common
+    unknown_name,        // no certificate has the name, and `unknown_names` is `refuse`
+    client_certificate,  // the client has shown none, or one that is not accepted
+    refused,             // the client sent an alert: most often it does not trust our certificate
+    closed,              // the client left
+    timeout,             // timeouts.tls_handshake
+    too_many,            // handshakes are under way already
+    other,
+};
+inline constexpr std::size_t kTlsHandshakeFailures =
+    static_cast<std::size_t>(TlsHandshakeFailure::other) + 1;
+
+// How a tunnel came to its end.
+enum class TunnelEnd : std::uint8_t {
+    client,      // the client closed, or left
+    upstream,    // the upstream did
+    idle,        // timeouts.tunnel_idle
+    limited,     // the client sent more than `tunnel` of the route allows
+    bad_frames,  // an end sent what is no frame
+    stalled,     // timeouts.client_write
+    drained,     // the process stops: the proxy has closed both ends
+    cut,         // the process stops: the tunnel was cut off
+};
+inline constexpr std::size_t kTunnelEnds = static_cast<std::size_t>(TunnelEnd::cut) + 1;
+
+// Why the proxy ended a connection in HTTP/2 that its client had not finished with.
+enum class Http2End : std::uint8_t {
+    abuse,             // the client spent `http2.abuse`
+    protocol_error,    // it broke the rules of HTTP/2
+    settings_timeout,  // it did not acknowledge the proxy's SETTINGS
+    head_timeout,      // timeouts.request_head: a header block did not end in time
+    not_reading,       // timeouts.client_write: it takes nothing
+};
+inline constexpr std::size_t kHttp2Ends = static_cast<std::size_t>(Http2End::not_reading) + 1;
 
 // Why a cost that a request named was not taken.
 enum class CostFault : std::uint8_t {
@@ -75,6 +134,10 @@ std::string_view to_string(StoreKind kind);
 std::string_view to_string(StoreFailure failure);
 std::string_view to_string(LocalReportResult result);
 std::string_view to_string(ConnectionRefusal refusal);
+std::string_view to_string(ProxyHeaderRefusal refusal);
+std::string_view to_string(TlsHandshakeFailure failure);
+std::string_view to_string(TunnelEnd end);
+std::string_view to_string(Http2End end);
 std::string_view to_string(CostFault fault);
 
 // What the labels are, as one configuration has them.
@@ -172,6 +235,16 @@ class MetricsShard {
     void client_disconnected();
     // tidegate_client_connections_refused_total{reason}
     void client_refused(ConnectionRefusal reason);
+    // tidegate_proxy_headers_refused_total{reason}
+    void proxy_header_refused(ProxyHeaderRefusal reason);
+    // tidegate_tls_handshakes_total{result}
+    void tls_handshake_ended(TlsHandshakeKind handshake);
+    // tidegate_tls_handshakes_failed_total{reason}
+    void tls_handshake_failed(TlsHandshakeFailure reason);
+    // tidegate_http2_connections_ended_total{reason}
+    void http2_connection_ended(Http2End reason);
+    // tidegate_http2_streams_refused_total: over http2.streams
+    void http2_stream_refused();
     // tidegate_client_connections_idle_closed_total: nothing came in timeouts.client_idle
     void client_idled_out();
     // tidegate_client_connections_made_room_total: closed at connections.max for another client
@@ -181,6 +254,12 @@ class MetricsShard {
     // tidegate_upstream_connections (gauge), tidegate_upstream_connections_total
     void upstream_connected();
     void upstream_disconnected();
+    // tidegate_tunnels_open (gauge), tidegate_tunnels_total{end}
+    void tunnel_opened();
+    void tunnel_ended(TunnelEnd end);
+    // tidegate_tunnel_received_bytes_total, tidegate_tunnel_sent_bytes_total: by clients, to them
+    void count_tunnel_received(std::uint64_t bytes);
+    void count_tunnel_sent(std::uint64_t bytes);
     // tidegate_client_received_bytes_total, tidegate_client_sent_bytes_total
     void count_bytes(std::uint64_t received, std::uint64_t sent);
 
@@ -219,6 +298,11 @@ class Metrics {
             std::string upstream;
             std::uint64_t length = 0;
         };
+        // A certificate that Tidegate shows.
+        struct CertificateExpiry {
+            std::string name;  // label; no two alike
+            std::chrono::system_clock::time_point until;
+        };
         std::uint64_t memory_store_keys = 0;
         std::uint64_t memory_store_evictions = 0;
         std::uint64_t access_log_dropped = 0;
@@ -232,6 +316,7 @@ class Metrics {
         std::vector<KeyPlace> jwks{};
         std::vector<UpstreamServer> upstream_servers{};
         std::vector<UpstreamQueue> upstream_queues{};
+        std::vector<CertificateExpiry> certificate_expiry{};
     };
 
     // `names` are those of the first configuration; of `faults` an empty one is not shown.

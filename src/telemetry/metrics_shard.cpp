@@ -85,6 +85,23 @@ void MetricsShard::client_disconnected() {
 void MetricsShard::client_refused(ConnectionRefusal reason) {
     impl_->clients_refused[static_cast<std::size_t>(reason)].add();
 }
+void MetricsShard::proxy_header_refused(ProxyHeaderRefusal reason) {
+    impl_->proxy_headers_refused[static_cast<std::size_t>(reason)].add();
+}
+void MetricsShard::tls_handshake_ended(TlsHandshakeKind handshake) {
+    (handshake == TlsHandshakeKind::full ? impl_->tls_handshakes_full
+                                         : impl_->tls_handshakes_resumed)
+        .add();
+}
+void MetricsShard::tls_handshake_failed(TlsHandshakeFailure reason) {
+    impl_->tls_handshakes_failed[static_cast<std::size_t>(reason)].add();
+}
+void MetricsShard::http2_connection_ended(Http2End reason) {
+    impl_->http2_connections_ended[static_cast<std::size_t>(reason)].add();
+}
+void MetricsShard::http2_stream_refused() {
+    impl_->http2_streams_refused.add();
+}
 void MetricsShard::client_idled_out() {
     impl_->clients_idled_out.add();
 }
@@ -100,6 +117,19 @@ void MetricsShard::upstream_connected() {
 }
 void MetricsShard::upstream_disconnected() {
     impl_->upstream_connections.closed.add();
+}
+
+void MetricsShard::tunnel_opened() {
+    impl_->tunnels_opened.add();
+}
+void MetricsShard::tunnel_ended(TunnelEnd end) {
+    impl_->tunnels_ended[static_cast<std::size_t>(end)].add();
+}
+void MetricsShard::count_tunnel_received(std::uint64_t bytes) {
+    impl_->tunnel_bytes_received.add(bytes);
+}
+void MetricsShard::count_tunnel_sent(std::uint64_t bytes) {
+    impl_->tunnel_bytes_sent.add(bytes);
 }
 
 void MetricsShard::count_bytes(std::uint64_t received, std::uint64_t sent) {

@@ -17,7 +17,7 @@ namespace tidegate::telemetry {
 inline constexpr std::size_t kStoreKinds = static_cast<std::size_t>(StoreKind::local) + 1;
 inline constexpr std::size_t kStoreFailures = static_cast<std::size_t>(StoreFailure::full) + 1;
 inline constexpr std::size_t kConnectionRefusals =
-    static_cast<std::size_t>(ConnectionRefusal::per_ip) + 1;
+    static_cast<std::size_t>(ConnectionRefusal::new_per_ip) + 1;
 inline constexpr std::size_t kLocalReportResults =
     static_cast<std::size_t>(LocalReportResult::forgotten) + 1;
 inline constexpr std::size_t kCostFaults = static_cast<std::size_t>(CostFault::out_of_range) + 1;
@@ -68,10 +68,20 @@ struct alignas(64) MetricsShard::Impl {
     std::atomic<StoreState> store_state{StoreState::up};
     ConnectionCounts clients;
     std::array<Counter, kConnectionRefusals> clients_refused{};
+    std::array<Counter, kProxyHeaderRefusals> proxy_headers_refused{};
+    Counter tls_handshakes_full;
+    Counter tls_handshakes_resumed;
+    std::array<Counter, kTlsHandshakeFailures> tls_handshakes_failed{};
+    std::array<Counter, kHttp2Ends> http2_connections_ended{};
+    Counter http2_streams_refused;
     Counter clients_idled_out;
     Counter clients_made_room;
     Counter internal_errors;
     ConnectionCounts upstream_connections;
+    Counter tunnels_opened;
+    std::array<Counter, kTunnelEnds> tunnels_ended{};
+    Counter tunnel_bytes_received;
+    Counter tunnel_bytes_sent;
     Counter bytes_received;
     Counter bytes_sent;
 };

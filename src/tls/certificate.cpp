@@ -1,15 +1,19 @@
 #include "tls/certificate.hpp"
 
-#include <ctime>
-#include <limits>
+#include <algorithm>
+#include <array>
 #include <utility>
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include "base/hex.hpp"
+#include "tls/asn1.hpp"
+#include "tls/openssl_text.hpp"
 
 namespace tidegate {
 
@@ -18,31 +22,21 @@ namespace {
 using boost::system::in_place_error;
 using std::chrono::system_clock;
 
-struct FreeBio {
-    void operator()(BIO* bio) const { BIO_free(bio); }
-};
-using BioPtr = std::unique_ptr<BIO, FreeBio>;
-
-BioPtr open_pem(std::string_view pem) {
-    if (pem.size() > std::numeric_limits<int>::max()) return nullptr;
-    return BioPtr(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-}
-
 // Instead of OpenSSL's own, which asks on the terminal.
 int no_password(char*, int, int, void* was_asked) {
     *static_cast<bool*>(was_asked) = true;
     return -1;
 }
 
-// A time outside what the system's clock counts (nanoseconds in 64 bits: until 2262) is the nearest
-// that it does.
-system_clock::time_point time_of(const ASN1_TIME* time) {
-    std::tm parts{};
-    if (ASN1_TIME_to_tm(time, &parts) != 1) return system_clock::time_point::min();
-    const std::time_t seconds = ::timegm(&parts);
-    constexpr auto kMax = system_clock::time_point::max();
-    if (seconds >= system_clock::to_time_t(kMax)) return kMax;
-    return system_clock::from_time_t(seconds);
+// Why `text` has no PEM block of this `kind`, in words that follow "the file".
+std::string holds_none(std::string_view text, std::string_view what, std::string_view kind) {
+    // Both begin with the tag of an ASN.1 sequence.
+    const auto is_binary = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
+    if (text.starts_with('\x30') && std::any_of(text.begin(), text.end(), is_binary)) {
+        return "is DER or PKCS #12, and Tidegate reads PEM: convert it with `openssl x509 -inform "
+               "der`, `openssl pkey -inform der` or `openssl pkcs12 -nodes`";
+    }
+    return "holds no " + std::string(what) + " (PEM: `-----BEGIN " + std::string(kind) + "-----`)";
 }
 
 }  // namespace
@@ -56,36 +50,26 @@ void FreePrivateKey::operator()(EVP_PKEY* key) const {
 }
 
 Result<std::vector<CertificatePtr>, std::string> parse_certificates(std::string_view pem) {
-    std::vector<CertificatePtr> found;
-    const BioPtr bio = open_pem(pem);
-    ERR_clear_error();
-    while (bio != nullptr) {
-        CertificatePtr next(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-        if (next == nullptr) break;
-        found.push_back(std::move(next));
-    }
-    const unsigned long error = ERR_peek_last_error();
-    ERR_clear_error();
-    // The end of the text is an error like others.
-    const bool at_end =
-        ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
-    if (!at_end) return {in_place_error, "holds a certificate that cannot be read"};
-    if (found.empty()) {
-        return {in_place_error, "holds no certificate (PEM: `-----BEGIN CERTIFICATE-----`)"};
-    }
-    return found;
+    auto found = read_all<CertificatePtr>(pem, PEM_read_bio_X509);
+    if (!found) return {in_place_error, "holds a certificate that cannot be read"};
+    if (!found->empty()) return std::move(*found);
+    return {in_place_error, holds_none(pem, "certificate", "CERTIFICATE")};
 }
 
 Result<PrivateKeyPtr, std::string> parse_private_key(std::string_view pem) {
     bool was_asked = false;
-    const BioPtr bio = open_pem(pem);
+    const BioPtr bio = open_text(pem);
     PrivateKeyPtr key(bio == nullptr
                           ? nullptr
                           : PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, &was_asked));
     ERR_clear_error();
     if (key != nullptr) return key;
-    if (was_asked) return {in_place_error, "holds a key that is locked by a password: unlock it"};
-    return {in_place_error, "holds no private key (PEM: `-----BEGIN PRIVATE KEY-----`)"};
+    if (was_asked) {
+        return {in_place_error,
+                "holds a key that is locked by a password: remove the password, with `openssl pkey "
+                "-in locked.key -out site.key`"};
+    }
+    return {in_place_error, holds_none(pem, "private key", "PRIVATE KEY")};
 }
 
 bool belong_together(const X509& certificate, const EVP_PKEY& key) {
@@ -94,12 +78,40 @@ bool belong_together(const X509& certificate, const EVP_PKEY& key) {
     return match;
 }
 
+bool has_issued(const X509& issuer, const X509& certificate) {
+    // OpenSSL notes in a certificate what it has found out of its extensions.
+    const bool has =
+        X509_check_issued(const_cast<X509*>(&issuer), const_cast<X509*>(&certificate)) == X509_V_OK;
+    ERR_clear_error();
+    return has;
+}
+
+std::string sha256_of(const X509& certificate) {
+    std::array<unsigned char, 32> digest{};
+    std::string hex;
+    if (X509_digest(&certificate, EVP_sha256(), digest.data(), nullptr) == 1) {
+        append_hex(digest, hex);
+    }
+    return hex;
+}
+
 system_clock::time_point valid_from(const X509& certificate) {
     return time_of(X509_get0_notBefore(&certificate));
 }
 
 system_clock::time_point valid_until(const X509& certificate) {
     return time_of(X509_get0_notAfter(&certificate));
+}
+
+std::vector<SharedCertificate> shown_chain(const SSL* tls) {
+    std::vector<SharedCertificate> chain;
+    const STACK_OF(X509)* const shown = tls == nullptr ? nullptr : SSL_get_peer_cert_chain(tls);
+    for (int i = 0; shown != nullptr && i < sk_X509_num(shown); ++i) {
+        X509* const one = sk_X509_value(shown, i);
+        X509_up_ref(one);
+        chain.emplace_back(one, FreeCertificate());
+    }
+    return chain;
 }
 
 std::optional<system_clock::time_point> peer_valid_until(const SSL* tls) {

@@ -1,4 +1,5 @@
-// Certificates and private keys as PEM (RFC 7468), which is how files name them. Pure.
+// Certificates and private keys: read from PEM (RFC 7468), which is how files have them, or shown
+// by a peer. Pure.
 #pragma once
 
 #include <chrono>
@@ -34,8 +35,20 @@ Result<PrivateKeyPtr, std::string> parse_private_key(std::string_view pem);
 // Whether `key` is that of the public key in `certificate`.
 bool belong_together(const X509& certificate, const EVP_PKEY& key);
 
+// Whether the names and keys of both fit, and `issuer` may sign certificates.
+bool has_issued(const X509& issuer, const X509& certificate);
+
+// The hash of its DER form, in lower-case hex.
+std::string sha256_of(const X509& certificate);
+
 std::chrono::system_clock::time_point valid_from(const X509& certificate);
 std::chrono::system_clock::time_point valid_until(const X509& certificate);
+
+using SharedCertificate = std::shared_ptr<X509>;
+
+// The certificates that the server at the other end of `tls` has shown, its own first; none when it
+// has shown none, or `tls` is null.
+std::vector<SharedCertificate> shown_chain(const SSL* tls);
 // Of the peer's; nothing when it has shown none, or `tls` is null.
 std::optional<std::chrono::system_clock::time_point> peer_valid_until(const SSL* tls);
 

@@ -9,35 +9,27 @@
 
 #include "base/ip.hpp"
 #include "tls/certificate.hpp"
+#include "tls/channel.hpp"
+#include "tls/openssl_text.hpp"
 
 namespace tidegate {
 
 namespace {
 
-// What OpenSSL complained of last.
-std::string reason_of_openssl() {
-    const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
-    std::string text = reason != nullptr ? reason : "out of memory";
-    ERR_clear_error();
-    return text;
-}
-
 // Empty when all went well, as are the other results here.
 std::string believe_authorities(SSL_CTX* context, const std::string& pem) {
     if (pem.empty()) {
         if (SSL_CTX_set_default_verify_paths(context) == 1) return {};
-        return "the system's authorities cannot be read: " + reason_of_openssl();
+        return "the system's authorities cannot be read: " + openssl_reason();
     }
     const auto authorities = parse_certificates(pem);
     if (!authorities) return "the file of authorities " + authorities.error();
     X509_STORE* const store = SSL_CTX_get_cert_store(context);
     for (const CertificatePtr& authority : *authorities) {
         if (X509_STORE_add_cert(store, authority.get()) != 1) {
-            return "an authority is not accepted: " + reason_of_openssl();
+            return "an authority is not accepted: " + openssl_reason();
         }
     }
-    // Who names one authority of a chain, or the server's own certificate, means just that one.
-    X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_PARTIAL_CHAIN);
     return {};
 }
 
@@ -51,11 +43,11 @@ std::string use_own_certificate(SSL_CTX* context, const TlsSettings& settings) {
         return "the key does not belong to the certificate";
     if (SSL_CTX_use_certificate(context, chain->front().get()) != 1 ||
         SSL_CTX_use_PrivateKey(context, key->get()) != 1) {
-        return "the certificate cannot be used: " + reason_of_openssl();
+        return "the certificate cannot be used: " + openssl_reason();
     }
     for (std::size_t i = 1; i < chain->size(); ++i) {
         if (SSL_CTX_add1_chain_cert(context, (*chain)[i].get()) != 1) {
-            return "the certificate's chain cannot be used: " + reason_of_openssl();
+            return "the certificate's chain cannot be used: " + openssl_reason();
         }
     }
     return {};
@@ -85,39 +77,57 @@ int note_asked(SSL* tls, void*) {
     return 1;  // go on with the certificate that is configured, or without one
 }
 
-}  // namespace
-
-void FreeTls::operator()(SSL* tls) const {
-    SSL_free(tls);
+// What a new context of `settings` is like, but for the authorities.
+std::string set_up(SSL_CTX* context, const TlsSettings& settings) {
+    SSL_CTX_set_min_proto_version(
+        context, settings.min_version == TlsVersion::tls_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_verify(context, settings.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
+    SSL_CTX_set_cert_cb(context, note_asked, nullptr);
+    TlsChannel::keep_sessions(context);
+    // Who names one authority of a chain, or the server's own certificate, means just that one.
+    if (!settings.ca.empty()) {
+        X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_PARTIAL_CHAIN);
+    }
+    return use_own_certificate(context, settings);
 }
+
+}  // namespace
 
 void TlsClient::FreeContext::operator()(SSL_CTX* context) const {
     SSL_CTX_free(context);
 }
 
-TlsClient::TlsClient(ContextPtr context, std::string server_name)
-    : context_(std::move(context)), server_name_(std::move(server_name)) {}
+TlsClient::TlsClient(ContextPtr context, TlsSettings settings)
+    : context_(std::move(context)), settings_(std::move(settings)) {}
 
 Result<std::shared_ptr<TlsClient>, std::string> TlsClient::make(const TlsSettings& settings) {
     using boost::system::in_place_error;
     ContextPtr context(SSL_CTX_new(TLS_client_method()));
-    if (context == nullptr) return {in_place_error, "TLS cannot be set up: " + reason_of_openssl()};
-    SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-    SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-    SSL_CTX_set_cert_cb(context.get(), note_asked, nullptr);
-    std::string fault = believe_authorities(context.get(), settings.ca);
-    if (fault.empty()) fault = use_own_certificate(context.get(), settings);
+    if (context == nullptr) return {in_place_error, "TLS cannot be set up: " + openssl_reason()};
+    std::string fault = set_up(context.get(), settings);
+    if (fault.empty() && settings.verify) {
+        fault = believe_authorities(context.get(), settings.ca);
+    }
     if (!fault.empty()) return {in_place_error, std::move(fault)};
-    return std::shared_ptr<TlsClient>(new TlsClient(std::move(context), settings.server_name));
+    return std::shared_ptr<TlsClient>(new TlsClient(std::move(context), settings));
 }
 
-TlsPtr TlsClient::connection_to(const std::string& host) const {
+std::shared_ptr<TlsClient> TlsClient::copy() const {
+    const std::lock_guard lock(mutex_);
+    ContextPtr context(SSL_CTX_new(TLS_client_method()));
+    if (context == nullptr || !set_up(context.get(), settings_).empty()) return nullptr;
+    SSL_CTX_set1_cert_store(context.get(), SSL_CTX_get_cert_store(context_.get()));
+    return std::shared_ptr<TlsClient>(new TlsClient(std::move(context), settings_));
+}
+
+TlsPtr TlsClient::connection_to(const std::string& host, const TlsSessionPtr& session) const {
     const std::lock_guard lock(mutex_);
     TlsPtr tls(SSL_new(context_.get()));
-    if (tls != nullptr && !expect_name(tls.get(), server_name_.empty() ? host : server_name_)) {
-        tls.reset();
-    }
+    const std::string& name = settings_.server_name.empty() ? host : settings_.server_name;
+    if (tls != nullptr && !expect_name(tls.get(), name)) tls.reset();
+    // A session that does not fit is one that is not used.
+    if (tls != nullptr && session != nullptr) SSL_set_session(tls.get(), session.get());
     ERR_clear_error();
     return tls;
 }
@@ -131,7 +141,7 @@ void TlsClient::become(const TlsClient& other) {
     const std::scoped_lock lock(mutex_, other.mutex_);
     SSL_CTX_up_ref(other.context_.get());
     context_.reset(other.context_.get());
-    server_name_ = other.server_name_;
+    settings_ = other.settings_;
 }
 
 }  // namespace tidegate

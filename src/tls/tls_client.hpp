@@ -12,14 +12,10 @@
 #include <openssl/types.h>
 
 #include "base/result.hpp"
+#include "tls/tls_ptr.hpp"
 #include "tls/tls_settings.hpp"
 
 namespace tidegate {
-
-struct FreeTls {
-    void operator()(SSL* tls) const;
-};
-using TlsPtr = std::unique_ptr<SSL, FreeTls>;
 
 class TlsClient {
   public:
@@ -27,11 +23,19 @@ class TlsClient {
     // are meant (SSL_CERT_FILE and SSL_CERT_DIR replace them).
     static Result<std::shared_ptr<TlsClient>, std::string> make(const TlsSettings& settings);
 
-    // The client's side of a connection to `host`, a name or an IP address, for asio::ssl::stream.
-    // TLS 1.2 or later; the certificate is verified, and held to the name (RFC 9525): a subject
-    // that is no alternative name means nothing. Null when OpenSSL has no memory or the name cannot
-    // be asked for in TLS.
-    TlsPtr connection_to(const std::string& host) const;
+    // The same, for another thread: OpenSSL locks what connections of one client share, and makes
+    // them wait for each other. The authorities are read once and shared. Null when OpenSSL has no
+    // memory.
+    std::shared_ptr<TlsClient> copy() const;
+
+    // The client's side of a connection to `host`, a name or an IP address, for asio::ssl::stream
+    // or TlsChannel. The certificate is verified, unless the settings say otherwise, and held to
+    // the name (RFC 9525): a subject that is no alternative name means nothing. Null when OpenSSL
+    // has no memory or the name cannot be asked for in TLS.
+    //
+    // `session`, if it is not null, shortens the handshake. It must come from a connection to the
+    // same host, and a client of the same settings.
+    TlsPtr connection_to(const std::string& host, const TlsSessionPtr& session = nullptr) const;
 
     // Connections that are made from now on are made as by `other`: certificates run out, and are
     // replaced while the program runs.
@@ -43,11 +47,11 @@ class TlsClient {
     };
     using ContextPtr = std::unique_ptr<SSL_CTX, FreeContext>;
 
-    TlsClient(ContextPtr context, std::string server_name);
+    TlsClient(ContextPtr context, TlsSettings settings);
 
     mutable std::mutex mutex_;  // of both
     ContextPtr context_;
-    std::string server_name_;  // empty: that of the host
+    TlsSettings settings_;
 };
 
 // Whether the server asked for a client certificate on `tls`, which connection_to() made.

@@ -38,7 +38,7 @@ ActiveRequest* FairShare::find_evictable(const ActiveRequest& asking, SteadyTime
     // A client without an address has a share of its own and holds `asking` alone.
     const std::size_t held = key ? held_by(key) + (asking.waits_for_seat ? 1 : 0) : 1;
     const bool has_share = held > share_;  // `asking` included
-    ActiveRequest* const found = choose(find_crowds(asking), asking, now);
+    ActiveRequest* const found = choose(find_crowds(&asking), &asking, now);
     // An address that has its share already keeps no connection from others.
     if (!has_share) note_shortage(key, held - 1, found != nullptr, now);
     if (found == nullptr) {
@@ -47,6 +47,14 @@ ActiveRequest* FairShare::find_evictable(const ActiveRequest& asking, SteadyTime
         next_search_ = now + kPauseForEach * max_;
     }
     return found;
+}
+
+std::vector<IpAddress> FairShare::crowds() const {
+    return find_crowds(nullptr).addresses();
+}
+
+ActiveRequest* FairShare::find_evictable_for_others(SteadyTime now) {
+    return choose(find_crowds(nullptr), nullptr, now);
 }
 
 ActiveRequest* FairShare::find_slow_upload(SteadyTime now) {
@@ -69,20 +77,19 @@ std::size_t FairShare::held_by(const std::optional<IpAddress>& key) const {
         }));
 }
 
-// Other addresses than that of `asking` which have more than their share.
-HeavyHitters FairShare::find_crowds(const ActiveRequest& asking) const {
+// Addresses that have more than their share, but for that of `asking` (null: of another thread).
+HeavyHitters FairShare::find_crowds(const ActiveRequest* asking) const {
     HeavyHitters crowds;
     for (const ActiveRequest& request : requests_) {
         const std::optional<IpAddress> key = request.key();
-        if (key && &request != &asking && !request.waits_for_seat) crowds.add(*key);
+        if (key && &request != asking && !request.waits_for_seat) crowds.add(*key);
     }
-    crowds.erase_if([&, own = asking.key()](const IpAddress& key) {
-        return key == own || held_by(key) <= share_;
-    });
+    const std::optional<IpAddress> own = asking == nullptr ? std::nullopt : asking->key();
+    crowds.erase_if([&](const IpAddress& key) { return key == own || held_by(key) <= share_; });
     return crowds;
 }
 
-ActiveRequest* FairShare::choose(const HeavyHitters& crowds, const ActiveRequest& asking,
+ActiveRequest* FairShare::choose(const HeavyHitters& crowds, const ActiveRequest* asking,
                                  SteadyTime now) {
     struct Best {
         ActiveRequest* request = nullptr;
@@ -100,7 +107,7 @@ ActiveRequest* FairShare::choose(const HeavyHitters& crowds, const ActiveRequest
     Best crowded_answer;
     for (ActiveRequest& request : requests_) {
         const bool uploads = request.body.is_waiting();
-        if (&request == &asking || (!uploads && !request.answer.is_waiting())) continue;
+        if (&request == asking || (!uploads && !request.answer.is_waiting())) continue;
         const std::optional<IpAddress> key = request.key();
         const bool is_crowded = key && crowds.contains(*key);
         if (!uploads) {

@@ -87,6 +87,10 @@ class FairShare {
     // address that is slow (kSlowRate, kSlowLag); then the answer that its client is slowest to
     // take, of other addresses with more than their share.
     ActiveRequest* find_evictable(const ActiveRequest& asking, SteadyTime now);
+    // Addresses that have more than their share here, three at most.
+    std::vector<IpAddress> crowds() const;
+    // As find_evictable(), for a request of another thread whose address is none of crowds().
+    ActiveRequest* find_evictable_for_others(SteadyTime now);
     // The upload that is furthest behind of those that are slow (kSlowRate, kSlowLag), or null: it
     // makes room for a request of another thread.
     ActiveRequest* find_slow_upload(SteadyTime now);
@@ -103,8 +107,8 @@ class FairShare {
         bool served = false;  // it got a connection since
     };
 
-    HeavyHitters find_crowds(const ActiveRequest& asking) const;
-    ActiveRequest* choose(const HeavyHitters& crowds, const ActiveRequest& asking, SteadyTime now);
+    HeavyHitters find_crowds(const ActiveRequest* asking) const;
+    ActiveRequest* choose(const HeavyHitters& crowds, const ActiveRequest* asking, SteadyTime now);
     Shortage* find_shortage(const std::optional<IpAddress>& key);
     void note_shortage(const std::optional<IpAddress>& key, std::size_t held, bool served,
                        SteadyTime now);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <stdexcept>
 #include <utility>
 
 #include <boost/asio/ip/address.hpp>
@@ -41,6 +42,18 @@ bool is_shortage_here(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
+std::shared_ptr<const TlsClient> make_tls(const config::Upstream& settings) {
+    const auto& servers = settings.servers;
+    if (std::none_of(servers.begin(), servers.end(), [](auto& one) { return one.is_tls; })) {
+        return nullptr;
+    }
+    auto made = TlsClient::make(settings.tls);
+    if (!made) {
+        throw std::runtime_error("upstreams." + settings.name + ".tls: " + made.error());
+    }
+    return std::move(*made);
+}
+
 std::string_view words_for(balance::Failure failure) {
     switch (failure) {
         case balance::Failure::connect:
@@ -69,6 +82,7 @@ std::string_view to_string(ServerHealth health) {
 
 Group::Group(config::Upstream settings, std::size_t workers, const Group* former)
     : settings_(std::move(settings)),
+      tls_(make_tls(settings_)),
       workers_(workers),
       health_(health_settings(settings_)),
       seats_(static_cast<std::uint32_t>(settings_.max_connections),
@@ -104,6 +118,16 @@ bool Group::has_idle_elsewhere(std::size_t worker) const {
 void Group::on_ask_for_room(std::size_t worker, std::function<void()> make_room) {
     const std::lock_guard lock(mutex_);
     worker_rooms_[worker].make_room = std::move(make_room);
+}
+
+std::vector<IpAddress> Group::note_crowds(std::size_t worker, std::vector<IpAddress> crowds) {
+    std::vector<IpAddress> all;
+    const std::lock_guard lock(mutex_);
+    worker_rooms_[worker].crowds = std::move(crowds);
+    for (const WorkerRoom& room : worker_rooms_) {
+        all.insert(all.end(), room.crowds.begin(), room.crowds.end());
+    }
+    return all;
 }
 
 void Group::ask_for_room(std::size_t worker) {
@@ -190,9 +214,12 @@ std::shared_ptr<SharedServer> Group::find(const balance::ServerState& state) con
     return found == servers_.end() ? nullptr : *found;
 }
 
-void Group::note_failure(SharedServer& server, balance::Failure failure, int error) {
-    if (failure == balance::Failure::connect) {
-        log_connect_failure(server, error);
+void Group::note_failure(SharedServer& server, balance::Failure failure, int error,
+                         const std::string& tls_why) {
+    if (!tls_why.empty()) {
+        log_connect_failure(server, tls_why);
+    } else if (failure == balance::Failure::connect) {
+        log_connect_failure(server, error_code(error, boost::system::system_category()).message());
         if (is_shortage_here(error)) return;
     }
     const HealthChange change = health_.note_failure(server.state, failure, steady_now());
@@ -246,12 +273,11 @@ void Group::log_returned(const std::vector<balance::ServerState*>& states) const
 }
 
 // Logs at most once a minute, for all threads.
-void Group::log_connect_failure(const SharedServer& server, int error) const {
+void Group::log_connect_failure(const SharedServer& server, const std::string& why) const {
     const std::uint64_t times =
         telemetry::repeated_failures().note(failure_kind(server), steady_now());
     if (times == 0) return;
-    log(Level::warn, "upstream {}: cannot connect to {}: {}{}", settings_.name, server.address,
-        error_code(error, boost::system::system_category()).message(),
+    log(Level::warn, "upstream {}: cannot connect to {}: {}{}", settings_.name, server.address, why,
         telemetry::times_text(times));
 }
 

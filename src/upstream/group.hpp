@@ -20,8 +20,10 @@
 #include "balance/health.hpp"
 #include "balance/retry_budget.hpp"
 #include "balance/seats.hpp"
+#include "base/ip.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
+#include "tls/tls_client.hpp"
 #include "upstream/server_status.hpp"
 #include "upstream/shared_server.hpp"
 
@@ -33,13 +35,18 @@ class Group {
     using Endpoints = std::vector<StreamProtocol::endpoint>;
 
     // `former` is the upstream of the same name in the previous configuration, or null: names that
-    // both have begin with their former addresses.
+    // both have begin with their former addresses. Throws std::runtime_error when `tls` of
+    // `settings` cannot be used.
     Group(config::Upstream settings, std::size_t workers, const Group* former);
 
     const config::Upstream& settings() const { return settings_; }
     std::size_t workers() const { return workers_; }
 
     // Any thread.
+
+    // What connections to encrypted servers are made with; null if no server is. A worker uses a
+    // copy.
+    const TlsClient* tls() const { return tls_.get(); }
 
     // Changes whenever servers() does.
     std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
@@ -55,11 +62,16 @@ class Group {
     // `make_room` makes worker `worker` close idle connections while requests wait. Any thread
     // calls it.
     void on_ask_for_room(std::size_t worker, std::function<void()> make_room);
+    // Worker `worker` has found these addresses to have more than their share of its connections.
+    // Returns those that any worker has found so.
+    std::vector<IpAddress> note_crowds(std::size_t worker, std::vector<IpAddress> crowds);
     // A request of `worker` waits: the other workers that have idle connections are to close them.
     void ask_for_room(std::size_t worker);
 
-    // A request to `server` failed; `error` is the errno of a failed connection. Logs what changes.
-    void note_failure(SharedServer& server, balance::Failure failure, int error = 0);
+    // A request to `server` failed. Of a failed connection, `error` is the errno, or `tls_why` says
+    // why TLS failed: a clause. Logs that, and what changes.
+    void note_failure(SharedServer& server, balance::Failure failure, int error = 0,
+                      const std::string& tls_why = {});
     // A request to `server` was answered. Logs that, if requests before it had failed.
     void note_success(SharedServer& server) {
         if (health_.note_success(server.state)) log_recovery(server);
@@ -85,13 +97,14 @@ class Group {
     struct alignas(64) WorkerRoom {
         std::atomic<std::size_t> idle{0};
         std::function<void()> make_room;  // under mutex_
+        std::vector<IpAddress> crowds;    // under mutex_
     };
 
     void publish();
     std::shared_ptr<SharedServer> find(const balance::ServerState& state) const;
     void log_change(const SharedServer& server, const balance::HealthChange& change,
                     const std::string& why);
-    void log_connect_failure(const SharedServer& server, int error) const;
+    void log_connect_failure(const SharedServer& server, const std::string& why) const;
     void log_ejection(const SharedServer& server, std::chrono::nanoseconds time,
                       const std::string& why) const;
     void log_returned(const std::vector<balance::ServerState*>& states) const;
@@ -99,13 +112,14 @@ class Group {
     std::string failure_kind(const SharedServer& server) const;
 
     const config::Upstream settings_;
+    const std::shared_ptr<const TlsClient> tls_;
     const std::size_t workers_;
     balance::Health health_;
     balance::Seats seats_;
     balance::RetryBudget retries_;
     std::vector<Endpoints> addresses_;  // by configured server
     std::vector<WorkerRoom, boost::alignment::aligned_allocator<WorkerRoom, 64>> worker_rooms_;
-    mutable std::mutex mutex_;  // of servers_ and make_room
+    mutable std::mutex mutex_;  // of servers_, make_room and crowds
     Servers servers_;
     std::atomic<std::uint64_t> version_{0};
 };

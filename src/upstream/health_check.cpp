@@ -12,6 +12,7 @@
 #include "http/head.hpp"
 #include "net/deadline.hpp"
 #include "net/timed_socket.hpp"
+#include "net/tls_fault.hpp"
 
 namespace tidegate::upstream {
 
@@ -62,11 +63,22 @@ bool is_want_of_ours(error_code ec) {
            ec == errc::no_buffer_space || ec == errc::not_enough_memory;
 }
 
+// Why the server does not accept TLS, or Tidegate the server; empty: both do.
+Task<std::string> shake_hands(ByteStream& stream, const HealthQuestion& question) {
+    TlsPtr tls = question.tls->connection_to(question.tls_host);
+    if (tls == nullptr) co_return "its host name is not valid in TLS";
+    stream.begin_tls(std::move(tls));
+    const error_code ec = co_await stream.shake_hands();
+    if (!ec) co_return std::string();
+    co_return stream.socket().is_open() ? tls_fault(stream.tls(), ec, false).message
+                                        : "it does not end the TLS handshake in time";
+}
+
 }  // namespace
 
-Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket,
-                                const StreamProtocol::endpoint& endpoint,
-                                const std::string& authority, const config::HealthCheck& settings) {
+Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuestion question) {
+    const config::HealthCheck& settings = question.settings;
+    const StreamProtocol::endpoint& endpoint = question.endpoint;
     const SteadyTime began = steady_now();
     HealthAnswer answer;
     error_code no_socket;
@@ -93,7 +105,15 @@ Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket,
         if (ec) answer.fault = "cannot connect: " + ec.message();
         co_return answer;
     }
-    ec = co_await socket->write(request_for(authority, settings));
+    if (!question.tls_host.empty()) {
+        answer.fault = co_await shake_hands(*socket, question);
+        answer.took = steady_now() - began;
+        if (!answer.fault.empty()) {
+            socket->close();
+            co_return answer;
+        }
+    }
+    ec = co_await socket->write(request_for(question.authority, settings));
     std::string text;
     HeadRead head = HeadRead::unfinished;
     while (!ec && head == HeadRead::unfinished && text.size() < kAnswerBytesMax) {
@@ -110,7 +130,12 @@ Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket,
         return range.contains(answer.status);
     };
     if (head == HeadRead::unfinished) {
-        answer.fault = late ? too_late("it does not answer") : "it closes without an answer";
+        // In TLS 1.3, a server may refuse the client's certificate after the handshake.
+        const bool is_refused = !late && socket->tls() != nullptr &&
+                                tls_fault(socket->tls(), ec, !text.empty()).refused;
+        answer.fault = late         ? too_late("it does not answer")
+                       : is_refused ? tls_fault(socket->tls(), ec, !text.empty()).message
+                                    : "it closes without an answer";
     } else if (head == HeadRead::bad) {
         answer.fault = "its answer is not HTTP";
     } else if (std::none_of(settings.status.begin(), settings.status.end(), fits)) {

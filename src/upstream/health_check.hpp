@@ -8,6 +8,7 @@
 #include "config/upstream.hpp"
 #include "net/asio.hpp"
 #include "net/timed_socket.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::upstream {
 
@@ -20,12 +21,18 @@ struct HealthAnswer {
     std::chrono::nanoseconds took{0};  // until the head of the answer, or the connection, was there
 };
 
-// Connects to `endpoint`, sends the GET that `settings` describe, reads the head of the answer and
-// closes the connection without the body, all within the time of `settings`. `authority` is the
-// server's own, for Host. Closing `socket`, which is not open yet, ends the check. The references
-// outlive the task.
-Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket,
-                                const StreamProtocol::endpoint& endpoint,
-                                const std::string& authority, const config::HealthCheck& settings);
+// What a check sends, and where. The references outlive the check.
+struct HealthQuestion {
+    const StreamProtocol::endpoint& endpoint;
+    const std::string& authority;  // the server's own, for Host
+    const config::HealthCheck& settings;
+    const std::string& tls_host;     // empty: not encrypted
+    const TlsClient* tls = nullptr;  // not null if encrypted
+};
+
+// Connects, shakes hands in TLS, sends the GET that the settings describe, reads the head of the
+// answer and closes the connection without the body, all within the time of the settings. Closing
+// `socket`, which is not open yet, ends the check.
+Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuestion question);
 
 }  // namespace tidegate::upstream

@@ -53,8 +53,12 @@ Task<> HealthChecks::watch(std::shared_ptr<HealthChecks> self, ServerPtr server)
         pause.expires_after(self->next_pause());
         const auto socket = std::make_shared<TimedSocket>(StreamSocket(self->executor_));
         self->sockets_.push_back(socket);
-        const HealthAnswer answer = co_await check_health(
-            socket, server->endpoint, server->authority, *self->group_->settings().health_check);
+        const HealthAnswer answer =
+            co_await check_health(socket, {.endpoint = server->endpoint,
+                                           .authority = server->authority,
+                                           .settings = *self->group_->settings().health_check,
+                                           .tls_host = server->tls_host,
+                                           .tls = self->group_->tls()});
         std::erase(self->sockets_, socket);
         if (self->stopped_ || server->state.is_draining()) break;
         if (answer.could_ask) self->group_->note_check(*server, answer.fault);

@@ -25,7 +25,7 @@ void Http1Stream::open(Server& server, ConnectionPtr connection, bool is_reused)
     is_evicted_ = false;
     input_.release();
     scanner_.reset();
-    has_answered_ = may_hold_more_ = false;
+    has_answered_ = may_hold_more_ = may_switch_ = is_tunnel_ = false;
 }
 
 std::pair<ServerPtr, ConnectionPtr> Http1Stream::release() {
@@ -94,16 +94,29 @@ Http1Stream::Head Http1Stream::read_head(const http::HeadBounds& bounds, Wakeup&
 }
 
 bool Http1Stream::parse_head(const http::HeadBounds& bounds) {
-    constexpr int kSwitchingProtocols = 101;  // the proxy asks for no upgrade
+    constexpr int kSwitchingProtocols = 101;
     return http::parse_response_head(input_.data().substr(0, head_bytes_), bounds, head_) ==
                http::HeadFault::none &&
            http::response_framing(head_, is_to_head_, framing_) == http::FramingFault::none &&
-           head_.status != kSwitchingProtocols;
+           (head_.status != kSwitchingProtocols || may_switch_);
 }
 
 void Http1Stream::drop_interim() {
     input_.consume(std::exchange(head_bytes_, 0));
     scanner_.reset();
+}
+
+// A tunnel may last for days: what the messages took is given back.
+void Http1Stream::become_tunnel() {
+    is_tunnel_ = true;
+    input_.consume(std::exchange(head_bytes_, 0));
+    if (input_.empty()) input_.release();
+    const int status = head_.status;
+    head_ = http::ResponseHead();
+    head_.status = status;
+    out_head_ = std::string();
+    out_tail_ = std::string();
+    connection_options_ = std::string();
 }
 
 void Http1Stream::begin_body() {

@@ -1,12 +1,8 @@
 #include "upstream/pool.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "telemetry/log.hpp"
@@ -17,18 +13,6 @@ namespace {
 
 using telemetry::Level;
 using telemetry::log;
-
-// Begins to connect a new `descriptor` without waiting. 0, EINPROGRESS, or what went wrong.
-int begin_connect(const StreamProtocol::endpoint& endpoint, int& descriptor) {
-    const int family = endpoint.protocol().family();
-    descriptor = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (descriptor < 0) return errno;
-    const int on = 1;
-    if (family != AF_UNIX) ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const int outcome =
-        ::connect(descriptor, endpoint.data(), static_cast<socklen_t>(endpoint.size()));
-    return outcome == 0 ? 0 : errno;
-}
 
 // A worker's share of a total; 0 only of 0.
 std::size_t share_of(std::size_t total, std::size_t workers) {
@@ -47,7 +31,9 @@ Pool::Pool(const Executor& executor, Readiness& readiness, GroupPtr group, std::
       idle_max_(share_of(settings().idle_connections, group_->workers())),
       chooser_(settings(), worker),
       requests_(share_of(settings().max_connections, group_->workers())),
-      metrics_(metrics) {
+      metrics_(metrics),
+      tls_(group_->tls() == nullptr ? nullptr : group_->tls()->copy()) {
+    if (group_->tls() != nullptr && tls_ == nullptr) throw std::bad_alloc();
     follow_group();
 }
 
@@ -135,35 +121,10 @@ bool Pool::begin_wait(SeatWait& wait) {
     const bool is_on = settings().queue.max > 0;
     if (!is_on && !group_->has_idle_elsewhere(worker_)) return false;
     waiting_.push_back(wait);
-    SeatWait::Answer answer = wait.take();
-    if (answer == SeatWait::Answer::full && push_out_for(wait.request())) answer = wait.take();
+    const SeatWait::Answer answer = wait.take();
     if (answer == SeatWait::Answer::full) wait.unlink();
     if (answer == SeatWait::Answer::waiting) group_->ask_for_room(worker_);
     return answer != SeatWait::Answer::full;
-}
-
-// An address may have all places of the queue, as long as no other address needs one. When one
-// does, the last request of those addresses that have more than a quarter of this worker's places
-// leaves.
-bool Pool::push_out_for(const ActiveRequest& request) {
-    const std::size_t share =
-        std::max<std::size_t>(1, settings().queue.max / group_->workers() / 4);
-    HeavyHitters crowds;
-    for (const SeatWait& wait : waiting_) {
-        if (const auto key = wait.request().key()) crowds.add(*key);
-    }
-    crowds.erase_if([&, own = request.key()](const IpAddress& key) {
-        const auto is_its = [&](const SeatWait& wait) { return wait.request().key() == key; };
-        return key == own || static_cast<std::size_t>(
-                                 std::count_if(waiting_.begin(), waiting_.end(), is_its)) <= share;
-    });
-    for (auto last = waiting_.rbegin(); last != waiting_.rend(); ++last) {
-        const auto key = last->request().key();
-        if (!key || !crowds.contains(*key) || !last->is_waiting()) continue;
-        last->push_out();
-        return true;
-    }
-    return false;
 }
 
 void Pool::end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1Stream& stream,
@@ -186,30 +147,8 @@ void Pool::leave_queue(SeatWait& wait) {
     if (spare.connection) close(spare.connection);
 }
 
-Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1Stream& stream,
-                                       Seat& seat) {
-    int descriptor = -1;
-    int error = begin_connect(server.shared().endpoint, descriptor);
-    ConnectionPtr connection(new Connection(readiness_, descriptor));
-    metrics_.upstream_connected();
-    if (error == EINPROGRESS) {
-        sleeper.allow(settings().connect_timeout);
-        connection->watch_write(&sleeper.wakeup());
-        while (!connection->writable() && !sleeper.expired()) co_await sleeper.sleep();
-        error = connection->writable() ? connection->connect_error() : ETIMEDOUT;
-    }
-    if (error == 0) {
-        seat.release();
-        stream.open(server, std::move(connection), false);
-        co_return ConnectFault::none;
-    }
-    close(connection);
-    metrics_.count_upstream_failure(metrics_slot_);
-    group_->note_failure(server.shared(), balance::Failure::connect, error);
-    co_return error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable;
-}
-
 void Pool::give_back(Http1Stream& stream) {
+    remember_session(stream);
     if (idle_ >= idle_max_ || stopped_ || stream.is_evicted() || stream.server().is_retired() ||
         is_out(stream.server())) {
         throw_away(stream);
@@ -229,6 +168,7 @@ void Pool::give_back(Http1Stream& stream) {
 
 Seat Pool::keep_seat(Http1Stream& stream) {
     Seat seat;
+    remember_session(stream);
     if (stream.evict()) {
         close(stream.connection());
         seat = Seat(group_->seats());
@@ -238,6 +178,7 @@ Seat Pool::keep_seat(Http1Stream& stream) {
 }
 
 void Pool::throw_away(Http1Stream& stream) {
+    if (stream) remember_session(stream);
     evict(stream);
     stream.release();
 }
@@ -251,7 +192,7 @@ void Pool::sweep(SteadyTime time) {
     for (const ServerPtr& server : servers_) {
         server->erase_idle_if([&](const Server::Idle& idle) {
             const bool is_stale =
-                idle.connection->readable() || idle.since + settings().idle_timeout <= time;
+                idle.connection->has_spoken() || idle.since + settings().idle_timeout <= time;
             if (is_stale) {
                 count_idle(-1);
                 forget(idle.connection);
@@ -261,22 +202,52 @@ void Pool::sweep(SteadyTime time) {
     }
 }
 
-// A request that waits here and has another one evicted gets its seat, as in take_seat(). For
-// requests of other threads, the pool evicts uploads that are slow whatever their address; the
-// first request in the queue gets such a seat.
 void Pool::make_room_now(SteadyTime now) {
     constexpr int kEvictedAtOnce = 16;
-    balance::Seats& seats = group_->seats();
-    while (seats.waiting() > 0 && forget_oldest_idle()) {
+    while (group_->seats().waiting() > 0 && forget_oldest_idle()) {
     }
     int left = kEvictedAtOnce;
+    left -= evict_for_waiting(left, now);
+    left -= evict_crowds_for_others(left, now);
+    evict_slow_uploads(left, now);
+}
+
+// A request that waits here and has another one evicted gets its seat, as in take_seat().
+int Pool::evict_for_waiting(int count_max, SteadyTime now) {
+    int count = 0;
     for (SeatWait& wait : waiting_) {
-        if (left == 0) return;
+        if (count == count_max) break;
         if (!wait.is_waiting() || !evict_for(wait.request(), now)) continue;
         wait.take_over_seat();
-        --left;
+        ++count;
     }
-    while (left-- > 0 && seats.waiting() > 0) {
+    return count;
+}
+
+// The connections of an address may all be this thread's while a request of another thread waits:
+// it gets the seat of one, unless its own address has more than its share in any thread. So no two
+// addresses evict each other's requests by turns.
+int Pool::evict_crowds_for_others(int count_max, SteadyTime now) {
+    balance::Seats& seats = group_->seats();
+    if (count_max == 0 || seats.waiting() == 0) return 0;
+    std::vector<IpAddress> here = requests_.crowds();
+    const bool has_crowds = !here.empty();
+    const std::vector<IpAddress> all = group_->note_crowds(worker_, std::move(here));
+    int count = 0;
+    while (has_crowds && count < count_max && seats.has_waiters_besides(all)) {
+        ActiveRequest* const found = requests_.find_evictable_for_others(now);
+        if (found == nullptr) break;
+        evict(*found, now);
+        seats.give_back_besides(all);
+        ++count;
+    }
+    return count;
+}
+
+// The first requests in the queue get the seats of uploads that are slow, whatever their address.
+void Pool::evict_slow_uploads(int count_max, SteadyTime now) {
+    balance::Seats& seats = group_->seats();
+    for (int left = count_max; left > 0 && seats.waiting() > 0; --left) {
         ActiveRequest* const slow = requests_.find_slow_upload(now);
         if (slow == nullptr) return;
         evict(*slow, now);
@@ -339,6 +310,9 @@ void Pool::log_eviction(const ActiveRequest& evicted, SteadyTime now) {
 }
 
 void Pool::close(const ConnectionPtr& connection) {
+    // Over TLS the server gets a close_notify. A request states its own length, so that a request
+    // which was cut off does not look whole by it.
+    if (connection->tls() != nullptr && !connection->is_broken()) connection->shutdown_send();
     connection->close();
     metrics_.upstream_disconnected();
 }

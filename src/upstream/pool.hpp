@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <boost/intrusive/list.hpp>
@@ -75,8 +77,8 @@ class Pool {
     SeatWait make_wait(Wakeup& wakeup, ActiveRequest& request) {
         return {executor_, group_->seats(), wakeup, request};
     }
-    // Begins to wait for a seat. False: the queue is full, and no address other than the request's
-    // has more than its share of the waiting requests, so none made room.
+    // Begins to wait for a seat. False: the queue is full, and no other address has more than a
+    // quarter of its places, so none made room.
     bool begin_wait(SeatWait& wait);
     // accept() has said that `wait` has its seat, which is `seat`. If a usable connection came with
     // it, to `server` if `must_be_it`, opens `stream` with that connection, which takes over the
@@ -86,10 +88,17 @@ class Pool {
     // Ends a wait that gives no seat: the request leaves the queue, or has left it already.
     void leave_queue(SeatWait& wait);
 
-    enum class ConnectFault : std::uint8_t { none, unreachable, timeout };
-    // Opens `stream` with a new connection, within the upstream's `connect` time. Requires a seat.
-    // The connection takes the seat over; if connecting fails, the caller keeps it.
-    Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Http1Stream& stream, Seat& seat);
+    enum class ConnectFault : std::uint8_t { none, unreachable, timeout, tls, client_left };
+    // Opens `stream` with a new connection, within the upstream's `connect` time, the handshake of
+    // TLS included. Requires a seat. The connection takes the seat over; if connecting fails, the
+    // caller keeps it. Ends when `has_left`, which is asked whenever `sleeper` wakes, says that the
+    // client of the request has left.
+    Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Http1Stream& stream, Seat& seat,
+                               const std::function<bool()>& has_left);
+
+    // The request failed on the connection of `stream`, because TLS did: the server may refuse a
+    // certificate when it has the request already. Logs it. False: for another reason.
+    bool note_tls_failure(const Http1Stream& stream);
 
     // The answer is complete and nothing follows it: another request may have the connection. The
     // first request in the queue gets the seat, and if it is of this thread the connection, too.
@@ -114,6 +123,15 @@ class Pool {
 
   private:
     void follow_group();
+    struct Failure {
+        ConnectFault kind = ConnectFault::none;
+        int error = 0;          // an errno
+        std::string tls_why{};  // a clause for the log
+    };
+    static Failure failure_of(int error);
+    Task<Failure> shake_hands(Connection& connection, Server& server, Sleeper& sleeper,
+                              const std::function<bool()>& has_left);
+    void remember_session(Http1Stream& stream);
     void count_idle(int by) {
         idle_ += static_cast<std::size_t>(by);
         group_->set_idle(worker_, idle_);
@@ -124,8 +142,10 @@ class Pool {
     bool forget_oldest_idle();
     bool evict_for(const ActiveRequest& request, SteadyTime now);
     void evict(ActiveRequest& request, SteadyTime now);
-    bool push_out_for(const ActiveRequest& request);
     void make_room_now(SteadyTime now);
+    int evict_for_waiting(int count_max, SteadyTime now);
+    int evict_crowds_for_others(int count_max, SteadyTime now);
+    void evict_slow_uploads(int count_max, SteadyTime now);
     void log_eviction(const ActiveRequest& evicted, SteadyTime now);
     bool has(const Server& server) const;
 
@@ -144,6 +164,7 @@ class Pool {
     boost::intrusive::list<SeatWait, boost::intrusive::constant_time_size<false>> waiting_;
     telemetry::LogInterval eviction_log_;
     telemetry::MetricsShard& metrics_;
+    const std::shared_ptr<const TlsClient> tls_;  // null: no server is encrypted
     bool stopped_ = false;
 };
 

@@ -15,20 +15,13 @@ SeatWait::SeatWait(const Executor& executor, balance::Seats& seats, Wakeup& wake
                    ActiveRequest& request)
     : sleeping_(std::make_shared<Sleeping>(Sleeping{executor, &wakeup})),
       request_(request),
-      waiter_(seats, &SeatWait::on_granted, this) {
+      waiter_(seats, &SeatWait::on_changed, this, request.key()) {
     request_.waits_for_seat = true;
 }
 
 SeatWait::~SeatWait() {
     sleeping_->wakeup = nullptr;
     request_.waits_for_seat = false;
-}
-
-void SeatWait::push_out() {
-    waiter_.leave();
-    unlink();
-    is_pushed_out_ = true;
-    sleeping_->wakeup->wake_later();
 }
 
 void SeatWait::take_over_seat() {
@@ -44,8 +37,8 @@ Spare SeatWait::give_back(balance::Seats& seats, Spare spare) {
     return spare;
 }
 
-// On the thread that gave the seat back.
-void SeatWait::on_granted(void* self) noexcept {
+// On the thread that gave the seat back or needed the place.
+void SeatWait::on_changed(void* self) noexcept {
     auto& wait = *static_cast<SeatWait*>(self);
     const Executor& executor = wait.sleeping_->executor;
     if (offered != nullptr && executor.running_in_this_thread()) {

@@ -1,8 +1,9 @@
 // A request's wait for a seat, one of the upstream's `max_connections`: its place in the queue of
 // the process.
 //
-// Belongs to the thread of its pool. Any thread may grant the seat, and then wakes this thread. If
-// this thread itself grants the seat, the connection that had the seat may come with it.
+// Belongs to the thread of its pool. Any thread may grant the seat, or push the request out, and
+// then wakes this thread. If this thread itself grants the seat, the connection that had the seat
+// may come with it.
 #pragma once
 
 #include <memory>
@@ -56,7 +57,7 @@ struct Spare {
 class SeatWait : public boost::intrusive::list_base_hook<
                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   public:
-    // All outlive this. `wakeup` is woken when accept() or is_pushed_out() may have changed.
+    // All outlive this. It wakes `wakeup` when accept() or is_pushed_out() may have changed.
     SeatWait(const Executor& executor, balance::Seats& seats, Wakeup& wakeup,
              ActiveRequest& request);
     ~SeatWait();
@@ -73,11 +74,10 @@ class SeatWait : public boost::intrusive::list_base_hook<
     bool accept() { return has_seat_ || waiter_.accept(); }
     // The caller's seat is this request's now. It leaves the queue.
     void take_over_seat();
-    // Ends the wait in favour of a request of another address.
-    void push_out();
-    bool is_pushed_out() const { return is_pushed_out_; }
+    // The wait has ended in favour of a request of another address.
+    bool is_pushed_out() const { return waiter_.is_pushed_out(); }
 
-    // No seat was granted yet.
+    // No seat was granted yet, and the request was not pushed out.
     bool is_waiting() const { return waiter_.is_waiting(); }
 
     const ActiveRequest& request() const { return request_; }
@@ -95,20 +95,19 @@ class SeatWait : public boost::intrusive::list_base_hook<
     static Spare give_back(balance::Seats& seats, Spare spare);
 
   private:
-    // Outlives the wait while the notification of a grant is on its way.
+    // Outlives the wait while a notification is on its way.
     struct Sleeping {
         Executor executor;
         Wakeup* wakeup;  // null: the wait is over
     };
 
-    static void on_granted(void* self) noexcept;
+    static void on_changed(void* self) noexcept;
 
     const std::shared_ptr<Sleeping> sleeping_;
     ActiveRequest& request_;
     Spare spare_;
     balance::SeatWaiter waiter_;  // destroyed before the members that a grant writes
     bool has_seat_ = false;
-    bool is_pushed_out_ = false;
 };
 
 }  // namespace tidegate::upstream

@@ -16,6 +16,7 @@
 
 #include "net/connection.hpp"
 #include "net/deadline.hpp"
+#include "tls/tls_ptr.hpp"
 #include "upstream/shared_server.hpp"
 
 namespace tidegate::upstream {
@@ -44,6 +45,12 @@ class Server
     }
     void count_failure() { counts_.failures.add(); }
 
+    // A session of TLS that the server gave, for the next connection to it. At most one is kept.
+    void remember(TlsSessionPtr session) {
+        if (session) session_ = std::move(session);
+    }
+    TlsSessionPtr take_session() { return std::move(session_); }
+
     // The pool no longer has this server: a connection that is given back is closed.
     void retire() { is_retired_ = true; }
     bool is_retired() const { return is_retired_; }
@@ -71,6 +78,7 @@ class Server
     std::shared_ptr<SharedServer> shared_;
     SharedServer::Counts& counts_;
     std::vector<Idle> idle_;  // in the order in which they became so
+    TlsSessionPtr session_;
     bool is_retired_ = false;
 };
 

@@ -34,6 +34,7 @@ SharedServer::SharedServer(const config::UpstreamServer& configured,
     : name(configured.address.to_string()),
       address(address_of(configured, at)),
       authority(configured.authority),
+      tls_host(configured.is_tls ? configured.address.host : std::string()),
       endpoint(at),
       state(id_of(address), configured.weight),
       counts(workers) {}

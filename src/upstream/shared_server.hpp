@@ -38,6 +38,7 @@ struct SharedServer {
     const std::string name;       // as configured: `host:port`, or the socket's path
     const std::string address;    // `10.0.0.7:3000`, or the socket's path
     const std::string authority;  // for Host when the client's is not kept
+    const std::string tls_host;   // whose certificate it must have; empty: not encrypted
     const StreamProtocol::endpoint endpoint;
     balance::ServerState state;
     std::vector<Counts, boost::alignment::aligned_allocator<Counts, 64>> counts;  // by worker

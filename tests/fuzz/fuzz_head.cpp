@@ -58,6 +58,16 @@ void check_request(std::string_view bytes) {
     FUZZ_CHECK(framing.body == (framing.length > 0 ? BodyKind::length : BodyKind::none));
 }
 
+// `length` is what the scanner makes of it.
+void check_reading_in_one_go(std::string_view bytes, std::size_t length) {
+    RequestHead head;
+    RequestHead same;
+    const bool is_good = length != 0 && parse_request_head(bytes.substr(0, length), kBounds,
+                                                           head) == HeadFault::none;
+    FUZZ_CHECK(parse_request_head_in(bytes, kBounds, same) == (is_good ? length : 0));
+    FUZZ_CHECK(!is_good || (head.path == same.path && head.fields.size() == same.fields.size()));
+}
+
 void check_response(std::string_view bytes) {
     ResponseHead head;
     if (parse_response_head(bytes, kBounds, head) != HeadFault::none) return;
@@ -80,6 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     FUZZ_CHECK(cut_length == length);
     FUZZ_CHECK(cut.fault() == whole.fault());
+    check_reading_in_one_go(text, length);
     if (length == 0) return 0;
     check_request(text.substr(0, length));
     check_response(text.substr(0, length));

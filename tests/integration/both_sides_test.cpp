@@ -28,7 +28,8 @@ const std::string kChunkedUpload =
 
 }  // namespace
 
-TEST_CASE("both sides: an answer before the end of the upload is whole, then both sides close") {
+TEST_CASE("both sides: an answer before the end of the upload is whole, then both sides close" *
+          only_over_http1("the connection stays")) {
     for (const std::string& upload : {kUpload, kChunkedUpload}) {
         std::atomic<bool> upstream_closed{false};
         const Upstream upstream([&](Conversation& conversation) {
@@ -58,7 +59,8 @@ TEST_CASE("both sides: an answer before the end of the upload is whole, then bot
     }
 }
 
-TEST_CASE("both sides: an upload goes on while its answer already streams, and can end whole") {
+TEST_CASE("both sides: an upload goes on while its answer already streams, and can end whole" *
+          only_over_http1("what is read are chunks")) {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;
@@ -94,7 +96,8 @@ TEST_CASE("both sides: a server that answers and resets while the upload goes on
     CHECK(answer.body == "no");
 }
 
-TEST_CASE("both sides: a broken upload is 400 before the answer, and no matter after it") {
+TEST_CASE("both sides: a broken upload is 400 before the answer, and no matter after it" *
+          only_over_http1("what is broken are chunks")) {
     std::atomic<bool> go{false};
     const Upstream upstream([&](Conversation& conversation) {
         Message request;
@@ -148,6 +151,8 @@ TEST_CASE("both sides: a client that leaves takes its request from the server, a
     for (const bool by_reset : {false, true}) {
         for (const Stage& stage : stages) {
             if (!by_reset && !stage.by_end) continue;
+            // There, requests do not wait for each other.
+            if (over_http2() && stage.request.find("/behind") != std::string::npos) continue;
             CAPTURE(by_reset);
             CAPTURE(stage.request);
             CAPTURE(stage.answer);
@@ -183,7 +188,7 @@ TEST_CASE("both sides: only what is idempotent and at hand is sent again, and on
         bool again;
     };
     std::vector<Case> cases;
-    for (const std::string method : {"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"}) {
+    for (const std::string method : {"GET", "HEAD", "PUT", "DELETE", "OPTIONS"}) {
         cases.push_back({method + " /x HTTP/1.1\r\nHost: a\r\n\r\n", true});
         cases.push_back({method + " /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx", true});
         cases.push_back({method + " /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -196,6 +201,8 @@ TEST_CASE("both sides: only what is idempotent and at hand is sent again, and on
     for (const bool by_reset : {false, true}) {
         for (const Case& one : cases) {
             CAPTURE(one.request);
+            // Where no length is known, the end of a body may be at hand with its head.
+            if (over_http2() && one.request.find("chunked") != std::string::npos) continue;
             const Upstream upstream([&](Conversation& conversation) {
                 Message request;
                 if (!conversation.read(request)) return;

@@ -230,6 +230,7 @@ TEST_CASE("commands: a wrong argument is answered with what the command takes") 
     check_refused({"run", "a.yaml", "b.yaml"}, {"takes no further argument `b.yaml`"});
     check_refused({"check", "-c", "a.yaml", "b.yaml"},
                   {"two configurations are named, `a.yaml` and `b.yaml`: keep one"});
+    check_refused({"quickstart", "--tls", "--face", "check"}, {"--face excludes --tls"});
     check_refused({"quickstart", "a.yaml"}, {"takes no further argument `a.yaml`"});
     check_refused({"explain", "-c", "a.yaml", "--from"}, {"`--from` needs a value"});
     check_refused({"explain", "-c", "a.yaml", "--from", "here"}, {"is not an IP address"});

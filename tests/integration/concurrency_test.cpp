@@ -211,6 +211,8 @@ TEST_CASE("concurrency: an answer of ours keeps the slot once the upstream has a
     int number = 0;
     for (const Case& one : cases) {
         CAPTURE(one.begin);
+        const bool is_bad = one.begin.find("zz\r\n") != std::string::npos || one.rest == "zz\r\n";
+        if (over_http2() && is_bad) continue;  // it has no chunks
         const std::string from = "127.0.4." + std::to_string(++number);
         RawClient client = tidegate.client(from);
         const int before = upstream.requests();
@@ -305,7 +307,10 @@ TEST_CASE("concurrency: the slot of an answer that streams longer than a lease i
         answer += client.some();
         CHECK(tidegate.get().status() == 429);
     }
-    while (!answer.ends_with("0\r\n\r\n")) answer += client.some();
+    for (std::string more = answer; !more.empty() && !answer.ends_with("0\r\n\r\n");) {
+        more = client.some();
+        answer += more;
+    }
     await("the slot", [&] { return tidegate.get("/short").status() == 200; });
 }
 

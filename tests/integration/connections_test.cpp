@@ -21,6 +21,8 @@ using namespace tidegate::test;
 
 namespace {
 
+const char* const kTold = "over TLS, Tidegate closes a refused connection without an answer";
+
 // The first answer with status 200 within ten seconds; false if none comes.
 bool served_in_the_end(const Tidegate& tidegate) {
     const auto deadline = Clock::now() + kPatience;
@@ -76,7 +78,8 @@ void check_room_for(const Tidegate& tidegate, int count) {
 }  // namespace
 
 TEST_CASE(
-    "connections: one address has no more than its own, over all threads, others have theirs") {
+    "connections: one address has no more than its own, over all threads, others have theirs" *
+    only_in_the_clear(kTold)) {
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 2\nconnections: {per_ip: 6}\n" + simple(upstream.url()));
     std::vector<RawClient> clients;
@@ -95,7 +98,8 @@ TEST_CASE(
                std::string::npos);
 }
 
-TEST_CASE("connections: an address has its room back however a connection ended") {
+TEST_CASE("connections: an address has its room back however a connection ended" *
+          only_in_the_clear(kTold)) {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         while (conversation.read(request)) {
@@ -129,7 +133,7 @@ TEST_CASE("connections: an address has its room back however a connection ended"
     }
 }
 
-TEST_CASE("connections: trusted proxies are not counted") {
+TEST_CASE("connections: trusted proxies are not counted" * only_in_the_clear(kTold)) {
     const Upstream upstream(ok());
     const Tidegate tidegate(
         "connections: {per_ip: 2}\n"
@@ -144,7 +148,8 @@ TEST_CASE("connections: trusted proxies are not counted") {
     check_room_for(tidegate, 2);
 }
 
-TEST_CASE("connections: who is turned away learns it though the request comes late") {
+TEST_CASE("connections: a client that is refused gets the answer though its request comes late" *
+          only_in_the_clear(kTold)) {
     const Upstream upstream(ok());
     const Tidegate tidegate("connections: {per_ip: 1}\n" + simple(upstream.url()));
     auto first = tidegate.client();
@@ -186,7 +191,8 @@ TEST_CASE("connections: a flood from one address does not keep others out") {
     CHECK(refused(tidegate, "max") == 0);
 }
 
-TEST_CASE("connections: those over the maximum are turned away, and there is room again later") {
+TEST_CASE("connections: those over the maximum are turned away, and there is room again later" *
+          only_in_the_clear(kTold)) {
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 1\nconnections: {max: 4}\n" + simple(upstream.url()));
     {
@@ -204,7 +210,8 @@ TEST_CASE("connections: those over the maximum are turned away, and there is roo
     CHECK_SOON(tidegate.errors().find("connections.max is reached") != std::string::npos);
 }
 
-TEST_CASE("connections: an address with most of them makes room by those it has no request on") {
+TEST_CASE("connections: an address with most of them makes room by those it has no request on" *
+          only_in_the_clear(kTold)) {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         while (conversation.read(request)) {
@@ -237,7 +244,8 @@ TEST_CASE("connections: an address with most of them makes room by those it has 
     CHECK_SOON(tidegate.errors().find("127.0.0.1 has more than a quarter") != std::string::npos);
 }
 
-TEST_CASE("connections: running out of descriptors does not end the listening") {
+TEST_CASE("connections: running out of descriptors does not end the listening" *
+          only_in_the_clear("clients that are not accepted cannot shake hands")) {
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 1\n" + simple(upstream.url()));
     CHECK(tidegate.get().status() == 200);

@@ -185,6 +185,7 @@ TEST_CASE("count by status: once the upstream has a part, only its own answer gi
     int number = 0;
     for (const Failing& request : failing_requests()) {
         CAPTURE(request.path);
+        if (over_http2() && request.path.starts_with("/bad-")) continue;  // it has no chunks
         const std::string from = "127.0.3." + std::to_string(++number);
         std::vector<RawClient> clients;
         for (int i = 0; i < 3; ++i) {
@@ -203,7 +204,8 @@ TEST_CASE("count by status: once the upstream has a part, only its own answer gi
     }
 }
 
-TEST_CASE("count by status: of many bad bodies at once no more than the quota come through") {
+TEST_CASE("count by status: of many bad bodies at once no more than the quota come through" *
+          only_over_http1("what is bad are chunks")) {
     const CountedIn counted = either_store();
     const Upstream upstream(act_and_fail);
     const Tidegate tidegate(counted.yaml() +
@@ -250,7 +252,7 @@ TEST_CASE("count by status: what was never sent on gives units back, and so does
         await("the unit of one that was left", [&] {
             RawClient client = tidegate.client();
             client.send(get_request("/left"));
-            const bool answered = client.some().starts_with("HTTP/1.1 404");
+            const bool answered = client.some().find(" 404") != std::string::npos;
             client.reset();
             return answered;
         });

@@ -135,7 +135,8 @@ TEST_CASE("drain: an answer that has begun comes whole, and then the connection 
     CHECK(tidegate.wait() == 0);
 }
 
-TEST_CASE("drain: who was connected before is answered, though never accepted yet") {
+TEST_CASE("drain: a client that was connected before is answered, though never accepted yet" *
+          only_in_the_clear("a client that has shaken hands was accepted")) {
     const Upstream upstream(ok());
     Tidegate tidegate("threads: 1\n" + simple(upstream.url()));
     std::vector<RawClient> clients;

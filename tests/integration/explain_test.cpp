@@ -104,6 +104,9 @@ TEST_CASE("explain: what it says of a request is what the proxy does with it") {
     for (const Asked& asked : kAsked) {
         std::string fields;
         for (const std::string& field : asked.fields) fields += field + "\r\n";
+        // In HTTP/2, the one is no request, and the other not said.
+        const bool is_http1 = fields.starts_with("X Y:") || fields.starts_with("Transfer-Encoding");
+        if (over_http2() && is_http1) continue;
         CAPTURE(asked.path);
         CAPTURE(fields);
         const Message answer = tidegate.client().ask(

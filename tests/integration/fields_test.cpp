@@ -51,7 +51,8 @@ TEST_CASE("fields: Host is preserved, or the server's own when so configured") {
     CHECK("http://" + upstream.last().field("Host") == upstream.url());
 }
 
-TEST_CASE("fields: the absolute form decides the host") {
+TEST_CASE("fields: the absolute form decides the host" *
+          only_over_http1("its targets have no authority")) {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
@@ -62,7 +63,8 @@ TEST_CASE("fields: the absolute form decides the host") {
     CHECK(upstream.last().target() == "/path?q");
 }
 
-TEST_CASE("fields: hop-by-hop fields and those that Connection names end at the proxy") {
+TEST_CASE("fields: hop-by-hop fields and those that Connection names end at the proxy" *
+          only_over_http1("it has no Connection")) {
     const Upstream upstream(
         ok("ok",
            "Connection: keep-alive, X-Private\r\nKeep-Alive: timeout=5\r\nX-Private: secret\r\n"
@@ -115,12 +117,12 @@ TEST_CASE("fields: what an untrusted client says of itself is replaced") {
     const Upstream upstream(ok());
     const Tidegate tidegate(trusting(upstream.url()));
     tidegate.get("/",
-                 "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n"
+                 "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: gopher\r\n"
                  "X-Forwarded-Host: evil.test\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 192.0.2.1\r\n"
                  "Forwarded: for=192.0.2.1\r\nX-Request-Id: mine\r\n");
     const auto seen = upstream.last();
     CHECK(seen.field("X-Forwarded-For") == "127.0.0.1");
-    CHECK(seen.field("X-Forwarded-Proto") == "http");
+    CHECK(seen.field("X-Forwarded-Proto") == client_scheme());
     CHECK(seen.field("X-Forwarded-Host") == "example.test");
     CHECK(seen.field("X-Forwarded-Port") != "1");
     CHECK(seen.field("X-Real-IP") != "192.0.2.1");
@@ -156,7 +158,8 @@ TEST_CASE("fields: X-Forwarded-* can be left off, and Forwarded and Via be had")
     }
     const Tidegate tidegate(simple(upstream.url()));
     tidegate.get("/", "Via: 1.0 before\r\n");
-    CHECK(upstream.last().field("Via").rfind("1.0 before, 1.1 ", 0) == 0);
+    const std::string via = over_http2() ? "1.0 before, 2.0 " : "1.0 before, 1.1 ";
+    CHECK(upstream.last().field("Via").rfind(via, 0) == 0);
 }
 
 TEST_CASE("fields: a user's name is passed on from a trusted proxy and removed from others") {
@@ -171,7 +174,8 @@ TEST_CASE("fields: a user's name is passed on from a trusted proxy and removed f
     }
 }
 
-TEST_CASE("fields: trailers are checked like fields, and identity is not smuggled in them") {
+TEST_CASE("fields: trailers are checked like fields, and identity is not smuggled in them" *
+          only_over_http1("such trailers reset the stream")) {
     const Upstream upstream(ok());
     const Tidegate tidegate(trusting(upstream.url()));
     auto client = tidegate.client();
@@ -200,7 +204,8 @@ TEST_CASE("fields: look-alikes of framing fields go no further") {
     CHECK(upstream.last().field("X-Other") == "1");
 }
 
-TEST_CASE("fields: a Connection that names more than a hundred fields is refused on either side") {
+TEST_CASE("fields: a Connection that names more than a hundred fields is refused on either side" *
+          only_over_http1("it has no Connection")) {
     std::string list = "Connection: close";
     for (int i = 0; i < 100; ++i) list += ",n" + std::to_string(i);
     list += "\r\n";
@@ -234,6 +239,7 @@ TEST_CASE("fields: one that chooses the route is refused in every reading but it
          {"X-Beta: 1\r\nX-Beta: 0\r\n", "X_Beta: 1\r\n", "X-Beta: 1\r\nX.Beta: 0\r\n",
           "X-Beta: 1\r\nConnection: x-beta\r\n"}) {
         CAPTURE(fields);
+        if (over_http2() && fields.find("Connection") != std::string::npos) continue;
         const auto refused = tidegate.get("/a", fields);
         CHECK(refused.status() == 400);
         CHECK(refused.body.find("A header field that chooses the route") != std::string::npos);
@@ -267,7 +273,8 @@ TEST_CASE("fields: every answer made by the proxy carries a new request id") {
     CHECK(first.body.find("127.0.0.1") == std::string::npos);
 }
 
-TEST_CASE("fields: one that Connection names tells neither the upstream nor Tidegate who it is") {
+TEST_CASE("fields: one that Connection names tells neither the upstream nor Tidegate who it is" *
+          only_over_http1("it has no Connection")) {
     const Upstream upstream(ok());
     for (const std::string field : {"X-User-Id: alice", "Cookie: sid=alice"}) {
         CAPTURE(field);

@@ -69,7 +69,8 @@ TEST_CASE("forwarding: a request that comes byte by byte is one request") {
     CHECK(upstream.requests() == 1);
 }
 
-TEST_CASE("forwarding: HTTP/1.0 closes unless asked to stay, and is never sent chunks") {
+TEST_CASE("forwarding: HTTP/1.0 closes unless asked to stay, and is never sent chunks" *
+          only_over_http1("another version")) {
     const Upstream upstream(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
     const Tidegate tidegate(simple(upstream.url()));
@@ -83,7 +84,8 @@ TEST_CASE("forwarding: HTTP/1.0 closes unless asked to stay, and is never sent c
     CHECK(without_host.ask("GET / HTTP/1.0\r\n\r\n").status() == 200);
 }
 
-TEST_CASE("forwarding: HTTP/1.0 with keep-alive stays when the length is known") {
+TEST_CASE("forwarding: HTTP/1.0 with keep-alive stays when the length is known" *
+          only_over_http1("another version")) {
     const Upstream upstream(ok("hello"));
     const Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
@@ -95,7 +97,8 @@ TEST_CASE("forwarding: HTTP/1.0 with keep-alive stays when the length is known")
     }
 }
 
-TEST_CASE("forwarding: Connection: close is honoured and said back") {
+TEST_CASE("forwarding: Connection: close is honoured and said back" *
+          only_over_http1("it has no Connection")) {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
@@ -191,6 +194,7 @@ TEST_CASE("forwarding: 1xx answers are relayed to HTTP/1.1 and kept from HTTP/1.
     CHECK(early.status() == 103);
     CHECK(early.field("Link") == "</a.css>");
     CHECK(client.response().body == "final");
+    if (over_http2()) return;
     auto old = tidegate.client();
     CHECK(old.ask("GET / HTTP/1.0\r\nHost: a\r\n\r\n").body == "final");
 }
@@ -247,6 +251,7 @@ TEST_CASE("forwarding: what has arrived is passed on at once, both ways") {
     std::string end;
     while (end.find("0\r\n\r\n") == std::string::npos) {
         const auto more = client.some();
+        if (over_http2() && more.empty()) break;
         REQUIRE(!more.empty());
         end += more;
     }

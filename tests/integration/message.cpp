@@ -82,6 +82,7 @@ Message MessageReader::response(bool to_head_request) {
     if (!message.has("content-length") && !message.has("transfer-encoding")) {
         message.until_close = true;
         message.body = rest();
+        message.broken = socket_->was_truncated();
         return message;
     }
     body(message);

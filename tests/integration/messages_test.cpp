@@ -20,16 +20,15 @@ const std::string kHints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
 FieldList own_fields(const Message& message) {
     FieldList own;
     for (const auto& field : message.fields) {
-        if (field.first.rfind("X-T-", 0) == 0 || field.first.rfind("x-t-", 0) == 0) {
-            own.push_back(field);
-        }
+        if (same_name(field.first.substr(0, 4), "x-t-")) own.push_back(field);
     }
     return own;
 }
 
 }  // namespace
 
-TEST_CASE("messages: the absolute form loses its authority to Host, whatever Host said") {
+TEST_CASE("messages: the absolute form loses its authority to Host, whatever Host said" *
+          only_over_http1("its targets have no authority")) {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     struct Case {
@@ -63,11 +62,12 @@ TEST_CASE("messages: OPTIONS of the whole server is asked of the whole server") 
     CHECK(client.ask("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").status() == 200);
     CHECK(upstream.last().start_line == "OPTIONS * HTTP/1.1");
     CHECK(upstream.last().field("Host") == "a");
+    CHECK(client.ask("OPTIONS / HTTP/1.1\r\nHost: a\r\n\r\n").status() == 200);
+    CHECK(upstream.last().start_line == "OPTIONS / HTTP/1.1");
+    if (over_http2()) return;  // where an empty path is none
     CHECK(client.ask("OPTIONS http://b:81 HTTP/1.1\r\nHost: a\r\n\r\n").status() == 200);
     CHECK(upstream.last().start_line == "OPTIONS * HTTP/1.1");
     CHECK(upstream.last().field("Host") == "b:81");
-    CHECK(client.ask("OPTIONS / HTTP/1.1\r\nHost: a\r\n\r\n").status() == 200);
-    CHECK(upstream.last().start_line == "OPTIONS / HTTP/1.1");
 }
 
 TEST_CASE("messages: any token is a method, as it is written, with a body or without") {
@@ -76,7 +76,7 @@ TEST_CASE("messages: any token is a method, as it is written, with a body or wit
     const Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
     for (const std::string method :
-         {"PROPFIND", "M-SEARCH", "Brew", "QUERY", "A.B", "!#$%&'*+-.^_`|~", "0", "TRACE", "PRI"}) {
+         {"PROPFIND", "M-SEARCH", "Brew", "QUERY", "A.B", "!#$%&'*+-.^_`|~", "0", "PRI"}) {
         CAPTURE(method);
         CHECK(client.ask(method + " /m HTTP/1.1\r\nHost: a\r\n\r\n").status() == 200);
         CHECK(upstream.last().start_line == method + " /m HTTP/1.1");
@@ -87,7 +87,8 @@ TEST_CASE("messages: any token is a method, as it is written, with a body or wit
     }
 }
 
-TEST_CASE("messages: pipelined requests of every kind are answered in order") {
+TEST_CASE("messages: pipelined requests of every kind are answered in order" *
+          only_over_http1("streams have no order")) {
     const Upstream upstream(Upstream::answering([](const Message& request) -> std::string {
         const std::string text = request.method() + request.target() + request.body;
         if (request.method() == "HEAD") return "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
@@ -121,7 +122,8 @@ TEST_CASE("messages: pipelined requests of every kind are answered in order") {
     CHECK(upstream.connections() == 1);
 }
 
-TEST_CASE("messages: bytes after a request that closes are ignored") {
+TEST_CASE("messages: bytes after a request that closes are ignored" *
+          only_over_http1("no request closes")) {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     for (const std::string& last :
@@ -161,7 +163,8 @@ TEST_CASE("messages: interim answers come one by one, in order, before the final
     CHECK(upstream.last().field("Expect") == "100-continue");
 }
 
-TEST_CASE("messages: HTTP/1.0 sees no interim answer, and its expectation ends here") {
+TEST_CASE("messages: HTTP/1.0 sees no interim answer, and its expectation ends here" *
+          only_over_http1("another version")) {
     const Upstream upstream(kContinue + kHints + ok("final"));
     const Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
@@ -187,6 +190,7 @@ TEST_CASE("messages: a client that expects 100-continue may be refused instead")
     client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
     const auto answer = client.response();
     CHECK(answer.status() == 417);
+    if (over_http2()) return;
     // The body may come or not: what follows cannot be told from a request.
     CHECK(same_name(answer.field("Connection"), "close"));
     CHECK(client.closed());
@@ -196,16 +200,18 @@ TEST_CASE("messages: fields keep order, case and number in both directions") {
     const std::string lines =
         "X-T-b: 1\r\nx-t-A: 2\r\nX-T-b: 3\r\nX-T-: \t spaced \t \r\nX-T-e:\r\nx-T-b: \"4, 5\"\r\n"
         "X-T-o: \xff\xe9\r\n";
-    const FieldList expected = {{"X-T-b", "1"},     {"x-t-A", "2"}, {"X-T-b", "3"},
-                                {"X-T-", "spaced"}, {"X-T-e", ""},  {"X-T-o", "\xff\xe9"}};
+    const FieldList expected = {{"X-T-b", "1"},       {"x-t-A", "2"}, {"X-T-b", "3"},
+                                {"X-T-", "spaced"},   {"X-T-e", ""},  {"x-T-b", "\"4, 5\""},
+                                {"X-T-o", "\xff\xe9"}};
     const Upstream upstream(ok("ok", lines));
     const Tidegate tidegate(simple(upstream.url()));
     const auto answer = tidegate.client().get("/", lines);
-    CHECK(own_fields(upstream.last()) == expected);
-    CHECK(own_fields(answer) == expected);
+    CHECK(own_fields(upstream.last()) == as_carried(expected));
+    CHECK(own_fields(answer) == as_carried(expected));
 }
 
-TEST_CASE("messages: fields of one hop go in both directions, named or not") {
+TEST_CASE("messages: fields of one hop go in both directions, named or not" *
+          only_over_http1("it has no Connection")) {
     const std::string lines =
         "Connection: X-One, keep-alive,,x-two\r\nconnection:\tX-THREE\r\nX-One: 1\r\nx-one: 2\r\n"
         "X-Two: 1\r\nX-Three: 1\r\nKeep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\n"
@@ -232,7 +238,8 @@ TEST_CASE("messages: fields of one hop go in both directions, named or not") {
     CHECK_FALSE(upstream.last().has("HTTP2-Settings"));
 }
 
-TEST_CASE("messages: trailers pass both ways, without those that frame or that Connection names") {
+TEST_CASE("messages: trailers pass both ways, without those that frame or that Connection names" *
+          only_over_http1("it has no Connection")) {
     const std::string trailers =
         "X-Sum: 1\r\nContent-Length: 9\r\nTransfer-Encoding: gzip\r\nX-Hop: 2\r\nKeep-Alive: 5\r\n"
         "x-sum: 3\r\n\r\n";
@@ -273,7 +280,7 @@ TEST_CASE("messages: an answer of HTTP/1.0 is passed on as one of HTTP/1.1") {
     const Tidegate tidegate("threads: 1\n" + simple(upstream.url()));
     auto client = tidegate.client();
     const auto open = client.get("/open");
-    CHECK(open.start_line == "HTTP/1.1 200 OK");
+    CHECK(open.start_line == (over_http2() ? "HTTP/2.0 200" : "HTTP/1.1 200 OK"));
     CHECK(open.body == "open");
     CHECK(client.get("/keep").body == "length");
     CHECK(client.get("/keep").body == "length");
@@ -283,7 +290,8 @@ TEST_CASE("messages: an answer of HTTP/1.0 is passed on as one of HTTP/1.1") {
     CHECK(upstream.connections() == 3);
 }
 
-TEST_CASE("messages: a status line keeps its status and its phrase") {
+TEST_CASE("messages: a status line keeps its status and its phrase" *
+          only_over_http1("it has no phrase")) {
     const Upstream upstream(Upstream::answering([](const Message& request) {
         return "HTTP/1.1 " + request.target().substr(1) + "\r\nContent-Length: 0\r\n\r\n";
     }));

@@ -174,6 +174,12 @@ void survive(
     for (const auto& gate : gates) {
         loads.push_back(std::make_unique<BackgroundLoad>(gate->port(), 2));
     }
+    // A Tidegate that has heard of no master yet cannot tell that it moved.
+    await("the sentinels to be heard", [&] {
+        return std::all_of(gates.begin(), gates.end(), [](const auto& gate) {
+            return occurrences(gate->errors(), "reports the master") > 0;
+        });
+    });
     pass(milliseconds{500});
     const auto fault_at = WallClock::now();
     fault(old);

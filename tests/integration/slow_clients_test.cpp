@@ -107,7 +107,8 @@ TEST_CASE("slow clients: a body that keeps its pace has the time for one body, o
     slow.join();
 }
 
-TEST_CASE("slow clients: time in which the server does not take the body is not the client's") {
+TEST_CASE("slow clients: time in which the server does not take the body is not the client's" *
+          only_over_http1("windows take time, too")) {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;
@@ -157,7 +158,8 @@ TEST_CASE("slow clients: one that waits for 100 Continue has its time once it ma
 }
 
 // The kernel tells of room only when much of what it holds is gone.
-TEST_CASE("slow clients: one that takes a little all the time is like one that takes nothing") {
+TEST_CASE("slow clients: one that takes a little all the time is like one that takes nothing" *
+          only_over_http1("windows count bytes, not the kernel")) {
     const Upstream upstream(ok(std::string(24 * kMebibyte, 'x')));
     const Tidegate tidegate("timeouts: {client_write: 500ms}\n" + simple(upstream.url()));
     auto client = Socket::connect(tidegate.port());

@@ -336,14 +336,16 @@ TEST_CASE("smuggling: a Host that is none, or more than one") {
                   "GET http://a/ HTTP/1.1\r\nHost: b/c\r\n\r\n"});
 }
 
-TEST_CASE("smuggling: other versions are 505, CONNECT is 501, and nothing behind them is read") {
+TEST_CASE("smuggling: other versions get 505, CONNECT and TRACE 501, and nothing behind is read") {
     refuses_each({"GET / HTTP/0.9\r\nHost: a\r\n\r\n", "GET / HTTP/1.2\r\nHost: a\r\n\r\n",
                   "GET / HTTP/2.0\r\nHost: a\r\n\r\n", "GET / HTTP/9.9\r\nHost: a\r\n\r\n",
                   "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
                  505);
     refuses_each({"CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n",
                   "CONNECT [::1]:80 HTTP/1.1\r\nHost: [::1]:80\r\n\r\n",
-                  "CONNECT a:80 HTTP/1.0\r\nHost: a:80\r\n\r\n"},
+                  "CONNECT a:80 HTTP/1.0\r\nHost: a:80\r\n\r\n",
+                  "TRACE / HTTP/1.1\r\nHost: a\r\nCookie: session=secret\r\n\r\n",
+                  "trace / HTTP/1.1\r\nHost: a\r\n\r\n"},
                  501);
     refuses_each(
         {"CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"});

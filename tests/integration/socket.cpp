@@ -7,11 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
+
+#include "integration/tls_layer.hpp"
 
 namespace tidegate::test {
 namespace {
@@ -44,14 +47,27 @@ Socket new_socket() {
 
 }  // namespace
 
+Socket::Socket() = default;
+
+Socket::Socket(int fd) : fd_(fd) {}
+
+Socket::~Socket() {
+    close();
+}
+
 Socket::Socket(Socket&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), was_reset_(other.was_reset_) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      was_reset_(other.was_reset_),
+      was_truncated_(other.was_truncated_),
+      tls_(std::move(other.tls_)) {}
 
 Socket& Socket::operator=(Socket&& other) noexcept {
     if (this != &other) {
         close();
         fd_ = std::exchange(other.fd_, -1);
         was_reset_ = other.was_reset_;
+        was_truncated_ = other.was_truncated_;
+        tls_ = std::move(other.tls_);
     }
     return *this;
 }
@@ -59,6 +75,7 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 Socket Socket::connect(std::uint16_t port, const std::string& from) {
     auto socket = try_connect(port, from);
     if (!socket) throw std::runtime_error("nobody listens on port " + std::to_string(port));
+    if (ListenerPort::speaks_tls(port)) socket->begin_tls(tls_to_listener());
     return std::move(*socket);
 }
 
@@ -98,7 +115,72 @@ std::uint16_t Socket::port() const {
     return ntohs(address.sin_port);
 }
 
+bool Socket::begin_tls(SslPtr tls) {
+    tls_ = std::make_unique<TlsLayer>(std::move(tls));
+    const auto deadline = Clock::now() + kPatience;
+    for (;;) {
+        const auto state = tls_->shake();
+        {
+            const auto sending = tls_->begin_sending();
+            send_raw(tls_->sealed());
+        }
+        if (state == TlsLayer::State::open) return true;
+        was_truncated_ = true;
+        if (state == TlsLayer::State::failed) break;
+        const auto bytes = receive_raw(deadline);
+        if (bytes.empty()) return false;
+        was_truncated_ = false;
+        tls_->take(bytes);
+    }
+    // A certificate that the client does not accept is no choice of the peer's.
+    if (SSL_get_verify_mode(tls_->native()) != SSL_VERIFY_NONE &&
+        SSL_get_verify_result(tls_->native()) != X509_V_OK) {
+        throw std::runtime_error("the handshake has failed: " + tls_->fault());
+    }
+    return false;
+}
+
+SSL* Socket::tls() const {
+    return tls_ ? tls_->native() : nullptr;
+}
+
+std::string Socket::fault() const {
+    return tls_ ? tls_->fault() : "";
+}
+
 bool Socket::send(std::string_view bytes) const {
+    if (!tls_) return send_raw(bytes);
+    // So much at once that few calls are made, and little is held.
+    constexpr std::size_t kPiece = 262'144;
+    const auto sending = tls_->begin_sending();
+    while (!bytes.empty()) {
+        const auto state = tls_->state();
+        if (state == TlsLayer::State::shaking || state == TlsLayer::State::failed) return false;
+        if (!send_raw(tls_->sealed(bytes.substr(0, kPiece)))) return false;
+        bytes.remove_prefix(std::min(kPiece, bytes.size()));
+    }
+    return true;
+}
+
+std::string Socket::receive(Clock::time_point deadline) {
+    if (!tls_) return receive_raw(deadline);
+    while (!was_truncated_) {
+        auto plain = tls_->read();
+        if (tls_->has_to_send()) {
+            const auto sending = tls_->begin_sending();
+            send_raw(tls_->sealed());
+        }
+        if (!plain.empty() || tls_->state() == TlsLayer::State::ended) return plain;
+        if (tls_->state() != TlsLayer::State::open) break;
+        const auto bytes = receive_raw(deadline);
+        if (bytes.empty()) break;
+        tls_->take(bytes);
+    }
+    was_truncated_ = true;
+    return {};
+}
+
+bool Socket::send_raw(std::string_view bytes) const {
     const auto deadline = Clock::now() + kPatience;
     while (!bytes.empty()) {
         const auto sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -115,7 +197,7 @@ bool Socket::send(std::string_view bytes) const {
     return true;
 }
 
-std::string Socket::receive(Clock::time_point deadline) {
+std::string Socket::receive_raw(Clock::time_point deadline) {
     std::array<char, 65536> buffer;
     for (;;) {
         if (!wait(POLLIN, deadline)) throw std::runtime_error("nothing arrived in time");
@@ -130,6 +212,11 @@ std::string Socket::receive(Clock::time_point deadline) {
 }
 
 void Socket::finish_sending() const {
+    if (tls_) {
+        const auto sending = tls_->begin_sending();
+        send_raw(tls_->ending());
+        return;
+    }
     ::shutdown(fd_, SHUT_WR);
 }
 

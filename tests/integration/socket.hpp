@@ -1,15 +1,19 @@
-// Blocking TCP sockets on loopback, every wait of which ends.
+// Blocking TCP sockets on loopback, every wait of which ends. What is sent and received may go over
+// TLS: then an end of sending is TLS's own word of it, and a connection that ends without is
+// truncated.
 //
 // For tests: what cannot happen throws std::runtime_error, what a peer may do is a value.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "free_port.hpp"
+#include "integration/transport.hpp"
 
 namespace tidegate::test {
 
@@ -19,19 +23,23 @@ using Clock = std::chrono::steady_clock;
 // How long anything may take before the test gives up on it.
 inline constexpr milliseconds kPatience{10'000};
 
-// Owns its descriptor. One thread, but for shutdown(), which may end another thread's wait.
+class TlsLayer;
+
+// Owns its descriptor. One thread, but for shutdown(), which may end another thread's wait, and for
+// one that sends while another receives.
 class Socket {
   public:
-    Socket() = default;
-    explicit Socket(int fd) : fd_(fd) {}
-    ~Socket() { close(); }
+    Socket();
+    explicit Socket(int fd);
+    ~Socket();
     Socket(Socket&& other) noexcept;
     Socket& operator=(Socket&& other) noexcept;
 
     // To 127.0.0.1, from the loopback address `from`: 127.0.0.2 is another client. Throws when
-    // nobody listens.
+    // nobody listens. Shakes hands with a ListenerPort that speaks TLS; where that is closed on
+    // instead, so is this socket.
     static Socket connect(std::uint16_t port, const std::string& from = "127.0.0.1");
-    // As connect(), but nothing when refused.
+    // As connect(), but nothing when refused, and never over TLS.
     static std::optional<Socket> try_connect(std::uint16_t port,
                                              const std::string& from = "127.0.0.1");
     // On 127.0.0.1; port 0 lets the kernel choose.
@@ -41,6 +49,14 @@ class Socket {
     std::optional<Socket> accept(milliseconds patience) const;
     std::uint16_t port() const;
 
+    // From now on everything goes over `tls`, as a client. False when the handshake fails: then
+    // nothing can be sent or received any more, and fault() says why. Throws when it does not end.
+    bool begin_tls(SslPtr tls);
+    // Null: in the clear. While no other thread uses this.
+    SSL* tls() const;
+    // Why TLS has failed; empty where it has not.
+    std::string fault() const;
+
     // Sends everything; false when the peer does not take it any more.
     bool send(std::string_view bytes) const;
     // What has arrived, at most 64 KiB; empty at the end of the stream or after a reset. Throws
@@ -48,6 +64,8 @@ class Socket {
     std::string receive(Clock::time_point deadline = Clock::now() + kPatience);
     // receive() found the connection reset rather than ended.
     bool was_reset() const { return was_reset_; }
+    // receive() found the end without TLS's word of it: more might have been to come.
+    bool was_truncated() const { return was_truncated_; }
 
     // No more bytes from here; the other direction stays.
     void finish_sending() const;
@@ -60,9 +78,13 @@ class Socket {
 
   private:
     bool wait(short events, Clock::time_point deadline) const;
+    bool send_raw(std::string_view bytes) const;
+    std::string receive_raw(Clock::time_point deadline);
 
     int fd_ = -1;
     bool was_reset_ = false;
+    bool was_truncated_ = false;
+    std::unique_ptr<TlsLayer> tls_;
 };
 
 }  // namespace tidegate::test

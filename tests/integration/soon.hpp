@@ -9,17 +9,26 @@
 
 namespace tidegate::test {
 
+// Whether `holds` became true in time.
 template <class Holds>
-void await_quietly(Holds holds) {
+bool await_quietly(Holds holds) {
     const auto deadline = Clock::now() + kPatience;
-    while (!holds() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds{2});
+    while (!holds()) {
+        if (Clock::now() >= deadline) return false;
+        std::this_thread::sleep_for(milliseconds{2});
+    }
+    return true;
 }
 
 }  // namespace tidegate::test
 
-// CHECK, once it holds or has had its time.
-#define CHECK_SOON(...)                                               \
-    do {                                                              \
-        ::tidegate::test::await_quietly([&] { return __VA_ARGS__; }); \
-        CHECK(__VA_ARGS__);                                           \
+// CHECK of what holds within a time, if only for a moment; where it does not, its values are told.
+#define CHECK_SOON(...)                                                                  \
+    do {                                                                                 \
+        const bool is_so = ::tidegate::test::await_quietly([&] { return __VA_ARGS__; }); \
+        if (is_so) {                                                                     \
+            CHECK(is_so);                                                                \
+        } else {                                                                         \
+            CHECK(__VA_ARGS__);                                                          \
+        }                                                                                \
     } while (false)

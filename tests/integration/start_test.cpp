@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
@@ -175,11 +176,11 @@ TEST_CASE("start: an IPv4 client of a socket for both is trusted, counted and re
                      "identity: {client_ip: {trusted_proxies: [127.0.0.9]}}\n");
     // Two clients behind a trusted IPv4 proxy, and one of them without it, share the count of one.
     CHECK(http_get(port, "/", "X-Forwarded-For: 127.0.0.2\r\n", "127.0.0.9").status() == 200);
+    CHECK(tidegate.line(0).at("client") == "127.0.0.2");
     CHECK(http_get(port, "/", "X-Forwarded-For: ::ffff:127.0.0.2\r\n", "127.0.0.9").status() ==
           429);
     CHECK(http_get(port, "/", "", "127.0.0.2").status() == 429);
     CHECK(http_get(port, "/", "", "127.0.0.3").status() == 200);
-    CHECK(tidegate.line(0).at("client") == "127.0.0.2");
     // per_ip counts the whole address, not a prefix of ::ffff:0:0/96.
     RawClient first(port, "127.0.0.4");
     CHECK(first.get().status() == 200);
@@ -276,6 +277,51 @@ TEST_CASE("start: the quickstart answers on this machine only, and limits the el
         CHECK_FALSE(get_over_ipv6(8080));
         process.signal(SIGTERM);
         CHECK(process.wait(kPatience) == 0);
+    }).join();
+    if (!is_own) MESSAGE("not tested: no network namespace is permitted here");
+}
+
+TEST_CASE("start: the quickstart over TLS prints a command that works, and sends 8080 there") {
+    bool is_own = false;
+    std::thread([&] {
+        is_own = enter_own_network();
+        if (!is_own) return;
+        const TemporaryFolder folder;
+        const auto start = [&] {
+            return Process(
+                {"/bin/sh", "-c",
+                 "cd '" + folder.path().string() + "' && exec '" +
+                     std::filesystem::absolute(program()).string() + "' quickstart --tls"},
+                folder.path());
+        };
+        const auto answer_to = [&](const std::string& command) {
+            const TemporaryFolder output;
+            Process asked(
+                {"/bin/sh", "-c", "cd '" + folder.path().string() + "' && " + command + " -sS"},
+                output.path());
+            CHECK(asked.wait(kPatience) == 0);
+            return asked.output();
+        };
+        std::string certificate;
+        for (const std::string said : {"made tidegate-quickstart.pem", "using tidegate-quick"}) {
+            Process process = start();
+            await_quietly([&] { return run_tidegate({"health"}).code == 0 || !process.running(); });
+            const std::string errors = process.errors();
+            CHECK_MESSAGE(errors.find(said) != std::string::npos, errors);
+            const std::size_t command = errors.find("curl -i --cacert");
+            CHECK_MESSAGE(command != std::string::npos, errors);
+            if (command == std::string::npos) break;
+            // Of curl's builds, some know HTTP/2.
+            const auto answer =
+                answer_to(errors.substr(command, errors.find('\n', command) - command));
+            CHECK((answer.starts_with("HTTP/2 200") || answer.starts_with("HTTP/1.1 200 OK\r\n")));
+            CHECK(http_get(8080, "/x").field("Location").ends_with(":8443/x"));
+            const std::string shown = read_file(folder.path() / "tidegate-quickstart.pem");
+            CHECK((certificate.empty() || certificate == shown));
+            certificate = shown;
+            process.signal(SIGTERM);
+            CHECK(process.wait(kPatience) == 0);
+        }
     }).join();
     if (!is_own) MESSAGE("not tested: no network namespace is permitted here");
 }

@@ -152,7 +152,8 @@ TEST_CASE("streams: a route waits as long as it says, the others as long as thei
     CHECK(tidegate.get("/other").status() == 504);
 }
 
-TEST_CASE("streams: an upload that ends inside an answer leaves the answer its own time") {
+TEST_CASE("streams: an upload that ends inside an answer leaves the answer its own time" *
+          only_over_http1("what is read are chunks")) {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;
@@ -248,7 +249,8 @@ TEST_CASE("streams: a silent stream keeps its slot of concurrency, and gives it 
 }
 
 // A socket that its owner closed says so only when something is sent to it: the proxy asks.
-TEST_CASE("streams: a client that has closed for good does not hold a silent stream to its end") {
+TEST_CASE("streams: a client that has closed for good does not hold a silent stream to its end" *
+          only_over_http1("the kernel decides")) {
     std::atomic<bool> over{false};
     const Upstream upstream([&](Conversation& conversation) {
         Message request;

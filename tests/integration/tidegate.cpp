@@ -13,11 +13,14 @@
 namespace tidegate::test {
 namespace {
 
-std::string settings(const std::string& yaml, std::uint16_t port, std::uint16_t admin_port,
+bool has_listener(const std::string& yaml) {
+    return yaml.find("listen:") != std::string::npos;
+}
+
+std::string settings(const std::string& yaml, const std::string& listen, std::uint16_t admin_port,
                      const std::string& admin_token, const std::string& access_log) {
     std::ostringstream text;
-    if (yaml.find("listen:") == std::string::npos) text << "listen: 127.0.0.1:" << port << '\n';
-    text << "admin: {address: 127.0.0.1:" << admin_port
+    text << listen << "admin: {address: 127.0.0.1:" << admin_port
          << (admin_token.empty() ? "" : ", token: " + admin_token) << "}\n";
     if (yaml.find("log:") == std::string::npos) {
         text << "log: {access: {path: " << access_log << "}, level: info}\n";
@@ -48,6 +51,7 @@ Tidegate::Tidegate(const std::string& yaml, const std::string& admin_token)
     : port_(free_port()), admin_port_(free_port()), admin_token_(admin_token) {
     // The kernel may well name the same one twice, as the first is free again.
     while (admin_port_ == port_) admin_port_ = free_port();
+    if (!has_listener(yaml)) listener_.emplace(port_);
     write_configuration(yaml);
     process_.emplace(std::vector<std::string>{program(), "run", "-c", file()}, folder_.path());
     const auto deadline = Clock::now() + kPatience;
@@ -68,7 +72,8 @@ Tidegate::~Tidegate() {
 }
 
 void Tidegate::write_configuration(const std::string& yaml) const {
-    folder_.write("tidegate.yaml", settings(yaml, port_, admin_port_, admin_token_,
+    const std::string listen = has_listener(yaml) ? "" : listen_yaml(port_, folder_);
+    folder_.write("tidegate.yaml", settings(yaml, listen, admin_port_, admin_token_,
                                             (folder_.path() / "access.log").string()));
 }
 

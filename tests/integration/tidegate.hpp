@@ -10,15 +10,17 @@
 
 #include "integration/client.hpp"
 #include "integration/process.hpp"
+#include "integration/transport.hpp"
 
 namespace tidegate::test {
 
 class Tidegate {
   public:
     // Starts the program with `yaml`, to which `listen`, `admin` and `log` are added (on free
-    // ports, and a file), and `threads: 2` unless it says otherwise; returns when it is ready.
-    // Where `yaml` has `listen` itself, port() is nobody's. Throws with what it wrote to standard
-    // error if it does not become so. With `admin_token`, that is the admin listener's.
+    // ports, and a file), and `threads: 2` unless it says otherwise; returns when it is ready. The
+    // listener speaks TLS where over_tls() says so, and clients do, too. Where `yaml` has `listen`
+    // itself, port() is nobody's. Throws with what it wrote to standard error if it does not become
+    // so. With `admin_token`, that is the admin listener's.
     explicit Tidegate(const std::string& yaml, const std::string& admin_token = "");
     // Stops it if the test did not. A sanitizer's report, a crash or a hang fails the test.
     ~Tidegate();
@@ -65,6 +67,7 @@ class Tidegate {
     std::uint16_t port_;
     std::uint16_t admin_port_;
     std::string admin_token_;
+    std::optional<ListenerPort> listener_;  // unless the test has its own
     std::optional<Process> process_;
     bool end_was_seen_ = false;  // by the test, which judges it
 };

@@ -272,7 +272,7 @@ TEST_CASE("queue: no seat is lost when clients leave as it is given to them") {
 
 TEST_CASE("queue: one address does not fill the queue: its last make room for others") {
     Gate gate;
-    const Tidegate tidegate("threads: 1\n" + single(gate.url(), "{max: 4, wait: 9s}"));
+    const Tidegate tidegate("threads: 2\n" + single(gate.url(), "{max: 4, wait: 9s}"));
     RawClient first = asking(tidegate, "/first");
     CHECK_SOON(gate.come() == 1);
     std::vector<RawClient> line = line_up(tidegate, 4);
@@ -291,6 +291,32 @@ TEST_CASE("queue: one address does not fill the queue: its last make room for ot
         CHECK(client->response().status() == 200);
     }
     CHECK(gate.come() == 5);
+}
+
+TEST_CASE("queue: a request that waits while the configuration changes still finds room") {
+    Gate gate;
+    // Their bodies come only after the server has asked for them, which it does not.
+    const std::string upload =
+        "POST /up HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n";
+    const std::string settings = "max_connections: 2, queue: {max: 9, wait: 9s}";
+    const Tidegate tidegate("threads: 1\n" + unlimited({gate.url()}, settings));
+    std::vector<RawClient> uploading;
+    for (int i = 0; i < 2; ++i) {
+        uploading.push_back(tidegate.client());
+        uploading.back().send(upload);
+    }
+    CHECK_SOON(gate.upstream().connections() == 2);
+    RawClient waiting = asking(tidegate, "/waiting", kOther);
+    CHECK_SOON(queue_length(tidegate) == 1);
+    gate.let(3);  // an upload that is cut off may take one
+    tidegate.write_configuration("threads: 1\n" + unlimited({gate.url()}, "max_connections: 3"));
+    CHECK(tidegate.reload().status() == 200);
+    // Now the server waits for these clients, which are of one address.
+    for (RawClient& client : uploading) client.send(chunk("begin"));
+    const auto begin = Clock::now();
+    CHECK(waiting.response().status() == 200);
+    CHECK(Clock::now() - begin < milliseconds{3000});
 }
 
 TEST_CASE("queue: a request that cannot reach its server keeps its place for the next one") {

@@ -183,6 +183,7 @@ TEST_CASE("upstream: an answer that breaks off is seen to be broken") {
             visible = true;
         }
         CHECK(visible);
+        if (over_http2()) continue;
         auto old = tidegate.client();
         old.send("GET / HTTP/1.0\r\n\r\n");
         const auto raw = old.rest();

@@ -14,12 +14,16 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.abspath(os.environ.get("TIDEGATE_PROGRAM", "build/release/tidegate"))
-METHODS = ("jwt", "api_key", "basic", "cookie", "header")
+METHODS = ("jwt", "api_key", "basic", "client_certificate", "cookie", "header")
 WRONG = "{zzz: 1}"
 # Where the page writes a section's keys, and a configuration with a wrong key there.
 SECTIONS = {
     "": "zzz: 1",
     "listen[].": f"listen: [{WRONG}]",
+    "listen[].proxy_protocol.": f"listen: [{{proxy_protocol: {WRONG}}}]",
+    "listen[].tls.": f"listen: [{{tls: {WRONG}}}]",
+    "listen[].tls.certificates[].": f"listen: [{{tls: {{certificates: [{WRONG}]}}}}]",
+    "listen[].redirect.": f"listen: [{{redirect: {WRONG}}}]",
     "admin.": f"admin: {WRONG}",
     "store.": f"store: {WRONG}",
     "store.memory.": f"store: {{memory: {WRONG}}}",
@@ -48,12 +52,15 @@ SECTIONS = {
     "routes[].match.": f"routes: [{{match: {WRONG}}}]",
     "routes[].cost.": f"routes: [{{cost: {WRONG}}}]",
     "routes[].timeouts.": f"routes: [{{timeouts: {WRONG}}}]",
+    "routes[].tunnel.": f"routes: [{{tunnel: {WRONG}}}]",
     "routes[].limits_on_requests.": f"routes: [{{limits_on_requests: {WRONG}}}]",
     "response.": f"response: {WRONG}",
     "response.body.": f"response: {{body: {WRONG}}}",
     "response.cors.": f"response: {{cors: {WRONG}}}",
     "limits_on_requests.": f"limits_on_requests: {WRONG}",
     "connections.": f"connections: {WRONG}",
+    "http2.": f"http2: {WRONG}",
+    "http2.abuse.": f"http2: {{abuse: {WRONG}}}",
     "timeouts.": f"timeouts: {WRONG}",
     "log.": f"log: {WRONG}",
     "log.access.": f"log: {{access: {WRONG}}}",

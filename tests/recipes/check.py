@@ -8,9 +8,11 @@ docs/recipes.md has a section for each file config/recipes/NAME.yaml. It holds
 The test starts Tidegate with the file, on private ports and in front of an upstream of its own, runs
 the commands and compares. Everything else is as a reader has it. The test replaces
   - ports of 127.0.0.1 (8080 Tidegate, 8181 its listener for gateways, 9901 for the admin, 3000 the API,
-    3001 a second server of it, 6379 Redis) by free ones, and 0.0.0.0 by 127.0.0.1;
+    3001 a second server of it, 6379 Redis; of TLS 443, and 80 for the redirect) by free ones, and
+    0.0.0.0 and every address by 127.0.0.1;
   - /run/ by a temporary folder;
   - the 10 seconds of `streaming` by half a second;
+  - the certificates that a file with `tls` names by those of scripts/certificates;
   - `tidegate` by the program that TIDEGATE_PROGRAM names (build/release/tidegate).
 `tidegate check` must find no fault and nothing to warn about in the file as it is. `--write` copies the
 files into the page instead.
@@ -36,7 +38,7 @@ PROGRAM = os.path.abspath(os.environ.get("TIDEGATE_PROGRAM", "build/release/tide
 FENCE = re.compile(r"```(yaml|console) (\S+)\s*")
 START_SECONDS = 20
 # These need more of an API than the echo upstream has.
-OWN_UPSTREAM = ("streaming", "own-ratelimit-fields", "sidecar")
+OWN_UPSTREAM = ("streaming", "own-ratelimit-fields", "sidecar", "websocket")
 
 
 class Fault(Exception):
@@ -91,6 +93,17 @@ def write_page():
         file.write("\n".join(lines) + "\n")
 
 
+def names_certificates(name):
+    return "privkey.pem" in readme.read(f"{FOLDER}/{name}.yaml")
+
+
+def copy_files(name, folder):
+    """All files of the recipes, and the certificates that this one names."""
+    shutil.copytree(FOLDER, f"{folder}/{FOLDER}", ignore=shutil.ignore_patterns("*.pem", "*.key"))
+    if names_certificates(name):
+        subprocess.run(["scripts/certificates", f"{folder}/{FOLDER}"], check=True)
+
+
 class World:
     """A recipe's Tidegate, its upstream and, if the file names one, its Redis."""
 
@@ -98,12 +111,18 @@ class World:
         self.name = name
         self.folder = tempfile.mkdtemp(prefix="recipe-")
         self.running = []
-        proxy, gateways, admin, api, second, redis = free_ports(6)
+        proxy, gateways, admin, api, second, redis, tls, clear = free_ports(8)
         self.places = {"127.0.0.1:8080": f"127.0.0.1:{proxy}", "127.0.0.1:8181": f"127.0.0.1:{gateways}",
                        "127.0.0.1:9901": f"127.0.0.1:{admin}",
                        "127.0.0.1:3000": f"127.0.0.1:{api}", "127.0.0.1:3001": f"127.0.0.1:{second}",
                        "127.0.0.1:6379": f"127.0.0.1:{redis}",
+                       "127.0.0.1:443 ": f"127.0.0.1:{tls} ", "127.0.0.1:443\"": f"127.0.0.1:{tls}\"",
+                       "address: 443\n": f'address: "127.0.0.1:{tls}"\n',
+                       "127.0.0.1:80 ": f"127.0.0.1:{clear} ",
+                       "address: 80,": f'address: "127.0.0.1:{clear}",',
                        "/run/": f"{self.folder}/run/"}
+        if names_certificates(name):
+            self.places[f"{FOLDER}/"] = f"{self.folder}/{FOLDER}/"
         if name == "streaming":
             self.places["response: 10s"] = "response: 500ms"
         try:
@@ -119,7 +138,7 @@ class World:
         return text
 
     def _start(self, api, redis):
-        shutil.copytree(FOLDER, f"{self.folder}/{FOLDER}")
+        copy_files(self.name, self.folder)
         os.makedirs(f"{self.folder}/run/tidegate")
         path = f"{self.folder}/{FOLDER}/{self.name}.yaml"
         text = readme.read(path)
@@ -173,9 +192,12 @@ def check_file(name, files):
     path = f"{FOLDER}/{name}.yaml"
     if files.get(path) != readme.read(path).splitlines():
         return [f"{PAGE} does not show {path} as it is: tests/recipes/check.py --write"]
-    said = subprocess.run([PROGRAM, "check", "-c", path], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True).stdout
-    return [] if re.fullmatch(r"ok: .*\n", said) else [f"check {path}:\n{said}"]
+    with tempfile.TemporaryDirectory(prefix="recipe-") as folder:
+        copy_files(name, folder)
+        said = subprocess.run([PROGRAM, "check", "-c", path], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, cwd=folder).stdout
+    # Before the last line, the certificates with the days that each has left.
+    return [] if re.fullmatch(r"(listen .*\n)*ok: .*\n", said) else [f"check {path}:\n{said}"]
 
 
 def check_commands(name, blocks):

@@ -1,4 +1,5 @@
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -51,6 +52,41 @@ TEST_CASE("needs_restart: other addresses to listen on need one") {
               .starts_with("the address of `admin`"));
     CHECK(only(between("admin: off\n", "admin: 127.0.0.1:9\n"))
               .starts_with("the address of `admin`"));
+}
+
+config::Config secure(const TlsServerSettings& tls) {
+    config::Config config = read("listen: [127.0.0.1:1, 127.0.0.1:2]\n");
+    config.listen[0].tls = tls;
+    config.listen[0].is_https = true;
+    return config;
+}
+
+TEST_CASE(
+    "needs_restart: all of a listener's `tls` and `http` may change, and where a redirect leads") {
+    const config::Config running = secure({});
+    config::Config next = secure({.certificates = {{"certificate", "key", {"a"}, "file"}},
+                                  .unknown_names = UnknownNames::refuse,
+                                  .min_version = TlsVersion::tls_1_3,
+                                  .http = HttpVersions::http2,
+                                  .client_auth = {ClientAuth::require, "ca", "crl", 1},
+                                  .ticket_keys = {"k"}});
+    next.listen[0].takes_http1 = false;
+    next.listen[0].takes_http2 = true;
+    next.listen[1].takes_http2 = true;
+    next.listen[0].hsts = std::chrono::seconds{1};
+    next.listen[1].redirect_port = 8443;
+    CHECK(needs_restart(running, next, 1, 1).empty());
+    next.listen[1].redirects = true;
+    CHECK(only(needs_restart(running, next, 1, 1)).starts_with("`listen` cannot change"));
+}
+
+TEST_CASE("needs_restart: `tls` is turned on and off by one") {
+    const config::Config plain = read("listen: [127.0.0.1:2, 127.0.0.1:1]\n");
+    const std::string said =
+        "`listen`: `tls` of `127.0.0.1:1` cannot be turned on or off while Tidegate runs: restart "
+        "it";
+    CHECK(only(needs_restart(plain, secure({}), 1, 1)) == said);
+    CHECK(only(needs_restart(secure({}), plain, 1, 1)) == said);
 }
 
 TEST_CASE(

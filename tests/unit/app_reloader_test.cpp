@@ -11,6 +11,8 @@
 #include <doctest/doctest.h>
 
 #include "app/reloader.hpp"
+#include "certificates.hpp"
+#include "tls/certificate_facts.hpp"
 
 namespace tidegate::app {
 namespace {
@@ -20,12 +22,14 @@ std::string yaml(const std::string& more = "") {
 }
 
 struct Rig {
-    explicit Rig(const std::string& text = yaml(), bool built_in = false) {
+    explicit Rig(const std::string& text = yaml(), bool built_in = false,
+                 const std::string& ca = "") {
         std::string name = (std::filesystem::temp_directory_path() / "reload-XXXXXX").string();
         REQUIRE(::mkdtemp(name.data()) != nullptr);
         folder = name;
         file = (folder / "t.yaml").string();
         write(text);
+        write_beside("ca.pem", ca);
         auto loaded = config::load_file(file);
         for (const auto& error : loaded.errors) FAIL(error.to_string());
         first = loaded.config;
@@ -36,6 +40,9 @@ struct Rig {
     ~Rig() { std::filesystem::remove_all(folder); }
 
     void write(const std::string& text) const { std::ofstream(file) << text; }
+    void write_beside(const std::string& name, const std::string& text) const {
+        std::ofstream(folder / name) << text;
+    }
 
     admin::ReloadReport reload() {
         std::optional<admin::ReloadReport> report;
@@ -48,6 +55,20 @@ struct Rig {
         // Not to the end of all work: former configurations are watched for as long as they live.
         while (!report) io.run_one();
         return *report;
+    }
+    bool renew_certificates() {
+        std::optional<bool> outcome;
+        spawn(io.get_executor(), reloader->renew_certificates(),
+              [&](const std::exception_ptr& failed, bool is_renewed) {
+                  CHECK_FALSE(failed);
+                  outcome = is_renewed;
+              });
+        io.restart();
+        while (!outcome) io.run_one();
+        return *outcome;
+    }
+    const TlsSettings& upstream_tls() const {
+        return reloader->snapshot().upstreams.at(0)->settings().tls;
     }
     telemetry::Metrics::Gauges gauges() {
         telemetry::Metrics::Gauges filled;
@@ -190,6 +211,78 @@ TEST_CASE("reloader: more names than metrics are kept of are refused") {
     CHECK(rig.reloader->config().routes[0].name == "a0");
     CHECK(rig.gauges().jwks_fetches_failed == 1);
     CHECK(rig.gauges().jwks.empty());
+}
+
+const std::string kEncrypted =
+    "upstreams: {api: {servers: [https://127.0.0.1:1], tls: {ca: ca.pem}}}\n"
+    "routes: [{policies: []}]\nlog: {access: off}\n";
+
+TEST_CASE("reloader: changed certificates are put in force, and nothing else is") {
+    const test::Authority first;
+    const test::Authority second;
+    Rig rig(kEncrypted, false, first.pem());
+    const auto group = rig.reloader->snapshot().upstreams.at(0);
+    CHECK(rig.renew_certificates());
+    CHECK(rig.reloader->snapshot().upstreams.at(0) == group);  // nothing has changed
+
+    rig.write_beside("ca.pem", second.pem());
+    rig.write(kEncrypted + "timeouts: {drain: 7s}\n");
+    rig.renew_certificates();
+    CHECK(rig.upstream_tls().ca == second.pem());
+    CHECK(rig.reloader->config().timeouts.drain == std::chrono::seconds{30});
+    CHECK(rig.gauges().config_generation == 1);
+    CHECK(rig.gauges().configs_in_use == 1);
+    const auto renewed = rig.reloader->snapshot().upstreams.at(0);
+
+    // A reload has them already.
+    REQUIRE(rig.reload().ok);
+    CHECK(rig.reloader->snapshot().upstreams.at(0) == renewed);
+    CHECK(rig.reloader->config().timeouts.drain == std::chrono::seconds{7});
+}
+
+TEST_CASE("reloader: the metric says when the certificates in force expire, renewed ones too") {
+    constexpr long kDay = 86'400;
+    const test::Authority authority;
+    const test::Certificate old = authority.issue("DNS:a.example", {-60, 10 * kDay});
+    const test::Certificate renewed = authority.issue("DNS:a.example", {-60, 20 * kDay});
+    Rig rig(yaml());
+    const auto show = [&](const test::Certificate& one) {
+        rig.write_beside("own.pem", one.pem());
+        rig.write_beside("own.key", one.key_pem());
+    };
+    const auto days_left = [&] {
+        const auto metrics = rig.gauges().certificate_expiry;
+        REQUIRE(metrics.size() == 1);
+        return tidegate::days_left(metrics[0].until, std::chrono::system_clock::now());
+    };
+    show(old);
+    rig.write(
+        "upstreams:\n"
+        "  api: {servers: [https://127.0.0.1:1], tls: {certificate: own.pem, key: own.key}}\n"
+        "routes: [{policies: []}]\nlog: {access: off}\n");
+    REQUIRE(rig.reload().ok);
+    CHECK(days_left() == 9);
+    show(renewed);
+    rig.renew_certificates();
+    CHECK(days_left() == 19);
+}
+
+TEST_CASE("reloader: certificates that cannot be used leave the former ones in force") {
+    const test::Authority authority;
+    Rig rig(kEncrypted, false, authority.pem());
+    const auto group = rig.reloader->snapshot().upstreams.at(0);
+    rig.write_beside("ca.pem", "-----BEGIN CERTIFICATE-----\nhalf of");
+    CHECK_FALSE(rig.renew_certificates());
+    CHECK(rig.reloader->snapshot().upstreams.at(0) == group);
+    std::filesystem::remove(rig.folder / "ca.pem");
+    CHECK_FALSE(rig.renew_certificates());
+    CHECK(rig.reloader->snapshot().upstreams.at(0) == group);
+    rig.write_beside("ca.pem", authority.pem());
+    CHECK(rig.renew_certificates());
+    rig.reloader->stop();
+    rig.write_beside("ca.pem", test::Authority().pem());
+    rig.renew_certificates();
+    CHECK(rig.reloader->snapshot().upstreams.at(0) == group);
 }
 
 }  // namespace

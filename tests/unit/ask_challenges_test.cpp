@@ -8,18 +8,18 @@
 namespace tidegate::ask {
 namespace {
 
+using identity::Authentication;
 using identity::CredentialFault;
-using identity::Finding;
 using identity::UserMethod;
 
 std::string challenges(const std::vector<UserMethod>& methods, std::uint32_t guilty,
                        CredentialFault fault = CredentialFault::signature) {
-    Finding finding;
-    finding.result = Finding::Result::refused;
-    finding.method = guilty;
-    finding.fault = fault;
+    Authentication authentication;
+    authentication.result = Authentication::Result::refused;
+    authentication.method = guilty;
+    authentication.fault = fault;
     std::string out;
-    append_challenges(methods, finding, out);
+    append_challenges(methods, authentication, out);
     return out;
 }
 

@@ -10,7 +10,7 @@ using namespace tidegate;
 using namespace tidegate::ask;
 using namespace std::chrono_literals;
 using limit::Micros;
-using Decided = store::Decision::Result;
+using Decided = store::LimitDecision::Result;
 
 namespace {
 

@@ -39,7 +39,11 @@ TEST_CASE("fault: each bound and each time that runs out has its status") {
     CHECK(traits(Fault::uri_too_long).status == 414);
     CHECK(traits(Fault::head_too_large).status == 431);
     CHECK(traits(Fault::too_many_fields).status == 431);
+    CHECK(traits(Fault::bad_upgrade).status == 400);
+    CHECK(traits(Fault::upgrade_version).status == 426);
     CHECK(traits(Fault::upstream_unreachable).status == 502);
+    CHECK(traits(Fault::upstream_tls).status == 502);
+    CHECK(traits(Fault::upgrade_ignored).status == 502);
     CHECK(traits(Fault::upstream_exhausted).status == 503);
     CHECK(traits(Fault::connect_timeout).status == 504);
     CHECK(traits(Fault::upstream_timeout).status == 504);

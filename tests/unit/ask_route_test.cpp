@@ -26,6 +26,50 @@ TEST_CASE("route: CONNECT is not supported") {
     CHECK(request.decision.fault == Fault::unsupported_method);
 }
 
+TEST_CASE("route: an extended CONNECT asks for a WebSocket, and has no length") {
+    World world(kUpstream);
+    const auto judged = [&](std::string_view protocol, const std::string& fields) {
+        Request request(world, get());
+        request.bytes = get(fields);
+        REQUIRE(http::parse_request_head(request.bytes, {}, request.facts.head) ==
+                http::HeadFault::none);
+        request.decision.reset();
+        request.facts.is_http2 = true;
+        request.facts.protocol = protocol;
+        check_framing(request.facts, request.framing, request.decision);
+        CHECK((request.decision.fault != Fault::none ||
+               request.framing.body == http::BodyKind::none));
+        return request.decision.fault;
+    };
+    const std::string version = "sec-websocket-version: 13\r\n";
+    CHECK(judged("websocket", version) == Fault::none);
+    // What to do about it depends on the route.
+    CHECK(judged("websocket", "") == Fault::none);
+    CHECK(judged("websocket", version + "expect: 100-continue\r\n") == Fault::none);
+    CHECK(judged("connect-udp", version) == Fault::unsupported_method);
+    CHECK(judged("websocket", version + "content-length: 0\r\n") == Fault::bad_framing);
+    CHECK(judged("websocket", version + "content-length: 5\r\n") == Fault::bad_framing);
+    CHECK(judged("connect-udp", "content-length: 5\r\n") == Fault::bad_framing);
+    CHECK(judged("", "content-length: 0\r\n") == Fault::none);
+}
+
+TEST_CASE("route: TRACE is not supported in any case, and no other method is taken for it") {
+    World world(kUpstream);
+    const auto fault = [&](const std::string& method, const std::string& target) {
+        return Request(world, method + " " + target + " HTTP/1.1\r\nHost: a\r\n\r\n").decide();
+    };
+    for (const std::string method : {"TRACE", "trace", "Trace"}) {
+        CAPTURE(method);
+        CHECK(fault(method, "/") == Fault::unsupported_method);
+        CHECK(fault(method, "http://a/x") == Fault::unsupported_method);
+    }
+    CHECK(traits(Fault::unsupported_method).status == 501);
+    for (const std::string method : {"TRACK", "TRACES", "TRAC", "OPTIONS"}) {
+        CAPTURE(method);
+        CHECK(fault(method, "/") == Fault::none);
+    }
+}
+
 TEST_CASE("route: a body that is announced to be too large is refused before it comes") {
     World world(kUpstream + "limits_on_requests: {body_bytes: 1000}\n");
     CHECK(Request(world, get("Content-Length: 1000\r\n")).decide() == Fault::none);

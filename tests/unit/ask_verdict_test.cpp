@@ -9,7 +9,7 @@ using namespace tidegate;
 using namespace tidegate::ask;
 using namespace std::chrono_literals;
 using limit::Micros;
-using Decided = store::Decision::Result;
+using Decided = store::LimitDecision::Result;
 
 namespace {
 
@@ -19,7 +19,7 @@ std::int64_t seconds_told(Micros retry_after, const std::vector<limit::LimitVerd
     limit::Policy policy;
     policy.limits.resize(verdicts.size());
     policy.shadow = shadow;
-    store::Decision decision;
+    store::LimitDecision decision;
     decision.items.push_back({&policy, "ip:203.0.113.7"});
     decision.verdict.admitted = false;
     decision.verdict.retry_after = retry_after;

@@ -233,6 +233,26 @@ TEST_CASE("round_robin: leaving a server out for one request costs it no turn") 
     CHECK(are_as(counts, {1, 1, 1}));
 }
 
+TEST_CASE("round_robin: equal servers take turns in one order, whatever interrupts it") {
+    Robin robin({2, 2, 2, 2}, 0, 10s);
+    CHECK(robin.sequence(18) == "ABCDABCDABCDABCDAB");
+    robin.choice.reset(robin.world.list);
+    CHECK(robin.sequence(12) == "CDABCDABCDAB");
+    CHECK(robin.choose(&robin.world.at(2)) == 3);
+    CHECK(robin.sequence(13) == "CABCDABCDABCD");  // it is due
+    robin.world.fail(1, kBegin, 1);
+    CHECK(robin.sequence(6) == "ACDACD");
+    robin.now = kBegin + 30s;
+    CHECK(longest_run(robin.sequence(40), 'B') == 1);
+    CHECK(robin.count(40) == std::vector<int>(4, 10));
+    // It goes and comes while no request does.
+    robin.world.check(1, false, 1, robin.now);
+    robin.world.check(1, true, 2, robin.now);
+    CHECK(are_as(robin.count(), {1, 0.1, 1, 1}));
+    robin.now += 10s;
+    CHECK(are_as(robin.count(), {1, 1, 1, 1}));
+}
+
 TEST_CASE("round_robin: where none is usable the ejected are, and no unhealthy one ever") {
     Robin robin({2, 1, 1, 1});
     World& world = robin.world;

@@ -1,5 +1,7 @@
 #include <atomic>
+#include <memory>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -13,12 +15,36 @@ namespace {
 using Answer = SeatWaiter::Answer;
 
 struct Waiting {
-    explicit Waiting(Seats& seats)
+    explicit Waiting(Seats& seats, const std::string& address = "")
         : waiter(
-              seats, [](void* self) noexcept { ++static_cast<Waiting*>(self)->grants; }, this) {}
+              seats, [](void* self) noexcept { ++static_cast<Waiting*>(self)->changes; }, this,
+              parse_ip(address)) {}
 
-    std::atomic<int> grants{0};
+    std::atomic<int> changes{0};
     SeatWaiter waiter;
+};
+
+constexpr const char* kA = "192.0.2.1";
+constexpr const char* kB = "192.0.2.2";
+constexpr const char* kC = "2001:db8::1";
+constexpr const char* kD = "2001:db8::2";
+
+// Requests that wait while all seats are taken.
+struct Line {
+    Line(std::uint32_t max, std::uint32_t queue_max) : seats(max, queue_max) {
+        while (seats.try_take()) {
+        }
+    }
+    // One more of `address`; empty: it has none. False: the queue is full.
+    bool waits(const std::string& address) {
+        all.push_back(std::make_unique<Waiting>(seats, address));
+        if (all.back()->waiter.take() == Answer::waiting) return true;
+        all.pop_back();
+        return false;
+    }
+
+    Seats seats;
+    std::vector<std::unique_ptr<Waiting>> all;
 };
 
 void await(const std::atomic<int>& value, int least) {
@@ -41,7 +67,7 @@ TEST_CASE("seats: as many as there are, then none until one is given back") {
     CHECK(seats.taken() == 3);
     seats.give_back();
     CHECK(seats.try_take());
-    CHECK(last.grants == 0);
+    CHECK(last.changes == 0);
 }
 
 TEST_CASE("seats: waiters get seats in the order in which they came") {
@@ -54,15 +80,15 @@ TEST_CASE("seats: waiters get seats in the order in which they came") {
     CHECK(seats.waiting() == 2);
     CHECK_FALSE(first.waiter.accept());
     seats.give_back();
-    CHECK(first.grants == 1);
-    CHECK(second.grants == 0);
+    CHECK(first.changes == 1);
+    CHECK(second.changes == 0);
     CHECK(seats.waiting() == 1);
     CHECK(seats.taken() == 1);
     CHECK_FALSE(second.waiter.accept());
     CHECK(first.waiter.accept());
     CHECK_FALSE(first.waiter.accept());
     seats.give_back();
-    CHECK(second.grants == 1);
+    CHECK(second.changes == 1);
     CHECK(second.waiter.accept());
     seats.give_back();
     CHECK(seats.taken() == 0);
@@ -116,10 +142,10 @@ TEST_CASE("seats: a waiter that leaves is passed over, and a granted seat goes o
     }
     CHECK(seats.waiting() == 2);
     seats.give_back();
-    CHECK(first.grants == 1);
+    CHECK(first.changes == 1);
     first.waiter.leave();
     CHECK_FALSE(first.waiter.accept());
-    CHECK(last.grants == 1);
+    CHECK(last.changes == 1);
     last.waiter.leave();
     CHECK(seats.taken() == 0);
     CHECK(seats.try_take());
@@ -136,8 +162,93 @@ TEST_CASE("seats: a waiter may take again after it got a seat or left") {
         seats.give_back();
         CHECK(one.waiter.accept());
     }
-    CHECK(one.grants == 3);
+    CHECK(one.changes == 3);
     CHECK(seats.waiting() == 0);
+}
+
+TEST_CASE("seats: of a full queue the last request of the address with most of it makes room") {
+    Line line(1, 12);  // three places are a quarter
+    // In the order in which they came: A five times, B four times, C three times.
+    for (const char* address : {kA, kB, kA, kC, kB, kA, kC, kB, kA, kC, kB, kA})
+        REQUIRE(line.waits(address));
+    CHECK(line.seats.waiting() == 12);
+    const auto pushed_out = [&] {
+        std::vector<std::size_t> all;
+        for (std::size_t i = 0; i < line.all.size(); ++i) {
+            if (line.all[i]->waiter.is_pushed_out()) all.push_back(i);
+        }
+        return all;
+    };
+    CHECK(line.waits(kD));
+    CHECK(pushed_out() == std::vector<std::size_t>{11});
+    CHECK(line.waits(""));
+    CHECK(pushed_out() == std::vector<std::size_t>{8, 11});
+    CHECK(line.waits(kA));  // B has more than a quarter, and A no more
+    CHECK(pushed_out() == std::vector<std::size_t>{8, 10, 11});
+    CHECK_FALSE(line.waits(kA));  // no other address has, and it makes no room for itself
+    CHECK(line.waits(kD));
+    CHECK(pushed_out() == std::vector<std::size_t>{8, 10, 11, 14});
+    for (const char* address : {kA, kB, kC, kD, ""}) CHECK_FALSE(line.waits(address));
+    CHECK(line.seats.waiting() == 12);
+    for (const std::size_t i : pushed_out()) {
+        Waiting& gone = *line.all[i];
+        CHECK(gone.changes == 1);
+        CHECK_FALSE(gone.waiter.is_waiting());
+        CHECK_FALSE(gone.waiter.accept());
+        gone.waiter.leave();
+        CHECK_FALSE(gone.waiter.is_pushed_out());
+    }
+    CHECK(line.seats.waiting() == 12);
+}
+
+TEST_CASE("seats: clients without an address, and a small part of the queue, make no room") {
+    Line nameless(1, 4);
+    for (int i = 0; i < 4; ++i) REQUIRE(nameless.waits(""));
+    CHECK_FALSE(nameless.waits(kA));
+
+    Line small(1, 2);  // one place is each address's
+    REQUIRE(small.waits(kA));
+    REQUIRE(small.waits(kB));
+    CHECK_FALSE(small.waits(kC));
+    small.all[0]->waiter.leave();
+    REQUIRE(small.waits(kB));
+    CHECK(small.waits(kC));
+    CHECK(small.all.back()->waiter.is_waiting());
+    CHECK_FALSE(small.waits(kC));
+}
+
+TEST_CASE("seats: a request that was granted its seat is not pushed out") {
+    Line line(1, 2);
+    REQUIRE(line.waits(kA));
+    REQUIRE(line.waits(kA));
+    line.seats.give_back();
+    CHECK(line.waits(kB));
+    CHECK_FALSE(line.waits(kB));
+    CHECK_FALSE(line.all[0]->waiter.is_pushed_out());
+    CHECK(line.all[0]->waiter.accept());
+}
+
+TEST_CASE("seats: a seat for others than some addresses goes to each other address by turns") {
+    Line line(9, 20);
+    for (const char* address : {kA, kA, kB, kB, kA, kC, kB, ""}) REQUIRE(line.waits(address));
+    const std::vector<IpAddress> a{*parse_ip(kA)};
+    const std::vector<IpAddress> all{*parse_ip(kC), *parse_ip(kA), *parse_ip(kB)};
+    for (const std::size_t next : {2U, 5U, 7U, 3U, 6U}) {
+        CAPTURE(next);
+        CHECK(line.seats.has_waiters_besides(a));
+        line.seats.give_back_besides(a);
+        CHECK(line.all[next]->waiter.accept());
+    }
+    CHECK_FALSE(line.seats.has_waiters_besides(a));
+    CHECK(line.seats.waiting() == 3);
+    line.seats.give_back_besides(a);  // no other is left
+    CHECK(line.all[0]->waiter.accept());
+    CHECK(line.seats.has_waiters_besides({}));
+    CHECK_FALSE(line.seats.has_waiters_besides(all));
+    line.all.clear();
+    CHECK_FALSE(line.seats.has_waiters_besides({}));
+    line.seats.give_back_besides(all);
+    CHECK(line.seats.taken() == 8);
 }
 
 // The first gives the only seat back while the second begins to wait for it, or leaves. When both
@@ -190,10 +301,11 @@ TEST_CASE("seats: threads neither exceed the bound, lose a wake-up nor leave a s
         std::atomic<bool> not_granted{false};
         // Until somebody waits, all seats are taken.
         for (std::uint32_t i = 0; i < kMax; ++i) REQUIRE(seats.try_take());
+        const std::vector<IpAddress> b{*parse_ip(kB)};
         const auto use_seats = [&](unsigned seed) {
             std::minstd_rand random(seed);
             for (int round = 0; round < kRounds; ++round) {
-                Waiting self(seats);
+                Waiting self(seats, random() % 3 == 0 ? kA : kB);
                 Answer answer = self.waiter.take();
                 for (; answer == Answer::full; answer = self.waiter.take()) {
                     std::this_thread::yield();
@@ -203,13 +315,18 @@ TEST_CASE("seats: threads neither exceed the bound, lose a wake-up nor leave a s
                     continue;  // leaves
                 }
                 if (answer == Answer::waiting) {
-                    await(self.grants, 1);
+                    await(self.changes, 1);
+                    if (self.waiter.is_pushed_out()) continue;
                     if (!self.waiter.accept()) not_granted = true;
                 }
                 if (++seated > kMax) too_many = true;
                 if (random() % 8 == 0) std::this_thread::yield();
                 --seated;
-                seats.give_back();
+                if (round % 3 == 0) {
+                    seats.give_back_besides(b);
+                } else {
+                    seats.give_back();
+                }
             }
         };
         std::vector<std::thread> threads;

@@ -1,8 +1,9 @@
-#include <array>
+#include <algorithm>
 #include <string>
 
 #include <doctest/doctest.h>
 
+#include "base/ascii.hpp"
 #include "base/byte_words.hpp"
 
 using namespace tidegate;
@@ -27,12 +28,6 @@ char lower(char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
 }
 
-bool all_printable(std::string_view text) {
-    for (const char c : text)
-        if (c < 0x20 || c > 0x7e) return false;
-    return true;
-}
-
 }  // namespace
 
 TEST_CASE("byte words: letters become lower case, and nothing else changes") {
@@ -44,24 +39,35 @@ TEST_CASE("byte words: letters become lower case, and nothing else changes") {
     });
 }
 
-TEST_CASE("byte words: a word is printable if each of its bytes is") {
+TEST_CASE("byte words: the printable bytes before the first other one are counted") {
     for_each_byte([](const std::string& text) {
-        REQUIRE(is_printable(load_word<std::uint64_t>(text.data())) == all_printable(text));
+        std::size_t size = 0;
+        while (size < text.size() && text[size] >= 0x20 && text[size] <= 0x7e) ++size;
+        REQUIRE(printable_size(text) == size);
     });
 }
 
-TEST_CASE("byte words: every byte of a text counts, whatever its length") {
-    CHECK_FALSE(is_printable(""));
-    CHECK_FALSE(is_printable("seven77"));
-    for (std::size_t size = 8; size < 40; ++size) {
+TEST_CASE("byte words: a text is printable up to its first other byte, in whole words") {
+    for (std::size_t size = 0; size < 40; ++size) {
+        const std::size_t looked_at = size / 8 * 8;
         std::string text(size, 'x');
-        REQUIRE(is_printable(text));
-        for (char& c : text) {
-            c = '\n';
-            REQUIRE_FALSE(is_printable(text));
-            c = 'x';
+        REQUIRE(printable_size(text) == looked_at);
+        for (std::size_t at = 0; at < size; ++at) {
+            text[at] = '\n';
+            REQUIRE(printable_size(text) == std::min(at, looked_at));
+            text[at] = 'x';
         }
     }
+}
+
+TEST_CASE("byte words: what is neither a digit nor a lower-case letter is replaced") {
+    for_each_byte([](const std::string& text) {
+        std::string expected = text;
+        for (char& c : expected)
+            if (!is_digit(c) && !is_lower(c)) c = '-';
+        REQUIRE(replace_others(load_word<std::uint64_t>(text.data()), '-') ==
+                load_word<std::uint64_t>(expected.data()));
+    });
 }
 
 TEST_CASE("byte words: a word is the same when it is made before the program runs") {

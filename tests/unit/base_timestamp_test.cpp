@@ -66,6 +66,14 @@ TEST_CASE("timestamp: what is written is read back") {
     }
 }
 
+TEST_CASE("timestamp: a day is that of UTC; one that nobody means is not written") {
+    using std::chrono::system_clock;
+    CHECK(format_day(system_clock::from_time_t(1'795'255'200)) == "2026-11-21");
+    CHECK(format_day(system_clock::from_time_t(1'795'219'199)) == "2026-11-20");
+    CHECK(format_day(system_clock::from_time_t(-1)) == "1970-01-01");
+    CHECK(format_day(system_clock::time_point::max()) == "the far future");
+}
+
 TEST_CASE("timestamp: a date of HTTP names the day and the month, with two digits each") {
     const auto written = [](std::int64_t seconds) {
         std::string out = "a";

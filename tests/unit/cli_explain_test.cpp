@@ -331,7 +331,10 @@ result    forwarded if the limits admit it  5 limits for 3 identifiers; nothing 
 TEST_CASE("explain: the same for programs") {
     const auto told = json::parse(
         explanation_json(explained(from("10.0.0.1", "/search", {"X-Forwarded-For: 203.0.113.7"}))));
-    CHECK(told["request"] == json({{"method", "GET"}, {"path", "/search"}, {"host", "localhost"}}));
+    CHECK(told["request"] == json({{"method", "GET"},
+                                   {"path", "/search"},
+                                   {"host", "localhost"},
+                                   {"protocol", "HTTP/1.1"}}));
     CHECK(told["peer"] ==
           json({{"address", "10.0.0.1"}, {"trusted", true}, {"network", "10.0.0.0/8"}}));
     CHECK(told["client"]["address"] == "203.0.113.7");

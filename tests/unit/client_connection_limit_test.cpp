@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "client/connection_limit.hpp"
+#include "failing_memory.hpp"
 
 using namespace tidegate;
 using client::ConnectionLimit;
@@ -82,6 +83,19 @@ TEST_CASE("connection_limit: a slot comes back once, however often it was moved"
     CHECK(all.take(address, bounds(10, 1)).has_value());
 }
 
+TEST_CASE("connection_limit: a connection for which there is no memory counts nowhere") {
+    ConnectionLimit all;
+    const auto address = ip("203.0.113.1");
+    const auto check = [&] {
+        CHECK(all.taken() == 0);
+        CHECK(all.addresses() == 0);
+    };
+    const int failed = test::fail_each_allocation(
+        [&] { static_cast<void>(all.take(address, bounds(10, 1))); }, check);
+    CHECK(failed > 0);
+    check();
+}
+
 TEST_CASE("connection_limit: a refusal takes nothing") {
     ConnectionLimit all;
     const auto address = ip("203.0.113.1");
@@ -89,6 +103,57 @@ TEST_CASE("connection_limit: a refusal takes nothing") {
     for (int i = 0; i < 10; ++i) CHECK_FALSE(all.take(address, bounds(2, 1)).has_value());
     CHECK(all.taken() == 1);
     CHECK(all.take(ip("203.0.113.2"), bounds(2, 1)).has_value());
+}
+
+TEST_CASE("connection_limit: an address that is known later counts from then on") {
+    ConnectionLimit all;
+    const auto address = ip("203.0.113.1");
+    auto early = all.take(std::nullopt, bounds(100, 2));
+    auto second = all.take(std::nullopt, bounds(100, 2));
+    auto third = all.take(std::nullopt, bounds(100, 2));
+    REQUIRE(early.has_value());
+    REQUIRE(second.has_value());
+    REQUIRE(third.has_value());
+    {
+        const auto slot = std::move(*early);
+        REQUIRE(all.addresses() == 0);
+    }
+    CHECK(all.taken() == 2);
+    CHECK(all.add_address(*second, address, bounds(100, 2)));
+    CHECK(all.add_address(*third, address, bounds(100, 2)));
+    CHECK(all.addresses() == 1);
+    auto one_more = all.take(std::nullopt, bounds(100, 2));
+    REQUIRE(one_more.has_value());
+    CHECK_FALSE(all.add_address(*one_more, address, bounds(100, 2)));
+    CHECK(all.take(address, bounds(100, 2)).error() == ConnectionRefusal::per_ip);
+    // What was refused counts in all until it goes, and for the address never.
+    CHECK(all.taken() == 3);
+    { const auto gone = std::move(*third); }
+    CHECK(all.add_address(*one_more, address, bounds(100, 2)));
+}
+
+TEST_CASE("connection_limit: a quarter of the room is for those that cannot speak HTTP yet") {
+    ConnectionLimit all(1'000);
+    std::vector<ConnectionLimit::Unfinished> waiting;
+    for (int i = 0; i < 4; ++i) {
+        auto one = all.take_unfinished(bounds(16, 0));
+        REQUIRE(one.has_value());
+        waiting.push_back(std::move(*one));
+    }
+    CHECK_FALSE(all.take_unfinished(bounds(16, 0)).has_value());
+    CHECK(all.unfinished() == 4);
+    waiting.pop_back();
+    CHECK(all.take_unfinished(bounds(16, 0)).has_value());
+    CHECK(all.unfinished() == 3);
+    waiting.clear();
+    CHECK(all.unfinished() == 0);
+    // However little room there is, one may ask.
+    CHECK(all.take_unfinished(bounds(1, 0)).has_value());
+    ConnectionLimit few(8);
+    const auto first = few.take_unfinished(bounds(100, 0));
+    const auto second = few.take_unfinished(bounds(100, 0));
+    CHECK(second.has_value());
+    CHECK_FALSE(few.take_unfinished(bounds(100, 0)).has_value());
 }
 
 TEST_CASE("connection_limit: the table holds only addresses that are connected") {

@@ -15,7 +15,7 @@
 
 using namespace tidegate;
 using client::Http1Connection;
-using client::Http1Stream;
+using client::Stream;
 
 namespace {
 
@@ -23,20 +23,21 @@ constexpr http::TrailerBounds kTrailers{16'384, 100};
 
 // One connection, the client's end of it, and a server that does what the test says.
 struct World {
-    World() {
+    explicit World(bool has_proxy_header = false)
+        : World(client::Arrival{.local_port = 80, .has_proxy_header = has_proxy_header}) {}
+    explicit World(const client::Arrival& arrival) {
         std::array<int, 2> ends{};
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
                 0);
         far = ends[1];
         auto made = std::make_unique<Http1Connection>(
-            context, ConnectionPtr(new Connection(readiness, ends[0])), identity::Peer{}, 80);
-        connections.push_back(*made);
+            context, ConnectionPtr(new Connection(readiness, ends[0])), arrival);
         spawn(io.get_executor(), Http1Connection::run(std::move(made)),
               [this](const std::exception_ptr& thrown) { failure = thrown; });
         settle();
     }
     ~World() {
-        for (Http1Connection& one : connections) one.cut_off();
+        for (client::ServedConnection& one : connections) one.cut_off();
         settle();
         ::close(far);
     }
@@ -64,10 +65,10 @@ struct World {
     }
 
     // Answers `ok` and keeps the connection if the client wants that.
-    static Task<> serve(void* self, Http1Stream& stream) {
+    static Task<> serve(void* self, Stream& stream) {
         World& world = *static_cast<World*>(self);
         world.heads.push_back(stream.head_state());
-        if (stream.head_state() != Http1Stream::Head::complete) co_return;
+        if (stream.head_state() != Stream::Head::complete) co_return;
         world.methods.emplace_back(stream.head().method);
         REQUIRE(http::request_framing(stream.head(), stream.framing()) == http::FramingFault::none);
         stream.begin_body();
@@ -78,7 +79,7 @@ struct World {
         }
         answer_ok(stream);
     }
-    static void answer_ok(Http1Stream& stream) {
+    static void answer_ok(Stream& stream) {
         stream.keep_alive_if(true);
         stream.begin_head(200, "OK") += "Content-Length: 2\r\n";
         stream.end_head(http::BodyKind::none, {});
@@ -93,16 +94,19 @@ struct World {
     DeadlineWheel wheel{start};
     BufferPool buffers;
     telemetry::Metrics metrics{{}, {}, 1, "test"};
+    client::ServedConnectionList connections;
+    client::Http2Resources http2{io.get_executor(), wheel, buffers};
     client::ConnectionContext context{.executor = io.get_executor(),
                                       .deadlines = wheel,
                                       .buffers = buffers,
                                       .metrics = metrics.shard(0),
+                                      .connections = connections,
+                                      .http2 = http2,
                                       .serve = &World::serve,
                                       .server = this,
                                       .config = config.get()};
-    client::Http1ConnectionList connections;
-    std::function<Task<>(Http1Stream&)> on_request;
-    std::vector<Http1Stream::Head> heads;
+    std::function<Task<>(Stream&)> on_request;
+    std::vector<Stream::Head> heads;
     std::vector<std::string> methods;
     std::exception_ptr failure;  // that ended the connection's coroutine
     bool was_evictable = false;
@@ -136,20 +140,20 @@ TEST_CASE(
     "http1_connection: a head that is no head reaches the server as a fault, then it closes") {
     World broken;
     broken.send("GET / HTTP/9.9\r\n\r\n");
-    CHECK(broken.heads == std::vector{Http1Stream::Head::broken});
+    CHECK(broken.heads == std::vector{Stream::Head::broken});
     broken.got();
     CHECK(broken.is_closed);
 
     World slow;
     slow.send("GET /");
     slow.pass(slow.config->timeouts.request_head + std::chrono::seconds{1});
-    CHECK(slow.heads == std::vector{Http1Stream::Head::timeout});
+    CHECK(slow.heads == std::vector{Stream::Head::timeout});
 
     World left;
     left.send("GET /");
     ::shutdown(left.far, SHUT_WR);
     left.settle();
-    CHECK(left.heads == std::vector{Http1Stream::Head::left});
+    CHECK(left.heads == std::vector{Stream::Head::left});
 }
 
 TEST_CASE("http1_connection: an idle connection closes without a request") {
@@ -176,17 +180,38 @@ TEST_CASE("http1_connection: while the worker drains, an answer says that the co
     CHECK(world.got() == kClose);
 }
 
+TEST_CASE("http1_connection: each answer over TLS has the listener's Strict-Transport-Security") {
+    const std::string line = "Strict-Transport-Security: max-age=300\r\n";
+    const auto answers = [](const client::Arrival& arrival) {
+        World world(arrival);
+        world.on_request = [](Stream& stream) -> Task<> {
+            stream.begin_head(103, "Early Hints");
+            CHECK(stream.send_interim() == IoStatus::ok);
+            World::answer_ok(stream);
+            co_return;
+        };
+        world.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        return world.got();
+    };
+    const std::string interim = "HTTP/1.1 103 Early Hints\r\n\r\n";
+    const std::string with = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + line + "\r\nok";
+    CHECK(answers({.is_https = true, .hsts_line = &line}) == interim + with + interim + with);
+    // What was not handshaken with is in the clear.
+    CHECK(answers({.is_https = false, .hsts_line = &line}) == interim + kOk + interim + kOk);
+    CHECK(answers({.is_https = true}) == interim + kOk + interim + kOk);
+}
+
 TEST_CASE("http1_connection: a stream gives the content of a body, not its chunks") {
     World world;
     std::string content;
-    world.on_request = [&](Http1Stream& stream) -> Task<> {
+    world.on_request = [&](Stream& stream) -> Task<> {
         for (;;) {
             const http::BodyBatch batch = stream.take_body(kTrailers);
             for (const std::string_view piece : batch.view()) content += piece;
             stream.drop_body(batch);
             if (batch.done) break;
             const auto body = stream.read_body(stream.sleeper().wakeup());
-            if (body == Http1Stream::Body::nothing) co_await stream.sleeper().sleep();
+            if (body == client::BodyInput::nothing) co_await stream.sleeper().sleep();
         }
         World::answer_ok(stream);
     };
@@ -207,10 +232,37 @@ TEST_CASE("http1_connection: what the server does not take of a body is discarde
     CHECK(world.methods == std::vector<std::string>{"POST", "GET"});
 }
 
+TEST_CASE("http1_connection: a second PROXY header is closed without an answer") {
+    const std::string binary("\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00", 16);
+    const std::string text = "PROXY TCP4 203.0.113.7 192.0.2.1 1 2\r\n";
+    for (const std::string& header : {text, binary}) {
+        CAPTURE(header);
+        World world(true);
+        world.send(header + "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        CHECK(world.got().empty());
+        CHECK((world.is_closed || world.is_reset));
+        CHECK(world.heads.empty());
+        CHECK(world.connections.empty());
+        const std::string figures = world.metrics.serialize({});
+        CHECK(figures.find("tidegate_proxy_headers_refused_total{reason=\"malformed\"} 1") !=
+              std::string::npos);
+    }
+}
+
+TEST_CASE("http1_connection: other broken heads behind a PROXY header are answered as ever") {
+    World world(true);
+    world.send("BAD\r\n\r\n");
+    CHECK(world.heads == std::vector<Stream::Head>{Stream::Head::broken});
+    // Without one before it, a PROXY header is such a head, too.
+    World without;
+    without.send("PROXY TCP4 203.0.113.7 192.0.2.1 1 2\r\n\r\n");
+    CHECK(without.heads == std::vector<Stream::Head>{Stream::Head::broken});
+}
+
 TEST_CASE(
     "http1_connection: a request that throws resets its connection, and its owner learns why") {
     World world;
-    const auto fail = [](Http1Stream& stream) -> Task<> {
+    const auto fail = [](Stream& stream) -> Task<> {
         // Half an answer: the client must not take it for a whole one.
         stream.begin_head(200, "OK") += "Content-Length: 2\r\n";
         stream.end_head(http::BodyKind::none, {});
@@ -230,7 +282,7 @@ TEST_CASE(
 
 TEST_CASE("http1_connection: a body of unknown length is framed as the client can read it") {
     World world;
-    world.on_request = [](Http1Stream& stream) -> Task<> {
+    world.on_request = [](Stream& stream) -> Task<> {
         http::BodyBatch batch;
         batch.pieces[0] = "hi";
         batch.count = 1;
@@ -258,7 +310,7 @@ TEST_CASE("http1_connection: an answer that is broken off, or cut off, ends in a
     for (const bool is_cut_off : {false, true}) {
         CAPTURE(is_cut_off);
         World world;
-        world.on_request = [&](Http1Stream& stream) -> Task<> {
+        world.on_request = [&](Stream& stream) -> Task<> {
             stream.begin_head(200, "OK") += "Content-Length: 5\r\n";
             stream.end_head(http::BodyKind::none, {});
             CHECK(stream.send_all("he") == IoStatus::ok);

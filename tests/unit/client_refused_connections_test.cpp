@@ -1,14 +1,16 @@
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "client/refused_connections.hpp"
+#include "failing_memory.hpp"
 
 using namespace tidegate;
 using client::RefusedConnections;
@@ -24,33 +26,27 @@ class Client {
     Client() {
         std::array<int, 2> ends{};
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
-        ours_ = ends[0];
-        accepted = ends[1];
+        ours_ = Descriptor(ends[0]);
+        accepted = Descriptor(ends[1]);
     }
-    ~Client() { leave(); }
-    Client(Client&& other) noexcept
-        : accepted(other.accepted), ours_(std::exchange(other.ours_, -1)) {}
-    Client& operator=(Client&&) = delete;
 
     // What was said so far.
     std::string heard() const {
         std::array<char, 4'096> block;
-        const ssize_t bytes = ::recv(ours_, block.data(), block.size(), 0);
+        const ssize_t bytes = ::recv(ours_.get(), block.data(), block.size(), 0);
         return {block.data(), bytes > 0 ? static_cast<std::size_t>(bytes) : 0};
     }
     // Whether the other end takes what is sent; it does not once it is closed.
     bool can_send(const std::string& bytes) const {
-        return ::send(ours_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+        return ::send(ours_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                static_cast<ssize_t>(bytes.size());
     }
-    void leave() {
-        if (ours_ >= 0) ::close(std::exchange(ours_, -1));
-    }
+    void leave() { ours_ = Descriptor(); }
 
-    int accepted;
+    Descriptor accepted;
 
   private:
-    int ours_;
+    Descriptor ours_;
 };
 
 struct Rig {
@@ -59,12 +55,12 @@ struct Rig {
     int ids = 0;
     SteadyTime start{};
 
-    void add(const Client& client, ConnectionRefusal reason = ConnectionRefusal::per_ip,
+    void add(Client& client, std::optional<ConnectionRefusal> reason = ConnectionRefusal::per_ip,
              std::chrono::milliseconds at = 0ms) {
         const std::string number = std::to_string(++ids);
         const std::string id =
             std::string(RefusedConnections::kIdBytes - number.size(), '0') + number;
-        refused.add({.descriptor = client.accepted,
+        refused.add({.descriptor = std::move(client.accepted),
                      .reason = reason,
                      .peer = std::nullopt,
                      .request_id = id,
@@ -83,8 +79,8 @@ std::string after(const std::string& text, const std::string& mark, std::size_t 
 
 TEST_CASE("refused_connections: the answer says which bound is reached, and names the request") {
     Rig rig;
-    const Client by_address;
-    const Client by_max;
+    Client by_address;
+    Client by_max;
     rig.add(by_address, ConnectionRefusal::per_ip);
     rig.add(by_max, ConnectionRefusal::max);
     const std::string one = by_address.heard();
@@ -108,9 +104,50 @@ TEST_CASE("refused_connections: the answer says which bound is reached, and name
     CHECK(after(other, "X-Request-Id: ", 32) == "00000000000000000000000000000002");
 }
 
+TEST_CASE("refused_connections: who speaks in the clear where TLS is spoken is told so") {
+    Rig rig;
+    Client client;
+    REQUIRE(client.can_send("GET / HTTP/1.1\r\n\r\n"));
+    rig.add(client, std::nullopt);
+    const std::string answer = client.heard();
+    CHECK(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"));
+    CHECK(answer.find("\r\nConnection: close\r\n") != std::string::npos);
+    CHECK(answer.find("Retry-After") == std::string::npos);
+    CHECK(answer.find("retry_after") == std::string::npos);
+    const std::string body = answer.substr(answer.find("\r\n\r\n") + 4);
+    CHECK(after(answer, "Content-Length: ", 3) == std::to_string(body.size()));
+    CHECK(body.find("This port speaks TLS: use https.") != std::string::npos);
+    // It is counted among the handshakes.
+    CHECK(rig.metrics.serialize({}).find("refused_total{reason=\"max\"} 0\n") != std::string::npos);
+}
+
+TEST_CASE("refused_connections: a client of TLS gets no answer, and is counted") {
+    Rig rig;
+    Client client;
+    rig.refused.add_unanswered(ConnectionRefusal::new_per_ip, std::move(client.accepted),
+                               std::nullopt, rig.start);
+    CHECK(client.heard().empty());
+    CHECK_FALSE(client.can_send("x"));
+    CHECK(rig.refused.kept() == 0);
+    CHECK(rig.metrics.serialize({}).find("refused_total{reason=\"new_per_ip\"} 1\n") !=
+          std::string::npos);
+}
+
+TEST_CASE("refused_connections: what was sent before a parting arrives, whatever still comes") {
+    Rig rig;
+    Client client;
+    REQUIRE(::send(client.accepted.get(), "alert", 5, MSG_NOSIGNAL) == 5);
+    rig.refused.part_from(std::move(client.accepted), rig.start);
+    CHECK(client.can_send("late"));
+    rig.refused.sweep(rig.start + 50ms);
+    CHECK(client.heard() == "alert");
+    rig.refused.sweep(rig.start + RefusedConnections::kKept);
+    CHECK_FALSE(client.can_send("x"));
+}
+
 TEST_CASE("refused_connections: each reason has a counter of its own") {
     Rig rig;
-    const std::array<Client, 3> clients;
+    std::array<Client, 3> clients;
     rig.add(clients[0], ConnectionRefusal::max);
     rig.add(clients[1], ConnectionRefusal::per_ip);
     rig.add(clients[2], ConnectionRefusal::per_ip);
@@ -123,7 +160,7 @@ TEST_CASE(
     "refused_connections: the proxy reads a request that comes late, so that no reset destroys the "
     "answer") {
     Rig rig;
-    const Client client;
+    Client client;
     rig.add(client);
     CHECK(client.can_send("GET / HTTP/1.1\r\n\r\n"));
     rig.refused.sweep(rig.start + 50ms);
@@ -137,7 +174,7 @@ TEST_CASE(
     "over") {
     Rig rig;
     Client leaves;
-    const Client stays;
+    Client stays;
     Client gone;
     gone.leave();
     rig.add(leaves);
@@ -154,9 +191,27 @@ TEST_CASE(
     CHECK_FALSE(stays.can_send("x"));
 }
 
+TEST_CASE("refused_connections: a connection for which there is no memory is closed") {
+    std::optional<Rig> rig;
+    std::optional<Client> client;
+    const auto renew = [&] {
+        rig.emplace();
+        client.emplace();
+    };
+    renew();
+    const int failed = test::fail_each_allocation([&] { rig->add(*client); },
+                                                  [&] {
+                                                      client->accepted = Descriptor();
+                                                      CHECK_FALSE(client->can_send("x"));
+                                                      CHECK(rig->refused.kept() == 0);
+                                                      renew();
+                                                  });
+    CHECK(failed > 0);
+}
+
 TEST_CASE("refused_connections: a client that never stops sending is closed all the same") {
     Rig rig;
-    const Client client;
+    Client client;
     rig.add(client);
     const std::string block(4'096, 'x');
     while (client.can_send(block)) {
@@ -169,7 +224,7 @@ TEST_CASE("refused_connections: a client that never stops sending is closed all 
 TEST_CASE("refused_connections: of a flood, only the last kKeptMax connections are kept") {
     Rig rig;
     std::vector<Client> clients(RefusedConnections::kKeptMax + 10);
-    for (const Client& client : clients) rig.add(client);
+    for (Client& client : clients) rig.add(client);
     CHECK(rig.refused.kept() == RefusedConnections::kKeptMax);
     CHECK_FALSE(clients.front().can_send("x"));
     CHECK(clients.back().can_send("x"));

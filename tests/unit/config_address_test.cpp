@@ -186,13 +186,17 @@ TEST_CASE("address: an upstream without its scheme is shown with it, unless it h
     CHECK(advice("").empty());
 }
 
-TEST_CASE("address: an upstream is an http URL or a Unix socket") {
+TEST_CASE("address: an upstream is an http or https URL or a Unix socket") {
     CHECK(server("http://127.0.0.1:3000") == "127.0.0.1:3000 127.0.0.1:3000");
     CHECK(server("http://app") == "app:80 app");
     CHECK(server("http://app_1.svc.local:8080/") == "app_1.svc.local:8080 app_1.svc.local:8080");
     CHECK(server("http://[2001:db8::1]:80") == "[2001:db8::1]:80 [2001:db8::1]:80");
     CHECK(server("HTTP://App:81") == "App:81 App:81");
     CHECK(server("unix:/run/app.sock") == "unix:/run/app.sock localhost");
+    CHECK(server("https://app") == "app:443 app");
+    CHECK(server("https://app:3443") == "app:3443 app:3443");
+    CHECK(parse_server_url("https://app")->is_tls);
+    CHECK_FALSE(parse_server_url("http://app:443")->is_tls);
 }
 
 TEST_CASE("address: an upstream that is not only a place is refused") {
@@ -210,7 +214,7 @@ TEST_CASE("address: an upstream that is not only a place is refused") {
                              "http://a?x=1",
                              "http://a#f",
                              "http://u:p@a",
-                             "https://a",
+                             "https://a/path",
                              "ftp://a",
                              "http://-a",
                              "http://a..b",

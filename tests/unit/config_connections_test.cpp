@@ -29,3 +29,13 @@ TEST_CASE("config: a bound for one address that all of them reach first is warne
     CHECK(loaded.warnings[0].to_string() ==
           "c.yaml:2:31: connections.per_ip: has no effect: it is larger than connections.max");
 }
+
+TEST_CASE("config: an address may open connections as fast as it likes, or so many in a second") {
+    CHECK(load("max: 5").config->connections.new_per_ip == 0);
+    CHECK(load("new_per_ip: off").config->connections.new_per_ip == 0);
+    CHECK(load("new_per_ip: 20/s").config->connections.new_per_ip == 20);
+    CHECK(load("new_per_ip: 1000000/s").config->connections.new_per_ip == 1'000'000);
+    for (const std::string wrong : {"0/s", "1000001/s", "60/min", "20", "20/500ms"}) {
+        CHECK(load("new_per_ip: " + wrong).config == nullptr);
+    }
+}

@@ -116,6 +116,25 @@ TEST_CASE("config: the quickstart is config/quickstart.yaml, and ten a minute") 
     CHECK(loaded.config->policies.at(0)->limits.at(0).duration == 60s);
 }
 
+TEST_CASE("config: the quickstart over TLS is the quickstart but for its listeners") {
+    std::string text(config::quickstart_tls_text());
+    CHECK(text.find(config::kQuickstartCertificate) != std::string::npos);
+    CHECK(text.find(config::kQuickstartKey) != std::string::npos);
+    const std::size_t rest = text.find("admin:");
+    REQUIRE(rest != std::string::npos);
+    const Loaded plain = config::quickstart();
+    const Loaded loaded =
+        config::load_text("listen: 127.0.0.1:8080\n" + text.substr(rest), "quickstart");
+    REQUIRE(loaded.config != nullptr);
+    CHECK(loaded.warnings.empty());
+    CHECK(loaded.config->admin->address == plain.config->admin->address);
+    CHECK(loaded.config->upstreams.at(0).servers.at(0).address ==
+          plain.config->upstreams.at(0).servers.at(0).address);
+    const auto& limit = loaded.config->policies.at(0)->limits.at(0);
+    CHECK(limit.quota == plain.config->policies.at(0)->limits.at(0).quota);
+    CHECK(limit.duration == plain.config->policies.at(0)->limits.at(0).duration);
+}
+
 TEST_CASE("config: missing keys have the documented defaults") {
     const auto config = read(kUpstream);
     REQUIRE(config->listen.size() == 1);
@@ -138,6 +157,9 @@ TEST_CASE("config: missing keys have the documented defaults") {
     CHECK(config->timeouts.client_idle == 60s);
     CHECK(config->timeouts.hold_aborted == 5s);
     CHECK(config->timeouts.request_body_total == 1h);
+    CHECK(config->timeouts.tunnel_idle == 10min);
+    CHECK(config->timeouts.drain_tunnels == 30s);
+    CHECK_FALSE(config->routes.at(0).takes_websockets);
     CHECK(config->log.access_path == "-");
 }
 

@@ -129,3 +129,51 @@ TEST_CASE("routes: strip_prefix is read, and absent removes nothing") {
     CHECK(config->routes[0].strip_prefix == "/api");
     CHECK(config->routes[1].strip_prefix.empty());
 }
+
+TEST_CASE("routes: upgrade takes WebSockets, whose messages have no bound unless one is written") {
+    const auto loaded = load(
+        "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+        "timeouts: {tunnel_idle: 1h, drain_tunnels: 24h}\n"
+        "routes:\n"
+        "  - {match: {path: /a}, upgrade: [websocket], policies: []}\n"
+        "  - {match: {path: /b}, upgrade: websocket, policies: [], "
+        "tunnel: {messages: 100/s, message_bytes: 1MiB}}\n"
+        "  - {match: {path: /c}, upgrade: [websocket], policies: [], "
+        "tunnel: {messages: 600/min}}\n"
+        "  - {match: {path: /d}, upgrade: [websocket], policies: [], "
+        "tunnel: {messages: 1/h}}\n"
+        "  - {match: {path: /e}, upgrade: [websocket], policies: [], "
+        "tunnel: {messages: off, message_bytes: unlimited}}\n"
+        "  - {policies: []}\n");
+    CHECK(loaded.warnings.empty());
+    CHECK(loaded.config->timeouts.tunnel_idle == 1h);
+    CHECK(loaded.config->timeouts.drain_tunnels == 24h);
+    const auto& routes = loaded.config->routes;
+    for (const std::size_t i : {0U, 4U}) {
+        CHECK(routes.at(i).takes_websockets);
+        CHECK_FALSE(routes.at(i).tunnel.messages);
+        CHECK(routes.at(i).tunnel.message_bytes == config::TunnelBounds::kUnlimited);
+    }
+    REQUIRE(routes.at(1).tunnel.messages);
+    CHECK(routes.at(1).tunnel.messages->burst == 100);
+    CHECK(routes.at(1).tunnel.message_bytes == 1'048'576);
+    // What comes in a second may come at once, and one may always come.
+    REQUIRE(routes.at(2).tunnel.messages);
+    CHECK(routes.at(2).tunnel.messages->quota == 600);
+    CHECK(routes.at(2).tunnel.messages->burst == 10);
+    REQUIRE(routes.at(3).tunnel.messages);
+    CHECK(routes.at(3).tunnel.messages->burst == 1);
+    CHECK_FALSE(routes.at(5).takes_websockets);
+}
+
+TEST_CASE("routes: bounds and times of tunnels without a tunnel have a warning each") {
+    CHECK(warnings("upstreams: {api: {servers: [http://127.0.0.1:3000]}}\n"
+                   "timeouts: {tunnel_idle: 1h, drain_tunnels: 0s}\n"
+                   "routes:\n  - {tunnel: {messages: 1/s}, policies: []}\n") ==
+          std::vector<std::string>{
+              "t:2:25: timeouts.tunnel_idle: has no effect: no route has `upgrade: [websocket]`",
+              "t:2:44: timeouts.drain_tunnels: has no effect: no route has "
+              "`upgrade: [websocket]`",
+              "t:4:14: routes[0].tunnel: has no effect: the route has no "
+              "`upgrade: [websocket]`"});
+}

@@ -11,7 +11,7 @@ namespace tidegate::faces {
 namespace {
 
 using namespace std::chrono_literals;
-using Decided = store::Decision::Result;
+using Decided = store::LimitDecision::Result;
 
 const std::string kConfiguration =
     "listen: {address: '127.0.0.1:8181', face: check}\n"

@@ -120,6 +120,50 @@ TEST_CASE("original request: a field that is missing, there twice or unreadable 
     }
 }
 
+TEST_CASE("original request: another spelling of a field is refused, alone or beside the field") {
+    const auto refuses = [](std::vector<std::string> fields) {
+        return !Read(Dialect::forwarded, question(fields)).fault.empty();
+    };
+    for (const std::string other : {"X_Forwarded_Method: PUT", "x-forwarded_uri: /v1",
+                                    "X.Forwarded-Host: app.test", "X-Forwarded~Uri: /v1"}) {
+        CAPTURE(other);
+        std::vector<std::string> fields = kForwarded;
+        fields.push_back(other);
+        CHECK(refuses(fields));
+        fields = kForwarded;
+        fields.insert(fields.begin(), other);
+        CHECK(refuses(fields));
+    }
+    CHECK(refuses({"X_Forwarded-Method: PUT", kForwarded[1], kForwarded[2]}));
+    // In another case it is the same field, and a name of the same length is another one.
+    CHECK_FALSE(refuses({"x-forwarded-METHOD: PUT", kForwarded[1], kForwarded[2],
+                         "X-Forwarded-For: 192.0.2.1", "X-Original-Method: GET"}));
+}
+
+TEST_CASE("original request: a field that Connection names is no word of the gateway") {
+    Read read(Dialect::nginx, question({"X-Original-Method: GET", "X-Original-URI: /a"}));
+    REQUIRE(read.fault.empty());
+    config::Listen listen;
+    listen.dialect = Dialect::nginx;
+    REQUIRE(http::parse_request_head(read.bytes, {8'192, 100, 8'192}, read.facts.head) ==
+            http::HeadFault::none);
+    read.facts.head.fields.back().id = http::FieldName::named_by_connection;
+    config::RequestBounds bounds;
+    CHECK_FALSE(read_original(listen, bounds, read.facts).empty());
+}
+
+TEST_CASE("original request: the fields of the client stay, in their order") {
+    const Read read(Dialect::forwarded,
+                    question({"X-A: 1", kForwarded[0], "X-B: 2", kForwarded[1], kForwarded[2],
+                              "X-A: 3", "X-Original-URI: /mine"}));
+    REQUIRE(read.fault.empty());
+    std::string values;
+    for (const http::Field& field : read.facts.head.fields) {
+        values.append(field.value).append(" ");
+    }
+    CHECK(values == "gateway.test 1 2 3 /mine ");
+}
+
 TEST_CASE("original request: the longest target is the proxy's") {
     const std::string longest = "/" + std::string(63, 'a');
     const auto asked = [](const std::string& target) {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/ascii.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::http {
@@ -37,6 +38,7 @@ constexpr Known kAll[] = {
     {"Transfer-Encoding", FieldName::transfer_encoding},
     {"Upgrade", FieldName::upgrade},
     {"Via", FieldName::via},
+    {"X-Forwarded-Client-Cert", FieldName::x_forwarded_client_cert},
     {"X-Forwarded-For", FieldName::x_forwarded_for},
     {"X-Forwarded-Host", FieldName::x_forwarded_host},
     {"X-Forwarded-Port", FieldName::x_forwarded_port},
@@ -107,6 +109,21 @@ TEST_CASE("field: as a variable, whatever is no letter or digit is `-`") {
     CHECK(equal_as_variable("x.user~id", "x-user-id"));
     CHECK_FALSE(equal_as_variable("x-user-1d", "x-user-id"));
     CHECK_FALSE(equal_as_variable("xuserid", "x-user-id"));
+    CHECK_FALSE(equal_as_variable("x-user-id", "x-user-id-"));
+    CHECK(equal_as_variable("a_b", "A-B"));
+    CHECK(equal_as_variable("X-F\xc3rwarded", "x-f_rwarded"));
+    // Every byte at every place, of names shorter and longer than what is compared at once.
+    for (const std::string_view name : {"x-key", "x-forwarded-for"}) {
+        for (std::size_t i = 0; i < name.size(); ++i) {
+            for (int byte = 0; byte < 256; ++byte) {
+                std::string text(name);
+                const char c = text[i] = static_cast<char>(byte);
+                const bool is_same = name[i] == '-' ? !is_alphanumeric(c) : to_lower(c) == name[i];
+                REQUIRE(equal_as_variable(text, name) == is_same);
+                REQUIRE(equal_as_variable(name, text) == is_same);
+            }
+        }
+    }
 }
 
 TEST_CASE("field: fields that are kept no longer look at the bytes that they came in") {
@@ -143,4 +160,13 @@ TEST_CASE("field: a single value is that of the only field of the name") {
 }
 
 }  // namespace
+TEST_CASE("field: of a known name there is a single value, or none") {
+    const Fields fields = {{FieldName::via, "Via", "1.1 a"},
+                           {FieldName::x_request_id, "X-Request-ID", "b"},
+                           {FieldName::via, "via", "1.1 c"}};
+    CHECK(single_value(fields, FieldName::x_request_id) == "b");
+    CHECK(single_value(fields, FieldName::via).empty());
+    CHECK(single_value(fields, FieldName::te).empty());
+}
+
 }  // namespace tidegate::http

@@ -96,12 +96,27 @@ TEST_CASE("forwarding_fields: with all switched off, only trusted peers are pass
           "X-Forwarded-Prefix: /api\r\n");
 }
 
+TEST_CASE("forwarding_fields: what a peer says of a client's certificate is passed on from none") {
+    const Fields fields = fields_of({{"X-Forwarded-Client-Cert", "Hash=1"},
+                                     {"x-forwarded-client-cert", "Hash=2"},
+                                     {"X_Forwarded_Client_Cert", "Hash=3"},
+                                     {"X-Forwarded.Client-Cert", "Hash=4"}});
+    for (const Field& field : fields) CHECK(is_forwarding_field(field));
+    for (const bool trusted : {false, true}) {
+        for (const bool is_on : {false, true}) {
+            ForwardingInput input = input_of(fields, trusted);
+            input.settings = {is_on, is_on, is_on};
+            CHECK(lines(input).find("Hash") == std::string::npos);
+        }
+    }
+}
+
 TEST_CASE("forwarding_fields: a request with nothing of its own") {
     const Fields fields;
     ForwardingInput input = input_of(fields, true);
     input.client = parse_ip("10.0.0.7");
     input.host = "";
-    input.http_1_0 = true;
+    input.version = HttpVersion::http_1_0;
     input.scheme = "https";
     CHECK(lines(input) ==
           "X-Forwarded-For: 10.0.0.7\r\n"
@@ -109,6 +124,20 @@ TEST_CASE("forwarding_fields: a request with nothing of its own") {
           "X-Forwarded-Port: 8080\r\n"
           "X-Real-IP: 10.0.0.7\r\n"
           "Via: 1.0 tidegate\r\n");
+}
+
+TEST_CASE("forwarding_fields: Via goes on with the version in which the request came") {
+    const Fields fields = fields_of({{"via", "1.1 p.example.net"}});
+    ForwardingInput input = input_of(fields, false);
+    input.settings = {false, false, true};
+    input.version = HttpVersion::http_2;
+    CHECK(lines(input) == "Via: 1.1 p.example.net, 2.0 tidegate\r\n");
+    input.version = HttpVersion::http_1_1;
+    CHECK(lines(input) == "Via: 1.1 p.example.net, 1.1 tidegate\r\n");
+    // It says how the request came, not what carried it.
+    input.settings = {true, false, false};
+    input.version = HttpVersion::http_2;
+    CHECK(lines(input).find("X-Forwarded-Proto: http\r\n") != std::string::npos);
 }
 
 TEST_CASE("forwarding_fields: a Unix socket has neither address nor port") {

@@ -22,6 +22,13 @@ Read read(std::string_view bytes, HeadBounds bounds = {}) {
     if (result.length != 0) {
         result.fault = parse_request_head(bytes.substr(0, result.length), bounds, result.head);
     }
+    // The reader that does without a scanner finds the same, or nothing.
+    const bool is_good = result.fault == HeadFault::none;
+    RequestHead head;
+    CHECK(parse_request_head_in(bytes, bounds, head) == (is_good ? result.length : 0));
+    CHECK(head.method == (is_good ? result.head.method : ""));
+    CHECK(head.path == (is_good ? result.head.path : ""));
+    CHECK(head.fields.size() == (is_good ? result.head.fields.size() : 0));
     return result;
 }
 
@@ -47,6 +54,21 @@ TEST_CASE("head: a request is split into its parts, bytes untouched") {
     CHECK(result.head.fields[0].id == FieldName::host);
     CHECK(result.head.fields[1].value == "b c");
     CHECK(result.head.fields[2].value.empty());
+}
+
+TEST_CASE("head: one that is not whole is not read, and nothing of it is kept") {
+    const std::string bytes = "GET http://a/b?c HTTP/1.1\r\nHost: a\r\nX-B: c\r\n\r\n";
+    RequestHead head;
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+        CAPTURE(size);
+        CHECK(parse_request_head_in(std::string_view(bytes).substr(0, size), {}, head) == 0);
+        CHECK(head.method.empty());
+        CHECK(head.authority.empty());
+        CHECK(head.fields.empty());
+    }
+    CHECK(parse_request_head_in(bytes, {}, head) == bytes.size());
+    CHECK(head.authority == "a");
+    CHECK(head.fields.size() == 2);
 }
 
 TEST_CASE("head: the end is found wherever the bytes are cut") {

@@ -18,7 +18,7 @@ namespace tidegate::identity {
 namespace {
 
 using namespace std::chrono_literals;
-using Result = Finding::Result;
+using Result = Authentication::Result;
 
 std::string sha256_of(std::string_view text) {
     std::array<unsigned char, 32> digest{};
@@ -77,7 +77,7 @@ struct Door {
         : methods(std::move(of)), authenticator(methods, std::move(shared)) {}
 
     Result look(const http::Fields& of, bool trusted = false, Time now = kNow) {
-        authenticator.look({parse_ip("10.0.0.1"), trusted}, of, now, found);
+        authenticator.look({parse_ip("10.0.0.1"), trusted}, nullptr, of, now, found);
         return found.result;
     }
     Result look_and_check(const http::Fields& of, Time now = kNow) {
@@ -87,7 +87,7 @@ struct Door {
 
     std::vector<UserMethod> methods;
     Authenticator authenticator;
-    Finding found;
+    Authentication found;
 };
 
 http::Fields bearer(std::string_view line) {
@@ -376,7 +376,7 @@ TEST_CASE("authenticator: what another request has had checked meanwhile is know
     Door door({tokens()});
     const std::string line = "Bearer " + signed_with(JwsAlgorithm::hs256);
     REQUIRE(door.look(bearer(line)) == Result::unchecked);
-    Finding waiting = door.found;
+    Authentication waiting = door.found;
     CHECK_FALSE(door.authenticator.recall(waiting, kNow));
     CHECK(waiting.result == Result::unchecked);
     door.authenticator.check_token(door.found, kNow);

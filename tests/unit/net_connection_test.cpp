@@ -85,6 +85,53 @@ TEST_CASE("connection: a read that was filled to the last byte is worth another"
     CHECK_FALSE(pair.ours->readable());
 }
 
+TEST_CASE("connection: a look leaves what is there to be read") {
+    Pair pair;
+    pair.say("hello");
+    pair.settle();
+    std::string into(100, '\0');
+    for (int i = 0; i < 2; ++i) {
+        const IoResult seen = pair.ours->peek_some(into);
+        CHECK(seen.status == IoStatus::ok);
+        CHECK(into.substr(0, seen.bytes) == "hello");
+        CHECK(pair.ours->readable());
+    }
+    CHECK(pair.read().bytes == 5);
+    CHECK(pair.ours->peek_some(into).status == IoStatus::would_block);
+    pair.hang_up();
+    pair.settle();
+    CHECK(pair.ours->peek_some(into).status == IoStatus::end);
+}
+
+TEST_CASE("connection: whoever awaits more than is there is told when it has come") {
+    Pair pair;
+    pair.say("hel");
+    pair.settle();
+    pair.ours->await_more();
+    CHECK_FALSE(pair.ours->readable());
+    pair.settle();
+    CHECK_FALSE(pair.ours->readable());
+    pair.say("lo");
+    pair.settle();
+    CHECK(pair.ours->readable());
+    CHECK(pair.read().bytes == 5);
+}
+
+TEST_CASE("connection: a descriptor that is released stays open, and nothing more is told") {
+    Pair pair;
+    pair.say("hello");
+    pair.settle();
+    const Descriptor descriptor = pair.ours->release();
+    REQUIRE(descriptor);
+    CHECK_FALSE(pair.ours->is_open());
+    CHECK_FALSE(pair.ours->release());
+    pair.ours.reset();
+    pair.say("again");
+    pair.settle();
+    std::string into(100, '\0');
+    CHECK(::recv(descriptor.get(), into.data(), into.size(), 0) == 10);
+}
+
 TEST_CASE("connection: an end that was told together with the last bytes is not forgotten") {
     Pair pair;
     pair.say("hello");
@@ -214,7 +261,7 @@ TEST_CASE("connection: who goes on at the end of any turn knows what the kernel 
     pair.settle();
     Wakeup wakeup(pair.io.get_executor());
     bool heard = false;
-    const auto look = [](Wakeup& mine, const Connection& connection, bool& found) -> Task<> {
+    const auto look = [](Wakeup& mine, Connection& connection, bool& found) -> Task<> {
         co_await mine.wait();
         found = connection.has_spoken();
     };

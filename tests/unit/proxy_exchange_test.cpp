@@ -22,7 +22,7 @@ TEST_CASE("exchange: the next request finds nothing of the last one") {
     CHECK(exchange.facts.head.fields.empty());
     CHECK(exchange.facts.head.method.empty());
     CHECK(exchange.decision.charge.items.empty());
-    CHECK(exchange.decision.charge.result == store::Decision::Result::pending);
+    CHECK(exchange.decision.charge.result == store::LimitDecision::Result::pending);
     CHECK(exchange.decision.ratelimit.empty());
     CHECK(exchange.decision.route == nullptr);
     CHECK_FALSE(exchange.decision.user);

@@ -55,7 +55,7 @@ TEST_CASE("generation: what was counted stays counted, against the new quota") {
     const auto admitted = [&] {
         Request request(world, get());
         request.charge();
-        return request.exchange.decision.charge.result == store::Decision::Result::admitted;
+        return request.exchange.decision.charge.result == store::LimitDecision::Result::admitted;
     };
     CHECK(admitted());
     CHECK(admitted());

@@ -72,6 +72,25 @@ TEST_CASE("heads: a request goes on with its fields in their order, case and num
     CHECK(out.ends_with("\r\n\r\n"));
 }
 
+TEST_CASE("heads: the listener's Strict-Transport-Security takes the place of the upstream's") {
+    const std::string head =
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nStrict-Transport-Security: max-age=1\r\n"
+        "strict-transport-security: max-age=0; includeSubDomains\r\nX-A: b\r\n\r\n";
+    const std::string line = "Strict-Transport-Security: max-age=300\r\n";
+    Answered over_tls(head);
+    over_tls.asked.link.arrival.is_https = true;
+    over_tls.asked.link.arrival.hsts_line = &line;
+    const std::string ours = over_tls.relayed();
+    CHECK(has(ours, "\r\n" + line));
+    CHECK_FALSE(has(ours, "max-age=1\r\n"));
+    CHECK_FALSE(has(ours, "max-age=0"));
+    CHECK(has(ours, "X-A: b\r\n"));
+
+    const std::string theirs = Answered(head).relayed();
+    CHECK(has(theirs, "Strict-Transport-Security: max-age=1\r\n"));
+    CHECK_FALSE(has(theirs, "max-age=300"));
+}
+
 TEST_CASE("heads: strip_prefix removes whole segments, and sends the rest as it came") {
     World world(
         "upstreams: {api: {servers: [http://127.0.0.1:3000]}}\nroutes:\n"
@@ -200,7 +219,7 @@ TEST_CASE("heads: OPTIONS of a whole server is asked of the whole server") {
 
 TEST_CASE("heads: trailers may not say who is asking, whoever sends them") {
     CHECK(trailers_left("X-User-Id: a\r\nX_User_Id: a\r\nX-Forwarded-For: 1.1.1.1\r\n"
-                        "X-Request-Id: r\r\nX-Checksum: c\r\n",
+                        "X-Request-Id: r\r\nX-Checksum: c\r\nX-Forwarded-Client-Cert: h\r\n",
                         kUpstream + kTrusting) == "X-Checksum ");
 }
 
@@ -329,7 +348,7 @@ TEST_CASE("heads: an interim answer goes on without anything that would frame or
     REQUIRE(http::response_framing(head, false, framing) == http::FramingFault::none);
     World world(kUpstream);
     Request request(world, get());
-    CHECK(write_interim_head(request.client, head) == "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n");
+    CHECK(write_interim_head(request.stream, head) == "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n");
 }
 
 TEST_CASE("heads: an answer made here has a body of the length that it says") {
@@ -395,7 +414,7 @@ TEST_CASE("heads: a schedule's denial names the earliest moment and no time to c
     Request request(world, "GET /7?at=1000 HTTP/1.1\r\nHost: a\r\n\r\n");
     REQUIRE(request.decide() == Fault::none);
     auto& decision = request.exchange.decision.charge;
-    decision.result = store::Decision::Result::limited;
+    decision.result = store::LimitDecision::Result::limited;
     decision.verdict.admitted = false;
     decision.verdict.retry_after = limit::kNever;
     decision.verdict.earliest = std::chrono::milliseconds(1'060'500);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "client/http1_stream.hpp"
+#include "client/stream.hpp"
 #include "net/readiness.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/fault_answer.hpp"
@@ -55,15 +55,15 @@ struct Request {
           bytes(std::move(head)),
           link{.input = {ConnectionPtr(new Connection(world.readiness, -1)), world.buffers},
                .sleeper = {world.io.get_executor(), world.wheel},
-               .peer = {*parse_ip(peer), trusted},
-               .local_port = 8080,
+               .arrival = {.peer = {*parse_ip(peer), trusted}, .local_port = 8080},
                .is_draining = world.is_draining},
           exchange(world.io.get_executor(), world.wheel, world.buffers) {
         exchange.generation = world.generation;
-        exchange.client = &client;
+        exchange.client = &stream;
         client.begin(link);
-        ask::read_facts(bytes, link.peer, exchange.facts, client.framing(), exchange.decision);
-        exchange.facts.local_port = link.local_port;
+        ask::read_facts(bytes, link.arrival.peer, exchange.facts, client.framing(),
+                        exchange.decision);
+        exchange.facts.local_port = link.arrival.local_port;
         client.head().minor_version = exchange.facts.head.minor_version;
         client.set_head_state(client::Http1Stream::Head::complete);
         client.begin_body();
@@ -96,6 +96,7 @@ struct Request {
     std::string bytes;
     client::Http1Link link;
     client::Http1Stream client;
+    client::Stream stream{client};
     Exchange exchange;
 };
 

@@ -18,11 +18,11 @@ using test::mixed_reply;
 using test::script_reply;
 
 // Adds the decision to the batch as the queue does.
-bool add(Batch& batch, Decision& decision, bool may_mix = true) {
+bool add(Batch& batch, LimitDecision& decision, bool may_mix = true) {
     return batch.add(decision, hash_of(decision.items), may_mix);
 }
 
-void begin(Batch& batch, Decision& decision) {
+void begin(Batch& batch, LimitDecision& decision) {
     batch.begin(decision, hash_of(decision.items));
 }
 
@@ -42,8 +42,8 @@ std::string_view text_of(std::string_view reply) {
 
 TEST_CASE("batch: decisions about the same items are one question with several requests") {
     const auto some = test::policy("some", {test::window(2, 1h)});
-    std::array<Decision, 3> decisions;
-    for (Decision& one : decisions) one.items = {{&some, "ip:192.0.2.1"}};
+    std::array<LimitDecision, 3> decisions;
+    for (LimitDecision& one : decisions) one.items = {{&some, "ip:192.0.2.1"}};
     Batch batch;
     begin(batch, decisions[0]);
     CHECK(add(batch, decisions[1], false));
@@ -67,9 +67,9 @@ TEST_CASE("batch: different identifiers share a command only where that may be")
     const auto other = test::policy("other", {test::window(2, 1h)});
     auto log_spec = test::spec_of(limit::Algorithm::sliding_log, 2, 1h);
     const auto log = test::policy("log", {test::made(log_spec)});
-    Decision first;
+    LimitDecision first;
     first.items = {{&some, "ip:192.0.2.1"}};
-    Decision second;
+    LimitDecision second;
     second.items = {{&some, "ip:192.0.2.2"}};
     Batch batch;
     begin(batch, first);
@@ -78,7 +78,7 @@ TEST_CASE("batch: different identifiers share a command only where that may be")
         CHECK(batch.is_mixed());
         CHECK(command_of(batch).at(2) == "2");
         // Once they are mixed, the same identifier is one more.
-        Decision third;
+        LimitDecision third;
         third.items = first.items;
         CHECK(add(batch, third, false));
         CHECK(batch.decisions().size() == 3);
@@ -95,7 +95,7 @@ TEST_CASE("batch: different identifiers share a command only where that may be")
         CHECK_FALSE(add(batch, second));
     }
     SUBCASE("not with two that are the same") {
-        Decision same;
+        LimitDecision same;
         same.items = first.items;
         CHECK(add(batch, same));
         CHECK_FALSE(add(batch, second));
@@ -110,7 +110,7 @@ TEST_CASE("batch: different identifiers share a command only where that may be")
 
 TEST_CASE("batch: a command takes 64 decisions about the same items, 8 about different ones") {
     const auto some = test::policy("some", {test::window(2, 1h)});
-    std::array<Decision, 70> decisions;
+    std::array<LimitDecision, 70> decisions;
     std::array<std::string, 70> names;
     for (const bool mixed : {false, true}) {
         Batch batch;
@@ -130,7 +130,7 @@ TEST_CASE("batch: a command takes 64 decisions about the same items, 8 about dif
 
 TEST_CASE("batch: a reply to a mixed command names those to send alone") {
     const auto some = test::policy("some", {test::window(2, 1h)});
-    std::array<Decision, 3> decisions;
+    std::array<LimitDecision, 3> decisions;
     const std::array names{"ip:192.0.2.1", "ip:192.0.2.2", "ip:192.0.2.3"};
     Batch batch;
     for (std::size_t i = 0; i < decisions.size(); ++i) decisions[i].items = {{&some, names[i]}};
@@ -148,7 +148,7 @@ TEST_CASE("batch: a reply to a mixed command names those to send alone") {
 
 TEST_CASE("batch: a reply that is none is unreadable for all") {
     const auto some = test::policy("some", {test::window(2, 1h)});
-    std::array<Decision, 2> decisions;
+    std::array<LimitDecision, 2> decisions;
     decisions[0].items = {{&some, "ip:192.0.2.1"}};
     decisions[1].items = {{&some, "ip:192.0.2.2"}};
     Batch batch;

@@ -26,7 +26,7 @@ using test::FakeRedis;
 using test::run_until;
 using test::script_reply;
 using test::Words;
-using Result = Decision::Result;
+using Result = LimitDecision::Result;
 
 // Identifiers in slots of the first and of the second node.
 constexpr std::string_view kOnFirst = "ip:192.0.2.1";
@@ -135,7 +135,7 @@ struct Rig {
     std::shared_ptr<redis::Cluster> cluster;
     std::optional<Limiter> limiter;
     Wakeup sleeper{io.get_executor()};
-    Decision decision;
+    LimitDecision decision;
     bool ended = false;
 };
 
@@ -385,18 +385,18 @@ TEST_CASE("cross_slot_charge: many at once, some given back, each has a result")
         const bool admits = ++asked % 3 == 0;
         return script_reply(admits, 1'000, {admits ? 0 : 5});
     };
-    std::array<Decision, 90> decisions;
-    for (Decision& one : decisions) {
+    std::array<LimitDecision, 90> decisions;
+    for (LimitDecision& one : decisions) {
         one.items = {{&some, kOnFirst}, {&some, kOnSecond}};
         rig.limiter->decide(one, rig.sleeper);
     }
     CHECK(rig.wait([&] {
         return std::none_of(decisions.begin(), decisions.end(),
-                            [](const Decision& one) { return one.result == Result::pending; });
+                            [](const LimitDecision& one) { return one.result == Result::pending; });
     }));
     const auto admitted =
         std::count_if(decisions.begin(), decisions.end(),
-                      [](const Decision& one) { return one.result == Result::admitted; });
+                      [](const LimitDecision& one) { return one.result == Result::admitted; });
     CHECK(admitted == 30);
     CHECK(rig.wait([&] { return rig.refunds(0) == 60; }));
     CHECK(rig.metrics_have("tidegate_store_given_back_total 60"));

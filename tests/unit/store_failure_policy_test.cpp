@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using limit::OnStoreFailure;
 using telemetry::StoreFailure;
-using Result = Decision::Result;
+using Result = LimitDecision::Result;
 
 struct Rig {
     Result decide(const limit::Policy& policy) {
@@ -34,7 +34,7 @@ struct Rig {
     LocalReport report{redis, {}, metrics.shard(0)};
     FailurePolicy failure_policy{memory, &replicas, report, metrics.shard(0)};
     Refunds refunds{redis, memory, report};
-    Decision decision;
+    LimitDecision decision;
 };
 
 limit::Policy policy(std::string name, std::int64_t quota, OnStoreFailure on_store_failure) {

@@ -24,7 +24,7 @@ using telemetry::StoreKind;
 using test::mixed_reply;
 using test::script_reply;
 using test::Words;
-using Result = Decision::Result;
+using Result = LimitDecision::Result;
 
 limit::Policy policy_of(const limit::LimitSpec& spec, std::string name = "p") {
     return test::policy(std::move(name), {test::made(spec)});
@@ -88,7 +88,7 @@ struct Rig : test::RedisFixture {
     MemoryStore memory{MemoryStore::Options{}};
     std::optional<Limiter> limiter;
     Wakeup sleeper{io.get_executor()};
-    Decision decision;
+    LimitDecision decision;
 };
 
 // A limiter without Redis.
@@ -98,14 +98,14 @@ struct InProcess {
     telemetry::Metrics metrics{{}, {}, 1, "test"};
     Limiter limiter{memory, metrics.shard(0)};
     Wakeup sleeper{io.get_executor()};
-    Decision decision;
+    LimitDecision decision;
 };
 
 }  // namespace
 
 TEST_CASE("limiter: without Redis the memory store decides at once") {
     InProcess rig;
-    Decision& decision = rig.decision;
+    LimitDecision& decision = rig.decision;
     const auto one = policy("one", 1, OnStoreFailure::deny);
     decision.items = {{&one, "ip:192.0.2.1"}};
     rig.limiter.decide(decision, rig.sleeper);
@@ -174,11 +174,11 @@ TEST_CASE("limiter: too much in flight falls back at once") {
     Rig rig(1);
     const auto open = policy("open", 5, OnStoreFailure::allow);
     const auto other = policy("other", 5, OnStoreFailure::allow);
-    Decision waiting;
+    LimitDecision waiting;
     waiting.items = {{&open, "ip:192.0.2.1"}};
     rig.limiter->decide(waiting, rig.sleeper);
     CHECK(waiting.result == Result::pending);
-    Decision too_many;
+    LimitDecision too_many;
     too_many.items = {{&other, "ip:192.0.2.2"}};
     rig.limiter->decide(too_many, rig.sleeper);
     CHECK(too_many.result == Result::admitted);
@@ -338,13 +338,13 @@ TEST_CASE(
     };
     rig.await_up(true);
     // Connected by now, or a moment later; both ways they wait for the end of the turn.
-    Decision first;
-    Decision second;
-    Decision third;
-    Decision another;
-    for (Decision* one : {&first, &second, &third}) one->items = {{&some, "ip:192.0.2.1"}};
+    LimitDecision first;
+    LimitDecision second;
+    LimitDecision third;
+    LimitDecision another;
+    for (LimitDecision* one : {&first, &second, &third}) one->items = {{&some, "ip:192.0.2.1"}};
     another.items = {{&other, "ip:192.0.2.1"}};
-    for (Decision* one : {&first, &another, &second, &third}) {
+    for (LimitDecision* one : {&first, &another, &second, &third}) {
         rig.limiter->decide(*one, rig.sleeper);
         CHECK(one->result == Result::pending);
     }
@@ -373,15 +373,15 @@ TEST_CASE(
         if (words.at(2) == "1") return script_reply(true, 0, {1});
         return mixed_reply({true, false, true, true}, 3'600'000'000, {0, 2, -1, 0});
     };
-    std::array<Decision, 4> mixed;
+    std::array<LimitDecision, 4> mixed;
     const std::array names{"ip:192.0.2.1", "ip:192.0.2.2", "ip:192.0.2.3", "ip:192.0.2.1"};
     for (std::size_t i = 0; i < mixed.size(); ++i) mixed[i].items = {{&some, names[i]}};
-    Decision another;
+    LimitDecision another;
     another.items = {{&other, "ip:192.0.2.4"}};
-    Decision free;  // a question that takes nothing
+    LimitDecision free;  // a question that takes nothing
     free.items = {{&some, "ip:192.0.2.5"}};
     free.cost = 0;
-    for (Decision* one : {&mixed[0], &another, &mixed[1], &free, &mixed[2], &mixed[3]}) {
+    for (LimitDecision* one : {&mixed[0], &another, &mixed[1], &free, &mixed[2], &mixed[3]}) {
         rig.limiter->decide(*one, rig.sleeper);
         CHECK(one->result == Result::pending);
     }
@@ -407,7 +407,7 @@ TEST_CASE(
     CHECK(another.result == Result::admitted);
     CHECK(free.result == Result::admitted);
     // A denial of one is remembered of that one.
-    Decision again;
+    LimitDecision again;
     again.items = {{&some, names[1]}};
     rig.limiter->decide(again, rig.sleeper);
     REQUIRE(again.result == Result::limited);
@@ -434,7 +434,7 @@ TEST_CASE("limiter: eight identifiers at most share a command, and fail together
                              {0, 0, 0, 0, 0, 0, 0, 0, 0});
     }
     rig.server.evalsha = [&](const Words&) { return answer; };
-    std::array<Decision, 24> decisions;
+    std::array<LimitDecision, 24> decisions;
     std::array<std::string, 24> names;
     for (std::size_t i = 0; i < decisions.size(); ++i) {
         names[i] = "ip:192.0.2." + std::to_string(i);
@@ -442,7 +442,7 @@ TEST_CASE("limiter: eight identifiers at most share a command, and fail together
         rig.limiter->decide(decisions[i], rig.sleeper);
     }
     CHECK(rig.wait([&] { return decisions.back().result != Result::pending; }));
-    for (const Decision& one : decisions) {
+    for (const LimitDecision& one : decisions) {
         CHECK(one.result == Result::admitted);
         CHECK(one.store_failed);
     }
@@ -460,7 +460,7 @@ TEST_CASE("limiter: sixteen different decisions leave before their turn ends") {
     for (int i = 0; i < 16; ++i) {
         policies.push_back(policy("p" + std::to_string(i), 5, OnStoreFailure::local));
     }
-    std::array<Decision, 17> decisions;
+    std::array<LimitDecision, 17> decisions;
     for (std::size_t i = 0; i < decisions.size(); ++i) {
         // The last would join the one before it, had that not left.
         decisions[i].items = {{&policies[std::min<std::size_t>(i, 15)], "ip:192.0.2.1"}};
@@ -468,7 +468,7 @@ TEST_CASE("limiter: sixteen different decisions leave before their turn ends") {
     }
     CHECK(rig.wait([&] { return decisions.back().result != Result::pending; }));
     CHECK(rig.server.count("EVALSHA") == 1 + 17);
-    for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
+    for (const LimitDecision& one : decisions) CHECK(one.result == Result::admitted);
 }
 
 TEST_CASE("limiter: a connection that is lost as decisions leave fails them, each once") {
@@ -480,7 +480,7 @@ TEST_CASE("limiter: a connection that is lost as decisions leave fails them, eac
     const int before = rig.failures();
     // Gone, and nothing has run that could have seen it: the second write finds out.
     rig.server.hang_up();
-    std::array<Decision, 64> decisions;
+    std::array<LimitDecision, 64> decisions;
     std::array<std::string, 64> names;
     for (std::size_t i = 0; i < decisions.size(); ++i) {
         names[i] = "ip:192.0.2." + std::to_string(i);
@@ -489,9 +489,9 @@ TEST_CASE("limiter: a connection that is lost as decisions leave fails them, eac
     }
     CHECK(rig.wait([&] {
         return std::none_of(decisions.begin(), decisions.end(),
-                            [](const Decision& one) { return one.result == Result::pending; });
+                            [](const LimitDecision& one) { return one.result == Result::pending; });
     }));
-    for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
+    for (const LimitDecision& one : decisions) CHECK(one.result == Result::admitted);
     CHECK(rig.failures() - before == static_cast<int>(decisions.size()));
     // What it leaves behind is used again.
     rig.await_up(true);
@@ -507,14 +507,14 @@ TEST_CASE("limiter: after a command of which half must be sent again, decisions 
         return mixed_reply({true, true}, 0, {0, -1});
     };
     const auto ask_both = [&] {
-        std::array<Decision, 2> decisions;
+        std::array<LimitDecision, 2> decisions;
         decisions[0].items = {{&some, "ip:192.0.2.1"}};
         decisions[1].items = {{&some, "ip:192.0.2.2"}};
-        for (Decision& one : decisions) rig.limiter->decide(one, rig.sleeper);
+        for (LimitDecision& one : decisions) rig.limiter->decide(one, rig.sleeper);
         CHECK(rig.wait([&] {
             return decisions[0].result != Result::pending && decisions[1].result != Result::pending;
         }));
-        for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
+        for (const LimitDecision& one : decisions) CHECK(one.result == Result::admitted);
     };
     ask_both();
     CHECK(rig.server.count("EVALSHA") == 2);
@@ -528,13 +528,13 @@ TEST_CASE("limiter: decisions of one command fail together, each by its own poli
     rig.run();
     const auto open = policy("open", 5, OnStoreFailure::allow);
     rig.server.evalsha = [](const Words&) { return "-OOM no memory\r\n"; };
-    std::array<Decision, 70> decisions;
-    for (Decision& one : decisions) {
+    std::array<LimitDecision, 70> decisions;
+    for (LimitDecision& one : decisions) {
         one.items = {{&open, "ip:192.0.2.1"}};
         rig.limiter->decide(one, rig.sleeper);
     }
     CHECK(rig.wait([&] { return decisions.back().result != Result::pending; }));
-    for (const Decision& one : decisions) CHECK(one.result == Result::admitted);
+    for (const LimitDecision& one : decisions) CHECK(one.result == Result::admitted);
     CHECK(rig.server.count("EVALSHA") == 2);  // 64 at most in one
     CHECK(rig.counted("refused", 70));
 }
@@ -561,6 +561,55 @@ TEST_CASE("limiter: units are given back unless the answer has a status that cou
     CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 3; }));
     CHECK(rig.server.seen.back().at(1) == give_back_script().sha1);
     CHECK(rig.server.seen.back().at(3) == "tg:3:p:{ip:192.0.2.1}");
+}
+
+TEST_CASE("limiter: a request that goes on for long gives units back by its status, once") {
+    Rig rig;
+    rig.run();
+    limit::LimitSpec spec;
+    spec.quota = 5;
+    spec.duration = 1h;
+    spec.count = limit::Count::by_status;
+    spec.statuses = {401};
+    const auto login = policy_of(spec);
+    rig.server.evalsha = [](const Words& words) {
+        return words.size() > 5 ? script_reply(true, 0, {0}) : std::string(":0\r\n");
+    };
+    rig.decision.needs_settling = true;
+    for (std::size_t i = 1; i <= 2; ++i) {
+        CHECK(rig.decide({&login}) == Result::admitted);
+        rig.limiter->note_status(rig.decision, 101);
+        rig.limiter->note_status(rig.decision, 101);
+        CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 2 * i; }));
+        CHECK(rig.server.seen.back().at(1) == give_back_script().sha1);
+        rig.limiter->settle(rig.decision, 101);
+    }
+    CHECK(rig.decide({&login}) == Result::admitted);
+    CHECK(rig.server.count("EVALSHA") == 5);
+    // Its status counts.
+    rig.limiter->note_status(rig.decision, 401);
+    rig.limiter->settle(rig.decision, 401);
+    CHECK(rig.decide({&login}) == Result::admitted);
+    CHECK(rig.server.count("EVALSHA") == 6);
+}
+
+TEST_CASE("limiter: a slot is held after the status was noted, and given up at the end") {
+    Rig rig;
+    rig.run();
+    const auto few = slots(5);
+    rig.server.evalsha = answer_to_slots;
+    rig.server.other = [](const Words& words) {
+        return words.front() == "ZREM" ? ":1\r\n" : "+OK\r\n";
+    };
+    rig.decision.needs_settling = true;
+    CHECK(rig.decide({&few}) == Result::admitted);
+    rig.limiter->note_status(rig.decision, 101);
+    rig.limiter->renew_slots(std::chrono::steady_clock::now() + 4s);
+    CHECK(rig.wait([&] { return rig.server.count("EVALSHA") == 2; }));
+    CHECK(rig.server.seen.back().at(1) == renew_script().sha1);
+    CHECK(rig.server.count("ZREM") == 0);
+    rig.limiter->settle(rig.decision, 101);
+    CHECK(rig.wait([&] { return rig.server.count("ZREM") == 1; }));
 }
 
 TEST_CASE("limiter: what was admitted without Redis is reported to it, less what was given back") {
@@ -649,7 +698,7 @@ TEST_CASE("limiter: a slot that a late answer may have taken is given up") {
     // The one that was taken here is given up here.
     rig.limiter->settle(rig.decision, 200);
     for (int i = 0; i < 5; ++i) {
-        Decision one;
+        LimitDecision one;
         one.items = rig.decision.items;
         one.needs_settling = true;
         rig.client->stop();
@@ -683,7 +732,7 @@ TEST_CASE("limiter: no decision joins a command that Redis did not take") {
 
 TEST_CASE("limiter: a look says whether a charge would be denied, and takes nothing") {
     InProcess rig;
-    Decision& decision = rig.decision;
+    LimitDecision& decision = rig.decision;
     const auto some = policy("some", 4, OnStoreFailure::deny);
     decision.items = {{&some, "ip:192.0.2.1"}};
     decision.cost = 2;

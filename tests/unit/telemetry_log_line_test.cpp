@@ -69,7 +69,7 @@ TEST_CASE("log_line: JSON has all fields in the documented order") {
           R"("status":429,"outcome":"limited",)"
           R"("upstream":"api:3000","upstream_server":"10.0.0.7:3000","error":"","bytes_in":12,)"
           R"("bytes_out":345,"duration_us":1234,"decision_us":0,"upstream_us":0,)"
-          R"("queue_us":1500,"tries":2,"face":"proxy"})"
+          R"("queue_us":1500,"tries":2,"face":"proxy","protocol":"HTTP/1.1"})"
           "\n");
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("log_line: JSON of a record of which nothing is known") {
           R"("shadow_limited_by":"","store":"",)"
           R"("status":0,"outcome":"forwarded","upstream":"","upstream_server":"","error":"",)"
           R"("bytes_in":0,"bytes_out":0,"duration_us":0,"decision_us":0,"upstream_us":0,)"
-          R"("queue_us":0,"tries":0,"face":"proxy"})"
+          R"("queue_us":0,"tries":0,"face":"proxy","protocol":"HTTP/1.1"})"
           "\n");
 }
 
@@ -94,6 +94,19 @@ TEST_CASE("log_line: text is the common log format and what follows it") {
           R"(bytes_in="12" duration_us="1234" decision_us="0" upstream_us="0" queue_us="1500" )"
           R"(tries="2" face="proxy")"
           "\n");
+}
+
+TEST_CASE("log_line: the protocol has its name in JSON, and its number in the request line") {
+    const auto both = [](HttpVersion version) {
+        RequestRecord record = some_record();
+        record.version = version;
+        const std::string object = json(record);
+        const std::string line = text(record);
+        return object.substr(object.find("\"protocol\"")) + line.substr(line.find("GET"), 24);
+    };
+    CHECK(both(HttpVersion::http_1_0) == "\"protocol\":\"HTTP/1.0\"}\nGET /v1/search HTTP/1.0\"");
+    CHECK(both(HttpVersion::http_1_1) == "\"protocol\":\"HTTP/1.1\"}\nGET /v1/search HTTP/1.1\"");
+    CHECK(both(HttpVersion::http_2) == "\"protocol\":\"HTTP/2\"}\nGET /v1/search HTTP/2.0\"");
 }
 
 TEST_CASE("log_line: text shows a dash for a client, method and path that are not known") {
@@ -340,10 +353,10 @@ TEST_CASE("log_line: the longest strings there can be, each byte escaped, fit") 
     const std::string bad(100'000, '\x01');
     const std::vector<std::string_view> identifiers(1'000, bad);
     RequestRecord record;
-    for (auto* field : {&record.request_id, &record.client, &record.method, &record.protocol,
-                        &record.path, &record.host, &record.route, &record.verdict,
-                        &record.limited_by, &record.shadow_limited_by, &record.store,
-                        &record.upstream, &record.upstream_server, &record.error}) {
+    for (auto* field :
+         {&record.request_id, &record.client, &record.method, &record.path, &record.host,
+          &record.route, &record.verdict, &record.limited_by, &record.shadow_limited_by,
+          &record.store, &record.upstream, &record.upstream_server, &record.error}) {
         *field = bad;
     }
     record.identifiers = identifiers;
@@ -359,7 +372,7 @@ TEST_CASE("log_line: the longest strings there can be, each byte escaped, fit") 
     }
     CHECK(json(record).ends_with(R"("upstream_us":9223372036854775,)"
                                  R"("queue_us":9223372036854775,"tries":4294967295,)"
-                                 R"("face":"proxy"})"
+                                 R"("face":"proxy","protocol":"HTTP/1.1"})"
                                  "\n"));
 }
 

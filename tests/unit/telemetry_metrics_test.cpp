@@ -210,12 +210,25 @@ TEST_CASE("metrics: connections, bytes and upstreams") {
     metrics.shard(1).client_refused(ConnectionRefusal::max);
     metrics.shard(0).client_refused(ConnectionRefusal::per_ip);
     metrics.shard(1).client_refused(ConnectionRefusal::per_ip);
+    metrics.shard(0).proxy_header_refused(ProxyHeaderRefusal::peer);
+    metrics.shard(1).proxy_header_refused(ProxyHeaderRefusal::too_many);
+    metrics.shard(1).proxy_header_refused(ProxyHeaderRefusal::too_many);
+    metrics.shard(0).client_refused(ConnectionRefusal::new_per_ip);
+    metrics.shard(0).tls_handshake_ended(TlsHandshakeKind::full);
+    metrics.shard(1).tls_handshake_ended(TlsHandshakeKind::resumed);
+    metrics.shard(1).tls_handshake_ended(TlsHandshakeKind::resumed);
+    metrics.shard(0).tls_handshake_failed(TlsHandshakeFailure::plain_http);
+    metrics.shard(1).tls_handshake_failed(TlsHandshakeFailure::other);
     metrics.shard(0).client_idled_out();
     metrics.shard(0).client_made_room();
     metrics.shard(0).client_made_room();
     metrics.shard(1).count_internal_error();
     metrics.shard(1).upstream_connected();
     metrics.shard(1).upstream_disconnected();
+    for (int i = 0; i < 3; ++i) metrics.shard(1).tunnel_opened();
+    metrics.shard(1).tunnel_ended(TunnelEnd::idle);
+    metrics.shard(1).count_tunnel_received(7);
+    metrics.shard(1).count_tunnel_sent(9);
     metrics.shard(0).count_bytes(10, 5'000'000'000);
     metrics.shard(1).count_bytes(1, 2);
     metrics.shard(0).count_upstream(0, 20ms);
@@ -227,15 +240,49 @@ TEST_CASE("metrics: connections, bytes and upstreams") {
     CHECK(sample(text, "tidegate_client_connections_total") == "3");
     CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="max"})") == "1");
     CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="per_ip"})") == "2");
+    CHECK(sample(text, R"(tidegate_proxy_headers_refused_total{reason="peer"})") == "1");
+    CHECK(sample(text, R"(tidegate_proxy_headers_refused_total{reason="malformed"})") == "0");
+    CHECK(sample(text, R"(tidegate_proxy_headers_refused_total{reason="timeout"})") == "0");
+    CHECK(sample(text, R"(tidegate_proxy_headers_refused_total{reason="too_many"})") == "2");
+    CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="new_per_ip"})") == "1");
+    CHECK(sample(text, R"(tidegate_tls_handshakes_total{result="full"})") == "1");
+    CHECK(sample(text, R"(tidegate_tls_handshakes_total{result="resumed"})") == "2");
+    CHECK(sample(text, R"(tidegate_tls_handshakes_failed_total{reason="plain_http"})") == "1");
+    CHECK(sample(text, R"(tidegate_tls_handshakes_failed_total{reason="timeout"})") == "0");
+    CHECK(sample(text, R"(tidegate_tls_handshakes_failed_total{reason="other"})") == "1");
     CHECK(sample(text, "tidegate_client_connections_idle_closed_total") == "1");
     CHECK(sample(text, "tidegate_client_connections_made_room_total") == "2");
     CHECK(sample(text, "tidegate_internal_errors_total") == "1");
+    CHECK(sample(text, "tidegate_tunnels_open") == "2");
+    CHECK(sample(text, R"(tidegate_tunnels_total{end="idle"})") == "1");
+    CHECK(sample(text, R"(tidegate_tunnels_total{end="cut"})") == "0");
+    CHECK(sample(text, "tidegate_tunnel_received_bytes_total") == "7");
+    CHECK(sample(text, "tidegate_tunnel_sent_bytes_total") == "9");
     CHECK(sample(text, "tidegate_upstream_connections") == "0");
     CHECK(sample(text, "tidegate_upstream_connections_total") == "1");
     CHECK(sample(text, "tidegate_client_received_bytes_total") == "11");
     CHECK(sample(text, "tidegate_client_sent_bytes_total") == "5000000002");
     CHECK(sample(text, R"(tidegate_upstream_seconds_count{upstream="api"})") == "1");
     CHECK(sample(text, R"(tidegate_upstream_failures_total{upstream="api"})") == "1");
+}
+
+TEST_CASE(
+    "metrics: HTTP/2 connections count by why they were ended, refused streams for themselves") {
+    Metrics metrics(some_names(), {}, 2, "1");
+    metrics.shard(0).http2_connection_ended(Http2End::abuse);
+    metrics.shard(1).http2_connection_ended(Http2End::abuse);
+    metrics.shard(1).http2_connection_ended(Http2End::not_reading);
+    for (int i = 0; i < 3; ++i) metrics.shard(1).http2_stream_refused();
+    const std::string text = metrics.serialize({});
+    const auto ended = [&](const std::string& reason) {
+        return sample(text, "tidegate_http2_connections_ended_total{reason=\"" + reason + "\"}");
+    };
+    CHECK(ended("abuse") == "2");
+    CHECK(ended("protocol_error") == "0");
+    CHECK(ended("settings_timeout") == "0");
+    CHECK(ended("head_timeout") == "0");
+    CHECK(ended("not_reading") == "1");
+    CHECK(sample(text, "tidegate_http2_streams_refused_total") == "3");
 }
 
 TEST_CASE("metrics: gauges and the build show what they were given") {
@@ -393,6 +440,21 @@ TEST_CASE("metrics: keys that are fetched are told by their place, their age onc
     CHECK(sample(text, R"(tidegate_jwks_keys{url="https://b/"})") == "0");
     CHECK(sample(text, R"(tidegate_jwks_age_seconds{url="https://a/keys"})") == "90");
     CHECK(sample(text, R"(tidegate_jwks_age_seconds{url="https://b/"})") == "absent");
+}
+
+TEST_CASE("metrics: a certificate's expiry is a whole number of seconds, by its name") {
+    Metrics metrics(some_names(), {}, 1, "1");
+    Metrics::Gauges gauges;
+    gauges.certificate_expiry = {
+        {"a.example", std::chrono::system_clock::from_time_t(1'795'255'201)},
+        {"b.example", std::chrono::system_clock::from_time_t(1'795'255'202) + 1ms}};
+    const std::string text = metrics.serialize(gauges);
+    const auto expiry = [&](const std::string& name) {
+        return sample(text, "tidegate_certificate_expiry_timestamp_seconds{name=\"" + name + "\"}");
+    };
+    CHECK(expiry("a.example") == "1795255201");
+    CHECK(expiry("b.example") == "1795255202");
+    CHECK(metrics.serialize({}).find("tidegate_certificate_expiry") == std::string::npos);
 }
 
 }  // namespace

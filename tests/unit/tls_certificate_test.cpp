@@ -66,6 +66,22 @@ TEST_CASE("certificate: a key is read; one that is locked is named so, and nobod
     }
 }
 
+TEST_CASE("certificate: DER and PKCS #12 are named, with the commands that convert them") {
+    const std::string der = "\x30\x82\x01\xfa\x30";
+    CHECK(says(parse_certificates(der).error(), "is DER or PKCS #12, and Tidegate reads PEM"));
+    CHECK(says(parse_private_key(der).error(), "`openssl pkey -inform der`"));
+    CHECK(says(parse_private_key("0 is no key\n").error(), "holds no private key"));
+}
+
+TEST_CASE("certificate: only an authority with the issuer's name and key has issued another") {
+    const Authority authority;
+    const Certificate leaf = authority.issue();
+    CHECK(has_issued(*authority.certificate(), *leaf.certificate));
+    CHECK(has_issued(*authority.certificate(), *authority.certificate()));
+    CHECK_FALSE(has_issued(*leaf.certificate, *authority.certificate()));
+    CHECK_FALSE(has_issued(*Authority().certificate(), *leaf.certificate));
+}
+
 TEST_CASE("certificate: it says from when until when it is valid") {
     const Authority authority;
     const Certificate made = authority.issue("DNS:a", {-3600, 7200});

@@ -153,6 +153,28 @@ TEST_CASE("fair_share: an upload far behind makes room for any request, its own 
     CHECK(shared.asks(kOther) != nullptr);
 }
 
+TEST_CASE("fair_share: for other threads, a request of an address over its share makes room") {
+    Upstream upstream(8);
+    for (int i = 0; i < 2; ++i) upstream.upload(kOther, 10, 3s);
+    upstream.upload(kGreedy, 10, 1s);
+    Holding& slowest = upstream.upload(kGreedy, 10, 2s);
+    CHECK(upstream.requests.crowds().empty());
+    CHECK(upstream.requests.find_evictable_for_others(kStart) == nullptr);
+    Holding& waiting = upstream.hold(kGreedy);
+    waiting.request.waits_for_seat = true;
+    CHECK(upstream.requests.crowds().empty());
+    waiting.request.waits_for_seat = false;
+    CHECK(upstream.requests.crowds() == std::vector<IpAddress>{*parse_ip(kGreedy)});
+    CHECK(upstream.requests.find_evictable_for_others(kStart) == &slowest.request);
+    slowest.request.evict();
+    CHECK(upstream.requests.crowds().empty());
+    CHECK(upstream.requests.find_evictable_for_others(kStart) == nullptr);
+    CHECK_FALSE(upstream.requests.is_short());
+    // Nor does a search for others keep the thread's own from searching.
+    Holding& behind = upstream.upload(kOther, 10, 6s);
+    CHECK(upstream.asks("203.0.113.5") == &behind);
+}
+
 TEST_CASE("fair_share: during a shortage an address with its share gets no more") {
     Upstream upstream(8);
     for (int i = 0; i < 8; ++i) upstream.hold(kGreedy);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,22 +16,26 @@ namespace {
 
 // A request of one client that has a connection, whose body is slow to come.
 struct Uploading {
-    Uploading(Pooled& its_pool, const std::string& address, std::chrono::seconds since = 1s)
-        : pooled(its_pool), client(parse_ip(address)) {
-        REQUIRE(pooled.pool->admit(request));
+    Uploading(Pooled& pooled, const std::string& address, std::chrono::seconds since = 1s,
+              std::size_t worker = 0)
+        : pool(*pooled.pools[worker]),
+          client(parse_ip(address)),
+          lease(pooled.world.buffers),
+          request(
+              client, pooled.ipv6_prefixes,
+              [](void* self) {
+                  Uploading& one = *static_cast<Uploading*>(self);
+                  one.pool.evict(one.lease);
+              },
+              this) {
+        REQUIRE(pool.admit(request));
         REQUIRE(pooled.connects(pooled.next(), lease, request));
         request.body.begin_wait(steady_now() - since, 1);
     }
-
-    Pooled& pooled;
+    Pool& pool;
     std::optional<IpAddress> client;
-    Http1Stream lease{pooled.world.buffers};
-    ActiveRequest request{client, pooled.ipv6_prefixes,
-                          [](void* self) {
-                              Uploading& one = *static_cast<Uploading*>(self);
-                              one.pooled.pool->evict(one.lease);
-                          },
-                          this};
+    Http1Stream lease;
+    ActiveRequest request;
 };
 
 // A request of one client that waits for a seat.
@@ -207,6 +212,105 @@ TEST_CASE("pool: make_room() evicts a slow upload for a request of another worke
     CHECK(waiting.wait.accept());
     pooled.pool->throw_away(slow.lease);
     CHECK(pooled.seats_taken() == 2);
+}
+
+TEST_CASE("pool: an address with all connections of one worker makes room for other workers'") {
+    Pooled pooled({1}, bounds(8, 1), 2);  // each worker's share is one
+    std::vector<std::unique_ptr<Uploading>> crowd;
+    for (int i = 0; i < 8; ++i) crowd.push_back(std::make_unique<Uploading>(pooled, "192.0.2.1"));
+    const auto evicted = [&] {
+        return std::count_if(crowd.begin(), crowd.end(),
+                             [](const auto& one) { return one->lease.is_evicted(); });
+    };
+    // The crowd is first in the queue, in both workers.
+    InLine own(pooled, "192.0.2.1", 1);
+    InLine beside(pooled, "192.0.2.1", 0);
+    REQUIRE(own.is_waiting);
+    REQUIRE(beside.is_waiting);
+    for (const std::size_t worker : {0U, 1U}) pooled.pools[worker]->make_room(steady_now());
+    CHECK(evicted() == 0);
+
+    std::vector<std::unique_ptr<InLine>> others;
+    for (int i = 0; i < 9; ++i) {
+        const std::string address = "198.51.100." + std::to_string(i);
+        others.push_back(std::make_unique<InLine>(pooled, address, 1));
+        REQUIRE(others.back()->is_waiting);
+    }
+    pooled.pools[1]->make_room(steady_now());
+    CHECK(evicted() == 0);
+    pooled.pools[0]->make_room(steady_now());
+    CHECK(evicted() == 7);  // one is the crowd's share
+    for (std::size_t i = 0; i < others.size(); ++i) CHECK(others[i]->wait.accept() == (i < 7));
+    CHECK_FALSE(own.wait.accept());
+    CHECK_FALSE(beside.wait.accept());
+    for (const auto& one : crowd) pooled.pool->throw_away(one->lease);
+    CHECK(pooled.seats_taken() == 8);
+}
+
+TEST_CASE("pool: two addresses with all connections of a worker each do not evict each other's") {
+    Pooled pooled({1}, bounds(8, 1), 2);
+    std::vector<std::unique_ptr<Uploading>> all;
+    for (const std::size_t worker : {0U, 1U}) {
+        const std::string address = "192.0.2." + std::to_string(worker);
+        for (int i = 0; i < 4; ++i) {
+            all.push_back(std::make_unique<Uploading>(pooled, address, 1s, worker));
+        }
+    }
+    InLine one(pooled, "192.0.2.0", 0);
+    InLine other(pooled, "192.0.2.1", 1);
+    REQUIRE(one.is_waiting);
+    REQUIRE(other.is_waiting);
+    for (int tick = 0; tick < 2; ++tick) {
+        for (const std::size_t worker : {0U, 1U}) pooled.pools[worker]->make_room(steady_now());
+    }
+    // Only the first look of the first worker did not know of the other's.
+    const auto evicted = std::count_if(
+        all.begin(), all.end(), [](const auto& upload) { return upload->lease.is_evicted(); });
+    CHECK(evicted <= 1);
+}
+
+TEST_CASE("pool: an address that has its places of the queue makes room in other workers, too") {
+    Pooled pooled(
+        {1},
+        [](config::Upstream& settings) {
+            settings.max_connections = 1;
+            settings.queue.max = 8;
+        },
+        2);
+    Http1Stream lease{pooled.world.buffers};
+    REQUIRE(pooled.connects(pooled.next(), lease));
+    std::vector<std::unique_ptr<InLine>> crowd;
+    for (int i = 0; i < 8; ++i) {
+        crowd.push_back(std::make_unique<InLine>(pooled, "192.0.2.1", 0));
+        REQUIRE(crowd.back()->is_waiting);
+    }
+    const InLine other(pooled, "192.0.2.2", 1);
+    CHECK(other.is_waiting);
+    CHECK(crowd.back()->wait.is_pushed_out());
+    CHECK_FALSE(other.wait.is_pushed_out());
+}
+
+TEST_CASE("pool: connecting ends when the client leaves, and is no failure of the server") {
+    Pooled pooled({1});
+    Server& server = pooled.next();
+    pooled.listeners[0].listen(0);
+    std::vector<std::unique_ptr<Http1Stream>> leases;
+    do {
+        leases.push_back(std::make_unique<Http1Stream>(pooled.world.buffers));
+        REQUIRE(leases.size() < 10);
+        pooled.seat = pooled.pool->take_seat(pooled.request);
+        REQUIRE(pooled.seat);
+    } while (pooled.begin_connect(server, *leases.back()) == ConnectFault::none);
+    REQUIRE_FALSE(pooled.outcome);
+    pooled.client_left = true;
+    pooled.sleeper.wakeup().wake_later();
+    pooled.settle();
+    CHECK(pooled.outcome == ConnectFault::client_left);
+    CHECK_FALSE(*leases.back());
+    CHECK(pooled.seats_taken() == leases.size());
+    pooled.seat = Seat();
+    CHECK(pooled.seats_taken() == leases.size() - 1);
+    CHECK(server.shared().state.failures() == 0);
 }
 
 TEST_CASE("pool: as many requests wait as `queue` allows, and a seat goes to the first of them") {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <functional>
 #include <map>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -233,4 +236,21 @@ TEST_CASE("pool: requests in flight are counted on each server until they end") 
         CHECK(pooled.pool->count_active() == 0);
         for (const auto& server : pooled.group->servers()) CHECK(server->state.active() == 0);
     }
+}
+
+TEST_CASE("pool: a connection whose making ends by an exception is closed, and counted so") {
+    Pooled pooled({1});
+    Http1Stream stream{pooled.world.buffers};
+    pooled.seat = pooled.pool->take_seat(pooled.request);
+    const std::function<bool()> has_left = []() -> bool { throw std::bad_alloc(); };
+    bool has_thrown = false;
+    spawn(pooled.world.io.get_executor(),
+          pooled.pool->connect(pooled.next(), pooled.sleeper, stream, pooled.seat, has_left),
+          [&](const std::exception_ptr& failed, ConnectFault) { has_thrown = failed != nullptr; });
+    pooled.settle(true);
+    CHECK(has_thrown);
+    CHECK_FALSE(stream);
+    const std::string text = pooled.world.metrics.serialize({});
+    CHECK(text.find("tidegate_upstream_connections 0\n") != std::string::npos);
+    CHECK(text.find("tidegate_upstream_connections_total 1\n") != std::string::npos);
 }

@@ -61,7 +61,9 @@ struct Pooled {
         outcome.reset();
         spawn_vital(
             world.io.get_executor(), [](Pooled& self, Server& to, Http1Stream& made) -> Task<> {
-                self.outcome = co_await self.pool->connect(to, self.sleeper, made, self.seat);
+                const std::function<bool()> has_left = [&self] { return self.client_left; };
+                self.outcome =
+                    co_await self.pool->connect(to, self.sleeper, made, self.seat, has_left);
             }(*this, server, stream));
         settle(true);
         return outcome;
@@ -115,7 +117,8 @@ struct Pooled {
     GroupPtr group;
     Sleeper sleeper{world.io.get_executor(), world.wheel};
     std::optional<ConnectFault> outcome;
-    Seat seat;  // before the pools: its group outlives it
+    bool client_left = false;  // that of the request that connects
+    Seat seat;                 // before the pools: its group outlives it
     std::vector<std::unique_ptr<Pool>> pools;
     Pool* pool;  // of worker 0
     std::optional<IpAddress> no_address;

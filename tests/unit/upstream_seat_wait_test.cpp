@@ -22,7 +22,12 @@ const std::vector<int> kPrefixes{64};
 
 // A request of a thread that waits as forwarding does.
 struct Waiter {
-    Waiter(asio::io_context& io, balance::Seats& seats) : loop(io), wakeup(io.get_executor()) {
+    Waiter(asio::io_context& io, balance::Seats& seats,
+           const std::optional<IpAddress>& client = kNoAddress)
+        : loop(io),
+          wakeup(io.get_executor()),
+          request(
+              client, kPrefixes, [](void*) {}, nullptr) {
         wait.emplace(io.get_executor(), seats, wakeup, request);
     }
 
@@ -45,7 +50,7 @@ struct Waiter {
 
     asio::io_context& loop;
     Wakeup wakeup;
-    ActiveRequest request{kNoAddress, kPrefixes, [](void*) {}, nullptr};
+    ActiveRequest request;
     std::optional<SeatWait> wait;
     int wakes = 0;
     bool is_over = false;
@@ -171,40 +176,33 @@ TEST_CASE("seat_wait: the notification of a grant after the end of the wait does
 
 TEST_CASE("seat_wait: a request that is pushed out is told, and has no place any more") {
     asio::io_context io;
-    balance::Seats seats(1, 1);
-    REQUIRE(seats.try_take());
-    Waiter first(io, seats);
-    boost::intrusive::list<SeatWait, boost::intrusive::constant_time_size<false>> list;
-    REQUIRE(first.take() == Answer::waiting);
-    list.push_back(*first.wait);
-    first.sleep();
-    first.wait->push_out();
-    CHECK(list.empty());
-    CHECK(seats.waiting() == 0);
-    CHECK_FALSE(first.is_over);  // the caller goes on first
-    Waiter second(io, seats);
-    CHECK(second.take() == Answer::waiting);
-    first.settle();
-    CHECK(first.is_over);
-    CHECK_FALSE(first.is_seated);
-    CHECK_FALSE(first.wait->accept());
-    seats.give_back();
-    CHECK(second.wait->accept());
-}
-
-TEST_CASE("seat_wait: a request that is pushed out with a seat granted hands it on") {
-    asio::io_context io;
     balance::Seats seats(1, 2);
     REQUIRE(seats.try_take());
-    Waiter first(io, seats);
-    Waiter second(io, seats);
+    const std::optional<IpAddress> crowd = parse_ip("192.0.2.1");
+    const std::optional<IpAddress> other = parse_ip("192.0.2.2");
+    Waiter first(io, seats, crowd);
+    Waiter last(io, seats, crowd);
     REQUIRE(first.take() == Answer::waiting);
-    REQUIRE(second.take() == Answer::waiting);
+    REQUIRE(last.take() == Answer::waiting);
+    first.sleep();
+    last.sleep();
+    asio::io_context elsewhere;
+    Waiter next(elsewhere, seats, other);
+    std::thread([&] { CHECK(next.take() == Answer::waiting); }).join();
+    CHECK(last.wait->is_pushed_out());
+    CHECK_FALSE(last.wait->is_waiting());
+    CHECK_FALSE(last.is_over);  // its thread has not noticed
+    CHECK(seats.waiting() == 2);
+    last.settle();
+    CHECK(last.is_over);
+    CHECK_FALSE(last.is_seated);
+    CHECK_FALSE(last.wait->accept());
+    last.wait.reset();
+    CHECK(seats.waiting() == 2);
+    CHECK_FALSE(first.is_over);
     seats.give_back();
-    first.wait->push_out();
-    CHECK_FALSE(first.wait->accept());
-    CHECK(second.wait->accept());
-    CHECK(seats.taken() == 1);
+    first.settle();
+    CHECK(first.is_seated);
 }
 
 // Four threads with a loop each fight for two seats. Every grant has to arrive, or a loop stands.

@@ -1,0 +1,56 @@
+// The certificates that a configuration has Tidegate show, and when they expire. Pure.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::app {
+
+using std::chrono::system_clock;
+
+struct ListedCertificate {
+    std::string place;  // `listen 0.0.0.0:443`, `upstreams.api.tls`
+    std::string file;   // empty: `place` says where it is configured
+    // Its own first; then those that a listener has beside.
+    std::vector<std::string> names;
+    std::string key;  // `ECDSA P-256`, `RSA 2048`
+    system_clock::time_point until;
+    bool is_of_listener = true;  // else of Tidegate as a client
+
+    // The first name, or the file, or the place.
+    const std::string& name() const;
+    // `for a.example, b.example and 3 more`
+    std::string names_text() const;
+    // `41 days left (until 2026-11-21)`, `expired on 2026-11-21`
+    std::string time_left_text(system_clock::time_point now) const;
+    // Whole days; below 0 once it has expired.
+    long days_left(system_clock::time_point now) const;
+};
+
+// Those of listeners in their order, then those towards upstreams and Redis. The same certificate
+// in two places is listed for each.
+std::vector<ListedCertificate> listed_certificates(const config::Config& config);
+
+// The one that expires first.
+std::optional<ListedCertificate> first_to_expire(const config::Config& config);
+
+// For /metrics: by name the one of that name that expires first. Certificates are parsed once for
+// each configuration. One thread.
+class CertificateExpiry {
+  public:
+    void fill_in(const std::shared_ptr<const config::Config>& config,
+                 telemetry::Metrics::Gauges& gauges);
+
+  private:
+    std::weak_ptr<const config::Config> of_;
+    std::vector<telemetry::Metrics::Gauges::CertificateExpiry> expiry_;
+};
+
+}  // namespace tidegate::app

@@ -1,0 +1,76 @@
+// One client connection in HTTP/2: reads frames, lends a stream to the callback that serves
+// requests for each that comes, writes what the streams have to say, and closes. Knows nothing of
+// what a request is for.
+//
+// A step is one read, all streams that it began, and the writes of what they have gathered. Nothing
+// more is read while the client does not take what waits for it.
+//
+// Owned by its coroutine, which ends after those of its streams. One thread.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "client/connection_context.hpp"
+#include "client/http2_link.hpp"
+#include "client/served_connection.hpp"
+#include "net/task.hpp"
+
+namespace tidegate::client {
+
+class Http2Connection final : public ServedConnection {
+  public:
+    // `begun`: what was read of the connection already.
+    Http2Connection(ConnectionContext& context, ConnectionPtr connection, const Arrival& arrival,
+                    std::string_view begun = {});
+    ~Http2Connection() override;
+
+    // Ends when the connection is closed.
+    static Task<> run(std::unique_ptr<Http2Connection> self);
+
+    void on_drain() override;
+    void cut_off() override;
+    const identity::Peer& peer() const override { return link_.arrival.peer; }
+    bool cut_requests() override;
+    bool cut_tunnels() override;
+    bool is_evictable() const override;
+
+  private:
+    enum class Next : std::uint8_t {
+        sleep,
+        step,   // there is more to do
+        close,  // in order
+        reset,
+    };
+
+    bool cut(bool tunnels);
+    Task<Next> go_on();
+    Next step();
+    bool is_over() const;
+    bool read();
+    void receive(std::string_view bytes);
+    void look_at(const h2::Event& event);
+    void begin_requests();
+    Task<> serve(std::unique_ptr<Http2Stream> stream);
+    bool write();
+    void look_at_times();
+    bool is_left_open() const;
+    std::chrono::milliseconds time_left() const;
+    void count_end();
+    Task<> end_streams();
+
+    ConnectionContext& context_;
+    Http2Link link_;
+    h2::EventList input_;
+    std::vector<std::unique_ptr<Http2Stream>> begun_;  // of the input, to be served
+    Http2StreamList streams_;                          // whose coroutines have not ended
+    SteadyTime now_;
+    SteadyTime idle_since_;
+    SteadyTime blocked_since_;
+    bool is_blocked_ = false;  // the client takes nothing
+    bool is_resting_ = false;  // idle, without what an idle session can do without
+};
+
+}  // namespace tidegate::client

@@ -1,0 +1,305 @@
+#include "client/http2_stream.hpp"
+
+#include <nghttp2/nghttp2.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/numbers.hpp"
+#include "client/http2_link.hpp"
+#include "h2/fields.hpp"
+
+namespace tidegate::client {
+
+namespace {
+
+using http::BodyKind;
+
+void append(std::string_view bytes, Buffer& buffer) {
+    if (buffer.space().size() < bytes.size()) {
+        buffer.make_room(std::max(buffer.size() + bytes.size(), buffer.capacity() * 2));
+    }
+    std::memcpy(buffer.space().data(), bytes.data(), bytes.size());
+    buffer.commit(bytes.size());
+}
+
+}  // namespace
+
+Http2Stream::Http2Stream(Executor executor, DeadlineWheel& deadlines, BufferPool& buffers)
+    : own_sleeper_(std::move(executor), deadlines), arrived_(buffers), taken_(buffers) {}
+
+void Http2Stream::begin(Http2Link& link, h2::Stream* stream) {
+    StreamBase::begin(link.arrival, own_sleeper_, link.is_draining);
+    link_ = &link;
+    stream_ = stream;
+    head_state_ = Head::complete;
+    if (stream_ == nullptr) {
+        head_state_ = Head::broken;
+        head_fault_ = http::HeadFault::bad_field;
+        is_done_ = true;
+        return;
+    }
+    stream_->owner = this;
+    std::swap(head_, stream_->head());
+    head_fault_ = stream_->head_fault();
+    if (head_fault_ != http::HeadFault::none) head_state_ = Head::broken;
+    announced_ = stream_->announced();
+    protocol_ = stream_->protocol();
+    if (!protocol_.empty()) {
+        head_.method = "GET";  // what it is in HTTP/1
+    } else {
+        h2::set_body(head_, stream_->has_body(), unannounced_);
+    }
+}
+
+void Http2Stream::end() {
+    if (BodyBudget::Debtor::is_linked()) BodyBudget::Debtor::unlink();
+    head_.clear();
+    framing_ = unannounced_ = {};
+    own_sleeper_.allow_forever();
+    link_ = nullptr;
+    stream_ = nullptr;
+    watcher_ = nullptr;
+    protocol_ = {};
+    seen_ = owed_ = 0;
+    announced_.reset();
+    no_trailers_.clear();
+    clear(out_head_);
+    tunnel_output_ = std::string();
+    is_done_ = head_sent_ = has_given_up_ = is_broken_off_ = is_malformed_ = false;
+    is_cut_off_ = is_tunnel_ = is_finished_ = false;
+}
+
+bool Http2Stream::is_closed() const {
+    return stream_ == nullptr || link_->is_over || link_->is_cut_off || stream_->is_closed();
+}
+
+// The body.
+
+void Http2Stream::begin_body() {
+    if (!protocol_.empty()) framing_.body = BodyKind::none;
+    if (framing_.body == BodyKind::none && unannounced_.body != BodyKind::none) {
+        framing_.body = unannounced_.body;
+        framing_.expects_continue = unannounced_.expects_continue;
+    }
+    is_done_ = framing_.body == BodyKind::none ||
+               (framing_.body == BodyKind::length && framing_.length == 0);
+}
+
+http::BodyBatch Http2Stream::take_body() {
+    http::BodyBatch batch;
+    if (!is_done_) {
+        if (taken_.empty()) taken_.swap(arrived_);
+        const std::string_view bytes = taken_.data();
+        if (!bytes.empty()) {
+            batch.pieces[0] = bytes;
+            batch.count = 1;
+        }
+        batch.content_bytes = batch.consumed = bytes.size();
+        if (announced_) *announced_ -= bytes.size();
+        is_done_ = stream_->has_ended() && arrived_.empty();
+        batch.bad = is_malformed_;
+    }
+    batch.done = is_done_;
+    return batch;
+}
+
+void Http2Stream::drop_body(const http::BodyBatch& batch) {
+    if (batch.consumed == 0) return;
+    taken_.consume(batch.consumed);
+    if (taken_.empty()) taken_.release();
+    release_body(batch.consumed);
+}
+
+std::uint64_t Http2Stream::body_left() const {
+    if (is_done_) return 0;
+    return announced_.value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
+bool Http2Stream::has_whole_body() const {
+    return is_done_ || stream_->has_ended();
+}
+
+http::Fields& Http2Stream::trailers() {
+    return stream_ != nullptr && stream_->has_ended() ? stream_->trailers() : no_trailers_;
+}
+
+BodyInput Http2Stream::read_body(Wakeup& wakeup) {
+    if (is_malformed_) return BodyInput::more;
+    if (is_closed()) return BodyInput::left;
+    if (!arrived_.empty() || stream_->has_ended()) return BodyInput::more;
+    watcher_ = &wakeup;
+    return BodyInput::nothing;
+}
+
+void Http2Stream::release_body(std::size_t bytes) {
+    owed_ += bytes;
+    BodyBudget& bodies = link_->bodies;
+    bodies.drop(bytes);
+    if (bodies.has_room()) {
+        grant();
+    } else {
+        bodies.wait(*this);
+    }
+}
+
+void Http2Stream::grant() {
+    if (owed_ == 0 || stream_ == nullptr) return;
+    link_->server.consume(*stream_, std::exchange(owed_, 0));
+    if (link_->server.wants_write()) link_->write_later();
+}
+
+// The client.
+
+bool Http2Stream::has_left(Wakeup& wakeup) {
+    watcher_ = &wakeup;
+    return !is_open();
+}
+
+bool Http2Stream::is_cut_off() const {
+    return is_cut_off_ || link_->is_cut_off;
+}
+
+// The answer.
+
+std::string& Http2Stream::begin_head(int status) {
+    status_ = status;
+    out_head_.clear();
+    return out_head_;
+}
+
+IoStatus Http2Stream::send_interim() {
+    if (is_closed()) return IoStatus::failed;
+    link_->server.send_interim(*stream_, status_, out_head_);
+    link_->gather(out_head_.size());
+    return IoStatus::ok;
+}
+
+void Http2Stream::end_head(BodyKind body, std::optional<std::uint64_t> length) {
+    const bool is_streamed = body == BodyKind::chunked || body == BodyKind::until_close;
+    if (!is_streamed && length) {
+        out_head_ += "Content-Length: ";
+        append_number(*length, out_head_);
+        out_head_ += "\r\n";
+    }
+    if (sends_hsts()) out_head_ += *arrival().hsts_line;
+}
+
+void Http2Stream::send_head(bool has_body) {
+    head_sent_ = true;
+    link_->server.send_head(*stream_, status_, out_head_, has_body);
+}
+
+IoStatus Http2Stream::send(const http::BodyBatch& batch, const http::Fields& trailers) {
+    if (is_closed()) return IoStatus::failed;
+    const bool has_trailers = batch.done && !trailers.empty();
+    if (!head_sent_) {
+        const bool has_body = !batch.done || batch.content_bytes > 0 || has_trailers;
+        send_head(has_body);
+        if (!has_body || (batch.content_bytes == 0 && !batch.done)) {
+            link_->gather(out_head_.size());
+            return IoStatus::ok;
+        }
+    } else if (batch.content_bytes == 0 && !batch.done) {
+        return IoStatus::ok;
+    }
+    return offer(batch.view(), batch.done, has_trailers ? &trailers : nullptr);
+}
+
+IoStatus Http2Stream::send_all(std::string_view content) {
+    if (is_closed()) return IoStatus::failed;
+    send_head(!content.empty());
+    if (content.empty()) {
+        link_->gather(out_head_.size());
+        return IoStatus::ok;
+    }
+    out_piece_[0] = content;
+    return offer(out_piece_, true, nullptr);
+}
+
+IoStatus Http2Stream::offer(std::span<const std::string_view> pieces, bool is_last,
+                            const http::Fields* trailers) {
+    link_->server.offer(*stream_, pieces, is_last, trailers);
+    link_->gather(stream_->offered_bytes() + out_head_.size());
+    return progress();
+}
+
+// What became of what was offered last.
+IoStatus Http2Stream::progress() const {
+    if (!stream_->is_answered() && is_closed()) return IoStatus::failed;
+    return stream_->is_taking() ? IoStatus::ok : IoStatus::would_block;
+}
+
+Task<IoStatus> Http2Stream::send_rest(std::chrono::milliseconds patience) {
+    Sleeper& sleeper = own_sleeper_;
+    sleeper.allow(patience);
+    std::size_t left = stream_ != nullptr ? stream_->offered_bytes() : 0;
+    for (;;) {
+        const IoStatus status = progress();
+        if (status != IoStatus::would_block) co_return status;
+        if (sleeper.expired()) {
+            // Each byte that the client takes begins its time anew.
+            if (stream_->offered_bytes() == left) co_return give_up();
+            left = stream_->offered_bytes();
+            sleeper.allow(patience);
+        }
+        co_await sleeper.sleep();
+    }
+}
+
+// The client does not take what was offered. That goes with its owner now, who may have to wait
+// before the request ends: nothing of it may be sent any more.
+IoStatus Http2Stream::give_up() {
+    has_given_up_ = true;
+    link_->server.reset(*stream_, NGHTTP2_INTERNAL_ERROR);
+    link_->write_later();
+    return IoStatus::failed;
+}
+
+void Http2Stream::reset() {
+    if (is_closed()) return;
+    link_->server.reset(*stream_, NGHTTP2_INTERNAL_ERROR);
+    link_->write_later();
+    on_end();
+}
+
+void Http2Stream::cut_off() {
+    is_cut_off_ = true;
+    reset();
+}
+
+// For the connection.
+
+bool Http2Stream::add_bytes(std::string_view bytes) {
+    if (!link_->bodies.hold(bytes.size())) return false;
+    append(bytes, arrived_);
+    on_input();
+    return true;
+}
+
+void Http2Stream::on_input() {
+    if (watcher_ != nullptr) watcher_->wake_later();
+}
+
+void Http2Stream::on_end() {
+    on_input();
+    own_sleeper_.wakeup().wake_later();
+}
+
+void Http2Stream::finish(bool has_failed) {
+    watcher_ = nullptr;
+    const std::size_t held = arrived_.size() + taken_.size();
+    arrived_.release();
+    taken_.release();
+    if (stream_ != nullptr) {
+        if (is_broken_off_ || has_failed) link_->server.reset(*stream_, NGHTTP2_INTERNAL_ERROR);
+        link_->server.release(*stream_);
+        stream_ = nullptr;
+    }
+    if (held > 0) link_->bodies.drop(held);
+    link_->write_later();
+}
+
+}  // namespace tidegate::client

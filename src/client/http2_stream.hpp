@@ -1,0 +1,152 @@
+// One request of a client and its answer, in HTTP/2. Stream says what each function means.
+//
+// Lent by a connection for one request. What the client sends of a body is kept here until it is
+// dropped, which is when the client gets room for more. What is sent goes into the connection's
+// output as far as the client's window and the output have room; the rest stays the caller's.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <boost/intrusive/list.hpp>
+
+#include "client/body_budget.hpp"
+#include "client/body_input.hpp"
+#include "client/stream_base.hpp"
+#include "h2/stream.hpp"
+#include "http/body.hpp"
+#include "net/buffer.hpp"
+#include "net/connection.hpp"
+#include "net/tunnel_bytes.hpp"
+
+namespace tidegate::client {
+
+struct Http2Link;
+
+// In its connection's list while it serves a request.
+using Http2StreamHook =
+    boost::intrusive::list_base_hook<boost::intrusive::tag<struct Http2StreamTag>,
+                                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+class Http2Stream final : public StreamBase, public Http2StreamHook, private BodyBudget::Debtor {
+  public:
+    Http2Stream(Executor executor, DeadlineWheel& deadlines, BufferPool& buffers);
+    Http2Stream(const Http2Stream&) = delete;
+    Http2Stream& operator=(const Http2Stream&) = delete;
+
+    std::string_view protocol() const { return protocol_; }
+
+    // The body.
+
+    void begin_body();
+    http::BodyBatch take_body();
+    void drop_body(const http::BodyBatch& batch);
+    bool is_body_done() const { return is_done_; }
+    std::uint64_t body_announced() const { return announced_.value_or(0); }
+    std::uint64_t body_left() const;
+    bool has_whole_body() const;
+    http::Fields& trailers();
+    BodyInput read_body(Wakeup& wakeup);
+
+    // The client.
+
+    bool has_left(Wakeup& wakeup);
+    void forget_wakeup() { watcher_ = nullptr; }
+    // Also where a malformed body has ended the stream: that is the client's fault, which is to be
+    // told from its leaving.
+    bool is_open() const { return !is_closed() || is_malformed_; }
+    bool is_cut_off() const;
+    bool is_taking() const { return !has_given_up_ && (is_closed() || stream_->is_taking()); }
+
+    // The answer.
+
+    std::string& begin_head(int status);
+    IoStatus send_interim();
+    void end_head(http::BodyKind body, std::optional<std::uint64_t> length);
+    IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers);
+    IoStatus send_all(std::string_view content);
+    Task<IoStatus> send_rest(std::chrono::milliseconds patience);
+    void break_off() { is_broken_off_ = true; }
+    void reset();
+
+    // A tunnel.
+
+    IoStatus send_switch();
+    void become_tunnel();
+    std::string_view take_bytes();
+    void drop_bytes(std::size_t bytes);
+    TunnelInput read_bytes(Wakeup& wakeup);
+    IoResult send_bytes(std::string_view bytes, Wakeup& wakeup);
+    IoStatus finish_sending(Wakeup& wakeup);
+
+    // For the connection.
+
+    // `stream` null: a request that never became one, to be logged; nothing of it is answered.
+    void begin(Http2Link& link, h2::Stream* stream);
+    // Of the body, or of a tunnel. False: the worker holds too much.
+    bool add_bytes(std::string_view bytes);
+    // What the client sends has grown or come to its end.
+    void on_input();
+    // What was offered has been taken.
+    void on_drained() { sleeper().wakeup().wake_later(); }
+    // Nothing comes or goes any more, or a tunnel is to end.
+    void on_end();
+    // The body, or what follows it, broke the rules: the stream was reset for it.
+    void note_malformed() { is_malformed_ = true; }
+    // The time to drain has ended.
+    void cut_off();
+    // The request is served. The client sees a broken answer if it was broken off, or if the
+    // request `has_failed`.
+    void finish(bool has_failed);
+    bool is_tunnel() const { return is_tunnel_; }
+    // Forgets the request.
+    void end();
+
+  private:
+    bool is_closed() const;
+    void send_head(bool has_body);
+    IoStatus offer(std::span<const std::string_view> pieces, bool is_last,
+                   const http::Fields* trailers);
+    IoStatus progress() const;
+    IoStatus give_up();
+    void release_body(std::size_t bytes);
+    void grant() override;
+
+    Sleeper own_sleeper_;
+    Http2Link* link_ = nullptr;
+    h2::Stream* stream_ = nullptr;
+    Wakeup* watcher_ = nullptr;  // that the caller gave last, to wait for the client
+    std::string_view protocol_;
+
+    Buffer arrived_;
+    Buffer taken_;                            // what a batch of take_body() looks at
+    std::size_t seen_ = 0;                    // of a tunnel, by the last take_bytes()
+    std::size_t owed_ = 0;                    // dropped; the client has no room for it yet
+    std::optional<std::uint64_t> announced_;  // what is left of Content-Length
+    http::Framing unannounced_;               // of a body without Content-Length
+    http::Fields no_trailers_;
+    bool is_done_ = false;
+
+    int status_ = 0;
+    std::string out_head_;                       // lines of fields
+    std::array<std::string_view, 1> out_piece_;  // of send_all() and of a tunnel
+    std::string tunnel_output_;
+    bool head_sent_ = false;
+    bool has_given_up_ = false;  // the client was too slow
+    bool is_broken_off_ = false;
+    bool is_malformed_ = false;
+    bool is_cut_off_ = false;
+    bool is_tunnel_ = false;
+    bool is_finished_ = false;  // the tunnel's end was sent
+};
+
+using Http2StreamList =
+    boost::intrusive::list<Http2Stream, boost::intrusive::base_hook<Http2StreamHook>,
+                           boost::intrusive::constant_time_size<false>>;
+
+}  // namespace tidegate::client

@@ -1,0 +1,171 @@
+// One request of a client and its answer: heads, batches of body, an end. The code that serves a
+// request sees neither bytes nor a connection, and need not ask which version of HTTP the client
+// speaks.
+//
+// Lent by a connection for one request. One thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "client/http1_stream.hpp"
+#include "client/http2_stream.hpp"
+
+namespace tidegate::client {
+
+class Stream {
+  public:
+    explicit Stream(Http1Stream& stream) : base_(stream), http1_(&stream) {}
+    explicit Stream(Http2Stream& stream) : base_(stream), http2_(&stream) {}
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+
+    // Where the request came from, and where to.
+
+    const identity::Peer& peer() const { return base_.peer(); }
+    std::uint16_t local_port() const { return base_.local_port(); }
+    // The one that the client has shown over TLS; null: none.
+    const ClientCertificate* certificate() const { return base_.certificate(); }
+    // Every answer says that the host is for https alone.
+    bool sends_hsts() const { return base_.sends_hsts(); }
+    std::string_view scheme() const { return base_.scheme(); }
+    bool is_http2() const { return http2_ != nullptr; }
+    std::chrono::system_clock::time_point began_at() const { return base_.began_at(); }
+    SteadyTime began() const { return base_.began(); }
+
+    using Head = StreamBase::Head;
+    Head head_state() const { return base_.head_state(); }
+    http::HeadFault head_fault() const { return base_.head_fault(); }
+    // The caller may take it by a swap. Its views stay until the request has ended.
+    http::RequestHead& head() { return base_.head(); }
+    // Of an extended CONNECT (RFC 8441), whose head says GET: what it asks for; else empty.
+    std::string_view protocol() const { return http1_ ? std::string_view() : http2_->protocol(); }
+
+    // The coroutine that serves the request sleeps here.
+    Sleeper& sleeper() { return base_.sleeper(); }
+    // The worker drains. When it begins to, it wakes sleeper().
+    bool is_draining() const { return base_.is_draining(); }
+
+    // The body.
+
+    // To be filled in before begin_body().
+    http::Framing& framing() { return base_.framing(); }
+    const http::Framing& framing() const { return base_.framing(); }
+    void begin_body() { return http1_ ? http1_->begin_body() : http2_->begin_body(); }
+    // What has arrived. The batch stays good until it is dropped.
+    http::BodyBatch take_body(const http::TrailerBounds& bounds) {
+        return http1_ ? http1_->take_body(bounds) : http2_->take_body();
+    }
+    void drop_body(const http::BodyBatch& batch) {
+        return http1_ ? http1_->drop_body(batch) : http2_->drop_body(batch);
+    }
+    // Nothing of the body is left to take.
+    bool is_body_done() const { return http1_ ? http1_->is_body_done() : http2_->is_body_done(); }
+    // How much more is known to come.
+    std::uint64_t body_announced() const {
+        return http1_ ? http1_->body_announced() : http2_->body_announced();
+    }
+    // How much more may come.
+    std::uint64_t body_left() const { return http1_ ? http1_->body_left() : http2_->body_left(); }
+    // All of a body has arrived, or there is none. In HTTP/1 only of a body of known length.
+    bool has_whole_body() const {
+        return http1_ ? http1_->has_whole_body() : http2_->has_whole_body();
+    }
+    // Whole once the body is done.
+    http::Fields& trailers() { return http1_ ? http1_->trailers() : http2_->trailers(); }
+    BodyInput read_body(Wakeup& wakeup) {
+        return http1_ ? http1_->read_body(wakeup) : http2_->read_body(wakeup);
+    }
+
+    // The client.
+
+    // Whether nothing that is sent reaches the client; else `wakeup` is woken by a sign of it. Not
+    // while the body is read, which finds out by itself.
+    bool has_left(Wakeup& wakeup) {
+        return http1_ ? http1_->has_left(wakeup) : http2_->has_left(wakeup);
+    }
+    // The stream wakes the wakeup that read_body() or has_left() was given no more.
+    void forget_wakeup() { return http1_ ? http1_->forget_wakeup() : http2_->forget_wakeup(); }
+    bool is_open() const { return http1_ ? http1_->is_open() : http2_->is_open(); }
+    // The proxy has cut the connection off, for a drain or for another client.
+    bool is_cut_off() const { return http1_ ? http1_->is_cut_off() : http2_->is_cut_off(); }
+    // False: what was sent last still waits for the client to take it.
+    bool is_taking() const { return http1_ ? http1_->is_taking() : http2_->is_taking(); }
+
+    // The answer. What is given here may not change before all is sent.
+
+    // The connection takes another request after the answer only if `may_go_on`, the client wants
+    // that and has not finished sending, and the worker does not drain. To be called before
+    // end_head(). In HTTP/2 the next request does not depend on this one.
+    void keep_alive_if(bool may_go_on) {
+        if (http1_) http1_->keep_alive_if(may_go_on);
+    }
+    void close_after_answer() {
+        if (http1_) http1_->close_after_answer();
+    }
+    // False: no interim answer reaches this client (RFC 9110 section 15.2).
+    bool takes_interim() const { return http1_ == nullptr || http1_->takes_interim(); }
+    // Begins a head, of an interim answer or the final one. The caller appends lines of fields, but
+    // none that frames the body.
+    std::string& begin_head(int status, std::string_view reason) {
+        return http1_ ? http1_->begin_head(status, reason) : http2_->begin_head(status);
+    }
+    // Ends the head of an interim answer and begins to send it. would_block: send_rest() goes on.
+    IoStatus send_interim() { return http1_ ? http1_->send_interim() : http2_->send_interim(); }
+    // Ends the head of the final answer: the body will come as `body`, which the stream frames as
+    // this client can read it. If there is a `length`, the stream sends it. The stream adds the
+    // listener's Strict-Transport-Security.
+    void end_head(http::BodyKind body, std::optional<std::uint64_t> length) {
+        return http1_ ? http1_->end_head(body, length) : http2_->end_head(body, length);
+    }
+    // Begins to send `batch`, the first time behind the head; would_block: send_rest() goes on.
+    IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers) {
+        return http1_ ? http1_->send(batch, trailers) : http2_->send(batch, trailers);
+    }
+    // The same with all content there is, whose length a field of the head says.
+    IoStatus send_all(std::string_view content) {
+        return http1_ ? http1_->send_all(content) : http2_->send_all(content);
+    }
+    // Each wait within `patience`; failed, too, when that was not enough.
+    Task<IoStatus> send_rest(std::chrono::milliseconds patience) {
+        return http1_ ? http1_->send_rest(patience) : http2_->send_rest(patience);
+    }
+    // The answer cannot come to its end: the client sees a broken one.
+    void break_off() { return http1_ ? http1_->break_off() : http2_->break_off(); }
+    // The same at once; what waits to send fails.
+    void reset() { return http1_ ? http1_->reset() : http2_->reset(); }
+
+    // A tunnel: bytes both ways in place of an answer, until it is closed.
+
+    // Ends the head that accepts the tunnel, which the caller has begun, and begins to send it;
+    // would_block: send_rest() goes on. It says nothing of the connection: the caller does.
+    IoStatus send_switch() { return http1_ ? http1_->send_switch() : http2_->send_switch(); }
+    // All of it was sent. Forgets the request: views into its head go stale.
+    void become_tunnel() { return http1_ ? http1_->become_tunnel() : http2_->become_tunnel(); }
+    // What has come and was not dropped; first what the client has sent behind its request.
+    std::string_view take_bytes() { return http1_ ? http1_->take_bytes() : http2_->take_bytes(); }
+    void drop_bytes(std::size_t bytes) {
+        return http1_ ? http1_->drop_bytes(bytes) : http2_->drop_bytes(bytes);
+    }
+    TunnelInput read_bytes(Wakeup& wakeup) {
+        return http1_ ? http1_->read_bytes(wakeup) : http2_->read_bytes(wakeup);
+    }
+    // See send_tunnel() and finish_tunnel() in net/tunnel_bytes.hpp.
+    IoResult send_bytes(std::string_view bytes, Wakeup& wakeup) {
+        return http1_ ? http1_->send_bytes(bytes, wakeup) : http2_->send_bytes(bytes, wakeup);
+    }
+    IoStatus finish_sending(Wakeup& wakeup) {
+        return http1_ ? http1_->finish_sending(wakeup) : http2_->finish_sending(wakeup);
+    }
+
+  private:
+    StreamBase& base_;
+    // One of them.
+    Http1Stream* http1_ = nullptr;
+    Http2Stream* http2_ = nullptr;
+};
+
+}  // namespace tidegate::client

@@ -1,0 +1,84 @@
+// What the streams of HTTP/1 and of HTTP/2 have alike: where the request came in, its head, how its
+// body is framed. See Stream, which is how a request sees them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "client/arrival.hpp"
+#include "http/framing.hpp"
+#include "http/head.hpp"
+#include "net/deadline.hpp"
+#include "net/sleeper.hpp"
+
+namespace tidegate::client {
+
+class StreamBase {
+  public:
+    // Where the request came from, and where to.
+
+    const identity::Peer& peer() const { return arrival_->peer; }
+    std::uint16_t local_port() const { return arrival_->local_port; }
+    const ClientCertificate* certificate() const { return arrival_->certificate.get(); }
+    // Every answer says that the host is for https alone.
+    bool sends_hsts() const {
+        return arrival_->hsts_line != nullptr && arrival_->is_https &&
+               !arrival_->hsts_line->empty();
+    }
+    std::string_view scheme() const { return arrival_->is_https ? "https" : "http"; }
+    std::chrono::system_clock::time_point began_at() const { return began_at_; }
+    SteadyTime began() const { return began_; }
+
+    enum class Head : std::uint8_t {
+        complete,
+        broken,   // head_fault() says how
+        timeout,  // it did not come to its end in time
+        left,     // the client closed or reset inside it
+    };
+    Head head_state() const { return head_state_; }
+    http::HeadFault head_fault() const { return head_fault_; }
+    // The caller may take it by a swap. Its views stay until the request has ended.
+    http::RequestHead& head() { return head_; }
+    // To be filled in before begin_body().
+    http::Framing& framing() { return framing_; }
+    const http::Framing& framing() const { return framing_; }
+
+    // The coroutine that serves the request sleeps here.
+    Sleeper& sleeper() { return *sleeper_; }
+    // The worker drains. When it begins to, it wakes sleeper().
+    bool is_draining() const { return *is_draining_; }
+
+  protected:
+    // All outlive the request.
+    void begin(const Arrival& arrival, Sleeper& sleeper, const bool& is_draining) {
+        arrival_ = &arrival;
+        sleeper_ = &sleeper;
+        is_draining_ = &is_draining;
+        began_at_ = std::chrono::system_clock::now();
+        began_ = std::chrono::steady_clock::now();
+    }
+    const Arrival& arrival() const { return *arrival_; }
+    // Clears `text`, whose room is for the next request. A text of unusual size gives it back.
+    static void clear(std::string& text) {
+        constexpr std::size_t kRoomKept = 65'536;
+        text.clear();
+        if (text.capacity() > kRoomKept) text.shrink_to_fit();
+    }
+
+    http::RequestHead head_;
+    http::Framing framing_;
+    http::HeadFault head_fault_ = http::HeadFault::none;
+    Head head_state_ = Head::complete;
+
+  private:
+    const Arrival* arrival_ = nullptr;
+    Sleeper* sleeper_ = nullptr;
+    const bool* is_draining_ = nullptr;
+    std::chrono::system_clock::time_point began_at_;
+    SteadyTime began_;
+};
+
+}  // namespace tidegate::client

@@ -1,0 +1,231 @@
+// Reads `tls` and `redirect` of a listener, and finds what `http` means for them.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "base/quote.hpp"
+#include "base/units.hpp"
+#include "config/listener_tls.hpp"
+#include "config/pem_files.hpp"
+#include "config/read_sections.hpp"
+#include "config/referenced_file.hpp"
+#include "tls/ticket_keys.hpp"
+#include "tls/tls_server.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+constexpr std::uint16_t kPortOfHttps = 443;
+constexpr std::int64_t kTargetPortMax = 65'535;
+constexpr std::int64_t kSecondsOfYear = std::int64_t{365} * 86'400;
+constexpr std::int64_t kHstsYearsMax = 10;
+
+// `1y`, or a duration of whole seconds.
+std::optional<std::int64_t> hsts_seconds(std::string_view text) {
+    if (text.ends_with('y') && !text.ends_with("day")) {
+        const auto years = parse_decimal(text.substr(0, text.size() - 1));
+        if (!years || *years > kHstsYearsMax) return std::nullopt;
+        return *years * kSecondsOfYear;
+    }
+    using std::chrono::seconds;
+    const auto duration = parse_duration(text);
+    if (!duration || *duration % seconds{1} != seconds{0}) return std::nullopt;
+    return std::chrono::duration_cast<seconds>(*duration).count();
+}
+
+void read_hsts(const Value& value, Listen& listen) {
+    if (value.is_off()) return;
+    const auto text = value.text(
+        "only the duration, such as `1y`, or `off` (an upstream can send `includeSubDomains` and "
+        "`preload` itself, with `hsts: off`)");
+    if (!text) return;
+    const auto seconds = hsts_seconds(*text);
+    if (!seconds || *seconds < 1 || *seconds > kHstsYearsMax * kSecondsOfYear) {
+        const bool lacks_unit = parse_decimal(*text).value_or(0) > 0;
+        value.fault(quote(*text) +
+                    " is not a duration of whole seconds from `1s` to `10y`, such as `1y` or "
+                    "`180day`, nor `off`" +
+                    (lacks_unit ? ": add the unit, " + quote(*text + "s") : ""));
+        return;
+    }
+    if (listen.face != Face::proxy) {
+        value.fault("only with `face: proxy`: browsers do not use a listener of another face");
+        return;
+    }
+    listen.hsts = std::chrono::seconds{*seconds};
+}
+
+void read_ticket_keys(const Value& value, TlsServerSettings& settings) {
+    auto file = read_referenced_file(value, "ticket.keys");
+    if (!file) return;
+    value.context().files.push_back(file->path);
+    const std::size_t bytes = file->text.size();
+    const std::size_t count = bytes / TicketKeys::kKeyBytes;
+    if (bytes % TicketKeys::kKeyBytes != 0 || count == 0 || count > TicketKeys::kKeysMax) {
+        value.fault("the file " + quote(file->path) + " has " + std::to_string(bytes) +
+                    " bytes: it holds one to four keys of 80 bytes each, the newest first. Make "
+                    "one with `openssl rand -out ticket.keys 80`");
+        return;
+    }
+    warn_if_world_readable(value, file->path, "ticket keys");
+    std::vector<std::string> keys;
+    for (std::size_t i = 0; i < count; ++i) {
+        auto key = file->text.substr(i * TicketKeys::kKeyBytes, TicketKeys::kKeyBytes);
+        if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
+            value.fault("the file " + quote(file->path) + " holds a key twice");
+            return;
+        }
+        keys.push_back(std::move(key));
+    }
+    settings.ticket_keys = std::move(keys);
+}
+
+HttpVersions versions_of(const Listen& listen) {
+    if (!listen.takes_http2) return HttpVersions::http1;
+    return listen.takes_http1 ? HttpVersions::both : HttpVersions::http2;
+}
+
+void read_tls_settings(const Value& value, Listen& listen) {
+    const std::vector<Fault>& faults = value.context().faults;
+    const std::size_t faults_before = faults.size();
+    Section section(value, "a map: `{certificate: site.pem, key: site.key}`");
+    TlsServerSettings& settings = listen.tls.emplace();
+    settings.certificates = read_server_certificates(section);
+    section.choice<UnknownNames>(
+        "unknown_names", settings.unknown_names,
+        {{"first", UnknownNames::first}, {"refuse", UnknownNames::refuse}});
+    section.choice<TlsVersion>("min_version", settings.min_version,
+                               {{"1.2", TlsVersion::tls_1_2}, {"1.3", TlsVersion::tls_1_3}});
+    settings.http = versions_of(listen);
+    settings.client_auth = read_client_auth(section);
+    if (const auto keys = section.find("ticket_keys")) read_ticket_keys(*keys, settings);
+    if (const auto hsts = section.find("hsts")) read_hsts(*hsts, listen);
+    section.refuse_others();
+    if (faults.size() != faults_before) return;
+    // OpenSSL refuses more than the checks above, weak signatures for one.
+    if (const auto made = parse_credentials(settings); !made) value.fault(made.error());
+}
+
+// Judges the listener's other keys that say whether clients speak https.
+void check_beside_tls(Section& listener, Listen& listen) {
+    if (const auto proto = listener.find("forwarded_proto")) {
+        if (listen.is_https) {
+            proto->warn("has no effect: clients of a listener with `tls` speak https");
+        } else {
+            proto->fault("clients of a listener with `tls` speak https: remove this key");
+        }
+    }
+    listen.is_https = true;
+}
+
+// `https`, or a map with the port that clients reach it at.
+void read_target(const Value& value, Listen& listen, bool& has_port) {
+    constexpr auto read_word = [](const Value& word) { word.choice<bool>({{"https", true}}); };
+    if (!value.is_map()) return read_word(value);
+    Section section(value);
+    if (const auto to = section.need("to", "`to: https`")) read_word(*to);
+    section.integer("port", listen.redirect_port, {1, kTargetPortMax});
+    has_port = section.find("port").has_value();
+    section.refuse_others();
+}
+
+void check_beside_redirect(Section& listener, const Value& value, const Listen& listen) {
+    if (const auto tls = listener.find("tls"); tls && !tls->is_off()) {
+        value.fault("clients of a listener with `tls` speak https already: keep one of both");
+    } else if (listen.face != Face::proxy) {
+        value.fault("only with `face: proxy`: a gateway or a program follows no redirect");
+    } else if (listen.is_https) {
+        value.fault(
+            "with `forwarded_proto: https`, clients speak https already, and would be sent here "
+            "again: keep one of both");
+    }
+}
+
+// Browsers do not speak HTTP/2 in the clear.
+void warn_about_lone_http2(Section& listener, const Listen& listen) {
+    if (listen.takes_http1) return;
+    listener.find("http")->warn(
+        "browsers speak HTTP/2 with TLS only, so this listener redirects none: add `http1`");
+}
+
+// The port of the listener that a redirect leads to; nothing: no listener has `tls`. Of several
+// listeners, the one at 443, the default port of https; else the first.
+struct Target {
+    std::uint16_t port = 0;
+    bool is_guess = false;
+};
+
+std::optional<Target> find_target(const Config& config) {
+    std::optional<Target> target;
+    for (const Listen& listen : config.listen) {
+        if (!listen.tls || listen.face != Face::proxy) continue;
+        const std::uint16_t port = listen.address.port;
+        if (port == kPortOfHttps) return Target{port};
+        if (!target) {
+            target = Target{port};
+        } else if (target->port != port) {
+            target->is_guess = true;
+        }
+    }
+    return target;
+}
+
+}  // namespace
+
+std::optional<Value> read_listener_tls(Section& section, const std::optional<Address>& address,
+                                       Listen& listen) {
+    const auto tls = section.find("tls");
+    const auto redirect = section.find("redirect");
+    const bool has_tls = tls && !tls->is_off();
+    listen.takes_http2 = has_tls;  // where `http` is not written
+    read_http_versions(section, listen);
+    if (redirect) check_beside_redirect(section, *redirect, listen);
+    if (has_tls) {
+        if (address && address->is_unix()) {
+            tls->fault(
+                "a Unix socket does not leave this machine and needs no TLS: listen on an address, "
+                "or remove this key");
+        }
+        check_beside_tls(section, listen);
+        read_tls_settings(*tls, listen);
+    }
+    if (!redirect) return std::nullopt;
+    listen.redirects = true;
+    warn_about_lone_http2(section, listen);
+    bool has_port = false;
+    read_target(*redirect, listen, has_port);
+    return has_port ? std::nullopt : redirect;
+}
+
+void settle_redirect(const Value& redirect, const Config& config, Listen& listen) {
+    // A listener with a fault may be the target.
+    if (!redirect.context().faults.empty()) return;
+    const auto target = find_target(config);
+    if (!target) {
+        redirect.fault(
+            "no listener has `tls`: add one, `{address: 443, tls: {certificate: site.pem, key: "
+            "site.key}}`. If a balancer in front ends TLS, write the port that clients use there: "
+            "`redirect: {to: https, port: 443}`");
+        return;
+    }
+    if (target->port == 0) {
+        redirect.fault(
+            "the listener with `tls` has port 0, which lets the system choose: write the port that "
+            "clients use, `redirect: {to: https, port: 443}`");
+        return;
+    }
+    listen.redirect_port = target->port;
+    if (!target->is_guess) return;
+    const std::string port = std::to_string(target->port);
+    redirect.warn(
+        "several listeners have `tls`, none of them at port 443: Tidegate sends clients to " +
+        port +
+        ", the port of the first one. Write the port that you mean: `redirect: {to: https, "
+        "port: " +
+        port + "}`");
+}
+
+}  // namespace tidegate::config

@@ -1,0 +1,287 @@
+// The certificates that a listener shows. What clients would refuse is found when the configuration
+// is read, not by the first client.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/quote.hpp"
+#include "config/listener_tls.hpp"
+#include "config/pem_files.hpp"
+#include "config/read_sections.hpp"
+#include "tls/certificate_facts.hpp"
+#include "tls/certificate_names.hpp"
+#include "tls/system_authorities.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+using std::chrono::days;
+using std::chrono::system_clock;
+
+constexpr std::size_t kCertificatesMax = 10'000;
+constexpr std::size_t kNamesMax = TlsServerSettings::kNamesMax;
+constexpr days kEndIsNear{14};
+
+struct Pair {
+    Value certificate;  // where the file is named
+    Value key;
+    CertificateFile chain;
+    KeyFile own_key;
+    std::optional<KeyType> type{};             // nothing: a kind that is refused
+    std::vector<std::string> written_names{};  // normal
+    std::vector<std::string> names{};          // these and those that it states; normal, each once
+
+    const X509& leaf() const { return *chain.certificates.front(); }
+};
+
+// Those of the system; reads them when the first chain needs them, which can take long.
+class AuthoritiesOnDemand {
+  public:
+    // Null: the system has none.
+    const SystemAuthorities* get() {
+        if (!read_) read_ = SystemAuthorities::read();
+        return *read_ ? (*read_)->get() : nullptr;
+    }
+
+  private:
+    std::optional<Result<std::shared_ptr<const SystemAuthorities>, std::string>> read_;
+};
+
+std::vector<std::string> read_names(const Value& value) {
+    constexpr ListRule kNames{"a name or a list of names: `[example.com, \"*.example.com\"]`",
+                              "names", kNamesMax};
+    std::vector<std::string> names;
+    for (const Value& item : value.one_or_more(kNames)) {
+        const auto text = item.text("a name such as `example.com`");
+        if (!text) continue;
+        auto name = normal_certificate_name(*text);
+        if (!name) {
+            item.fault(quote(*text) +
+                       " is not a name that a client can ask for: write `example.com`, or "
+                       "`\"*.example.com\"` for all names with one label more (in other alphabets "
+                       "as `xn--...`)");
+            continue;
+        }
+        const std::string shown = quote(*name);
+        add_once(item, shown, std::move(*name), names);
+    }
+    return names;
+}
+
+std::string time_left(system_clock::duration left) {
+    const auto whole = std::chrono::floor<days>(left).count();
+    if (whole == 0) return "in less than a day";
+    return "in " + std::to_string(whole) + (whole == 1 ? " day" : " days");
+}
+
+void judge_time(const Value& value, const CertificateFile& file, system_clock::time_point now) {
+    const X509& leaf = *file.certificates.front();
+    const auto from = valid_from(leaf);
+    const auto until = valid_until(leaf);
+    const std::string which = "the certificate in " + quote(file.path);
+    if (from > now) {
+        value.fault(which + " is not valid before " + shown_moment(from) +
+                    ", and clients refuse it until then: wait, or correct the clock of this "
+                    "machine");
+    } else if (until < now) {
+        const std::string expired =
+            which + " has expired, on " + shown_moment(until) + ", and clients refuse it: renew it";
+        if (value.context().occasion == Occasion::reload) {
+            value.warn(expired);
+        } else {
+            value.fault(expired);
+        }
+    } else if (until - now < kEndIsNear && until - now < (until - from) / 3) {
+        // One that lives for days has its end near for all its life.
+        value.warn(which + " expires " + time_left(until - now) + ", on " + shown_moment(until) +
+                   ": renew it");
+    }
+}
+
+void judge_key(const Value& value, const CertificateFile& file, const CertificateKey& key) {
+    const std::string which = "the certificate in " + quote(file.path);
+    switch (key.fault) {
+        case CertificateKey::Fault::none:
+            return;
+        case CertificateKey::Fault::bits:
+            return value.fault(which + " has an RSA key of " + std::to_string(key.bits) +
+                               " bits, which clients refuse: make one of at least " +
+                               std::to_string(kRsaBitsMin) +
+                               " bits, or an ECDSA key on the curve P-256");
+        case CertificateKey::Fault::curve:
+            return value.fault(which + " has a key on the curve " + quote(key.curve) +
+                               ", which clients refuse: make one on P-256, P-384 or P-521");
+        case CertificateKey::Fault::type:
+            return value.fault(which +
+                               " has a key of a kind that clients refuse: make an ECDSA key on "
+                               "the curve P-256, or an RSA key");
+    }
+}
+
+void judge_chain(const Value& value, const CertificateFile& file,
+                 AuthoritiesOnDemand& authorities) {
+    const auto& chain = file.certificates;
+    for (std::size_t i = 1; i < chain.size(); ++i) {
+        warn_about_time(value, file.path, *chain[i]);
+    }
+    for (std::size_t i = 1; i < chain.size(); ++i) {
+        if (has_issued(*chain[i], *chain[i - 1])) continue;
+        const CertificateFacts one = facts_of(*chain[i - 1]);
+        value.warn("in " + quote(file.path) + ", the certificate of " + quote(one.subject) +
+                   " is not followed by that of its issuer, " + quote(one.issuer) +
+                   ", and clients may refuse it: put the certificates in this order");
+        return;
+    }
+    const CertificateFacts last = facts_of(*chain.back());
+    if (last.is_self_signed) return;
+    const SystemAuthorities* const known = authorities.get();
+    if (known == nullptr || known->have_issuer_of(*chain.back())) return;
+    value.warn(
+        "the chain in " + quote(file.path) + " is not complete: append the certificate of " +
+        quote(last.issuer) +
+        (last.issuer_location.empty() ? "" : ", which is at " + quote(last.issuer_location)) +
+        ". ACME clients write the whole chain to `fullchain.pem`. For an authority of your own, "
+        "append its root: this machine does not know it");
+}
+
+void judge_names(const Value& value, const CertificateFile& file,
+                 const std::vector<std::string>& stated) {
+    if (!stated.empty()) return;
+    value.warn("the certificate in " + quote(file.path) +
+               " has no subject alternative name, and clients refuse it: make one with the names "
+               "of your site (`-addext subjectAltName=DNS:example.com`)");
+}
+
+// The name, or the place in its own file, of the certificate that `key` belongs to; ends a message.
+std::string owner_of(const Pair& pair, const std::vector<Pair>& pairs) {
+    const auto& chain = pair.chain.certificates;
+    for (std::size_t i = 1; i < chain.size(); ++i) {
+        if (!belong_together(*chain[i], *pair.own_key.key)) continue;
+        return ", but to certificate " + std::to_string(i + 1) + " there: put that one first";
+    }
+    for (const Pair& other : pairs) {
+        if (!belong_together(other.leaf(), *pair.own_key.key)) continue;
+        return ", but to " + other.certificate.name();
+    }
+    return {};
+}
+
+void judge_keys(const std::vector<Pair>& pairs) {
+    for (const Pair& pair : pairs) {
+        if (belong_together(pair.leaf(), *pair.own_key.key)) continue;
+        pair.key.fault("this key does not belong to the first certificate in " +
+                       quote(pair.chain.path) + owner_of(pair, pairs));
+    }
+}
+
+// Tidegate could not tell which of two is meant.
+void judge_names_together(const Value& value, const std::vector<Pair>& pairs) {
+    std::map<std::pair<std::string_view, KeyType>, const Pair*> owners;
+    for (const Pair& pair : pairs) {
+        if (!pair.type) continue;
+        const Pair* rival = nullptr;
+        std::string_view name;
+        for (const std::string& one : pair.names) {
+            const auto [owner, is_new] = owners.try_emplace({one, *pair.type}, &pair);
+            if (is_new || rival != nullptr) continue;
+            rival = owner->second;
+            name = one;
+        }
+        if (rival == nullptr) continue;
+        pair.certificate.fault(quote(name) + " has an " + std::string(name_of(*pair.type)) +
+                               " certificate already, " + rival->certificate.name() +
+                               ": keep one of them");
+    }
+    if (owners.size() > kNamesMax) {
+        value.fault("the certificates have " + std::to_string(owners.size()) +
+                    " names: a listener can have " + std::to_string(kNamesMax));
+    }
+}
+
+void warn_about_kinds(const Value& value, const std::vector<Pair>& pairs) {
+    const auto is_ed25519 = [](const Pair& pair) { return pair.type == KeyType::ed25519; };
+    if (pairs.empty() || !std::all_of(pairs.begin(), pairs.end(), is_ed25519)) return;
+    value.warn(
+        "every certificate has an Ed25519 key, which browsers refuse: add one with an ECDSA key on "
+        "the curve P-256");
+}
+
+std::optional<Pair> read_pair(Section& section, AuthoritiesOnDemand& authorities) {
+    const auto certificate = section.need("certificate", "`certificate: site.pem`");
+    const auto key = section.need("key", "`key: site.key`");
+    std::vector<std::string> names;
+    if (const auto written = section.find("names")) names = read_names(*written);
+    std::optional<CertificateFile> chain;
+    std::optional<KeyFile> own_key;
+    if (certificate) chain = read_certificate_file(*certificate, "site.pem");
+    if (key) own_key = read_key_file(*key, "site.key");
+    if (!chain || !own_key) return std::nullopt;
+
+    judge_time(*certificate, *chain, system_clock::now());
+    const CertificateKey shown = key_of(*chain->certificates.front());
+    std::vector<std::string> stated = names_of(*chain->certificates.front());
+    judge_key(*certificate, *chain, shown);
+    judge_names(*certificate, *chain, stated);
+    judge_chain(*certificate, *chain, authorities);
+    Pair pair{*certificate, *key, std::move(*chain), std::move(*own_key)};
+    pair.type = shown.type;
+    pair.names = std::move(stated);
+    for (const std::string& name : names) {
+        if (std::find(pair.names.begin(), pair.names.end(), name) != pair.names.end()) continue;
+        pair.names.push_back(name);
+    }
+    pair.written_names = std::move(names);
+    return pair;
+}
+
+std::vector<Pair> read_pairs(Section& tls) {
+    constexpr ListRule kPairs{"a list: `[{certificate: site.pem, key: site.key}]`", "certificates",
+                              kCertificatesMax,
+                              "the list is empty: a listener with `tls` needs a certificate"};
+    std::vector<Pair> pairs;
+    AuthoritiesOnDemand authorities;
+    const auto list = tls.find("certificates");
+    bool is_short = false;
+    for (const std::string_view key : {"certificate", "key", "names"}) {
+        is_short = tls.find(key).has_value() || is_short;
+    }
+    if (list && is_short) {
+        list->fault(
+            "the listener has `certificates`, and `certificate`, `key` or `names` beside it: move "
+            "these into an item of `certificates`");
+    } else if (list) {
+        for (const Value& item : list->one_or_more(kPairs)) {
+            Section section(item, "a map: `{certificate: site.pem, key: site.key}`");
+            auto pair = read_pair(section, authorities);
+            section.refuse_others();
+            if (pair) pairs.push_back(std::move(*pair));
+        }
+    } else if (is_short) {
+        if (auto pair = read_pair(tls, authorities)) pairs.push_back(std::move(*pair));
+    } else if (tls.value().is_map()) {
+        tls.value().fault(
+            "the certificate is missing: write `certificate: site.pem, key: site.key`");
+    }
+    return pairs;
+}
+
+}  // namespace
+
+std::vector<ServerCertificate> read_server_certificates(Section& tls) {
+    std::vector<Pair> pairs = read_pairs(tls);
+    judge_keys(pairs);
+    judge_names_together(tls.value(), pairs);
+    warn_about_kinds(tls.value(), pairs);
+    std::vector<ServerCertificate> certificates;
+    certificates.reserve(pairs.size());
+    for (Pair& pair : pairs) {
+        certificates.push_back({std::move(pair.chain.pem), std::move(pair.own_key.pem),
+                                std::move(pair.written_names), std::move(pair.chain.path)});
+    }
+    return certificates;
+}
+
+}  // namespace tidegate::config

@@ -1,0 +1,79 @@
+// Tunnels of a route: `upgrade`, and the bounds on their messages in `tunnel`.
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "base/units.hpp"
+#include "config/read_sections.hpp"
+#include "limit/limit.hpp"
+
+namespace tidegate::config {
+
+namespace {
+
+constexpr std::string_view kUpgradeOfRoute = "`upgrade: [websocket]`";
+
+void read_upgrade(const Value& value, Route& route) {
+    constexpr ListRule kUpgrades{"a list of what a client may change to: `[websocket]`", "upgrades",
+                                 4, "the list is empty: write `[websocket]`, or remove `upgrade`"};
+    for (const Value& item : value.one_or_more(kUpgrades)) {
+        if (const auto chosen = item.choice<bool>({{"websocket", true}})) {
+            route.takes_websockets = *chosen;
+        }
+    }
+}
+
+// Of one tunnel, kept by the thread that has it: a bucket, as a window would take more room.
+void read_messages(const Value& value, TunnelBounds& bounds) {
+    if (value.is_off()) return;
+    const auto rate = value.parsed("a rate such as `100/s`, or `off`", parse_rate);
+    if (!rate) return;
+    constexpr std::int64_t kSecond_us = 1'000'000;
+    const double a_second =
+        static_cast<double>(rate->quota) * kSecond_us / static_cast<double>(rate->per.count());
+    const auto burst = static_cast<std::int64_t>(
+        std::min(a_second, static_cast<double>(std::numeric_limits<std::int32_t>::max())));
+    auto limit = limit::make_limit({.algorithm = limit::Algorithm::gcra,
+                                    .quota = rate->quota,
+                                    .duration = rate->per,
+                                    .burst = std::max<std::int64_t>(1, burst)});
+    if (!limit) {
+        value.fault(limit.error().what);
+        return;
+    }
+    bounds.messages = std::move(*limit);
+}
+
+void read_tunnel_bounds(const Value& value, TunnelBounds& bounds) {
+    Section section(value, "a map: `{messages: 100/s, message_bytes: 1MiB}`");
+    if (const auto messages = section.find("messages")) read_messages(*messages, bounds);
+    if (const auto bytes = section.find("message_bytes")) {
+        const auto size = bytes->size({1, std::numeric_limits<std::int64_t>::max()}, true);
+        bounds.message_bytes = size.value_or(bounds.message_bytes);
+    }
+    section.refuse_others();
+}
+
+}  // namespace
+
+void read_route_tunnel(Section& section, Route& route) {
+    if (const auto upgrade = section.find("upgrade")) read_upgrade(*upgrade, route);
+    const auto tunnel = section.find("tunnel");
+    if (!tunnel) return;
+    read_tunnel_bounds(*tunnel, route.tunnel);
+    if (!section.find("upgrade")) {
+        tunnel->warn("has no effect: the route has no " + std::string(kUpgradeOfRoute));
+    }
+}
+
+void warn_without_tunnels(Section& timeouts, const Config& config) {
+    const bool has_tunnels = std::any_of(config.routes.begin(), config.routes.end(),
+                                         [](const Route& route) { return route.takes_websockets; });
+    if (has_tunnels) return;
+    for (const std::string_view key : {"tunnel_idle", "drain_tunnels"}) {
+        const auto value = timeouts.find(key);
+        if (value) value->warn("has no effect: no route has " + std::string(kUpgradeOfRoute));
+    }
+}
+
+}  // namespace tidegate::config

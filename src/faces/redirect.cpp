@@ -1,0 +1,61 @@
+#include "faces/redirect.hpp"
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "faces/https_location.hpp"
+#include "http/field_lines.hpp"
+#include "proxy/fault_answer.hpp"
+#include "proxy/request.hpp"
+
+namespace tidegate::faces {
+
+namespace {
+
+using ask::Fault;
+using proxy::Exchange;
+using proxy::FaultAnswer;
+
+// Clients turn any method but GET and HEAD into GET behind a 301 (RFC 9110 section 15.4.2), and old
+// ones do not know 308.
+int redirect_status(std::string_view method) {
+    constexpr int kMovedPermanently = 301;
+    constexpr int kPermanentRedirect = 308;
+    return method == "GET" || method == "HEAD" ? kMovedPermanently : kPermanentRedirect;
+}
+
+FaultAnswer redirect_answer(const Redirect& redirect, const Exchange& x) {
+    FaultAnswer answer;
+    answer.status = redirect_status(x.facts.head.method);
+    answer.content_type = {};
+    http::append_field("Location",
+                       https_location(x.facts.host, redirect.listen.redirect_port, x.facts.head),
+                       answer.more_fields);
+    return answer;
+}
+
+}  // namespace
+
+Task<> serve_redirect(void* self, client::Stream& client) {
+    const Redirect& redirect = *static_cast<Redirect*>(self);
+    std::unique_ptr<Exchange> exchange = redirect.worker.exchanges.take();
+    Exchange& x = *exchange;
+    x.client = &client;
+    proxy::begin(redirect.worker, x);
+    if (x.decision.goes_on()) proxy::check_framing(x);
+    if (x.decision.goes_on() && x.facts.host.empty()) {
+        x.decision.refuse(Fault::bad_framing,
+                          "The request names no host, so it cannot be sent to https.");
+    }
+    x.relay.is_redirect = x.decision.goes_on();
+    // At once, whatever body is on its way: the client sends it again.
+    if (x.decision.goes_on()) {
+        co_await proxy::send_answer(redirect.worker, x, redirect_answer(redirect, x));
+    } else if (ask::traits(x.decision.fault).status != 0) {
+        co_await proxy::send_answer(redirect.worker, x, proxy::make_fault_answer(x));
+    }
+    proxy::finish(redirect.worker, std::move(exchange));
+}
+
+}  // namespace tidegate::faces

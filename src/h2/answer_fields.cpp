@@ -1,0 +1,56 @@
+#include "h2/answer_fields.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/ascii.hpp"
+#include "h2/fields.hpp"
+#include "http/framing.hpp"
+
+namespace tidegate::h2 {
+
+namespace {
+
+using http::FieldName;
+
+// nghttp2 copies what it is given, and asks for pointers to what could change.
+std::uint8_t* bytes_of(std::string_view text) {
+    return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
+}
+
+}  // namespace
+
+void AnswerFields::add(std::string_view name, std::string_view value) {
+    list_.push_back(
+        {bytes_of(name), bytes_of(value), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE});
+}
+
+void AnswerFields::set_head(int status, std::string_view lines) {
+    list_.clear();
+    for (std::size_t at = status_.size(); at-- > 0; status /= 10) {
+        status_[at] = static_cast<char>('0' + status % 10);
+    }
+    add(":status", {status_.data(), status_.size()});
+    while (!lines.empty()) {
+        const std::size_t end = lines.find("\r\n");
+        const std::string_view line = lines.substr(0, end);
+        lines.remove_prefix(end == lines.npos ? lines.size() : end + 2);
+        const std::size_t colon = line.find(':');
+        if (colon == line.npos) continue;
+        const std::string_view name = line.substr(0, colon);
+        if (!is_for_one_hop(http::field_name(name))) add(name, trimmed(line.substr(colon + 1)));
+    }
+}
+
+void AnswerFields::set_trailers(const http::Fields& trailers) {
+    list_.clear();
+    for (const http::Field& field : trailers) {
+        if (field.id == FieldName::host || field.id == FieldName::trailer ||
+            http::is_hop_by_hop(field) || http::looks_like_framing(field.name)) {
+            continue;
+        }
+        add(field.name, field.value);
+    }
+}
+
+}  // namespace tidegate::h2

@@ -1,0 +1,327 @@
+#include "h2/fields.hpp"
+
+#include <algorithm>
+
+#include "base/ascii.hpp"
+#include "base/byte_words.hpp"
+#include "base/numbers.hpp"
+
+namespace tidegate::h2 {
+
+namespace {
+
+using http::FieldName;
+using http::HeadFault;
+
+constexpr std::size_t kListOverhead = 32;   // RFC 9113 section 6.5.2
+constexpr std::size_t kLineOverhead = 4;    // `: ` and CR LF
+constexpr std::size_t kFirstLineRest = 14;  // two spaces, `HTTP/1.1`, CR LF, and the empty line
+constexpr std::string_view kCookie = "cookie";
+constexpr std::string_view kBetweenCrumbs = "; ";
+
+bool breaks_line(std::string_view value) {
+    constexpr std::string_view bad("\r\n\0", 3);
+    return printable_size(value) < value.size() &&
+           value.find_first_of(bad) != std::string_view::npos;
+}
+
+bool is_lower_token(std::string_view name) {
+    return http::is_token(name) && std::none_of(name.begin(), name.end(), is_upper);
+}
+
+bool is_padded(std::string_view value) {
+    const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+    return !value.empty() && (is_space(value.front()) || is_space(value.back()));
+}
+
+}  // namespace
+
+std::string_view describe(Malformed malformed) {
+    switch (malformed) {
+        case Malformed::none:
+            return "";
+        case Malformed::pseudo_field:
+            return "A pseudo-field is unknown, missing, repeated, empty or out of place.";
+        case Malformed::field_name:
+            return "The name of a header field is malformed or has upper case.";
+        case Malformed::line_break:
+            return "A header field has CR, LF or NUL in it.";
+        case Malformed::hop_field:
+            return "HTTP/2 has no field Connection, Keep-Alive, Proxy-Connection, "
+                   "Transfer-Encoding or Upgrade.";
+        case Malformed::te:
+            return "TE must be exactly \"trailers\" in HTTP/2.";
+        case Malformed::length:
+            return "The body is not as long as Content-Length says.";
+        case Malformed::trailers:
+            return "The trailers are malformed, larger than allowed, or do not end the request.";
+    }
+    return "";
+}
+
+bool is_for_one_hop(FieldName id) {
+    switch (id) {
+        case FieldName::connection:
+        case FieldName::keep_alive:
+        case FieldName::proxy_connection:
+        case FieldName::transfer_encoding:
+        case FieldName::upgrade:
+            return true;
+        default:
+            return false;
+    }
+}
+
+void FieldBlock::begin_request(const RequestRules& rules) {
+    begin(rules, false);
+}
+
+void FieldBlock::begin_trailers(const RequestRules& rules) {
+    begin(rules, true);
+}
+
+void FieldBlock::begin(const RequestRules& rules, bool is_trailers) {
+    clear();
+    rules_ = &rules;
+    is_trailers_ = is_trailers;
+    seen_field_ = false;
+    seen_ = 0;
+    malformed_ = Malformed::none;
+    fault_ = HeadFault::none;
+    list_bytes_ = 0;
+    head_bytes_ = is_trailers ? 0 : kFirstLineRest;
+    std::fill(std::begin(pseudo_), std::end(pseudo_), Slice{});
+}
+
+// A text of unusual size gives its room back.
+void FieldBlock::clear() {
+    constexpr std::size_t kCapacityKept = 65'536;
+    text_.clear();
+    if (text_.capacity() > kCapacityKept) text_.shrink_to_fit();
+    slices_.clear();
+    crumbs_.clear();
+}
+
+void FieldBlock::add(std::string_view name, std::string_view value) {
+    list_bytes_ += name.size() + value.size() + kListOverhead;
+    if (malformed_ != Malformed::none) return;
+    if (breaks_line(value)) {
+        malformed_ = Malformed::line_break;
+        return;
+    }
+    if (name.starts_with(':')) return add_pseudo(name, value);
+    seen_field_ = true;
+    if (!is_lower_token(name)) {
+        malformed_ = Malformed::field_name;
+        return;
+    }
+    const FieldName id = http::field_name(name);
+    if (is_refused(id, value) || fault_ != HeadFault::none) return;
+    if (!is_trailers_ && name == kCookie) return add_cookie(name, value);
+    if (slices_.size() == rules_->bounds.fields) {
+        fault_ = HeadFault::too_many_fields;
+    } else if (has_room(name.size() + value.size() + kLineOverhead)) {
+        keep(name, value, slices_.emplace_back());
+    }
+}
+
+// What is wrong with a field by itself.
+bool FieldBlock::is_refused(FieldName id, std::string_view value) {
+    if (is_for_one_hop(id)) {
+        malformed_ = Malformed::hop_field;
+        return true;
+    }
+    if (id == FieldName::te && !http::equal_ignoring_case(value, "trailers")) {
+        malformed_ = Malformed::te;
+        return true;
+    }
+    if (fault_ == HeadFault::none && (!http::is_field_value(value) || is_padded(value))) {
+        fault_ = HeadFault::bad_field;
+    }
+    return false;
+}
+
+void FieldBlock::add_pseudo(std::string_view name, std::string_view value) {
+    const Pseudo which = name == ":method"                                 ? kMethod
+                         : name == ":scheme"                               ? kScheme
+                         : name == ":path"                                 ? kPath
+                         : name == ":authority"                            ? kAuthority
+                         : name == ":protocol" && rules_->connect_protocol ? kProtocol
+                                                                           : kPseudoFields;
+    if (which == kPseudoFields || has(which) || seen_field_ || is_trailers_) {
+        malformed_ = Malformed::pseudo_field;
+        return;
+    }
+    seen_ = static_cast<std::uint8_t>(seen_ | 1U << which);
+    if (fault_ != HeadFault::none) return;
+    if (which == kPath && value.size() > rules_->bounds.uri_bytes) {
+        fault_ = HeadFault::uri_too_long;
+    } else if (has_room(value.size())) {
+        keep({}, value, pseudo_[which]);
+    }
+}
+
+void FieldBlock::add_cookie(std::string_view name, std::string_view value) {
+    if (crumbs_.empty()) {
+        if (slices_.size() == rules_->bounds.fields) {
+            fault_ = HeadFault::too_many_fields;
+            return;
+        }
+        if (!has_room(name.size() + kLineOverhead)) return;
+        cookie_at_ = slices_.size();
+        slices_.emplace_back();
+    }
+    if (crumbs_.size() == rules_->cookie_crumbs) {
+        fault_ = HeadFault::too_many_fields;
+    } else if (has_room(value.size() + (crumbs_.empty() ? 0 : kBetweenCrumbs.size()))) {
+        const bool is_first = crumbs_.empty();
+        keep(is_first ? name : std::string_view{}, value, crumbs_.emplace_back());
+    }
+}
+
+bool FieldBlock::has_room(std::size_t bytes) {
+    head_bytes_ += bytes;
+    if (head_bytes_ > rules_->bounds.bytes) fault_ = HeadFault::too_large;
+    return fault_ == HeadFault::none;
+}
+
+void FieldBlock::keep(std::string_view name, std::string_view value, Slice& slice) {
+    slice = {static_cast<std::uint32_t>(text_.size()), static_cast<std::uint32_t>(name.size()),
+             static_cast<std::uint32_t>(value.size())};
+    text_.append(name).append(value);
+}
+
+std::string_view FieldBlock::name(const Slice& slice) const {
+    return std::string_view(text_).substr(slice.begin, slice.name_bytes);
+}
+
+std::string_view FieldBlock::value(const Slice& slice) const {
+    return std::string_view(text_).substr(slice.begin + slice.name_bytes, slice.value_bytes);
+}
+
+// RFC 9113 section 8.2.3: what was one field for better compression is one again.
+void FieldBlock::join_cookies() {
+    if (crumbs_.empty()) return;
+    Slice& joined = slices_[cookie_at_];
+    joined = crumbs_.front();
+    if (crumbs_.size() == 1) return;
+    std::size_t size = text_.size() + kCookie.size();
+    for (const Slice& crumb : crumbs_) size += crumb.value_bytes + kBetweenCrumbs.size();
+    text_.reserve(size);  // so that what is copied from it stays
+    joined = {static_cast<std::uint32_t>(text_.size()), static_cast<std::uint32_t>(kCookie.size()),
+              0};
+    text_ += kCookie;
+    const std::size_t begin = text_.size();
+    for (const Slice& crumb : crumbs_) {
+        if (&crumb != &crumbs_.front()) text_ += kBetweenCrumbs;
+        text_ += value(crumb);
+    }
+    joined.value_bytes = static_cast<std::uint32_t>(text_.size() - begin);
+}
+
+void FieldBlock::fill(http::Fields& fields) const {
+    for (const Slice& slice : slices_) {
+        const std::string_view its_name = name(slice);
+        fields.push_back({http::field_name(its_name), its_name, value(slice)});
+    }
+}
+
+Malformed FieldBlock::missing() const {
+    const bool is_connect = pseudo(kMethod) == "CONNECT";
+    bool is_right = has(kMethod);
+    if (is_connect && !has(kProtocol)) {
+        is_right = is_right && !has(kScheme) && !has(kPath) && has(kAuthority);
+    } else {
+        is_right = is_right && has(kScheme) && has(kPath);
+        if (has(kProtocol)) is_right = is_right && is_connect && has(kAuthority);
+        // What was too much for the bounds has not been kept.
+        if (fault_ == HeadFault::none && pseudo(kPath).empty()) is_right = false;
+    }
+    return is_right ? Malformed::none : Malformed::pseudo_field;
+}
+
+HeadFault FieldBlock::end_request(http::RequestHead& head, std::string_view& protocol) {
+    head.fields.clear();
+    head.method = head.target = head.path = head.query = head.authority = {};
+    head.minor_version = 1;
+    if (malformed_ == Malformed::none) malformed_ = missing();
+    if (malformed_ != Malformed::none) return HeadFault::none;
+    if (fault_ == HeadFault::none) join_cookies();  // the last to change the text
+    head.method = pseudo(kMethod);
+    head.target = pseudo(kPath);
+    protocol = pseudo(kProtocol);
+    if (fault_ != HeadFault::none) return fault_;
+    if (!http::is_token(head.method)) return HeadFault::bad_request_line;
+    const HeadFault bad_target = set_target(head);
+    if (bad_target != HeadFault::none) return bad_target;
+    if (has(kAuthority)) head.fields.push_back({FieldName::host, "host", pseudo(kAuthority)});
+    fill(head.fields);
+    return check_authority(head);
+}
+
+HeadFault FieldBlock::set_target(http::RequestHead& head) const {
+    if (!has(kPath)) {
+        head.target = pseudo(kAuthority);  // of CONNECT, as in HTTP/1
+        return http::is_valid_host(head.target) ? HeadFault::none : HeadFault::bad_target;
+    }
+    const std::string_view scheme = pseudo(kScheme);
+    const bool is_known = scheme == "http" || scheme == "https";
+    if (!is_known || (!rules_->any_scheme && (scheme == "https") != rules_->is_https)) {
+        return HeadFault::bad_scheme;
+    }
+    if (pseudo(kPath) == "*") {
+        head.path = head.target;
+        return head.method == "OPTIONS" ? HeadFault::none : HeadFault::bad_target;
+    }
+    return http::set_origin_form(pseudo(kPath), head) ? HeadFault::none : HeadFault::bad_target;
+}
+
+// `:authority` is what HTTP/1 has in Host (RFC 9113 section 8.3.1). Two that differ would be two
+// hosts for two servers.
+HeadFault FieldBlock::check_authority(http::RequestHead& head) const {
+    if (!has(kAuthority)) return HeadFault::none;
+    const std::string_view authority = pseudo(kAuthority);
+    if (!http::is_valid_host(authority)) return HeadFault::bad_target;
+    const auto is_host = [](const http::Field& field) { return field.id == FieldName::host; };
+    std::size_t hosts = 0;
+    for (const http::Field& field : head.fields) {
+        if (!is_host(field)) continue;
+        if (!http::equal_ignoring_case(field.value, authority)) return HeadFault::bad_target;
+        ++hosts;
+    }
+    // The first is from `:authority`. More than one beside it are for request_framing() to refuse.
+    if (hosts == 2) head.fields.erase(head.fields.begin());
+    return HeadFault::none;
+}
+
+void FieldBlock::end_trailers(http::Fields& trailers) {
+    trailers.clear();
+    if (malformed_ == Malformed::none && fault_ != HeadFault::none) {
+        malformed_ = Malformed::trailers;
+    }
+    if (malformed_ == Malformed::none) fill(trailers);
+}
+
+void set_body(const http::RequestHead& head, bool has_body, http::Framing& framing) {
+    if (!has_body || framing.body != http::BodyKind::none) return;
+    bool expects_continue = false;
+    for (const http::Field& field : head.fields) {
+        if (field.id == FieldName::content_length) return;
+        if (field.id == FieldName::expect) expects_continue = true;
+    }
+    framing.body = http::BodyKind::chunked;
+    framing.expects_continue = expects_continue;
+}
+
+std::optional<std::uint64_t> announced_length(const http::Fields& fields) {
+    std::optional<std::uint64_t> length;
+    for (const http::Field& field : fields) {
+        if (field.id != FieldName::content_length) continue;
+        if (length) return std::nullopt;
+        length = parse_number<std::uint64_t>(field.value);
+        if (!length || *length > http::kLengthMax) return std::nullopt;
+    }
+    return length;
+}
+
+}  // namespace tidegate::h2

@@ -1,0 +1,117 @@
+// Header blocks of clients: what HPACK has decoded, field by field, becomes the RequestHead that
+// HTTP/1's parser would have made, or trailers.
+//
+// Held to the same grammar as HTTP/1, and as strictly. RFC 9113 section 8.1.1 calls most of what
+// can be wrong malformed, and the stream is reset for it; a request that only asks for something
+// that the proxy does not serve gets an answer that says so. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/framing.hpp"
+#include "http/head.hpp"
+
+namespace tidegate::h2 {
+
+// Why a stream is reset with PROTOCOL_ERROR.
+enum class Malformed : std::uint8_t {
+    none,
+    pseudo_field,  // unknown, missing, twice, late, in trailers, or `:path` is empty
+    field_name,    // no token, or with upper case
+    line_break,    // CR, LF or NUL
+    hop_field,     // Connection and the like
+    te,            // another than `trailers`
+    length,        // Content-Length says another length than DATA has
+    trailers,      // too many, too large, a field that cannot be, or the body goes on behind them
+};
+
+// In a sentence for the user. Empty of `none`.
+std::string_view describe(Malformed malformed);
+
+// Whether it is one of the fields that HTTP/2 does not have (RFC 9113 section 8.2.2), `te` aside.
+bool is_for_one_hop(http::FieldName id);
+
+// What the connection and the settings say of a request.
+struct RequestRules {
+    http::HeadBounds bounds;
+    std::size_t cookie_crumbs = 256;
+    bool is_https = false;
+    bool any_scheme = false;        // the peer is trusted to name the scheme
+    bool connect_protocol = false;  // RFC 8441
+};
+
+// One header block. Reused: keeps its room.
+class FieldBlock {
+  public:
+    // `rules` outlive the block.
+    void begin_request(const RequestRules& rules);
+    void begin_trailers(const RequestRules& rules);
+
+    // The next field as HPACK has decoded it. After a fault nothing more is kept.
+    void add(std::string_view name, std::string_view value);
+
+    Malformed malformed() const { return malformed_; }
+    // The size of what was added, as SETTINGS_MAX_HEADER_LIST_SIZE counts it (RFC 9113 section
+    // 6.5.2), kept or not.
+    std::size_t list_bytes() const { return list_bytes_; }
+
+    // All is there. Fills in `head`, whose views stay until the block is begun again, and
+    // `protocol` (RFC 8441). A fault: the request gets 400, 414 or 431; the head has its method and
+    // its target, if they came before the fault. Nothing of this if malformed() says so.
+    http::HeadFault end_request(http::RequestHead& head, std::string_view& protocol);
+    void end_trailers(http::Fields& trailers);
+
+    void clear();
+
+  private:
+    struct Slice {
+        std::uint32_t begin = 0;
+        std::uint32_t name_bytes = 0;
+        std::uint32_t value_bytes = 0;
+    };
+    enum Pseudo : std::uint8_t { kMethod, kScheme, kPath, kAuthority, kProtocol, kPseudoFields };
+
+    void begin(const RequestRules& rules, bool is_trailers);
+    void add_pseudo(std::string_view name, std::string_view value);
+    void add_cookie(std::string_view name, std::string_view value);
+    bool is_refused(http::FieldName id, std::string_view value);
+    bool has_room(std::size_t bytes);
+    void keep(std::string_view name, std::string_view value, Slice& slice);
+    void join_cookies();
+    void fill(http::Fields& fields) const;
+    Malformed missing() const;
+    http::HeadFault set_target(http::RequestHead& head) const;
+    http::HeadFault check_authority(http::RequestHead& head) const;
+    std::string_view pseudo(Pseudo which) const { return value(pseudo_[which]); }
+    bool has(Pseudo which) const { return (seen_ & 1U << which) != 0; }
+    std::string_view name(const Slice& slice) const;
+    std::string_view value(const Slice& slice) const;
+
+    const RequestRules* rules_ = nullptr;
+    bool is_trailers_ = false;
+    bool seen_field_ = false;  // one that is no pseudo-field
+    std::uint8_t seen_ = 0;    // bits of Pseudo
+    Malformed malformed_ = Malformed::none;
+    http::HeadFault fault_ = http::HeadFault::none;
+    std::size_t list_bytes_ = 0;
+    std::size_t head_bytes_ = 0;  // as HTTP/1 would write it
+    std::string text_;
+    Slice pseudo_[kPseudoFields];
+    std::vector<Slice> slices_;
+    std::vector<Slice> crumbs_;
+    std::size_t cookie_at_ = 0;  // the slice that the crumbs become
+};
+
+// What request_framing() cannot know: a request without Content-Length has a body if its stream
+// goes on behind the head. Requires that request_framing() has found no fault.
+void set_body(const http::RequestHead& head, bool has_body, http::Framing& framing);
+
+// The length that Content-Length announces, where it is one that can be held to.
+std::optional<std::uint64_t> announced_length(const http::Fields& fields);
+
+}  // namespace tidegate::h2

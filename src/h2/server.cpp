@@ -1,0 +1,230 @@
+#include "h2/server.hpp"
+
+#include <nghttp2/nghttp2.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "h2/answer_fields.hpp"
+#include "h2/callbacks.hpp"
+
+namespace tidegate::h2 {
+
+namespace {
+
+RequestRules rules_of(const Settings& settings, const Transport& transport) {
+    return {settings.head, settings.cookie_crumbs, transport.is_https, transport.any_scheme,
+            settings.connect_protocol};
+}
+
+}  // namespace
+
+Server::Server(const Settings& settings, const Transport& transport, StreamPool& pool, Time now)
+    : settings_(settings),
+      rules_(rules_of(settings, transport)),
+      pool_(pool),
+      heads_(NGHTTP2_CLIENT_MAGIC_LEN),
+      budget_(settings.abuse),
+      now_(now),
+      settings_due_(now + kSettingsTime) {
+    session_ = Callbacks::open(*this, memory_);
+    announce();
+}
+
+Server::~Server() {
+    nghttp2_session_del(session_);
+    recycle();
+    const auto give_back = [this](Stream* stream) {
+        pool_.give_back(std::unique_ptr<Stream>(stream));
+    };
+    streams_.clear_and_dispose(give_back);
+    if (block_stream_) pool_.give_back(std::move(block_stream_));
+}
+
+void Server::announce() {
+    std::array<nghttp2_settings_entry, 5> entries{
+        {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, settings_.streams},
+         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, settings_.stream_window},
+         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
+          static_cast<std::uint32_t>(std::min<std::size_t>(settings_.head.bytes, UINT32_MAX))},
+         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+         {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}}};
+    const std::size_t count = entries.size() - (settings_.connect_protocol ? 0 : 1);
+    nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, entries.data(), count);
+    nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0,
+                                          static_cast<std::int32_t>(settings_.connection_window));
+}
+
+void Server::enter(Time now, EventList& events) {
+    now_ = now;
+    events_ = &events;
+    recycle();
+}
+
+void Server::recycle() {
+    gone_.clear_and_dispose(
+        [this](Stream* stream) { pool_.give_back(std::unique_ptr<Stream>(stream)); });
+}
+
+void Server::send_interim(Stream& stream, int status, std::string_view lines) {
+    if (stream.is_closed()) return;
+    AnswerFields& fields = pool_.answer_fields();
+    fields.set_head(status, lines);
+    nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, static_cast<std::int32_t>(stream.id_),
+                           nullptr, fields.list().data(), fields.list().size(), nullptr);
+}
+
+void Server::send_head(Stream& stream, int status, std::string_view lines, bool has_body) {
+    if (stream.is_closed()) return;
+    AnswerFields& fields = pool_.answer_fields();
+    fields.set_head(status, lines);
+    nghttp2_data_provider body{{.ptr = &stream}, Callbacks::read_data};
+    stream.is_last_offered_ = !has_body;
+    nghttp2_submit_response(session_, static_cast<std::int32_t>(stream.id_), fields.list().data(),
+                            fields.list().size(), has_body ? &body : nullptr);
+}
+
+void Server::offer(Stream& stream, std::span<const std::string_view> pieces, bool is_last,
+                   const http::Fields* trailers) {
+    assert(stream.is_taking() && !stream.is_last_offered_);
+    if (stream.is_closed()) return;
+    stream.pieces_ = pieces;
+    stream.taken_of_piece_ = 0;
+    for (const std::string_view piece : pieces) stream.offered_bytes_ += piece.size();
+    stream.is_last_offered_ = is_last;
+    if (is_last && trailers != nullptr && !trailers->empty()) stream.answer_trailers_ = trailers;
+    if (!stream.is_deferred_ || (stream.is_taking() && !is_last)) return;
+    stream.is_deferred_ = false;
+    nghttp2_session_resume_data(session_, static_cast<std::int32_t>(stream.id_));
+}
+
+void Server::consume(Stream& stream, std::size_t bytes) {
+    assert(bytes <= stream.unconsumed_);
+    stream.unconsumed_ -= bytes;
+    // A client that has ended its request needs no more room on its stream.
+    if (stream.is_closed() || stream.has_ended_) {
+        nghttp2_session_consume_connection(session_, bytes);
+    } else {
+        nghttp2_session_consume(session_, static_cast<std::int32_t>(stream.id_), bytes);
+    }
+}
+
+void Server::reset(Stream& stream, std::uint32_t error) {
+    if (!stream.is_closed()) submit_reset(stream, error);
+}
+
+void Server::submit_reset(Stream& stream, std::uint32_t error) {
+    stream.is_reset_ = true;
+    has_reset_ = true;
+    stream.pieces_ = {};
+    stream.offered_bytes_ = 0;
+    stream.answer_trailers_ = nullptr;
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, static_cast<std::int32_t>(stream.id_),
+                              error);
+}
+
+// The answer's head cannot be sent: it is larger than nghttp2 sends.
+void Server::give_up(Stream& stream) {
+    if (stream.is_closed() || is_ending_) return;
+    submit_reset(stream, NGHTTP2_INTERNAL_ERROR);
+    tell({.kind = Event::Kind::reset, .stream = &stream, .error = NGHTTP2_INTERNAL_ERROR});
+}
+
+void Server::release(Stream& stream) {
+    assert(!stream.is_released_);
+    if (stream.unconsumed_ > 0) {
+        nghttp2_session_consume_connection(session_, stream.unconsumed_);
+        stream.unconsumed_ = 0;
+    }
+    stream.owner = nullptr;
+    stream.is_released_ = true;
+    --held_;
+    if (stream.is_closed_) return finish_release(stream);
+    if (stream.is_reset_) return;
+    if (stream.is_answered_) {
+        // The proxy does not read the rest of the body (RFC 9113 section 8.1).
+        submit_reset(stream, NGHTTP2_NO_ERROR);
+    } else if (!stream.is_last_offered_ || !stream.is_taking()) {
+        submit_reset(stream, NGHTTP2_INTERNAL_ERROR);
+    }
+}
+
+void Server::finish_release(Stream& stream) {
+    leave_service(stream);
+    streams_.erase(streams_.iterator_to(stream));
+    gone_.push_back(stream);
+}
+
+void Server::leave_service(Stream& stream) {
+    if (stream.is_in_service_) --in_service_;
+    stream.is_in_service_ = false;
+}
+
+void Server::drain(Time now) {
+    if (is_draining_) return;
+    is_draining_ = has_pinged_ = true;
+    drain_due_ = now + kDrainStep;
+    nghttp2_submit_shutdown_notice(session_);
+    nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
+}
+
+void Server::finish() {
+    if (refuses_streams_) return;
+    is_draining_ = refuses_streams_ = true;
+    has_pinged_ = false;
+    drain_due_ = Time::max();
+    nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
+                          nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
+                          nullptr, 0);
+}
+
+void Server::end_with(std::uint32_t error) {
+    if (is_ending_) return;
+    is_ending_ = true;
+    error_ = error;
+    close_due_ = now_ + kLastWords;
+    nghttp2_session_terminate_session(session_, error);
+}
+
+void Server::tick(Time now, EventList& events) {
+    enter(now, events);
+    if (now >= close_due_) return fail();
+    if (now >= drain_due_) finish();
+    if (now >= settings_due_) {
+        settings_due_ = Time::max();
+        end_with(NGHTTP2_SETTINGS_TIMEOUT);
+    }
+    if (now >= block_due_) {
+        block_due_ = Time::max();
+        is_head_late_ = true;
+        end_with(NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+}
+
+Time Server::deadline() const {
+    if (is_ending_) return close_due_;
+    return std::min({settings_due_, block_due_, drain_due_});
+}
+
+bool Server::is_done() const {
+    if (has_failed_) return true;
+    return unsent_.empty() && nghttp2_session_want_read(session_) == 0 &&
+           nghttp2_session_want_write(session_) == 0;
+}
+
+bool Server::is_abused() const {
+    return error_ == NGHTTP2_ENHANCE_YOUR_CALM && !is_head_late_;
+}
+
+bool Server::is_idle() const {
+    return streams_.empty() && block_ == nullptr && !wants_write();
+}
+
+void Server::drop_memory() {
+    assert(is_idle());
+    recycle();
+    memory_.drop_frame_buffer();
+}
+
+}  // namespace tidegate::h2

@@ -1,0 +1,206 @@
+// The server's side of one HTTP/2 connection, without I/O: bytes in, events of streams out; answers
+// in, bytes out. nghttp2 does the frames, HPACK and windows; the Server holds clients to the rules
+// beside them: heads, bounds, the budget for abuse, drains.
+//
+// How a connection uses it. A turn is one read, receive(), all streams, gather(), one write:
+//
+//     read = connection.read_some(buffer)            // while nothing waits to be written
+//     server.receive(read, now, events)              // bytes of bodies are views into `read`
+//     for each event: copy its bytes, wake its stream's coroutine; for a request, begin one
+//     (all coroutines run: send_head(), offer(), consume(), reset(), release())
+//     do: bytes = server.gather(scratch, now, events)
+//         write them; for each event (`drained`, `reset`): wake its coroutine
+//     while (bytes > 0 and the connection is writable)
+//     if (server.is_done()) close, lingering; if (server.is_idle()) server.drop_memory()
+//     server.tick(now, events) at server.deadline()
+//
+// The answer's bytes stay the caller's until they are taken (`drained`), which is when the client's
+// window and the connection have room for them: until then there is no use in reading more from the
+// upstream. What a client sends stays within its windows: the caller keeps the bytes of a body, and
+// calls consume() once they are gone, or later where the worker holds too much.
+//
+// One request's stream is in service until release(), also after a reset: a client that resets what
+// it asks for is not served faster than one that waits.
+//
+// Owned by a connection. One thread. receive(), gather() and tick() add events; what a stream says
+// of itself is how it is after the last of them. A stream that is released while events are looked
+// at has no `owner` any more, and stays where it is until the next of these calls: its other events
+// are passed over.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include <boost/intrusive/list.hpp>
+
+#include "h2/budget.hpp"
+#include "h2/event.hpp"
+#include "h2/fields.hpp"
+#include "h2/frame_heads.hpp"
+#include "h2/memory.hpp"
+#include "h2/settings.hpp"
+#include "h2/stream.hpp"
+
+struct nghttp2_session;
+
+namespace tidegate::h2 {
+
+// What the connection knows of where it came in.
+struct Transport {
+    bool is_https = false;
+    bool any_scheme = false;  // the peer is a trusted proxy, which may speak for another scheme
+};
+
+class Callbacks;
+
+class Server {
+  public:
+    // `settings` are copied: a connection keeps those that it has announced.
+    Server(const Settings& settings, const Transport& transport, StreamPool& pool, Time now);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    // What the client has sent, from its first byte on: the preface, too.
+    void receive(std::string_view bytes, Time now, EventList& events);
+    // Fills `into`, of at least 2 KiB, with what is to be sent. 0: there is nothing, or no window
+    // is open for it.
+    std::size_t gather(std::span<char> into, Time now, EventList& events);
+    bool wants_write() const;
+
+    // An answer. After a reset of the stream these do nothing.
+
+    // A head of 1xx, as lines of `Name: value` and CR LF.
+    void send_interim(Stream& stream, int status, std::string_view lines);
+    // The head of the final answer. `has_body`: offer() follows, until the last.
+    void send_head(Stream& stream, int status, std::string_view lines, bool has_body);
+    // The next of the body. Pieces and trailers, and what they look at, stay until
+    // stream.is_taking(). Requires that, and a head with a body. Trailers may come with the last.
+    void offer(Stream& stream, std::span<const std::string_view> pieces, bool is_last,
+               const http::Fields* trailers = nullptr);
+    // The client has room for so many bytes of the body more, on its stream and its connection.
+    void consume(Stream& stream, std::size_t bytes);
+    // The answer cannot come to its end: the client must not take what it has for whole.
+    void reset(Stream& stream, std::uint32_t error);
+    // The request is served; the stream is the server's again. What is left of the answer is sent
+    // if nothing of the caller's is needed for it, else the stream is reset.
+    void release(Stream& stream);
+
+    // The connection.
+
+    // Takes no new streams, after a warning that leaves those under way time to arrive; ends when
+    // the last stream has.
+    void drain(Time now);
+    // The same without the warning: the client has had nothing to do for long.
+    void finish();
+    bool is_draining() const { return is_draining_; }
+
+    // What is due at deadline(), which may come to be earlier with each call.
+    void tick(Time now, EventList& events);
+    // Time::max(): none.
+    Time deadline() const;
+
+    // Neither side has anything to say any more: close.
+    bool is_done() const;
+    // Nothing more can be sent.
+    bool has_failed() const { return has_failed_; }
+    // The client's fault has ended the connection; its streams end, too. NO_ERROR: not so.
+    std::uint32_t error() const { return error_; }
+    bool is_abused() const;
+    // A header block did not come to its end in time.
+    bool is_head_late() const { return is_head_late_; }
+
+    // Streams that are not released.
+    std::size_t streams() const { return held_; }
+    bool is_idle() const;
+    // Gives back what an idle session can do without. Requires is_idle().
+    void drop_memory();
+
+  private:
+    friend Callbacks;
+
+    // server.cpp
+    void announce();
+    void submit_reset(Stream& stream, std::uint32_t error);
+    void give_up(Stream& stream);
+    void finish_release(Stream& stream);
+    void recycle();
+    void leave_service(Stream& stream);
+    void end_with(std::uint32_t error);
+    void fail() { has_failed_ = true; }
+    void enter(Time now, EventList& events);
+
+    // server_input.cpp
+    void feed(std::string_view bytes);
+    void judge(const FrameHead& head);
+    std::uint32_t violation(const FrameHead& head);
+    bool is_free(const FrameHead& head);
+    bool is_free_update(const FrameHead& head);
+    void charge();
+    Stream* find(std::uint32_t id) const;
+    bool begin_stream(std::uint32_t id);
+    bool begin_trailers(Stream& stream, bool is_end);
+    bool add_field(std::string_view name, std::string_view value);
+    void end_head(bool is_end);
+    void end_trailers();
+    void add_body(std::uint32_t id, std::string_view bytes);
+    void end_request(Stream& stream);
+    void refuse_block(Malformed malformed);
+    void reset_for(Stream& stream, Malformed malformed);
+    void close(std::uint32_t id, std::uint32_t error);
+    void tell(Event event);
+
+    // server_output.cpp
+    long take(Stream& stream, std::size_t max, std::uint32_t& flags);
+    bool takes_trailers(Stream& stream);
+    void write_data(Stream& stream, std::string_view frame_head, std::size_t bytes);
+    void data_was_sent(Stream& stream, std::uint32_t bytes);
+    void end_answer(Stream& stream);
+    void reset_was_sent(std::uint32_t error);
+    std::size_t copy_out(std::string_view bytes);
+
+    const Settings settings_;
+    const RequestRules rules_;
+    StreamPool& pool_;
+    Memory memory_;
+    nghttp2_session* session_ = nullptr;
+    FrameHeads heads_;
+    AbuseBudget budget_;
+    UpdateAllowance updates_;         // of the connection
+    UpdateAllowance closed_updates_;  // of streams that are gone
+    boost::intrusive::list<Stream> streams_;
+    boost::intrusive::list<Stream> gone_;   // events may still name them
+    std::unique_ptr<Stream> block_stream_;  // whose head is coming
+    FieldBlock* block_ = nullptr;           // that is coming
+    Stream* trailers_of_ = nullptr;
+    std::string_view unsent_;  // of the frame that did not fit
+    std::span<char> room_;     // of gather()
+    EventList* events_ = nullptr;
+    Time now_;
+    Time settings_due_;
+    Time block_due_ = Time::max();
+    Time drain_due_ = Time::max();
+    Time close_due_ = Time::max();
+    // The latest streams that the client has ended, as nghttp2 remembers none that is closed.
+    std::array<std::uint32_t, 16> ended_ids_{};
+    std::size_t next_ended_id_ = 0;
+    std::uint32_t last_id_ = 0;
+    std::size_t held_ = 0;
+    std::uint32_t streams_begun_ = 0;
+    std::uint32_t in_service_ = 0;
+    std::uint32_t error_ = 0;
+    bool has_reset_ = false;  // any stream
+    bool has_pinged_ = false;
+    bool may_ping_ = false;  // DATA was sent since the last PING
+    bool is_draining_ = false;
+    bool refuses_streams_ = false;  // the last GOAWAY is on its way
+    bool is_ending_ = false;        // for the client's fault
+    bool is_head_late_ = false;
+    bool has_failed_ = false;
+};
+
+}  // namespace tidegate::h2

@@ -1,0 +1,344 @@
+#include "proxy/tunnel.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "http/websocket.hpp"
+#include "proxy/heads.hpp"
+#include "proxy/tunnel_flow.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using ask::Fault;
+using http::CloseCode;
+using std::chrono::milliseconds;
+using telemetry::TunnelEnd;
+
+// How long the ends of a tunnel may take to close it, once both have been told.
+constexpr milliseconds kCloseTime{2'000};
+// A direction that never has to wait lets others have their turn after so many steps.
+constexpr unsigned kStepsATurn = 16;
+
+// RFC 6455 section 5.3.
+std::array<unsigned char, 4> random_mask() {
+    std::random_device device;
+    const std::uint32_t drawn = device();
+    std::array<unsigned char, 4> mask;
+    for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = drawn >> (8 * i) & 0xff;
+    return mask;
+}
+
+// Lives in the frame of run_tunnel().
+class Tunnel {
+  public:
+    Tunnel(WorkerContext& worker, Exchange& exchange);
+    Tunnel(const Tunnel&) = delete;
+    Tunnel& operator=(const Tunnel&) = delete;
+    ~Tunnel();
+
+    Task<Fault> run();
+
+  private:
+    // From one end to the other.
+    struct Direction {
+        TunnelFlow flow;
+        TunnelEnd source;               // as the end of a tunnel, if this one closes first
+        std::uint64_t& bytes;           // that have gone on
+        std::string close{};            // what is left of a Close frame of the proxy's
+        bool has_source_ended = false;  // the source has finished sending
+        bool is_finished = false;       // the proxy has sent the receiver its end
+        bool is_blocked = false;        // the receiver takes nothing
+        SteadyTime blocked_since{};
+    };
+
+    // Moves what there is. False: there may be more.
+    template <class From, class To>
+    bool move(Direction& way, From& from, To& to);
+    // False: the receiver does not take it now, or not any more.
+    template <class To>
+    bool send_end(Direction& way, To& to);
+    bool note_sent(Direction& way, IoStatus status);
+    void count(Direction& way, std::size_t bytes);
+
+    void look_at_times();
+    void look_at_ends();
+    void begin_end(TunnelEnd why, CloseCode code, std::string_view reason);
+    void break_off(TunnelEnd why, std::string_view fault);
+    bool is_over();
+    milliseconds time_left() const;
+
+    const config::Timeouts& timeouts() const { return x_.config().timeouts; }
+
+    WorkerContext& worker_;
+    Exchange& x_;
+    client::Stream& client_;
+    upstream::Http1Stream& upstream_;
+    Sleeper& sleeper_;
+    Direction up_;
+    Direction down_;
+    const SteadyTime began_;
+    SteadyTime now_;
+    SteadyTime last_moved_;
+    std::optional<TunnelEnd> end_;  // what began it
+    std::optional<SteadyTime> drains_at_;
+    std::optional<SteadyTime> deadline_;  // of an end that has begun
+    bool is_ending_ = false;              // by the proxy, which puts Close frames
+    bool is_broken_off_ = false;
+};
+
+Tunnel::Tunnel(WorkerContext& worker, Exchange& exchange)
+    : worker_(worker),
+      x_(exchange),
+      client_(*exchange.client),
+      upstream_(exchange.upstream),
+      sleeper_(client_.sleeper()),
+      up_{TunnelFlow(http::FrameSource::client, &exchange.decision.route->tunnel),
+          TunnelEnd::client, exchange.relay.bytes_received},
+      down_{TunnelFlow(http::FrameSource::server), TunnelEnd::upstream, exchange.relay.bytes_sent},
+      began_(steady_now()),
+      now_(began_),
+      last_moved_(began_) {
+    worker_.metrics.tunnel_opened();
+}
+
+Tunnel::~Tunnel() {
+    x_.relay.tunnel = end_.value_or(TunnelEnd::cut);
+    worker_.metrics.tunnel_ended(*x_.relay.tunnel);
+}
+
+Task<Fault> Tunnel::run() {
+    for (;;) {
+        now_ = steady_now();
+        if (client_.is_cut_off()) {
+            if (!end_) end_ = TunnelEnd::cut;
+            co_return Fault::client_left;
+        }
+        const std::uint64_t moved_before = up_.bytes + down_.bytes;
+        const bool is_all_up = move(up_, client_, upstream_);
+        const bool is_all_down = move(down_, upstream_, client_);
+        if (up_.bytes + down_.bytes != moved_before) last_moved_ = now_;
+        const bool was_ending = is_ending_;
+        look_at_ends();
+        look_at_times();
+        if (is_over()) break;
+        if (is_ending_ != was_ending) continue;
+        if (is_all_up && is_all_down) {
+            sleeper_.allow(time_left());
+            co_await sleeper_.sleep();
+        } else {
+            co_await sleeper_.step_aside();
+        }
+    }
+    sleeper_.allow_forever();
+    co_return Fault::none;
+}
+
+template <class From, class To>
+bool Tunnel::move(Direction& way, From& from, To& to) {
+    for (unsigned step = 0; step < kStepsATurn && !is_broken_off_; ++step) {
+        const std::string_view bytes = from.take_bytes();
+        const auto time = std::chrono::duration_cast<limit::Micros>(now_ - began_);
+        const std::size_t admitted = way.flow.admit(bytes, time);
+        if (admitted > 0) {
+            const IoResult sent = to.send_bytes(bytes.substr(0, admitted), sleeper_.wakeup());
+            if (!note_sent(way, sent.status)) return true;
+            from.drop_bytes(sent.bytes);
+            way.flow.sent(sent.bytes);
+            count(way, sent.bytes);
+            continue;
+        }
+        if (way.flow.has_stopped()) from.drop_bytes(bytes.size());
+        const bool ends = way.has_source_ended || (is_ending_ && way.flow.has_stopped());
+        if (ends && !send_end(way, to)) return true;
+        if (way.has_source_ended) return true;
+        switch (from.read_bytes(sleeper_.wakeup())) {
+            case TunnelInput::more:
+                break;
+            case TunnelInput::nothing:
+                return true;
+            case TunnelInput::end:
+                way.has_source_ended = true;
+                break;
+            case TunnelInput::failed:
+                break_off(way.source, &way == &up_ ? "" : "upstream: tunnel cut off");
+                return true;
+        }
+    }
+    return is_broken_off_;
+}
+
+template <class To>
+bool Tunnel::send_end(Direction& way, To& to) {
+    while (!way.close.empty()) {
+        const IoResult sent = to.send_bytes(way.close, sleeper_.wakeup());
+        if (!note_sent(way, sent.status)) return false;
+        way.close.erase(0, sent.bytes);
+    }
+    if (!way.is_finished) {
+        way.is_finished = note_sent(way, to.finish_sending(sleeper_.wakeup()));
+    }
+    return way.is_finished;
+}
+
+// False: it was not sent.
+bool Tunnel::note_sent(Direction& way, IoStatus status) {
+    if (status == IoStatus::ok) {
+        way.is_blocked = false;
+        return true;
+    }
+    if (status == IoStatus::would_block) {
+        if (!way.is_blocked) way.blocked_since = now_;
+        way.is_blocked = true;
+    } else {
+        // Of the two ends, the one that does not take it.
+        const Direction& other = &way == &up_ ? down_ : up_;
+        break_off(other.source, &way == &up_ ? "upstream: tunnel cut off" : "");
+    }
+    return false;
+}
+
+void Tunnel::count(Direction& way, std::size_t bytes) {
+    way.bytes += bytes;
+    if (&way == &up_) {
+        worker_.metrics.count_tunnel_received(bytes);
+    } else {
+        worker_.metrics.count_tunnel_sent(bytes);
+    }
+}
+
+// What the ends themselves did.
+void Tunnel::look_at_ends() {
+    for (const Direction* const way : {&up_, &down_}) {
+        if (!end_ && (way->flow.has_closed() || way->has_source_ended)) end_ = way->source;
+    }
+    if (up_.flow.has_closed() && down_.flow.has_closed() && !deadline_) {
+        deadline_ = now_ + kCloseTime;
+    }
+    switch (up_.flow.fault()) {
+        case FlowFault::none:
+            break;
+        case FlowFault::too_many_messages:
+            x_.relay.tunnel_fault = "client: too many messages";
+            return begin_end(TunnelEnd::limited, CloseCode::policy_violation, "too many messages");
+        case FlowFault::message_too_large:
+            x_.relay.tunnel_fault = "client: message too large";
+            return begin_end(TunnelEnd::limited, CloseCode::message_too_big, "message too large");
+        case FlowFault::bad_frames:
+            x_.relay.tunnel_fault = "client: bad frames";
+            return begin_end(TunnelEnd::bad_frames, CloseCode::protocol_error, "bad frames");
+    }
+    if (down_.flow.fault() != FlowFault::none) {
+        x_.relay.tunnel_fault = "upstream: bad frames";
+        begin_end(TunnelEnd::bad_frames, CloseCode::going_away, "the server's frames are bad");
+    }
+}
+
+void Tunnel::look_at_times() {
+    if (client_.is_draining() && !drains_at_) {
+        TunnelDrain& drain = worker_.tunnel_drain;
+        const milliseconds over = worker_.generation->config->timeouts.drain_tunnels;
+        if (!drain.began) drain.began = now_;
+        drains_at_ = *drain.began + drain_delay(drain.told++, over);
+    }
+    if (drains_at_ && now_ >= *drains_at_) {
+        begin_end(TunnelEnd::drained, CloseCode::going_away, "the proxy stops");
+    }
+    if (now_ - last_moved_ >= timeouts().tunnel_idle) {
+        if (!is_ending_) x_.relay.tunnel_fault = "tunnel: idle";
+        begin_end(TunnelEnd::idle, CloseCode::going_away, "idle");
+    }
+    if (down_.is_blocked && now_ - down_.blocked_since >= timeouts().client_write) {
+        break_off(TunnelEnd::stalled, "client: not reading");
+    }
+}
+
+// Each direction stops at the end of its frame, where the receiver gets a Close frame unless the
+// source has sent one itself.
+void Tunnel::begin_end(TunnelEnd why, CloseCode code, std::string_view reason) {
+    if (is_ending_) return;
+    is_ending_ = true;
+    if (!end_) end_ = why;
+    up_.flow.stop();
+    down_.flow.stop();
+    if (!up_.flow.has_closed() && !up_.is_finished) {
+        up_.close = http::close_frame(CloseCode::going_away, "", random_mask());
+    }
+    if (!down_.flow.has_closed() && !down_.is_finished) {
+        down_.close = http::close_frame(code, reason);
+    }
+    deadline_ = now_ + kCloseTime;
+    if (why != TunnelEnd::drained) return;
+    // A long frame may take as long as the drain does.
+    const milliseconds over = worker_.generation->config->timeouts.drain_tunnels;
+    deadline_ = std::max(*deadline_, *worker_.tunnel_drain.began + over);
+}
+
+// An end is gone, or takes nothing: the client sees a broken connection.
+void Tunnel::break_off(TunnelEnd why, std::string_view fault) {
+    if (!is_ending_ && !end_) {
+        end_ = why;
+        x_.relay.tunnel_fault = fault;
+    }
+    is_broken_off_ = true;
+    if (!down_.is_finished) client_.break_off();
+}
+
+bool Tunnel::is_over() {
+    if (is_broken_off_) return true;
+    const bool were_told = up_.is_finished && down_.is_finished;
+    if (were_told && (!is_ending_ || down_.has_source_ended)) return true;
+    // The upstream may answer the Close frame: closed on at once, it would not read it.
+    if (were_told) deadline_ = std::min(deadline_.value_or(now_ + kCloseTime), now_ + kCloseTime);
+    if (!deadline_ || now_ < *deadline_) return false;
+    const bool is_in_order = down_.is_finished || down_.flow.has_closed();
+    if (!is_in_order) client_.break_off();
+    return true;
+}
+
+milliseconds Tunnel::time_left() const {
+    SteadyTime next = last_moved_ + timeouts().tunnel_idle;
+    if (deadline_) next = is_ending_ ? *deadline_ : std::min(next, *deadline_);
+    if (drains_at_ && !is_ending_) next = std::min(next, *drains_at_);
+    if (down_.is_blocked) next = std::min(next, down_.blocked_since + timeouts().client_write);
+    return std::max(std::chrono::ceil<milliseconds>(next - now_), milliseconds{1});
+}
+
+}  // namespace
+
+Task<ask::Fault> run_tunnel(WorkerContext& worker, Exchange& x) {
+    client::Stream& client = *x.client;
+    write_switch_head(x, x.upstream.head());
+    IoStatus status = client.send_switch();
+    if (status == IoStatus::would_block) {
+        status = co_await client.send_rest(x.config().timeouts.client_write);
+    }
+    if (status != IoStatus::ok) {
+        co_return client.is_taking() ? Fault::client_left : Fault::client_not_reading;
+    }
+    x.relay.status = x.upstream.head().status;
+    x.relay.handshake_time = steady_now() - x.relay.began;
+    worker.engine.note_status(x.decision, x.relay.status);
+    x.keep_for_record();
+    client.become_tunnel();
+    x.upstream.become_tunnel();
+    Tunnel tunnel(worker, x);
+    const Fault fault = co_await tunnel.run();
+    x.relay.reached = Reached::end;
+    co_return fault;
+}
+
+milliseconds drain_delay(std::uint32_t number, milliseconds over) {
+    // The golden section puts each into the largest gap that those before it have left.
+    constexpr std::uint32_t kGoldenSection = 2'654'435'769;
+    const std::uint32_t share = number * kGoldenSection;  // wraps around
+    return milliseconds{
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(over.count()) * share >> 32)};
+}
+
+}  // namespace tidegate::proxy

@@ -1,0 +1,24 @@
+// A WebSocket through the proxy: from the handshake to the end of both directions.
+//
+// Part of a forwarding, whose connection to the upstream it takes over for good. One thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "ask/fault.hpp"
+#include "net/task.hpp"
+#include "proxy/exchange.hpp"
+#include "proxy/worker_context.hpp"
+
+namespace tidegate::proxy {
+
+// Sends the upstream's 101, which is accepted (upgrade.hpp), to the client, and is the tunnel then.
+// Ends when both ends know that it is over, or one is gone.
+Task<ask::Fault> run_tunnel(WorkerContext& worker, Exchange& x);
+
+// When a tunnel ends in a drain: `number` counts the tunnels that end before it. However many
+// follow, they are spread over the whole time.
+std::chrono::milliseconds drain_delay(std::uint32_t number, std::chrono::milliseconds over);
+
+}  // namespace tidegate::proxy

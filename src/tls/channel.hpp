@@ -1,0 +1,117 @@
+// One side of a TLS connection over the descriptor of a non-blocking stream socket. Reads, writes
+// and handshakes are tried at once and never wait; what a try needs before the next one is said.
+//
+// The channel borrows the descriptor: its owner closes it. One thread. An idle channel holds no
+// buffer.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <openssl/types.h>
+
+#include "tls/tls_ptr.hpp"
+
+namespace tidegate {
+
+enum class TlsSide : unsigned char { client, server };
+
+class TlsChannel {
+  public:
+    enum class Status : unsigned char {
+        ok,           // `bytes` were moved; a short write is ok too
+        wants_read,   // try again when the descriptor is readable
+        wants_write,  // try again when it is writable, also where the try was to read
+        end,          // the peer says that it has finished sending
+        cut_off,      // the peer's end came without such a word: an attacker may have cut it
+        failed,       // see error() and system_error()
+    };
+    struct Outcome {
+        Status status;
+        std::size_t bytes = 0;
+    };
+
+    // Handshake messages in a row, with nothing of what is spoken over TLS between them, that a
+    // peer may send once the handshake is over: key updates and tickets cost work.
+    static constexpr int kMessagesMax = 32;
+    // A record has at most so many bytes (RFC 8446 section 5.1), and a write makes one record.
+    static constexpr std::size_t kRecordBytesMax = 16'384;
+
+    // Requires a `tls` that has not been used. Throws std::bad_alloc when OpenSSL has no memory.
+    TlsChannel(TlsPtr tls, TlsSide side, int descriptor);
+    ~TlsChannel();
+    TlsChannel(const TlsChannel&) = delete;
+    TlsChannel& operator=(const TlsChannel&) = delete;
+
+    // ok: it is over. Reading and writing go on with it, too, where it is not.
+    Status shake_hands();
+
+    // Whether both sides agreed on HTTP/2 (ALPN, RFC 7301); else HTTP/1 is spoken. Once the
+    // handshake is over.
+    bool speaks_http2() const;
+
+    // As much as fits and has come.
+    Outcome read(std::span<char> into);
+    // The last read() got all that the kernel had, and so a further one would be in vain.
+    bool is_dry() const { return is_dry_; }
+    // Part of a record has come that read() could not return yet.
+    bool has_begun_record() const;
+    // Takes in what is no data, such as tickets. ok: data are there to read.
+    Status probe();
+
+    // Sends the front of `parts` as one record. After wants_write the same bytes must come again at
+    // the front of `parts`, wherever they are now: part of their record may have been sent.
+    Outcome write(std::span<const iovec> parts);
+    // Says that no more is written. False: the kernel has no room for that now; again when the
+    // descriptor is writable. Not where a peer must see that something is missing.
+    bool finish();
+
+    // The descriptor is about to be closed: from now on everything fails.
+    void close() { descriptor_ = -1; }
+
+    // What OpenSSL complained of first, or 0, which says more than the errno of the first call that
+    // failed, or 0.
+    unsigned long error() const { return error_; }
+    int system_error() const { return system_error_; }
+    // The last alert that this side sent, or 0, which says that it had no more to send.
+    int sent_alert() const { return sent_alert_; }
+    SSL* native() const { return tls_.get(); }
+
+    // The session that the server gave last, of which each is for one connection. Null: it gave
+    // none since the last call. A channel has one only if its context was prepared by
+    // keep_sessions().
+    TlsSessionPtr take_session() { return std::move(session_); }
+    // Has the channels of a client's context keep what take_session() returns.
+    static void keep_sessions(SSL_CTX* context);
+
+  private:
+    struct Bio;
+    Status status_of(int result);
+    Status status_of_reading(int result);
+    void note_end(Status status);
+    Status end_of_reading() const;
+    static void on_message(int written, int version, int type, const void* bytes, std::size_t size,
+                           SSL* tls, void* self);
+    static int on_session(SSL* tls, SSL_SESSION* session);
+
+    TlsPtr tls_;
+    TlsSessionPtr session_;
+    unsigned long error_ = 0;
+    int system_error_ = 0;
+    int sent_alert_ = 0;
+    int kernel_error_ = 0;  // an errno of the last call that failed
+    int descriptor_;
+    int messages_ = 0;             // see kMessagesMax
+    Status ended_ = Status::ok;    // reading; ok: not yet
+    bool is_shaken_ = false;       // the handshake is over
+    bool is_broken_ = false;       // OpenSSL gave the connection up
+    bool is_dry_ = false;          // the kernel had no more at the last read
+    bool is_kernel_shut_ = false;  // a try may only use what was received before
+    bool saw_end_ = false;         // the kernel told the peer's end
+};
+
+}  // namespace tidegate

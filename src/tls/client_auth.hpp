@@ -1,0 +1,55 @@
+// Client certificates on a listener: its authorities, what it refuses, and which sessions resume.
+//
+// A certificate that is not valid ends the handshake, also where certificates are optional: the
+// client learns of it, and does not become anonymous.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <openssl/types.h>
+
+#include "base/result.hpp"
+#include "tls/server_settings.hpp"
+#include "tls/tls_ptr.hpp"
+
+namespace tidegate {
+
+class ParsedClientAuth;  // immutable, any thread
+
+// Authorities and lists, read once for all workers; also of ClientAuth::off. Or what is wrong, as a
+// sentence that begins with the key of the configuration: `client_ca holds no certificate`.
+Result<std::shared_ptr<const ParsedClientAuth>, std::string> parse_client_auth(
+    const ClientAuthSettings& settings);
+
+// Has connections of `context` ask for certificates as `auth` says, which the context keeps. Throws
+// std::bad_alloc when OpenSSL has no memory.
+//
+// - An authority is each certificate of client_ca, but where one stands there without its issuer:
+//   then it is an authority itself, and intermediates that stand beside their issuers are none.
+// - With a CRL, each certificate below the authority must be covered by a current one: a client is
+//   refused whose issuer, or the issuer of whose intermediate, has none (nginx and HAProxy do the
+//   same). The authority itself needs none.
+// - The session id context is a hash of authorities, lists, mode and depth: a ticket from before a
+//   change does not resume.
+// - A ticket holds until the first certificate of the client's chain expires, or the first CRL is
+//   stale. Afterwards the client needs a full handshake, which checks it anew. Until then the
+//   lists are those that the full handshake knew: others have another session id context.
+//
+// Takes the context's own certificate store for verification, its callback for verification and
+// SSL_CTX_set_session_ticket_cb(); the keys of tickets (SSL_CTX_set_tlsext_ticket_key_evp_cb()) are
+// the caller's. Requires tickets without state: no session cache, no SSL_OP_NO_TICKET.
+void prepare_client_auth(SSL_CTX* context, std::shared_ptr<const ParsedClientAuth> auth);
+
+// Whether the client of `session`, from a context that was prepared like this one, may resume it at
+// `now`. Tickets are asked about by themselves.
+bool may_resume(const SSL_SESSION* session, ClientAuth mode,
+                std::chrono::system_clock::time_point now);
+
+// Why the client's certificate was not accepted: `certificate revoked`. Empty: it was, or there was
+// none. After a handshake that failed; of static life.
+std::string_view client_certificate_fault(const SSL* tls);
+
+}  // namespace tidegate

@@ -1,0 +1,119 @@
+// How a pool makes a connection to a server, in the clear or over TLS.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "net/descriptor.hpp"
+#include "net/tls_fault.hpp"
+#include "upstream/pool.hpp"
+
+namespace tidegate::upstream {
+
+namespace {
+
+// Begins to connect a new `descriptor` without waiting. 0, EINPROGRESS, or what went wrong.
+int begin_connect(const StreamProtocol::endpoint& endpoint, Descriptor& descriptor) {
+    const int family = endpoint.protocol().family();
+    descriptor = Descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!descriptor) return errno;
+    const int on = 1;
+    if (family != AF_UNIX) {
+        ::setsockopt(descriptor.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    }
+    const int outcome =
+        ::connect(descriptor.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size()));
+    return outcome == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1Stream& stream,
+                                       Seat& seat, const std::function<bool()>& has_left) {
+    // However this ends, the connection closes unless the request takes it over.
+    struct Attempt {
+        ~Attempt() {
+            if (connection) pool.close(connection);
+        }
+        Pool& pool;
+        ConnectionPtr connection;
+    };
+    Descriptor descriptor;
+    int error = begin_connect(server.shared().endpoint, descriptor);
+    Attempt attempt{*this, new Connection(readiness_, std::move(descriptor))};
+    ConnectionPtr& connection = attempt.connection;
+    metrics_.upstream_connected();
+    const bool is_tls = !server.shared().tls_host.empty();
+    if (error == EINPROGRESS || is_tls) sleeper.allow(settings().connect_timeout);
+    if (error == EINPROGRESS) {
+        connection->watch_write(&sleeper.wakeup());
+        while (!connection->writable() && !sleeper.expired()) {
+            if (has_left()) co_return ConnectFault::client_left;
+            co_await sleeper.sleep();
+        }
+        error = connection->writable() ? connection->connect_error() : ETIMEDOUT;
+    }
+    Failure failure = failure_of(error);
+    if (is_tls && error == 0)
+        failure = co_await shake_hands(*connection, server, sleeper, has_left);
+    if (failure.kind == ConnectFault::none) {
+        seat.release();
+        stream.open(server, std::move(connection), false);
+        co_return ConnectFault::none;
+    }
+    if (failure.kind == ConnectFault::client_left) co_return failure.kind;
+    metrics_.count_upstream_failure(metrics_slot_);
+    group_->note_failure(server.shared(), balance::Failure::connect, failure.error,
+                         failure.tls_why);
+    co_return failure.kind;
+}
+
+Pool::Failure Pool::failure_of(int error) {
+    if (error == 0) return {};
+    return {error == ETIMEDOUT ? ConnectFault::timeout : ConnectFault::unreachable, error};
+}
+
+// Within what is left of the time for connecting.
+Task<Pool::Failure> Pool::shake_hands(Connection& connection, Server& server, Sleeper& sleeper,
+                                      const std::function<bool()>& has_left) {
+    TlsPtr tls = tls_->connection_to(server.shared().tls_host, server.take_session());
+    if (tls == nullptr)
+        co_return Failure{ConnectFault::tls, 0, "its host name is not valid in TLS"};
+    connection.begin_tls(std::move(tls), TlsSide::client);
+    for (;;) {
+        const IoStatus status = connection.shake_hands();
+        if (status == IoStatus::ok) co_return Failure{};
+        if (status != IoStatus::would_block) {
+            co_return Failure{ConnectFault::tls, 0, tls_fault(*connection.tls(), false).message};
+        }
+        connection.watch_read(&sleeper.wakeup());
+        while (!connection.readable() && !sleeper.expired()) {
+            if (has_left()) co_return Failure{ConnectFault::client_left};
+            co_await sleeper.sleep();
+        }
+        if (!connection.readable()) {
+            co_return Failure{ConnectFault::timeout, 0,
+                              "it does not end the TLS handshake in time"};
+        }
+    }
+}
+
+bool Pool::note_tls_failure(const Http1Stream& stream) {
+    const TlsChannel* const tls = stream.connection()->tls();
+    if (tls == nullptr || stream.is_reused() || stream.has_answered()) return false;
+    const TlsFault fault = tls_fault(*tls, false);
+    if (!fault.refused) return false;
+    group_->note_failure(stream.server().shared(), balance::Failure::broken, 0, fault.message);
+    return true;
+}
+
+// What comes of sessions comes with the first answer.
+void Pool::remember_session(Http1Stream& stream) {
+    if (TlsChannel* const tls = stream.connection()->tls()) {
+        stream.server().remember(tls->take_session());
+    }
+}
+
+}  // namespace tidegate::upstream

@@ -1,0 +1,248 @@
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "certificates.hpp"
+#include "client/http1_connection.hpp"
+#include "tls_peer.hpp"
+
+using namespace tidegate;
+using client::Http1Connection;
+using client::Stream;
+
+namespace {
+
+constexpr std::chrono::seconds kSecond{1};
+
+// One connection over TLS whose handshake is over, and its client.
+struct World {
+    explicit World(bool is_small = false)
+        : server(test::server_context(authority.issue())),
+          client(SSL_CTX_new(TLS_client_method())) {
+        const test::StreamPair pair(is_small);
+        peer = std::make_unique<test::TlsPeer>(client.get(), false, pair.ends[1]);
+        const ConnectionPtr connection(new Connection(readiness, pair.ends[0]));
+        connection->begin_tls(TlsPtr(SSL_new(server.get())), TlsSide::server);
+        IoStatus status = IoStatus::would_block;
+        for (int i = 0; i < 10 && status == IoStatus::would_block; ++i) {
+            peer->receive();
+            peer->flush();
+            settle();
+            status = connection->shake_hands();
+        }
+        REQUIRE(status == IoStatus::ok);
+        auto made = std::make_unique<Http1Connection>(
+            context, connection, client::Arrival{.local_port = 443, .is_https = true});
+        spawn(io.get_executor(), Http1Connection::run(std::move(made)),
+              [this](const std::exception_ptr& thrown) { failure = thrown; });
+        settle();
+    }
+    ~World() {
+        for (client::ServedConnection& one : connections) one.cut_off();
+        settle();
+    }
+
+    void settle() {
+        io.restart();
+        io.poll();
+    }
+    void pass(std::chrono::milliseconds time) {
+        wheel.advance(start += time);
+        settle();
+    }
+    void say(std::string_view text) {
+        peer->say(text);
+        settle();
+    }
+    std::string got() {
+        settle();
+        return peer->heard();
+    }
+    bool is_open() const { return !connections.empty(); }
+
+    // Answers `ok` and keeps the connection if the client wants that.
+    static Task<> serve(void* self, Stream& stream) {
+        World& world = *static_cast<World*>(self);
+        world.heads.push_back(stream.head_state());
+        if (stream.head_state() != Stream::Head::complete) co_return;
+        REQUIRE(http::request_framing(stream.head(), stream.framing()) == http::FramingFault::none);
+        stream.begin_body();
+        CHECK(stream.scheme() == "https");
+        if (world.on_request) {
+            co_await world.on_request(stream);
+            co_return;
+        }
+        stream.keep_alive_if(true);
+        stream.begin_head(200, "OK") += "Content-Length: 2\r\n";
+        stream.end_head(http::BodyKind::none, {});
+        CHECK(stream.send_all("ok") == IoStatus::ok);
+    }
+
+    std::shared_ptr<const config::Config> config =
+        config::load_text("upstream: http://127.0.0.1:3000\n", "test.yaml").config;
+    test::Authority authority;
+    std::unique_ptr<SSL_CTX, test::ReleaseOpenSsl> server;
+    std::unique_ptr<SSL_CTX, test::ReleaseOpenSsl> client;
+    asio::io_context io{1};
+    Readiness readiness{io};
+    SteadyTime start{};
+    DeadlineWheel wheel{start};
+    BufferPool buffers;
+    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    client::ServedConnectionList connections;
+    client::Http2Resources http2{io.get_executor(), wheel, buffers};
+    client::ConnectionContext context{.executor = io.get_executor(),
+                                      .deadlines = wheel,
+                                      .buffers = buffers,
+                                      .metrics = metrics.shard(0),
+                                      .connections = connections,
+                                      .http2 = http2,
+                                      .serve = &World::serve,
+                                      .server = this,
+                                      .config = config.get()};
+    std::function<Task<>(Stream&)> on_request;
+    std::vector<Stream::Head> heads;
+    std::exception_ptr failure;  // that ended the connection's coroutine
+    std::unique_ptr<test::TlsPeer> peer;
+};
+
+const std::string kGet = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const std::string kOk = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+}  // namespace
+
+TEST_CASE("http1_connection over tls: a client that is silent after its handshake is idle") {
+    World world;
+    // Idle, it may wait longer than a head may take.
+    world.pass(world.config->timeouts.request_head + kSecond);
+    REQUIRE(world.is_open());
+    world.say(kGet);
+    CHECK(world.got() == kOk);
+    world.pass(world.config->timeouts.request_head + kSecond);
+    CHECK(world.is_open());
+    world.pass(world.config->timeouts.client_idle);
+    CHECK_FALSE(world.is_open());
+    CHECK(world.got().empty());
+    CHECK(world.peer->was_told_the_end());
+}
+
+TEST_CASE("http1_connection over tls: a message of TLS alone leaves a connection idle") {
+    World world;
+    world.say(kGet);
+    CHECK(world.got() == kOk);
+    world.peer->update_key();
+    world.peer->flush();
+    world.settle();
+    world.pass(world.config->timeouts.request_head + kSecond);
+    REQUIRE(world.is_open());
+    world.say(kGet);
+    CHECK(world.got() == kOk);
+}
+
+TEST_CASE("http1_connection over tls: a record that has begun gets no more time than a head") {
+    World world;
+    world.peer->write(kGet);
+    const std::string record = world.peer->to_send();
+    world.peer->put(record.substr(0, 7));
+    world.settle();
+    world.pass(world.config->timeouts.request_head + kSecond);
+    world.pass(kSecond * 3);  // to leave
+    CHECK_FALSE(world.is_open());
+
+    World whole;
+    whole.peer->write(kGet);
+    for (const char byte : whole.peer->to_send()) {
+        whole.peer->put({&byte, 1});
+        whole.settle();
+    }
+    CHECK(whole.got() == kOk);
+}
+
+TEST_CASE("http1_connection over tls: requests of one record, and of many, are all served") {
+    World world;
+    world.say(kGet + kGet + kGet);
+    CHECK(world.got() == kOk + kOk + kOk);
+    std::string expected;
+    for (int i = 0; i < 50; ++i) {
+        world.peer->write(kGet);
+        expected += kOk;
+    }
+    world.peer->flush();
+    std::string heard;
+    for (int i = 0; i < 20 && heard.size() < expected.size(); ++i) heard += world.got();
+    CHECK(heard == expected);
+}
+
+TEST_CASE("http1_connection over tls: an answer that the end delimits ends as TLS says it") {
+    for (const bool is_small : {false, true}) {
+        CAPTURE(is_small);
+        World world(is_small);
+        const std::string content(100'000, 'x');
+        world.on_request = [&](Stream& stream) -> Task<> {
+            http::BodyBatch batch;
+            batch.pieces[0] = content;
+            batch.count = 1;
+            batch.content_bytes = content.size();
+            batch.done = true;
+            stream.keep_alive_if(true);
+            stream.begin_head(200, "OK");
+            stream.end_head(http::BodyKind::until_close, {});
+            IoStatus status = stream.send(batch, {});
+            if (status == IoStatus::would_block) {
+                status = co_await stream.send_rest(std::chrono::seconds{30});
+            }
+            CHECK(status == IoStatus::ok);
+        };
+        world.say("GET / HTTP/1.0\r\n\r\n");
+        std::string heard;
+        for (int i = 0; i < 1'000 && !world.peer->was_told_the_end(); ++i) heard += world.got();
+        CHECK(world.peer->was_told_the_end());
+        CHECK(heard.ends_with("\r\n\r\n" + content));
+    }
+}
+
+TEST_CASE("http1_connection over tls: an end between requests is none of them, however it comes") {
+    for (const bool is_told : {false, true}) {
+        CAPTURE(is_told);
+        World world;
+        world.say(kGet);
+        CHECK(world.got() == kOk);
+        if (is_told) {
+            world.peer->say_end();
+        } else {
+            world.peer->hang_up();
+        }
+        world.settle();
+        world.pass(kSecond * 3);
+        CHECK_FALSE(world.is_open());
+        CHECK(world.heads.size() == 1);
+        CHECK_FALSE(world.failure);
+    }
+}
+
+TEST_CASE("http1_connection over tls: a body that is cut off is not whole") {
+    World world;
+    client::BodyInput last = client::BodyInput::more;
+    world.on_request = [&](Stream& stream) -> Task<> {
+        while (last == client::BodyInput::more || last == client::BodyInput::nothing) {
+            const http::BodyBatch batch = stream.take_body({16'384, 100});
+            stream.drop_body(batch);
+            REQUIRE_FALSE(batch.done);
+            last = stream.read_body(stream.sleeper().wakeup());
+            if (last == client::BodyInput::nothing) co_await stream.sleeper().sleep();
+        }
+        stream.break_off();
+    };
+    world.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
+    ::shutdown(world.peer->wire(), SHUT_WR);
+    world.settle();
+    CHECK(last == client::BodyInput::left);
+    CHECK_FALSE(world.is_open());
+}

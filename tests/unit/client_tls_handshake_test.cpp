@@ -1,0 +1,303 @@
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <doctest/doctest.h>
+#include <openssl/x509v3.h>
+
+#include "certificates.hpp"
+#include "client/tls_handshake.hpp"
+#include "tls/ticket_keys.hpp"
+#include "tls_peer.hpp"
+#include "unit/client_waiting_world.hpp"
+
+using namespace tidegate;
+using client::TlsHandshake;
+using End = TlsHandshake::End;
+using Failure = telemetry::TlsHandshakeFailure;
+
+namespace {
+
+using namespace std::chrono_literals;
+using ContextPtr = std::unique_ptr<SSL_CTX, test::ReleaseOpenSsl>;
+
+TlsServerSettings settings_of(const test::Certificate& own) {
+    TlsServerSettings settings;
+    settings.certificates.push_back({own.pem(), own.key_pem(), {}, "own.pem"});
+    return settings;
+}
+
+// A server, and the handshake of one connection after the other.
+struct World : client::WaitingWorld {
+    explicit World(const TlsServerSettings* settings = nullptr)
+        : client(SSL_CTX_new(TLS_client_method())) {
+        const TlsServerSettings own = settings_of(authority.issue());
+        auto credentials = parse_credentials(settings != nullptr ? *settings : own);
+        REQUIRE_MESSAGE(credentials.has_value(), (credentials ? "" : credentials.error()));
+        server = std::make_unique<TlsServer>(
+            *credentials, std::make_shared<TicketKeys>(std::vector<std::string>{}, SteadyTime{}));
+        open();
+    }
+    ~World() {
+        handshake->cut_off();
+        settle();
+    }
+
+    void open() {
+        if (handshake) handshake->cut_off();
+        settle();
+        end.reset();
+        test::StreamPair pair;
+        handshake = std::make_unique<TlsHandshake>(
+            TlsHandshake::Context{.executor = io.get_executor(),
+                                  .deadlines = wheel,
+                                  .turns = turns,
+                                  .shares = shares,
+                                  .server = server},
+            ConnectionPtr(new Connection(readiness, pair.ends[0])),
+            TlsHandshake::Client{.arrival = {.peer = {parse_ip("203.0.113.7")}, .local_port = 443},
+                                 .counted = parse_ip("203.0.113.7"),
+                                 .unfinished = limit.take_unfinished({.max = 100})});
+        peer = std::make_unique<test::TlsPeer>(client.get(), false, pair.ends[1]);
+        begin(handshake->run(5s), end);
+    }
+    void send(std::string_view bytes) {
+        peer->put(bytes);
+        settle();
+    }
+    // As far as both sides come.
+    void shake_hands() {
+        for (int i = 0; i < 10 && !end; ++i) {
+            peer->receive();
+            peer->flush();
+            settle();
+        }
+    }
+    const client::HandshakeFault& fault() const { return handshake->fault(); }
+
+    test::Authority authority;
+    ContextPtr client;
+    client::ConnectionLimit limit;
+    client::HandshakeShares shares;
+    client::HandshakeTurns turns{io.get_executor()};
+    std::unique_ptr<TlsServer> server;
+    std::unique_ptr<TlsHandshake> handshake;
+    std::unique_ptr<test::TlsPeer> peer;
+    std::optional<End> end;
+};
+
+}  // namespace
+
+TEST_CASE("tls_handshake: afterwards the connection speaks TLS, and the arrival says so") {
+    World world;
+    world.shake_hands();
+    REQUIRE(world.end == End::complete);
+    CHECK(world.handshake->arrival().is_https);
+    CHECK(world.handshake->arrival().certificate == nullptr);
+    CHECK(world.handshake->arrival().peer.address->to_string() == "203.0.113.7");
+    CHECK_FALSE(world.handshake->is_resumed());
+    const ConnectionPtr connection = world.handshake->take_connection();
+    REQUIRE(connection->tls() != nullptr);
+    world.peer->say("GET");
+    std::string into(100, '\0');
+    CHECK(connection->read_some(into).bytes == 3);
+}
+
+TEST_CASE("tls_handshake: a client whose bytes come one by one is heard, with what follows them") {
+    World world;
+    for (int i = 0; i < 10 && SSL_is_init_finished(world.peer->native()) == 0; ++i) {
+        world.peer->receive();
+        if (SSL_is_init_finished(world.peer->native()) == 1) world.peer->write("GET");
+        for (const char byte : world.peer->to_send()) world.send({&byte, 1});
+    }
+    REQUIRE(world.end == End::complete);
+    const ConnectionPtr connection = world.handshake->take_connection();
+    CHECK(connection->readable());
+    std::string into(100, '\0');
+    CHECK(connection->read_some(into).bytes == 3);
+}
+
+TEST_CASE("tls_handshake: a client that comes back resumes its session") {
+    World world;
+    world.shake_hands();
+    REQUIRE(world.end == End::complete);
+    world.peer->heard();  // the ticket
+    const TlsSessionPtr session(SSL_get1_session(world.peer->native()));
+    // Else OpenSSL takes the session for one that was cut off.
+    SSL_set_shutdown(world.peer->native(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    world.open();
+    REQUIRE(SSL_set_session(world.peer->native(), session.get()) == 1);
+    world.shake_hands();
+    REQUIRE(world.end == End::complete);
+    CHECK(world.handshake->is_resumed());
+}
+
+TEST_CASE("tls_handshake: HTTP in the clear is told by its method, and stays to be read") {
+    for (const std::string request : {"GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0", "M-SEARCH *"}) {
+        CAPTURE(request);
+        const std::size_t method = request.find(' ');
+        World world;
+        world.send(request.substr(0, method));
+        CHECK_FALSE(world.end.has_value());
+        world.send(request.substr(method));
+        REQUIRE(world.end == End::plain_http);
+        const ConnectionPtr connection = world.handshake->take_connection();
+        CHECK(connection->tls() == nullptr);
+        std::string into(100, '\0');
+        CHECK(connection->read_some(into).bytes == request.size());
+    }
+}
+
+TEST_CASE("tls_handshake: what is neither TLS nor HTTP has a reason of its own") {
+    const std::string binary("\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00", 16);
+    for (const auto& [bytes, reason] : std::initializer_list<std::pair<std::string, Failure>>{
+             {"PROXY TCP4 203.0.113.7 192.0.2.1 1 2\r\n", Failure::proxy_header},
+             {binary, Failure::proxy_header},
+             {"SSH-2.0-OpenSSH_9.2\r\n", Failure::not_tls},
+             {std::string(100, 'a'), Failure::not_tls},
+             {std::string(100, '\0'), Failure::not_tls}}) {
+        CAPTURE(bytes);
+        World world;
+        world.send(bytes);
+        REQUIRE(world.end == End::failed);
+        CHECK(world.fault().reason == reason);
+    }
+}
+
+TEST_CASE("tls_handshake: a client that is silent or slow is given up, and silence costs no TLS") {
+    World silent;
+    silent.pass(4'900ms);
+    CHECK_FALSE(silent.end.has_value());
+    silent.pass(300ms);
+    CHECK(silent.end == End::timeout);
+    CHECK(silent.handshake->take_connection()->tls() == nullptr);
+
+    // A byte now and then buys no time.
+    World slow;
+    slow.peer->receive();
+    const std::string hello = slow.peer->to_send();
+    for (std::size_t i = 0; i < 6 && !slow.end; ++i) {
+        slow.send(hello.substr(i, 1));
+        slow.pass(1s);
+    }
+    CHECK(slow.end == End::timeout);
+}
+
+TEST_CASE(
+    "tls_handshake: a client that leaves before its first byte is no fault, later it is one") {
+    World silent;
+    silent.peer->hang_up();
+    silent.settle();
+    CHECK(silent.end == End::left);
+
+    World half;
+    half.peer->receive();
+    half.send(half.peer->to_send().substr(0, 20));
+    half.peer->hang_up();
+    half.settle();
+    REQUIRE(half.end == End::failed);
+    CHECK(half.fault().reason == Failure::closed);
+
+    World method;
+    method.send("GE");
+    method.peer->hang_up();
+    method.settle();
+    CHECK(method.end == End::left);
+}
+
+TEST_CASE("tls_handshake: a client without a common version is told from one that trusts us not") {
+    const test::Authority authority;
+    TlsServerSettings newest = settings_of(authority.issue());
+    newest.min_version = TlsVersion::tls_1_3;
+    World old(&newest);
+    SSL_set_max_proto_version(old.peer->native(), TLS1_2_VERSION);
+    old.shake_hands();
+    REQUIRE(old.end == End::failed);
+    CHECK(old.fault().reason == Failure::version);
+    CHECK(old.fault().message.find("min_version") != std::string::npos);
+
+    for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+        CAPTURE(version);
+        World distrusting;
+        SSL_set_max_proto_version(distrusting.peer->native(), version);
+        SSL_set_verify(distrusting.peer->native(), SSL_VERIFY_PEER, nullptr);
+        distrusting.shake_hands();
+        REQUIRE(distrusting.end == End::failed);
+        CHECK(distrusting.fault().reason == Failure::refused);
+        CHECK(distrusting.fault().message.starts_with("does not accept our certificate"));
+    }
+}
+
+TEST_CASE("tls_handshake: a client without a common version of HTTP is named as such") {
+    const test::Authority authority;
+    TlsServerSettings only = settings_of(authority.issue());
+    only.http = HttpVersions::http2;
+    constexpr std::string_view kHttp11 = "\x08http/1.1";
+    for (const std::string_view offered : {std::string_view{}, kHttp11}) {
+        CAPTURE(offered);
+        World old(&only);
+        REQUIRE(SSL_set_alpn_protos(old.peer->native(),
+                                    reinterpret_cast<const unsigned char*>(offered.data()),
+                                    static_cast<unsigned>(offered.size())) == 0);
+        old.shake_hands();
+        REQUIRE(old.end == End::failed);
+        CHECK(old.fault().reason == Failure::other);
+        CHECK(old.fault().message.starts_with("offers no version of HTTP"));
+    }
+}
+
+TEST_CASE("tls_handshake: the server in force when the first bytes come is the one that answers") {
+    World world;
+    const test::Authority authority;
+    world.server = std::make_unique<TlsServer>(
+        *parse_credentials(settings_of(authority.issue("DNS:other.example"))),
+        std::make_shared<TicketKeys>(std::vector<std::string>{}, SteadyTime{}));
+    world.shake_hands();
+    REQUIRE(world.end == End::complete);
+    const std::unique_ptr<X509, test::ReleaseOpenSsl> shown(
+        SSL_get1_peer_certificate(world.peer->native()));
+    CHECK(X509_check_host(shown.get(), "other.example", 0, 0, nullptr) == 1);
+}
+
+TEST_CASE("tls_handshake: one that is evicted ends at once, and its room goes to who needed it") {
+    World world;
+    // The same address begins another one, so that it has two.
+    const client::HandshakeShares::Place second(world.shares, parse_ip("203.0.113.7"));
+    REQUIRE(world.limit.unfinished() == 1);
+    CHECK_FALSE(TlsHandshake::evict_for(parse_ip("203.0.113.7"), world.shares));
+    {
+        const auto room = TlsHandshake::evict_for(parse_ip("203.0.113.8"), world.shares);
+        REQUIRE(room);
+        world.settle();
+        CHECK(world.end == End::evicted);
+        char byte = 0;
+        CHECK(::recv(world.peer->wire(), &byte, 1, 0) == 0);
+        CHECK(world.limit.unfinished() == 1);
+    }
+    CHECK(world.limit.unfinished() == 0);
+}
+
+TEST_CASE("tls_handshake: a drain leaves a moment for what is on its way, a cut none") {
+    World comes;
+    comes.handshake->on_drain();
+    comes.pass(400ms);
+    comes.shake_hands();
+    CHECK(comes.end == End::complete);
+
+    World silent;
+    silent.handshake->on_drain();
+    silent.pass(700ms);
+    CHECK(silent.end == End::left);
+
+    World cut;
+    cut.peer->receive();
+    cut.send(cut.peer->to_send());
+    cut.handshake->cut_off();
+    cut.settle();
+    CHECK(cut.end == End::left);
+}

@@ -1,0 +1,10 @@
+#include <doctest/doctest.h>
+
+#include "proxy/websocket_accept.hpp"
+
+using namespace tidegate::proxy;
+
+TEST_CASE("websocket_accept: the values that RFC 6455 states") {
+    CHECK(websocket_accept("dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    CHECK(websocket_accept("x3JJHMbDL1EzLkh9GBhXDw==") == "HSmrc0sMlYUkAGmm5OPpG2HaGWk=");
+}

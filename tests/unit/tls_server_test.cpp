@@ -1,0 +1,278 @@
+#include <memory>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "unit/tls_server_world.hpp"
+
+namespace tidegate {
+
+namespace {
+
+using test::Authority;
+using test::Certificate;
+using test::ClientHello;
+using test::KeyKind;
+using test::Meeting;
+using test::shown;
+
+constexpr int kVersions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+// A listener whose certificates are in the order in which they are added.
+struct Listener {
+    const Certificate& add(KeyKind kind, const std::string& names) {
+        made.push_back(std::make_unique<Certificate>(authority.issue(kind, names)));
+        settings.certificates.push_back(shown("file " + std::to_string(made.size()), *made.back()));
+        return *made.back();
+    }
+    TlsServer server() const { return {test::credentials_of(settings), test::new_ticket_keys()}; }
+
+    Authority authority;
+    std::vector<std::unique_ptr<Certificate>> made;
+    TlsServerSettings settings;
+};
+
+}  // namespace
+
+TEST_CASE("tls server: the certificate is that of the name, else of the wildcard, else the first") {
+    Listener listener;
+    const Certificate& first = listener.add(KeyKind::p256, "DNS:first.example");
+    const Certificate& wildcard = listener.add(KeyKind::p256, "DNS:*.b.example");
+    const Certificate& exact = listener.add(KeyKind::p256, "DNS:api.b.example,DNS:c.example");
+    listener.settings.certificates[1].names = {"more.example"};
+    const TlsServer server = listener.server();
+    for (const int version : kVersions) {
+        const auto shows = [&](const std::string& name, const Certificate& expected) {
+            const Meeting meeting(server.connection(), {.name = name, .version = version});
+            CAPTURE(name);
+            CHECK(meeting.is_shaken());
+            CHECK(meeting.was_shown(expected));
+        };
+        shows("first.example", first);
+        shows("api.b.example", exact);
+        shows("API.B.example.", exact);
+        shows("c.example", exact);
+        shows("www.b.example", wildcard);
+        shows("more.example", wildcard);
+        shows("a.www.b.example", first);
+        shows("b.example", first);
+        shows("unknown.example", first);
+        shows("192.0.2.1", first);
+        shows("not a name", first);
+        shows("", first);
+    }
+}
+
+TEST_CASE("tls server: a client that sends no name has been told an address") {
+    Listener listener;
+    listener.add(KeyKind::p256, "DNS:a.example");
+    const Certificate& address = listener.add(KeyKind::p256, "DNS:b.example,IP:192.0.2.1");
+    for (const UnknownNames rule : {UnknownNames::first, UnknownNames::refuse}) {
+        listener.settings.unknown_names = rule;
+        const TlsServer server = listener.server();
+        CHECK(Meeting(server.connection(), {}).was_shown(address));
+        // Some clients send it, although they ought not to.
+        CHECK(Meeting(server.connection(), {.name = "192.0.2.1"}).was_shown(address));
+    }
+}
+
+TEST_CASE("tls server: unknown names are refused by an alert where the settings say so") {
+    Listener listener;
+    listener.add(KeyKind::p256, "DNS:a.example");
+    const Certificate& b = listener.add(KeyKind::rsa, "DNS:*.b.example");
+    listener.settings.unknown_names = UnknownNames::refuse;
+    const TlsServer server = listener.server();
+    for (const int version : kVersions) {
+        for (const std::string name : {"c.example", "b.example", "", "192.0.2.1"}) {
+            CAPTURE(name);
+            const Meeting meeting(server.connection(), {.name = name, .version = version});
+            CHECK_FALSE(meeting.is_shaken());
+            CHECK(meeting.client_error() == SSL_R_TLSV1_UNRECOGNIZED_NAME);
+        }
+        const Meeting known(server.connection(), {.name = "x.b.example", .version = version});
+        CHECK(known.was_shown(b));
+    }
+}
+
+TEST_CASE("tls server: of several certificates for a name, ECDSA where the client can") {
+    Listener listener;
+    const Certificate& first_rsa = listener.add(KeyKind::rsa, "DNS:a.example");
+    const Certificate& b_rsa = listener.add(KeyKind::rsa, "DNS:b.example");
+    const Certificate& first_ec = listener.add(KeyKind::p384, "DNS:a.example");
+    const Certificate& b_ec = listener.add(KeyKind::p256, "DNS:b.example");
+    const TlsServer server = listener.server();
+    const auto shows = [&](ClientHello hello, const Certificate& first, const Certificate& b) {
+        for (const std::string name : {"a.example", "b.example", "unknown.example"}) {
+            CAPTURE(name);
+            hello.name = name;
+            const Meeting meeting(server.connection(), hello);
+            CHECK(meeting.is_shaken());
+            CHECK(meeting.was_shown(name == "b.example" ? b : first));
+        }
+    };
+    const std::string both = "RSA-PSS+SHA256:RSA+SHA256:ECDSA+SHA256:ECDSA+SHA384";
+    for (const int version : kVersions) {
+        CAPTURE(version);
+        shows({.version = version}, first_ec, b_ec);
+        shows({.version = version, .signatures = both}, first_ec, b_ec);
+        shows({.version = version, .signatures = "RSA-PSS+SHA256:RSA+SHA256"}, first_rsa, b_rsa);
+        shows({.version = version, .signatures = "ECDSA+SHA256:ECDSA+SHA384"}, first_ec, b_ec);
+    }
+    // In TLS 1.2, the client's ciphers have their say.
+    shows({.version = TLS1_2_VERSION, .ciphers = "ECDHE-RSA-AES128-GCM-SHA256"}, first_rsa, b_rsa);
+    shows({.version = TLS1_2_VERSION,
+           .ciphers = "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384"},
+          first_ec, b_ec);
+    // In TLS 1.3, a signature has a curve.
+    const Meeting curve(server.connection(), {.name = "a.example",
+                                              .version = TLS1_3_VERSION,
+                                              .signatures = "ECDSA+SHA256:RSA-PSS+SHA256"});
+    CHECK(curve.was_shown(first_rsa));
+}
+
+TEST_CASE("tls server: a name has no certificates but its own") {
+    Listener listener;
+    listener.add(KeyKind::p256, "DNS:a.example");
+    const Certificate& b = listener.add(KeyKind::rsa, "DNS:b.example");
+    const Certificate& c = listener.add(KeyKind::ed25519, "DNS:c.example");
+    const TlsServer server = listener.server();
+    for (const int version : kVersions) {
+        CHECK(Meeting(server.connection(), {.name = "b.example", .version = version}).was_shown(b));
+        CHECK(Meeting(server.connection(), {.name = "c.example", .version = version}).was_shown(c));
+        const Meeting meeting(
+            server.connection(),
+            {.name = "b.example", .version = version, .signatures = "ECDSA+SHA256"});
+        CHECK_FALSE(meeting.is_shaken());
+        CHECK(meeting.client_error() == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE);
+    }
+}
+
+TEST_CASE("tls server: a certificate is shown with its chain, lent or not") {
+    Listener listener;
+    listener.add(KeyKind::p256, "DNS:a.example");
+    listener.add(KeyKind::p256, "DNS:b.example");
+    for (auto& one : listener.settings.certificates) one.certificate += listener.authority.pem();
+    const TlsServer server = listener.server();
+    CHECK(Meeting(server.connection(), {.name = "a.example"}).chain_size() == 2);
+    CHECK(Meeting(server.connection(), {.name = "b.example"}).chain_size() == 2);
+}
+
+TEST_CASE("tls server: versions before the oldest are refused") {
+    Listener listener;
+    listener.add(KeyKind::p256, "DNS:a.example");
+    const auto is_refused = [&](int version) {
+        const Meeting meeting(listener.server().connection(), {.version = version});
+        if (meeting.is_shaken()) return false;
+        CHECK(meeting.client_error() == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION);
+        return true;
+    };
+    CHECK(is_refused(TLS1_VERSION));
+    CHECK(is_refused(TLS1_1_VERSION));
+    CHECK_FALSE(is_refused(TLS1_2_VERSION));
+    CHECK_FALSE(is_refused(TLS1_3_VERSION));
+    listener.settings.min_version = TlsVersion::tls_1_3;
+    CHECK(is_refused(TLS1_2_VERSION));
+    CHECK_FALSE(is_refused(TLS1_3_VERSION));
+}
+
+TEST_CASE("tls server: ciphers have forward secrecy and authenticate, in the server's order") {
+    Listener listener;
+    listener.add(KeyKind::rsa, "DNS:a.example");
+    const TlsServer server = listener.server();
+    const auto agreed = [&](const std::string& ciphers) {
+        const Meeting meeting(server.connection(), {.version = TLS1_2_VERSION, .ciphers = ciphers});
+        return meeting.is_shaken() ? meeting.cipher() : "";
+    };
+    for (const std::string weak :
+         {"AES128-GCM-SHA256", "AES256-SHA", "DHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA",
+          "ECDHE-RSA-AES128-SHA256", "AECDH-AES128-SHA", "ECDHE-RSA-NULL-SHA"}) {
+        CAPTURE(weak);
+        CHECK(agreed(weak).empty());
+    }
+    CHECK(agreed("ALL") == "ECDHE-RSA-AES128-GCM-SHA256");
+    CHECK(agreed("ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-AES128-GCM-SHA256") ==
+          "ECDHE-RSA-AES128-GCM-SHA256");
+    CHECK(agreed("ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-CHACHA20-POLY1305") ==
+          "ECDHE-RSA-AES128-GCM-SHA256");
+    // It comes first from clients that have no AES in hardware.
+    CHECK(agreed("ECDHE-RSA-CHACHA20-POLY1305:ECDHE-RSA-AES128-GCM-SHA256") ==
+          "ECDHE-RSA-CHACHA20-POLY1305");
+}
+
+TEST_CASE("tls server: of TLS 1.3, three suites in the server's order") {
+    Listener listener;
+    listener.add(KeyKind::p256, "DNS:a.example");
+    const TlsServer server = listener.server();
+    const auto agreed = [&](const std::string& suites) {
+        const Meeting meeting(server.connection(), {.version = TLS1_3_VERSION, .suites = suites});
+        return meeting.is_shaken() ? meeting.cipher() : "";
+    };
+    const std::string small = "TLS_AES_128_GCM_SHA256";
+    const std::string large = "TLS_AES_256_GCM_SHA384";
+    const std::string chacha = "TLS_CHACHA20_POLY1305_SHA256";
+    for (const std::string& one : {small, large, chacha}) CHECK(agreed(one) == one);
+    CHECK(agreed(large + ":" + small) == small);
+    CHECK(agreed(large + ":" + chacha + ":" + small) == small);
+    CHECK(agreed(chacha + ":" + small) == chacha);
+    CHECK(agreed("TLS_AES_128_CCM_SHA256").empty());
+}
+
+TEST_CASE("tls server: keys are agreed upon over X25519, P-256 or P-384") {
+    Listener listener;
+    listener.add(KeyKind::rsa, "DNS:a.example");
+    const TlsServer server = listener.server();
+    for (const int version : kVersions) {
+        const auto agrees = [&](const std::string& groups) {
+            return Meeting(server.connection(), {.version = version, .groups = groups}).is_shaken();
+        };
+        for (const std::string group : {"X25519", "P-256", "P-384", "P-521:P-384"}) {
+            CAPTURE(group);
+            CHECK(agrees(group));
+        }
+        for (const std::string group : {"P-521", "X448"}) CHECK_FALSE(agrees(group));
+    }
+    CHECK_FALSE(Meeting(server.connection(), {.version = TLS1_3_VERSION, .groups = "ffdhe2048"})
+                    .is_shaken());
+}
+
+TEST_CASE("tls server: signatures with old hashes are not made") {
+    Listener listener;
+    listener.add(KeyKind::rsa, "DNS:a.example");
+    const TlsServer server = listener.server();
+    for (const std::string old : {"RSA+SHA1", "RSA+SHA224"}) {
+        CHECK_FALSE(Meeting(server.connection(), {.version = TLS1_2_VERSION, .signatures = old})
+                        .is_shaken());
+    }
+    CHECK(Meeting(server.connection(), {.version = TLS1_2_VERSION, .signatures = "RSA+SHA512"})
+              .is_shaken());
+}
+
+TEST_CASE("tls server: a client cannot negotiate again") {
+    Listener listener;
+    listener.add(KeyKind::p256, "DNS:a.example");
+    const TlsServer server = listener.server();
+    Meeting meeting(server.connection(), {.version = TLS1_2_VERSION});
+    REQUIRE(meeting.is_shaken());
+    REQUIRE(SSL_renegotiate(meeting.client()) == 1);
+    SSL_do_handshake(meeting.client());
+    meeting.peer().flush();
+    std::string text(100, '\0');
+    CHECK(meeting.channel().read(text).status == TlsChannel::Status::wants_read);
+    ERR_clear_error();
+    meeting.peer().heard();
+    CHECK(ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_NO_RENEGOTIATION);
+    ERR_clear_error();
+}
+
+TEST_CASE("tls server: a connection outlives it") {
+    Listener listener;
+    listener.add(KeyKind::p256, "DNS:a.example");
+    const Certificate& b = listener.add(KeyKind::p256, "DNS:b.example");
+    TlsPtr connection = listener.server().connection();
+    Meeting meeting(std::move(connection), {.name = "b.example"});
+    CHECK(meeting.is_shaken());
+    CHECK(meeting.was_shown(b));
+    CHECK(meeting.tickets() == 1);
+}
+
+}  // namespace tidegate
