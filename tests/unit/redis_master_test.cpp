@@ -80,10 +80,15 @@ struct Rig {
     ~Rig() {
         if (client) client->stop();
         if (client) CHECK(until([&] { return ended; }));
+        if (options.master_watch && follower) options.master_watch->leave(*follower);
     }
 
     void run() {
         options.master_watch = std::make_shared<MasterWatch>(sentinels);
+        follower =
+            options.master_watch->follow(io.get_executor(), [this](const MasterWatch::News& news) {
+                if (news.is_switch) ++announcements;
+            });
         client = std::make_shared<Client>(io.get_executor(), options,
                                           [this](bool up, std::string_view reason) {
                                               states.push_back(up);
@@ -92,13 +97,15 @@ struct Rig {
         spawn(io.get_executor(), Client::run(client),
               [this](const std::exception_ptr&) { ended = true; });
     }
-    // Up to an answer of `a`, with a subscription; no one asks any more: the client has, and the
-    // watch, once to try each and once for what came before the subscription.
+    // Up to an answer of `a`, with a subscription, and until the watch has announced `a`. The
+    // sentinels are asked four times: once each at the start, once for the client, and once for
+    // what came before the subscription.
     void connect() {
         run();
         CHECK(ask().text == "a");
         CHECK(until([&] { return subscribers() == 1; }));
         CHECK(until([&] { return sentinel.asked + other_sentinel.asked == 4; }));
+        CHECK(until([&] { return announcements == 1; }));
     }
     template <class Done>
     bool until(Done done) {
@@ -165,6 +172,8 @@ struct Rig {
     std::deque<Asker> askers;
     std::optional<Failure> refused;
     std::optional<ConnectFault> fault;
+    std::optional<int> follower;  // hears what the client hears, right before it
+    int announcements = 0;
     bool ended = false;
 };
 
