@@ -1,8 +1,4 @@
 // Clients that finish sending and wait for their answers: nc, old Java, some load balancers.
-#include <unistd.h>
-
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,20 +24,6 @@ RawClient said(const Tidegate& tidegate, const std::string& bytes) {
     client.send(bytes);
     client.finish_sending();
     return client;
-}
-
-// Processor time that the program has taken, in all its threads.
-milliseconds processor_time(const Tidegate& tidegate) {
-    std::ifstream file("/proc/" + std::to_string(tidegate.pid()) + "/stat");
-    std::string word;
-    std::string rest;
-    std::getline(file, rest);
-    std::istringstream fields(rest.substr(rest.rfind(')') + 2));
-    for (int i = 3; i < 14; ++i) fields >> word;
-    long user = 0;
-    long system = 0;
-    fields >> user >> system;
-    return milliseconds{(user + system) * 1000 / ::sysconf(_SC_CLK_TCK)};
 }
 
 }  // namespace
@@ -137,9 +119,9 @@ TEST_CASE("half-close: waiting with such a client takes no processor time, and a
     std::vector<RawClient> clients;
     for (int i = 0; i < 4; ++i) clients.push_back(said(tidegate, get_request("/held")));
     await("all four", [&] { return upstream.requests() == 4; });
-    const auto before = processor_time(tidegate);
+    const auto before = tidegate.processor_time();
     std::this_thread::sleep_for(milliseconds{400});
-    CHECK(processor_time(tidegate) - before < milliseconds{150});
+    CHECK(tidegate.processor_time() - before < milliseconds{150});
     CHECK(tidegate.metric_sum("tidegate_requests_total") == 0);
     for (RawClient& client : clients) client.reset();
     CHECK_SOON(tidegate.metric_sum("tidegate_requests_total", "outcome=\"aborted\"") == 4);

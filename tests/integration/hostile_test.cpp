@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -64,20 +62,6 @@ bool smuggled(const Upstream& upstream) {
         if (request.target() == "/smuggled") return true;
     }
     return false;
-}
-
-// Time on a processor since the program began, all threads.
-milliseconds processor_time(const Tidegate& tidegate) {
-    std::ifstream file("/proc/" + std::to_string(tidegate.pid()) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    std::istringstream fields(text.substr(text.rfind(')') + 1));
-    std::string skipped;
-    for (int i = 0; i < 11; ++i) fields >> skipped;
-    long user = 0;
-    long kernel = 0;
-    fields >> user >> kernel;
-    return milliseconds{(user + kernel) * 1000 / ::sysconf(_SC_CLK_TCK)};
 }
 
 void silent(Conversation& conversation) {
@@ -301,10 +285,10 @@ TEST_CASE("hostile: a head that fills its buffer to the last byte does not keep 
     const std::string begin = "GET / HTTP/1.1\r\nHost: a\r\nX-Pad: ";
     client.send(begin + std::string(16384 - begin.size() - 4, 'p') + "\r\n\r\n");
     pause(200);
-    const auto before = processor_time(tidegate);
+    const auto before = tidegate.processor_time();
     client.send("G");
     pause(1000);
-    CHECK(processor_time(tidegate) - before < milliseconds{300});
+    CHECK(tidegate.processor_time() - before < milliseconds{300});
 }
 
 TEST_CASE("hostile: a request behind a head that fills its buffer is answered in its turn") {

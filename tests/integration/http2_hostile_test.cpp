@@ -16,32 +16,49 @@ namespace {
 
 constexpr std::uint32_t kFrames = 20'000;
 constexpr long kMebibytes = 16;  // what any of this may take
+constexpr milliseconds kProcessorTime{300};
 constexpr std::uint8_t kEndHeaders = NGHTTP2_FLAG_END_HEADERS;
 constexpr std::uint8_t kEndStream = NGHTTP2_FLAG_END_STREAM;
 
-// A Tidegate that answers 200 to everything, others that it serves, and its attacker.
+// A Tidegate, others that it serves, and its attacker. The upstream answers 200 but to /slow, which
+// it never answers.
 struct Attacked {
     explicit Attacked(const std::string& more = "") : proxy(more + simple(upstream.url())) {}
 
-    // `make` is given up for abuse, sooner or later.
+    // `make` is given up for abuse, sooner or later: beside others and, to see what it takes,
+    // alone.
     void check_given_up(const std::function<std::string(std::uint32_t)>& make,
                         const std::string& first = "") {
-        Others others(proxy.port());
-        const MemoryBound memory(proxy.tidegate());
         {
-            H2Wire wire(proxy.port());
-            wire.send(first);
-            const Flooded flooded = flood(wire, kFrames, make);
-            CHECK(flooded.has_ended);
-            CHECK(flooded.goaway() == NGHTTP2_ENHANCE_YOUR_CALM);
+            Others others(proxy.port());
+            const MemoryBound memory(proxy.tidegate());
+            check_one_given_up(make, first);
+            memory.check(kMebibytes);
+            others.check();
         }
-        memory.check(kMebibytes);
-        others.check();
-        CHECK_SOON(proxy.ended("abuse") == 1);
+        const ProcessorBound processor(proxy.tidegate());
+        check_one_given_up(make, first);
+        CHECK_SOON(proxy.ended("abuse") == 2);
+        processor.check(kProcessorTime);
         proxy.check_alive();
     }
 
-    Upstream upstream{ok()};
+    void check_one_given_up(const std::function<std::string(std::uint32_t)>& make,
+                            const std::string& first) {
+        H2Wire wire(proxy.port());
+        wire.send(first);
+        const Flooded flooded = flood(wire, kFrames, make);
+        CHECK(flooded.has_ended);
+        CHECK(flooded.goaway() == NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+
+    Upstream upstream{[](Conversation& conversation) {
+        Message request;
+        while (conversation.read(request)) {
+            if (request.target() == "/slow") return conversation.wait_for_end();
+            if (!conversation.send(ok())) return;
+        }
+    }};
     Http2Proxy proxy;
 };
 
@@ -61,29 +78,11 @@ FieldList with_field(const std::string& name, const std::string& value) {
 }  // namespace
 
 TEST_CASE("http2 hostile: rapid resets are given up, and take no more of the upstream") {
-    // An answer that never comes: each request would be in service for long.
-    const Upstream silent([](Conversation& conversation) {
-        Message request;
-        while (conversation.read(request)) {
-            if (request.target() == "/slow") return conversation.wait_for_end();
-            if (!conversation.send(ok())) return;
-        }
+    // Each request would be in service for long.
+    Attacked attacked;
+    attacked.check_given_up([](std::uint32_t i) {
+        return h2_headers(stream_of(i), h2_request("GET", "/slow")) + h2_reset(stream_of(i));
     });
-    Http2Proxy proxy(simple(silent.url()));
-    Others others(proxy.port());
-    const MemoryBound memory(proxy.tidegate());
-    {
-        H2Wire wire(proxy.port());
-        const Flooded flooded = flood(wire, kFrames, [](std::uint32_t i) {
-            return h2_headers(stream_of(i), h2_request("GET", "/slow")) + h2_reset(stream_of(i));
-        });
-        CHECK(flooded.has_ended);
-        CHECK(flooded.goaway() == NGHTTP2_ENHANCE_YOUR_CALM);
-    }
-    memory.check(kMebibytes);
-    others.check();
-    CHECK_SOON(proxy.ended("abuse") == 1);
-    proxy.check_alive();
 }
 
 TEST_CASE("http2 hostile: of requests that are reset at once, no more than `streams` are served") {
@@ -290,13 +289,19 @@ TEST_CASE("http2 hostile: a field of the table that a block names a thousandfold
         wire.send(h2_long_headers(5, h2_block(h2_request()) + '\xbe'));
         CHECK(wire.await(NGHTTP2_HEADERS, 5).status() == 200);
     }
-    for (int i = 0; i < 20; ++i) {
-        H2Wire wire(attacked.proxy.port());
-        wire.send(h2_long_headers(1, fill + std::string(100'000, '\xbe')));
-        CHECK(wire.await(NGHTTP2_GOAWAY).error() == NGHTTP2_ENHANCE_YOUR_CALM);
-    }
+    const auto send_bombs = [&] {
+        for (int i = 0; i < 20; ++i) {
+            H2Wire wire(attacked.proxy.port());
+            wire.send(h2_long_headers(1, fill + std::string(100'000, '\xbe')));
+            CHECK(wire.await(NGHTTP2_GOAWAY).error() == NGHTTP2_ENHANCE_YOUR_CALM);
+        }
+    };
+    send_bombs();
     memory.check(kMebibytes);
     others.check();
+    const ProcessorBound processor(attacked.proxy.tidegate());
+    send_bombs();
+    processor.check(kProcessorTime);
     attacked.proxy.check_alive();
 }
 

@@ -118,6 +118,23 @@ class MemoryBound {
     long before_;
 };
 
+// Watches how much processor time a Tidegate takes from now on.
+class ProcessorBound {
+  public:
+    explicit ProcessorBound(const Tidegate& tidegate)
+        : tidegate_(tidegate), before_(tidegate.processor_time()) {}
+
+    // Sanitizers make all of it several times as dear.
+    void check(milliseconds time) const {
+        CHECK((tidegate_.processor_time() - before_).count() <
+              (sanitized() ? 10 : 1) * time.count());
+    }
+
+  private:
+    const Tidegate& tidegate_;
+    milliseconds before_;
+};
+
 // What has come until the connection ended, while frames were sent.
 struct Flooded {
     std::vector<H2Frame> frames{};

@@ -1,6 +1,7 @@
 #include "integration/tidegate.hpp"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <sstream>
@@ -127,6 +128,17 @@ long Tidegate::peak_memory_kib() const {
         if (word == "VmHWM:" && status >> kib) return kib;
     }
     throw std::runtime_error("no VmHWM: tidegate has ended");
+}
+
+milliseconds Tidegate::processor_time() const {
+    const std::string stat = read_file("/proc/" + std::to_string(process_->pid()) + "/stat");
+    std::istringstream fields(stat.substr(stat.rfind(')') + 1));
+    std::string skipped;
+    for (int i = 0; i < 11; ++i) fields >> skipped;
+    long user = 0;
+    long kernel = 0;
+    fields >> user >> kernel;
+    return milliseconds{(user + kernel) * 1000 / ::sysconf(_SC_CLK_TCK)};
 }
 
 std::vector<nlohmann::json> Tidegate::access_log(std::size_t lines) const {

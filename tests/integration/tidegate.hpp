@@ -56,6 +56,8 @@ class Tidegate {
     pid_t pid() const { return process_->pid(); }
     // Most memory it ever had, in KiB.
     long peak_memory_kib() const;
+    // What all its threads have spent on processors since it began.
+    milliseconds processor_time() const;
 
     // The access log, once it has at least `lines` lines. Throws if that never comes.
     std::vector<nlohmann::json> access_log(std::size_t lines) const;
