@@ -104,7 +104,7 @@ std::optional<ListedCertificate> first_to_expire(const config::Config& config) {
 }
 
 void CertificateExpiry::fill_in(const std::shared_ptr<const config::Config>& config,
-                                telemetry::Metrics::Gauges& gauges) {
+                                Gauges& gauges) {
     if (of_.lock() != config) {
         std::map<std::string, system_clock::time_point> by_name;
         for (const ListedCertificate& one : listed_certificates(*config)) {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "app/metrics.hpp"
 #include "config/config.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::app {
 
@@ -45,12 +45,11 @@ std::optional<ListedCertificate> first_to_expire(const config::Config& config);
 // each configuration. One thread.
 class CertificateExpiry {
   public:
-    void fill_in(const std::shared_ptr<const config::Config>& config,
-                 telemetry::Metrics::Gauges& gauges);
+    void fill_in(const std::shared_ptr<const config::Config>& config, Gauges& gauges);
 
   private:
     std::weak_ptr<const config::Config> of_;
-    std::vector<telemetry::Metrics::Gauges::CertificateExpiry> expiry_;
+    std::vector<Gauges::CertificateExpiry> expiry_;
 };
 
 }  // namespace tidegate::app

@@ -9,7 +9,7 @@
 #include "config/config.hpp"
 #include "identity/credential_cache.hpp"
 #include "telemetry/access_log.hpp"
-#include "telemetry/metrics.hpp"
+#include "telemetry/metric_names.hpp"
 #include "tls/tls_client.hpp"
 #include "upstream/group.hpp"
 

@@ -191,7 +191,7 @@ void JwksFetcher::use(const Sources& sources) {
     }
 }
 
-void JwksFetcher::fill_in(telemetry::Metrics::Gauges& gauges) const {
+void JwksFetcher::fill_in(Gauges& gauges) const {
     gauges.jwks_fetches_ok = impl_->fetches_ok;
     gauges.jwks_fetches_failed = impl_->fetches_failed;
     gauges.jwks.clear();
@@ -199,7 +199,7 @@ void JwksFetcher::fill_in(telemetry::Metrics::Gauges& gauges) const {
     for (const auto& [location, place] : impl_->places) {
         // Two that differ only in what is not shown must not share one name.
         const int number = ++seen[place->shown];
-        telemetry::Metrics::Gauges::KeyPlace told;
+        Gauges::KeyPlace told;
         told.url = number == 1 ? place->shown : fmt::format("{}#{}", place->shown, number);
         if (const auto keys = place->latest.keys()) told.keys = keys->size();
         if (place->fetched_at) {

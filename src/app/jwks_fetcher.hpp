@@ -12,10 +12,10 @@
 
 #include "app/fetch_schedule.hpp"
 #include "app/https_get.hpp"
+#include "app/metrics.hpp"
 #include "config/config.hpp"
 #include "identity/key_source.hpp"
 #include "net/asio.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::app {
 
@@ -46,7 +46,7 @@ class JwksFetcher {
     void use(const Sources& sources);
 
     // For /metrics.
-    void fill_in(telemetry::Metrics::Gauges& gauges) const;
+    void fill_in(Gauges& gauges) const;
 
   private:
     struct Impl;

@@ -315,7 +315,7 @@ std::uint64_t Reloader::configs_in_use() {
     return former_.size() + 1;
 }
 
-void Reloader::fill_in(telemetry::Metrics::Gauges& gauges) {
+void Reloader::fill_in(Gauges& gauges) {
     gauges.access_log_dropped = access_logs_.dropped();
     gauges.config_generation = current_->number;
     gauges.configs_in_use = configs_in_use();

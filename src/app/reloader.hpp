@@ -15,11 +15,11 @@
 #include "app/certificate_list.hpp"
 #include "app/config_snapshot.hpp"
 #include "app/jwks_fetcher.hpp"
+#include "app/metrics.hpp"
 #include "app/shared_state.hpp"
 #include "app/upstream_groups.hpp"
 #include "app/worker.hpp"
 #include "net/asio.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::app {
 
@@ -60,7 +60,7 @@ class Reloader {
     const Groups& upstreams() const { return upstreams_.in_use(); }
 
     // For /metrics.
-    void fill_in(telemetry::Metrics::Gauges& gauges);
+    void fill_in(Gauges& gauges);
 
   private:
     using Faults = std::vector<config::Diagnostic>;

@@ -292,9 +292,8 @@ admin::AdminSources Life::sources() {
         return inspect_service_.answer(std::move(request));
     };
     sources.metrics = [this] {
-        telemetry::Metrics::Gauges gauges;
-        gauges.memory_store_keys = shared_.memory_store.keys();
-        gauges.memory_store_evictions = shared_.memory_store.evictions();
+        Gauges gauges;
+        gauges.memory_store = &shared_.memory_store;
         reloader_.fill_in(gauges);
         return shared_.metrics.serialize(gauges);
     };

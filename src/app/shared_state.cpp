@@ -13,7 +13,6 @@
 #include "app/config_snapshot.hpp"
 #include "app/descriptor_limit.hpp"
 #include "app/script_preload.hpp"
-#include "ask/fault.hpp"
 #include "store/access_rights.hpp"
 #include "telemetry/log.hpp"
 
@@ -23,14 +22,6 @@ namespace {
 
 using telemetry::Level;
 using telemetry::log;
-
-std::vector<std::string> fault_names() {
-    std::vector<std::string> names;
-    for (std::size_t fault = 0; fault < ask::kFaults; ++fault) {
-        names.emplace_back(ask::traits(static_cast<ask::Fault>(fault)).name);
-    }
-    return names;
-}
 
 // Of this process alone.
 std::string random_secret() {
@@ -161,7 +152,7 @@ SharedState::SharedState(const config::Config& config, std::size_t worker_count,
                          const std::string& version)
     : workers(worker_count),
       name(random_name()),
-      metrics(metric_names(config), fault_names(), workers, version),
+      metrics(metric_names(config), workers, version),
       memory_store(memory_options(config)),
       redis_tls(make_redis_tls(config)),
       sentinel_tls(make_sentinel_tls(config)),

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/metrics.hpp"
 #include "ask/password_pool.hpp"
 #include "client/connection_limit.hpp"
 #include "client/connection_rate.hpp"
@@ -20,7 +21,6 @@
 #include "store/freed_identifiers.hpp"
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"
-#include "telemetry/metrics.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::app {
@@ -31,7 +31,7 @@ struct SharedState {
 
     std::size_t workers;
     std::string name;  // of this process, among those that share a store
-    telemetry::Metrics metrics;
+    Metrics metrics;
     store::MemoryStore memory_store;
     std::shared_ptr<TlsClient> redis_tls;       // null: not encrypted
     std::shared_ptr<TlsClient> sentinel_tls;    // likewise

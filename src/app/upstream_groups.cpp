@@ -66,19 +66,8 @@ void UpstreamGroups::use(Groups groups) {
     });
 }
 
-void UpstreamGroups::fill_in(telemetry::Metrics::Gauges& gauges) const {
-    for (upstream::UpstreamStatus& status : status_of(in_use_)) {
-        gauges.upstream_queues.push_back({status.upstream, status.queued});
-        for (upstream::ServerStatus& server : status.servers) {
-            gauges.upstream_servers.push_back({.upstream = status.upstream,
-                                               .server = std::move(server.server),
-                                               .up = server.health == upstream::ServerHealth::up,
-                                               .active = server.active,
-                                               .requests = server.requests,
-                                               .failures = server.failures,
-                                               .ejections = server.ejections});
-        }
-    }
+void UpstreamGroups::fill_in(Gauges& gauges) const {
+    gauges.upstreams = status_of(in_use_);
 }
 
 }  // namespace tidegate::app

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "app/metrics.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
-#include "telemetry/metrics.hpp"
 #include "upstream/group.hpp"
 #include "upstream/watch.hpp"
 
@@ -38,7 +38,7 @@ class UpstreamGroups {
     const Groups& in_use() const { return in_use_; }
 
     // For /metrics.
-    void fill_in(telemetry::Metrics::Gauges& gauges) const;
+    void fill_in(Gauges& gauges) const;
 
   private:
     const Executor executor_;

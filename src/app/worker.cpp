@@ -57,24 +57,24 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
                const ConfigSnapshot& snapshot)
     : shared_(shared),
       index_(index),
+      metrics_(shared.metrics.worker(index)),
       readiness_(io_),
       deadlines_(steady_now()),
       http2_(io_.get_executor(), deadlines_, buffers_),
       redis_(make_redis()),
       limiter_(make_limiter(*snapshot.config)),
-      context_{
-          .executor = io_.get_executor(),
-          .generation = {},
-          .thread = index,
-          .metrics = shared.metrics.shard(index),
-          .engine = {io_.get_executor(), limiter_, shared.passwords, shared.metrics.shard(index)},
-          .request_ids = {},
-          .exchanges = {io_.get_executor(), deadlines_, buffers_},
-          .date = {}},
+      context_{.executor = io_.get_executor(),
+               .generation = {},
+               .thread = index,
+               .metrics = metrics_.proxy,
+               .engine = {io_.get_executor(), limiter_, shared.passwords, metrics_.ask},
+               .request_ids = {},
+               .exchanges = {io_.get_executor(), deadlines_, buffers_},
+               .date = {}},
       clients_(connection_context(&proxy::serve, &context_)),
       handshake_turns_(io_.get_executor()),
-      refused_connections_(context_.metrics),
-      unserved_(context_.metrics),
+      refused_connections_(metrics_.client),
+      unserved_(metrics_.client),
       tick_timer_(io_) {
     context_.generation = make_generation(snapshot);
     context_.date.set(std::chrono::system_clock::now());
@@ -88,7 +88,7 @@ client::ConnectionContext Worker::connection_context(client::ConnectionContext::
     return {.executor = io_.get_executor(),
             .deadlines = deadlines_,
             .buffers = buffers_,
-            .metrics = context_.metrics,
+            .metrics = metrics_.client,
             .connections = connections_,
             .http2 = http2_,
             .serve = serve,
@@ -117,8 +117,8 @@ void Worker::add_listener(const ListenerGroup& group, const ConfigSnapshot& snap
         listener->clients = std::make_unique<client::ConnectionContext>(
             connection_context(&faces::serve_redirect, listener->redirect.get()));
     } else if (listener->settings.face == Face::forward_auth) {
-        listener->forward_auth =
-            std::make_unique<faces::ForwardAuth>(faces::ForwardAuth{context_, listener->settings});
+        listener->forward_auth = std::make_unique<faces::ForwardAuth>(
+            faces::ForwardAuth{context_, listener->settings, metrics_.faces});
         listener->clients = std::make_unique<client::ConnectionContext>(
             connection_context(&faces::serve_forward_auth, listener->forward_auth.get()));
     } else if (listener->settings.face == Face::check) {
@@ -152,8 +152,7 @@ Worker::~Worker() {
 redis::Servers Worker::make_redis() {
     if (!shared_.redis) return {};
     const auto on_state = [this](bool up, std::string_view reason) {
-        shared_.metrics.shard(index_).set_store_state(up ? telemetry::StoreState::up
-                                                         : telemetry::StoreState::down);
+        metrics_.store.set_store_state(up ? store::StoreState::up : store::StoreState::down);
         shared_.store_changed(up, reason);
     };
     const Executor executor = io_.get_executor();
@@ -164,12 +163,11 @@ redis::Servers Worker::make_redis() {
 }
 
 store::Limiter Worker::make_limiter(const config::Config& config) {
-    telemetry::MetricsShard& metrics = shared_.metrics.shard(index_);
-    if (!redis_) return {shared_.memory_store, metrics};
+    if (!redis_) return {shared_.memory_store, metrics_.store};
     return {shared_.memory_store,
             {redis_store(config), &shared_.replicas, denials_of(config, shared_.workers),
              reports_of(shared_.workers), &shared_.freed},
-            metrics};
+            metrics_.store};
 }
 
 store::RedisStore Worker::redis_store(const config::Config& config) const {
@@ -198,7 +196,7 @@ std::shared_ptr<upstream::Pool> Worker::find_or_make_pool(const upstream::GroupP
         if (same != before.end()) return *same;
     }
     auto pool = std::make_shared<upstream::Pool>(context_.executor, readiness_, group, index_,
-                                                 metrics_slot, context_.metrics);
+                                                 metrics_slot, metrics_.upstream);
     group->on_ask_for_room(index_, [executor = context_.executor, weak = std::weak_ptr(pool)] {
         asio::post(executor, [weak] {
             if (const auto asked = weak.lock()) asked->make_room(steady_now());
@@ -387,7 +385,7 @@ int Worker::accept_ready(Listener& listener) {
 }
 
 void Worker::tell_internal_error(const std::exception_ptr& failure) {
-    context_.metrics.count_internal_error();
+    metrics_.client.count_internal_error();
     try {
         log(Level::error, "internal error, a client's connection was reset: {}", words_of(failure));
     } catch (const std::bad_alloc&) {

@@ -124,7 +124,7 @@ class Worker {
     // descriptor to give.
     int accept_ready(Listener& listener);
     // A slot for a client of `address` (see client::counted_address), or the bound that is reached.
-    Result<client::ConnectionLimit::Slot, telemetry::ConnectionRefusal> take_slot(
+    Result<client::ConnectionLimit::Slot, client::ConnectionRefusal> take_slot(
         const std::optional<IpAddress>& address);
     // Room for a connection of `address` that cannot speak HTTP yet. If there is none, the address
     // with most handshakes may make room.
@@ -135,10 +135,9 @@ class Worker {
     void open_connection(Listener& listener, Descriptor descriptor, const sockaddr_storage& from);
     // Closes the connection; in the clear, with an answer that says why.
     void refuse_connection(const Listener& listener, Descriptor descriptor,
-                           telemetry::ConnectionRefusal reason,
-                           const std::optional<IpAddress>& peer);
+                           client::ConnectionRefusal reason, const std::optional<IpAddress>& peer);
     // Answers in the clear and closes. Without a reason: TLS is spoken there.
-    void answer_unread(Descriptor descriptor, std::optional<telemetry::ConnectionRefusal> reason,
+    void answer_unread(Descriptor descriptor, std::optional<client::ConnectionRefusal> reason,
                        const std::optional<IpAddress>& peer);
     void serve_connection(Listener& listener, ConnectionPtr connection,
                           const client::Arrival& arrival, client::ConnectionLimit::Slot slot);
@@ -160,7 +159,7 @@ class Worker {
                        client::ConnectionLimit::Slot slot, milliseconds patience);
     void end_without_tls(const Listener& listener, client::TlsHandshake& handshake,
                          client::TlsHandshake::End end);
-    void refuse_header(const Listener& listener, telemetry::ProxyHeaderRefusal reason,
+    void refuse_header(const Listener& listener, client::ProxyHeaderRefusal reason,
                        const std::optional<IpAddress>& peer, std::string_view fault = {});
     // Who `peer` is to the configuration in force.
     void judge_peer(identity::Peer& peer, const config::Listen& settings) const;
@@ -180,6 +179,7 @@ class Worker {
 
     SharedState& shared_;
     std::size_t index_;
+    WorkerMetrics& metrics_;
     client::HandshakeShares handshake_shares_;  // handshakes may go with the loop
     asio::io_context io_{1};
     Readiness readiness_;

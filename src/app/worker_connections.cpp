@@ -22,11 +22,11 @@
 
 namespace tidegate::app {
 
+using client::ConnectionRefusal;
+using client::ProxyHeaderRefusal;
 using client::ProxyHeaderWait;
 using client::TlsHandshake;
-using telemetry::ConnectionRefusal;
-using telemetry::ProxyHeaderRefusal;
-using telemetry::TlsHandshakeFailure;
+using client::TlsHandshakeFailure;
 
 namespace {
 
@@ -61,15 +61,15 @@ std::chrono::milliseconds time_until(SteadyTime moment) {
 
 }  // namespace
 
-Result<client::ConnectionLimit::Slot, telemetry::ConnectionRefusal> Worker::take_slot(
+Result<client::ConnectionLimit::Slot, client::ConnectionRefusal> Worker::take_slot(
     const std::optional<IpAddress>& address) {
     const config::Config& config = *context_.generation->config;
     auto slot = shared_.connection_limit.take(address, config.connections);
-    if (slot || slot.error() != telemetry::ConnectionRefusal::max ||
+    if (slot || slot.error() != client::ConnectionRefusal::max ||
         !connection_eviction_.evict_for(address, connections_, config.client_ip, steady_now())) {
         return slot;
     }
-    context_.metrics.client_made_room();
+    metrics_.client.client_made_room();
     // The evicted connection keeps its slot until the end of this turn.
     config::Connections one_more = config.connections;
     one_more.max = std::numeric_limits<std::size_t>::max();
@@ -141,7 +141,7 @@ void Worker::open_connection(Listener& listener, Descriptor descriptor,
 }
 
 void Worker::refuse_connection(const Listener& listener, Descriptor descriptor,
-                               telemetry::ConnectionRefusal reason,
+                               client::ConnectionRefusal reason,
                                const std::optional<IpAddress>& peer) {
     if (listener.tls) {
         return refused_connections_.add_unanswered(reason, std::move(descriptor), peer,
@@ -150,8 +150,7 @@ void Worker::refuse_connection(const Listener& listener, Descriptor descriptor,
     answer_unread(std::move(descriptor), reason, peer);
 }
 
-void Worker::answer_unread(Descriptor descriptor,
-                           std::optional<telemetry::ConnectionRefusal> reason,
+void Worker::answer_unread(Descriptor descriptor, std::optional<client::ConnectionRefusal> reason,
                            const std::optional<IpAddress>& peer) {
     std::string request_id;
     context_.request_ids.next(request_id);
@@ -279,9 +278,8 @@ Task<> Worker::shake_hands(Listener& listener, std::unique_ptr<TlsHandshake> han
         end_without_tls(listener, *handshake, end);
         co_return;
     }
-    context_.metrics.tls_handshake_ended(handshake->is_resumed()
-                                             ? telemetry::TlsHandshakeKind::resumed
-                                             : telemetry::TlsHandshakeKind::full);
+    metrics_.client.tls_handshake_ended(handshake->is_resumed() ? client::TlsHandshakeKind::resumed
+                                                                : client::TlsHandshakeKind::full);
     const client::Arrival arrival = handshake->arrival();
     ConnectionPtr connection = handshake->take_connection();
     handshake.reset();

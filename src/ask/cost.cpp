@@ -6,7 +6,6 @@
 namespace tidegate::ask {
 
 using http::RequestValue;
-using telemetry::CostFault;
 
 Cost cost_of(const config::Route& route, const Facts& facts) {
     if (!route.header_cost) return {route.cost};

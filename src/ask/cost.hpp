@@ -6,15 +6,15 @@
 #include <optional>
 
 #include "ask/facts.hpp"
+#include "ask/metrics.hpp"
 #include "config/config.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::ask {
 
 struct Cost {
     std::int64_t units;
-    bool stated = false;                            // the request has the field
-    std::optional<telemetry::CostFault> ignored{};  // why it does not count
+    bool stated = false;                 // the request has the field
+    std::optional<CostFault> ignored{};  // why it does not count
 };
 
 Cost cost_of(const config::Route& route, const Facts& facts);

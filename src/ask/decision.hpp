@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "ask/fault.hpp"
+#include "ask/metrics.hpp"
 #include "base/ip.hpp"
 #include "config/config.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "identity/authenticator.hpp"
 #include "store/limiter.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::ask {
 
@@ -45,7 +45,7 @@ struct Decision {
     std::string identifiers;                           // the text of the identifiers of `charge`
     std::vector<IdentifierSpan> spans;                 // one for each item of `charge`
     store::LimitDecision charge;                       // without items: no limit applies
-    std::optional<telemetry::CostFault> cost_ignored;  // why the route's cost holds
+    std::optional<CostFault> cost_ignored;             // why the route's cost holds
     std::chrono::steady_clock::time_point charged_at;  // when the store was asked
     std::chrono::nanoseconds charge_time{0};           // what the store took
     std::vector<http::RateLimitItem> ratelimit;        // for the RateLimit fields of the answer

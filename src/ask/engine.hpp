@@ -9,13 +9,13 @@
 #include "ask/credential_queue.hpp"
 #include "ask/decision.hpp"
 #include "ask/facts.hpp"
+#include "ask/metrics.hpp"
 #include "ask/password_pool.hpp"
 #include "ask/ruleset.hpp"
 #include "net/asio.hpp"
 #include "net/task.hpp"
 #include "net/wakeup.hpp"
 #include "store/limiter.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::ask {
 
@@ -35,8 +35,7 @@ struct Question {
 
 class Engine {
   public:
-    Engine(Executor executor, store::Limiter& limiter, PasswordPool& passwords,
-           telemetry::MetricsShard& metrics)
+    Engine(Executor executor, store::Limiter& limiter, PasswordPool& passwords, Metrics& metrics)
         : executor_(std::move(executor)),
           limiter_(limiter),
           passwords_(passwords),
@@ -88,7 +87,7 @@ class Engine {
     Executor executor_;
     store::Limiter& limiter_;
     PasswordPool& passwords_;
-    telemetry::MetricsShard& metrics_;
+    Metrics& metrics_;
     CredentialQueue checks_;
 };
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "http/head.hpp"
-#include "telemetry/metrics.hpp"
+#include "telemetry/outcome.hpp"
 
 namespace tidegate::ask {
 
@@ -62,7 +62,8 @@ enum class Fault : std::uint8_t {
     answer_stalled,  // it stopped sending inside its answer
 };
 
-inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::answer_stalled) + 1;
+inline constexpr Fault kLastFault = Fault::answer_stalled;
+inline constexpr std::size_t kFaults = static_cast<std::size_t>(kLastFault) + 1;
 
 struct FaultTraits {
     int status;  // 0: no answer can be given

@@ -7,7 +7,7 @@
 #include "ask/policy_texts.hpp"
 #include "config/config.hpp"
 #include "identity/authenticator.hpp"
-#include "telemetry/metrics.hpp"
+#include "telemetry/metric_names.hpp"
 
 namespace tidegate::ask {
 

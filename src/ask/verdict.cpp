@@ -49,7 +49,7 @@ std::int64_t retry_after_seconds(const store::LimitDecision& charge) {
     return seconds;
 }
 
-void apply_verdict(const Ruleset& rules, telemetry::MetricsShard& metrics, Decision& decision) {
+void apply_verdict(const Ruleset& rules, Metrics& metrics, Decision& decision) {
     using Result = store::LimitDecision::Result;
     if (decision.charge.result == Result::unavailable) {
         return decision.refuse(Fault::store_unavailable);

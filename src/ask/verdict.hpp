@@ -10,7 +10,7 @@ namespace tidegate::ask {
 
 // Reads decision.charge, which is answered: sets decision.ratelimit and, unless the store admits
 // the request, a fault. Counts what each limit decided.
-void apply_verdict(const Ruleset& rules, telemetry::MetricsShard& metrics, Decision& decision);
+void apply_verdict(const Ruleset& rules, Metrics& metrics, Decision& decision);
 
 // Seconds for Retry-After of a denial: whole, rounded up, at least 1, never earlier than a denying
 // limit's next unit. 0: the request would never pass, or the store knows no time.

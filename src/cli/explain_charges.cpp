@@ -16,7 +16,7 @@ namespace tidegate::cli {
 namespace {
 
 using ask::ChargeNotes;
-using telemetry::CostFault;
+using ask::CostFault;
 
 Explanation::Key key_of(const ask::Decision& decision, const ChargeNotes::Key& note) {
     Explanation::Key key{ask::key_text(*note.key), note.outcome, {}};

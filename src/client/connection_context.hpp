@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "client/http2_resources.hpp"
+#include "client/metrics.hpp"
 #include "client/served_connection.hpp"
 #include "client/stream.hpp"
 #include "client/stream_pool.hpp"
@@ -12,7 +13,6 @@
 #include "net/buffer.hpp"
 #include "net/deadline.hpp"
 #include "net/task.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::client {
 
@@ -25,7 +25,7 @@ struct ConnectionContext {
     Executor executor;
     DeadlineWheel& deadlines;
     BufferPool& buffers;
-    telemetry::MetricsShard& metrics;
+    Metrics& metrics;
     ServedConnectionList& connections;  // each adds itself
     Http2Resources& http2;
     Serve serve;

@@ -9,8 +9,6 @@ namespace tidegate::client {
 
 namespace {
 
-using telemetry::ConnectionRefusal;
-
 // Folds a 128-bit product: every bit of the result hangs on every bit of both.
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
     __extension__ using Wide = unsigned __int128;

@@ -17,9 +17,9 @@
 
 #include "base/ip.hpp"
 #include "base/result.hpp"
+#include "client/metrics.hpp"
 #include "config/config.hpp"
 #include "identity/client_ip.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::client {
 
@@ -83,8 +83,8 @@ class ConnectionLimit {
 
     // A slot for one more connection, or the bound that is reached. Without an address, or without
     // a bound for one, the slot counts in all only.
-    Result<Slot, telemetry::ConnectionRefusal> take(const std::optional<IpAddress>& address,
-                                                    const config::Connections& bounds);
+    Result<Slot, ConnectionRefusal> take(const std::optional<IpAddress>& address,
+                                         const config::Connections& bounds);
 
     // Counts a connection that holds a slot for `address`, too, which was not known when it took
     // the slot. False: the address has `per_ip` already.

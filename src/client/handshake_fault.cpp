@@ -8,7 +8,7 @@ namespace tidegate::client {
 
 namespace {
 
-using Failure = telemetry::TlsHandshakeFailure;
+using Failure = TlsHandshakeFailure;
 
 Failure failure_of(unsigned long error) {
     const int reason = ERR_GET_REASON(error);

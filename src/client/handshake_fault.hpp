@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "telemetry/metrics.hpp"
+#include "client/metrics.hpp"
 #include "tls/channel.hpp"
 
 namespace tidegate::client {
 
 struct HandshakeFault {
-    telemetry::TlsHandshakeFailure reason = telemetry::TlsHandshakeFailure::other;
+    TlsHandshakeFailure reason = TlsHandshakeFailure::other;
     std::string message;  // ends a sentence about the client
 };
 

@@ -180,7 +180,7 @@ Task<Http1Connection::Next> Http1Connection::read_head() {
     }
     if (http::looks_like_proxy_header(link_.input.incomplete_head())) {
         if (link_.arrival.has_proxy_header) {
-            context_.metrics.proxy_header_refused(telemetry::ProxyHeaderRefusal::malformed);
+            context_.metrics.proxy_header_refused(ProxyHeaderRefusal::malformed);
             co_return Next::reset;
         }
         tell_unexpected_header();

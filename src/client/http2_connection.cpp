@@ -14,7 +14,6 @@ namespace tidegate::client {
 namespace {
 
 using std::chrono::milliseconds;
-using telemetry::Http2End;
 
 // What is here already is served without waiting; after so many reads, other connections go first.
 constexpr unsigned kStepsInARow = 8;

@@ -15,7 +15,6 @@ namespace tidegate::client {
 
 namespace {
 
-using telemetry::ConnectionRefusal;
 using telemetry::Level;
 
 constexpr std::string_view kNoId = "................................";
@@ -77,7 +76,7 @@ void RefusedConnections::Answer::write(const RefusedConnection& refused) {
     text.append("\r\n").append(body);
 }
 
-RefusedConnections::RefusedConnections(telemetry::MetricsShard& metrics)
+RefusedConnections::RefusedConnections(Metrics& metrics)
     : metrics_(metrics),
       answers_{Answer(ConnectionRefusal::max), Answer(ConnectionRefusal::per_ip),
                Answer(ConnectionRefusal::new_per_ip), Answer(std::nullopt)} {}

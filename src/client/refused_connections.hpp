@@ -16,10 +16,10 @@
 #include <string_view>
 
 #include "base/ip.hpp"
+#include "client/metrics.hpp"
 #include "net/deadline.hpp"
 #include "net/descriptor.hpp"
 #include "telemetry/log_interval.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::client {
 
@@ -28,7 +28,7 @@ struct RefusedConnection {
     Descriptor descriptor;
     // The bound that is reached. Nothing: the client speaks HTTP in the clear where TLS is spoken,
     // which the caller counts.
-    std::optional<telemetry::ConnectionRefusal> reason;
+    std::optional<ConnectionRefusal> reason;
     std::optional<IpAddress> peer;
     std::string_view request_id;  // of RefusedConnections::kIdBytes
     std::string_view date_line;   // `Date: ...\r\n`
@@ -43,14 +43,14 @@ class RefusedConnections {
     static constexpr std::chrono::milliseconds kKept{1'000};
 
     // `metrics` outlives this.
-    explicit RefusedConnections(telemetry::MetricsShard& metrics);
+    explicit RefusedConnections(Metrics& metrics);
     RefusedConnections(const RefusedConnections&) = delete;
     RefusedConnections& operator=(const RefusedConnections&) = delete;
 
     // Takes over the descriptor, and answers. Logs one refusal a minute for each reason.
     void add(RefusedConnection refused, SteadyTime now);
     // The same without an answer: the client speaks TLS, and nothing is agreed on yet.
-    void add_unanswered(telemetry::ConnectionRefusal reason, Descriptor descriptor,
+    void add_unanswered(ConnectionRefusal reason, Descriptor descriptor,
                         const std::optional<IpAddress>& peer, SteadyTime now);
     // Takes over the descriptor of a connection to which all was sent, and sees that it arrives.
     void part_from(Descriptor descriptor, SteadyTime now);
@@ -65,7 +65,7 @@ class RefusedConnections {
     // What all answers for one reason share. The id of the request is in the head and in the body.
     struct Answer {
         // Without a reason: see RefusedConnection.
-        explicit Answer(const std::optional<telemetry::ConnectionRefusal>& reason);
+        explicit Answer(const std::optional<ConnectionRefusal>& reason);
         // Writes the whole answer to `text`.
         void write(const RefusedConnection& refused);
 
@@ -81,10 +81,9 @@ class RefusedConnections {
     };
 
     // Counts and logs.
-    void note(telemetry::ConnectionRefusal reason, const std::optional<IpAddress>& peer,
-              SteadyTime now);
+    void note(ConnectionRefusal reason, const std::optional<IpAddress>& peer, SteadyTime now);
 
-    telemetry::MetricsShard& metrics_;
+    Metrics& metrics_;
     std::array<Answer, 4> answers_;                        // by reason; the last for none
     std::array<telemetry::LogInterval, 3> log_intervals_;  // by reason
     std::deque<Kept> kept_;                                // in the order of `until`

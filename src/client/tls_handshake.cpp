@@ -80,10 +80,10 @@ std::optional<TlsHandshake::End> TlsHandshake::look() {
     if (seen.status != IoStatus::ok) return End::left;
     switch (kind_of({bytes.data(), seen.bytes})) {
         case FirstBytes::http:
-            fault_.reason = telemetry::TlsHandshakeFailure::plain_http;
+            fault_.reason = TlsHandshakeFailure::plain_http;
             return End::plain_http;
         case FirstBytes::proxy_header:
-            fault_.reason = telemetry::TlsHandshakeFailure::proxy_header;
+            fault_.reason = TlsHandshakeFailure::proxy_header;
             return End::failed;
         case FirstBytes::incomplete:
             if (connection_->has_hung_up()) return End::left;

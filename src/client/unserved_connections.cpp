@@ -7,8 +7,6 @@ namespace tidegate::client {
 namespace {
 
 using telemetry::Level;
-using telemetry::ProxyHeaderRefusal;
-using telemetry::TlsHandshakeFailure;
 
 constexpr std::string_view kTooMany =
     "connections that wait for PROXY headers or TLS handshakes are a quarter of connections.max "

@@ -9,29 +9,29 @@
 #include <string_view>
 
 #include "base/ip.hpp"
+#include "client/metrics.hpp"
 #include "net/deadline.hpp"
 #include "telemetry/log_interval.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::client {
 
 class UnservedConnections {
   public:
     // `metrics` outlives this.
-    explicit UnservedConnections(telemetry::MetricsShard& metrics) : metrics_(metrics) {}
+    explicit UnservedConnections(Metrics& metrics) : metrics_(metrics) {}
 
     // The connection came from `peer`; nothing: over a Unix socket. `listener` is its address, and
     // `fault` ends a sentence about the header, if it is malformed, or about the client, if
     // `reason` says less. Logs one a minute for each reason.
-    void add(telemetry::ProxyHeaderRefusal reason, const std::optional<IpAddress>& peer,
+    void add(ProxyHeaderRefusal reason, const std::optional<IpAddress>& peer,
              const std::string& listener, std::string_view fault, SteadyTime now);
-    void add(telemetry::TlsHandshakeFailure reason, const std::optional<IpAddress>& peer,
+    void add(TlsHandshakeFailure reason, const std::optional<IpAddress>& peer,
              const std::string& listener, std::string_view fault, SteadyTime now);
 
   private:
-    telemetry::MetricsShard& metrics_;
-    std::array<telemetry::LogInterval, telemetry::kProxyHeaderRefusals> header_intervals_;
-    std::array<telemetry::LogInterval, telemetry::kTlsHandshakeFailures> handshake_intervals_;
+    Metrics& metrics_;
+    std::array<telemetry::LogInterval, kProxyHeaderRefusals> header_intervals_;
+    std::array<telemetry::LogInterval, kTlsHandshakeFailures> handshake_intervals_;
 };
 
 }  // namespace tidegate::client

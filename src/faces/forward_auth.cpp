@@ -54,7 +54,7 @@ FaultAnswer refusal_for_nginx(const Exchange& x) {
 // Nothing tells clients apart whom the gateway does not name. Said once an hour.
 void report_missing_address(const ForwardAuth& face, const Exchange& x) {
     static telemetry::LogInterval said{std::chrono::hours{1}};
-    face.worker.metrics.count_question_without_address();
+    face.metrics.count_question_without_address();
     if (!said.is_due(std::chrono::steady_clock::now())) return;
     telemetry::log(telemetry::Level::warn,
                    "the gateway that asks on {} does not say whom it asks for: the field {} is "

@@ -6,15 +6,17 @@
 
 #include "client/stream.hpp"
 #include "config/config.hpp"
+#include "faces/metrics.hpp"
 #include "net/task.hpp"
 #include "proxy/worker_context.hpp"
 
 namespace tidegate::faces {
 
-// One listener of a worker. Both outlive its connections.
+// One listener of a worker. All three outlive its connections.
 struct ForwardAuth {
     proxy::WorkerContext& worker;
     const config::Listen& listen;
+    Metrics& metrics;
 };
 
 // Serves one question: the callback of client::ConnectionContext, with a ForwardAuth.

@@ -173,7 +173,7 @@ Task<Fault> Forwarding::run() {
         if (!stale) note_outcome(fault);
         if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
             server_->count_failure();
-            worker_.metrics.count_upstream_failure(pool_.metrics_slot());
+            pool_.count_failure();
         }
         co_return fault;
     }
@@ -289,7 +289,7 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
     }
     const auto took = steady_now() - began;
     x_.relay.queue_time += took;
-    worker_.metrics.count_upstream_queue(pool_.metrics_slot(), took);
+    pool_.count_wait(took);
     if (fault != Fault::none) {
         pool_.leave_queue(wait);
         co_return fault;
@@ -370,7 +370,7 @@ Task<Fault> Forwarding::relay_interim() {
 void Forwarding::note_answered() {
     x_.relay.reached = Reached::answer;
     x_.relay.upstream_time = steady_now() - sent_;
-    worker_.metrics.count_upstream(pool_.metrics_slot(), x_.relay.upstream_time);
+    pool_.count_answer(x_.relay.upstream_time);
     retry_.reset();
 }
 

@@ -96,7 +96,7 @@ void record(WorkerContext& worker, Exchange& exchange) {
     const auto took = std::chrono::steady_clock::now() - relay.began;
     worker.metrics.count_request(generation.slots.route(decision.route_index), exchange.face,
                                  relay.status, outcome, relay.tunnel ? relay.handshake_time : took);
-    if (!decision.goes_on()) worker.metrics.count_fault(static_cast<std::size_t>(decision.fault));
+    if (!decision.goes_on()) worker.metrics.count_fault(decision.fault);
     // A tunnel has counted its own as they came.
     if (!relay.tunnel) worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
     if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {

@@ -18,7 +18,6 @@ namespace {
 using ask::Fault;
 using http::CloseCode;
 using std::chrono::milliseconds;
-using telemetry::TunnelEnd;
 
 // How long the ends of a tunnel may take to close it, once both have been told.
 constexpr milliseconds kCloseTime{2'000};

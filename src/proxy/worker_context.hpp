@@ -11,8 +11,8 @@
 #include "net/deadline.hpp"
 #include "proxy/exchange_pool.hpp"
 #include "proxy/generation.hpp"
+#include "proxy/metrics.hpp"
 #include "proxy/request_id.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::proxy {
 
@@ -26,7 +26,7 @@ struct WorkerContext {
     Executor executor;
     GenerationPtr generation;  // what the next request begins with; replaced by a reload
     std::size_t thread;
-    telemetry::MetricsShard& metrics;
+    Metrics& metrics;
     ask::Engine engine;
     RequestIds request_ids;
     ExchangePool exchanges;

@@ -11,8 +11,6 @@ namespace tidegate::store {
 
 namespace {
 
-using telemetry::StoreFailure;
-
 // So many different questions do not wait for the end of their turn: Redis may begin meanwhile.
 constexpr std::size_t kWaitingMax = 16;
 // Commands that a new question is compared with: those of the busiest keys are among the latest.

@@ -30,7 +30,7 @@ class BatchQueue {
     bool join_open_command(LimitDecision& decision, std::size_t hash);
     Command* send(LimitDecision& decision, std::size_t hash);
     void admit_or_limit(LimitDecision& decision);
-    void fail(LimitDecision& decision, telemetry::StoreFailure failure);
+    void fail(LimitDecision& decision, StoreFailure failure);
 
     const RedisStore& redis_;
     DenyCache& denials_;

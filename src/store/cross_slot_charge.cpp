@@ -8,7 +8,6 @@
 namespace tidegate::store {
 
 using limit::ChargeItem;
-using telemetry::StoreFailure;
 using GiveBack = CrossSlotVerdict::GiveBack;
 using Next = CrossSlotVerdict::Next;
 
@@ -118,7 +117,7 @@ void CrossSlotCharge::end() {
     decision_.store_failed = verdict_.has_failed();
     if (decision_.store_failed) {
         services_.metrics.count_store_failure(failure_);
-        decision_.decided_by = telemetry::StoreKind::local;
+        decision_.decided_by = StoreKind::local;
     }
     verdict_.merge(decision_.verdict, decision_.store_state.decided);
     give_back_parts();

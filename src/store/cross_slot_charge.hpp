@@ -12,9 +12,9 @@
 #include "store/failure_policy.hpp"
 #include "store/lease_renewal.hpp"
 #include "store/limit_decision.hpp"
+#include "store/metrics.hpp"
 #include "store/redis_store.hpp"
 #include "store/refund.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::store {
 
@@ -27,7 +27,7 @@ class CrossSlotCharge {
         const FailurePolicy& failure_policy;
         const Refunds& refunds;
         LeaseRenewal& leases;
-        telemetry::MetricsShard& metrics;
+        Metrics& metrics;
     };
 
     CrossSlotCharge(const Services& services, LimitDecision& decision);
@@ -45,7 +45,7 @@ class CrossSlotCharge {
 
     limit::Charge charge_of(const Part& part) const { return decision_.charge_of(part.items); }
     Command& command_for(std::size_t part);
-    void fail(Part& part, telemetry::StoreFailure failure);
+    void fail(Part& part, StoreFailure failure);
     void go_on();
     void charge_in_process(Part& part) const;
     void end();
@@ -55,8 +55,8 @@ class CrossSlotCharge {
     const Services& services_;
     LimitDecision& decision_;
     CrossSlotVerdict verdict_;
-    telemetry::StoreFailure failure_{};  // of the part that failed first
-    bool is_sending_ = false;            // not all commands were sent: the end has to wait
+    StoreFailure failure_{};   // of the part that failed first
+    bool is_sending_ = false;  // not all commands were sent: the end has to wait
     std::vector<std::unique_ptr<Command>> commands_;
 };
 
@@ -65,7 +65,7 @@ template <class Visit>
 void for_each_admission(const LimitDecision& decision, Visit visit) {
     if (!decision.store_state.crosses_slots) {
         visit(Admission{decision.charge(), decision.verdict.receipt,
-                        decision.decided_by == telemetry::StoreKind::redis});
+                        decision.decided_by == StoreKind::redis});
         return;
     }
     const auto visit_part = [&](const CrossSlotVerdict::Part& part, bool in_redis) {

@@ -5,7 +5,6 @@
 namespace tidegate::store {
 
 using limit::OnStoreFailure;
-using telemetry::StoreFailure;
 
 StoreFailure failure_of(redis::Failure failure) {
     switch (failure) {
@@ -24,7 +23,7 @@ StoreFailure failure_of(redis::Failure failure) {
 }
 
 LimitDecision::Result charge_in_process(MemoryStore& memory, const limit::Charge& charge,
-                                        limit::Verdict& verdict, telemetry::MetricsShard& metrics) {
+                                        limit::Verdict& verdict, Metrics& metrics) {
     if (memory.charge(charge, process_now(), verdict) == MemoryStore::Outcome::full) {
         metrics.count_store_failure(StoreFailure::full);
         return LimitDecision::Result::unavailable;
@@ -35,7 +34,7 @@ LimitDecision::Result charge_in_process(MemoryStore& memory, const limit::Charge
 void FailurePolicy::decide(LimitDecision& decision, StoreFailure failure) const {
     metrics_.count_store_failure(failure);
     decision.store_failed = true;
-    decision.decided_by = telemetry::StoreKind::local;
+    decision.decided_by = StoreKind::local;
     auto& decided = decision.store_state.decided;
     decided.clear();
     const bool can_be_local = knows_share();

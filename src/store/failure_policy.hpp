@@ -8,7 +8,7 @@
 #include "store/limit_decision.hpp"
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
-#include "telemetry/metrics.hpp"
+#include "store/metrics.hpp"
 
 namespace tidegate::store {
 
@@ -16,22 +16,22 @@ namespace tidegate::store {
 using Replicas = std::atomic<int>;
 
 // How a failure of Redis is counted.
-telemetry::StoreFailure failure_of(redis::Failure failure);
+StoreFailure failure_of(redis::Failure failure);
 
 // Charges in process. `unavailable`, which is counted, if the store has no room.
 LimitDecision::Result charge_in_process(MemoryStore& memory, const limit::Charge& charge,
-                                        limit::Verdict& verdict, telemetry::MetricsShard& metrics);
+                                        limit::Verdict& verdict, Metrics& metrics);
 
 // One a worker, on its thread.
 class FailurePolicy {
   public:
     FailurePolicy(MemoryStore& memory, const Replicas* replicas, LocalReport& local_report,
-                  telemetry::MetricsShard& metrics)
+                  Metrics& metrics)
         : memory_(memory), replicas_(replicas), local_report_(local_report), metrics_(metrics) {}
 
     // Decides without Redis. Policies that say deny come first: then nothing is taken anywhere.
     // Policies in shadow deny nothing.
-    void decide(LimitDecision& decision, telemetry::StoreFailure failure) const;
+    void decide(LimitDecision& decision, StoreFailure failure) const;
 
     // Decides a charge of policies that say local, by this process's share of each quota, and notes
     // what was taken for the report to Redis.
@@ -46,7 +46,7 @@ class FailurePolicy {
     MemoryStore& memory_;
     const Replicas* replicas_;
     LocalReport& local_report_;
-    telemetry::MetricsShard& metrics_;
+    Metrics& metrics_;
 };
 
 }  // namespace tidegate::store

@@ -10,8 +10,8 @@
 
 #include "limit/charge.hpp"
 #include "net/wakeup.hpp"
+#include "store/metrics.hpp"
 #include "store/redis_store.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::store {
 
@@ -51,7 +51,7 @@ struct LimitDecision : LeaseHook {
     // that were decided without it.
     Result result = Result::pending;
     limit::Verdict verdict;
-    telemetry::StoreKind decided_by = telemetry::StoreKind::memory;
+    StoreKind decided_by = StoreKind::memory;
     bool store_failed = false;  // the failure policy decided
     bool remembered = false;    // the deny cache decided
 

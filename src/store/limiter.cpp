@@ -8,8 +8,6 @@ namespace tidegate::store {
 
 namespace {
 
-using telemetry::StoreKind;
-
 // As a charge of one unit would be answered.
 limit::LimitVerdict verdict_of(const LimitCount& count) {
     return {.remaining = count.remaining,
@@ -26,10 +24,9 @@ void begin(LimitDecision& decision, SteadyTime now, StoreKind store) {
 
 }  // namespace
 
-Limiter::Limiter(MemoryStore& memory, telemetry::MetricsShard& metrics)
-    : Limiter(memory, RedisParts{}, metrics) {}
+Limiter::Limiter(MemoryStore& memory, Metrics& metrics) : Limiter(memory, RedisParts{}, metrics) {}
 
-Limiter::Limiter(MemoryStore& memory, RedisParts redis, telemetry::MetricsShard& metrics)
+Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
     : memory_(memory),
       metrics_(metrics),
       redis_(std::move(redis.store)),

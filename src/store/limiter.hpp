@@ -23,9 +23,9 @@
 #include "store/limit_decision.hpp"
 #include "store/local_report.hpp"
 #include "store/memory_store.hpp"
+#include "store/metrics.hpp"
 #include "store/redis_store.hpp"
 #include "store/refund.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::store {
 
@@ -40,9 +40,9 @@ class Limiter {
     };
 
     // Counts in `memory` alone.
-    Limiter(MemoryStore& memory, telemetry::MetricsShard& metrics);
+    Limiter(MemoryStore& memory, Metrics& metrics);
     // Counts in Redis; `memory` is what `local` falls back to.
-    Limiter(MemoryStore& memory, RedisParts redis, telemetry::MetricsShard& metrics);
+    Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics);
 
     // Decides, or begins to: then decision.result is `pending`, and `sleeper` is woken when it is
     // no longer, at the latest when Redis's deadline, counted from `now`, has passed. Both must
@@ -108,7 +108,7 @@ class Limiter {
     void read_look(LimitDecision& decision, const Counts& counts);
 
     MemoryStore& memory_;
-    telemetry::MetricsShard& metrics_;
+    Metrics& metrics_;
     RedisStore redis_;  // no servers: counts in process
     FreedIdentifiers* freed_;
     DenyCache denials_;

@@ -14,7 +14,6 @@ namespace tidegate::store {
 namespace {
 
 using limit::Micros;
-using telemetry::LocalReportResult;
 
 // The pause after a failure.
 constexpr std::chrono::seconds kQuiet{1};
@@ -83,7 +82,7 @@ class LocalReport::Command final : public redis::Request {
     bool is_forgotten_ = false;
 };
 
-LocalReport::LocalReport(RedisStore redis, const Options& options, telemetry::MetricsShard& metrics)
+LocalReport::LocalReport(RedisStore redis, const Options& options, Metrics& metrics)
     : redis_(std::move(redis)),
       at_once_(options.at_once),
       metrics_(&metrics),

@@ -13,8 +13,8 @@
 
 #include "limit/charge.hpp"
 #include "store/local_ledger.hpp"
+#include "store/metrics.hpp"
 #include "store/redis_store.hpp"
-#include "telemetry/metrics.hpp"
 
 namespace tidegate::store {
 
@@ -26,7 +26,7 @@ class LocalReport {
     };
 
     // The servers are stopped before this is destroyed: what is in flight comes back here.
-    LocalReport(RedisStore redis, const Options& options, telemetry::MetricsShard& metrics);
+    LocalReport(RedisStore redis, const Options& options, Metrics& metrics);
 
     // The in-process store has decided, or was given back something.
     void took(const limit::Charge& charge, const limit::Verdict& verdict);
@@ -46,11 +46,11 @@ class LocalReport {
     bool is_reachable(const LocalTaken& taken) const;
     void send_one(LocalTaken taken);
     void keep(LocalTaken taken);
-    void count(telemetry::LocalReportResult result, std::size_t times = 1);
+    void count(LocalReportResult result, std::size_t times = 1);
 
     RedisStore redis_;
     std::size_t at_once_;
-    telemetry::MetricsShard* metrics_;
+    Metrics* metrics_;
     LocalLedger ledger_;
     std::vector<Command*> in_flight_;  // at most at_once_
     bool failed_ = false;              // something since the last send()

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "base/http_version.hpp"
-#include "telemetry/metrics.hpp"
+#include "telemetry/outcome.hpp"
 
 namespace tidegate::telemetry {
 
@@ -44,10 +44,11 @@ struct RequestRecord {
     std::uint32_t tries = 0;           // connections that were used, or could not be made
     std::uint64_t bytes_received = 0;  // body
     std::uint64_t bytes_sent = 0;      // body
-    nanoseconds duration{0};
-    nanoseconds decision{0};       // waiting for the store
-    nanoseconds upstream_time{0};  // from sending the request to the head of the answer
-    nanoseconds queue_time{0};     // waiting for one of max_connections
+    std::chrono::nanoseconds duration{0};
+    std::chrono::nanoseconds decision{0};  // waiting for the store
+    std::chrono::nanoseconds upstream_time{
+        0};                                  // from sending the request to the head of the answer
+    std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
 };
 
 class AccessLog {

@@ -22,7 +22,7 @@ std::size_t share_of(std::size_t total, std::size_t workers) {
 }  // namespace
 
 Pool::Pool(const Executor& executor, Readiness& readiness, GroupPtr group, std::size_t worker,
-           std::size_t metrics_slot, telemetry::MetricsShard& metrics)
+           std::size_t metrics_slot, Metrics& metrics)
     : executor_(executor),
       readiness_(readiness),
       group_(std::move(group)),

@@ -17,11 +17,11 @@
 #include "config/config.hpp"
 #include "net/sleeper.hpp"
 #include "telemetry/log_interval.hpp"
-#include "telemetry/metrics.hpp"
 #include "upstream/chooser.hpp"
 #include "upstream/fair_share.hpp"
 #include "upstream/group.hpp"
 #include "upstream/http1_stream.hpp"
+#include "upstream/metrics.hpp"
 #include "upstream/seat_wait.hpp"
 #include "upstream/server.hpp"
 
@@ -33,11 +33,20 @@ class Pool {
   public:
     // Of worker number `worker`; counts as `metrics_slot`.
     Pool(const Executor& executor, Readiness& readiness, GroupPtr group, std::size_t worker,
-         std::size_t metrics_slot, telemetry::MetricsShard& metrics);
+         std::size_t metrics_slot, Metrics& metrics);
 
     const GroupPtr& group() const { return group_; }
     const config::Upstream& settings() const { return group_->settings(); }
-    std::size_t metrics_slot() const { return metrics_slot_; }
+
+    // For metrics: how long a request to one of the servers took to the head of its answer, how
+    // long it waited for a connection, and that no proper answer came.
+    void count_answer(std::chrono::nanoseconds took) {
+        metrics_.count_upstream(metrics_slot_, took);
+    }
+    void count_wait(std::chrono::nanoseconds took) {
+        metrics_.count_upstream_queue(metrics_slot_, took);
+    }
+    void count_failure() { metrics_.count_upstream_failure(metrics_slot_); }
 
     // The server that the upstream's `balance` chooses. `key` is a hash of the request's value for
     // `balance: {hash}`. Never `other_than`, unless no other may be chosen. Null: no server may be
@@ -163,7 +172,7 @@ class Pool {
     FairShare requests_;
     boost::intrusive::list<SeatWait, boost::intrusive::constant_time_size<false>> waiting_;
     telemetry::LogInterval eviction_log_;
-    telemetry::MetricsShard& metrics_;
+    Metrics& metrics_;
     const std::shared_ptr<const TlsClient> tls_;  // null: no server is encrypted
     bool stopped_ = false;
 };

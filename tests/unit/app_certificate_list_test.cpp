@@ -68,7 +68,7 @@ TEST_CASE("certificate_list: the metric has each name once, with what expires fi
     config->listen.push_back(listener(443, late));
     config->listen.push_back(listener(8443, soon));
     CertificateExpiry expiry;
-    telemetry::Metrics::Gauges gauges;
+    Gauges gauges;
     expiry.fill_in(config, gauges);
     REQUIRE(gauges.certificate_expiry.size() == 1);
     CHECK(gauges.certificate_expiry[0].name == "a.example");

@@ -79,8 +79,8 @@ struct World {
         fetcher->use({source});
         return source;
     }
-    telemetry::Metrics::Gauges gauges() const {
-        telemetry::Metrics::Gauges told;
+    Gauges gauges() const {
+        Gauges told;
         fetcher->fill_in(told);
         return told;
     }

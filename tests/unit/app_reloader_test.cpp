@@ -70,8 +70,8 @@ struct Rig {
     const TlsSettings& upstream_tls() const {
         return reloader->snapshot().upstreams.at(0)->settings().tls;
     }
-    telemetry::Metrics::Gauges gauges() {
-        telemetry::Metrics::Gauges filled;
+    Gauges gauges() {
+        Gauges filled;
         reloader->fill_in(filled);
         return filled;
     }

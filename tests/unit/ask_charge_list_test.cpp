@@ -192,13 +192,12 @@ TEST_CASE("charge_list: a denial in shadow is counted and logged, but not told a
     CHECK(request.decision.fault == Fault::none);
     REQUIRE(request.decision.ratelimit.size() == 1);
     CHECK(request.decision.ratelimit[0].name == "p-1s");
-    CHECK(has(world.metrics.serialize({}), R"(policy="s",limit="1s",outcome="shadow_denied"} 1)"));
+    CHECK(has(world.figures(), R"(policy="s",limit="1s",outcome="shadow_denied"} 1)"));
 }
 
 TEST_CASE("charge_list: a cost is believed of trusted peers, within its bounds") {
     const std::string cost = ", cost: {header: x-cost, default: 2, min: 3, max: 9}";
     World world(with("  p: {key: [ip], limits: [10/s]}\n", cost));
-    using telemetry::CostFault;
     std::optional<CostFault> ignored;
     const auto costs = [&](const std::string& fields, bool trusted = true) {
         Request request(world, request_for("/7", fields), trusted);

@@ -9,9 +9,11 @@
 
 #include "ask/charge_list.hpp"
 #include "ask/identify.hpp"
+#include "ask/metrics.hpp"
 #include "ask/route.hpp"
 #include "ask/verdict.hpp"
 #include "config/config.hpp"
+#include "unit/metrics_text.hpp"
 
 namespace tidegate::ask {
 
@@ -35,13 +37,15 @@ inline telemetry::MetricNames names_of(const config::Config& config) {
 }
 
 struct World {
-    explicit World(const std::string& yaml)
-        : rules(load(yaml)), metrics(names_of(*rules.config), {}, 1, "test") {
-        rules.slots = *metrics.admit(names_of(*rules.config));
+    explicit World(const std::string& yaml) : rules(load(yaml)) {
+        rules.slots = names.admit(names_of(*rules.config));
+        metrics.grow(names.decisions.size());
     }
+    std::string figures() const { return test::text_of(metrics, names.decisions); }
 
     Ruleset rules;
-    telemetry::Metrics metrics;
+    telemetry::NameRegistry names;
+    Metrics metrics{100};
 };
 
 // Reads `bytes` into facts and checks the framing.
@@ -79,7 +83,7 @@ struct Request {
     }
 
     Fault decide() { return take_steps(world.rules, facts, decision); }
-    void apply_verdict() { ask::apply_verdict(world.rules, world.metrics.shard(0), decision); }
+    void apply_verdict() { ask::apply_verdict(world.rules, world.metrics, decision); }
     std::string identifiers() const { return identifiers_of(decision); }
 
     World& world;

@@ -9,7 +9,7 @@
 
 using namespace tidegate;
 using client::ConnectionLimit;
-using telemetry::ConnectionRefusal;
+using client::ConnectionRefusal;
 
 namespace {
 

@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "client/http1_connection.hpp"
+#include "unit/metrics_text.hpp"
 
 using namespace tidegate;
 using client::Http1Connection;
@@ -93,13 +94,13 @@ struct World {
     SteadyTime start{};
     DeadlineWheel wheel{start};
     BufferPool buffers;
-    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    client::Metrics metrics;
     client::ServedConnectionList connections;
     client::Http2Resources http2{io.get_executor(), wheel, buffers};
     client::ConnectionContext context{.executor = io.get_executor(),
                                       .deadlines = wheel,
                                       .buffers = buffers,
-                                      .metrics = metrics.shard(0),
+                                      .metrics = metrics,
                                       .connections = connections,
                                       .http2 = http2,
                                       .serve = &World::serve,
@@ -243,7 +244,7 @@ TEST_CASE("http1_connection: a second PROXY header is closed without an answer")
         CHECK((world.is_closed || world.is_reset));
         CHECK(world.heads.empty());
         CHECK(world.connections.empty());
-        const std::string figures = world.metrics.serialize({});
+        const std::string figures = test::text_of(world.metrics);
         CHECK(figures.find("tidegate_proxy_headers_refused_total{reason=\"malformed\"} 1") !=
               std::string::npos);
     }

@@ -154,14 +154,14 @@ struct Client {
     SteadyTime start{};
     DeadlineWheel wheel{start};
     BufferPool buffers;
-    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    client::Metrics metrics;
     client::ServedConnectionList connections;
     client::Http2Resources http2{io.get_executor(), wheel, buffers};
     client::ConnectionContext context{
         .executor = io.get_executor(),
         .deadlines = wheel,
         .buffers = buffers,
-        .metrics = metrics.shard(0),
+        .metrics = metrics,
         .connections = connections,
         .http2 = http2,
         .serve = &Client::serve,

@@ -11,10 +11,11 @@
 
 #include "client/refused_connections.hpp"
 #include "failing_memory.hpp"
+#include "unit/metrics_text.hpp"
 
 using namespace tidegate;
+using client::ConnectionRefusal;
 using client::RefusedConnections;
-using telemetry::ConnectionRefusal;
 
 namespace {
 
@@ -50,8 +51,8 @@ class Client {
 };
 
 struct Rig {
-    telemetry::Metrics metrics{{}, {}, 1, "1"};
-    RefusedConnections refused{metrics.shard(0)};
+    client::Metrics metrics;
+    RefusedConnections refused{metrics};
     int ids = 0;
     SteadyTime start{};
 
@@ -118,7 +119,8 @@ TEST_CASE("refused_connections: who speaks in the clear where TLS is spoken is t
     CHECK(after(answer, "Content-Length: ", 3) == std::to_string(body.size()));
     CHECK(body.find("This port speaks TLS: use https.") != std::string::npos);
     // It is counted among the handshakes.
-    CHECK(rig.metrics.serialize({}).find("refused_total{reason=\"max\"} 0\n") != std::string::npos);
+    CHECK(test::text_of(rig.metrics).find("refused_total{reason=\"max\"} 0\n") !=
+          std::string::npos);
 }
 
 TEST_CASE("refused_connections: a client of TLS gets no answer, and is counted") {
@@ -129,7 +131,7 @@ TEST_CASE("refused_connections: a client of TLS gets no answer, and is counted")
     CHECK(client.heard().empty());
     CHECK_FALSE(client.can_send("x"));
     CHECK(rig.refused.kept() == 0);
-    CHECK(rig.metrics.serialize({}).find("refused_total{reason=\"new_per_ip\"} 1\n") !=
+    CHECK(test::text_of(rig.metrics).find("refused_total{reason=\"new_per_ip\"} 1\n") !=
           std::string::npos);
 }
 
@@ -151,7 +153,7 @@ TEST_CASE("refused_connections: each reason has a counter of its own") {
     rig.add(clients[0], ConnectionRefusal::max);
     rig.add(clients[1], ConnectionRefusal::per_ip);
     rig.add(clients[2], ConnectionRefusal::per_ip);
-    const std::string text = rig.metrics.serialize({});
+    const std::string text = test::text_of(rig.metrics);
     CHECK(text.find("refused_total{reason=\"max\"} 1\n") != std::string::npos);
     CHECK(text.find("refused_total{reason=\"per_ip\"} 2\n") != std::string::npos);
 }

@@ -19,7 +19,7 @@
 using namespace tidegate;
 using client::TlsHandshake;
 using End = TlsHandshake::End;
-using Failure = telemetry::TlsHandshakeFailure;
+using Failure = client::TlsHandshakeFailure;
 
 namespace {
 

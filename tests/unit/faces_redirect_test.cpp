@@ -62,7 +62,7 @@ struct RedirectWorld {
         char byte = 0;
         return ::recv(far, &byte, 1, MSG_PEEK) == 0;
     }
-    bool counts(const std::string& line) const { return has(world.metrics.serialize({}), line); }
+    bool counts(const std::string& line) const { return has(world.figures(), line); }
 
     proxy::World world{"upstream: http://127.0.0.1:3000\nlimits: [1/h]\n"};
     ask::PasswordPool passwords{
@@ -71,8 +71,8 @@ struct RedirectWorld {
         .executor = world.io.get_executor(),
         .generation = {},
         .thread = 0,
-        .metrics = world.metrics.shard(0),
-        .engine = {world.io.get_executor(), world.limiter, passwords, world.metrics.shard(0)},
+        .metrics = world.metrics,
+        .engine = {world.io.get_executor(), world.limiter, passwords, world.ask_metrics},
         .request_ids = {},
         .exchanges = {world.io.get_executor(), world.wheel, world.buffers},
         .date = {}};
@@ -83,7 +83,7 @@ struct RedirectWorld {
     client::ConnectionContext context{.executor = world.io.get_executor(),
                                       .deadlines = world.wheel,
                                       .buffers = world.buffers,
-                                      .metrics = world.metrics.shard(0),
+                                      .metrics = world.client_metrics,
                                       .connections = connections,
                                       .http2 = http2,
                                       .serve = &faces::serve_redirect,

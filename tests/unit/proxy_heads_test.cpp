@@ -419,7 +419,7 @@ TEST_CASE("heads: a schedule's denial names the earliest moment and no time to c
     decision.verdict.retry_after = limit::kNever;
     decision.verdict.earliest = std::chrono::milliseconds(1'060'500);
     decision.verdict.limits = {{.next_unit = limit::kNever, .denied = true}};
-    ask::apply_verdict(*world.generation, world.metrics.shard(0), request.exchange.decision);
+    ask::apply_verdict(*world.generation, world.ask_metrics, request.exchange.decision);
     const std::string answer = request.refused();
     CHECK(answer.starts_with("HTTP/1.1 429 "));
     CHECK_FALSE(has(answer, "Retry-After"));

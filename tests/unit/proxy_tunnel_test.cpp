@@ -23,7 +23,6 @@
 using namespace tidegate;
 using namespace tidegate::proxy;
 using namespace std::chrono_literals;
-using telemetry::TunnelEnd;
 
 namespace {
 
@@ -120,15 +119,14 @@ std::pair<int, int> socket_pair() {
 struct Rig {
     explicit Rig(const std::string& yaml = with_route(), std::string_view early = "")
         : world(yaml),
-          context{
-              .executor = world.io.get_executor(),
-              .generation = world.generation,
-              .thread = 0,
-              .metrics = world.metrics.shard(0),
-              .engine = {world.io.get_executor(), world.limiter, passwords, world.metrics.shard(0)},
-              .request_ids = {},
-              .exchanges = {world.io.get_executor(), world.wheel, world.buffers},
-              .date = {}} {
+          context{.executor = world.io.get_executor(),
+                  .generation = world.generation,
+                  .thread = 0,
+                  .metrics = world.metrics,
+                  .engine = {world.io.get_executor(), world.limiter, passwords, world.ask_metrics},
+                  .request_ids = {},
+                  .exchanges = {world.io.get_executor(), world.wheel, world.buffers},
+                  .date = {}} {
         const auto [near, far] = socket_pair();
         browser.emplace(far);
         link.reset(new client::Http1Link{
@@ -257,7 +255,7 @@ TEST_CASE("tunnel: the handshake goes on with Upgrade, and the 101 comes back wi
     CHECK(rig.exchange.relay.status == 101);
     CHECK_FALSE(rig.is_over);
     CHECK(rig.link->is_tunnel);
-    CHECK(has(rig.world.metrics.serialize({}), "\ntidegate_tunnels_open 1\n"));
+    CHECK(has(rig.world.figures(), "\ntidegate_tunnels_open 1\n"));
 }
 
 TEST_CASE("tunnel: a 101 whose value belongs to another key is not accepted") {
@@ -349,7 +347,7 @@ TEST_CASE("tunnel: a Close goes through, and the end of each side after it") {
     CHECK_FALSE(rig.client.keeps_alive());
     CHECK(rig.exchange.relay.tunnel_fault.empty());
     CHECK(rig.exchange.relay.reached == Reached::end);
-    const std::string figures = rig.world.metrics.serialize({});
+    const std::string figures = rig.world.figures();
     CHECK(has(figures, "\ntidegate_tunnels_open 0\n"));
     CHECK(has(figures, "\ntidegate_tunnels_total{end=\"client\"} 1\n"));
 }

@@ -6,11 +6,13 @@
 #include <string_view>
 #include <utility>
 
+#include "client/metrics.hpp"
 #include "client/stream.hpp"
 #include "net/readiness.hpp"
 #include "proxy/exchange.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/heads.hpp"
+#include "proxy/metrics.hpp"
 #include "unit/ask_world.hpp"
 
 namespace tidegate::proxy {
@@ -24,22 +26,28 @@ inline constexpr std::string_view kDateLine = "Date: Sun, 06 Nov 1994 08:49:37 G
 
 struct World {
     explicit World(const std::string& yaml = "upstream: http://127.0.0.1:3000\n")
-        : metrics(ask::names_of(*ask::load(yaml)), {}, 1, "test"),
-          limiter(memory, metrics.shard(0)) {
+        : limiter(memory, store_metrics) {
         reload(yaml);
     }
 
     // Without upstreams: nothing is forwarded here.
     void reload(const std::string& yaml) {
         const boost::intrusive_ptr<Generation> made(new Generation(ask::load(yaml)));
-        made->slots = *metrics.admit(ask::names_of(*made->config));
+        made->slots = names.admit(ask::names_of(*made->config));
+        metrics.grow(names.routes.size());
+        ask_metrics.grow(names.decisions.size());
         generation = made;
     }
+    std::string figures() const { return test::text_of(metrics, names.routes); }
 
     asio::io_context io{1};
     Readiness readiness{io};
     GenerationPtr generation;
-    telemetry::Metrics metrics;
+    telemetry::NameRegistry names;
+    Metrics metrics{100};
+    ask::Metrics ask_metrics{100};
+    store::Metrics store_metrics;
+    client::Metrics client_metrics;
     store::MemoryStore memory{store::MemoryStore::Options{}};
     store::Limiter limiter;
     Wakeup wakeup{io.get_executor()};  // in process nothing is waited for
@@ -76,7 +84,7 @@ struct Request {
     void charge() {
         REQUIRE(decide() == Fault::none);
         world.limiter.decide(exchange.decision.charge, world.wakeup);
-        ask::apply_verdict(*exchange.generation, world.metrics.shard(0), exchange.decision);
+        ask::apply_verdict(*exchange.generation, world.ask_metrics, exchange.decision);
     }
 
     // As the upstream gets it.

@@ -13,6 +13,7 @@
 #include "store/limiter.hpp"
 #include "store/scripts.hpp"
 #include "unit/fake_redis.hpp"
+#include "unit/metrics_text.hpp"
 #include "unit/script_reply.hpp"
 #include "unit/store_asking.hpp"
 
@@ -21,7 +22,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using limit::OnStoreFailure;
-using telemetry::StoreKind;
 using test::FakeRedis;
 using test::run_until;
 using test::script_reply;
@@ -63,9 +63,8 @@ struct Rig {
         options.node.scripts = all_scripts();
         cluster =
             std::make_shared<redis::Cluster>(io.get_executor(), options, redis::Cluster::OnState{});
-        limiter.emplace(memory,
-                        Limiter::RedisParts{.store = {cluster, "tg:"}, .replicas = &replicas},
-                        metrics.shard(0));
+        limiter.emplace(
+            memory, Limiter::RedisParts{.store = {cluster, "tg:"}, .replicas = &replicas}, metrics);
         spawn(io.get_executor(), redis::Cluster::run(cluster),
               [this](const std::exception_ptr&) { ended = true; });
         CHECK(wait([&] { return nodes[1].count("SCRIPT") == all_scripts().size(); }));
@@ -123,7 +122,7 @@ struct Rig {
         return decision.result;
     }
     bool metrics_have(const std::string& line) const {
-        return metrics.serialize({}).find("\n" + line + "\n") != std::string::npos;
+        return test::has_line(test::text_of(metrics), line);
     }
 
     asio::io_context io;
@@ -131,7 +130,7 @@ struct Rig {
     std::string cluster_nodes;
     Replicas replicas{0};
     MemoryStore memory{MemoryStore::Options{}};
-    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    Metrics metrics;
     std::shared_ptr<redis::Cluster> cluster;
     std::optional<Limiter> limiter;
     Wakeup sleeper{io.get_executor()};

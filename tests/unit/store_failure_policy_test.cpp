@@ -7,6 +7,7 @@
 
 #include "store/failure_policy.hpp"
 #include "store/refund.hpp"
+#include "unit/metrics_text.hpp"
 #include "unit/store_asking.hpp"
 
 namespace tidegate::store {
@@ -14,7 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using limit::OnStoreFailure;
-using telemetry::StoreFailure;
 using Result = LimitDecision::Result;
 
 struct Rig {
@@ -24,15 +24,15 @@ struct Rig {
         return decision.result;
     }
     bool metrics_have(const std::string& line) const {
-        return metrics.serialize({}).find("\n" + line + "\n") != std::string::npos;
+        return test::has_line(test::text_of(metrics), line);
     }
 
     Replicas replicas{0};
     MemoryStore memory{MemoryStore::Options{.max_keys = 2, .on_full = OnFull::deny}};
-    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    Metrics metrics;
     RedisStore redis;
-    LocalReport report{redis, {}, metrics.shard(0)};
-    FailurePolicy failure_policy{memory, &replicas, report, metrics.shard(0)};
+    LocalReport report{redis, {}, metrics};
+    FailurePolicy failure_policy{memory, &replicas, report, metrics};
     Refunds refunds{redis, memory, report};
     LimitDecision decision;
 };

@@ -20,7 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using limit::OnStoreFailure;
-using telemetry::StoreKind;
 using test::mixed_reply;
 using test::script_reply;
 using test::Words;
@@ -48,9 +47,8 @@ std::string answer_to_slots(const Words& words) {
 // A limiter on a Redis that answers charges with `server.evalsha`.
 struct Rig : test::RedisFixture {
     explicit Rig(std::size_t max_in_flight = 100) : RedisFixture(all_scripts(), max_in_flight) {
-        limiter.emplace(memory,
-                        Limiter::RedisParts{.store = {client, "tg:"}, .replicas = &replicas},
-                        metrics.shard(0));
+        limiter.emplace(
+            memory, Limiter::RedisParts{.store = {client, "tg:"}, .replicas = &replicas}, metrics);
     }
     ~Rig() { stop(); }
 
@@ -74,7 +72,7 @@ struct Rig : test::RedisFixture {
     }
     // How often it failed, for all reasons.
     int failures() const {
-        const std::string text = metrics.serialize({});
+        const std::string text = test::text_of(metrics);
         const std::string name = "\ntidegate_store_failures_total{";
         int sum = 0;
         for (std::size_t at = text.find(name); at != std::string::npos;
@@ -95,8 +93,8 @@ struct Rig : test::RedisFixture {
 struct InProcess {
     asio::io_context io;
     MemoryStore memory{MemoryStore::Options{}};
-    telemetry::Metrics metrics{{}, {}, 1, "test"};
-    Limiter limiter{memory, metrics.shard(0)};
+    Metrics metrics;
+    Limiter limiter{memory, metrics};
     Wakeup sleeper{io.get_executor()};
     LimitDecision decision;
 };

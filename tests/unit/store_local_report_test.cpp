@@ -21,8 +21,8 @@ using test::Words;
 // A worker that tells a Redis of what it admitted.
 struct Rig : test::RedisFixture {
     Rig()
-        : report(std::make_unique<LocalReport>(
-              RedisStore{client, "tg:"}, LocalReport::Options{.at_once = 4}, metrics.shard(0))) {
+        : report(std::make_unique<LocalReport>(RedisStore{client, "tg:"},
+                                               LocalReport::Options{.at_once = 4}, metrics)) {
         run();
     }
     ~Rig() { stop(); }
@@ -43,8 +43,8 @@ struct Rig : test::RedisFixture {
     }
     bool counted(const std::string& result, std::size_t times) {
         const auto is_so = [&] {
-            return metrics.serialize({}).find("tidegate_local_reports_total{result=\"" + result +
-                                              "\"} " + std::to_string(times) + "\n") !=
+            return test::text_of(metrics).find("tidegate_local_reports_total{result=\"" + result +
+                                               "\"} " + std::to_string(times) + "\n") !=
                    std::string::npos;
         };
         return run_until(io, is_so, 2s);

@@ -8,9 +8,10 @@
 #include <doctest/doctest.h>
 
 #include "redis/client.hpp"
+#include "store/metrics.hpp"
 #include "store/scripts.hpp"
-#include "telemetry/metrics.hpp"
 #include "unit/fake_redis.hpp"
+#include "unit/metrics_text.hpp"
 
 namespace tidegate::test {
 
@@ -44,13 +45,11 @@ struct RedisFixture {
     void await_up(bool up) {
         CHECK(wait([&] { return client->is_up() == up; }));
     }
-    bool metrics_have(const std::string& line) const {
-        return metrics.serialize({}).find("\n" + line + "\n") != std::string::npos;
-    }
+    bool metrics_have(const std::string& line) const { return has_line(text_of(metrics), line); }
 
     asio::io_context io;
     FakeRedis server{io};
-    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    store::Metrics metrics;
     std::shared_ptr<redis::Client> client;
     int running = 0;  // coroutines that have not ended
 };

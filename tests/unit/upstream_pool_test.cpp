@@ -12,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include "unit/metrics_text.hpp"
 #include "upstream_pool_world.hpp"
 
 using namespace tidegate;
@@ -250,7 +251,8 @@ TEST_CASE("pool: a connection whose making ends by an exception is closed, and c
     pooled.settle(true);
     CHECK(has_thrown);
     CHECK_FALSE(stream);
-    const std::string text = pooled.world.metrics.serialize({});
+    const std::string text =
+        test::text_of(pooled.world.metrics, telemetry::NameList<std::string>());
     CHECK(text.find("tidegate_upstream_connections 0\n") != std::string::npos);
     CHECK(text.find("tidegate_upstream_connections_total 1\n") != std::string::npos);
 }

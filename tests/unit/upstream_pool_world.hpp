@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "telemetry/metrics.hpp"
+#include "upstream/metrics.hpp"
 #include "upstream/pool.hpp"
 #include "upstream_world.hpp"
 
@@ -21,7 +21,7 @@ using ConnectFault = Pool::ConnectFault;
 struct PoolWorld {
     asio::io_context io{1};
     Readiness readiness{io};
-    telemetry::Metrics metrics{{}, {}, 1, "test"};
+    Metrics metrics{1};
     DeadlineWheel wheel{SteadyTime{}};
     BufferPool buffers;
 };
@@ -40,7 +40,7 @@ struct Pooled {
         group = group_of(settings, workers);
         for (std::size_t i = 0; i < workers; ++i) {
             pools.push_back(std::make_unique<Pool>(world.io.get_executor(), world.readiness, group,
-                                                   i, 0, world.metrics.shard(0)));
+                                                   i, 0, world.metrics));
         }
         pool = pools.front().get();
     }

@@ -1,4 +1,4 @@
-#include "telemetry/name_registry.hpp"
+#include "telemetry/metric_names.hpp"
 
 namespace tidegate::telemetry {
 

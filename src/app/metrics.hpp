@@ -1,0 +1,103 @@
+// The metrics of all rooms and workers as one, and what is asked for when they are scraped.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ask/metrics.hpp"
+#include "base/result.hpp"
+#include "client/metrics.hpp"
+#include "faces/metrics.hpp"
+#include "proxy/metrics.hpp"
+#include "store/metrics.hpp"
+#include "telemetry/metric_names.hpp"
+#include "upstream/metrics.hpp"
+
+namespace tidegate::store {
+class MemoryStore;
+}
+
+namespace tidegate::app {
+
+// Figures that are asked for when scraped rather than counted by a worker.
+struct Gauges {
+    // A place that keys of tokens are fetched from.
+    struct KeyPlace {
+        std::string url;                          // label; no two alike
+        std::size_t keys = 0;                     // of use
+        std::optional<std::chrono::seconds> age;  // of what was fetched; unset: nothing yet
+    };
+    // A certificate that Tidegate shows.
+    struct CertificateExpiry {
+        std::string name;  // label; no two alike
+        std::chrono::system_clock::time_point until;
+    };
+    const store::MemoryStore* memory_store = nullptr;  // null: not shown
+    std::uint64_t access_log_dropped = 0;
+    std::uint64_t config_generation = 1;  // one more for each that was put in force
+    std::uint64_t configs_in_use = 1;     // it, and those that requests still hold
+    std::uint64_t reloads_ok = 0;
+    std::uint64_t reloads_refused = 0;
+    std::chrono::system_clock::time_point config_read_at{};  // the one in force
+    std::uint64_t jwks_fetches_ok = 0;
+    std::uint64_t jwks_fetches_failed = 0;
+    std::vector<KeyPlace> jwks{};
+    std::vector<upstream::UpstreamStatus> upstreams{};
+    std::vector<CertificateExpiry> certificate_expiry{};
+};
+
+// What one worker counts; each room has its own. Workers share no cache line.
+struct alignas(64) WorkerMetrics {
+    explicit WorkerMetrics(std::size_t names_max)
+        : ask(names_max), upstream(names_max), proxy(names_max) {}
+
+    store::Metrics store;
+    ask::Metrics ask;
+    client::Metrics client;
+    upstream::Metrics upstream;
+    proxy::Metrics proxy;
+    faces::Metrics faces;
+};
+
+// The whole process's figures. Names may be added while workers count, and none is ever taken away.
+class Metrics {
+  public:
+    // Names of routes, upstreams and limits together, unless the first configuration has more.
+    static constexpr std::size_t kNamesMax = 10'000;
+
+    // `names` are those of the first configuration.
+    Metrics(const telemetry::MetricNames& names, std::size_t workers, std::string version);
+
+    // Where the names of a configuration are counted; those that are new are added for every
+    // worker. Not when there would be too many: then nothing is, and the error says so. Any thread.
+    Result<telemetry::MetricSlots, std::string> admit(const telemetry::MetricNames& names);
+
+    // Each worker takes the one of its number. Requires index < workers.
+    WorkerMetrics& worker(std::size_t index);
+    bool store_is_up() const;  // in the eyes of every worker
+
+    // The Prometheus text format. Any thread.
+    std::string serialize(const Gauges& gauges) const;
+
+  private:
+    // The metrics of one room, of all workers.
+    template <class Room>
+    std::vector<const Room*> all(Room WorkerMetrics::*room) const;
+    void write_process(telemetry::Exposition& out, const Gauges& gauges) const;
+
+    // Names are looked at and added under the mutex; counting never waits for it.
+    mutable std::mutex mutex_;
+    telemetry::NameRegistry names_;
+    std::size_t names_max_ = kNamesMax;
+    std::string version_;
+    std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+    std::vector<std::unique_ptr<WorkerMetrics>> workers_;
+};
+
+}  // namespace tidegate::app

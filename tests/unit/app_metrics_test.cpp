@@ -1,0 +1,190 @@
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "app/metrics.hpp"
+#include "store/memory_store.hpp"
+#include "unit/metrics_text.hpp"
+
+namespace tidegate::app {
+namespace {
+
+using namespace std::chrono_literals;
+using telemetry::MetricNames;
+using telemetry::MetricSlots;
+using telemetry::Outcome;
+using test::sample;
+
+MetricNames some_names() {
+    return {.routes = {"search", "login"},
+            .policies = {{"per-client", {"burst", "hour"}}, {"strict", {"minute"}}},
+            .upstreams = {"api"}};
+}
+
+MetricNames routes(std::vector<std::string> names) {
+    MetricNames wanted;
+    wanted.routes = std::move(names);
+    return wanted;
+}
+
+std::string requests(const std::string& text, const std::string& labels) {
+    return sample(text, "tidegate_requests_total{" + labels + ",face=\"proxy\"}");
+}
+
+TEST_CASE("metrics: the store is up when no worker sees it down") {
+    Metrics metrics(some_names(), 3, "1");
+    CHECK(metrics.store_is_up());
+    metrics.worker(1).store.set_store_state(store::StoreState::down);
+    CHECK_FALSE(metrics.store_is_up());
+    std::string text = metrics.serialize({});
+    CHECK(sample(text, R"(tidegate_store_state{state="up"})") == "2");
+    CHECK(sample(text, R"(tidegate_store_state{state="down"})") == "1");
+    metrics.worker(1).store.set_store_state(store::StoreState::up);
+    CHECK(metrics.store_is_up());
+}
+
+TEST_CASE("metrics: gauges and the build show what they were given") {
+    const Metrics metrics(some_names(), 1, "1.2.3");
+    const store::MemoryStore store{store::MemoryStore::Options{}};
+    const std::string text = metrics.serialize(
+        {.memory_store = &store, .access_log_dropped = 9, .config_generation = 2});
+    CHECK(sample(text, "tidegate_memory_store_keys") == "0");
+    CHECK(sample(text, "tidegate_memory_store_evictions_total") == "0");
+    CHECK(sample(text, "tidegate_access_log_dropped_total") == "9");
+    CHECK(sample(text, "tidegate_config_generation") == "2");
+    CHECK(sample(text, R"(tidegate_build_info{version="1.2.3"})") == "1");
+    CHECK(std::stod(sample(text, "process_start_time_seconds")) > 1.6e9);
+}
+
+TEST_CASE("metrics: names from the configuration cannot break out of their label") {
+    const Metrics metrics(routes({"a\"} 1\nb\\"}), 1, "1");
+    const std::string text = metrics.serialize({});
+    CHECK(sample(text, R"(tidegate_request_seconds_count{route="a\"} 1\nb\\"})") == "0");
+}
+
+TEST_CASE("metrics: a configuration without policies and upstreams is served all the same") {
+    const Metrics metrics({}, 1, "1");
+    const std::string text = metrics.serialize({});
+    CHECK(text.find("tidegate_decisions_total") == std::string::npos);
+    CHECK(sample(text, R"(tidegate_request_seconds_count{route="-"})") == "0");
+}
+
+TEST_CASE("metrics: another configuration's names are added, and those that were there count on") {
+    Metrics metrics(some_names(), 2, "1");
+    const MetricSlots before = *metrics.admit(some_names());
+    metrics.worker(0).proxy.count_request(before.route(0), Face::proxy, 200, Outcome::forwarded,
+                                          1ms);
+    metrics.worker(0).ask.count_decision(before.decision(1, 0), true);
+    metrics.worker(0).upstream.count_upstream_failure(before.upstream(0));
+
+    MetricNames other{.routes = {"files", "search"},
+                      .policies = {{"strict", {"hour", "minute"}}},
+                      .upstreams = {"web", "api"}};
+    const MetricSlots after = *metrics.admit(other);
+    metrics.worker(1).proxy.count_request(after.route(1), Face::proxy, 200, Outcome::forwarded,
+                                          1ms);
+    metrics.worker(1).proxy.count_request(after.route(0), Face::proxy, 200, Outcome::forwarded,
+                                          1ms);
+    metrics.worker(1).ask.count_decision(after.decision(0, 1), true);
+    metrics.worker(1).upstream.count_upstream_failure(after.upstream(1));
+    // A request that began before ends after.
+    metrics.worker(0).proxy.count_request(before.route(1), Face::proxy, 200, Outcome::forwarded,
+                                          1ms);
+
+    const std::string text = metrics.serialize({});
+    CHECK(requests(text, R"(route="search",code="200",outcome="forwarded")") == "2");
+    CHECK(requests(text, R"(route="files",code="200",outcome="forwarded")") == "1");
+    CHECK(requests(text, R"(route="login",code="200",outcome="forwarded")") == "1");
+    CHECK(sample(text,
+                 R"(tidegate_decisions_total{policy="strict",limit="minute",outcome="denied"})") ==
+          "2");
+    CHECK(sample(text,
+                 R"(tidegate_decisions_total{policy="strict",limit="hour",outcome="denied"})") ==
+          "0");
+    CHECK(sample(text, R"(tidegate_upstream_failures_total{upstream="api"})") == "2");
+    CHECK(sample(text, R"(tidegate_upstream_failures_total{upstream="web"})") == "0");
+}
+
+TEST_CASE("metrics: names that would be too many are refused, and none of them is added") {
+    Metrics metrics(some_names(), 1, "1");
+    MetricNames many;
+    for (std::size_t i = 0; i < Metrics::kNamesMax - 6; ++i) {
+        many.routes.push_back("r" + std::to_string(i));
+    }
+    REQUIRE(metrics.admit(many).has_value());  // with the six of before: all there may be
+    CHECK(metrics.admit(some_names()).has_value());
+    const auto refused = metrics.admit(routes({"search", "one more"}));
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().find("10001 names") != std::string::npos);
+    CHECK(metrics.serialize({}).find("one more") == std::string::npos);
+    metrics.worker(0).proxy.count_request(metrics.admit(many)->route(9'000), Face::proxy, 200,
+                                          Outcome::forwarded, 1ms);
+    CHECK(requests(metrics.serialize({}), R"(route="r9000",code="200",outcome="forwarded")") ==
+          "1");
+}
+
+TEST_CASE("metrics: the first configuration may have more names than others could add") {
+    MetricNames many;
+    for (std::size_t i = 0; i <= Metrics::kNamesMax; ++i) {
+        many.routes.push_back("r" + std::to_string(i));
+    }
+    Metrics metrics(many, 1, "1");
+    CHECK(metrics.admit(many)->route(Metrics::kNamesMax) == Metrics::kNamesMax);
+    CHECK_FALSE(metrics.admit(routes({"other"})).has_value());
+}
+
+TEST_CASE("metrics: names are added and scraped while a thread counts") {
+    Metrics metrics(some_names(), 1, "1");
+    const MetricSlots first = *metrics.admit(some_names());
+    std::thread counting([&] {
+        for (int i = 0; i < 20'000; ++i) {
+            metrics.worker(0).proxy.count_request(first.route(1), Face::proxy, 200,
+                                                  Outcome::forwarded, 1ms);
+            metrics.worker(0).ask.count_decision(first.decision(0, 0), false);
+        }
+    });
+    for (int i = 0; i < 50; ++i) {
+        const std::string name = "r" + std::to_string(i);
+        CHECK(metrics.admit(routes({name})).has_value());
+        CHECK(requests(metrics.serialize({}), R"(route="none")") == "absent");
+    }
+    counting.join();
+    CHECK(requests(metrics.serialize({}), R"(route="login",code="200",outcome="forwarded")") ==
+          "20000");
+}
+
+TEST_CASE("metrics: keys that are fetched are told by their place, their age once there is one") {
+    const Metrics metrics(some_names(), 1, "1");
+    Gauges gauges;
+    gauges.jwks_fetches_ok = 3;
+    gauges.jwks_fetches_failed = 2;
+    gauges.jwks = {{"https://a/keys", 2, 90s}, {"https://b/", 0, std::nullopt}};
+    const std::string text = metrics.serialize(gauges);
+    CHECK(sample(text, R"(tidegate_jwks_fetches_total{result="ok"})") == "3");
+    CHECK(sample(text, R"(tidegate_jwks_fetches_total{result="failed"})") == "2");
+    CHECK(sample(text, R"(tidegate_jwks_keys{url="https://a/keys"})") == "2");
+    CHECK(sample(text, R"(tidegate_jwks_keys{url="https://b/"})") == "0");
+    CHECK(sample(text, R"(tidegate_jwks_age_seconds{url="https://a/keys"})") == "90");
+    CHECK(sample(text, R"(tidegate_jwks_age_seconds{url="https://b/"})") == "absent");
+}
+
+TEST_CASE("metrics: a certificate's expiry is a whole number of seconds, by its name") {
+    Metrics metrics(some_names(), 1, "1");
+    Gauges gauges;
+    gauges.certificate_expiry = {
+        {"a.example", std::chrono::system_clock::from_time_t(1'795'255'201)},
+        {"b.example", std::chrono::system_clock::from_time_t(1'795'255'202) + 1ms}};
+    const std::string text = metrics.serialize(gauges);
+    const auto expiry = [&](const std::string& name) {
+        return sample(text, "tidegate_certificate_expiry_timestamp_seconds{name=\"" + name + "\"}");
+    };
+    CHECK(expiry("a.example") == "1795255201");
+    CHECK(expiry("b.example") == "1795255202");
+    CHECK(metrics.serialize({}).find("tidegate_certificate_expiry") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace tidegate::app

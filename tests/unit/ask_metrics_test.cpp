@@ -1,0 +1,99 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "ask/metrics.hpp"
+#include "unit/metrics_text.hpp"
+
+using namespace tidegate;
+using namespace tidegate::ask;
+using telemetry::kNoSlot;
+using telemetry::MetricNames;
+using telemetry::MetricSlots;
+using test::sample;
+
+namespace {
+
+struct Rig {
+    MetricSlots admit(const std::vector<MetricNames::PolicyNames>& policies) {
+        const MetricSlots slots =
+            names.admit({.routes = {}, .policies = policies, .upstreams = {}});
+        first.grow(names.decisions.size());
+        second.grow(names.decisions.size());
+        return slots;
+    }
+    std::string text() const { return test::text_of({&first, &second}, names.decisions); }
+    std::string decisions(const std::string& labels) const {
+        return sample(text(), "tidegate_decisions_total{" + labels + "}");
+    }
+
+    telemetry::NameRegistry names;
+    Metrics first{100};
+    Metrics second{100};
+};
+
+}  // namespace
+
+TEST_CASE("metrics: decisions are counted by policy, limit and answer; unknown ones are ignored") {
+    Rig rig;
+    const MetricSlots slots =
+        rig.admit({{"per-client", {"burst", "hour"}}, {"strict", {"minute"}}});
+    rig.first.count_decision(slots.decision(0, 1), false);
+    rig.first.count_decision(slots.decision(0, 1), false);
+    rig.first.count_decision(slots.decision(1, 0), true);
+    rig.first.count_decision(slots.decision(0, 2), true);  // not the first limit of the next policy
+    rig.first.count_decision(slots.decision(1, 1), true);
+    rig.first.count_decision(slots.decision(2, 0), true);
+    rig.first.count_decision(slots.decision(kNoSlot, 0), true);
+    CHECK(rig.decisions(R"(policy="per-client",limit="hour",outcome="admitted")") == "2");
+    CHECK(rig.decisions(R"(policy="per-client",limit="hour",outcome="denied")") == "0");
+    CHECK(rig.decisions(R"(policy="per-client",limit="burst",outcome="admitted")") == "0");
+    CHECK(rig.decisions(R"(policy="strict",limit="minute",outcome="denied")") == "1");
+}
+
+TEST_CASE("metrics: lists that name the same policy and limit are one series") {
+    Rig rig;
+    const MetricSlots slots = rig.admit({{"p", {"1s", "1min"}}, {"p", {"1min", "1h"}}});
+    rig.first.count_decision(slots.decision(0, 1), false);
+    rig.second.count_decision(slots.decision(1, 0), false);
+    rig.second.count_decision(slots.decision(1, 1), true);
+    rig.second.count_decision(slots.decision(1, 2), true);
+    const std::string line =
+        R"(tidegate_decisions_total{policy="p",limit="1min",outcome="admitted"})";
+    const std::string text = rig.text();
+    CHECK(sample(text, line) == "2");
+    CHECK(text.find(line) == text.rfind(line));
+    CHECK(rig.decisions(R"(policy="p",limit="1h",outcome="denied")") == "1");
+}
+
+TEST_CASE("metrics: a policy in shadow has outcomes of its own") {
+    Rig rig;
+    rig.first.count_decision(rig.admit({{"p", {"1s"}, true}}).decision(0, 0), true);
+    CHECK(rig.decisions(R"(policy="p",limit="1s",outcome="shadow_denied")") == "1");
+    CHECK(rig.decisions(R"(policy="p",limit="1s",outcome="denied")") == "absent");
+}
+
+TEST_CASE("metrics: a policy that leaves the shadow begins a series and keeps the old one") {
+    Rig rig;
+    rig.first.count_decision(rig.admit({{"p", {"1s"}, true}}).decision(0, 0), true);
+    rig.first.count_decision(rig.admit({{"p", {"1s"}, false}}).decision(0, 0), true);
+    CHECK(rig.decisions(R"(policy="p",limit="1s",outcome="shadow_denied")") == "1");
+    CHECK(rig.decisions(R"(policy="p",limit="1s",outcome="denied")") == "1");
+}
+
+TEST_CASE("metrics: without policies there is no series of decisions") {
+    CHECK(Rig().text().find("tidegate_decisions_total") == std::string::npos);
+}
+
+TEST_CASE("metrics: ignored costs and forwarding fields") {
+    Rig rig;
+    rig.first.count_cost_ignored(CostFault::untrusted);
+    rig.second.count_forwarding_invalid();
+    rig.first.count_forwarding_ignored();
+    rig.second.count_forwarding_ignored();
+    const std::string text = rig.text();
+    CHECK(sample(text, R"(tidegate_cost_ignored_total{reason="untrusted"})") == "1");
+    CHECK(sample(text, R"(tidegate_cost_ignored_total{reason="out_of_range"})") == "0");
+    CHECK(sample(text, "tidegate_forwarding_invalid_total") == "1");
+    CHECK(sample(text, "tidegate_forwarding_ignored_total") == "2");
+}

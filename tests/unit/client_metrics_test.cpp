@@ -1,0 +1,78 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "client/metrics.hpp"
+#include "unit/metrics_text.hpp"
+
+using namespace tidegate;
+using namespace tidegate::client;
+using test::sample;
+
+TEST_CASE("metrics: connections of clients, and those that were refused or closed") {
+    Metrics first;
+    Metrics second;
+    first.client_connected();
+    first.client_connected();
+    second.client_connected();
+    first.client_disconnected();
+    second.client_refused(ConnectionRefusal::max);
+    first.client_refused(ConnectionRefusal::per_ip);
+    second.client_refused(ConnectionRefusal::per_ip);
+    first.client_refused(ConnectionRefusal::new_per_ip);
+    first.client_idled_out();
+    first.client_made_room();
+    first.client_made_room();
+    second.count_internal_error();
+    const std::string text = test::text_of({&first, &second});
+    CHECK(sample(text, "tidegate_client_connections") == "2");
+    CHECK(sample(text, "tidegate_client_connections_total") == "3");
+    CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="max"})") == "1");
+    CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="per_ip"})") == "2");
+    CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="new_per_ip"})") == "1");
+    CHECK(sample(text, "tidegate_client_connections_idle_closed_total") == "1");
+    CHECK(sample(text, "tidegate_client_connections_made_room_total") == "2");
+    CHECK(sample(text, "tidegate_internal_errors_total") == "1");
+}
+
+TEST_CASE("metrics: PROXY headers and TLS handshakes are counted by why they failed") {
+    Metrics first;
+    Metrics second;
+    first.proxy_header_refused(ProxyHeaderRefusal::peer);
+    second.proxy_header_refused(ProxyHeaderRefusal::too_many);
+    second.proxy_header_refused(ProxyHeaderRefusal::too_many);
+    first.tls_handshake_ended(TlsHandshakeKind::full);
+    second.tls_handshake_ended(TlsHandshakeKind::resumed);
+    second.tls_handshake_ended(TlsHandshakeKind::resumed);
+    first.tls_handshake_failed(TlsHandshakeFailure::plain_http);
+    second.tls_handshake_failed(TlsHandshakeFailure::other);
+    const std::string text = test::text_of({&first, &second});
+    CHECK(sample(text, R"(tidegate_proxy_headers_refused_total{reason="peer"})") == "1");
+    CHECK(sample(text, R"(tidegate_proxy_headers_refused_total{reason="malformed"})") == "0");
+    CHECK(sample(text, R"(tidegate_proxy_headers_refused_total{reason="timeout"})") == "0");
+    CHECK(sample(text, R"(tidegate_proxy_headers_refused_total{reason="too_many"})") == "2");
+    CHECK(sample(text, R"(tidegate_tls_handshakes_total{result="full"})") == "1");
+    CHECK(sample(text, R"(tidegate_tls_handshakes_total{result="resumed"})") == "2");
+    CHECK(sample(text, R"(tidegate_tls_handshakes_failed_total{reason="plain_http"})") == "1");
+    CHECK(sample(text, R"(tidegate_tls_handshakes_failed_total{reason="timeout"})") == "0");
+    CHECK(sample(text, R"(tidegate_tls_handshakes_failed_total{reason="other"})") == "1");
+}
+
+TEST_CASE("metrics: HTTP/2 connections are counted by why they ended, refused streams apart") {
+    Metrics first;
+    Metrics second;
+    first.http2_connection_ended(Http2End::abuse);
+    second.http2_connection_ended(Http2End::abuse);
+    second.http2_connection_ended(Http2End::not_reading);
+    for (int i = 0; i < 3; ++i) second.http2_stream_refused();
+    const std::string text = test::text_of({&first, &second});
+    const auto ended = [&](const std::string& reason) {
+        return sample(text, "tidegate_http2_connections_ended_total{reason=\"" + reason + "\"}");
+    };
+    CHECK(ended("abuse") == "2");
+    CHECK(ended("protocol_error") == "0");
+    CHECK(ended("settings_timeout") == "0");
+    CHECK(ended("head_timeout") == "0");
+    CHECK(ended("not_reading") == "1");
+    CHECK(sample(text, "tidegate_http2_streams_refused_total") == "3");
+}

@@ -1,0 +1,171 @@
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "proxy/metrics.hpp"
+#include "unit/metrics_text.hpp"
+
+using namespace tidegate;
+using namespace tidegate::proxy;
+using namespace std::chrono_literals;
+using ask::Fault;
+using telemetry::kNoRoute;
+using telemetry::Outcome;
+using test::sample;
+
+namespace {
+
+// Two threads, and the routes `search` and `login`.
+struct Rig {
+    Rig() {
+        names.admit("search");
+        names.admit("login");
+        first.grow(names.size());
+        second.grow(names.size());
+    }
+    std::string text() const { return test::text_of({&first, &second}, names); }
+
+    telemetry::NameList<std::string> names;
+    Metrics first{100};
+    Metrics second{100};
+};
+
+std::string requests(const std::string& text, const std::string& labels) {
+    return sample(text, "tidegate_requests_total{" + labels + ",face=\"proxy\"}");
+}
+
+}  // namespace
+
+TEST_CASE("metrics: requests are counted by route, status and outcome, over all threads") {
+    Rig rig;
+    rig.first.count_request(0, Face::proxy, 200, Outcome::forwarded, 3ms);
+    rig.second.count_request(0, Face::proxy, 200, Outcome::forwarded, 3ms);
+    rig.second.count_request(0, Face::proxy, 429, Outcome::limited, 1ms);
+    rig.first.count_request(1, Face::proxy, 429, Outcome::forwarded, 1ms);
+    const std::string text = rig.text();
+    CHECK(requests(text, R"(route="search",code="200",outcome="forwarded")") == "2");
+    CHECK(requests(text, R"(route="search",code="429",outcome="limited")") == "1");
+    CHECK(requests(text, R"(route="login",code="429",outcome="forwarded")") == "1");
+    CHECK(requests(text, R"(route="login",code="200",outcome="forwarded")") == "absent");
+}
+
+TEST_CASE("metrics: a request without a route, and one whose route is not known, count as '-'") {
+    Rig rig;
+    rig.first.count_request(kNoRoute, Face::proxy, 404, Outcome::rejected, 1ms);
+    rig.first.count_request(99, Face::proxy, 404, Outcome::rejected, 1ms);
+    CHECK(requests(rig.text(), R"(route="-",code="404",outcome="rejected")") == "2");
+}
+
+TEST_CASE("metrics: no answer is code '-' and what is no status is code 'other'") {
+    Rig rig;
+    for (const int status : {0, -7, 99, 600, 1'000'000}) {
+        rig.first.count_request(0, Face::proxy, status, Outcome::aborted, 1ms);
+    }
+    const std::string text = rig.text();
+    CHECK(requests(text, R"(route="search",code="-",outcome="aborted")") == "1");
+    CHECK(requests(text, R"(route="search",code="other",outcome="aborted")") == "4");
+}
+
+TEST_CASE("metrics: an upstream that answers with every status there is loses no count") {
+    Rig rig;
+    rig.first.count_request(0, Face::proxy, 429, Outcome::limited, 1ms);
+    for (int round = 0; round < 2; ++round) {
+        for (int status = 100; status < 600; ++status) {
+            rig.first.count_request(0, Face::proxy, status, Outcome::forwarded, 1ms);
+        }
+    }
+    rig.first.count_request(0, Face::proxy, 429, Outcome::limited, 1ms);
+    const std::string text = rig.text();
+    CHECK(requests(text, R"(route="search",code="429",outcome="limited")") == "2");
+    CHECK(requests(text, R"(route="search",code="100",outcome="forwarded")") == "2");
+    // 48 pairs: one limited and 47 statuses; each of the other 453 came twice.
+    CHECK(requests(text, R"(route="search",code="146",outcome="forwarded")") == "2");
+    CHECK(requests(text, R"(route="search",code="147",outcome="forwarded")") == "absent");
+    CHECK(requests(text, R"(route="search",code="other",outcome="forwarded")") == "906");
+}
+
+TEST_CASE("metrics: a time on a bucket's bound falls into that bucket, buckets add up") {
+    Rig rig;
+    rig.first.count_request(0, Face::proxy, 200, Outcome::forwarded, 1ms);
+    rig.second.count_request(0, Face::proxy, 200, Outcome::forwarded, 1ms + 1ns);
+    rig.first.count_request(0, Face::proxy, 200, Outcome::forwarded, 11s);
+    rig.first.count_request(0, Face::proxy, 200, Outcome::forwarded, -5ms);
+    const std::string text = rig.text();
+    const auto bucket = [&](const std::string& bound) {
+        return sample(text,
+                      R"(tidegate_request_seconds_bucket{route="search",le=")" + bound + R"("})");
+    };
+    CHECK(bucket("0.0005") == "1");
+    CHECK(bucket("0.001") == "2");
+    CHECK(bucket("0.0025") == "3");
+    CHECK(bucket("10") == "3");
+    CHECK(bucket("+Inf") == "4");
+    CHECK(sample(text, R"(tidegate_request_seconds_count{route="search"})") == "4");
+    CHECK(std::stod(sample(text, R"(tidegate_request_seconds_sum{route="search"})")) ==
+          doctest::Approx(11.002000001));
+}
+
+TEST_CASE("metrics: faults are counted by name, and the absence of one is not shown") {
+    Rig rig;
+    rig.first.count_fault(Fault::none);
+    rig.first.count_fault(Fault::head_timeout);
+    rig.second.count_fault(Fault::head_timeout);
+    const std::string text = rig.text();
+    const auto faults = [&](const std::string& name) {
+        return sample(text, "tidegate_request_faults_total{fault=\"" + name + "\"}");
+    };
+    CHECK(faults("client: slow head") == "2");
+    CHECK(faults("client: slow body") == "0");
+    CHECK(faults("") == "absent");
+}
+
+TEST_CASE("metrics: waiting for the store is counted by the store that answered") {
+    Rig rig;
+    rig.first.count_decision_time(store::StoreKind::redis, 300us);
+    const std::string text = rig.text();
+    CHECK(sample(text, R"(tidegate_decision_seconds_bucket{store="redis",le="0.00025"})") == "0");
+    CHECK(sample(text, R"(tidegate_decision_seconds_bucket{store="redis",le="0.0005"})") == "1");
+    CHECK(sample(text, R"(tidegate_decision_seconds_count{store="memory"})") == "0");
+}
+
+TEST_CASE("metrics: bytes of bodies and tunnels, and tunnels by what ended them") {
+    Rig rig;
+    for (int i = 0; i < 3; ++i) rig.second.tunnel_opened();
+    rig.second.tunnel_ended(TunnelEnd::idle);
+    rig.second.count_tunnel_received(7);
+    rig.second.count_tunnel_sent(9);
+    rig.first.count_bytes(10, 5'000'000'000);
+    rig.second.count_bytes(1, 2);
+    const std::string text = rig.text();
+    CHECK(sample(text, "tidegate_tunnels_open") == "2");
+    CHECK(sample(text, R"(tidegate_tunnels_total{end="idle"})") == "1");
+    CHECK(sample(text, R"(tidegate_tunnels_total{end="cut"})") == "0");
+    CHECK(sample(text, "tidegate_tunnel_received_bytes_total") == "7");
+    CHECK(sample(text, "tidegate_tunnel_sent_bytes_total") == "9");
+    CHECK(sample(text, "tidegate_client_received_bytes_total") == "11");
+    CHECK(sample(text, "tidegate_client_sent_bytes_total") == "5000000002");
+}
+
+TEST_CASE("metrics: a scrape while threads count sees counts that only grow") {
+    Rig rig;
+    constexpr int kRounds = 20'000;
+    std::vector<std::thread> workers;
+    for (Metrics* const metrics : {&rig.first, &rig.second}) {
+        workers.emplace_back([metrics] {
+            for (int i = 0; i < kRounds; ++i) {
+                metrics->count_request(0, Face::proxy, 200 + i % 20, Outcome::forwarded, 1ms);
+            }
+        });
+    }
+    const std::string name = R"(tidegate_request_seconds_count{route="search"})";
+    long last = 0;
+    while (last < 2 * kRounds) {
+        const long now = std::stol(sample(rig.text(), name));
+        CHECK_GE(now, last);
+        last = now;
+    }
+    for (auto& worker : workers) worker.join();
+    CHECK(last == 2 * kRounds);
+}

@@ -1,0 +1,35 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "store/metrics.hpp"
+#include "unit/metrics_text.hpp"
+
+using namespace tidegate;
+using namespace tidegate::store;
+using test::sample;
+
+TEST_CASE("metrics: store failures and reports are counted by reason and result") {
+    Metrics first;
+    Metrics second;
+    first.count_store_failure(StoreFailure::timeout);
+    first.count_store_failure(StoreFailure::full);
+    second.count_store_failure(StoreFailure::full);
+    second.count_local_report(LocalReportResult::lost, 5);
+    const std::string text = test::text_of({&first, &second});
+    CHECK(sample(text, R"(tidegate_store_failures_total{reason="timeout"})") == "1");
+    CHECK(sample(text, R"(tidegate_store_failures_total{reason="full"})") == "2");
+    CHECK(sample(text, R"(tidegate_store_failures_total{reason="refused"})") == "0");
+    CHECK(sample(text, R"(tidegate_local_reports_total{result="lost"})") == "5");
+    CHECK(sample(text, R"(tidegate_local_reports_total{result="forgotten"})") == "0");
+}
+
+TEST_CASE("metrics: the state of the store is how many workers see it so") {
+    Metrics first;
+    Metrics second;
+    Metrics third;
+    second.set_store_state(StoreState::down);
+    const std::string text = test::text_of({&first, &second, &third});
+    CHECK(sample(text, R"(tidegate_store_state{state="up"})") == "2");
+    CHECK(sample(text, R"(tidegate_store_state{state="down"})") == "1");
+}
