@@ -25,10 +25,18 @@ void run_until(asio::io_context& io, Done done) {
     }
 }
 
-// Runs the loop for a while: for what must not happen meanwhile.
-inline void run_for(asio::io_context& io, std::chrono::milliseconds time) {
+// Runs what is ready, and what that makes ready.
+inline void run_ready(asio::io_context& io) {
     io.restart();
-    io.run_for(time);
+    while (io.poll() > 0) {
+    }
+}
+
+// Whether the loop comes to an end: nothing waits for anything any more.
+inline bool runs_out(asio::io_context& io) {
+    io.restart();
+    io.run_for(std::chrono::seconds{10});
+    return io.stopped();
 }
 
 }  // namespace tidegate::app
