@@ -1,4 +1,4 @@
-#include "config/misplaced_tls_keys.hpp"
+#include "config/misplaced_keys.hpp"
 
 namespace tidegate::config {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/quote.hpp"
-#include "config/misplaced_keys.hpp"
+#include "config/key_advice.hpp"
 #include "config/suggest.hpp"
 
 namespace tidegate::config {

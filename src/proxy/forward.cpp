@@ -1,25 +1,17 @@
 #include "proxy/forward.hpp"
 
-#include <algorithm>
 #include <exception>
-#include <functional>
-#include <optional>
-#include <utility>
+#include <string_view>
 
-#include <boost/container/static_vector.hpp>
-
-#include "ask/identifiers.hpp"
-#include "balance/retry_budget.hpp"
+#include "proxy/forwarding.hpp"
 #include "proxy/heads.hpp"
 #include "proxy/tunnel.hpp"
 #include "proxy/upgrade.hpp"
-#include "proxy/upload.hpp"
 
 namespace tidegate::proxy {
 
 namespace {
 
-using ask::Fault;
 using http::BodyBatch;
 using http::BodyKind;
 
@@ -32,94 +24,7 @@ bool is_idempotent(std::string_view method) {
            method == "OPTIONS";
 }
 
-// Servers that could not be reached; the configuration has at most ten retries.
-using Tried = boost::container::static_vector<upstream::ServerPtr, 11>;
-
-Fault fault_of_connecting(upstream::Pool::ConnectFault fault) {
-    using ConnectFault = upstream::Pool::ConnectFault;
-    switch (fault) {
-        case ConnectFault::none:
-            return Fault::none;
-        case ConnectFault::timeout:
-            return Fault::connect_timeout;
-        case ConnectFault::tls:
-            return Fault::upstream_tls;
-        case ConnectFault::client_left:
-            return Fault::client_left;
-        case ConnectFault::unreachable:
-            break;
-    }
-    return Fault::upstream_unreachable;
-}
-
-// One request and one upstream; lives in the frame of forward().
-class Forwarding {
-  public:
-    Forwarding(WorkerContext& worker, Exchange& exchange)
-        : worker_(worker),
-          x_(exchange),
-          client_(*exchange.client),
-          sleeper_(client_.sleeper()),
-          pool_(*exchange.generation->upstreams[exchange.decision.route->upstream]),
-          stream_(exchange.upstream),
-          active_(exchange.decision.client, exchange.config().client_ip.ipv6_prefixes,
-                  &Forwarding::on_evicted, this),
-          upload_(worker, exchange, active_.body) {}
-    Forwarding(const Forwarding&) = delete;
-    Forwarding& operator=(const Forwarding&) = delete;
-    ~Forwarding() { end_attempt(); }
-
-    Task<Fault> run();
-    // After an exception: nothing is running when it returns.
-    Task<> break_off();
-
-  private:
-    const config::Timeouts& timeouts() const { return x_.config().timeouts; }
-    const config::Route& route() const { return *x_.decision.route; }
-    http::TrailerBounds trailer_bounds() const {
-        const auto& bounds = x_.config().limits_on_requests;
-        return {bounds.header_bytes, bounds.headers};
-    }
-    http::HeadBounds answer_bounds() const;
-
-    Fault choose();
-    void turn_to(upstream::Server& server);
-    void begin_attempt();
-    void end_attempt();
-    bool may_retry();
-    Task<Fault> connect();
-    Task<Fault> wait_for_seat(upstream::Seat& seat);
-    void note_outcome(Fault fault);
-    Task<Fault> converse();
-    Task<Fault> relay_interim();
-    Task<Fault> open_tunnel();
-    void note_answered();
-    Task<Fault> relay_answer();
-    Task<Fault> more_of_answer();
-    Task<IoStatus> send_rest();
-    void finish();
-    static void on_evicted(void* self);
-
-    bool client_has_left();
-    bool client_has_left_unsent();
-    Fault unsent() const;
-
-    WorkerContext& worker_;
-    Exchange& x_;
-    client::Stream& client_;
-    Sleeper& sleeper_;
-    upstream::Pool& pool_;
-    upstream::Http1Stream& stream_;
-    upstream::ActiveRequest active_;
-    Upload upload_;
-    std::optional<std::uint64_t> key_;    // that the server is chosen by
-    upstream::Server* server_ = nullptr;  // the one whose turn it is; the relay holds it
-    bool is_in_flight_ = false;           // there, and counted
-    upstream::Seat seat_;                 // of a connection that is to be made anew
-    std::optional<balance::RetryBudget::Retry> retry_;
-    SteadyTime sent_{};
-    int interim_answers_ = 0;
-};
+}  // namespace
 
 http::HeadBounds Forwarding::answer_bounds() const {
     const auto& bounds = x_.config().limits_on_requests;
@@ -179,135 +84,9 @@ Task<Fault> Forwarding::run() {
     }
 }
 
-// The first server to try.
-Fault Forwarding::choose() {
-    if (pool_.settings().balance == config::Balance::hash) {
-        key_ = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision,
-                            x_.hash_key);
-    }
-    upstream::Server* const server = pool_.choose(key_);
-    if (server == nullptr) {
-        return pool_.has_server() ? Fault::upstream_down : Fault::upstream_unreachable;
-    }
-    turn_to(*server);
-    return Fault::none;
-}
-
-void Forwarding::turn_to(upstream::Server& server) {
-    end_attempt();
-    server_ = &server;
-    x_.relay.server = &server;
-}
-
-// The request is about to be sent to the server, or a connection to be made for it.
-void Forwarding::begin_attempt() {
-    end_attempt();
-    server_->begin_request(pool_.is_counted());
-    is_in_flight_ = true;
-    ++x_.relay.tries;
-}
-
-void Forwarding::end_attempt() {
-    if (std::exchange(is_in_flight_, false)) server_->end_request(pool_.is_counted());
-}
-
-// No, if a fifth of the upstream's requests are on a further attempt already: retries must not add
-// to the load of a failing upstream.
-bool Forwarding::may_retry() {
-    balance::RetryBudget& budget = pool_.group()->retries();
-    // Counting the requests in flight costs a look at each server.
-    const bool is_below_min = budget.retries() < balance::RetryBudget::kMin;
-    if (!retry_) retry_ = budget.try_begin(is_below_min ? 0 : pool_.count_active());
-    return retry_.has_value();
-}
-
-// What the server did wrong. A status is not: applications mean a 500. Nor is what ended an answer
-// that had begun well: the streams of many servers only end when their clients leave.
-void Forwarding::note_outcome(Fault fault) {
-    upstream::SharedServer& server = server_->shared();
-    switch (fault) {
-        case Fault::upstream_timeout:
-        case Fault::answer_stalled:
-            return pool_.group()->note_failure(server, balance::Failure::timeout);
-        case Fault::upstream_broken:
-        case Fault::answer_cut_off:
-            return pool_.group()->note_failure(server, balance::Failure::broken);
-        default:
-            if (x_.relay.reached >= Reached::answer) pool_.group()->note_success(server);
-    }
-}
-
 Task<> Forwarding::break_off() {
     if (upload_.is_running()) co_await upload_.end();
     if (stream_) pool_.throw_away(stream_);
-}
-
-// A server that was never reached has got nothing, so any request may try the next one. It keeps
-// its seat meanwhile, and does not wait again.
-Task<Fault> Forwarding::connect() {
-    using ConnectFault = upstream::Pool::ConnectFault;
-    upstream::Seat seat = seat_ ? std::move(seat_) : pool_.take_seat(active_);
-    if (!seat) {
-        const Fault fault = co_await wait_for_seat(seat);
-        if (fault != Fault::none || stream_) co_return fault;
-    }
-    Tried tried;
-    const std::function<bool()> has_left = [this] { return client_has_left_unsent(); };
-    for (int retries = pool_.settings().retries;; --retries) {
-        begin_attempt();
-        const ConnectFault outcome =
-            co_await pool_.connect(*server_, sleeper_, stream_, seat, has_left);
-        if (outcome == ConnectFault::none) co_return Fault::none;
-        if (outcome == ConnectFault::client_left) co_return Fault::client_left;
-        server_->count_failure();
-        const Fault fault = fault_of_connecting(outcome);
-        if (retries <= 0 || !pool_.has_alternative() || !may_retry()) co_return fault;
-        upstream::Server* const next = pool_.choose(key_, server_);
-        tried.emplace_back(server_);
-        const auto is_next = [&](const upstream::ServerPtr& one) { return one.get() == next; };
-        if (next == nullptr || std::any_of(tried.begin(), tried.end(), is_next)) co_return fault;
-        turn_to(*next);
-    }
-}
-
-// Waits in the queue, in turn with the requests of all threads. If a connection comes with the
-// seat, the stream is open when this returns, perhaps to another server, and `seat` is empty.
-Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
-    upstream::SeatWait wait = pool_.make_wait(sleeper_.wakeup(), active_);
-    const SteadyTime began = steady_now();
-    if (!pool_.begin_wait(wait)) co_return Fault::upstream_exhausted;
-    Fault fault = Fault::none;
-    sleeper_.allow(pool_.queue_wait());
-    while (fault == Fault::none && !wait.accept()) {
-        if (wait.is_pushed_out() || sleeper_.expired()) {
-            fault = Fault::upstream_exhausted;
-        } else if (client_has_left_unsent()) {
-            fault = Fault::client_left;
-        } else {
-            co_await sleeper_.sleep();
-        }
-    }
-    const auto took = steady_now() - began;
-    x_.relay.queue_time += took;
-    pool_.count_wait(took);
-    if (fault != Fault::none) {
-        pool_.leave_queue(wait);
-        co_return fault;
-    }
-    seat = upstream::Seat(pool_.group()->seats());
-    // The server may have become unhealthy meanwhile.
-    if (upstream::Pool::is_out(*server_)) fault = choose();
-    if (fault != Fault::none) {
-        pool_.leave_queue(wait);
-        co_return fault;
-    }
-    const bool is_bound = pool_.settings().balance == config::Balance::hash;
-    pool_.end_wait(wait, *server_, is_bound, stream_, seat);
-    if (stream_) {
-        turn_to(stream_.server());
-        begin_attempt();
-    }
-    co_return fault;
 }
 
 Task<Fault> Forwarding::converse() {
@@ -457,8 +236,6 @@ void Forwarding::finish() {
         pool_.throw_away(stream_);
     }
 }
-
-}  // namespace
 
 Task<> forward(WorkerContext& worker, Exchange& exchange) {
     Forwarding forwarding(worker, exchange);

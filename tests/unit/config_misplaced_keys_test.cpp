@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "config/config.hpp"
-#include "config/misplaced_keys.hpp"
+#include "config/key_advice.hpp"
 
 namespace tidegate::config {
 namespace {

@@ -1,0 +1,198 @@
+// What a worker makes of a configuration, at the start and at a reload.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "app/worker.hpp"
+#include "telemetry/log.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+using telemetry::Level;
+using telemetry::log;
+
+// A worker's share of what may be remembered.
+store::DenyCache::Options denials_of(const config::Config& config, std::size_t workers) {
+    const config::DenyCache& wanted = config.deny_cache;
+    return {
+        .max_ttl = wanted.max_ttl,
+        .entries = wanted.entries == 0 ? 0 : std::max<std::size_t>(1, wanted.entries / workers)};
+}
+
+// A worker's share of the local counts reported to Redis when it is back: in all, some ten thousand
+// identifiers, about two hundred a second. With more than ten workers it is twenty a second for
+// each of them, and with more than a hundred as many hundred identifiers.
+store::LocalReport::Options reports_of(std::size_t workers) {
+    store::LocalReport::Options options;
+    options.ledger.identifiers_max = std::max<std::size_t>(100, 10'000 / workers);
+    options.ledger.portions_max = std::max<std::size_t>(10'000, 1'000'000 / workers);
+    options.at_once = std::max<std::size_t>(1, 10 / workers);
+    return options;
+}
+
+// RFC 6797 section 7.2: never in the clear.
+std::string hsts_line_of(const config::Listen& settings) {
+    if (!settings.tls || settings.hsts.count() == 0) return {};
+    return "Strict-Transport-Security: max-age=" + std::to_string(settings.hsts.count()) + "\r\n";
+}
+
+}  // namespace
+
+void Worker::add_listener(const ListenerGroup& group, const ConfigSnapshot& snapshot) {
+    const config::Listen& settings = group.settings;
+    std::unique_ptr<Listener> listener(new Listener{
+        .settings = settings,
+        .acceptor = adopt_listener(io_.get_executor(), settings.address, group.descriptors[index_]),
+        .hsts_line = hsts_line_of(settings),
+        .configured = group.configured,
+        .credentials = {},
+        .tls = {},
+        .forward_auth = {},
+        .check = {},
+        .redirect = {},
+        .clients = {}});
+    if (listener->settings.redirects) {
+        listener->redirect =
+            std::make_unique<faces::Redirect>(faces::Redirect{context_, listener->settings});
+        listener->clients = std::make_unique<client::ConnectionContext>(
+            connection_context(&faces::serve_redirect, listener->redirect.get()));
+    } else if (listener->settings.face == Face::forward_auth) {
+        listener->forward_auth = std::make_unique<faces::ForwardAuth>(
+            faces::ForwardAuth{context_, listener->settings, metrics_.faces});
+        listener->clients = std::make_unique<client::ConnectionContext>(
+            connection_context(&faces::serve_forward_auth, listener->forward_auth.get()));
+    } else if (listener->settings.face == Face::check) {
+        listener->check = std::make_unique<faces::Check>(
+            faces::Check{context_, listener->settings, shared_.reservations});
+        listener->clients = std::make_unique<client::ConnectionContext>(
+            connection_context(&faces::serve_check, listener->check.get()));
+    }
+    if (listener->clients) listener->clients->config = clients_.config;
+    use_tls(*listener, make_tls(*listener, snapshot));
+    listeners_.push_back(std::move(listener));
+}
+
+Worker::NextTls Worker::make_tls(const Listener& listener, const ConfigSnapshot& snapshot) {
+    const ListenerTls* const now = find_listener_tls(snapshot.tls, listener.configured);
+    if (now == nullptr || now->credentials == listener.credentials) return {};
+    return {now->credentials, std::make_unique<TlsServer>(now->credentials, now->tickets)};
+}
+
+// Handshakes that have begun end with the server they began with.
+void Worker::use_tls(Listener& listener, NextTls&& next) {
+    if (!next.server) return;
+    listener.tls = std::move(next.server);
+    listener.credentials = std::move(next.credentials);
+}
+
+redis::Servers Worker::make_redis() {
+    if (!shared_.redis) return {};
+    const auto on_state = [this](bool up, std::string_view reason) {
+        metrics_.store.set_store_state(up ? store::StoreState::up : store::StoreState::down);
+        shared_.store_changed(up, reason);
+    };
+    const Executor executor = io_.get_executor();
+    if (shared_.redis_cluster) {
+        return std::make_shared<redis::Cluster>(executor, *shared_.redis_cluster, on_state);
+    }
+    return std::make_shared<redis::Client>(executor, *shared_.redis, on_state);
+}
+
+store::Limiter Worker::make_limiter(const config::Config& config) {
+    if (!redis_) return {shared_.memory_store, metrics_.store};
+    return {shared_.memory_store,
+            {redis_store(config), &shared_.replicas, denials_of(config, shared_.workers),
+             reports_of(shared_.workers), &shared_.freed},
+            metrics_.store};
+}
+
+store::RedisStore Worker::redis_store(const config::Config& config) const {
+    const auto& settings = std::get<config::RedisSettings>(config.store);
+    return {redis_, settings.key_prefix, settings.local_clock};
+}
+
+proxy::GenerationPtr Worker::make_generation(const ConfigSnapshot& snapshot) {
+    boost::intrusive_ptr<proxy::Generation> made(
+        new proxy::Generation(snapshot.config, snapshot.remembered));
+    made->slots = snapshot.slots;
+    made->access_log = snapshot.access_log;
+    for (std::size_t i = 0; i < snapshot.upstreams.size(); ++i) {
+        made->upstreams.push_back(
+            find_or_make_pool(snapshot.upstreams[i], snapshot.slots.upstream(i)));
+    }
+    return made;
+}
+
+std::shared_ptr<upstream::Pool> Worker::find_or_make_pool(const upstream::GroupPtr& group,
+                                                          std::size_t metrics_slot) {
+    if (context_.generation) {
+        const auto& before = context_.generation->upstreams;
+        const auto same = std::find_if(before.begin(), before.end(),
+                                       [&](const auto& pool) { return pool->group() == group; });
+        if (same != before.end()) return *same;
+    }
+    auto pool = std::make_shared<upstream::Pool>(context_.executor, readiness_, group, index_,
+                                                 metrics_slot, metrics_.upstream);
+    group->on_ask_for_room(index_, [executor = context_.executor, weak = std::weak_ptr(pool)] {
+        asio::post(executor, [weak] {
+            if (const auto asked = weak.lock()) asked->make_room(steady_now());
+        });
+    });
+    return pool;
+}
+
+void Worker::reload(std::shared_ptr<const ConfigSnapshot> snapshot, std::function<void()> done) {
+    asio::post(io_, [this, snapshot = std::move(snapshot), done = std::move(done)] {
+        try {
+            if (!clients_.is_draining) adopt(*snapshot);
+        } catch (const std::exception& error) {
+            log(Level::error,
+                "reload: thread {} keeps the former configuration: {}. Run `tidegate reload`",
+                index_, error.what());
+        }
+        done();
+    });
+}
+
+// Runs between two steps of the loop: no request sees half of it. What is large comes first: when
+// there is no memory for it, nothing changes.
+void Worker::adopt(const ConfigSnapshot& snapshot) {
+    std::vector<NextTls> tls;
+    for (const auto& listener : listeners_) tls.push_back(make_tls(*listener, snapshot));
+    former_pools_.reserve(former_pools_.size() + context_.generation->upstreams.size());
+    const proxy::GenerationPtr before =
+        std::exchange(context_.generation, make_generation(snapshot));
+    for_each_context([&](client::ConnectionContext& one) { one.config = snapshot.config.get(); });
+    http2_.use(*snapshot.config);
+    for (std::size_t i = 0; i < listeners_.size(); ++i) {
+        use_tls(*listeners_[i], std::move(tls[i]));
+        refresh(*listeners_[i], *snapshot.config);
+    }
+    const auto has = [](const auto& pools, const auto& pool) {
+        return std::find(pools.begin(), pools.end(), pool) != pools.end();
+    };
+    for (const auto& pool : before->upstreams) {
+        if (has(context_.generation->upstreams, pool)) continue;
+        pool->stop();
+        former_pools_.push_back(pool);
+    }
+    if (heartbeat_) heartbeat_->configure(snapshot.config->replicas.value_or(0));
+    // They are of limits that may be others now.
+    limiter_.forget_denials(denials_of(*snapshot.config, shared_.workers));
+}
+
+void Worker::refresh(Listener& listener, const config::Config& config) {
+    const auto found =
+        std::find_if(config.listen.begin(), config.listen.end(),
+                     [&](const config::Listen& one) { return one.address == listener.configured; });
+    if (found == config.listen.end()) return;
+    listener.settings.hsts = found->hsts;
+    listener.settings.takes_http1 = found->takes_http1;
+    listener.settings.takes_http2 = found->takes_http2;
+    listener.settings.redirect_port = found->redirect_port;
+    listener.hsts_line = hsts_line_of(listener.settings);
+}
+
+}  // namespace tidegate::app

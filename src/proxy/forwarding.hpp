@@ -1,0 +1,88 @@
+// One request on its way to its upstream: what forward.cpp (sending it on, relaying the answer) and
+// forward_server.cpp (choosing a server, waiting for a connection to it) share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ask/fault.hpp"
+#include "balance/retry_budget.hpp"
+#include "http/head.hpp"
+#include "proxy/exchange.hpp"
+#include "proxy/upload.hpp"
+#include "proxy/worker_context.hpp"
+
+namespace tidegate::proxy {
+
+using ask::Fault;
+
+// One request and one upstream; lives in the frame of forward().
+class Forwarding {
+  public:
+    Forwarding(WorkerContext& worker, Exchange& exchange)
+        : worker_(worker),
+          x_(exchange),
+          client_(*exchange.client),
+          sleeper_(client_.sleeper()),
+          pool_(*exchange.generation->upstreams[exchange.decision.route->upstream]),
+          stream_(exchange.upstream),
+          active_(exchange.decision.client, exchange.config().client_ip.ipv6_prefixes,
+                  &Forwarding::on_evicted, this),
+          upload_(worker, exchange, active_.body) {}
+    Forwarding(const Forwarding&) = delete;
+    Forwarding& operator=(const Forwarding&) = delete;
+    ~Forwarding() { end_attempt(); }
+
+    Task<Fault> run();
+    // After an exception: nothing is running when it returns.
+    Task<> break_off();
+
+  private:
+    const config::Timeouts& timeouts() const { return x_.config().timeouts; }
+    const config::Route& route() const { return *x_.decision.route; }
+    http::TrailerBounds trailer_bounds() const {
+        const auto& bounds = x_.config().limits_on_requests;
+        return {bounds.header_bytes, bounds.headers};
+    }
+    http::HeadBounds answer_bounds() const;
+
+    Fault choose();
+    void turn_to(upstream::Server& server);
+    void begin_attempt();
+    void end_attempt();
+    bool may_retry();
+    Task<Fault> connect();
+    Task<Fault> wait_for_seat(upstream::Seat& seat);
+    void note_outcome(Fault fault);
+    Task<Fault> converse();
+    Task<Fault> relay_interim();
+    Task<Fault> open_tunnel();
+    void note_answered();
+    Task<Fault> relay_answer();
+    Task<Fault> more_of_answer();
+    Task<IoStatus> send_rest();
+    void finish();
+    static void on_evicted(void* self);
+
+    bool client_has_left();
+    bool client_has_left_unsent();
+    Fault unsent() const;
+
+    WorkerContext& worker_;
+    Exchange& x_;
+    client::Stream& client_;
+    Sleeper& sleeper_;
+    upstream::Pool& pool_;
+    upstream::Http1Stream& stream_;
+    upstream::ActiveRequest active_;
+    Upload upload_;
+    std::optional<std::uint64_t> key_;    // that the server is chosen by
+    upstream::Server* server_ = nullptr;  // the one whose turn it is; the relay holds it
+    bool is_in_flight_ = false;           // there, and counted
+    upstream::Seat seat_;                 // of a connection that is to be made anew
+    std::optional<balance::RetryBudget::Retry> retry_;
+    SteadyTime sent_{};
+    int interim_answers_ = 0;
+};
+
+}  // namespace tidegate::proxy
