@@ -35,7 +35,7 @@ std::string_view store_of(const store::LimitDecision& decision) {
     if (decision.items.empty() || decision.result == store::LimitDecision::Result::pending)
         return "";
     if (decision.remembered) return "remembered";
-    return telemetry::to_string(decision.decided_by);
+    return to_string(decision.decided_by);
 }
 
 // The first limit that refused, of the policies that are enforced and of those in shadow.
