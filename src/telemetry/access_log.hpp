@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/face.hpp"
 #include "base/http_version.hpp"
 #include "telemetry/outcome.hpp"
 
