@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "client/http1_connection.hpp"
+#include "unit/client_connection_world.hpp"
 #include "unit/metrics_text.hpp"
 
 using namespace tidegate;
@@ -22,8 +23,8 @@ namespace {
 
 constexpr http::TrailerBounds kTrailers{16'384, 100};
 
-// One connection, the client's end of it, and a server that does what the test says.
-struct World {
+// One connection and the client's end of it.
+struct World : test::ConnectionWorld {
     explicit World(bool has_proxy_header = false)
         : World(client::Arrival{.local_port = 80, .has_proxy_header = has_proxy_header}) {}
     explicit World(const client::Arrival& arrival) {
@@ -31,26 +32,14 @@ struct World {
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
                 0);
         far = ends[1];
-        auto made = std::make_unique<Http1Connection>(
-            context, ConnectionPtr(new Connection(readiness, ends[0])), arrival);
-        spawn(io.get_executor(), Http1Connection::run(std::move(made)),
-              [this](const std::exception_ptr& thrown) { failure = thrown; });
-        settle();
+        serve_connection(Http1Connection::run(std::make_unique<Http1Connection>(
+            context, ConnectionPtr(new Connection(readiness, ends[0])), arrival)));
     }
-    ~World() {
-        for (client::ServedConnection& one : connections) one.cut_off();
-        settle();
+    ~World() override {
+        cut_off();
         ::close(far);
     }
 
-    void settle() {
-        io.restart();
-        io.poll();
-    }
-    void pass(std::chrono::milliseconds time) {
-        wheel.advance(start += time);
-        settle();
-    }
     void send(std::string_view bytes) {
         REQUIRE(::send(far, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                 static_cast<ssize_t>(bytes.size()));
@@ -65,52 +54,6 @@ struct World {
         return {block.data(), bytes > 0 ? static_cast<std::size_t>(bytes) : 0};
     }
 
-    // Answers `ok` and keeps the connection if the client wants that.
-    static Task<> serve(void* self, Stream& stream) {
-        World& world = *static_cast<World*>(self);
-        world.heads.push_back(stream.head_state());
-        if (stream.head_state() != Stream::Head::complete) co_return;
-        world.methods.emplace_back(stream.head().method);
-        REQUIRE(http::request_framing(stream.head(), stream.framing()) == http::FramingFault::none);
-        stream.begin_body();
-        world.was_evictable = world.connections.front().is_evictable();
-        if (world.on_request) {
-            co_await world.on_request(stream);
-            co_return;
-        }
-        answer_ok(stream);
-    }
-    static void answer_ok(Stream& stream) {
-        stream.keep_alive_if(true);
-        stream.begin_head(200, "OK") += "Content-Length: 2\r\n";
-        stream.end_head(http::BodyKind::none, {});
-        CHECK(stream.send_all("ok") == IoStatus::ok);
-    }
-
-    std::shared_ptr<const config::Config> config =
-        config::load_text("upstream: http://127.0.0.1:3000\n", "test.yaml").config;
-    asio::io_context io{1};
-    Readiness readiness{io};
-    SteadyTime start{};
-    DeadlineWheel wheel{start};
-    BufferPool buffers;
-    client::Metrics metrics;
-    client::ServedConnectionList connections;
-    client::Http2Resources http2{io.get_executor(), wheel, buffers};
-    client::ConnectionContext context{.executor = io.get_executor(),
-                                      .deadlines = wheel,
-                                      .buffers = buffers,
-                                      .metrics = metrics,
-                                      .connections = connections,
-                                      .http2 = http2,
-                                      .serve = &World::serve,
-                                      .server = this,
-                                      .config = config.get()};
-    std::function<Task<>(Stream&)> on_request;
-    std::vector<Stream::Head> heads;
-    std::vector<std::string> methods;
-    std::exception_ptr failure;  // that ended the connection's coroutine
-    bool was_evictable = false;
     bool is_closed = false;
     bool is_reset = false;
     int far = -1;

@@ -12,6 +12,7 @@
 #include "certificates.hpp"
 #include "client/http1_connection.hpp"
 #include "tls_peer.hpp"
+#include "unit/client_connection_world.hpp"
 
 using namespace tidegate;
 using client::Http1Connection;
@@ -22,7 +23,7 @@ namespace {
 constexpr std::chrono::seconds kSecond{1};
 
 // One connection over TLS whose handshake is over, and its client.
-struct World {
+struct World : test::ConnectionWorld {
     explicit World(bool is_small = false)
         : server(test::server_context(authority.issue())),
           client(SSL_CTX_new(TLS_client_method())) {
@@ -38,25 +39,11 @@ struct World {
             status = connection->shake_hands();
         }
         REQUIRE(status == IoStatus::ok);
-        auto made = std::make_unique<Http1Connection>(
-            context, connection, client::Arrival{.local_port = 443, .is_https = true});
-        spawn(io.get_executor(), Http1Connection::run(std::move(made)),
-              [this](const std::exception_ptr& thrown) { failure = thrown; });
-        settle();
+        serve_connection(Http1Connection::run(std::make_unique<Http1Connection>(
+            context, connection, client::Arrival{.local_port = 443, .is_https = true})));
     }
-    ~World() {
-        for (client::ServedConnection& one : connections) one.cut_off();
-        settle();
-    }
+    ~World() override { cut_off(); }
 
-    void settle() {
-        io.restart();
-        io.poll();
-    }
-    void pass(std::chrono::milliseconds time) {
-        wheel.advance(start += time);
-        settle();
-    }
     void say(std::string_view text) {
         peer->say(text);
         settle();
@@ -67,49 +54,11 @@ struct World {
     }
     bool is_open() const { return !connections.empty(); }
 
-    // Answers `ok` and keeps the connection if the client wants that.
-    static Task<> serve(void* self, Stream& stream) {
-        World& world = *static_cast<World*>(self);
-        world.heads.push_back(stream.head_state());
-        if (stream.head_state() != Stream::Head::complete) co_return;
-        REQUIRE(http::request_framing(stream.head(), stream.framing()) == http::FramingFault::none);
-        stream.begin_body();
-        CHECK(stream.scheme() == "https");
-        if (world.on_request) {
-            co_await world.on_request(stream);
-            co_return;
-        }
-        stream.keep_alive_if(true);
-        stream.begin_head(200, "OK") += "Content-Length: 2\r\n";
-        stream.end_head(http::BodyKind::none, {});
-        CHECK(stream.send_all("ok") == IoStatus::ok);
-    }
+    void look_at(Stream& stream) override { CHECK(stream.scheme() == "https"); }
 
-    std::shared_ptr<const config::Config> config =
-        config::load_text("upstream: http://127.0.0.1:3000\n", "test.yaml").config;
     test::Authority authority;
     std::unique_ptr<SSL_CTX, test::ReleaseOpenSsl> server;
     std::unique_ptr<SSL_CTX, test::ReleaseOpenSsl> client;
-    asio::io_context io{1};
-    Readiness readiness{io};
-    SteadyTime start{};
-    DeadlineWheel wheel{start};
-    BufferPool buffers;
-    client::Metrics metrics;
-    client::ServedConnectionList connections;
-    client::Http2Resources http2{io.get_executor(), wheel, buffers};
-    client::ConnectionContext context{.executor = io.get_executor(),
-                                      .deadlines = wheel,
-                                      .buffers = buffers,
-                                      .metrics = metrics,
-                                      .connections = connections,
-                                      .http2 = http2,
-                                      .serve = &World::serve,
-                                      .server = this,
-                                      .config = config.get()};
-    std::function<Task<>(Stream&)> on_request;
-    std::vector<Stream::Head> heads;
-    std::exception_ptr failure;  // that ended the connection's coroutine
     std::unique_ptr<test::TlsPeer> peer;
 };
 

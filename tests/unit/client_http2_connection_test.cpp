@@ -15,6 +15,7 @@
 
 #include "client/http1_connection.hpp"
 #include "client/http2_connection.hpp"
+#include "unit/client_connection_world.hpp"
 #include "unit/h2_world.hpp"
 
 using namespace tidegate;
@@ -32,12 +33,12 @@ namespace {
 
 constexpr http::TrailerBounds kBounds{16'384, 100};
 
-// One connection, the client's end of it, and a server that does what the test says.
-struct Client {
+// One connection and the client's end of it.
+struct Client : test::ConnectionWorld {
     explicit Client(const std::string& yaml = "")
         : Client(client::Arrival{.local_port = 80}, yaml) {}
     Client(const client::Arrival& arrival, const std::string& yaml, bool begins_as_http1 = false)
-        : config(load(yaml)) {
+        : ConnectionWorld(yaml) {
         http2.use(*config);
         std::array<int, 2> ends{};
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
@@ -49,30 +50,13 @@ struct Client {
                                context, std::move(connection), arrival))
                          : Http2Connection::run(std::make_unique<Http2Connection>(
                                context, std::move(connection), arrival));
-        spawn(io.get_executor(), std::move(run), [this](const std::exception_ptr& thrown) {
-            failure = thrown;
-            has_ended = true;
-        });
-        settle();
+        serve_connection(std::move(run));
     }
-    ~Client() {
-        for (client::ServedConnection& one : connections) one.cut_off();
-        settle();
+    ~Client() override {
+        cut_off();
         ::close(far);
     }
 
-    static std::shared_ptr<const config::Config> load(const std::string& yaml) {
-        return config::load_text("upstream: http://127.0.0.1:3000\n" + yaml, "test.yaml").config;
-    }
-
-    void settle() {
-        io.restart();
-        io.poll();
-    }
-    void pass(std::chrono::milliseconds time) {
-        wheel.advance(start += time);
-        settle();
-    }
     void send(std::string_view bytes) {
         REQUIRE(::send(far, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                 static_cast<ssize_t>(bytes.size()));
@@ -104,26 +88,13 @@ struct Client {
         return bytes;
     }
 
-    static Task<> serve(void* self, Stream& stream) {
-        Client& world = *static_cast<Client*>(self);
-        world.heads.push_back(stream.head_state());
-        if (stream.head_state() != Stream::Head::complete) {
-            stream.begin_head(400, "Bad Request");
-            stream.end_head(http::BodyKind::none, {});
-            stream.send_all("no");
-            co_return;
-        }
-        world.methods.emplace_back(stream.head().method);
-        REQUIRE(http::request_framing(stream.head(), stream.framing()) == http::FramingFault::none);
-        stream.begin_body();
-        world.was_evictable = world.connections.front().is_evictable();
-        if (world.on_request) {
-            co_await world.on_request(stream);
-            co_return;
-        }
-        answer(stream, "ok");
+    void answer(Stream& stream) override { answer_with(stream, "ok"); }
+    void answer_bad_head(Stream& stream) override {
+        stream.begin_head(400, "Bad Request");
+        stream.end_head(http::BodyKind::none, {});
+        stream.send_all("no");
     }
-    static void answer(Stream& stream, std::string_view content) {
+    static void answer_with(Stream& stream, std::string_view content) {
         stream.begin_head(200, "OK") += "X-Said: yes\r\nConnection: close\r\n";
         stream.end_head(http::BodyKind::none, {});
         CHECK(stream.send_all(content) == IoStatus::ok);
@@ -148,34 +119,7 @@ struct Client {
         if (sent != IoStatus::ok) stream.break_off();
     }
 
-    std::shared_ptr<const config::Config> config;
-    asio::io_context io{1};
-    Readiness readiness{io};
-    SteadyTime start{};
-    DeadlineWheel wheel{start};
-    BufferPool buffers;
-    client::Metrics metrics;
-    client::ServedConnectionList connections;
-    client::Http2Resources http2{io.get_executor(), wheel, buffers};
-    client::ConnectionContext context{
-        .executor = io.get_executor(),
-        .deadlines = wheel,
-        .buffers = buffers,
-        .metrics = metrics,
-        .connections = connections,
-        .http2 = http2,
-        .serve = &Client::serve,
-        .server = this,
-        .tell_failure = [this](const std::exception_ptr& thrown) { request_failure = thrown; },
-        .config = config.get()};
-    std::function<Task<>(Stream&)> on_request;
     h2_world::Reader reader;
-    std::vector<Stream::Head> heads;
-    std::vector<std::string> methods;
-    std::exception_ptr failure;          // that ended the connection's coroutine
-    std::exception_ptr request_failure;  // that ended a request's
-    bool has_ended = false;
-    bool was_evictable = true;
     bool is_closed = false;
     int far = -1;
 };
@@ -322,7 +266,7 @@ TEST_CASE("http2 connection: a request that fails or is broken off ends its stre
     client.on_request = [&](Stream& stream) -> Task<> {
         if (client.methods.back() == "PUT") throw std::runtime_error("of the request");
         if (client.methods.back() == "POST") co_return stream.break_off();
-        Client::answer(stream, "well");
+        Client::answer_with(stream, "well");
     };
     client.greet();
     client.send(headers(1, request("PUT")));
@@ -364,7 +308,7 @@ TEST_CASE("http2 connection: a drain warns, lets requests end, and then closes")
     Wakeup gate(client.io.get_executor());
     client.on_request = [&](Stream& stream) -> Task<> {
         co_await gate.wait();
-        Client::answer(stream, "late");
+        Client::answer_with(stream, "late");
     };
     client.greet();
     client.send(headers(1, request()));
