@@ -6,25 +6,15 @@
 #include <string_view>
 
 #include "integration/http2_world.hpp"
-#include "integration/websocket.hpp"
+#include "integration/tunnel_world.hpp"
 
 namespace tidegate::test {
 
-// Tunnels on every path but /plain; `more` goes into their route, `top` before everything.
-inline std::string websockets(const Upstream& upstream, const std::string& more = "",
-                              const std::string& top = "") {
-    return top + "upstreams: {api: {servers: [" + upstream.url() +
-           "], max_connections: 4000}}\nroutes:\n"
-           "  - {match: {path: /plain}, policies: []}\n"
-           "  - {upgrade: [websocket], policies: []" +
-           more + "}\n";
-}
-
 inline double open_tunnels(const Http2Proxy& proxy) {
-    return proxy.tidegate().metric("tidegate_tunnels_open");
+    return open_tunnels(proxy.tidegate());
 }
 inline double ended(const Http2Proxy& proxy, const std::string& end) {
-    return proxy.tidegate().metric("tidegate_tunnels_total{end=\"" + end + "\"}");
+    return ended(proxy.tidegate(), end);
 }
 
 inline H2Request handshake(const std::string& path = "/", const FieldList& more = {}) {

@@ -57,18 +57,8 @@ TEST_CASE("tunnel http2: a reload never touches one") {
 
 TEST_CASE("tunnel http2: either end may vanish, and the connection's other streams go on") {
     const Upstream upstream(echo_frames);
-    const Upstream resetting([](Conversation& conversation) {
-        Message request;
-        if (!conversation.read(request)) return;
-        conversation.send(switching_answer(request));
-        conversation.some();
-        conversation.reset();
-    });
-    Http2Proxy proxy("upstreams: {echo: {servers: [" + upstream.url() + "]}, resets: {servers: [" +
-                     resetting.url() +
-                     "]}}\nroutes:\n"
-                     "  - {match: {path: /r}, upstream: resets, upgrade: websocket, policies: []}\n"
-                     "  - {upstream: echo, upgrade: websocket, policies: []}\n");
+    const Upstream resetting(reset_after_some);
+    Http2Proxy proxy(websockets_and_resets(upstream, resetting));
     H2Client client(proxy.port());
     H2Socket stays(client);
     {

@@ -13,27 +13,11 @@
 
 #include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
-#include "integration/websocket.hpp"
+#include "integration/tunnel_world.hpp"
 
 using namespace tidegate::test;
 
 namespace {
-
-std::string websockets(const Upstream& upstream, const std::string& more = "",
-                       const std::string& top = "") {
-    return top + "upstreams: {api: {servers: [" + upstream.url() +
-           "]}}\nroutes:\n"
-           "  - {match: {path: /plain}, policies: []}\n"
-           "  - {upgrade: [websocket], policies: []" +
-           more + "}\n";
-}
-
-double open_tunnels(const Tidegate& tidegate) {
-    return tidegate.metric("tidegate_tunnels_open");
-}
-double ended(const Tidegate& tidegate, const std::string& end) {
-    return tidegate.metric("tidegate_tunnels_total{end=\"" + end + "\"}");
-}
 
 // The answer to a request for a WebSocket with these fields.
 Message answer_to(const Tidegate& tidegate, const std::string& fields,
@@ -404,19 +388,8 @@ TEST_CASE("tunnel: the second signal cuts it off at once") {
 
 TEST_CASE("tunnel: either end may vanish") {
     const Upstream upstream(echo_frames);
-    const Upstream resetting([](Conversation& conversation) {
-        Message request;
-        if (!conversation.read(request)) return;
-        conversation.send(switching_answer(request));
-        conversation.some();
-        conversation.reset();
-    });
-    const Tidegate tidegate("threads: 1\nupstreams: {echo: {servers: [" + upstream.url() +
-                            "]}, resets: {servers: [" + resetting.url() +
-                            "]}}\nroutes:\n"
-                            "  - {match: {path: /r}, upstream: resets, upgrade: websocket, "
-                            "policies: []}\n"
-                            "  - {upstream: echo, upgrade: websocket, policies: []}\n");
+    const Upstream resetting(reset_after_some);
+    const Tidegate tidegate("threads: 1\n" + websockets_and_resets(upstream, resetting));
     {
         WebSocketClient client(tidegate.port());
         CHECK(client.ask("x") == "x");

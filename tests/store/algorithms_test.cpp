@@ -19,14 +19,6 @@ using limit::Verdict;
 
 constexpr Micros kMidnight{1'700'006'400'000'000};
 
-limit::LimitSpec spec_of(Algorithm algorithm, std::int64_t quota, Micros duration) {
-    limit::LimitSpec spec;
-    spec.algorithm = algorithm;
-    spec.quota = quota;
-    spec.duration = duration;
-    return spec;
-}
-
 limit::Limit of(Algorithm algorithm, std::int64_t quota, Micros duration) {
     return made(spec_of(algorithm, quota, duration));
 }

@@ -21,14 +21,6 @@ using store::Counts;
 using store::ItemCounts;
 using store::LimitCount;
 
-LimitSpec spec_of(Algorithm algorithm, std::int64_t quota, Micros duration) {
-    LimitSpec spec;
-    spec.algorithm = algorithm;
-    spec.quota = quota;
-    spec.duration = duration;
-    return spec;
-}
-
 // One identifier under one policy.
 struct One {
     explicit One(std::vector<limit::Limit> limits) : some(policy("p", std::move(limits))) {}

@@ -23,14 +23,6 @@ using limit::LimitSpec;
 using store::LocalLedger;
 using store::LocalTaken;
 
-LimitSpec spec_of(Algorithm algorithm, std::int64_t quota, Micros duration) {
-    LimitSpec spec;
-    spec.algorithm = algorithm;
-    spec.quota = quota;
-    spec.duration = duration;
-    return spec;
-}
-
 // A proxy that counts by itself.
 class Alone {
   public:

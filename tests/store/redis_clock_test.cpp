@@ -17,14 +17,6 @@ using limit::Limit;
 using limit::LimitSpec;
 using limit::Verdict;
 
-LimitSpec spec_of(Algorithm algorithm, std::int64_t quota, Micros duration) {
-    LimitSpec spec;
-    spec.algorithm = algorithm;
-    spec.quota = quota;
-    spec.duration = duration;
-    return spec;
-}
-
 // Every algorithm with a quota of 3 in 20 s; slots have a lease of their own.
 struct Kind {
     std::string name;

@@ -17,14 +17,6 @@ using limit::LimitSpec;
 using limit::Refund;
 using limit::Verdict;
 
-LimitSpec spec_of(Algorithm algorithm, std::int64_t quota, Micros duration) {
-    LimitSpec spec;
-    spec.algorithm = algorithm;
-    spec.quota = quota;
-    spec.duration = duration;
-    return spec;
-}
-
 // Each algorithm that is given back to: 4 in 20 s.
 std::vector<Limit> refunded() {
     LimitSpec opens = spec_of(Algorithm::fixed_window, 4, 20s);

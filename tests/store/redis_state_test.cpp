@@ -19,14 +19,6 @@ using limit::Algorithm;
 using limit::Limit;
 using limit::LimitSpec;
 
-LimitSpec spec_of(Algorithm algorithm, std::int64_t quota, Micros duration) {
-    LimitSpec spec;
-    spec.algorithm = algorithm;
-    spec.quota = quota;
-    spec.duration = duration;
-    return spec;
-}
-
 LimitSpec by_status(LimitSpec spec) {
     spec.count = limit::Count::by_status;
     spec.statuses = {401};

@@ -36,6 +36,14 @@ void expect_integer(const Reply& reply) {
 
 }  // namespace
 
+limit::LimitSpec spec_of(limit::Algorithm algorithm, std::int64_t quota, Micros duration) {
+    limit::LimitSpec spec;
+    spec.algorithm = algorithm;
+    spec.quota = quota;
+    spec.duration = duration;
+    return spec;
+}
+
 limit::Limit made(const limit::LimitSpec& spec) {
     auto limit = limit::make_limit(spec);
     if (!limit) throw std::runtime_error(limit.error().what);

@@ -113,6 +113,7 @@ struct WindowOptions {
 limit::Limit sliding(std::int64_t quota, Micros duration, const WindowOptions& options = {});
 limit::Limit fixed(std::int64_t quota, Micros duration,
                    limit::Anchor anchor = limit::Anchor::clock);
+limit::LimitSpec spec_of(limit::Algorithm algorithm, std::int64_t quota, Micros duration);
 // What `spec` says, which must be possible.
 limit::Limit made(const limit::LimitSpec& spec);
 limit::Policy policy(std::string name, std::vector<limit::Limit> limits);
