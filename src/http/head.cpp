@@ -149,20 +149,24 @@ HeadFault parse_request_line(std::string_view line, const HeadBounds& bounds, Re
     return split_target(head) ? HeadFault::none : HeadFault::bad_target;
 }
 
+bool begins_with_line_end(std::string_view bytes) {
+    return bytes.size() >= 2 && bytes[0] == '\r' && bytes[1] == '\n';
+}
+
 // Takes one field line off `bytes`, without looking for its end first: a message has many.
 HeadFault take_field(std::string_view& bytes, Field& field) {
-    const std::size_t colon = bytes.find(':');
-    if (colon == std::string_view::npos) return HeadFault::bad_field;
-    field.name = bytes.substr(0, colon);
+    const std::size_t colon = find_byte(bytes, ':');
+    if (colon == bytes.size()) return HeadFault::bad_field;
+    field.name = {bytes.data(), colon};
     field.id = field_name(field.name);
     // A space before the colon or at the start of the line (obs-fold) is no token character. A name
     // that is known is a token.
     if (field.id == FieldName::other && !is_token(field.name)) return HeadFault::bad_field;
     bytes.remove_prefix(colon + 1);
     const std::size_t size = field_value_size(bytes);
-    field.value = trimmed(bytes.substr(0, size));
+    field.value = trimmed({bytes.data(), size});
     bytes.remove_prefix(size);
-    if (!bytes.starts_with("\r\n")) return HeadFault::bad_field;
+    if (!begins_with_line_end(bytes)) return HeadFault::bad_field;
     bytes.remove_prefix(2);
     return HeadFault::none;
 }
@@ -170,7 +174,7 @@ HeadFault take_field(std::string_view& bytes, Field& field) {
 // Takes field lines off `bytes`, and the empty line behind them.
 HeadFault take_fields(std::string_view& bytes, std::size_t fields_max, Fields& fields) {
     fields.clear();
-    while (!bytes.starts_with("\r\n")) {
+    while (!begins_with_line_end(bytes)) {
         if (fields.size() == fields_max) return HeadFault::too_many_fields;
         const HeadFault fault = take_field(bytes, fields.emplace_back());
         if (fault != HeadFault::none) return fault;
