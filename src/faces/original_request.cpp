@@ -17,57 +17,56 @@ using http::FieldName;
 enum : std::size_t { kMethod, kTarget, kHost, kFields };
 using FieldTexts = std::array<std::string_view, kFields>;
 
-// An empty name: the gateway's request says it without a field.
-constexpr FieldTexts names_of(Dialect dialect) {
-    switch (dialect) {
-        case Dialect::nginx:
-            return {"x-original-method", "x-original-uri", ""};
-        case Dialect::forwarded:
-            return {"x-forwarded-method", "x-forwarded-uri", "x-forwarded-host"};
-        case Dialect::envoy:
-            break;
-    }
-    return {};
-}
-
-// Connection says that the field is for this hop alone.
-bool is_named_by_connection(const Field& field) {
-    return field.id == FieldName::named_by_connection;
-}
-
-// The position of the name that a field has, kFields for none, and whether it is spelled so.
-struct NamePlace {
-    std::size_t at = kFields;
-    bool is_spelled_so = false;
+// An empty text: the gateway's request says it without a field.
+struct FieldsOfDialect {
+    std::array<FieldName, kFields> names;
+    FieldTexts texts;
 };
 
-NamePlace place_of(const Field& field, const FieldTexts& names) {
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        if (names[i].size() != field.name.size()) continue;  // nearly always
-        if (http::equal_ignoring_case(names[i], field.name)) return {i, true};
-        // A known name is no spelling of another one.
-        const bool is_known = field.id != FieldName::other && !is_named_by_connection(field);
-        if (!is_known && http::equal_as_variable(names[i], field.name)) return {i, false};
+constexpr FieldsOfDialect kNginx{
+    {FieldName::x_original_method, FieldName::x_original_uri, FieldName::other},
+    {"x-original-method", "x-original-uri", ""}};
+constexpr FieldsOfDialect kForwarded{
+    {FieldName::x_forwarded_method, FieldName::x_forwarded_uri, FieldName::x_forwarded_host},
+    {"x-forwarded-method", "x-forwarded-uri", "x-forwarded-host"}};
+
+// The position of the name that a field has, kFields for none, and whether it is spelled so and
+// meant for Tidegate.
+struct NamePlace {
+    std::size_t at = kFields;
+    bool is_good = false;
+};
+
+NamePlace place_of(const Field& field, const FieldsOfDialect& wanted) {
+    // A known name is no spelling of another one. Connection may say that a field is for this hop
+    // alone, whatever its name.
+    const bool is_known =
+        field.id != FieldName::other && field.id != FieldName::named_by_connection;
+    for (std::size_t i = 0; i < kFields; ++i) {
+        if (is_known ? field.id == wanted.names[i]
+                     : wanted.texts[i].size() == field.name.size() &&
+                           http::equal_as_variable(wanted.texts[i], field.name)) {
+            return {i, is_known};
+        }
     }
     return {};
 }
 
-// Takes the fields of these names out of `fields`, and returns their values. A second field,
-// another spelling of the name, or a name that Connection lists may come from the client: then the
-// value is empty. One pass, for each question goes through here.
-FieldTexts take_values(const FieldTexts& names, http::Fields& fields) {
+// Takes the wanted fields out of `fields`, and returns their values. A second field, another
+// spelling of the name, or a name that Connection lists may come from the client: then the value is
+// empty. One pass, for each question goes through here.
+FieldTexts take_values(const FieldsOfDialect& wanted, http::Fields& fields) {
     FieldTexts values;
     std::array<bool, kFields> seen{};
     auto kept = fields.begin();
     for (auto field = fields.begin(); field != fields.end(); ++field) {
-        const NamePlace place = place_of(*field, names);
+        const NamePlace place = place_of(*field, wanted);
         if (place.at == kFields) {
             if (kept != field) *kept = *field;
             ++kept;
             continue;
         }
-        const bool is_good =
-            !seen[place.at] && place.is_spelled_so && !is_named_by_connection(*field);
+        const bool is_good = place.is_good && !seen[place.at];
         values[place.at] = is_good ? field->value : std::string_view{};
         seen[place.at] = true;
     }
@@ -75,9 +74,9 @@ FieldTexts take_values(const FieldTexts& names, http::Fields& fields) {
     return values;
 }
 
-std::string_view read_fields(const FieldTexts& names, ask::Facts& facts) {
+std::string_view read_fields(const FieldsOfDialect& wanted, ask::Facts& facts) {
     http::RequestHead& head = facts.head;
-    const FieldTexts values = take_values(names, head.fields);
+    const FieldTexts values = take_values(wanted, head.fields);
     if (!http::is_token(values[kMethod]) || values[kMethod] == "CONNECT") {
         return "The field with the original method is missing, there twice, or no method.";
     }
@@ -85,7 +84,7 @@ std::string_view read_fields(const FieldTexts& names, ask::Facts& facts) {
         return "The field with the original target is missing, there twice, or does not begin "
                "with `/`.";
     }
-    if (!names[kHost].empty()) {
+    if (!wanted.texts[kHost].empty()) {
         if (!http::is_valid_host(values[kHost])) {
             return "The field with the original host is missing, there twice, or no host.";
         }
@@ -114,7 +113,8 @@ std::string_view read_original(const config::Listen& listen, const config::Reque
     if (listen.dialect == Dialect::envoy) {
         return remove_prefix(listen.path_prefix, facts.head);
     }
-    const std::string_view fault = read_fields(names_of(listen.dialect), facts);
+    const std::string_view fault =
+        read_fields(listen.dialect == Dialect::nginx ? kNginx : kForwarded, facts);
     if (fault.empty() && facts.head.target.size() > bounds.uri_bytes) {
         return "The original target is longer than allowed.";
     }

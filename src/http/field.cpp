@@ -124,8 +124,10 @@ constexpr KnownName kLength10[] = {{"connection", FieldName::connection},
 constexpr KnownName kLength11[] = {{"retry-after", FieldName::retry_after}};
 constexpr KnownName kLength12[] = {{"content-type", FieldName::content_type},
                                    {"x-request-id", FieldName::x_request_id}};
-constexpr KnownName kLength14[] = {{"content-length", FieldName::content_length}};
+constexpr KnownName kLength14[] = {{"content-length", FieldName::content_length},
+                                   {"x-original-uri", FieldName::x_original_uri}};
 constexpr KnownName kLength15[] = {{"x-forwarded-for", FieldName::x_forwarded_for},
+                                   {"x-forwarded-uri", FieldName::x_forwarded_uri},
                                    {"ratelimit-limit", FieldName::ratelimit_limit},
                                    {"ratelimit-reset", FieldName::ratelimit_reset}};
 constexpr KnownName kLength16[] = {{"x-forwarded-host", FieldName::x_forwarded_host},
@@ -135,8 +137,10 @@ constexpr KnownName kLength16[] = {{"x-forwarded-host", FieldName::x_forwarded_h
 constexpr KnownName kLength17[] = {{"transfer-encoding", FieldName::transfer_encoding},
                                    {"x-forwarded-proto", FieldName::x_forwarded_proto},
                                    {"x-ratelimit-limit", FieldName::x_ratelimit_limit},
-                                   {"x-ratelimit-reset", FieldName::x_ratelimit_reset}};
-constexpr KnownName kLength18[] = {{"proxy-authenticate", FieldName::proxy_authenticate}};
+                                   {"x-ratelimit-reset", FieldName::x_ratelimit_reset},
+                                   {"x-original-method", FieldName::x_original_method}};
+constexpr KnownName kLength18[] = {{"proxy-authenticate", FieldName::proxy_authenticate},
+                                   {"x-forwarded-method", FieldName::x_forwarded_method}};
 constexpr KnownName kLength19[] = {{"proxy-authorization", FieldName::proxy_authorization},
                                    {"ratelimit-remaining", FieldName::ratelimit_remaining}};
 constexpr KnownName kLength21[] = {{"x-ratelimit-remaining", FieldName::x_ratelimit_remaining}};
@@ -152,7 +156,7 @@ bool equal_as_variable(std::string_view a, std::string_view b) {
     return equal_folded(a, b, [](auto bytes) { return as_variable(bytes); });
 }
 
-// Called for each field of each message: the length leaves at most four names to compare.
+// Called for each field of each message: the length leaves at most five names to compare.
 FieldName field_name(std::string_view name) {
     if (name.size() < kWordsMin || name.size() > kWordsMax) return FieldName::other;
     const Words words = words_of(name);

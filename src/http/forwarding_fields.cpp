@@ -121,9 +121,16 @@ void append_via(const ForwardingInput& input, std::string& out) {
     out += kPseudonym;
 }
 
-bool is_other_forwarding_name(std::string_view name) {
-    return name.size() > kOtherPrefix.size() &&
-           equal_ignoring_case(name.substr(0, kOtherPrefix.size()), kOtherPrefix);
+// What gateways write for `forward_auth`. The proxy does not write them itself.
+bool is_of_gateway(FieldName name) {
+    return name == FieldName::x_forwarded_method || name == FieldName::x_forwarded_uri;
+}
+
+bool is_other_forwarding_field(const Field& field) {
+    if (is_of_gateway(field.id)) return true;
+    return field.id == FieldName::other && field.name.size() > kOtherPrefix.size() &&
+           equal_ignoring_case(field.name.substr(0, kOtherPrefix.size()), kOtherPrefix) &&
+           field.name.find('_') == field.name.npos;
 }
 
 // X-Forwarded-Prefix and its like, of which we know only that trusted peers may say them. Not
@@ -131,10 +138,8 @@ bool is_other_forwarding_name(std::string_view name) {
 void pass_on_others(const ForwardingInput& input, std::string& out) {
     if (!input.peer_trusted) return;
     for (const Field& field : input.fields) {
-        if (field.id != FieldName::other || !is_other_forwarding_name(field.name) ||
-            field.name.find('_') != field.name.npos)
-            continue;
-        if (!field.value.empty()) append_field(field.name, field.value, out);
+        if (!is_other_forwarding_field(field) || field.value.empty()) continue;
+        append_field(field.name, field.value, out);
     }
 }
 
@@ -170,7 +175,9 @@ bool is_forwarding_field(FieldName name) {
 }
 
 bool is_forwarding_field(const Field& field) {
-    if (field.id != FieldName::other) return is_forwarding_field(field.id);
+    if (field.id != FieldName::other) {
+        return is_forwarding_field(field.id) || is_of_gateway(field.id);
+    }
     // Nearly all fields end here.
     if (field.name.size() < 9 || (field.name[0] | 0x20) != 'x') return false;
     if (field.name.size() == 9) return equal_as_variable(field.name, "x-real-ip");
