@@ -34,19 +34,36 @@ bool FairShare::admits(const ActiveRequest& asking, std::size_t free, SteadyTime
 
 ActiveRequest* FairShare::find_evictable(const ActiveRequest& asking, SteadyTime now) {
     const std::optional<IpAddress> key = asking.key();
-    if (now < next_search_ && (!searched_in_vain_ || searched_in_vain_ == key)) return nullptr;
+    if (is_in_vain(key, now)) return nullptr;
     // A client without an address has a share of its own and holds `asking` alone.
     const std::size_t held = key ? held_by(key) + (asking.waits_for_seat ? 1 : 0) : 1;
     const bool has_share = held > share_;  // `asking` included
     ActiveRequest* const found = choose(find_crowds(&asking), &asking, now);
     // An address that has its share already keeps no connection from others.
     if (!has_share) note_shortage(key, held - 1, found != nullptr, now);
-    if (found == nullptr) {
-        // Another address may take the place of one that has its share.
-        searched_in_vain_ = has_share ? key : std::nullopt;
-        next_search_ = now + kPauseForEach * max_;
-    }
+    if (found == nullptr) note_in_vain(key, has_share, now);
     return found;
+}
+
+bool FairShare::is_in_vain(const std::optional<IpAddress>& key, SteadyTime now) const {
+    if (now >= next_search_) return false;
+    if (any_is_in_vain_ || !key) return any_is_in_vain_;
+    return std::find(searched_in_vain_.begin(), searched_in_vain_.end(), *key) !=
+           searched_in_vain_.end();
+}
+
+// Another address may take the place of one that has its share.
+void FairShare::note_in_vain(const std::optional<IpAddress>& key, bool has_share, SteadyTime now) {
+    if (now >= next_search_) {
+        searched_in_vain_.clear();
+        any_is_in_vain_ = false;
+    }
+    if (has_share && key && searched_in_vain_.size() < searched_in_vain_.capacity()) {
+        searched_in_vain_.push_back(*key);
+    } else {
+        any_is_in_vain_ = true;
+    }
+    next_search_ = now + kPauseForEach * max_;
 }
 
 std::vector<IpAddress> FairShare::crowds() const {
@@ -72,9 +89,8 @@ ActiveRequest* FairShare::find_slow_upload(SteadyTime now) {
 
 std::size_t FairShare::held_by(const std::optional<IpAddress>& key) const {
     return static_cast<std::size_t>(
-        std::count_if(requests_.begin(), requests_.end(), [&](const ActiveRequest& request) {
-            return !request.waits_for_seat && request.key() == key;
-        }));
+        std::count_if(requests_.begin(), requests_.end(),
+                      [&](const ActiveRequest& request) { return request.key() == key; }));
 }
 
 // Addresses that have more than their share, but for that of `asking` (null: of another thread).
@@ -82,7 +98,7 @@ HeavyHitters FairShare::find_crowds(const ActiveRequest* asking) const {
     HeavyHitters crowds;
     for (const ActiveRequest& request : requests_) {
         const std::optional<IpAddress> key = request.key();
-        if (key && &request != asking && !request.waits_for_seat) crowds.add(*key);
+        if (key && &request != asking) crowds.add(*key);
     }
     const std::optional<IpAddress> own = asking == nullptr ? std::nullopt : asking->key();
     crowds.erase_if([&](const IpAddress& key) { return key == own || held_by(key) <= share_; });
@@ -168,7 +184,7 @@ std::size_t FairShare::count_reserved() const {
     std::array<Shortage, kShortages> left = shortages_;
     for (const ActiveRequest& request : requests_) {
         const std::optional<IpAddress> key = request.key();
-        if (!key || request.waits_for_seat) continue;
+        if (!key) continue;
         for (Shortage& shortage : left) {
             if (shortage.needed > 0 && shortage.key == key) --shortage.needed;
         }

@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include <boost/container/static_vector.hpp>
 #include <boost/intrusive/list.hpp>
 
 #include "base/heavy_hitters.hpp"
@@ -25,7 +26,8 @@
 
 namespace tidegate::upstream {
 
-// A request that holds a connection, or asks for one. The destructor takes it out of the list.
+// A request that holds a connection, or asks for one. The destructor takes it out of the list. It
+// is not in the list while it waits in the queue, which may be longer than any search should be.
 class ActiveRequest : public boost::intrusive::list_base_hook<
                           boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
   public:
@@ -50,7 +52,7 @@ class ActiveRequest : public boost::intrusive::list_base_hook<
 
     TransferRate body;            // waits while the upstream waits for the rest of the body
     TransferRate answer;          // waits while the client does not take the answer
-    bool waits_for_seat = false;  // it holds no connection yet
+    bool waits_for_seat = false;  // in the queue
 
   private:
     const std::optional<IpAddress>& client_;
@@ -108,6 +110,8 @@ class FairShare {
     };
 
     HeavyHitters find_crowds(const ActiveRequest* asking) const;
+    bool is_in_vain(const std::optional<IpAddress>& key, SteadyTime now) const;
+    void note_in_vain(const std::optional<IpAddress>& key, bool has_share, SteadyTime now);
     ActiveRequest* choose(const HeavyHitters& crowds, const ActiveRequest* asking, SteadyTime now);
     Shortage* find_shortage(const std::optional<IpAddress>& key);
     void note_shortage(const std::optional<IpAddress>& key, std::size_t held, bool served,
@@ -121,9 +125,10 @@ class FairShare {
     std::array<Shortage, kShortages> shortages_;
     std::size_t reserved_max_ = 0;             // reserved if the short addresses hold nothing
     SteadyTime next_end_ = SteadyTime::max();  // of a shortage
-    // After a search in vain: the next one begins no sooner, for this key or, if none, for any.
+    // After a search in vain: the next one begins no sooner, for these addresses or for any.
     SteadyTime next_search_{};
-    std::optional<IpAddress> searched_in_vain_;
+    boost::container::static_vector<IpAddress, 8> searched_in_vain_;
+    bool any_is_in_vain_ = false;
 };
 
 }  // namespace tidegate::upstream

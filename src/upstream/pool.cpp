@@ -122,14 +122,20 @@ bool Pool::begin_wait(SeatWait& wait) {
     if (!is_on && !group_->has_idle_elsewhere(worker_)) return false;
     waiting_.push_back(wait);
     const SeatWait::Answer answer = wait.take();
-    if (answer == SeatWait::Answer::full) wait.unlink();
+    if (answer == SeatWait::Answer::full) {
+        wait.unlink();
+        return false;
+    }
+    // Searches for a request to evict leave out the queue.
+    wait.request().unlink();
     if (answer == SeatWait::Answer::waiting) group_->ask_for_room(worker_);
-    return answer != SeatWait::Answer::full;
+    return true;
 }
 
 void Pool::end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1Stream& stream,
                     Seat& seat) {
     wait.unlink();
+    requests_.add(wait.request());
     Spare spare = wait.take_spare();
     if (!spare.connection) return;
     const bool fits = !must_be_it || spare.server.get() == &server;

@@ -80,7 +80,7 @@ class SeatWait : public boost::intrusive::list_base_hook<
     // No seat was granted yet, and the request was not pushed out.
     bool is_waiting() const { return waiter_.is_waiting(); }
 
-    const ActiveRequest& request() const { return request_; }
+    ActiveRequest& request() { return request_; }
     // The connection that came with the seat, once. It has no other seat. May be null.
     Spare take_spare() { return std::move(spare_); }
     // Ends the wait. A seat that was granted and not accepted goes to the next waiter. Returns the

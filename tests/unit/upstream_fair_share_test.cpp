@@ -160,10 +160,7 @@ TEST_CASE("fair_share: for other threads, a request of an address over its share
     Holding& slowest = upstream.upload(kGreedy, 10, 2s);
     CHECK(upstream.requests.crowds().empty());
     CHECK(upstream.requests.find_evictable_for_others(kStart) == nullptr);
-    Holding& waiting = upstream.hold(kGreedy);
-    waiting.request.waits_for_seat = true;
-    CHECK(upstream.requests.crowds().empty());
-    waiting.request.waits_for_seat = false;
+    upstream.hold(kGreedy);
     CHECK(upstream.requests.crowds() == std::vector<IpAddress>{*parse_ip(kGreedy)});
     CHECK(upstream.requests.find_evictable_for_others(kStart) == &slowest.request);
     slowest.request.evict();
@@ -173,6 +170,22 @@ TEST_CASE("fair_share: for other threads, a request of an address over its share
     // Nor does a search for others keep the thread's own from searching.
     Holding& behind = upstream.upload(kOther, 10, 6s);
     CHECK(upstream.asks("203.0.113.5") == &behind);
+}
+
+TEST_CASE("fair_share: after searches in vain by two addresses, neither begins one for a while") {
+    Upstream upstream(8);
+    for (int i = 0; i < 4; ++i) {
+        upstream.hold(kGreedy);
+        upstream.hold(kOther);
+    }
+    CHECK(upstream.asks(kGreedy) == nullptr);
+    CHECK(upstream.asks(kOther, kStart + 1us) == nullptr);
+    const Holding& slow = upstream.upload("203.0.113.5", 10, 9s);
+    CHECK(upstream.asks(kGreedy, kStart + 2us) == nullptr);
+    CHECK(upstream.asks(kOther, kStart + 3us) == nullptr);
+    CHECK(upstream.asks("203.0.113.6", kStart + 4us) == &slow);
+    CHECK(upstream.asks(kGreedy, kStart + 1ms) == &slow);
+    CHECK(upstream.asks(kOther, kStart + 1ms) == &slow);
 }
 
 TEST_CASE("fair_share: during a shortage an address with its share gets no more") {

@@ -313,6 +313,24 @@ TEST_CASE("pool: connecting ends when the client leaves, and is no failure of th
     CHECK(server.shared().state.failures() == 0);
 }
 
+TEST_CASE("pool: a search for a request to evict does not look at the queue") {
+    Pooled pooled({1}, bounds(1, 1));
+    Http1Stream lease{pooled.world.buffers};
+    REQUIRE(pooled.connects(pooled.next(), lease));
+    InLine first(pooled, "192.0.2.1");
+    pooled.pool->leave_queue(first.wait);
+    REQUIRE(pooled.pool->admit(first.request));
+    CHECK(first.request.is_linked());
+    REQUIRE(pooled.pool->begin_wait(first.wait));
+    CHECK_FALSE(first.request.is_linked());
+    pooled.pool->throw_away(lease);
+    REQUIRE(first.wait.accept());
+    Seat seat(pooled.group->seats());
+    Http1Stream stream{pooled.world.buffers};
+    pooled.pool->end_wait(first.wait, pooled.next(), false, stream, seat);
+    CHECK(first.request.is_linked());
+}
+
 TEST_CASE("pool: as many requests wait as `queue` allows, and a seat goes to the first of them") {
     Pooled pooled({1}, [](config::Upstream& settings) {
         settings.max_connections = 1;
