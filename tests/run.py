@@ -241,6 +241,10 @@ def some(report):
          settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
     step(report, "recipes", "python3", "tests/recipes/check.py", counted="^ok  ",
          settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
+    step(report, "completions", "python3", "tests/package/completions.py", counted="^ok  ",
+         settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
+    step(report, "schema", "/usr/bin/python3", "tests/package/schema.py", counted="^ok  ",
+         settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")
     step(report, "performance", "scripts/bench", "--document", "docs/performance/measured.json",
          "--check")

@@ -3,20 +3,25 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/check_command.hpp"
+#include "cli/command_list.hpp"
+#include "cli/completion.hpp"
 #include "cli/doctor_command.hpp"
 #include "cli/echo.hpp"
 #include "cli/explain_command.hpp"
 #include "cli/inspect_command.hpp"
 #include "cli/keys_command.hpp"
+#include "cli/man_page.hpp"
 #include "cli/reload_command.hpp"
 #include "cli/run_command.hpp"
 #include "cli/usage.hpp"
 #include "config/address.hpp"
+#include "config/schema_text.hpp"
 
 namespace tidegate::cli {
 
@@ -44,6 +49,29 @@ constexpr const char* kEchoFooter =
   ?delay=100ms   wait before answering (at most 60s)
   ?bytes=1MiB    a body of that size (at most 1GiB))";
 
+constexpr const char* kCompletionFooter =
+    R"(Prints a script that completes command lines of Tidegate. For this user:
+
+  tidegate completion bash > ~/.local/share/bash-completion/completions/tidegate
+  tidegate completion zsh > FOLDER/_tidegate
+  tidegate completion fish > ~/.config/fish/completions/tidegate.fish
+
+FOLDER is one of the folders in `fpath` of zsh.)";
+
+constexpr const char* kManFooter =
+    R"(Prints the manual page in roff:
+
+  tidegate man | man -l -)";
+
+constexpr const char* kSchemaFooter =
+    R"(Prints the JSON Schema (2020-12) of the configuration, with which editors complete
+keys and mark faults. Editors with the YAML language server look for a line in
+the configuration:
+
+  tidegate schema > tidegate.schema.json
+
+  # yaml-language-server: $schema=tidegate.schema.json)";
+
 struct Arguments {
     QuickstartArguments quickstart;
     RunArguments run;
@@ -56,6 +84,7 @@ struct Arguments {
     AdminArguments reload;
     AdminArguments health;
     KeysArguments keys;
+    std::string shell;       // of `completion`
     std::string help_about;  // empty: the program
 };
 
@@ -73,6 +102,29 @@ CLI::App* describe_echo(CLI::App& app, std::string& listen) {
     return echo;
 }
 
+CLI::App* describe_completion(CLI::App& app, std::string& shell) {
+    CLI::App* const command = app.add_subcommand("completion", "Print the completions of a shell");
+    command->add_option("SHELL", shell, "The shell: bash, zsh or fish")
+        ->option_text(" ")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    command->footer(kCompletionFooter);
+    return command;
+}
+
+CLI::App* describe_man(CLI::App& app) {
+    CLI::App* const command = app.add_subcommand("man", "Print the manual page");
+    command->footer(kManFooter);
+    return command;
+}
+
+CLI::App* describe_schema(CLI::App& app) {
+    CLI::App* const command =
+        app.add_subcommand("schema", "Print the JSON Schema of the configuration");
+    command->footer(kSchemaFooter);
+    return command;
+}
+
 struct Commands {
     CLI::App* quickstart;
     CLI::App* run;
@@ -85,6 +137,9 @@ struct Commands {
     CLI::App* doctor;
     CLI::App* keys_new;
     CLI::App* echo;
+    CLI::App* schema;
+    CLI::App* completion;
+    CLI::App* man;
     CLI::App* version;
     CLI::App* help;
 };
@@ -109,6 +164,9 @@ Commands describe(CLI::App& app, Arguments& arguments) {
     commands.doctor = describe_doctor(app, kDefaultFile, arguments.doctor);
     commands.keys_new = describe_keys(app, arguments.keys);
     commands.echo = describe_echo(app, arguments.echo_listen);
+    commands.schema = describe_schema(app);
+    commands.completion = describe_completion(app, arguments.shell);
+    commands.man = describe_man(app);
     commands.version = app.add_subcommand("version", "Show the version");
     commands.help = app.add_subcommand("help", "Show this help, or that of a command");
     commands.help->add_option("COMMAND", arguments.help_about, "The command")->option_text(" ");
@@ -136,6 +194,14 @@ int show_help(const CLI::App& app, const std::string& about) {
     return 0;
 }
 
+int print_completion(const CLI::App& app, const std::string& shell) {
+    const std::vector<ListedCommand> commands = list_commands(app);
+    fmt::print("{}", shell == "bash"  ? bash_completion(commands)
+                     : shell == "zsh" ? zsh_completion(commands)
+                                      : fish_completion(commands));
+    return 0;
+}
+
 int run_command(const CLI::App& app, const Commands& commands, const Arguments& arguments) {
     if (commands.quickstart->parsed()) return run_quickstart(arguments.quickstart);
     if (commands.run->parsed()) return run_proxy(arguments.run);
@@ -148,6 +214,15 @@ int run_command(const CLI::App& app, const Commands& commands, const Arguments& 
     if (commands.doctor->parsed()) return run_doctor(arguments.doctor);
     if (commands.keys_new->parsed()) return make_key(arguments.keys);
     if (commands.echo->parsed()) return run_echo(echo_address(arguments.echo_listen));
+    if (commands.schema->parsed()) {
+        fmt::print("{}", config::schema_text());
+        return 0;
+    }
+    if (commands.completion->parsed()) return print_completion(app, arguments.shell);
+    if (commands.man->parsed()) {
+        fmt::print("{}", man_page(list_commands(app), TIDEGATE_VERSION));
+        return 0;
+    }
     if (commands.help->parsed()) return show_help(app, arguments.help_about);
     if (commands.version->parsed()) {
         fmt::print("tidegate {}\n", TIDEGATE_VERSION);

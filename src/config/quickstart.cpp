@@ -3,7 +3,8 @@
 namespace tidegate::config {
 
 std::string_view quickstart_text() {
-    return R"yaml(# What `tidegate quickstart` runs: copy it and begin to change.
+    return R"yaml(# yaml-language-server: $schema=tidegate.schema.json
+# What `tidegate quickstart` runs: copy it and begin to change.
 # Ten requests a minute for each client, in front of the built-in echo upstream; the eleventh
 # request within a minute is answered 429.
 listen: 127.0.0.1:8080       # this machine only; `8080` for every address

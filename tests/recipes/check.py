@@ -2,7 +2,7 @@
 """Runs the recipes: check.py [NAME...]
 
 docs/recipes.md has a section for each file config/recipes/NAME.yaml. It holds
-  - a block fenced as ```yaml config/recipes/NAME.yaml: the file, to the letter;
+  - a block fenced as ```yaml config/recipes/NAME.yaml: the file, to the letter, but for the line that names its schema;
   - blocks fenced as ```console NAME: commands and what they print, in the form of tests/readme/check.py.
 
 The test starts Tidegate with the file, on private ports and in front of an upstream of its own, runs
@@ -56,6 +56,12 @@ def free_ports(count):
     return ports
 
 
+def shown(path):
+    """The lines of a file, but for the one that names its schema: it is for the file where it is."""
+    return [line for line in readme.read(path).splitlines()
+            if not line.startswith("# yaml-language-server:")]
+
+
 def read_page():
     """NAME -> the lines of its file, and NAME -> [(first line, lines)] of its commands."""
     files, commands, current = {}, {}, None
@@ -86,7 +92,7 @@ def write_page():
         if begin:
             inside = begin[2]
             if begin[1] == "yaml":
-                lines += readme.read(begin[2]).splitlines()
+                lines += shown(begin[2])
             else:
                 inside = None
     with open(PAGE, "w", encoding="utf-8") as file:
@@ -190,7 +196,7 @@ class World:
 def check_file(name, files):
     """What is wrong with the file itself."""
     path = f"{FOLDER}/{name}.yaml"
-    if files.get(path) != readme.read(path).splitlines():
+    if files.get(path) != shown(path):
         return [f"{PAGE} does not show {path} as it is: tests/recipes/check.py --write"]
     with tempfile.TemporaryDirectory(prefix="recipe-") as folder:
         copy_files(name, folder)

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Holds the JSON Schema of the configuration to the program's reader, and tries it.
+
+- `tidegate schema` prints config/tidegate.schema.json.
+- Each section of the configuration has the same keys in the schema as in the reader, which tells its
+  keys when it refuses one (tests/readme/reference.py holds docs/configuration.md to the same keys), and
+  the schema has no other section. Each key has a description.
+- Each configuration of config/, docker/ and the documents is valid, and each file of config/ names the
+  schema for editors.
+- Each file of tests/config_bad with an unknown key or a value of a wrong kind is not.
+
+Needs Python's jsonschema and yaml. Each test is a line that begins with `ok  `.
+"""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+import jsonschema
+import yaml
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "readme"))
+import check as readme  # noqa: E402: found by the path above
+import reference  # noqa: E402
+
+SCHEMA = "config/tidegate.schema.json"
+EXPECTED = re.compile(r"^# expect: \d+:\d+: (.*)$", re.MULTILINE)
+# What the reader says of a value that is of another kind than its key has.
+WRONG_KIND = re.compile(r": (found|expected) (a list|a map|nothing|text|a number|an? .* instead)"
+                        r"|; expected |is not a (duration|size|rate|number|switch)\b")
+# Whether the file is YAML at all, and what is in other files, is beyond a schema.
+MODELINE = re.compile(r"^# yaml-language-server: \$schema=(\S+)$", re.MULTILINE)
+
+
+class Loader(yaml.SafeLoader):
+    """Reads scalars as YAML 1.2 and editors do: `on` is text."""
+
+
+Loader.yaml_implicit_resolvers = {}
+for tag, pattern, first in (
+        ("null", r"~|null|", "~n"), ("bool", r"true|false", "tf"),
+        ("int", r"-?[0-9]+", "-0123456789"), ("float", r"-?[0-9]+\.[0-9]+", "-0123456789")):
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"),
+                                 [*first, *([""] if tag == "null" else [])])
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class Schema:
+    def __init__(self):
+        self.tree = json.loads(read(SCHEMA))
+        self.validator = jsonschema.Draft202012Validator(self.tree)
+
+    def alternatives(self, node):
+        """The schemas that a value may have: through $ref and anyOf."""
+        if "$ref" in node:
+            yield from self.alternatives(self.tree["$defs"][node["$ref"].rpartition("/")[2]])
+        yield node
+        for one in node.get("anyOf", []):
+            yield from self.alternatives(one)
+
+    def step(self, nodes, name):
+        """The schemas one name further: a key, `[]` for items, NAME for a key that users choose."""
+        for node in nodes:
+            for one in self.alternatives(node):
+                inner = (one.get("items") if name == "[]"
+                         else one.get("additionalProperties") if name == "NAME"
+                         else one.get("properties", {}).get(name))
+                if isinstance(inner, dict):
+                    yield inner
+
+    def sections(self, section):
+        """The maps with defined keys that stand at `upstreams.NAME.servers[].`."""
+        nodes = [self.tree]
+        for name in re.findall(r"\[\]|[^.\[\]]+", full_path(section)):
+            nodes = list(self.step(nodes, name))
+        return [one for node in nodes for one in self.alternatives(node) if "properties" in one]
+
+    def every_section(self):
+        def walk(node):
+            if isinstance(node, dict):
+                if isinstance(node.get("properties"), dict):
+                    yield node
+                for inner in node.values():
+                    yield from walk(inner)
+            elif isinstance(node, list):
+                for inner in node:
+                    yield from walk(inner)
+        return walk(self.tree)
+
+    def fault(self, text):
+        """What is wrong with a configuration, in a line; empty: nothing."""
+        try:
+            found = jsonschema.exceptions.best_match(
+                self.validator.iter_errors(yaml.load(text, Loader)))
+        except yaml.YAMLError as error:
+            return f"not YAML: {error}".replace("\n", " ")
+        return f"{found.json_path}: {found.message}"[:300] if found else ""
+
+
+def full_path(section):
+    """From the page's short names: `limit.` and `jwt.` stand for themselves there."""
+    first = section.split(".")[0]
+    if first == "limit":
+        return "limits[]." + section.removeprefix("limit.")
+    return f"identity.user[].{section}" if first in reference.METHODS else section
+
+
+def wrong_examples():
+    """(name, text) of each file whose fault a schema can see."""
+    for path in sorted(glob.glob("tests/config_bad/*.yaml")):
+        text = read(path)
+        messages = EXPECTED.findall(text)
+        if any(message.startswith("unknown key") or WRONG_KIND.search(message)
+               for message in messages):
+            yield path, text
+
+
+class Trial:
+    def __init__(self):
+        self.failed = 0
+        self.schema = Schema()
+
+    def judge(self, name, fault=""):
+        self.failed += bool(fault)
+        print(f"FAIL {name}: {fault}" if fault else f"ok   {name}", flush=True)
+
+    def printed(self):
+        said = subprocess.run([reference.PROGRAM, "schema"], capture_output=True, text=True,
+                              check=False)
+        self.judge("the program prints the schema",
+                   "" if said.stdout == read(SCHEMA) else f"it differs from {SCHEMA} {said.stderr}")
+        jsonschema.Draft202012Validator.check_schema(self.schema.tree)
+        self.judge("the schema is one")
+
+    def keys(self):
+        seen = []
+        for section in [*reference.SECTIONS, "identity.user[]."]:
+            found = self.schema.sections(section)
+            seen += found
+            of_schema = {key for one in found for key in one["properties"]}
+            of_program = (set(reference.METHODS) if section == "identity.user[]."
+                          else reference.keys_of_program(section))
+            differs = sorted(of_schema ^ of_program)
+            self.judge(f"keys of {section or 'the whole'}",
+                       f"in the schema or the reader only: {', '.join(differs)}" if differs else "")
+        unknown = [one for one in self.schema.every_section() if not any(one is s for s in seen)]
+        self.judge("the schema has no section that the reader lacks",
+                   "; ".join(", ".join(one["properties"]) for one in unknown))
+        silent = [key for one in seen for key, value in one["properties"].items()
+                  if not value.get("description")]
+        self.judge("each key has a description", ", ".join(silent))
+
+    def right(self):
+        for path in sorted(glob.glob("config/**/*.yaml", recursive=True)):
+            text = read(path)
+            named = MODELINE.search(text)
+            place = named and os.path.normpath(os.path.join(os.path.dirname(path), named[1]))
+            self.judge(path, self.schema.fault(text) if place == SCHEMA
+                       else f"no line `# yaml-language-server: $schema=...` that leads to {SCHEMA}")
+        self.judge("docker/tidegate.yaml", self.schema.fault(read("docker/tidegate.yaml")))
+        for page in ["README.md", *sorted(glob.glob("docs/*.md"))]:
+            for number, lines in readme.blocks(read(page), "yaml"):
+                self.judge(f"{page}:{number}", self.schema.fault("\n".join(lines)))
+
+    def wrong(self):
+        for path, text in wrong_examples():
+            self.judge(f"{path} is not valid", "" if self.schema.fault(text) else "it is")
+
+
+def main():
+    os.chdir(ROOT)
+    trial = Trial()
+    trial.printed()
+    trial.keys()
+    trial.right()
+    trial.wrong()
+    return 1 if trial.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
