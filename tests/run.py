@@ -245,6 +245,8 @@ def some(report):
          settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
     step(report, "schema", "/usr/bin/python3", "tests/package/schema.py", counted="^ok  ",
          settings={"TIDEGATE_PROGRAM": "build/sanitize/tidegate"})
+    step(report, "install", "python3", "tests/package/install.py", "build/sanitize",
+         counted="^ok  ")
     step(report, "plots", "scripts/plots", "--check", "build/sanitize/arrivals")
     step(report, "performance", "scripts/bench", "--document", "docs/performance/measured.json",
          "--check")
