@@ -42,7 +42,7 @@ OVER_H2 = ("messages:*,fields:*,both sides:*,streams:*,bounds:*,slow clients:*,a
 OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all:*,batching:*,"
                       "redis:*,redis failure:*")
 SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "certificates", "deps", "format", "fuzz",
-                 "gateways", "http2", "image", "models", "provider", "run", "soak", "test", "tidy")
+                 "gateways", "http2", "image", "models", "moving", "provider", "run", "soak", "test", "tidy")
 
 
 class Report:
@@ -275,6 +275,8 @@ def optimised(report):
     step(report, "idle-connections", "scripts/soak", "--idle")
     # Its commands use the ports that users will use.
     step(report, "readme", "python3", "tests/readme/check.py", "README.md")
+    # It compares who is admitted at which time.
+    step(report, "moving", "scripts/moving", counted="^ok ")
 
 
 def threads(report):
