@@ -42,7 +42,7 @@ OVER_H2 = ("messages:*,fields:*,both sides:*,streams:*,bounds:*,slow clients:*,a
 OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all:*,batching:*,"
                       "redis:*,redis failure:*")
 SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "certificates", "deps", "format", "fuzz",
-                 "gateways", "http2", "image", "models", "moving", "provider", "run", "soak", "test", "tidy")
+                 "gateways", "helm", "http2", "image", "models", "moving", "provider", "run", "soak", "test", "tidy")
 
 
 class Report:
@@ -265,6 +265,7 @@ def optimised(report):
             (["image", "scripts/image"], {"counted": "^ok "}),
             (["provider", "scripts/provider"], {"counted": "^ok "}),
             (["models", "scripts/models"], {}),
+            (["helm", "scripts/helm"], {"counted": "^ok "}),
             (["http2", "scripts/http2"], {"counted": "^ok "}),
             (["gateways", "scripts/gateways"], {"counted": "^ok "}),
             (["browser", "scripts/browser"], {"counted": "^ok "}),
