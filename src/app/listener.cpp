@@ -1,5 +1,6 @@
 #include "app/listener.hpp"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -86,7 +87,7 @@ Result<ListenerGroup, std::string> open_unix(const config::Listen& settings, std
     const int first = open_bound(asio::local::stream_protocol::endpoint(path), false);
     if (first < 0) return fault(settings.address, -first);
     ListenerGroup group{settings, {first}, settings.address};
-    while (group.descriptors.size() < workers) group.descriptors.push_back(::dup(first));
+    group.share(workers);
     return group;
 }
 
@@ -143,9 +144,16 @@ Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings
     return group;
 }
 
+void ListenerGroup::share(std::size_t workers) {
+    while (descriptors.size() < workers) {
+        descriptors.push_back(::fcntl(descriptors.front(), F_DUPFD_CLOEXEC, 0));
+    }
+}
+
 std::string ListenerGroup::to_string() const {
     const config::Address& address = settings.address;
     return address.to_string() +
+           (configured.is_inherited() ? " (" + configured.to_string() + ")" : "") +
            (address.host == config::kEveryAddress && !settings.ipv6_only ? " (IPv6 and IPv4)"
                                                                          : "") +
            (settings.proxy_protocol ? " (PROXY protocol)" : "") + spoken(settings);

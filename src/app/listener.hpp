@@ -15,11 +15,16 @@ namespace tidegate::app {
 inline constexpr int kBacklog = 4096;
 
 // One listening address, as descriptors for the workers to adopt: for TCP one each, sharing the
-// port (SO_REUSEPORT) so that the kernel spreads the connections; for a Unix socket one, doubled.
+// port (SO_REUSEPORT) so that the kernel spreads the connections; for a Unix socket, and one that
+// was inherited, one, doubled.
 struct ListenerGroup {
     config::Listen settings;  // with the port the system chose, if it was 0
     std::vector<int> descriptors;
     config::Address configured{};  // as the configuration has it
+
+    // Doubles the only descriptor until there is one for each of `workers`: they accept from one
+    // queue.
+    void share(std::size_t workers);
 
     // The address, and which IP versions it takes if that is not plain from it, whether PROXY
     // headers and TLS come first, and which versions of HTTP; for the log.

@@ -59,6 +59,7 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
 
 Task<ReloadReport> Reloader::reload() {
     co_await await_turn();
+    observer_.on_begin();
     ReloadReport report;
     try {
         report = co_await reload_now();
@@ -72,6 +73,7 @@ Task<ReloadReport> Reloader::reload() {
         jwks_fetcher_.use(key_sources(config()));
         upstreams_.use(current_->upstreams);
     }
+    observer_.on_end(report);
     end_turn();
     co_return report;
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "admin/answer.hpp"
@@ -25,6 +26,12 @@ namespace tidegate::app {
 
 using Workers = std::vector<std::unique_ptr<Worker>>;
 
+// Both on the main thread; neither for a renewal of certificates.
+struct ReloadObserver {
+    std::function<void()> on_begin = [] {};
+    std::function<void(const admin::ReloadReport&)> on_end = [](const auto&) {};
+};
+
 class Reloader {
   public:
     // `config` was read from `file` just now; an empty `file`: there is none to read again. Opens
@@ -39,6 +46,7 @@ class Reloader {
     Task<admin::ReloadReport> reload();
     // The same for a signal: one that waits its turn already will read what this one would.
     void reload_on_signal();
+    void observe(ReloadObserver observer) { observer_ = std::move(observer); }
     // Reads the files again that the configuration in force names, and puts the certificates, keys
     // and authorities among them in force, all or none; nothing else changes, and another text of
     // the configuration waits for a reload. What came of it is logged, if anything did. False: a
@@ -86,6 +94,7 @@ class Reloader {
     SharedState& shared_;
     Workers& workers_;
     std::string file_;
+    ReloadObserver observer_;
     AccessLogs access_logs_;
     JwksFetcher jwks_fetcher_;
     UpstreamGroups upstreams_;

@@ -12,13 +12,17 @@
 
 #include "admin/server.hpp"
 #include "admin/upstreams_answer.hpp"
-#include "app/certificate_list.hpp"
 #include "app/certificate_watch.hpp"
+#include "app/client_listeners.hpp"
+#include "app/inherited_sockets.hpp"
 #include "app/inspect_service.hpp"
 #include "app/listener.hpp"
 #include "app/log_level.hpp"
 #include "app/reloader.hpp"
+#include "app/service_notifier.hpp"
 #include "app/shared_state.hpp"
+#include "app/start_notices.hpp"
+#include "app/watchdog.hpp"
 #include "app/worker.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
@@ -67,43 +71,19 @@ class LateSignals {
     asio::signal_set other_signals_{io_, SIGHUP, SIGUSR1};
 };
 
-std::string describe_shutdown_delay(const config::Timeouts& timeouts) {
-    using Origin = config::Timeouts::Origin;
-    std::string_view origin;
-    if (timeouts.shutdown_delay_origin == Origin::in_kubernetes) {
-        origin = ", the default in Kubernetes: KUBERNETES_SERVICE_HOST is set";
-    } else if (timeouts.shutdown_delay_origin == Origin::outside_kubernetes) {
-        origin = ", the default outside Kubernetes";
-    }
-    const std::string delay = format_duration(timeouts.shutdown_delay);
-    const bool at_once = timeouts.shutdown_delay.count() == 0;
-    return fmt::format("on TERM, Tidegate {} (`timeouts.shutdown_delay: {}`{})",
-                       at_once ? "stops accepting at once" : "goes on accepting for " + delay,
-                       delay, origin);
-}
-
-// Which certificate is to be renewed first.
-void log_expiry(const config::Config& config) {
-    constexpr long kSoonDays = 14;
-    const auto first = first_to_expire(config);
-    if (!first) return;
-    const auto now = std::chrono::system_clock::now();
-    log(first->days_left(now) < kSoonDays ? Level::warn : Level::info,
-        "certificates: that of {} expires first: {}{}", displayable(first->name()),
-        first->time_left_text(now), first->file.empty() ? "" : ", " + displayable(first->file));
-}
-
 // The process's life: starting, ready, draining; on the main thread.
 class Life {
   public:
-    Life(std::shared_ptr<const config::Config> config, std::string file)
-        : shared_(*config, worker_count(*config), std::string(kVersion)),
+    Life(std::shared_ptr<const config::Config> config, std::string file, InheritedSockets inherited)
+        : inherited_(std::move(inherited)),
+          shared_(*config, worker_count(*config), std::string(kVersion)),
           reloader_(io_.get_executor(), shared_, workers_, std::move(config), std::move(file)),
           inspect_service_(io_.get_executor(), shared_, workers_, reloader_),
           signals_(io_, SIGINT, SIGTERM),
           other_signals_(io_, SIGHUP, SIGUSR1),
           delay_(io_),
-          tunnels_delay_(io_) {}
+          tunnels_delay_(io_),
+          notifier_(config::process_environment("NOTIFY_SOCKET").value_or("")) {}
 
     int run();
 
@@ -114,6 +94,9 @@ class Life {
     Task<> become_ready();
     void await_stop();
     void await_other_signals();
+    void notify_of_reloads();
+    void begin_watchdog();
+    std::string status_text() const;
     void reload();
     void begin_drain();
     void drain_workers();
@@ -122,6 +105,7 @@ class Life {
     std::string readiness_text(Phase phase) const;
 
     asio::io_context io_{1};
+    InheritedSockets inherited_;
     SharedState shared_;
     std::vector<ListenerGroup> groups_;
     Workers workers_;
@@ -132,6 +116,7 @@ class Life {
     asio::signal_set other_signals_;
     Timer delay_;
     Timer tunnels_delay_;
+    ServiceNotifier notifier_;
     std::atomic<Phase> phase_{Phase::starting};
     std::atomic<std::size_t> workers_left_{0};
     std::vector<std::thread> joiners_;
@@ -141,14 +126,12 @@ bool Life::open(std::string& fault) {
     const config::Config& config = reloader_.config();
     fault = check_redis(shared_, config);
     if (!fault.empty()) return false;
-    for (const config::Listen& listen : config.listen) {
-        auto group = open_listeners(listen, shared_.workers);
-        if (!group) {
-            fault = group.error();
-            return false;
-        }
-        groups_.push_back(std::move(*group));
+    auto groups = open_client_listeners(config, inherited_, shared_.workers);
+    if (!groups) {
+        fault = groups.error();
+        return false;
     }
+    groups_ = std::move(*groups);
     if (!config.admin) return true;
     config::Listen admin;
     admin.address = config.admin->address;
@@ -182,8 +165,10 @@ int Life::run() {
     }
     log_expiry(reloader_.config());
     log(Level::info, "{}", describe_shutdown_delay(reloader_.config().timeouts));
+    notify_of_reloads();
     spawn_vital(io_.get_executor(), become_ready());
     spawn_vital(io_.get_executor(), watch_certificates(io_.get_executor(), reloader_));
+    begin_watchdog();
     await_stop();
     await_other_signals();
     // The main loop ends when the last worker has.
@@ -197,7 +182,7 @@ int Life::run() {
     for (std::thread& joiner : joiners_) joiner.join();
     if (admin_) admin_->stop();
     for (const ListenerGroup& group : groups_) {
-        if (group.settings.address.is_unix()) ::unlink(group.settings.address.unix_path.c_str());
+        if (group.configured.is_unix()) ::unlink(group.configured.unix_path.c_str());
     }
     log(Level::info, "stopped");
     return 0;
@@ -208,7 +193,34 @@ int Life::run() {
 Task<> Life::become_ready() {
     co_await reloader_.first_upstreams();
     co_await reloader_.first_keys();
-    if (phase_ == Phase::starting) phase_ = Phase::ready;
+    if (phase_ != Phase::starting) co_return;
+    phase_ = Phase::ready;
+    notifier_.tell_ready(status_text());
+}
+
+std::string Life::status_text() const {
+    return fmt::format("configuration {} is in force", reloader_.snapshot().number);
+}
+
+// A reload that ends before the proxy is ready says nothing: READY would come too early.
+void Life::notify_of_reloads() {
+    ReloadObserver observer;
+    observer.on_begin = [this] {
+        if (phase_ == Phase::ready) notifier_.tell_reloading("reading the configuration again");
+    };
+    observer.on_end = [this](const admin::ReloadReport& report) {
+        if (phase_ != Phase::ready) return;
+        notifier_.tell_ready(report.ok ? status_text()
+                                       : "reload refused, the log says why; " + status_text());
+    };
+    reloader_.observe(std::move(observer));
+}
+
+void Life::begin_watchdog() {
+    const auto interval = watchdog_interval(config::process_environment, ::getpid());
+    if (!interval || !notifier_.is_active()) return;
+    spawn_vital(io_.get_executor(),
+                run_watchdog(io_.get_executor(), workers_, notifier_, *interval));
 }
 
 void Life::await_stop() {
@@ -249,6 +261,7 @@ void Life::begin_drain() {
     if (delay.count() != 0) {
         log(Level::info, "not ready; stops accepting in {}", format_duration(delay));
     }
+    notifier_.tell_stopping("accepts connections for " + format_duration(delay) + " more");
     delay_.expires_after(delay);
     delay_.async_wait([this](const error_code& ec) {
         if (!ec) drain_workers();
@@ -257,6 +270,7 @@ void Life::begin_drain() {
 
 void Life::drain_workers() {
     log(Level::info, "draining");
+    notifier_.tell_status("draining: requests in flight may end");
     for (const auto& worker : workers_) worker->drain();
     const config::Timeouts& timeouts = reloader_.config().timeouts;
     delay_.expires_after(timeouts.drain);
@@ -321,7 +335,9 @@ std::string Life::readiness_text(Phase phase) const {
 
 int run(std::shared_ptr<const config::Config> config, std::string file) {
     set_log_level(config->log.level);
-    Life life(std::move(config), std::move(file));
+    InheritedSockets inherited = take_inherited_sockets(config::process_environment, ::getpid());
+    clear_inheritance();
+    Life life(std::move(config), std::move(file), std::move(inherited));
     LateSignals::ignore();  // after Life listens: none is lost
     const int code = life.run();
     telemetry::flush_log();

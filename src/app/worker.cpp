@@ -218,6 +218,7 @@ Task<> Worker::tick() {
     while (!finished_) {
         tick_timer_.expires_after(DeadlineWheel::kTick);
         co_await tick_timer_.async_wait(as_values);
+        turns_.fetch_add(1, std::memory_order_relaxed);
         const SteadyTime time = steady_now();
         context_.date.set(std::chrono::system_clock::now());
         deadlines_.advance(time);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -60,6 +61,8 @@ class Worker {
                 std::function<void()> done);
     // Drained: it has no connection left and answers no request any more. Any thread.
     bool has_left() const { return finished_; }
+    // Grows at every tick of DeadlineWheel while the loop runs. Any thread.
+    std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
     // Stops accepting, lets what is in flight finish; ends when it has, or with cut().
     void drain();
     // Breaks off the requests that are left; tunnels go on. `is_late`: the time to drain them is
@@ -202,7 +205,8 @@ class Worker {
     client::UnservedConnections unserved_;
     client::ConnectionEviction connection_eviction_;
     Timer tick_timer_;
-    std::atomic<bool> finished_{false};  // set on its own thread
+    std::atomic<bool> finished_{false};    // set on its own thread
+    std::atomic<std::uint64_t> turns_{0};  // likewise
     std::thread thread_;
 };
 

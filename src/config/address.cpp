@@ -203,6 +203,7 @@ bool is_host_and_port(std::string_view text) {
 }  // namespace
 
 bool Address::overlaps(const Address& other) const {
+    if (is_inherited() || other.is_inherited()) return inherited == other.inherited;
     if (is_unix() || other.is_unix()) return unix_path == other.unix_path;
     if (port != other.port || port == 0) return false;
     const auto includes = [](const Address& all, const Address& one) {
@@ -213,6 +214,7 @@ bool Address::overlaps(const Address& other) const {
 }
 
 std::string Address::to_string() const {
+    if (is_inherited()) return std::string(kInherited) + inherited;
     if (is_unix()) return std::string(kUnix) + unix_path;
     const bool v6 = host.find(':') != std::string::npos;
     return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
@@ -224,6 +226,11 @@ bool is_host(std::string_view text) {
 
 Result<Address, std::string> parse_listen_address(std::string_view text) {
     if (text.starts_with(kUnix)) return unix_address(text.substr(kUnix.size()));
+    if (text.starts_with(kInherited)) {
+        return ErrorMessage{quote(text) +
+                            " is for `listen` only: write an address, such as "
+                            "`127.0.0.1:9901`"};
+    }
     const std::size_t colon = text.rfind(':');
     std::string_view host = colon == std::string_view::npos ? "" : text.substr(0, colon);
     const std::string_view port_text =
@@ -259,6 +266,7 @@ Address reachable(Address address) {
 }
 
 bool leads_to(const Address& server, const Address& listener) {
+    if (listener.is_inherited()) return false;
     if (server.is_unix() || listener.is_unix()) return server.unix_path == listener.unix_path;
     if (plain_host_name(server.host) == kLocalhost) {
         return leads_to({"127.0.0.1", server.port, ""}, listener) ||

@@ -15,9 +15,15 @@ namespace tidegate::config {
 
 inline constexpr std::size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
+// Begins the name of a socket that the process inherits.
+inline constexpr std::string_view kInherited = "systemd:";
+
 // `8080`, `:8080`, `0.0.0.0:8080`, `[::1]:8080`, `unix:/path`. A host is an IP address; port 0
 // lets the system choose. Without a host: kEveryAddress.
 Result<Address, std::string> parse_listen_address(std::string_view text);
+
+// The same for an item of `listen`, which may be `systemd:NAME`: a socket that systemd passes.
+Result<Address, std::string> parse_listener(std::string_view text);
 
 // Where a program of this machine reaches what listens at `address`: a wildcard as 127.0.0.1.
 Address reachable(Address address);

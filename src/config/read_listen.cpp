@@ -15,6 +15,31 @@ namespace {
 constexpr std::uint16_t kDefaultAdminPort = 9901;
 constexpr std::string_view kEveryIpv4 = "0.0.0.0";
 
+// A socket that systemd does not pass. Where it passes none, the program may be there to check the
+// configuration only; run() of the proxy reports that.
+void check_inherited(const Value& value, const std::string& name) {
+    const auto listed = value.context().environment("LISTEN_FDNAMES");
+    if (!listed) return;
+    std::string shown;
+    for (std::string_view rest = *listed; !rest.empty();) {
+        const std::size_t end = std::min(rest.find(':'), rest.size());
+        const std::string_view one = rest.substr(0, end);
+        if (one == name) return;
+        shown += (shown.empty() ? "" : ", ") + quote(one);
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    value.fault("systemd passes no socket of the name " + quote(name) + ", but " + shown +
+                ": write one of these, or `FileDescriptorName=" + name + "` in the .socket unit");
+}
+
+std::optional<Address> read_listener_address(const Value& value) {
+    auto address = value.parsed("an address such as `8080` or `127.0.0.1:8080`, or `systemd:NAME`",
+                                parse_listener);
+    if (address && !resolve_socket(value, *address)) return std::nullopt;
+    if (address && address->is_inherited()) check_inherited(value, address->inherited);
+    return address;
+}
+
 std::optional<Address> read_address(const Value& value) {
     auto address =
         value.parsed("an address such as `8080` or `127.0.0.1:8080`", parse_listen_address);
@@ -60,10 +85,10 @@ void read_listener(const Value& value, Config& config, Redirects& redirects) {
     if (value.is_map()) {
         Section section(value);
         if (const auto at = section.need("address", "`address: 8080`")) {
-            address = read_address(*at);
+            address = read_listener_address(*at);
         }
         section.toggle("trusted", listen.trusted);
-        if (address && listen.trusted && !address->is_unix()) {
+        if (address && listen.trusted && !address->is_unix() && !address->is_inherited()) {
             section.find("trusted")->fault(
                 "only a Unix socket can be `trusted`; list proxies that connect over TCP in "
                 "identity.client_ip.trusted_proxies");
@@ -73,7 +98,7 @@ void read_listener(const Value& value, Config& config, Redirects& redirects) {
         redirect = read_listener_tls(section, address, listen);
         section.refuse_others();
     } else {
-        address = read_address(value);
+        address = read_listener_address(value);
     }
     if (!address) return;
     const std::string objection = objection_to(*address, config, true);

@@ -155,6 +155,7 @@ void warn_about_lone_http2(Section& listener, const Listen& listen) {
 // listeners, the one at 443, the default port of https; else the first.
 struct Target {
     std::uint16_t port = 0;
+    bool is_inherited = false;
     bool is_guess = false;
 };
 
@@ -165,7 +166,7 @@ std::optional<Target> find_target(const Config& config) {
         const std::uint16_t port = listen.address.port;
         if (port == kPortOfHttps) return Target{port};
         if (!target) {
-            target = Target{port};
+            target = Target{port, listen.address.is_inherited()};
         } else if (target->port != port) {
             target->is_guess = true;
         }
@@ -208,6 +209,12 @@ void settle_redirect(const Value& redirect, const Config& config, Listen& listen
         redirect.fault(
             "no listener has `tls`: add one, `{address: 443, tls: {certificate: site.pem, key: "
             "site.key}}`. If a balancer in front ends TLS, write the port that clients use there: "
+            "`redirect: {to: https, port: 443}`");
+        return;
+    }
+    if (target->is_inherited) {
+        redirect.fault(
+            "the socket with `tls` is one that systemd passes: write the port that clients use, "
             "`redirect: {to: https, port: 443}`");
         return;
     }

@@ -104,6 +104,10 @@ class ListenerExamination {
 
     Findings examine(const Listen& listen) const {
         Findings findings("listen " + listen.address.to_string());
+        if (listen.address.is_inherited()) {
+            findings.note("listen.reachable", "not looked at: systemd opens this socket", {});
+            return findings;
+        }
         const auto endpoint = endpoint_of(listen, time_limit_);
         if (!endpoint || client_ == nullptr) return findings;
         if (!may_connect(listen)) {

@@ -1,0 +1,107 @@
+// A datagram socket of the test's own stands for systemd's.
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "app/service_notifier.hpp"
+
+namespace tidegate::app {
+namespace {
+
+class Manager {
+  public:
+    // `name` as NOTIFY_SOCKET has it.
+    explicit Manager(const std::string& name)
+        : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+        sockaddr_un at{};
+        at.sun_family = AF_UNIX;
+        std::memcpy(at.sun_path, name.data(), name.size());
+        if (at.sun_path[0] == '@') at.sun_path[0] = '\0';
+        REQUIRE(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&at),
+                       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())) == 0);
+    }
+
+    // The next datagram; empty: there is none.
+    std::string heard() const {
+        std::array<char, 4'096> bytes{};
+        const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+        return count < 0 ? "" : std::string(bytes.data(), static_cast<std::size_t>(count));
+    }
+
+  private:
+    Descriptor socket_;
+};
+
+std::string abstract_name() {
+    return "@tidegate-notifier-test-" + std::to_string(::getpid());
+}
+
+}  // namespace
+
+TEST_CASE("notifier: each event is one datagram of assignments") {
+    const Manager manager(abstract_name());
+    ServiceNotifier notifier(abstract_name());
+    REQUIRE(notifier.is_active());
+    notifier.tell_ready("configuration 1 is in force");
+    CHECK(manager.heard() == "READY=1\nSTATUS=configuration 1 is in force");
+    notifier.tell_status("draining");
+    CHECK(manager.heard() == "STATUS=draining");
+    notifier.tell_stopping("bye");
+    CHECK(manager.heard() == "STOPPING=1\nSTATUS=bye");
+    notifier.tell_alive();
+    CHECK(manager.heard() == "WATCHDOG=1");
+    CHECK(manager.heard().empty());
+}
+
+TEST_CASE("notifier: a reload has its time on the monotonic clock") {
+    const auto now = [] {
+        return std::chrono::duration_cast<std::chrono::microseconds>(
+                   std::chrono::steady_clock::now().time_since_epoch())
+            .count();
+    };
+    const Manager manager(abstract_name());
+    ServiceNotifier notifier(abstract_name());
+    const auto before = now();
+    notifier.tell_reloading("reading");
+    const std::string heard = manager.heard();
+    const std::string begin = "RELOADING=1\nMONOTONIC_USEC=";
+    REQUIRE(heard.starts_with(begin));
+    long long told = 0;
+    std::from_chars(heard.data() + begin.size(), heard.data() + heard.size(), told);
+    CHECK(told >= before);
+    CHECK(told <= now());
+    CHECK(heard.ends_with("\nSTATUS=reading"));
+}
+
+TEST_CASE("notifier: a path in the file system is a name, too") {
+    const std::string path = "/tmp/tidegate-notifier-" + std::to_string(::getpid());
+    const Manager manager(path);
+    ServiceNotifier notifier(path);
+    notifier.tell_alive();
+    CHECK(manager.heard() == "WATCHDOG=1");
+    ::unlink(path.c_str());
+}
+
+TEST_CASE("notifier: without a name, with a wrong one or with nobody there, nothing happens") {
+    for (const std::string& name :
+         {std::string(), std::string("relative"), std::string("/"), "/" + std::string(200, 'x')}) {
+        ServiceNotifier notifier(name);
+        CHECK_FALSE(notifier.is_active());
+        notifier.tell_alive();
+    }
+    ServiceNotifier alone("/nonexistent/notify");
+    CHECK(alone.is_active());
+    alone.tell_alive();
+    alone.tell_alive();
+}
+
+}  // namespace tidegate::app
