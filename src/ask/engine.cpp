@@ -97,7 +97,8 @@ Task<> Engine::await_turn(const Question& question) {
     question.decision.refuse(Fault::client_left);
 }
 
-void Engine::settle(Decision& decision, int status, std::chrono::milliseconds hold) {
+void Engine::settle(Decision& decision, limit::AnswerStatus status,
+                    std::chrono::milliseconds hold) {
     if (decision.charge.needs_settling) limiter_.settle(decision.charge, status, hold);
 }
 

@@ -53,12 +53,13 @@ class Engine {
     bool charge(const Question& question) { return begin_charge(question); }
     Task<> finish_charge(const Question& question) { return await_charge(question); }
 
-    // The request has ended with an answer of `status` (0: none): the store gets back what does not
-    // count with that status, and the slots of concurrency after `hold`. Does not wait.
-    void settle(Decision& decision, int status, std::chrono::milliseconds hold = {});
+    // The request has ended with an answer of `status`: the store gets back what does not count
+    // with that status, and the slots of concurrency after `hold`. Does not wait.
+    void settle(Decision& decision, limit::AnswerStatus status,
+                std::chrono::milliseconds hold = {});
     // The request was answered with `status`, and goes on for long: the store gets back what does
     // not count with that status, before settle().
-    void note_status(Decision& decision, int status) {
+    void note_status(Decision& decision, limit::AnswerStatus status) {
         if (decision.charge.needs_settling) limiter_.note_status(decision.charge, status);
     }
 

@@ -131,7 +131,9 @@ std::string described(const limit::Limit& limit) {
     if (limit.strict) text += ", strict";
     if (limit.count == limit::Count::all) text += ", counts refused requests too";
     if (limit.count == limit::Count::by_status) {
-        text += fmt::format(", counts answers with {}", fmt::join(limit.statuses, ", "));
+        std::vector<std::string> statuses;
+        for (const std::uint16_t one : limit.statuses) statuses.push_back(limit::status_text(one));
+        text += fmt::format(", counts answers with {}", fmt::join(statuses, ", "));
     }
     return text;
 }

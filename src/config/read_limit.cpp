@@ -1,10 +1,12 @@
 // One limit, in each of its three spellings.
 #include <algorithm>
 
+#include "base/numbers.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
 #include "config/header_field.hpp"
 #include "config/read_sections.hpp"
+#include "http/grpc.hpp"
 
 namespace tidegate::config {
 
@@ -83,6 +85,27 @@ std::optional<LimitSpec> read_list(const Value& value) {
     return spec;
 }
 
+// Of an answer: `401`, or of one of gRPC `grpc:16`.
+std::optional<std::uint16_t> read_status(const Value& value) {
+    constexpr std::string_view kGrpc = "grpc:";
+    const auto text = value.text("a status such as `401`, or `grpc:16`");
+    if (!text) return std::nullopt;
+    if (!text->starts_with("grpc")) {
+        const auto status = value.integer({200, 599});
+        if (!status) return std::nullopt;
+        return static_cast<std::uint16_t>(*status);
+    }
+    std::optional<std::uint16_t> number;
+    if (text->starts_with(kGrpc) && text->size() <= kGrpc.size() + 2) {
+        number = parse_number<std::uint16_t>(std::string_view(*text).substr(kGrpc.size()));
+    }
+    if (!number || *number > http::kGrpcStatusMax) {
+        value.fault(quote(*text) + " is no status of gRPC: write `grpc:0` to `grpc:16`");
+        return std::nullopt;
+    }
+    return static_cast<std::uint16_t>(limit::kGrpcStatuses + *number);
+}
+
 // `all`, `admitted` or a list of statuses.
 void read_count(const Value& value, LimitSpec& spec) {
     if (!value.is_sequence()) {
@@ -101,9 +124,8 @@ void read_count(const Value& value, LimitSpec& spec) {
     constexpr ListRule kStatuses{"a list of statuses", "statuses", 64};
     spec.count = Count::by_status;
     for (const Value& item : value.items(kStatuses)) {
-        const auto status = item.integer({200, 599});
-        if (!status) continue;
-        add_once(item, std::to_string(*status), static_cast<std::uint16_t>(*status), spec.statuses);
+        const auto status = read_status(item);
+        if (status) add_once(item, limit::status_text(*status), *status, spec.statuses);
     }
 }
 

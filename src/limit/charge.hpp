@@ -81,7 +81,7 @@ struct Refund {
     Charge charge;
     const Receipt* receipt = nullptr;
     Of of = Of::all;
-    int status = 0;
+    AnswerStatus status{};
 
     // Whether this refund is about `limit`.
     bool concerns(const Limit& limit) const;

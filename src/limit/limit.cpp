@@ -258,8 +258,20 @@ std::string_view name_of(Anchor anchor) {
     return {};
 }
 
-bool Limit::keeps(int status) const {
-    return status == 0 || std::binary_search(statuses.begin(), statuses.end(), status);
+std::string status_text(std::uint16_t status) {
+    return status < kGrpcStatuses ? std::to_string(status)
+                                  : "grpc:" + std::to_string(status - kGrpcStatuses);
+}
+
+bool Limit::keeps(AnswerStatus status) const {
+    const auto counts = [this](int one) {
+        return std::binary_search(statuses.begin(), statuses.end(), one);
+    };
+    if (status.http == 0 || counts(status.http)) return true;
+    if (status.grpc == AnswerStatus::kGrpcUnknown) {
+        return !statuses.empty() && statuses.back() >= kGrpcStatuses;
+    }
+    return status.grpc >= 0 && counts(kGrpcStatuses + status.grpc);
 }
 
 Result<Limit, LimitFault> make_limit(const LimitSpec& given) {

@@ -39,6 +39,23 @@ enum class Count : std::uint8_t {
     by_status,  // taken at admission, given back unless the answer has one of the statuses
 };
 
+// How a request was answered, for limits that count by status.
+struct AnswerStatus {
+    static constexpr int kNoGrpc = -1;       // the answer is none of gRPC's
+    static constexpr int kGrpcUnknown = -2;  // it is one, and ended before it told its status
+
+    constexpr AnswerStatus(int of_http = 0, int of_grpc = kNoGrpc) : http(of_http), grpc(of_grpc) {}
+
+    int http;  // 0: there was no answer
+    int grpc;  // or one of the constants
+};
+
+// Among the statuses that a limit counts, those of gRPC: `grpc:16` is kGrpcStatuses + 16.
+inline constexpr std::uint16_t kGrpcStatuses = 1'000;
+
+// As the configuration writes one of them: `401`, `grpc:16`.
+std::string status_text(std::uint16_t status);
+
 inline constexpr std::int64_t kBlocksMax = 1'000;
 inline constexpr std::int64_t kMomentsMax = 100'000;  // what a schedule may hold of an identifier
 inline constexpr Micros kDurationMin{1'000};
@@ -62,7 +79,7 @@ struct LimitSpec {
     std::optional<Micros> horizon{};      // schedule
     bool forward_past = false;            // schedule: what is past is neither asked nor recorded
     Count count = Count::admitted;
-    std::vector<std::uint16_t> statuses{};  // of count by_status
+    std::vector<std::uint16_t> statuses{};  // of count by_status: of HTTP, or see kGrpcStatuses
 };
 
 struct Limit {
@@ -108,8 +125,9 @@ struct Limit {
     // The end of a request may give something back.
     bool settles() const { return count == Count::by_status || traits().settles; }
     // Whether an answer of that status keeps the units that were taken at admission. So does none
-    // at all (0): a guess was made, also by who does not stay for the answer.
-    bool keeps(int status) const;
+    // at all: a guess was made, also by who does not stay for the answer, or for its status of
+    // gRPC.
+    bool keeps(AnswerStatus status) const;
 };
 
 // What is wrong with a setting, and what would be right.

@@ -10,7 +10,8 @@ void Relay::reset() {
     server.reset();
     tries = 0;
     status = 0;
-    is_redirect = is_upgrade = false;
+    is_redirect = is_upgrade = is_grpc = false;
+    grpc_status = limit::AnswerStatus::kNoGrpc;
     tunnel.reset();
     tunnel_fault = {};
     handshake_time = {};

@@ -32,13 +32,16 @@ enum class Reached : std::uint8_t {
 // What passes through the proxy, for settling, metrics and the access log.
 struct Relay {
     Reached reached = Reached::nothing;
-    upstream::ServerPtr server;       // that was chosen last, or null
-    std::uint32_t tries = 0;          // connections that were used, or could not be made
-    int status = 0;                   // of the answer to the client; 0: none was begun
-    bool is_redirect = false;         // the answer sends the client to https
-    bool is_upgrade = false;          // the request is forwarded as a WebSocket handshake
+    upstream::ServerPtr server;  // that was chosen last, or null
+    std::uint32_t tries = 0;     // connections that were used, or could not be made
+    int status = 0;              // of the answer to the client; 0: none was begun
+    bool is_grpc = false;        // the client speaks gRPC, and reads answers as that has them
+    // Of the answer, for log and limits: a number of gRPC, or a constant of AnswerStatus.
+    int grpc_status = limit::AnswerStatus::kNoGrpc;
+    bool is_redirect = false;  // the answer sends the client to https
+    bool is_upgrade = false;   // the request is forwarded as a WebSocket handshake
     std::optional<TunnelEnd> tunnel;  // set: the handshake became a tunnel
-    std::string_view tunnel_fault;    // why it ended, for the log; empty: in order
+    std::string_view tunnel_fault;               // why it ended, for the log; empty: in order
     std::chrono::nanoseconds handshake_time{0};  // of a tunnel, until the client had its 101
     std::uint64_t bytes_received = 0;
     std::uint64_t bytes_sent = 0;

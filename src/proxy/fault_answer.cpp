@@ -151,11 +151,48 @@ FaultAnswer answer_with(const Exchange& exchange, Content content) {
                                                           : plain_answer(exchange, content);
 }
 
+// When a client of gRPC is to call again. Clients that retry by themselves obey the pushback, and
+// do not try again where it is negative (gRFC A6).
+void append_retry_fields(const Exchange& exchange, std::string_view message, std::string& out) {
+    constexpr std::int64_t kMilli = 1'000;
+    const limit::Micros retry_after = exchange.decision.charge.verdict.retry_after;
+    if (retry_after == limit::kNever) {
+        append_field("grpc-retry-pushback-ms", "-1", out);
+        return;
+    }
+    const std::int64_t milliseconds = (retry_after.count() + kMilli - 1) / kMilli;
+    append_field("grpc-retry-pushback-ms",
+                 static_cast<std::uint64_t>(std::max<std::int64_t>(milliseconds, 1)), out);
+    out += "grpc-status-details-bin: ";
+    http::append_retry_details(http::GrpcStatus::resource_exhausted, message, retry_after, out);
+    out += "\r\n";
+}
+
 }  // namespace
 
 FaultAnswer make_fault_answer(const Exchange& exchange) {
     FaultAnswer answer = answer_with(exchange, Content::problem);
     answer.is_to_head = exchange.facts.head.method == "HEAD";
+    return answer;
+}
+
+FaultAnswer make_grpc_fault_answer(const Exchange& exchange) {
+    const ask::Decision& decision = exchange.decision;
+    const bool is_limited = decision.fault == ask::Fault::limited;
+    FaultAnswer answer = answer_with(exchange, Content::none);
+    answer.content_type = http::kGrpcContentType;
+    // Whatever `status` the configuration gives to limits.
+    answer.grpc =
+        is_limited ? http::GrpcStatus::resource_exhausted : http::grpc_status_of(answer.status);
+    const std::string_view message =
+        decision.fault_detail.empty() ? ask::traits(decision.fault).detail : decision.fault_detail;
+    append_field("grpc-status", static_cast<std::uint64_t>(*answer.grpc), answer.more_fields);
+    answer.more_fields += "grpc-message: ";
+    http::append_grpc_message(message, answer.more_fields);
+    answer.more_fields += "\r\n";
+    if (is_limited && exchange.config().response.retry_after_field) {
+        append_retry_fields(exchange, message, answer.more_fields);
+    }
     return answer;
 }
 
@@ -165,13 +202,7 @@ FaultAnswer make_bare_fault_answer(const Exchange& exchange) {
     return answer;
 }
 
-const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answer,
-                                    std::string_view date_line) {
-    client::Stream& client = *exchange.client;
-    std::string& out = client.begin_head(answer.status, http::status_title(answer.status));
-    if (!answer.content_type.empty()) append_field("Content-Type", answer.content_type, out);
-    append_field("Content-Length", answer.body.size(), out);
-    out += date_line;
+void append_fault_fields(const Exchange& exchange, const FaultAnswer& answer, std::string& out) {
     append_field("X-Request-Id", exchange.facts.request_id, out);
     if (answer.retry_after > 0) {
         append_field("Retry-After", static_cast<std::uint64_t>(answer.retry_after), out);
@@ -191,6 +222,18 @@ const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answe
     append_cors_fields(exchange, out);
     out += exchange.config().response.extra_lines;
     out += answer.more_fields;
+}
+
+const std::string& write_fault_head(Exchange& exchange, const FaultAnswer& answer,
+                                    std::string_view date_line) {
+    client::Stream& client = *exchange.client;
+    constexpr int kOk = 200;
+    const int status = answer.grpc ? kOk : answer.status;
+    std::string& out = client.begin_head(status, http::status_title(status));
+    if (!answer.content_type.empty()) append_field("Content-Type", answer.content_type, out);
+    if (!answer.grpc) append_field("Content-Length", answer.body.size(), out);
+    out += date_line;
+    append_fault_fields(exchange, answer, out);
     client.end_head(http::BodyKind::none, {});
     return out;
 }

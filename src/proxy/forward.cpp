@@ -3,6 +3,7 @@
 #include <exception>
 #include <string_view>
 
+#include "http/grpc.hpp"
 #include "proxy/forwarding.hpp"
 #include "proxy/heads.hpp"
 #include "proxy/tunnel.hpp"
@@ -108,7 +109,7 @@ Task<Fault> Forwarding::converse() {
         }
         if (client_has_left()) co_return Fault::client_left;
         if (sleeper_.expired()) co_return Fault::upstream_timeout;
-        if (upload_.take_end()) sleeper_.allow(route().response_timeout);
+        if (upload_.take_end()) sleeper_.allow(upload_.response_timeout());
         co_await sleeper_.sleep();
     }
 }
@@ -140,14 +141,22 @@ Task<Fault> Forwarding::relay_interim() {
         if (status != IoStatus::ok) co_return unsent();
     }
     if (stream_.head().status == kContinue) upload_.go_on();
-    if (!upload_.is_running()) sleeper_.allow(route().response_timeout);
+    if (!upload_.is_running()) sleeper_.allow(upload_.response_timeout());
     stream_.drop_interim();
     co_return Fault::none;
+}
+
+// It stands in the trailers, or in the head of an answer without messages.
+void Forwarding::note_grpc_status() {
+    auto status = http::grpc_status_in(stream_.trailers());
+    if (!status) status = http::grpc_status_in(stream_.head().fields);
+    x_.relay.grpc_status = status.value_or(limit::AnswerStatus::kNoGrpc);
 }
 
 // The request goes nowhere else: an answer that takes hours keeps others from no retry.
 void Forwarding::note_answered() {
     x_.relay.reached = Reached::answer;
+    if (x_.relay.is_grpc) x_.relay.grpc_status = limit::AnswerStatus::kGrpcUnknown;
     x_.relay.upstream_time = steady_now() - sent_;
     pool_.count_answer(x_.relay.upstream_time);
     retry_.reset();
@@ -176,6 +185,7 @@ Task<Fault> Forwarding::relay_answer() {
         if (batch.done) {
             x_.relay.reached = Reached::end;
             filter_answer_trailers(x_, stream_.trailers());
+            if (x_.relay.is_grpc) note_grpc_status();
         }
         if (x_.relay.status == 0) {
             write_answer_head(x_, stream_.head(), stream_.framing(), worker_.date.line());

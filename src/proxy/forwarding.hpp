@@ -58,6 +58,7 @@ class Forwarding {
     Task<Fault> relay_interim();
     Task<Fault> open_tunnel();
     void note_answered();
+    void note_grpc_status();
     Task<Fault> relay_answer();
     Task<Fault> more_of_answer();
     Task<IoStatus> send_rest();

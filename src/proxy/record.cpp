@@ -132,6 +132,7 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .outcome = outcome,
          .face = exchange.face,
          .status = relay.status,
+         .grpc_status = relay.grpc_status,
          .tries = relay.tries,
          .bytes_received = relay.bytes_received,
          .bytes_sent = relay.bytes_sent,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ask/route.hpp"
+#include "http/grpc.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/forward.hpp"
 #include "proxy/record.hpp"
@@ -33,13 +34,13 @@ void settle(ask::Engine& engine, Exchange& x) {
     const milliseconds hold = x.config().timeouts.hold_aborted;
     switch (x.relay.reached) {
         case Reached::nothing:
-            return engine.settle(x.decision, x.relay.status);
+            return engine.settle(x.decision, {x.relay.status, x.relay.grpc_status});
         case Reached::upstream:
             return engine.settle(x.decision, kNoAnswer, hold);
         case Reached::answer:
-            return engine.settle(x.decision, x.upstream.head().status, hold);
+            return engine.settle(x.decision, {x.upstream.head().status, x.relay.grpc_status}, hold);
         case Reached::end:
-            return engine.settle(x.decision, x.upstream.head().status);
+            return engine.settle(x.decision, {x.upstream.head().status, x.relay.grpc_status});
     }
 }
 
@@ -57,6 +58,9 @@ void begin(WorkerContext& worker, Exchange& x) {
     x.facts.protocol = client.protocol();
     x.facts.certificate = client.certificate();
     x.facts.began_at = client.began_at();
+    if (x.facts.is_http2 && x.face == Face::proxy) {
+        x.relay.is_grpc = http::is_grpc_call(x.facts.head);
+    }
     x.relay.began = client.began();
     if (!client.peer().is_gateway) x.decision.client = client.peer().address;  // until identify()
     switch (client.head_state()) {
@@ -94,6 +98,7 @@ Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer)
                                                          client.body_left() <= kDiscardedMax);
     client.keep_alive_if(!closes && body_is_small);
     x.relay.status = answer.status;
+    if (answer.grpc) x.relay.grpc_status = static_cast<int>(*answer.grpc);
     write_fault_head(x, answer, worker.date.line());
     IoStatus status = client.send_all(answer.content());
     if (status == IoStatus::would_block) {
@@ -134,7 +139,8 @@ Task<> serve(void* worker_context, client::Stream& client) {
     if (decision.route != nullptr) adopt_request_id(x.facts);
     if (decision.goes_on()) co_await forward(worker, x);
     if (!decision.goes_on() && x.relay.status == 0 && ask::traits(decision.fault).status != 0) {
-        co_await send_answer(worker, x, make_fault_answer(x));
+        co_await send_answer(worker, x,
+                             x.relay.is_grpc ? make_grpc_fault_answer(x) : make_fault_answer(x));
     }
     finish(worker, std::move(exchange));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "http/grpc.hpp"
 #include "proxy/heads.hpp"
 
 namespace tidegate::proxy {
@@ -9,6 +10,28 @@ namespace tidegate::proxy {
 using ask::Fault;
 using http::BodyBatch;
 using http::BodyKind;
+
+namespace {
+
+std::chrono::milliseconds response_timeout_of(const Exchange& x) {
+    using std::chrono::milliseconds;
+    const milliseconds longest = x.decision.route->response_timeout;
+    if (!x.relay.is_grpc) return longest;
+    const auto asked =
+        http::parse_grpc_timeout(http::single_value(x.facts.head.fields, "grpc-timeout"));
+    if (!asked) return longest;
+    return std::clamp(std::chrono::ceil<milliseconds>(*asked), milliseconds{1}, longest);
+}
+
+}  // namespace
+
+Upload::Upload(WorkerContext& worker, Exchange& exchange, upstream::TransferRate& rate)
+    : worker_(worker),
+      x_(exchange),
+      client_(*exchange.client),
+      answer_sleeper_(client_.sleeper()),
+      response_timeout_(response_timeout_of(exchange)),
+      rate_(rate) {}
 
 // A route's `buffer` is for every body, `request_buffer` for those whose length is known and fits.
 // With `Expect: 100-continue` the upstream decides whether it wants the body.
@@ -172,6 +195,7 @@ Task<Fault> Upload::send_body() {
 Task<Fault> Upload::more_of_body(Sleeper& sleeper) {
     // The client waits for 100 Continue: the upstream has to send that, or an answer.
     if (!may_send_) sleeper.allow(response_timeout_);
+    bool is_conversing = false;
     for (;;) {
         if (cancelled_) co_return Fault::client_left;
         switch (client_.read_body(sleeper.wakeup())) {
@@ -185,13 +209,22 @@ Task<Fault> Upload::more_of_body(Sleeper& sleeper) {
             case client::BodyInput::nothing:
                 break;
         }
-        if (may_send_ && !rate_.is_waiting()) {
+        if (is_conversation() && !is_conversing) {
+            // Perhaps since it sleeps here.
+            is_conversing = true;
+            sleeper.allow(x_.decision.route->stream_idle);
+        } else if (may_send_ && !rate_.is_waiting() && !is_conversing) {
             if (!begin_wait(sleeper)) co_return Fault::body_timeout;
         } else if (sleeper.expired()) {
             co_return may_send_ ? Fault::body_timeout : Fault::upstream_timeout;
         }
         co_await sleeper.sleep();
     }
+}
+
+// Both sides of a call of gRPC are sending: only silence is bounded, as that of an answer is.
+bool Upload::is_conversation() const {
+    return x_.relay.is_grpc && x_.relay.reached >= Reached::answer;
 }
 
 // False when the client is too slow.

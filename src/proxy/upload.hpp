@@ -24,13 +24,7 @@ inline constexpr std::uint64_t kHeldBytesMax = std::uint64_t{128} * 1024 * 1024;
 class Upload {
   public:
     // `rate` waits while the upstream waits for the client.
-    Upload(WorkerContext& worker, Exchange& exchange, upstream::TransferRate& rate)
-        : worker_(worker),
-          x_(exchange),
-          client_(*exchange.client),
-          answer_sleeper_(client_.sleeper()),
-          response_timeout_(exchange.decision.route->response_timeout),
-          rate_(rate) {}
+    Upload(WorkerContext& worker, Exchange& exchange, upstream::TransferRate& rate);
 
     Upload(const Upload&) = delete;
     Upload& operator=(const Upload&) = delete;
@@ -64,6 +58,10 @@ class Upload {
     // Why it ended early. With upstream_broken, an answer may be there all the same.
     ask::Fault fault() const { return fault_; }
 
+    // From the whole request to the head of the answer: the route's, or less where a call of gRPC
+    // has less time.
+    std::chrono::milliseconds response_timeout() const { return response_timeout_; }
+
     // Throws what the coroutine has thrown, if it has.
     void rethrow() const;
 
@@ -81,6 +79,7 @@ class Upload {
     Task<ask::Fault> send_body();
     Task<ask::Fault> more_of_body(Sleeper& sleeper);
     bool begin_wait(Sleeper& sleeper);
+    bool is_conversation() const;
 
     WorkerContext& worker_;
     Exchange& x_;

@@ -120,7 +120,8 @@ void Limiter::read_look(LimitDecision& decision, const Counts& counts) {
     denials_.remember(asked, verdict, decision.store_state.asked);
 }
 
-void Limiter::settle(LimitDecision& decision, int status, std::chrono::milliseconds hold) {
+void Limiter::settle(LimitDecision& decision, limit::AnswerStatus status,
+                     std::chrono::milliseconds hold) {
     if (decision.is_linked()) decision.unlink();
     if (decision.result != LimitDecision::Result::admitted) return;
     if (std::exchange(decision.store_state.is_settled, true)) return;
@@ -131,13 +132,21 @@ void Limiter::settle(LimitDecision& decision, int status, std::chrono::milliseco
     });
 }
 
-void Limiter::note_status(LimitDecision& decision, int status) {
+void Limiter::note_status(LimitDecision& decision, limit::AnswerStatus status) {
     if (decision.result != LimitDecision::Result::admitted || decision.store_state.is_settled)
         return;
     if (std::exchange(decision.store_state.has_status, true)) return;
     for_each_admission(decision, [&](const Admission& admission) {
         refunds_.give_back(admission, limit::Refund::Of::status, status);
     });
+}
+
+void Limiter::take_back(LimitDecision& decision) {
+    if (decision.result != LimitDecision::Result::admitted) return;
+    for_each_admission(decision, [&](const Admission& admission) {
+        refunds_.give_back(admission, limit::Refund::Of::all);
+    });
+    for (const limit::ChargeItem& item : decision.items) note_freed(item.identifier);
 }
 
 void Limiter::leave_line(LimitDecision& decision) {

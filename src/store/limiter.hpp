@@ -60,15 +60,19 @@ class Limiter {
     void look(LimitDecision& decision, Wakeup& sleeper,
               SteadyTime now = std::chrono::steady_clock::now());
 
-    // The request has ended with an answer of `status` (0: none): gives back what does not count
+    // The request has ended with an answer of `status`: gives back what does not count
     // with that status, and gives up the slots of concurrency once `hold` has passed. Does not
     // wait.
-    void settle(LimitDecision& decision, int status,
+    void settle(LimitDecision& decision, limit::AnswerStatus status,
                 std::chrono::milliseconds hold = std::chrono::milliseconds{0});
 
     // The request was answered with `status` and goes on for long: gives back what does not count
     // with that status. The rest settle() does, which no longer asks for the status.
-    void note_status(LimitDecision& decision, int status);
+    void note_status(LimitDecision& decision, limit::AnswerStatus status);
+
+    // What was admitted is not to hold after all: gives back all that it took. Does not wait.
+    // Requires decision.is_alone.
+    void take_back(LimitDecision& decision);
 
     // The client left while leaky_bucket had the request held: gives up its place if it is the last
     // in line. Before settle().

@@ -10,7 +10,8 @@ namespace tidegate::store {
 
 using limit::Micros;
 
-void Refunds::give_back(const Admission& from, limit::Refund::Of of, int status) const {
+void Refunds::give_back(const Admission& from, limit::Refund::Of of,
+                        limit::AnswerStatus status) const {
     const limit::Refund refund{from.charge, &from.receipt, of, status};
     if (!from.in_redis) {
         const Micros now = process_now();

@@ -24,7 +24,8 @@ class Refunds {
         : redis_(redis), memory_(memory), local_report_(local_report) {}
 
     // Gives back the units that `of` and `status` choose (limit::Refund).
-    void give_back(const Admission& from, limit::Refund::Of of, int status = 0) const;
+    void give_back(const Admission& from, limit::Refund::Of of,
+                   limit::AnswerStatus status = {}) const;
     // Gives up the slots that charge.lease holds, once `hold` has passed. The store remembers that,
     // not this process.
     void release(const limit::Charge& charge, bool in_redis,

@@ -42,6 +42,7 @@ struct RequestRecord {
     Outcome outcome = Outcome::forwarded;
     Face face = Face::proxy;
     int status = 0;
+    int grpc_status = -1;              // of an answer of gRPC; negative: none
     std::uint32_t tries = 0;           // connections that were used, or could not be made
     std::uint64_t bytes_received = 0;  // body
     std::uint64_t bytes_sent = 0;      // body

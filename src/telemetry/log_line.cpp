@@ -69,6 +69,10 @@ std::string_view LogLineFormatter::json(const RequestRecord& record) {
     put_escaped(record.store, kNameBytesMax);
     put(R"(","status":)");
     put(static_cast<std::uint64_t>(std::max(record.status, 0)));
+    if (record.grpc_status >= 0) {
+        put(R"(,"grpc_status":)");
+        put(static_cast<std::uint64_t>(record.grpc_status));
+    }
     put(R"(,"outcome":")");
     put(to_string(record.outcome));
     put(R"(","upstream":")");
@@ -153,6 +157,10 @@ std::string_view LogLineFormatter::text(const RequestRecord& record) {
     put(std::uint64_t{record.tries});
     put(R"(" face=")");
     put(to_string(record.face));
+    if (record.grpc_status >= 0) {
+        put(R"(" grpc_status=")");
+        put(static_cast<std::uint64_t>(record.grpc_status));
+    }
     put("\"");
     return end();
 }

@@ -225,6 +225,22 @@ TEST_CASE("limit: units stay taken for the statuses that count, and where no ans
     CHECK_FALSE(limit.keeps(200));
     CHECK_FALSE(limit.keeps(402));
     CHECK(limit.keeps(0));
+    CHECK_FALSE(limit.keeps({200, AnswerStatus::kGrpcUnknown}));
+}
+
+TEST_CASE("limit: units stay taken for the statuses of gRPC that count, or while there is none") {
+    auto some = spec(5, 1s);
+    some.count = Count::by_status;
+    some.statuses = {kGrpcStatuses + 16, 401};
+    const auto limit = *make_limit(some);
+    CHECK(limit.keeps({200, 16}));
+    CHECK(limit.keeps({401, AnswerStatus::kNoGrpc}));
+    CHECK_FALSE(limit.keeps({200, 0}));
+    CHECK_FALSE(limit.keeps(200));
+    // The answer broke off before its trailers.
+    CHECK(limit.keeps({200, AnswerStatus::kGrpcUnknown}));
+    CHECK(status_text(401) == "401");
+    CHECK(status_text(kGrpcStatuses + 16) == "grpc:16");
 }
 
 TEST_CASE("algorithms: the rows are in the order of the enumeration, and named differently") {

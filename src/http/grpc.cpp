@@ -1,0 +1,187 @@
+#include "http/grpc.hpp"
+
+#include <algorithm>
+
+#include "base/hex.hpp"
+#include "base/numbers.hpp"
+
+namespace tidegate::http {
+
+namespace {
+
+constexpr std::string_view kBase64Digits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+// Fields that begin with a length, in the encoding of protocol buffers.
+constexpr unsigned kLengthDelimited = 2;
+
+void append_varint(std::uint64_t number, std::string& out) {
+    constexpr unsigned kMore = 0x80;
+    for (; number >= kMore; number >>= 7) out += static_cast<char>((number & 0x7f) | kMore);
+    out += static_cast<char>(number);
+}
+
+// A field of protocol buffers that holds a number.
+void append_number_field(unsigned field, std::uint64_t value, std::string& out) {
+    if (value == 0) return;  // absent means the same
+    append_varint(field << 3, out);
+    append_varint(value, out);
+}
+
+// One that holds text or a message.
+void append_bytes_field(unsigned field, std::string_view bytes, std::string& out) {
+    append_varint(field << 3 | kLengthDelimited, out);
+    append_varint(bytes.size(), out);
+    out += bytes;
+}
+
+void append_base64(std::string_view bytes, std::string& out) {
+    for (std::size_t i = 0; i < bytes.size(); i += 3) {
+        const std::string_view some = bytes.substr(i, 3);
+        std::uint32_t bits = 0;
+        for (std::size_t j = 0; j < 3; ++j) {
+            bits = bits << 8 | (j < some.size() ? static_cast<unsigned char>(some[j]) : 0U);
+        }
+        for (std::size_t j = 0; j <= some.size(); ++j) {
+            out += kBase64Digits[bits >> (18 - 6 * j) & 0x3f];
+        }
+    }
+}
+
+}  // namespace
+
+bool is_grpc_content_type(std::string_view value) {
+    if (value.size() < kGrpcContentType.size() ||
+        !equal_ignoring_case(value.substr(0, kGrpcContentType.size()), kGrpcContentType)) {
+        return false;
+    }
+    value.remove_prefix(kGrpcContentType.size());
+    return value.empty() || value.front() == '+' || value.front() == ';' || value.front() == ' ';
+}
+
+bool is_grpc_call(const RequestHead& head) {
+    if (head.method != "POST") return false;
+    return is_grpc_content_type(single_value(head.fields, FieldName::content_type));
+}
+
+GrpcStatus grpc_status_of(int http_status) {
+    switch (http_status) {
+        case 400:
+            return GrpcStatus::invalid_argument;
+        case 401:
+            return GrpcStatus::unauthenticated;
+        case 403:
+            return GrpcStatus::permission_denied;
+        case 404:
+        case 501:
+        case 505:
+            return GrpcStatus::unimplemented;
+        case 408:
+        case 504:
+            return GrpcStatus::deadline_exceeded;
+        case 413:
+        case 414:
+        case 429:
+        case 431:
+            return GrpcStatus::resource_exhausted;
+        case 502:
+        case 503:
+            return GrpcStatus::unavailable;
+        default:
+            return GrpcStatus::unknown;
+    }
+}
+
+std::optional<int> grpc_status_in(const Fields& fields) {
+    const std::string_view value = single_value(fields, "grpc-status");
+    const auto number = parse_number<unsigned>(value);
+    if (!number || value.size() > 2 || *number > unsigned{kGrpcStatusMax}) return std::nullopt;
+    return static_cast<int>(*number);
+}
+
+std::optional<std::chrono::nanoseconds> parse_grpc_timeout(std::string_view value) {
+    using std::chrono::nanoseconds;
+    constexpr std::size_t kDigitsMax = 8;
+    constexpr std::int64_t kLongest = nanoseconds(std::chrono::hours{24}).count();
+    if (value.size() < 2 || value.size() > kDigitsMax + 1) return std::nullopt;
+    const auto number = parse_number<std::uint32_t>(value.substr(0, value.size() - 1));
+    if (!number) return std::nullopt;
+    std::int64_t unit = 0;
+    switch (value.back()) {
+        case 'H':
+            unit = nanoseconds(std::chrono::hours{1}).count();
+            break;
+        case 'M':
+            unit = nanoseconds(std::chrono::minutes{1}).count();
+            break;
+        case 'S':
+            unit = nanoseconds(std::chrono::seconds{1}).count();
+            break;
+        case 'm':
+            unit = nanoseconds(std::chrono::milliseconds{1}).count();
+            break;
+        case 'u':
+            unit = nanoseconds(std::chrono::microseconds{1}).count();
+            break;
+        case 'n':
+            unit = 1;
+            break;
+        default:
+            return std::nullopt;
+    }
+    if (*number > kLongest / unit) return nanoseconds{kLongest};
+    return nanoseconds{*number * unit};
+}
+
+void append_grpc_message(std::string_view text, std::string& out) {
+    for (const char c : text) {
+        if (c >= ' ' && c <= '~' && c != '%') {
+            out += c;
+        } else {
+            append_percent_encoded(c, out);
+        }
+    }
+}
+
+GrpcMessage read_grpc_message(std::string_view body) {
+    GrpcMessage message;
+    message.fault = GrpcMessage::Fault::malformed;
+    if (body.size() < kGrpcMessageHeadBytes) return message;
+    std::uint32_t length = 0;
+    for (std::size_t i = 1; i < kGrpcMessageHeadBytes; ++i) {
+        length = length << 8 | static_cast<unsigned char>(body[i]);
+    }
+    if (body.size() - kGrpcMessageHeadBytes != length) return message;
+    if (body[0] != 0) {
+        if (body[0] == 1) message.fault = GrpcMessage::Fault::compressed;
+        return message;
+    }
+    return {GrpcMessage::Fault::none, body.substr(kGrpcMessageHeadBytes)};
+}
+
+void append_grpc_message_head(std::uint32_t bytes, std::string& out) {
+    out += '\0';
+    for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(bytes >> shift & 0xff);
+}
+
+void append_retry_details(GrpcStatus status, std::string_view message,
+                          std::chrono::microseconds retry_after, std::string& out) {
+    constexpr std::int64_t kSecond = 1'000'000;
+    constexpr std::int64_t kNanosOfMicro = 1'000;
+    const std::int64_t micros = std::max<std::int64_t>(retry_after.count(), 0);
+    std::string duration;  // google.protobuf.Duration: seconds = 1, nanos = 2
+    append_number_field(1, static_cast<std::uint64_t>(micros / kSecond), duration);
+    append_number_field(2, static_cast<std::uint64_t>(micros % kSecond * kNanosOfMicro), duration);
+    std::string retry_info;  // google.rpc.RetryInfo: retry_delay = 1
+    append_bytes_field(1, duration, retry_info);
+    std::string any;  // google.protobuf.Any: type_url = 1, value = 2
+    append_bytes_field(1, "type.googleapis.com/google.rpc.RetryInfo", any);
+    append_bytes_field(2, retry_info, any);
+    std::string whole;  // google.rpc.Status: code = 1, message = 2, details = 3
+    append_number_field(1, static_cast<std::uint64_t>(status), whole);
+    append_bytes_field(2, message, whole);
+    append_bytes_field(3, any, whole);
+    append_base64(whole, out);
+}
+
+}  // namespace tidegate::http

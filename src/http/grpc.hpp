@@ -1,0 +1,83 @@
+// What gRPC makes of HTTP/2 (its PROTOCOL-HTTP2 document): which requests are calls, their
+// deadlines, statuses, and the trailers that an answer without messages consists of. Pure.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "http/head.hpp"
+
+namespace tidegate::http {
+
+// Numbers are those of the protocol.
+enum class GrpcStatus : std::uint8_t {
+    ok = 0,
+    cancelled = 1,
+    unknown = 2,
+    invalid_argument = 3,
+    deadline_exceeded = 4,
+    not_found = 5,
+    already_exists = 6,
+    permission_denied = 7,
+    resource_exhausted = 8,
+    failed_precondition = 9,
+    aborted = 10,
+    out_of_range = 11,
+    unimplemented = 12,
+    internal = 13,
+    unavailable = 14,
+    data_loss = 15,
+    unauthenticated = 16,
+};
+
+inline constexpr int kGrpcStatusMax = 16;
+inline constexpr std::string_view kGrpcContentType = "application/grpc";
+
+// `application/grpc`, also with `+proto` and the like or parameters; not `application/grpc-web`,
+// which is another protocol.
+bool is_grpc_content_type(std::string_view value);
+
+// Whether the request is a call: POST with that content type. Requires HTTP/2.
+bool is_grpc_call(const RequestHead& head);
+
+// What an answer of Tidegate's own with this status of HTTP is to a caller.
+GrpcStatus grpc_status_of(int http_status);
+
+// The number in the field `grpc-status` of `fields`; nothing if it is missing, there twice, or no
+// status that the protocol knows.
+std::optional<int> grpc_status_in(const Fields& fields);
+
+// The value of `grpc-timeout`: at most eight digits and a unit. Nothing if it is malformed. Times
+// above 24 hours count as that.
+std::optional<std::chrono::nanoseconds> parse_grpc_timeout(std::string_view value);
+
+// Appends `text` as the value of grpc-message: percent-encoded but for printable ASCII.
+void append_grpc_message(std::string_view text, std::string& out);
+
+// Appends the value of grpc-status-details-bin: google.rpc.Status with a google.rpc.RetryInfo of
+// `retry_after`, in base64 without padding.
+void append_retry_details(GrpcStatus status, std::string_view message,
+                          std::chrono::microseconds retry_after, std::string& out);
+
+// A body that holds one message, as a call or an answer of one has it.
+struct GrpcMessage {
+    enum class Fault : std::uint8_t {
+        none,
+        malformed,   // not exactly one message
+        compressed,  // which Tidegate never agrees to
+    };
+    Fault fault = Fault::none;
+    std::string_view bytes;  // goes into the body
+};
+
+inline constexpr std::size_t kGrpcMessageHeadBytes = 5;
+
+GrpcMessage read_grpc_message(std::string_view body);
+// Appends what stands before a message of so many bytes, which is not compressed.
+void append_grpc_message_head(std::uint32_t bytes, std::string& out);
+
+}  // namespace tidegate::http

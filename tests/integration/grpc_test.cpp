@@ -1,0 +1,134 @@
+// Clients of gRPC: what Tidegate's own answers are to them, and what counts of an upstream's.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "integration/grpc_world.hpp"
+#include "integration/http2_world.hpp"
+#include "integration/limiter_world.hpp"
+
+using namespace tidegate::test;
+using nlohmann::json;
+
+namespace {
+
+// What a client gets that Tidegate answers itself: one frame of HEADERS.
+void check_trailers_only(const H2Answer& answer, int status) {
+    CHECK(grpc_status(answer) == status);
+    CHECK(answer.has("grpc-status"));
+    CHECK_FALSE(answer.field("grpc-message").empty());
+    CHECK_FALSE(answer.has("content-length"));
+    CHECK(answer.body.empty());
+    CHECK(answer.trailers.empty());
+}
+
+H2Answer call(const Http2Proxy& proxy, const std::string& path = "/a.B/C", FieldList more = {}) {
+    return H2Client(proxy.port()).ask(grpc_call(path, "x", std::move(more)));
+}
+
+// An answer of gRPC over HTTP/1: the status in trailers.
+std::string trailed(const std::string& status) {
+    return "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n"
+           "Trailer: grpc-status\r\n\r\n" +
+           chunk(grpc_frame("y")) + "0\r\ngrpc-status: " + status + "\r\n\r\n";
+}
+
+}  // namespace
+
+TEST_CASE("grpc: a limit is RESOURCE_EXHAUSTED with the time to come back; the log has 429") {
+    const Upstream upstream(trailed("0"));
+    Http2Proxy proxy(simple(upstream.url(), "1/h"));
+    const H2Answer first = call(proxy);
+    CHECK(grpc_status(first) == 0);
+    CHECK(first.has("ratelimit"));
+    const H2Answer answer = call(proxy);
+    check_trailers_only(answer, 8);
+    CHECK(answer.field("grpc-message") == "The request is over a limit.");
+    CHECK(std::stoi(answer.field("retry-after")) > 3'000);
+    const int pushback = std::stoi(answer.field("grpc-retry-pushback-ms"));
+    CHECK(pushback > 3'000'000);
+    CHECK(pushback <= 3'600'000);
+    CHECK(answer.field("ratelimit").find("r=0") != std::string::npos);
+    CHECK(answer.field("grpc-status-details-bin").starts_with("CAgS"));
+    CHECK(answer.has("x-request-id"));
+    const auto log = proxy.tidegate().access_log(2);
+    CHECK(log[0]["grpc_status"] == 0);
+    CHECK(log[1]["status"] == 429);
+    CHECK(log[1]["grpc_status"] == 8);
+    CHECK(log[1]["outcome"] == "limited");
+    CHECK(proxy.tidegate().metric_sum("tidegate_requests_total", "code=\"429\"") == 1);
+
+    // Other requests of HTTP/2 are answered as ever.
+    const H2Answer plain = H2Client(proxy.port()).get();
+    CHECK(plain.status() == 429);
+    CHECK(plain.field("content-type") == "application/problem+json");
+    const H2Answer get = H2Client(proxy.port()).get("/", {{"content-type", "application/grpc"}});
+    CHECK(get.status() == 429);
+}
+
+TEST_CASE("grpc: a call that can never pass is not to be repeated") {
+    const Upstream upstream(trailed("0"));
+    const Http2Proxy proxy(simple(upstream.url(), "{quota: 0, per: 1h}"));
+    const H2Answer answer = call(proxy);
+    check_trailers_only(answer, 8);
+    CHECK(answer.field("grpc-retry-pushback-ms") == "-1");
+    CHECK_FALSE(answer.has("retry-after"));
+    CHECK_FALSE(answer.has("grpc-status-details-bin"));
+}
+
+TEST_CASE("grpc: refusals and failures have the status that says what to do") {
+    const Upstream upstream([](Conversation& conversation) { conversation.close(); });
+    const Upstream slow([](Conversation& conversation) {
+        Message request;
+        if (conversation.read(request)) conversation.wait_for_end();
+    });
+    const Http2Proxy proxy(
+        "upstreams:\n  broken: {servers: ['" + upstream.url() + "']}\n  slow: {servers: ['" +
+        slow.url() + "'], timeouts: {response: 20s}}\n" +
+        "identity: {user: [{cookie: {name: session}}]}\n"
+        "policies:\n  denied: {key: [ip], limits: [9/h], deny: [127.0.0.0/8]}\n"
+        "  tenant: {key: ['header:x-tenant'], limits: [9/h]}\n"
+        "routes:\n"
+        "  - {match: {path: '/denied/**'}, upstream: broken, policies: [denied]}\n"
+        "  - {match: {path: '/tenant/**'}, upstream: broken, policies: [tenant]}\n"
+        "  - {match: {path: '/user/**'}, upstream: broken, policies: [], identity: required}\n"
+        "  - {match: {path: '/small/**'}, upstream: broken, policies: [],"
+        " limits_on_requests: {body_bytes: 3}}\n"
+        "  - {match: {path: '/broken/**'}, upstream: broken, policies: []}\n"
+        "  - {match: {path: '/slow/**'}, upstream: slow, policies: []}\n");
+    check_trailers_only(call(proxy, "/denied/x"), 7);
+    check_trailers_only(call(proxy, "/tenant/x"), 3);
+    check_trailers_only(call(proxy, "/user/x"), 16);
+    check_trailers_only(call(proxy, "/nowhere"), 12);
+    check_trailers_only(call(proxy, "/small/x"), 8);
+    check_trailers_only(call(proxy, "/broken/x"), 14);
+    // The deadline of the call is nearer than the route's.
+    const auto began = Clock::now();
+    check_trailers_only(call(proxy, "/slow/x", {{"grpc-timeout", "200m"}}), 4);
+    CHECK(Clock::now() - began < std::chrono::seconds{15});
+}
+
+TEST_CASE("grpc: a limit can count the status in the trailers") {
+    const Upstream upstream(Upstream::answering([](const Message& request) {
+        const std::string status = request.field("X-Status");
+        if (status != "head") return trailed(status);
+        return std::string(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\n"
+            "grpc-status: 16\r\nContent-Length: 0\r\n\r\n");
+    }));
+    Http2Proxy proxy(simple(upstream.url(), "{quota: 2, per: 1h, count: ['grpc:16']}"));
+    const auto ask = [&](const std::string& status) {
+        return grpc_status(call(proxy, "/a.B/C", {{"x-status", status}}));
+    };
+    for (int i = 0; i < 5; ++i) CHECK(ask("0") == 0);
+    CHECK(ask("16") == 16);
+    CHECK(ask("5") == 5);
+    // Also where the answer is trailers alone.
+    CHECK(ask("head") == 16);
+    CHECK(ask("0") == 8);
+    const auto log = proxy.tidegate().access_log(9);
+    CHECK(log[5]["grpc_status"] == 16);
+    CHECK(log[7]["grpc_status"] == 16);
+}
