@@ -36,6 +36,7 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
       readiness_(io_),
       deadlines_(steady_now()),
       http2_(io_.get_executor(), deadlines_, buffers_),
+      grpc_http2_(io_.get_executor(), deadlines_, buffers_),
       redis_(make_redis()),
       limiter_(make_limiter(*snapshot.config)),
       context_{.executor = io_.get_executor(),
@@ -46,7 +47,7 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
                .request_ids = {},
                .exchanges = {io_.get_executor(), deadlines_, buffers_},
                .date = {}},
-      clients_(connection_context(&proxy::serve, &context_)),
+      clients_(connection_context(&proxy::serve, &context_, http2_)),
       handshake_turns_(io_.get_executor()),
       refused_connections_(metrics_.client),
       unserved_(metrics_.client),
@@ -54,18 +55,29 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
     context_.generation = make_generation(snapshot);
     context_.date.set(std::chrono::system_clock::now());
     clients_.config = context_.generation->config.get();
-    http2_.use(*clients_.config);
+    use_http2(*clients_.config);
     for (const ListenerGroup& group : listeners) add_listener(group, snapshot);
 }
 
+// Envoy opens one connection a thread of its own, and keeps it: it has many streams, and ends after
+// a while, so that the connections spread over Tidegate's threads anew.
+void Worker::use_http2(const config::Config& config) {
+    constexpr std::uint32_t kGrpcStreams = 1'000;
+    constexpr std::chrono::minutes kGrpcConnectionTime{5};
+    http2_.use(config);
+    grpc_http2_.use(config);
+    grpc_http2_.settings.streams = kGrpcStreams;
+    grpc_http2_.connection_time = kGrpcConnectionTime;
+}
+
 client::ConnectionContext Worker::connection_context(client::ConnectionContext::Serve serve,
-                                                     void* server) {
+                                                     void* server, client::Http2Resources& http2) {
     return {.executor = io_.get_executor(),
             .deadlines = deadlines_,
             .buffers = buffers_,
             .metrics = metrics_.client,
             .connections = connections_,
-            .http2 = http2_,
+            .http2 = http2,
             .serve = serve,
             .server = server,
             .tell_failure = [this](const std::exception_ptr& failure) {

@@ -29,6 +29,7 @@
 #include "client/tls_handshake.hpp"
 #include "client/unserved_connections.hpp"
 #include "faces/check.hpp"
+#include "faces/envoy_grpc.hpp"
 #include "faces/forward_auth.hpp"
 #include "faces/redirect.hpp"
 #include "net/asio.hpp"
@@ -85,6 +86,7 @@ class Worker {
         // Of a listener whose face is not the proxy, or that redirects.
         std::unique_ptr<faces::ForwardAuth> forward_auth;
         std::unique_ptr<faces::Check> check;
+        std::unique_ptr<faces::EnvoyGrpc> envoy_grpc;
         std::unique_ptr<faces::Redirect> redirect;
         std::unique_ptr<client::ConnectionContext> clients;
     };
@@ -120,8 +122,9 @@ class Worker {
             if (listener->clients) visit(*listener->clients);
         }
     }
+    void use_http2(const config::Config& config);
     client::ConnectionContext connection_context(client::ConnectionContext::Serve serve,
-                                                 void* server);
+                                                 void* server, client::Http2Resources& http2);
     Task<> accept(Listener& listener);
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.
@@ -189,6 +192,7 @@ class Worker {
     DeadlineWheel deadlines_;
     BufferPool buffers_;
     client::Http2Resources http2_;
+    client::Http2Resources grpc_http2_;  // of listeners with the face envoy_grpc
     client::ServedConnectionList connections_;
     redis::Servers redis_;
     std::shared_ptr<store::Heartbeat> heartbeat_;

@@ -93,7 +93,7 @@ void Worker::set_tcp_options(int descriptor) {
 void Worker::judge_peer(identity::Peer& peer, const config::Listen& settings) const {
     const identity::ClientIpSettings& proxies = context_.generation->config->client_ip;
     peer.trusted = peer.address ? proxies.trusts(*peer.address) : settings.trusted;
-    peer.is_gateway = settings.face == Face::forward_auth;
+    peer.is_gateway = settings.face == Face::forward_auth || settings.face == Face::envoy_grpc;
 }
 
 bool Worker::is_in_rate(const std::optional<IpAddress>& address) {

@@ -213,7 +213,8 @@ Explanation explain(std::shared_ptr<const config::Config> config, const Question
     const config::Listen* const listen = listener_of(question, request.config());
     const bool trusted = question.from ? request.config().client_ip.trusts(*question.from)
                                        : listen == nullptr || listen->trusted;
-    request.facts.peer = {question.from, trusted, question.face == Face::forward_auth};
+    request.facts.peer = {question.from, trusted,
+                          question.face == Face::forward_auth || question.face == Face::envoy_grpc};
     if (question.certificate) request.facts.certificate = &*question.certificate;
     request.facts.began_at = std::chrono::system_clock::now();
     Explanation out;

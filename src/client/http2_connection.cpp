@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <random>
 #include <span>
 #include <utility>
 
@@ -20,6 +21,13 @@ constexpr unsigned kStepsInARow = 8;
 // A client that asks again and again must not cost the giving back of memory, which it then takes
 // again, each time.
 constexpr std::chrono::seconds kRestAfter{1};
+
+// Up to a fifth more, so that connections that were opened together do not end together.
+milliseconds spread(milliseconds time) {
+    thread_local std::minstd_rand random{std::random_device{}()};
+    return time +
+           milliseconds{std::uniform_int_distribution<std::int64_t>(0, time.count() / 5)(random)};
+}
 
 // A list of unusual size gives its room back, or a connection of no requests could hold more than
 // one that serves many: a read of nothing but small frames makes thousands of events.
@@ -53,6 +61,9 @@ Http2Connection::Http2Connection(ConnectionContext& context, ConnectionPtr conne
     context_.connections.push_back(*this);
     context_.metrics.client_connected();
     if (link_.is_draining) link_.server.drain(now_);
+    if (context_.http2.connection_time.count() > 0) {
+        drained_at_ = now_ + spread(context_.http2.connection_time);
+    }
     receive(begun);
 }
 
@@ -285,6 +296,10 @@ void Http2Connection::look_at_times() {
         context_.metrics.client_idled_out();
         link_.server.finish();
     }
+    if (now_ >= drained_at_) {
+        drained_at_ = SteadyTime::max();
+        link_.server.drain(now_);
+    }
     if (!is_resting_ && streams_.empty() && link_.server.is_idle() &&
         now_ - idle_since_ >= kRestAfter) {
         link_.server.drop_memory();
@@ -313,6 +328,7 @@ milliseconds Http2Connection::time_left() const {
     if (is_left_open()) {
         next = std::min(next, idle_since_ + timeouts.client_idle + timeouts.client_write);
     }
+    next = std::min(next, drained_at_);
     constexpr std::chrono::hours kLong{1};
     next = std::min(next, now_ + kLong);
     return std::max(std::chrono::ceil<milliseconds>(next - link_.clock.now()), milliseconds{1});

@@ -69,7 +69,8 @@ class Http2Connection final : public ServedConnection {
     SteadyTime now_;
     SteadyTime idle_since_;
     SteadyTime blocked_since_;
-    bool is_blocked_ = false;  // the client takes nothing
+    SteadyTime drained_at_ = SteadyTime::max();  // for its age
+    bool is_blocked_ = false;                    // the client takes nothing
     bool is_resting_ = false;  // idle, without what an idle session can do without
 };
 

@@ -1,6 +1,7 @@
 // What the HTTP/2 connections of a worker share. Outlives them; one thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -27,6 +28,8 @@ class Http2Resources {
     void give_back(std::unique_ptr<Http2Stream> stream);
 
     h2::Settings settings;
+    // A connection is drained once it is so old, or up to a fifth older; 0: however old it is.
+    std::chrono::milliseconds connection_time{0};
     h2::StreamPool streams;
     BodyBudget bodies;
 

@@ -1,6 +1,7 @@
 // The whole configuration as one immutable value: read once, shared by all threads, swapped whole.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include "identity/user_methods.hpp"
 #include "identity/user_tiers.hpp"
 #include "limit/policy.hpp"
+#include "rls/rules.hpp"
 #include "routing/router.hpp"
 #include "tls/server_settings.hpp"
 #include "tls/tls_settings.hpp"
@@ -297,6 +299,20 @@ struct Timeouts {
     Origin shutdown_delay_origin = Origin::outside_kubernetes;
 };
 
+// What the names of policies begin with that count limits of descriptors; no other can have it.
+inline constexpr std::string_view kRlsPolicy = "rls:";
+inline constexpr std::string_view kRlsOverridePolicy = "rls:override-";
+
+// `rls`: Envoy's rate limit service, and the files that say what it limits.
+struct Rls {
+    rls::Domains domains;         // point into Config::policies
+    bool counts_all = false;      // `count: all`: what is refused by one limit counts on others
+    bool takes_overrides = true;  // limits that callers bring hold in place of those here
+    bool denies_unmatched = false;
+    // By unit: policies with one limit, of which the quota is the caller's. Null: none.
+    std::array<const Policy*, rls::kUnits> override_policies{};
+};
+
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
 
 struct Log {
@@ -347,6 +363,7 @@ struct Config {
     // Reservations of the check API are sealed with it, so that replicas can settle each other's;
     // empty: each process draws its own.
     std::string check_secret;
+    std::unique_ptr<const Rls> rls;  // null: calls of the rate limit service are not answered
     // The files of certificates, keys, authorities and ticket keys that it was made of, as the
     // process opens them; sorted, each once. A reload when one has changed keeps certificates
     // current.

@@ -99,6 +99,8 @@ void check_traffic(Section& root, const Config& config) {
     if (root.find("upstream")) return;
     // The check API is asked about policies by their names.
     if (!is_proxy && config.has_face(Face::check) && root.find("policies")) return;
+    // The rate limit service has limits of its own.
+    if (!is_proxy && root.find("rls")) return;
     const bool upstreams = root.find("upstreams").has_value() || !is_proxy;
     if (!is_proxy && root.find("limits")) return;
     const bool routes = root.find("routes").has_value();
@@ -140,6 +142,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
         read_limits_on_requests(*bounds, config);
     }
     read_traffic(root, config, declared);
+    if (const auto rls = root.find("rls")) read_rls(*rls, config, declared);
     if (const auto response = root.find("response")) read_response(*response, config, declared);
     if (const auto connections = root.find("connections")) read_connections(*connections, config);
     if (const auto http2 = root.find("http2")) read_http2(*http2, config);

@@ -92,10 +92,11 @@ bool Config::has_face(Face face) const {
 }
 
 void read_face(Section& section, const std::optional<Address>& address, Listen& listen) {
-    section.choice(
-        "face", listen.face,
-        {{"proxy", Face::proxy}, {"forward_auth", Face::forward_auth}, {"check", Face::check}},
-        {"envoy_grpc"});
+    section.choice("face", listen.face,
+                   {{"proxy", Face::proxy},
+                    {"forward_auth", Face::forward_auth},
+                    {"check", Face::check},
+                    {"envoy_grpc", Face::envoy_grpc}});
     const auto dialect = section.find("dialect");
     const auto prefix = section.find("path_prefix");
     const auto from = section.find("from");
@@ -119,6 +120,12 @@ void read_face(Section& section, const std::optional<Address>& address, Listen& 
         refuse(dialect, "only with `face: forward_auth`");
         refuse(prefix, "only with `face: forward_auth`");
         if (token) listen.token = read_bearer_token(*token).value_or("");
+        if (address) check_reach(section, from, listen, *address);
+        return;
+    }
+    if (listen.face == Face::envoy_grpc) {
+        refuse(dialect, "only with `face: forward_auth`");
+        refuse(prefix, "only with `face: forward_auth`");
         if (address) check_reach(section, from, listen, *address);
         return;
     }
@@ -156,9 +163,11 @@ void read_check(const Value& value, Config& config) {
 
 // A gateway never says how a request ended, nor does who asks the check API.
 void check_faces(const Config& config, const Declared& declared, Context& context) {
-    const bool is_forward_auth = config.has_face(Face::forward_auth);
-    if (!is_forward_auth && !config.has_face(Face::check)) return;
-    const std::string face(to_string(is_forward_auth ? Face::forward_auth : Face::check));
+    constexpr Face kAsked[] = {Face::forward_auth, Face::check, Face::envoy_grpc};
+    const auto* const found_face = std::find_if(std::begin(kAsked), std::end(kAsked),
+                                                [&](Face one) { return config.has_face(one); });
+    if (found_face == std::end(kAsked)) return;
+    const std::string face(to_string(*found_face));
     for (std::size_t i = 0; i < config.routes.size(); ++i) {
         for (const Policy* policy : config.routes[i].policies) {
             const auto needs_end = [](const limit::Limit& limit) { return limit.settles(); };

@@ -182,7 +182,14 @@ std::optional<Value> read_listener_tls(Section& section, const std::optional<Add
     const auto redirect = section.find("redirect");
     const bool has_tls = tls && !tls->is_off();
     listen.takes_http2 = has_tls;  // where `http` is not written
+    if (listen.face == Face::envoy_grpc) {
+        listen.takes_http2 = true;
+        listen.takes_http1 = false;
+    }
     read_http_versions(section, listen);
+    if (listen.face == Face::envoy_grpc && (listen.takes_http1 || !listen.takes_http2)) {
+        section.find("http")->fault("gRPC needs HTTP/2: write `http: h2`, or remove this key");
+    }
     if (redirect) check_beside_redirect(section, *redirect, listen);
     if (has_tls) {
         if (address && address->is_unix()) {

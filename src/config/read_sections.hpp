@@ -57,6 +57,7 @@ struct Declared {
     };
     Cors cors;
     Place route_case;  // `routes_ignore_case`
+    Place rls;
     // The first entry of a file of users or keys that has this tier.
     std::map<std::string, Diagnostic, std::less<>> user_tiers;
     struct Method {
@@ -100,6 +101,8 @@ void settle_redirect(const Value& redirect, const Config& config, Listen& listen
 void check_faces(const Config& config, const Declared& declared, Context& context);
 // `check`. After the listeners.
 void read_check(const Value& value, Config& config);
+// `rls`, and the files that it names. After the listeners, `on_store_failure` and all policies.
+void read_rls(const Value& value, Config& config, Declared& declared);
 // A token that a client can send in Authorization.
 std::optional<std::string> read_bearer_token(const Value& value);
 void read_admin(const Value& value, Config& config);

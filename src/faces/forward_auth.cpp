@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/numbers.hpp"
+#include "faces/identity_fields.hpp"
 #include "faces/original_request.hpp"
 #include "http/field_lines.hpp"
 #include "proxy/fault_answer.hpp"
@@ -28,13 +29,8 @@ using proxy::FaultAnswer;
 // Each field of `forward_as`, empty where it has no value: a gateway that is told nothing may pass
 // on what the client wrote in a field of that name.
 void append_identity(const Exchange& x, std::string& out) {
-    const config::ForwardAs& names = x.config().forward_as;
-    if (!names.user.empty()) append_field(names.user, x.decision.user.value_or(""), out);
-    if (!names.tier.empty()) append_field(names.tier, x.decision.tier, out);
-    if (names.client_ip.empty()) return;
-    out.append(names.client_ip).append(": ");
-    if (x.decision.client) x.decision.client->append_to(out);
-    out += "\r\n";
+    for_each_identity_field(
+        x, [&](std::string_view name, std::string_view value) { append_field(name, value, out); });
 }
 
 // auth_request of nginx turns a status other than 401 and 403 into 500. So the status comes in a

@@ -33,6 +33,7 @@ SECTIONS = {
     "store.redis.tls.": f"store: {{redis: {{tls: {WRONG}}}}}",
     "store.redis.sentinel.": f"store: {{redis: {{sentinel: {WRONG}}}}}",
     "store.redis.breaker.": f"store: {{redis: {{breaker: {WRONG}}}}}",
+    "rls.": f"rls: {WRONG}",
     "deny_cache.": f"deny_cache: {WRONG}",
     "identity.": f"identity: {WRONG}",
     "identity.client_ip.": f"identity: {{client_ip: {WRONG}}}",

@@ -1,0 +1,340 @@
+#include "faces/rls_charge.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "ask/decided_limits.hpp"
+#include "ask/verdict.hpp"
+#include "http/problem.hpp"
+#include "http/ratelimit_fields.hpp"
+#include "identity/identifier.hpp"
+#include "proxy/request.hpp"
+
+namespace tidegate::faces {
+
+namespace {
+
+using limit::Micros;
+
+// `descriptor:remote_address=203.0.113.7`; several pairs joined.
+std::string identifier_of(const std::vector<std::pair<std::string, std::string>>& entries,
+                          const std::vector<std::string_view>& values) {
+    constexpr std::size_t kNameBytesMax = 48;
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        const std::string& key = entries[i].first;
+        std::string& part = parts.emplace_back();
+        if (key.size() <= kNameBytesMax && key.find('=') == std::string::npos) {
+            identity::append_named_identifier("descriptor", key, values[i], part);
+        } else {
+            identity::append_identifier(
+                "pair", std::to_string(key.size()) + ":" + key + std::string(values[i]), part);
+        }
+    }
+    if (parts.size() == 1) return std::move(parts.front());
+    const std::vector<std::string_view> views(parts.begin(), parts.end());
+    std::string joined;
+    identity::append_joined_identifier(views, joined);
+    return joined;
+}
+
+// A window on the grid of the clock ends when the clock says, also while nothing is taken.
+Micros until_reset(const limit::Limit& limit, const limit::LimitVerdict& verdict) {
+    const bool is_on_grid =
+        limit.algorithm == limit::Algorithm::fixed_window && limit.anchor == limit::Anchor::clock;
+    if (verdict.next_unit != limit::kNever && (verdict.next_unit > Micros{0} || !is_on_grid)) {
+        return verdict.next_unit;
+    }
+    if (!is_on_grid) return limit.duration;
+    const auto now =
+        std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
+    return limit.duration - now % limit.duration;
+}
+
+std::vector<http::RateLimitItem> told(const ask::Decision& decision) {
+    std::vector<http::RateLimitItem> items = decision.ratelimit;
+    // The texts are those of a policy that stands for all limits that calls bring.
+    for (http::RateLimitItem& item : items) {
+        if (item.name.starts_with(config::kRlsOverridePolicy)) item.texts = nullptr;
+    }
+    return items;
+}
+
+// A limit that was asked twice is told once.
+void add_tightest(const http::RateLimitItem& item, std::vector<http::RateLimitItem>& items) {
+    const auto known = std::find_if(items.begin(), items.end(), [&](const auto& one) {
+        return one.name == item.name && one.quota == item.quota;
+    });
+    if (known == items.end()) {
+        items.push_back(item);
+    } else if (item.remaining < known->remaining) {
+        *known = item;
+    }
+}
+
+}  // namespace
+
+const limit::Policy* RlsOverrides::find(const RlsCall::Override& limit) {
+    const auto known = policies_.find({limit.unit, limit.requests});
+    if (known != policies_.end()) return known->second.get();
+    if (policies_.size() == kMax) return nullptr;
+    limit::Policy policy = *config_->rls->override_policies[static_cast<std::size_t>(limit.unit)];
+    policy.limits.front().quota = limit.requests;
+    auto owned = std::make_unique<const limit::Policy>(std::move(policy));
+    return policies_.emplace(std::pair(limit.unit, limit.requests), std::move(owned))
+        .first->second.get();
+}
+
+Task<std::string> RlsCharge::run(RlsAnswer& answer) {
+    answer.statuses.resize(call_.descriptors.size());
+    std::string fault = list(answer);
+    if (!fault.empty()) co_return fault;
+    if (x_.config().rls->counts_all) {
+        co_await charge_each(answer);
+    } else {
+        co_await charge_together(answer);
+    }
+    if (!is_down()) finish(answer);
+    co_return std::string();
+}
+
+// Finds the rule of each descriptor, and leaves out those whose limits another one replaces.
+std::string RlsCharge::list(RlsAnswer& answer) {
+    const config::Rls& rls = *x_.config().rls;
+    const rls::Level* const domain = rls.domains.find(call_.domain);
+    std::set<std::string_view> replaced;
+    std::vector<rls::Entry> entries;
+    std::vector<std::string_view> values;
+    for (std::size_t i = 0; i < call_.descriptors.size(); ++i) {
+        const RlsCall::Descriptor& descriptor = call_.descriptors[i];
+        entries.clear();
+        for (const auto& [key, value] : descriptor.entries) entries.push_back({key, value});
+        const rls::Rule* rule = nullptr;
+        if (domain != nullptr && descriptor.limit && rls.takes_overrides) {
+            values.clear();
+            for (const rls::Entry& entry : entries) values.push_back(entry.value);
+            const limit::Policy* const policy = overrides_->find(*descriptor.limit);
+            if (policy == nullptr) return "there are too many different limits in descriptors";
+            std::string fault = count(i, nullptr, policy, values);
+            if (!fault.empty()) return fault;
+            continue;
+        }
+        if (domain != nullptr) rule = rls::find_rule(*domain, entries, values);
+        if (rule == nullptr) {
+            answer.statuses[i].is_over = rls.denies_unmatched;
+            answer.is_over = answer.is_over || rls.denies_unmatched;
+            continue;
+        }
+        replaced.insert(rule->replaces.begin(), rule->replaces.end());
+        if (rule->is_unlimited) {
+            answer.statuses[i].remaining = std::numeric_limits<std::uint32_t>::max();
+        } else if (rule->policy != nullptr) {
+            std::string fault = count(i, rule, rule->policy, values);
+            if (!fault.empty()) return fault;
+        }
+    }
+    std::erase_if(counted_, [&](const Counted& one) {
+        return one.rule != nullptr && !one.rule->name.empty() && replaced.contains(one.rule->name);
+    });
+    return {};
+}
+
+std::string RlsCharge::count(std::size_t position, const rls::Rule* rule,
+                             const limit::Policy* policy,
+                             const std::vector<std::string_view>& values) {
+    const RlsCall::Descriptor& descriptor = call_.descriptors[position];
+    std::string& identifier = identifiers_.emplace_back();
+    if (rule == nullptr) {
+        // A policy that all domains share.
+        identity::append_identifier("domain", call_.domain, identifier);
+        const std::string rest = identifier_of(descriptor.entries, values);
+        const std::string domain = std::exchange(identifier, {});
+        identity::append_joined_identifier(std::vector<std::string_view>{domain, rest}, identifier);
+    } else {
+        identifier = identifier_of(descriptor.entries, values);
+    }
+    counted_.push_back({position,
+                        rule,
+                        {policy, identifier, nullptr},
+                        descriptor.hits,
+                        rule != nullptr && rule->is_quota});
+    return {};
+}
+
+// Items of one policy stand side by side, as apply_verdict() wants.
+ask::Decision& RlsCharge::begin(const Items& items, std::int64_t cost, bool alone) {
+    ask::Decision& decision =
+        std::exchange(has_charged_, true) ? decisions_.emplace_back() : x_.decision;
+    for (const Counted* one : items) decision.charge.items.push_back(one->item);
+    std::stable_sort(decision.charge.items.begin(), decision.charge.items.end(),
+                     [](const auto& a, const auto& b) {
+                         return std::pair(a.policy->index, a.policy) <
+                                std::pair(b.policy->index, b.policy);
+                     });
+    decision.charge.cost = cost;
+    // A remembered denial may be of another limit that a call brought.
+    decision.charge.is_alone =
+        alone || std::any_of(items.begin(), items.end(),
+                             [](const Counted* one) { return one->rule == nullptr; });
+    return decision;
+}
+
+Task<ask::Decision*> RlsCharge::charge(const Items& items, std::int64_t cost, bool alone) {
+    ask::Decision& decision = begin(items, cost, alone);
+    const ask::Question made = proxy::question_of(x_);
+    const ask::Question question{made.rules,  made.facts,    decision,
+                                 made.wakeup, made.has_left, made.client};
+    if (!worker_.engine.charge(question)) co_await worker_.engine.finish_charge(question);
+    if (decision.fault == ask::Fault::store_unavailable) {
+        x_.decision.refuse(ask::Fault::store_unavailable);
+    }
+    co_return &decision;
+}
+
+void RlsCharge::read(const ask::Decision& decision, const Items& items, RlsAnswer& answer) const {
+    for (const Counted* one : items) {
+        read_limits(*one, decision, answer.statuses[one->position]);
+    }
+}
+
+void RlsCharge::read_limits(const Counted& counted, const ask::Decision& decision,
+                            RlsAnswer::Status& status) const {
+    bool has_any = false;
+    status.is_over = false;
+    ask::for_each_limit(decision.charge, [&](const limit::ChargeItem& item, std::size_t i,
+                                             const limit::LimitVerdict& verdict) {
+        if (item.policy != counted.item.policy || item.identifier != counted.item.identifier) {
+            return;
+        }
+        const limit::Limit& limit = item.limits()[i];
+        const std::int64_t remaining = std::min(verdict.remaining, limit.quota);
+        if (verdict.denied && !item.policy->shadow) status.is_over = true;
+        if (has_any && remaining >= status.remaining) return;
+        has_any = true;
+        const bool has_name = counted.rule != nullptr && !counted.rule->name.empty();
+        status.limit = {has_name ? std::string_view(counted.rule->name) : std::string_view(),
+                        limit.quota, rls::unit_of(limit.duration)};
+        status.remaining = remaining;
+        status.until_reset = until_reset(limit, verdict);
+    });
+}
+
+// `count: all`: over one limit, the request counts on the others all the same.
+Task<> RlsCharge::charge_each(RlsAnswer& answer) {
+    std::size_t quotas = 0;
+    std::size_t quotas_over = 0;
+    for (const Counted& one : counted_) {
+        const Items items{&one};
+        const ask::Decision* const decision = co_await charge(items, one.cost, false);
+        if (is_down()) co_return;
+        read(*decision, items, answer);
+        const bool is_over = answer.statuses[one.position].is_over;
+        if (one.is_quota) {
+            ++quotas;
+            quotas_over += is_over ? 1 : 0;
+        } else if (is_over) {
+            answer.is_over = true;
+        }
+    }
+    if (quotas > 0 && quotas == quotas_over) answer.is_over = true;
+}
+
+// A descriptor in quota mode refuses only where all such are over, and is charged where it is not.
+Task<> RlsCharge::charge_together(RlsAnswer& answer) {
+    Items items;
+    Items quotas;
+    for (const Counted& one : counted_) (one.is_quota ? quotas : items).push_back(&one);
+    std::size_t over = 0;
+    for (const Counted* one : quotas) {
+        const Items alone{one};
+        const ask::Decision* const decision = co_await charge(alone, 0, false);
+        if (is_down()) co_return;
+        read(*decision, alone, answer);
+        RlsAnswer::Status& status = answer.statuses[one->position];
+        status.is_over = status.is_over || (status.limit && status.remaining < one->cost);
+        if (status.is_over) {
+            ++over;
+        } else {
+            items.push_back(one);
+        }
+    }
+    if (!quotas.empty() && over == quotas.size()) answer.is_over = true;
+    co_await charge_all_or_none(std::move(items), answer);
+}
+
+// One charge has one cost and each item once: descriptors of other costs, and those that are there
+// twice, are charges of their own. When one is refused, those before it are given back.
+Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
+    const auto same_item = [](const Counted* a, const Counted* b) {
+        return a->item.policy == b->item.policy && a->item.identifier == b->item.identifier;
+    };
+    std::vector<Items> groups;
+    for (const Counted* one : items) {
+        const auto takes = [&](const Items& group) {
+            return group.front()->cost == one->cost &&
+                   std::none_of(group.begin(), group.end(),
+                                [&](const Counted* other) { return same_item(one, other); });
+        };
+        const auto group = std::find_if(groups.begin(), groups.end(), takes);
+        if (group != groups.end()) {
+            group->push_back(one);
+        } else {
+            groups.push_back({one});
+        }
+    }
+    std::vector<ask::Decision*> taken;
+    for (const Items& group : groups) {
+        // Refused by now: what is left of the others is told, and nothing is taken.
+        const std::int64_t cost = answer.is_over ? 0 : group.front()->cost;
+        ask::Decision* const decision = co_await charge(group, cost, groups.size() > 1);
+        if (!is_down()) read(*decision, group, answer);
+        const bool is_over = std::any_of(group.begin(), group.end(), [&](const Counted* one) {
+            return answer.statuses[one->position].is_over;
+        });
+        if (cost > 0 && !is_over && !is_down()) taken.push_back(decision);
+        if (is_over || is_down()) {
+            for (ask::Decision* const before : taken) {
+                worker_.engine.limiter().take_back(before->charge);
+            }
+            taken.clear();
+        }
+        if (is_down()) co_return;
+        answer.is_over = answer.is_over || is_over;
+    }
+}
+
+// The fields and the body for the client, and what the exchange is recorded as.
+void RlsCharge::finish(RlsAnswer& answer) {
+    const config::Response& response = x_.config().response;
+    std::vector<http::RateLimitItem> items;
+    std::int64_t retry_after = 0;
+    const auto look = [&](const ask::Decision& decision) {
+        for (const http::RateLimitItem& one : told(decision)) add_tightest(one, items);
+        if (decision.fault != ask::Fault::limited) return;
+        retry_after = std::max(retry_after, ask::retry_after_seconds(decision.charge));
+    };
+    if (has_charged_) look(x_.decision);
+    for (const ask::Decision& decision : decisions_) look(decision);
+    if (response.ratelimit_fields && !items.empty()) {
+        std::string policy;
+        std::string state;
+        http::append_ratelimit_policy(items, policy);
+        http::append_ratelimit(items, state);
+        answer.fields.emplace_back("RateLimit-Policy", std::move(policy));
+        answer.fields.emplace_back("RateLimit", std::move(state));
+    }
+    x_.decision.fault = answer.is_over ? ask::Fault::limited : ask::Fault::none;
+    if (!answer.is_over) return;
+    if (response.retry_after_field && retry_after > 0) {
+        answer.fields.emplace_back("Retry-After", std::to_string(retry_after));
+    }
+    http::Problem problem;
+    problem.status = response.status;
+    problem.type = http::ProblemType::quota_exceeded;
+    problem.detail = ask::traits(ask::Fault::limited).detail;
+    if (retry_after > 0) problem.retry_after_seconds = retry_after;
+    http::append_problem(problem, answer.body);
+}
+
+}  // namespace tidegate::faces

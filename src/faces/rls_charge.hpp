@@ -1,0 +1,88 @@
+// Decides a call of Envoy's rate limit service: finds the rule of each descriptor and charges them,
+// all or none. One a call, on the thread that serves it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "faces/rls_call.hpp"
+#include "net/task.hpp"
+#include "proxy/exchange.hpp"
+#include "proxy/worker_context.hpp"
+
+namespace tidegate::faces {
+
+// The policies of limits that calls bring with them, one for each unit and number, so that a
+// decision can point to them for as long as it takes. Of one worker and one configuration.
+class RlsOverrides {
+  public:
+    // Different limits that one configuration may be asked for.
+    static constexpr std::size_t kMax = 4'096;
+
+    explicit RlsOverrides(std::shared_ptr<const config::Config> config)
+        : config_(std::move(config)) {}
+
+    const std::shared_ptr<const config::Config>& config() const { return config_; }
+    // Null: there are too many.
+    const limit::Policy* find(const RlsCall::Override& limit);
+
+  private:
+    std::shared_ptr<const config::Config> config_;
+    std::map<std::pair<rls::Unit, std::int64_t>, std::unique_ptr<const limit::Policy>> policies_;
+};
+
+class RlsCharge {
+  public:
+    // All outlives the charge; the charge outlives the record of the exchange.
+    RlsCharge(proxy::WorkerContext& worker, proxy::Exchange& exchange, const RlsCall& call,
+              std::shared_ptr<RlsOverrides> overrides)
+        : worker_(worker), x_(exchange), call_(call), overrides_(std::move(overrides)) {}
+
+    // Charges, and fills in `answer`. If the store does not answer and a policy says deny, the
+    // fault of the exchange's decision is store_unavailable, and there is no answer. A sentence
+    // says why the call cannot be decided.
+    Task<std::string> run(RlsAnswer& answer);
+
+  private:
+    // A descriptor that some policy counts.
+    struct Counted {
+        std::size_t position = 0;         // of the descriptor
+        const rls::Rule* rule = nullptr;  // null: by a limit of its own
+        limit::ChargeItem item{};
+        std::int64_t cost = 1;
+        bool is_quota = false;
+    };
+    using Items = std::vector<const Counted*>;
+
+    std::string list(RlsAnswer& answer);
+    std::string count(std::size_t position, const rls::Rule* rule, const limit::Policy* policy,
+                      const std::vector<std::string_view>& values);
+    Task<> charge_together(RlsAnswer& answer);
+    Task<> charge_each(RlsAnswer& answer);
+    Task<> charge_all_or_none(Items items, RlsAnswer& answer);
+    // Takes `cost` for all, whose items differ. Returns the decision.
+    Task<ask::Decision*> charge(const Items& items, std::int64_t cost, bool alone);
+    ask::Decision& begin(const Items& items, std::int64_t cost, bool alone);
+    void read(const ask::Decision& decision, const Items& items, RlsAnswer& answer) const;
+    void read_limits(const Counted& counted, const ask::Decision& decision,
+                     RlsAnswer::Status& status) const;
+    void finish(RlsAnswer& answer);
+    bool is_down() const { return x_.decision.fault == ask::Fault::store_unavailable; }
+
+    proxy::WorkerContext& worker_;
+    proxy::Exchange& x_;
+    const RlsCall& call_;
+    std::shared_ptr<RlsOverrides> overrides_;
+    std::deque<std::string> identifiers_;  // which items look at
+    std::deque<Counted> counted_;
+    std::deque<ask::Decision> decisions_;  // beside that of the exchange
+    bool has_charged_ = false;             // the decision of the exchange is in use
+};
+
+}  // namespace tidegate::faces

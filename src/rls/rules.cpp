@@ -1,0 +1,96 @@
+#include "rls/rules.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tidegate::rls {
+
+namespace {
+
+using limit::Micros;
+using std::chrono::hours;
+
+constexpr std::array<Micros, kUnits> kDurations{
+    Micros{0}, std::chrono::seconds{1}, std::chrono::minutes{1}, hours{1},
+    hours{24}, hours{24 * 30},          hours{24 * 365},         hours{24 * 7},
+};
+
+}  // namespace
+
+limit::Micros duration_of(Unit unit) {
+    return kDurations[static_cast<std::size_t>(unit)];
+}
+
+Unit unit_of(limit::Micros duration) {
+    const auto found = std::find(kDurations.begin() + 1, kDurations.end(), duration);
+    if (found == kDurations.end()) return Unit::unknown;
+    return static_cast<Unit>(found - kDurations.begin());
+}
+
+// Each part between two `*` is taken at the first place where it fits, which leaves most room for
+// those behind it.
+bool matches_wildcard(std::string_view pattern, std::string_view value) {
+    std::size_t star = pattern.find('*');
+    if (star == std::string_view::npos) return pattern == value;
+    if (!value.starts_with(pattern.substr(0, star))) return false;
+    value.remove_prefix(star);
+    for (;;) {
+        pattern.remove_prefix(star + 1);
+        star = pattern.find('*');
+        if (star == std::string_view::npos) return value.ends_with(pattern);
+        const std::size_t at = value.find(pattern.substr(0, star));
+        if (at == std::string_view::npos) return false;
+        value.remove_prefix(at + star);
+    }
+}
+
+bool Level::add(Rule&& rule) {
+    auto owned = std::make_unique<const Rule>(std::move(rule));
+    if (!by_name_.emplace(Name{owned->key, owned->value}, owned.get()).second) return false;
+    if (owned->is_wildcard()) wildcards_.push_back(owned.get());
+    rules_.push_back(std::move(owned));
+    return true;
+}
+
+Level::Met Level::find(const Entry& entry) const {
+    if (!entry.value.empty()) {
+        const auto exact = by_name_.find(Name{entry.key, entry.value});
+        if (exact != by_name_.end()) return {exact->second, false};
+    }
+    for (const Rule* const rule : wildcards_) {
+        if (rule->key == entry.key && matches_wildcard(rule->value, entry.value)) {
+            return {rule, true};
+        }
+    }
+    const auto any = by_name_.find(Name{entry.key, {}});
+    return {any == by_name_.end() ? nullptr : any->second, false};
+}
+
+Level* Domains::add(std::string name) {
+    const auto [level, is_new] = levels_.try_emplace(std::move(name));
+    return is_new ? &level->second : nullptr;
+}
+
+const Level* Domains::find(std::string_view name) const {
+    const auto found = levels_.find(name);
+    return found == levels_.end() ? nullptr : &found->second;
+}
+
+const Rule* find_rule(const Level& domain, std::span<const Entry> entries,
+                      std::vector<std::string_view>& values) {
+    values.clear();
+    const Level* level = &domain;
+    const Rule* rule = nullptr;
+    for (const Entry& entry : entries) {
+        if (level == nullptr) return nullptr;  // the descriptor is deeper than the rules
+        const Level::Met met = level->find(entry);
+        if (met.rule == nullptr) return nullptr;
+        rule = met.rule;
+        const bool is_shared = met.by_wildcard && rule->shares_threshold;
+        values.push_back(is_shared ? std::string_view(rule->value) : entry.value);
+        level = rule->below.get();
+    }
+    return rule;
+}
+
+}  // namespace tidegate::rls

@@ -1,0 +1,390 @@
+// face: envoy_grpc, as Envoy asks it: its rate limit service, external authorization, health.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "free_port.hpp"
+#include "integration/grpc_world.hpp"
+#include "integration/limiter_world.hpp"
+#include "integration/soon.hpp"
+
+using namespace tidegate::test;
+using nlohmann::json;
+
+namespace {
+
+const std::string kRls = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const std::string kAuthz = "/envoy.service.auth.v3.Authorization/Check";
+const std::string kHealth = "/grpc.health.v1.Health/Check";
+
+constexpr std::uint64_t kOk = 1;
+constexpr std::uint64_t kOverLimit = 2;
+
+using Entries = std::vector<std::pair<std::string, std::string>>;
+
+std::string descriptor(const Entries& entries, const std::string& more = "") {
+    std::string made;
+    for (const auto& [key, value] : entries) {
+        made += pb_bytes(1, pb_bytes(1, key) + pb_bytes(2, value));
+    }
+    return pb_bytes(2, made + more);
+}
+
+std::string request(const std::string& domain, const std::string& descriptors,
+                    std::uint64_t hits = 0) {
+    return pb_bytes(1, domain) + descriptors + (hits > 0 ? pb_number(3, hits) : "");
+}
+
+// hits_addend of a descriptor, and its limit.
+std::string own_hits(std::uint64_t hits) {
+    return pb_bytes(3, hits > 0 ? pb_number(1, hits) : "");
+}
+std::string own_limit(std::uint64_t requests, std::uint64_t unit) {
+    return pb_bytes(2, pb_number(1, requests) + pb_number(2, unit));
+}
+
+class Service {
+  public:
+    // `files` of the folder `ratelimit`, and `rest` of the configuration.
+    explicit Service(const std::vector<std::string>& files, const std::string& more_rls = "",
+                     const std::string& rest = "")
+        : port_(free_port()) {
+        for (std::size_t i = 0; i < files.size(); ++i) {
+            const auto path = folder_.path() / ("limits" + std::to_string(i) + ".yaml");
+            std::ofstream(path) << files[i];
+        }
+        const std::string rls = files.empty() ? ""
+                                              : "rls: {files: ['" +
+                                                    (folder_.path() / "limits*.yaml").string() +
+                                                    "']" + more_rls + "}\n";
+        tidegate_.emplace("listen: {address: '127.0.0.1:" + std::to_string(port_) +
+                          "', face: envoy_grpc}\nthreads: 1\n" + rls + rest);
+    }
+
+    std::uint16_t port() const { return port_; }
+    Tidegate& tidegate() { return *tidegate_; }
+
+    H2Answer ask(const std::string& path, const std::string& message) const {
+        return H2Client(port_).ask(grpc_call(path, message));
+    }
+    PbMessage answer(const std::string& path, const std::string& message) const {
+        const H2Answer answer = ask(path, message);
+        REQUIRE(grpc_status(answer) == 0);
+        return PbMessage(grpc_message(answer));
+    }
+    PbMessage limit(const std::string& domain, const std::string& descriptors,
+                    std::uint64_t hits = 0) const {
+        return answer(kRls, request(domain, descriptors, hits));
+    }
+    std::uint64_t code(const std::string& domain, const std::string& descriptors,
+                       std::uint64_t hits = 0) const {
+        return limit(domain, descriptors, hits).number(1);
+    }
+
+  private:
+    TemporaryFolder folder_;
+    std::uint16_t port_;
+    std::optional<Tidegate> tidegate_;
+};
+
+// The statuses of an answer.
+std::vector<PbMessage> statuses(const PbMessage& answer) {
+    std::vector<PbMessage> all;
+    for (const std::string& one : answer.all(2)) all.emplace_back(one);
+    return all;
+}
+
+const std::string kExample = R"(domain: example
+descriptors:
+  - key: remote_address
+    rate_limit: {unit: hour, requests_per_unit: 2, name: by_address}
+  - key: remote_address
+    value: 192.0.2.1
+    rate_limit: {unlimited: true}
+  - key: plan
+    value: free
+    descriptors:
+      - key: user
+        rate_limit: {unit: day, requests_per_unit: 3}
+  - key: path
+    value: /files/*
+    share_threshold: true
+    rate_limit: {unit: HOUR, requests_per_unit: 1}
+  - key: whitelisted
+  - key: trial
+    shadow_mode: true
+    rate_limit: {unit: hour, requests_per_unit: 1}
+)";
+
+}  // namespace
+
+TEST_CASE("envoy_grpc: ShouldRateLimit counts by the files of envoyproxy/ratelimit") {
+    Service service({kExample});
+    const std::string one = descriptor({{"remote_address", "203.0.113.7"}});
+    const PbMessage first = service.limit("example", one);
+    CHECK(first.number(1) == kOk);
+    REQUIRE(statuses(first).size() == 1);
+    const PbMessage status = statuses(first)[0];
+    CHECK(status.number(1) == kOk);
+    CHECK(status.below(2).number(1) == 2);
+    CHECK(status.below(2).number(2) == 3);
+    CHECK(status.below(2).bytes(3) == "by_address");
+    CHECK(status.number(3) == 1);
+    CHECK(status.below(4).number(1) <= 3'600);
+    CHECK(service.code("example", one) == kOk);
+    const PbMessage third = service.limit("example", one);
+    CHECK(third.number(1) == kOverLimit);
+    CHECK(statuses(third)[0].number(1) == kOverLimit);
+    CHECK(statuses(third)[0].number(3) == 0);
+    CHECK(json::parse(third.bytes(5))["status"] == 429);
+    std::vector<std::string> fields;
+    for (const std::string& field : third.all(3)) fields.push_back(PbMessage(field).bytes(1));
+    CHECK(fields == std::vector<std::string>{"RateLimit-Policy", "RateLimit", "Retry-After"});
+    CHECK(service.code("example", descriptor({{"remote_address", "203.0.113.8"}})) == kOk);
+
+    const PbMessage unlimited =
+        service.limit("example", descriptor({{"remote_address", "192.0.2.1"}}));
+    CHECK(unlimited.number(1) == kOk);
+    CHECK(statuses(unlimited)[0].number(3) == 0xffffffff);
+    for (int i = 0; i < 3; ++i) {
+        CHECK(service.code("example", descriptor({{"plan", "free"}, {"user", "a"}})) == kOk);
+        CHECK(service.code("example", descriptor({{"plan", "free"}})) == kOk);
+        CHECK(service.code("example", descriptor({{"whitelisted", "x"}})) == kOk);
+        CHECK(service.code("example", descriptor({{"trial", "x"}})) == kOk);
+        CHECK(service.code("other", one) == kOk);
+    }
+    CHECK(service.code("example", descriptor({{"plan", "free"}, {"user", "a"}})) == kOverLimit);
+    CHECK(service.code("example", descriptor({{"path", "/files/a"}})) == kOk);
+    CHECK(service.code("example", descriptor({{"path", "/files/b"}})) == kOverLimit);
+    const auto log = service.tidegate().access_log(3);
+    CHECK(log[2]["face"] == "envoy_grpc");
+    CHECK(log[2]["status"] == 429);
+    CHECK(log[2]["grpc_status"] == 0);
+    CHECK(log[2]["outcome"] == "limited");
+    CHECK(log[2]["identifiers"][0] == "descriptor:remote_address=203.0.113.7");
+}
+
+TEST_CASE("envoy_grpc: descriptors of a call are charged together or not at all") {
+    const CountedIn store = either_store();
+    const Service service({kExample}, "", store.yaml());
+    const std::string few = descriptor({{"path", "/files/a"}});
+    const std::string more = descriptor({{"remote_address", "203.0.113.7"}});
+    CHECK(service.code("example", few) == kOk);
+    for (int i = 0; i < 3; ++i) {
+        const PbMessage refused = service.limit("example", more + few);
+        CHECK(refused.number(1) == kOverLimit);
+        CHECK(statuses(refused)[0].number(1) == kOk);
+        CHECK(statuses(refused)[0].number(3) == 2);
+        CHECK(statuses(refused)[1].number(1) == kOverLimit);
+    }
+    // Hits of their own: those that were taken come back.
+    for (int i = 0; i < 3; ++i) {
+        CHECK(service.code("example", descriptor({{"remote_address", "203.0.113.7"}}, own_hits(2)) +
+                                          few) == kOverLimit);
+    }
+    CHECK_SOON(statuses(service.limit(
+                   "example", descriptor({{"remote_address", "203.0.113.7"}}, own_hits(0))))[0]
+                   .number(3) == 2);
+    CHECK(service.code("example", more, 2) == kOk);
+    CHECK(service.code("example", more) == kOverLimit);
+    CHECK(service.code("example", descriptor({{"remote_address", "203.0.113.7"}}, own_hits(0))) ==
+          kOk);
+    // The same descriptor twice counts twice.
+    const std::string other = descriptor({{"remote_address", "203.0.113.9"}});
+    CHECK(service.code("example", other + other + other) == kOverLimit);
+    CHECK_SOON(service.code("example", other + other) == kOk);
+}
+
+TEST_CASE("envoy_grpc: with `count: all` each descriptor counts by itself") {
+    const Service service({kExample}, ", count: all");
+    const std::string few = descriptor({{"path", "/files/a"}});
+    const std::string more = descriptor({{"remote_address", "203.0.113.7"}});
+    CHECK(service.code("example", few) == kOk);
+    CHECK(service.code("example", few + more) == kOverLimit);
+    CHECK(statuses(service.limit("example", more))[0].number(3) == 0);
+}
+
+TEST_CASE("envoy_grpc: what no rule is for passes, or not") {
+    const std::string unknown = descriptor({{"nobody", "x"}});
+    CHECK(Service({kExample}).code("example", unknown) == kOk);
+    const Service strict({kExample}, ", unmatched: deny");
+    const PbMessage refused =
+        strict.limit("example", descriptor({{"remote_address", "203.0.113.7"}}) + unknown);
+    CHECK(refused.number(1) == kOverLimit);
+    CHECK(statuses(refused)[0].number(3) == 2);
+    CHECK(strict.code("example", descriptor({{"whitelisted", "x"}})) == kOk);
+}
+
+TEST_CASE("envoy_grpc: a limit that the call brings holds, unless it may not") {
+    const Service service({kExample});
+    const auto brought = [](std::uint64_t requests) {
+        return descriptor({{"remote_address", "203.0.113.7"}}, own_limit(requests, 4));
+    };
+    CHECK(service.code("example", brought(1)) == kOk);
+    CHECK(service.code("example", brought(1)) == kOverLimit);
+    const PbMessage raised = service.limit("example", brought(5));
+    CHECK(raised.number(1) == kOk);
+    CHECK(statuses(raised)[0].below(2).number(1) == 5);
+    CHECK(statuses(raised)[0].below(2).number(2) == 4);
+    CHECK(statuses(raised)[0].number(3) == 3);
+    CHECK(PbMessage(raised.all(3)[0]).bytes(2).find("q=5") != std::string::npos);
+    const Service own({kExample}, ", overrides: off");
+    for (int i = 0; i < 2; ++i) CHECK(own.code("example", brought(0)) == kOk);
+    CHECK(own.code("example", brought(100)) == kOverLimit);
+}
+
+TEST_CASE("envoy_grpc: quota_mode refuses where all such descriptors are over; replaces drops") {
+    const Service service({R"(domain: d
+descriptors:
+  - {key: a, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: b, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2}}
+  - {key: c, rate_limit: {unit: hour, requests_per_unit: 1, name: narrow}}
+  - {key: e, rate_limit: {unit: hour, requests_per_unit: 5, replaces: [{name: narrow}]}}
+  - {key: f, rate_limits: [2/h, {quota: 1, per: 1min, algorithm: gcra}]}
+)"});
+    const std::string both = descriptor({{"a", "1"}}) + descriptor({{"b", "1"}});
+    CHECK(service.code("d", both) == kOk);
+    const PbMessage second = service.limit("d", both);
+    CHECK(second.number(1) == kOk);
+    CHECK(statuses(second)[0].number(1) == kOverLimit);
+    CHECK(statuses(second)[1].number(1) == kOk);
+    CHECK(service.code("d", both) == kOverLimit);
+    const std::string replaced = descriptor({{"c", "1"}}) + descriptor({{"e", "1"}});
+    for (int i = 0; i < 3; ++i) CHECK(service.code("d", replaced) == kOk);
+    CHECK(service.code("d", descriptor({{"c", "1"}})) == kOk);
+    CHECK(service.code("d", descriptor({{"f", "1"}})) == kOk);
+    CHECK(service.code("d", descriptor({{"f", "1"}})) == kOverLimit);
+}
+
+TEST_CASE("envoy_grpc: calls that make no sense have a status of gRPC that says so") {
+    const Service service({kExample});
+    const std::string good = request("example", descriptor({{"remote_address", "a"}}));
+    CHECK(grpc_status(service.ask(kRls, "")) == 3);
+    CHECK(grpc_status(service.ask(kRls, request("", descriptor({{"a", "b"}})))) == 3);
+    CHECK(grpc_status(service.ask(kRls, request("example", ""))) == 3);
+    CHECK(grpc_status(service.ask(kRls, "\xff\xff")) == 3);
+    std::string many;
+    for (int i = 0; i < 65; ++i) many += descriptor({{"a", "b"}});
+    CHECK(grpc_status(service.ask(kRls, request("example", many))) == 3);
+    CHECK(grpc_status(service.ask(kRls, std::string(70'000, 'x'))) == 8);
+    CHECK(grpc_status(service.ask("/a.B/C", good)) == 12);
+    H2Request compressed = grpc_call(kRls, good);
+    compressed.body = grpc_frame(good, 1);
+    CHECK(grpc_status(H2Client(service.port()).ask(compressed)) == 12);
+    H2Request cut = grpc_call(kRls, good);
+    cut.body.pop_back();
+    CHECK(grpc_status(H2Client(service.port()).ask(cut)) == 3);
+    CHECK(H2Client(service.port()).get(kRls).status() == 415);
+    CHECK(grpc_status(Service({}, "", "limits: [1/h]\n").ask(kRls, good)) == 12);
+    // Many calls on one connection.
+    H2Client client(service.port());
+    std::vector<int> streams;
+    for (int i = 0; i < 300; ++i) streams.push_back(client.begin(grpc_call(kRls, good)));
+    for (const int stream : streams) CHECK(grpc_status(client.answer(stream)) == 0);
+}
+
+TEST_CASE("envoy_grpc: the health of the services is told") {
+    const Service service({kExample});
+    CHECK(service.answer(kHealth, "").number(1) == 1);
+    CHECK(service.answer(kHealth, pb_bytes(1, "envoy.service.auth.v3.Authorization")).number(1) ==
+          1);
+    CHECK(grpc_status(service.ask(kHealth, pb_bytes(1, "another"))) == 5);
+    CHECK(grpc_status(service.ask("/grpc.health.v1.Health/Watch", "")) == 12);
+}
+
+namespace {
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+std::string check_request(const std::string& path, const Fields& fields,
+                          const std::string& source = "203.0.113.9") {
+    std::string http =
+        pb_bytes(2, "GET") + pb_bytes(4, path) + pb_bytes(5, "app.example") + pb_bytes(6, "https");
+    for (const auto& [name, value] : fields) {
+        http += pb_bytes(3, pb_bytes(1, name) + pb_bytes(2, value));
+    }
+    const std::string peer = pb_bytes(1, pb_bytes(1, pb_bytes(2, source) + pb_number(3, 1234)));
+    return pb_bytes(1, pb_bytes(1, peer) + pb_bytes(4, pb_bytes(2, http)));
+}
+
+// Name and value of each HeaderValueOption.
+Fields fields_of(const PbMessage& message, unsigned id) {
+    Fields found;
+    for (const std::string& one : message.all(id)) {
+        const PbMessage option(one);
+        CHECK(option.number(3) == 2);  // it takes the place of what is there
+        found.emplace_back(option.below(1).bytes(1), option.below(1).bytes(2));
+    }
+    return found;
+}
+
+std::string value_in(const Fields& fields, const std::string& name) {
+    for (const auto& [one, value] : fields) {
+        if (one == name) return value;
+    }
+    return "";
+}
+
+const std::string kRoutes = R"(identity:
+  user: [{header: {name: x-user, from: trusted_proxies}}]
+  client_ip: {trusted_proxies: [127.0.0.0/8]}
+  forward_as: {user: x-auth-user, client_ip: x-real-ip}
+policies: {few: {key: [ip], limits: [2/h]}}
+routes:
+  - {match: {path: "/few/**"}, policies: [few]}
+  - {match: {path: /user}, policies: [], identity: required}
+)";
+
+}  // namespace
+
+TEST_CASE("envoy_grpc: Check decides about the client's request as a proxy would") {
+    Service service({}, "", kRoutes);
+    const auto ask = [&](const std::string& path, const Fields& fields = {}) {
+        return service.answer(kAuthz, check_request(path, fields));
+    };
+    const PbMessage admitted = ask("/few/x?q=1", {{":path", "/other"}, {"x-user", "alice"}});
+    CHECK(admitted.below(1).number(1) == 0);
+    const PbMessage ok = admitted.below(3);
+    CHECK(value_in(fields_of(ok, 2), "x-auth-user") == "alice");
+    CHECK(value_in(fields_of(ok, 2), "x-real-ip") == "203.0.113.9");
+    CHECK(ok.all(5).empty());
+    CHECK_FALSE(value_in(fields_of(ok, 6), "RateLimit").empty());
+    // Nobody is known: what the client wrote goes.
+    CHECK(ask("/few/x").below(3).all(5) == std::vector<std::string>{"x-auth-user"});
+
+    const PbMessage refused = ask("/few/x");
+    CHECK(refused.below(1).number(1) == 8);
+    const PbMessage denied = refused.below(2);
+    CHECK(denied.below(1).number(1) == 429);
+    CHECK(json::parse(denied.bytes(3))["status"] == 429);
+    CHECK_FALSE(value_in(fields_of(denied, 2), "Retry-After").empty());
+    CHECK(value_in(fields_of(denied, 2), "Content-Type") == "application/problem+json");
+    // The chain of addresses names another client.
+    CHECK(ask("/few/x", {{"x-forwarded-for", "198.51.100.1"}}).below(1).number(1) == 0);
+    CHECK(ask("/user").below(2).below(1).number(1) == 401);
+    CHECK(ask("/none").below(2).below(1).number(1) == 404);
+    CHECK(ask("/few/%2e%zz").below(2).below(1).number(1) == 400);
+    const auto log = service.tidegate().access_log(3);
+    CHECK(log[2]["path"] == "/few/x");
+    CHECK(log[2]["host"] == "app.example");
+    CHECK(log[2]["status"] == 429);
+}
+
+TEST_CASE("envoy_grpc: a call cannot smuggle lines into the request that it is about") {
+    const Service service({}, "", kRoutes);
+    const auto status = [&](const std::string& path, const Fields& fields) {
+        return grpc_status(service.ask(kAuthz, check_request(path, fields)));
+    };
+    CHECK(status("/few/x", {{"a", "b\r\nX-User: root"}}) == 3);
+    CHECK(status("/few/x", {{"a: b\r\nx-user", "root"}}) == 3);
+    CHECK(status("/few/x HTTP/1.1\r\nX-User: root\r\n\r\n", {}) == 3);
+    CHECK(status("", {}) == 3);
+    CHECK(grpc_status(service.ask(kAuthz, pb_bytes(1, ""))) == 3);
+    CHECK(status("/few/x", {{"content-length", "7"}, {"transfer-encoding", "gzip"}}) == 0);
+}
