@@ -217,6 +217,30 @@ TEST_CASE("drain: the second signal cuts at once, whichever the two are") {
     }
 }
 
+TEST_CASE("drain: the second signal does not wait for a connection that is being made") {
+    // One accepts connections and does not shake hands; the queue of the other is full.
+    const Upstream mute([](Conversation& conversation) { conversation.wait_for_end(); });
+    const Socket full = Socket::listen();
+    constexpr int kQueued = 129;
+    std::vector<Socket> queued;
+    for (int i = 0; i < kQueued; ++i) queued.push_back(Socket::connect(full.port()));
+    for (const std::string& url : {"https://127.0.0.1:" + std::to_string(mute.port()),
+                                   "http://127.0.0.1:" + std::to_string(full.port())}) {
+        CAPTURE(url);
+        Tidegate tidegate("timeouts: {drain: 1h}\n" +
+                          unlimited({url}, "timeouts: {connect: 1min}"));
+        auto client = tidegate.client();
+        client.send(get_request("/"));
+        until([&] { return tidegate.metric_sum("tidegate_upstream_connections") == 1; });
+        begin_drain(tidegate);
+        const auto begin = Clock::now();
+        tidegate.signal(SIGTERM);
+        CHECK(client.closed());
+        CHECK(tidegate.wait() == 0);
+        CHECK(Clock::now() - begin < milliseconds{500} + slack());
+    }
+}
+
 TEST_CASE("drain: the second signal ends the delay before it, too") {
     const Upstream upstream(silent);
     Tidegate tidegate("timeouts: {shutdown_delay: 1h, drain: 1h}\n" + simple(upstream.url()));

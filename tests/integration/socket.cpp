@@ -91,9 +91,9 @@ std::optional<Socket> Socket::try_connect(std::uint16_t port, const std::string&
     return socket;
 }
 
-Socket Socket::listen(std::uint16_t port) {
+Socket Socket::listen(std::uint16_t port, const std::string& on) {
     Socket socket = new_socket();
-    const auto address = address_of("127.0.0.1", port);
+    const auto address = address_of(on, port);
     if (::bind(socket.fd_, generic(address), sizeof address) != 0) fail("bind");
     if (::listen(socket.fd_, 128) != 0) fail("listen");
     return socket;

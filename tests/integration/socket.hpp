@@ -42,8 +42,8 @@ class Socket {
     // As connect(), but nothing when refused, and never over TLS.
     static std::optional<Socket> try_connect(std::uint16_t port,
                                              const std::string& from = "127.0.0.1");
-    // On 127.0.0.1; port 0 lets the kernel choose.
-    static Socket listen(std::uint16_t port = 0);
+    // On a loopback address; port 0 lets the kernel choose.
+    static Socket listen(std::uint16_t port = 0, const std::string& on = "127.0.0.1");
 
     // The next connection; nothing when the time is over or the socket was shut down.
     std::optional<Socket> accept(milliseconds patience) const;

@@ -23,8 +23,8 @@ void Conversation::reset() {
     socket_.reset();
 }
 
-Upstream::Upstream(Handler handler, std::uint16_t port)
-    : handler_(std::move(handler)), listener_(Socket::listen(port)) {
+Upstream::Upstream(Handler handler, std::uint16_t port, const std::string& on)
+    : handler_(std::move(handler)), listener_(Socket::listen(port, on)) {
     acceptor_ = std::thread([this] { accept_all(); });
 }
 

@@ -54,8 +54,8 @@ class Upstream {
     using Handler = std::function<void(Conversation&)>;
     using Answer = std::function<std::string(const Message& request)>;
 
-    // Port 0 lets the kernel choose.
-    explicit Upstream(Handler handler, std::uint16_t port = 0);
+    // On the loopback address `on`. Port 0 lets the kernel choose.
+    explicit Upstream(Handler handler, std::uint16_t port = 0, const std::string& on = "127.0.0.1");
     // Answers every request alike; keeps connections.
     explicit Upstream(std::string response, std::uint16_t port = 0);
     ~Upstream();
