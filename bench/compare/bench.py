@@ -20,7 +20,7 @@ from http2 import Http2Measuring
 from load import Loads, write_heads
 from machine import ROOT, Missing, Wrong
 from measure import Measuring
-from rows import FACES, PARTS, all_rows
+from rows import CHECKS, FACES, PARTS, all_rows
 from tls import TlsMeasuring
 from tunnels import TunnelMeasuring
 
@@ -29,7 +29,7 @@ NODE = BUILD / "node"
 # What may be measured instead: each has PARTS and all_rows().
 INSTEAD = {"tls": tls, "http2": http2, "tunnels": tunnels}
 # Parts of one round: memory is the same in each.
-ONCE = ("calls", "idle", "tls-idle", "h2-idle", "tunnel-idle")
+ONCE = ("calls", "idle", "checks", "tls-idle", "h2-idle", "tunnel-idle")
 
 
 def names(text):
@@ -53,9 +53,10 @@ def options():
     parser.add_argument("--json", type=pathlib.Path, default=BUILD / "bench.json")
     parser.add_argument("--plot", type=pathlib.Path)
     chosen = parser.parse_args()
-    # Counting system calls takes half a minute.
+    # Counting system calls takes half a minute, and what checks cost two.
     known = parts_of(chosen)
-    chosen.parts = chosen.parts or [part for part in known if not chosen.quick or part != "calls"]
+    slow = ("calls", "checks") if chosen.quick else ()
+    chosen.parts = chosen.parts or [part for part in known if part not in slow]
     unknown = set(chosen.parts) - set(known)
     if unknown:
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(known)}")
@@ -72,7 +73,7 @@ def parts_of(chosen):
 def rows_of(chosen, part, rows):
     wanted = parts_of(chosen)[part]
     return [row for row in rows
-            if (row.name not in FACES if wanted is None else row.name in wanted)]
+            if (row.name not in FACES + CHECKS if wanted is None else row.name in wanted)]
 
 
 def run_parts(chosen, measuring, rows, report):

@@ -14,7 +14,8 @@ from figures import (COLUMNS, HEADINGS, IDLE_EACH, TITLES, goals_reached, growth
                      idle_grown_mib, median, rounds_of, rows_in, shown)
 from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE, USERS
 from machine import ROOT
-from peers import BATCH
+from measure import UNASKED_SECONDS
+from peers import BATCH, CHECKED_EVERY, SERVERS
 
 PAGE = ROOT / "docs" / "performance.md"
 DRAWINGS = ROOT / "docs" / "performance"
@@ -71,6 +72,12 @@ Load as in the first table. A gateway asks Tidegate (`forward_auth`) and forward
 of Tidegate alone answer the question only, and those of nginx that asks have the CPU of both. Beside
 them, `limit_req` in the same nginx, and a request that the proxy denies. A program asks the check
 API for one user, or for {BATCH} with `each`; a request is one call.
+"""
+
+CHECKS = f"""
+{SERVERS} servers on loopback, each asked for `/` over a new connection every {CHECKED_EVERY} s. First
+{UNASKED_SECONDS} s in which nobody asks: what all threads of the proxy had of one CPU. Then load as in
+the first table.
 """
 
 METHOD = f"""
@@ -220,6 +227,14 @@ def idle_table(report):
     return table(("", "MiB before", "MiB with them", "bytes each"), rows)
 
 
+def checks_table(report):
+    rows = [(report["labels"][row],
+             f"{median(report, 'checks', row, 'unasked_percent'):.2f}",
+             shown("proxy_us", median(report, "checks", row, "proxy_us")))
+            for row in rows_in(report, "checks")]
+    return table(("", "% of a CPU, nobody asks", "proxy us a request"), rows)
+
+
 def idle_each_table(report, part):
     rows = [(report["labels"][row], f"{median(report, part, row, 'idle_kib'):.1f}")
             for row in rows_in(report, part)]
@@ -229,7 +244,7 @@ def idle_each_table(report, part):
 def peers_better(report):
     """Every figure in which a peer beats Tidegate, with both."""
     rows = []
-    for part in (part for part in TITLES if part not in ("calls", "idle", *IDLE_EACH)):
+    for part in (part for part in TITLES if part not in ("calls", "idle", "checks", *IDLE_EACH)):
         for own, peer in RIVALS:
             for column in COLUMNS:
                 ours, theirs = (median(report, part, row, column) for row in (own, peer))
@@ -345,10 +360,10 @@ def page(report, drawings):
              "\n## What was to be reached\n\nRatios within one run, Tidegate's figure in parts of "
              "the other's.\n\n", goals_table(report)]
     words = {"saturated": SATURATED, "steady": STEADY, "single": SINGLE, "pinned": PINNED,
-             "calls": CALLS, "idle": IDLE, "faces": FACES, "tls-new": TLS_NEW,
+             "calls": CALLS, "idle": IDLE, "faces": FACES, "checks": CHECKS, "tls-new": TLS_NEW,
              "tls-resumed": TLS_RESUMED, "tls-kept": TLS_KEPT, "tls-idle": TLS_IDLE, **H2,
              "h2-idle": H2_IDLE, "tunnel-echo": TUNNEL_ECHO, "tunnel-idle": TUNNEL_IDLE}
-    tables = {"calls": calls_table, "idle": idle_table,
+    tables = {"calls": calls_table, "idle": idle_table, "checks": checks_table,
               **{part: functools.partial(idle_each_table, part=part) for part in IDLE_EACH}}
     has_transport = any(rows_in(report, part) for part in TITLES
                         if part.startswith(("tls-", "h2-", "tunnel-")))

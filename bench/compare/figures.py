@@ -7,7 +7,7 @@ from typing import Callable, Optional
 import http2
 import tunnels
 from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE
-from peers import BATCH
+from peers import BATCH, CHECKED_EVERY, SERVERS
 
 COLUMNS = ("rps", "p50_us", "p99_us", "p999_us", "proxy_us", "redis_us", "rss_kib")
 
@@ -70,6 +70,13 @@ def idle_grown_mib(report, row):
     return None if after is None else (after - before) / 1024
 
 
+def checks_percent(report):
+    """CPU that checks take; None when that was not measured."""
+    with_checks, without = (median(report, "checks", row, "unasked_percent")
+                            for row in ("tidegate-checked", "tidegate-servers"))
+    return None if with_checks is None or without is None else with_checks - without
+
+
 # nginx + Lua + Redis with one sub-bucket a window, and doing what Tidegate does.
 LUA_PEERS = (("nginx-lua-redis", "nginx + Lua + Redis"),
              ("nginx-lua-redis-fine", "the same with windows as fine"))
@@ -109,6 +116,8 @@ def _goals():
     for row, words in (("tidegate-auth", "admitted"), ("tidegate-auth-denied", "denied")):
         yield Goal(f"forward_auth, {words}: CPU a question, of a request that the proxy denies",
                    _ratio("faces", row, "tidegate-memory-denied", "proxy_us"), 1.0, 0.95)
+    yield Goal(f"{SERVERS} servers checked every {CHECKED_EVERY} s: CPU of the checks, of one core",
+               checks_percent, 0.1, 0.05, unit="%")
     yield Goal(f"check API: CPU a call of {BATCH} checks, of a call of one",
                _ratio("faces", "tidegate-check-batch", "tidegate-check", "proxy_us"), 25, 20)
 
@@ -208,6 +217,7 @@ TITLES = {
     "calls": "System calls a request",
     "idle": f"{IDLE_CLIENTS:,} idle connections",
     "faces": "Questions of gateways and calls of programs",
+    "checks": f"Health checks of {SERVERS} servers, every {CHECKED_EVERY} s",
     "tls-new": "New TLS 1.3 connections, ECDSA, with one request each",
     "tls-resumed": "Resumed TLS 1.3 connections with one request each",
     "tls-kept": f"{CONNECTIONS} TLS connections, as fast as answers come",
@@ -236,6 +246,11 @@ def text(report):
             for row in rows:
                 lines.append(f"  {report['labels'][row]:{width}}  "
                              f"{median(report, part, row, 'idle_kib'):.1f} KiB")
+        elif part == "checks":
+            for row in rows:
+                lines.append(f"  {report['labels'][row]:{width}}  "
+                             f"{median(report, part, row, 'unasked_percent'):.2f} %, "
+                             f"{median(report, part, row, 'proxy_us'):.1f} us a request")
         elif part == "calls":
             for row in rows:
                 lines.append(f"  {report['labels'][row]:{width}}  "

@@ -10,11 +10,12 @@ import time
 
 from load import IDLE_CLIENTS, STEADY_RATE, USERS, head, token
 from machine import Missing, World, Wrong, interrupt, need, say
-from peers import probe_fields
+from peers import CHECKED_EVERY, checked_servers, probe_fields
 
 WARM_REQUESTS = USERS + 2_000  # each user at least once
 WARM_SECONDS = 6
 PROBES = 3
+UNASKED_SECONDS = 60  # in which the proxy only checks its servers
 
 
 class Measuring:
@@ -32,7 +33,8 @@ class Measuring:
                 return {"before_kib": before, "after_kib": after}
             self.warm_up(world, setup, row)
             verify(setup, row, "before")
-            figures = (self.calls if part == "calls" else self.load)(world, setup, row, part)
+            measure = {"calls": self.calls, "checks": self.checks}.get(part, self.load)
+            figures = measure(world, setup, row, part)
             verify(setup, row, "after")
             return figures
 
@@ -59,6 +61,17 @@ class Measuring:
         }
         check_decisions(row, setup, figures)
         return figures
+
+    def checks(self, world, setup, row, part):
+        """CPU while nobody asks, in hundredths of one CPU; and of a request beside the checks."""
+        time.sleep(CHECKED_EVERY + 1)
+        if setup.checked and checked_servers(setup) != setup.checked:
+            raise Wrong(f"{checked_servers(setup)} of {setup.checked} servers are well")
+        before, began = setup.proxy.cpu_ns(), time.monotonic_ns()
+        time.sleep(UNASKED_SECONDS)
+        took = time.monotonic_ns() - began
+        unasked = 100 * (setup.proxy.cpu_ns() - before) / took
+        return {**self.load(world, setup, row, part), "unasked_percent": unasked}
 
     def calls(self, world, setup, row, _):
         """System calls a request, counted by strace, under which all is slower."""

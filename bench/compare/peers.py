@@ -20,6 +20,8 @@ from machine import (HERE, Missing, Server, Together, World, Wrong, free_port, n
 ANSWER = "x" * 100
 IDLE_CONNECTIONS = 256
 BATCH = 100  # checks of one call
+SERVERS = 100  # of one upstream, whose health is checked
+CHECKED_EVERY = 5  # seconds
 # Of each name: windows of a second, a minute and an hour. Plenty admits all that is asked here;
 # one an hour admits one.
 PLENTY = (1_000_000, 60_000_000, 3_600_000_000)
@@ -45,13 +47,15 @@ class Setup:
     # How many units of a user are taken (or, below zero, left). None: it does not tell.
     count_of: Optional[Callable[[str], int]] = None
     admin_port: Optional[int] = None
+    checked: int = 0  # servers whose health is checked
 
 
 # ---- what is behind
 
-def start_upstream(world: World):
+def start_upstream(world: World, addresses=("127.0.0.1",)):
     """nginx answering 100 bytes; and, for bodies, files of the folder `bodies`."""
     port = free_port()
+    listen = " ".join(f"listen {address}:{port} backlog=4096;" for address in addresses)
     if world.upstream:
         return world.start("upstream", world.upstream(port), port)
     (world.folder / "bodies").mkdir(exist_ok=True)
@@ -62,7 +66,7 @@ http {{
     access_log off; default_type text/plain; sendfile on; tcp_nopush on;
     client_max_body_size 0; client_body_buffer_size 1m;
     server {{
-        listen 127.0.0.1:{port} backlog=4096;
+        {listen}
         keepalive_requests 1000000000; keepalive_timeout 1h;
         location / {{ return 200 {ANSWER}; }}
         location /bodies/ {{ root {world.folder}; }}
@@ -96,10 +100,11 @@ identity:
 """
 
 
-def start_tidegate(world, program, settings, redis=None, access="off", face=""):
-    """`settings`: YAML without listen, admin, store and log; UPSTREAM in it is the upstream's.
-    `face`: what the listener has beside its address."""
-    upstream = start_upstream(world)
+def start_tidegate(world, program, settings, redis=None, access="off", face="",
+                   addresses=("127.0.0.1",)):
+    """`settings`: YAML without listen, admin, store and log; UPSTREAM in it is the upstream's, at
+    each of its `addresses`. `face`: what the listener has beside its address."""
+    upstream = start_upstream(world, addresses)
     port, admin_port = free_port(), free_port()
     text = (f"listen: {{address: 127.0.0.1:{port}{face}}}\nadmin: 127.0.0.1:{admin_port}\n"
             f"log: {{access: {access}}}\n")
@@ -107,7 +112,8 @@ def start_tidegate(world, program, settings, redis=None, access="off", face=""):
         text += f"store: {{redis: {{url: 'redis://127.0.0.1:{redis.port}'}}}}\nreplicas: 1\n"
     if "threads:" not in settings:
         text += "threads: 1\n"
-    text += settings.replace("UPSTREAM", f"http://127.0.0.1:{upstream.port}")
+    text += settings.replace("UPSTREAM", ", ".join(f"http://{address}:{upstream.port}"
+                                                   for address in addresses))
     config = world.file("tidegate.yaml", text)
     proxy = world.start("proxy", [program, "run", "-c", config], port)
     return Setup(port, proxy, upstream, redis, admin_port=admin_port)
@@ -134,6 +140,29 @@ def tidegate(program, quotas=None, store="memory", logged=False, tokens=False):
             setup.count_of = lambda user: -_remaining(setup.port, user)
         return setup
     return start
+
+
+def many_servers(program, checked):
+    """A row's start: no limits, and servers whose health is checked or not."""
+    def start(world):
+        check = f", health_check: {{path: /, every: {CHECKED_EVERY}s}}" if checked else ""
+        setup = start_tidegate(
+            world, program, "upstreams: {api: {servers: [UPSTREAM], idle_connections: 256"
+            f"{check}}}}}\n{IDENTITY}routes: [{{name: all, match: {{path: '/**'}}, upstream: api, "
+            "policies: []}]\n",
+            addresses=[f"127.0.0.{i + 1}" for i in range(SERVERS)])
+        setup.checked = SERVERS if checked else 0
+        return setup
+    return start
+
+
+def checked_servers(setup):
+    """How many servers have been checked, and were well."""
+    url = f"http://127.0.0.1:{setup.admin_port}/api/upstreams"
+    with urllib.request.urlopen(url, timeout=5) as told:
+        upstreams = json.load(told)["upstreams"]
+    return sum(server["checked"] and server["state"] == "up"
+               for upstream in upstreams for server in upstream["servers"])
 
 
 # ---- its other faces

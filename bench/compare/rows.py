@@ -4,7 +4,7 @@ import dataclasses
 from typing import Callable, Optional
 
 import peers
-from peers import ANSWER, BATCH, ONE, PLENTY
+from peers import ANSWER, BATCH, CHECKED_EVERY, ONE, PLENTY, SERVERS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +63,11 @@ def all_rows(program, node_folder):
         Row("nginx-lua-redis-denied", "nginx + Lua, Redis, all denied",
             peers.nginx_lua_redis(ONE), denied=True),
         *face_rows(program),
+        Row("tidegate-servers", f"Tidegate, {SERVERS} servers, not checked",
+            peers.many_servers(program, False)),
+        Row("tidegate-checked",
+            f"Tidegate, {SERVERS} servers, each checked every {CHECKED_EVERY} s",
+            peers.many_servers(program, True)),
     ]
 
 
@@ -88,7 +93,8 @@ def face_rows(program):
 
 FACES = ("tidegate-auth", "tidegate-auth-denied", "nginx-tidegate", "nginx-tidegate-denied",
          "tidegate-check", "tidegate-check-batch")
-# Which rows each part of a run has; `saturated` has all but those of faces.
+CHECKS = ("tidegate-servers", "tidegate-checked")
+# Which rows each part of a run has; `saturated` has all but those of faces and checks.
 PARTS = {
     "saturated": None,
     "steady": ("direct", "tidegate", "nginx", "haproxy", "tidegate-memory", "tidegate-redis",
@@ -102,4 +108,5 @@ PARTS = {
               "tidegate-redis-denied", "haproxy-stick-table-denied", "nginx-lua-redis-denied"),
     "idle": ("tidegate", "nginx", "haproxy"),
     "faces": ("tidegate-memory-denied", "nginx-limit-req", "nginx-limit-req-denied", *FACES),
+    "checks": CHECKS,
 }
