@@ -85,11 +85,12 @@ void Metrics::write_requests(telemetry::Exposition& out, Threads threads,
                              "Requests that went wrong, by `fault` of the access log");
     for (std::size_t i = 0; i < ask::kFaults; ++i) {
         const auto fault = static_cast<ask::Fault>(i);
-        if (fault == ask::Fault::none) continue;
-        wrong.add(
-            {{"fault", std::string(ask::traits(fault).name)}},
-            telemetry::sum(
-                threads, [&](const Metrics& one) -> const auto& { return one.faults_[fault]; }));
+        const std::string name(ask::traits(fault).name);
+        if (name.empty()) continue;  // nothing went wrong
+        wrong.add({{"fault", name}}, telemetry::sum(
+                                         threads, [&](const Metrics& one) -> const auto& {
+                                             return one.faults_[fault];
+                                         }));
     }
 
     auto seconds = out.histogram("tidegate_request_seconds",

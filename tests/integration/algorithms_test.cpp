@@ -65,7 +65,7 @@ bool keeps_seconds(const Admissions& admitted, int quota) {
 
 }  // namespace
 
-TEST_CASE("algorithms: hammered for two windows and a half, each admits what it says and no more") {
+TEST_CASE("algorithms: hammered for two windows and a half, each admits its quota and no more") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const std::map<std::string, std::string> limits{

@@ -119,7 +119,7 @@ TEST_CASE("clients: with identity.require a route can be open, and bad credentia
     CHECK(world.upstream.requests() == 3);
 }
 
-TEST_CASE("clients: tenants are counted by a claim of the token, whoever their users are") {
+TEST_CASE("clients: tenants are counted by a claim of the token, across their users") {
     const CountedIn counted = either_store();
     const World world;
     const Tidegate tidegate(

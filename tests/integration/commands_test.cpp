@@ -255,7 +255,7 @@ TEST_CASE("commands: a wrong argument is answered with what the command takes") 
     check_refused({"keys", "new", "alice", "--tier", "a b"}, {"is no tier"});
 }
 
-TEST_CASE("commands: a file that cannot be read is told with the system's reason") {
+TEST_CASE("commands: the message about a file that cannot be read has the system's reason") {
     const TemporaryFolder folder;
     const Finished finished = run_tidegate({"check", "/proc/self/mem"});
     CHECK(finished.code == 1);
@@ -322,7 +322,7 @@ TEST_CASE("commands: health is 0 while the proxy is ready, and 1 while it drains
     CHECK(run_tidegate({"health", "--admin", upstream.url().substr(7)}).code == 1);
 }
 
-TEST_CASE("commands: an address that is not the admin listener's is told so") {
+TEST_CASE("commands: the message about an address that is not the admin listener's names it") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url(), "1/h"), "s3cret");
     CHECK(tidegate.get().status() == 200);
@@ -342,7 +342,7 @@ TEST_CASE("commands: an address that is not the admin listener's is told so") {
     CHECK(errors_of({"reset", "user:a"}, 3) == sentence);
 }
 
-TEST_CASE("commands: a file that is not there is told in one sentence by every command") {
+TEST_CASE("commands: every command reports a missing file in one sentence") {
     for (const std::vector<std::string>& command :
          std::vector<std::vector<std::string>>{{"run"},
                                                {"check"},

@@ -152,7 +152,7 @@ TEST_CASE("cors: preflights are counted by address alone, and no policy counts t
     CHECK(preflight(tidegate, kPage, "127.0.0.3").status() == 204);
 }
 
-TEST_CASE("cors: at once, too, no more preflights pass than the limit says") {
+TEST_CASE("cors: at once, too, no more preflights pass than the limit admits") {
     const CountedIn counted = either_store();
     const Upstream upstream(Upstream::answering(application));
     const Tidegate tidegate(counted.yaml() + with_cors(upstream, kOrigins + ", preflight: 5/h"));

@@ -451,7 +451,7 @@ TEST_CASE("doctor: without a Tidegate that runs, what was asked is not known") {
     CHECK_MESSAGE(other.has("questions.address", "note", "another server"), other.text);
 }
 
-TEST_CASE("doctor: files of gateways are looked at, and a listener that strangers reach") {
+TEST_CASE("doctor: finds faults in files of gateways, and a listener that any address reaches") {
     const TemporaryFolder folder;
     const std::string yaml =
         "listen:\n"

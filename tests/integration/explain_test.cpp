@@ -94,7 +94,7 @@ json identifiers_of(const json& told) {
 
 }  // namespace
 
-TEST_CASE("explain: what it says of a request is what the proxy does with it") {
+TEST_CASE("explain: its decision about a request is the one of the proxy") {
     const Upstream upstream(ok());
     const TemporaryFolder folder;
     const std::string yaml = gateway(upstream.url(), folder.write("api-keys.yaml", kApiKeys));
@@ -178,7 +178,7 @@ TEST_CASE("explain: of several listeners of a face one is chosen, and none is gu
     CHECK(ask({"--from", "127.0.0.1", "--body", file}).code == 2);
 }
 
-TEST_CASE("explain: of a call of the check API it says what the call counts, and takes nothing") {
+TEST_CASE("explain: of a call of the check API it shows what the call counts, and takes nothing") {
     const std::uint16_t port = free_port();
     const Tidegate tidegate(
         "listen: {address: \"127.0.0.1:" + std::to_string(port) +

@@ -177,7 +177,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("http2 heads: what the proxy does not serve gets an answer that says so") {
+TEST_CASE("http2 heads: a request that the proxy does not serve gets an answer with the reason") {
     const Upstream upstream(ok());
     Http2Proxy proxy("limits_on_requests: {uri_bytes: 1KiB, header_bytes: 8KiB, headers: 20}\n" +
                      unlimited({upstream.url()}));

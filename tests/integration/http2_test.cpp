@@ -65,7 +65,7 @@ TEST_CASE("http2: the upstream sees a request of HTTP/1.1, and the client a whol
     CHECK(client.fault().empty());
 }
 
-TEST_CASE("http2: over TLS the same, and the upstream is told of https") {
+TEST_CASE("http2: over TLS the same, and the upstream gets https as the scheme") {
     const Upstream upstream(mirror());
     const H2Proxy proxy(simple(upstream.url()));
     H2Client client = proxy.secure_client();

@@ -65,7 +65,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("address: over its limits it is told so before its credential is looked at") {
+TEST_CASE("address: over its limits it gets 429 before its credential is checked") {
     const CountedIn counted = either_store();
     const World world;
     const Tidegate tidegate(counted.yaml() + world.with("key: [ip, user], limits: [5/h]",

@@ -285,8 +285,7 @@ TEST_CASE("inspect: each identifier of a cluster is asked where it is") {
     }
 }
 
-TEST_CASE(
-    "inspect: the command line says what is wrong with the question, or that nobody answers") {
+TEST_CASE("inspect: the command line reports a fault of the question, or that nothing answers") {
     const Upstream upstream(ok());
     const Tidegate tidegate(one_policy(upstream, kPolicy));
     for (const std::string text : {"alice", "", "user:", "ip:nowhere"}) {

@@ -207,7 +207,7 @@ TEST_CASE("listener tls clients: limits count the user that a certificate names"
     }
 }
 
-TEST_CASE("listener tls clients: a certificate that names nobody, or two, is a bad credential") {
+TEST_CASE("listener tls clients: a certificate that names no user, or two, is a bad credential") {
     const Upstream upstream(ok());
     const ClientWorld clients;
     const TlsProxy proxy(clients.world, clients.tls("optional"),

@@ -150,7 +150,7 @@ TEST_CASE("listener tls hostile: a handshake that does not get on is closed in i
     attacked.check_alive();
 }
 
-TEST_CASE("listener tls hostile: a thousand unfinished handshakes keep nobody waiting") {
+TEST_CASE("listener tls hostile: a thousand unfinished handshakes keep no client waiting") {
     raise_descriptors();
     Attacked attacked("timeouts: {tls_handshake: 1min, client_idle: 1min}\n");
     std::vector<RawClient> established;

@@ -45,7 +45,7 @@ const std::string kPolicy =
 
 }  // namespace
 
-TEST_CASE("periods: clients are told of the quota of a month and when the month ends") {
+TEST_CASE("periods: answers have the quota of a month and when the month ends") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(counted.yaml() + one_policy(upstream, kPolicy));

@@ -82,7 +82,7 @@ class Balanced {
 
 }  // namespace
 
-TEST_CASE("proxy_protocol: the upstream is told the client and the port that the header names") {
+TEST_CASE("proxy_protocol: the upstream gets the client and the port that the header names") {
     const Upstream upstream(ok());
     const Balanced balanced(simple(upstream.url()));
     struct Row {
@@ -270,7 +270,7 @@ TEST_CASE("proxy_protocol: forwarding fields are judged by the client, not by th
     CHECK(balanced.get(proxy, "X-Forwarded-For: 192.0.2.78\r\n").status() == 200);
 }
 
-TEST_CASE("proxy_protocol: upstreams are told https where the balancer ends TLS") {
+TEST_CASE("proxy_protocol: upstreams get https as the scheme where the balancer ends TLS") {
     const Upstream upstream(ok());
     const Balanced balanced("forwarding: {forwarded: on}\n" + simple(upstream.url()),
                             ", forwarded_proto: https");

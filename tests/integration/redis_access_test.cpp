@@ -189,7 +189,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "redis access: a right that a script lacks is told with all rights, and decides nothing") {
+    "redis access: a missing right of a script is logged with all rights, and decides nothing") {
     const Upstream upstream(ok());
     const RedisServer redis;
     for (const std::string lacking : {"+mget ", "+evalsha ", "~tg:* "}) {

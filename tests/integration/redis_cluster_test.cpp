@@ -557,7 +557,7 @@ TEST_CASE("redis cluster: a user of the access list with the rights that are nee
     CHECK(tidegate.metric_sum("tidegate_store_failures_total") == 0);
 }
 
-TEST_CASE("redis cluster: a server that is no cluster's ends the start, and says so") {
+TEST_CASE("redis cluster: a server that is no cluster's ends the start, with the reason") {
     const RedisServer redis;
     const TemporaryFolder folder;
     const auto finished = run_tidegate(

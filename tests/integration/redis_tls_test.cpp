@@ -124,7 +124,8 @@ TEST_CASE("redis tls: a client certificate is presented to a server that wants o
     CHECK(tidegate.access_log(1).at(0).at("store") == "redis");
 }
 
-TEST_CASE("redis tls: a server that does not accept us ends the start, and it says why") {
+TEST_CASE(
+    "redis tls: a server that does not accept our certificate ends the start, with the reason") {
     for (const std::string protocols : {"TLSv1.2", "TLSv1.3"}) {
         CAPTURE(protocols);
         const TlsRedis redis("DNS:localhost", {}, true, protocols);
@@ -139,7 +140,7 @@ TEST_CASE("redis tls: a server that does not accept us ends the start, and it sa
     }
 }
 
-TEST_CASE("redis tls: a server that we do not accept ends the start, and it says why") {
+TEST_CASE("redis tls: a server whose certificate is not accepted ends the start, with the reason") {
     const TlsRedis redis;
     redis.believe(Authority());
     says(refusal(redis.section()), "(no trusted authority has signed it)");

@@ -249,7 +249,7 @@ TEST_CASE("reload: a broken file changes nothing, and every fault is logged with
     CHECK(count(said, "is in force") == 0);
 }
 
-TEST_CASE("reload: what needs a restart is refused whole, with a message that says so") {
+TEST_CASE("reload: a change that needs a restart is refused whole, with a message that names it") {
     const Upstream upstream(ok());
     const Tidegate proxy(simple(upstream.url(), "5/h"));
     const auto answer = reload(proxy,
@@ -311,7 +311,7 @@ TEST_CASE("reload: asked for ten times at once, each is done, one after the othe
     CHECK(proxy.get().status() == 200);
 }
 
-TEST_CASE("reload: a program that is stopping ignores it and says so") {
+TEST_CASE("reload: a program that is stopping ignores it and logs that") {
     SlowUpstream upstream;
     Tidegate proxy(simple(upstream.upstream.url()));
     RawClient slow = proxy.client();

@@ -266,7 +266,8 @@ TEST_CASE("schedule: what refused is named, in the answer, the log and the metri
 }
 
 TEST_CASE(
-    "schedule: a moment missing, unreadable, told twice or too far ahead is refused, with why") {
+    "schedule: a moment missing, unreadable, stated twice or too far ahead is refused, with the "
+    "reason") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(
@@ -302,7 +303,9 @@ TEST_CASE(
     CHECK(tidegate.get("/", "X-Send-At: " + soon + "\r\n").status() == 200);
 }
 
-TEST_CASE("schedule: what is past is meant for now, or passes unrecorded, as the limit says") {
+TEST_CASE(
+    "schedule: a moment in the past counts as now, or passes unrecorded, as the limit is "
+    "configured") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const auto at = "at: {header: x-send-at}";

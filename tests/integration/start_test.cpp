@@ -132,7 +132,7 @@ bool enter_own_network() {
 
 }  // namespace
 
-TEST_CASE("start: a port alone listens on IPv6 and IPv4, with one socket, and says so") {
+TEST_CASE("start: a port alone listens on IPv6 and IPv4, with one socket, and the log names both") {
     const Upstream upstream(ok());
     for (const std::string form : {"", ":"}) {
         const auto port = free_port();
@@ -209,7 +209,7 @@ TEST_CASE("start: a reload from an IPv4 address of this machine is local to an a
     CHECK(process.wait(kPatience) == 0);
 }
 
-TEST_CASE("start: a port below 1024 without the right to it is told what to do") {
+TEST_CASE("start: a port below 1024 without the right to it ends the start with what to do") {
     const auto start = [] {
         const TemporaryFolder folder;
         const std::string file = folder.write(
@@ -230,7 +230,7 @@ TEST_CASE("start: a port below 1024 without the right to it is told what to do")
     CHECK(finished->errors.find("127.0.0.1:81: Permission denied") != std::string::npos);
 }
 
-TEST_CASE("start: it says how long it accepts connections after TERM, and why so long") {
+TEST_CASE("start: the log has how long it accepts connections after TERM, and why so long") {
     const Upstream upstream(ok());
     const auto said_with = [&](const std::string& variable, const std::string& more) {
         const TemporaryFolder folder;
@@ -326,7 +326,7 @@ TEST_CASE("start: the quickstart over TLS prints a command that works, and sends
     if (!is_own) MESSAGE("not tested: no network namespace is permitted here");
 }
 
-TEST_CASE("start: forwarding fields of a peer that is not trusted are told once, and counted") {
+TEST_CASE("start: forwarding fields of a peer that is not trusted are logged once, and counted") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()) +
                             "identity: {client_ip: {trusted_proxies: [127.0.9.9]}}\n");

@@ -131,7 +131,7 @@ TEST_CASE("streams: an interim answer begins the time for the head anew") {
     CHECK(client.response().status() == 504);
 }
 
-TEST_CASE("streams: a route waits as long as it says, the others as long as their upstream says") {
+TEST_CASE("streams: a route waits for its own timeout, the others for that of their upstream") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         while (conversation.read(request)) {

@@ -146,7 +146,7 @@ TEST_CASE("upstream tls: a further connection goes on with the session of the on
     CHECK(server.resumptions() == 4);
 }
 
-TEST_CASE("upstream tls: a body that only the end delimits is whole only if TLS says so") {
+TEST_CASE("upstream tls: a body that only the end delimits is whole only after close_notify") {
     const Authority authority;
     const TlsFiles files(authority);
     const std::string head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";

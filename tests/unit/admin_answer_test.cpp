@@ -159,7 +159,7 @@ TEST_CASE("admin: a reload is POST, and nothing else") {
 }
 
 TEST_CASE(
-    "admin: counts are told to GET and forgotten by POST, where a reload would be permitted") {
+    "admin: GET answers with counts and POST forgets them, where a reload would be permitted") {
     AdminRequest request = reload_request();
     request.method = "GET";
     request.target = "/api/inspect?identifier=user%3Aalice";

@@ -34,7 +34,7 @@ struct Folder {
     fs::path path;
 };
 
-TEST_CASE("certificate_watch: a change is told once, when two looks have found the same") {
+TEST_CASE("certificate_watch: a change is reported once, when two looks have found the same") {
     SettledChange change;
     CHECK_FALSE(change.is_due(found(1, 1)));
     CHECK(change.is_due(found(1, 1)));  // perhaps it is not what was read at the start
@@ -46,7 +46,8 @@ TEST_CASE("certificate_watch: a change is told once, when two looks have found t
     CHECK_FALSE(change.is_due(found(2, 2)));
 }
 
-TEST_CASE("certificate_watch: a change that could not be put in force is told again, in a while") {
+TEST_CASE(
+    "certificate_watch: a change that could not be put in force is reported again, in a while") {
     SettledChange change;
     change.is_due(found(1, 1));
     REQUIRE(change.is_due(found(1, 1)));
@@ -83,7 +84,7 @@ TEST_CASE("certificate_watch: without files there is nothing to tell, with other
     CHECK(change.is_due({}));
 }
 
-TEST_CASE("certificate_watch: files are told apart by what they are, not by where they are") {
+TEST_CASE("certificate_watch: files are distinguished by their stamps, not by their paths") {
     const Folder folder;
     const std::string path = folder.write("a.pem", "one");
     const FileStamps before = look_at({path});

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("failure_notice: the first failure is told, and then one an hour") {
+TEST_CASE("failure_notice: the first failure is logged, and then one an hour") {
     FailureNotice notice;
     const SteadyTime start = SteadyTime{} + 100h;
     CHECK(notice.is_due("it answered 503", start));
@@ -20,7 +20,7 @@ TEST_CASE("failure_notice: the first failure is told, and then one an hour") {
     CHECK(notice.is_due("it answered 503", start + 9h));
 }
 
-TEST_CASE("failure_notice: another reason is told at once, and after it the one before") {
+TEST_CASE("failure_notice: another reason is logged at once, and after it the one before") {
     FailureNotice notice;
     const SteadyTime start = SteadyTime{} + 100h;
     CHECK(notice.is_due("it answered 503", start));
@@ -30,7 +30,7 @@ TEST_CASE("failure_notice: another reason is told at once, and after it the one 
     CHECK_FALSE(notice.is_due("it answered 503", start + 1h + 1s));
 }
 
-TEST_CASE("failure_notice: a failure after a success is told, whatever was told before") {
+TEST_CASE("failure_notice: a failure after a success is logged, whatever was logged before") {
     FailureNotice notice;
     const SteadyTime start = SteadyTime{} + 100h;
     CHECK(notice.is_due("it answered 503", start));

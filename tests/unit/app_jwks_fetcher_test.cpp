@@ -235,7 +235,7 @@ TEST_CASE("jwks_fetcher: another thread wants keys, waits, and has them when it 
     request.join();
 }
 
-TEST_CASE("jwks_fetcher: a failed fetch is told, and the one after it") {
+TEST_CASE("jwks_fetcher: sources learn of a failed fetch, and of the one after it") {
     World world;
     world.set_answer(tls_answer("", "503 Service Unavailable"));
     const auto source = world.use_one();

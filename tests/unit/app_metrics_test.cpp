@@ -156,7 +156,7 @@ TEST_CASE("metrics: names are added and scraped while a thread counts") {
           "20000");
 }
 
-TEST_CASE("metrics: keys that are fetched are told by their place, their age once there is one") {
+TEST_CASE("metrics: fetched keys are shown by their place, with their age once they have one") {
     const Metrics metrics(some_names(), 1, "1");
     Gauges gauges;
     gauges.jwks_fetches_ok = 3;

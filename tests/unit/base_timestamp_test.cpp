@@ -66,7 +66,7 @@ TEST_CASE("timestamp: what is written is read back") {
     }
 }
 
-TEST_CASE("timestamp: a day is that of UTC; one that nobody means is not written") {
+TEST_CASE("timestamp: a day is that of UTC; the largest time is written in words") {
     using std::chrono::system_clock;
     CHECK(format_day(system_clock::from_time_t(1'795'255'200)) == "2026-11-21");
     CHECK(format_day(system_clock::from_time_t(1'795'219'199)) == "2026-11-20");

@@ -46,7 +46,7 @@ bool has(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
 
-TEST_CASE("explain: a request over HTTP/2 takes the route that it takes over HTTP/1, and says so") {
+TEST_CASE("explain: a request over HTTP/2 takes the route that it takes over HTTP/1") {
     Question question = asked({"X-Beta: 1"});
     question.host = "b.example";
     const Explanation over_2 = explained(question);

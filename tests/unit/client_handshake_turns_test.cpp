@@ -68,7 +68,7 @@ TEST_CASE("handshake_turns: a turn takes eight steps, and the next ones the rest
     });
 }
 
-TEST_CASE("handshake_turns: whoever comes later does not overtake the queue") {
+TEST_CASE("handshake_turns: a later handshake does not overtake the queue") {
     World world;
     world.in_loop([&] {
         world.run_turn("abcdefghijkl");
@@ -80,7 +80,7 @@ TEST_CASE("handshake_turns: whoever comes later does not overtake the queue") {
     });
 }
 
-TEST_CASE("handshake_turns: turns with few of them make nobody wait") {
+TEST_CASE("handshake_turns: turns with few handshakes make none wait") {
     World world;
     world.in_loop([&] {
         for (const std::string names : {"abcde", "fghijklm", "nop"}) {
@@ -100,7 +100,7 @@ TEST_CASE("handshake_turns: what is in the queue goes on by itself, outside of t
     CHECK(world.order == "abcdefghij");
 }
 
-TEST_CASE("handshake_turns: one that is gone holds up nobody") {
+TEST_CASE("handshake_turns: one that is gone holds up no other") {
     World world;
     world.in_loop([&] {
         world.run_turn("abcdefghijk");

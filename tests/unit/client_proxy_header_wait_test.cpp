@@ -75,7 +75,7 @@ TEST_CASE("proxy_header_wait: the header names the peer and the port, cut at any
     }
 }
 
-TEST_CASE("proxy_header_wait: a header that names nobody leaves the peer as it is") {
+TEST_CASE("proxy_header_wait: a header without an address leaves the peer as it is") {
     for (const std::string& header : {kLocal, std::string("PROXY UNKNOWN\r\n")}) {
         World world;
         world.send(header);

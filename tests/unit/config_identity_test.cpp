@@ -289,7 +289,8 @@ TEST_CASE("config: failed credentials may have several limits, whatever the stor
 }
 
 TEST_CASE(
-    "config: without a word, invalid credentials are rejected, unlimited, and nobody is told") {
+    "config: by default, invalid credentials are rejected, without a limit and without a field "
+    "upstream") {
     const auto config = loaded(kUpstream);
     CHECK(config->user_methods.empty());
     CHECK_FALSE(config->anonymous_on_invalid);

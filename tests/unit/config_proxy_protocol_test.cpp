@@ -72,7 +72,7 @@ TEST_CASE("proxy_protocol: check warns about senders that are everybody") {
     CHECK(warned(listen + "10.0.0.0/8}}\n" + kUpstream).empty());
 }
 
-TEST_CASE("proxy_protocol: upstreams are told https where the balancer ends TLS") {
+TEST_CASE("proxy_protocol: upstreams get https as the scheme where the balancer ends TLS") {
     CHECK_FALSE(listener("8080").is_https);
     CHECK_FALSE(listener("{address: 8080, forwarded_proto: http}").is_https);
     CHECK(listener("{address: 8080, forwarded_proto: https}").is_https);

@@ -68,7 +68,7 @@ bool says(const std::string& message, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("config: rediss is encrypted, and believes the system unless it says otherwise") {
+TEST_CASE("config: rediss is encrypted, and trusts the system's authorities by default") {
     const Folder folder;
     CHECK_FALSE(settings_of(folder.load("url: \"redis://h\"")).tls.has_value());
     const auto plain = settings_of(folder.load("url: \"rediss://h\"")).tls;

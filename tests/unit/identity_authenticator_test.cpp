@@ -94,7 +94,7 @@ http::Fields bearer(std::string_view line) {
     return fields({{"Authorization", line}});
 }
 
-TEST_CASE("authenticator: without a credential, or with one of another scheme, nobody is found") {
+TEST_CASE("authenticator: without a credential, or with one of another scheme, no user is found") {
     Door door({tokens(), api_keys(), cookies(), headers()});
     CHECK(door.look({}) == Result::nobody);
     CHECK(door.look(bearer("Basic YTpi")) == Result::nobody);
@@ -290,7 +290,8 @@ TEST_CASE("authenticator: an API key is known by its digest, others are refused"
           Result::ambiguous);
 }
 
-TEST_CASE("authenticator: a password is somebody else's to check, and a right one is remembered") {
+TEST_CASE(
+    "authenticator: a password is left for the caller to check, and a right one is remembered") {
     Door door({passwords("staff")});
     const auto login = bearer("Basic Y2Fyb2w6c2VjcmV0");
     REQUIRE(door.look(login) == Result::unchecked);
@@ -400,7 +401,7 @@ TEST_CASE("authenticator: the first method that finds a credential decides, righ
     CHECK(door.found.user == "gate:bob");
 }
 
-TEST_CASE("authenticator: without a namespace nobody can pass for a user of another method's") {
+TEST_CASE("authenticator: without a namespace no user can pass for one of another method's") {
     // The key of `key:bob` is one of a method without a namespace.
     Door open({api_keys(), tokens("key")});
     CHECK(open.look(fields({{"x-api-key", "key-of-nobody"}})) == Result::refused);

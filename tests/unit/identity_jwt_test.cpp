@@ -372,7 +372,7 @@ TEST_CASE("JWT: of the claims only those that policies count by are kept, as tex
     }
 }
 
-TEST_CASE("JWT: a refused token names nobody") {
+TEST_CASE("JWT: a refused token names no user") {
     JwtMethod method = any_algorithm();
     method.claims = {"tenant"};
     const auto verdict = verdict_of(

@@ -243,7 +243,7 @@ TEST_CASE("tls connection: a full socket is not writable until the peer has read
     CHECK(heard == std::string(sent + record.size(), 'x'));
 }
 
-TEST_CASE("tls connection: the end of sending is told before the socket ends") {
+TEST_CASE("tls connection: close_notify is sent before the socket ends") {
     Encrypted both;
     both.shake_hands();
     CHECK(both.write("last").bytes == 4);

@@ -61,7 +61,7 @@ std::string portions_of(const LocalTaken& taken, std::size_t limit) {
 
 }  // namespace
 
-TEST_CASE("local_ledger: who is reset is forgotten under every tier, and nobody else") {
+TEST_CASE("local_ledger: an identifier that is reset is forgotten under every tier, and no other") {
     Rig rig;
     auto some = test::policy("p", {window(100, 10s)});
     some.index = 0;
@@ -238,7 +238,7 @@ TEST_CASE("local_ledger: what is put back joins what came since") {
     CHECK(joined[0].ends == expected[0].ends);
 }
 
-TEST_CASE("local_ledger: limits that changed meanwhile are told of as they were") {
+TEST_CASE("local_ledger: limits that changed meanwhile are reported as they were") {
     Rig rig;
     const auto before = test::policy("p", {window(20, 1h)});
     const auto after = test::policy("p", {window(50, 1h)});

@@ -23,7 +23,7 @@ TEST_CASE("now and then: it is due the first time, and again once the span has p
     CHECK(hourly.is_due(start + 5h));
 }
 
-TEST_CASE("now and then: of threads that ask at once, one is told so") {
+TEST_CASE("now and then: of threads that ask at once, one logs") {
     LogInterval hourly{1h};
     std::atomic<int> told{0};
     std::vector<std::thread> threads;

@@ -325,14 +325,14 @@ TEST_CASE("log_line: in the text form an identifier that could be taken for two 
                             R"(12:route:search+8:user:a=b" )") != std::string::npos);
 }
 
-TEST_CASE("log_line: what is not known and a lone dash are told apart") {
+TEST_CASE("log_line: an unknown value and a lone dash are written differently") {
     RequestRecord record;
     record.method = "-";
     record.path = "/a b";
     CHECK(text(record).find(R"("\u002d /a\u0020b HTTP/1.1")") != std::string::npos);
 }
 
-TEST_CASE("log_line: a path of just the bound is whole, a longer one is cut and says so") {
+TEST_CASE("log_line: a path of just the bound is whole, a longer one is cut and marked") {
     RequestRecord record;
     const std::string whole(1024, 'p');
     record.path = whole;

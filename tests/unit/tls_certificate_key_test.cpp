@@ -19,7 +19,7 @@ CertificateKey key_of_kind(const std::string& kind) {
 
 }  // namespace
 
-TEST_CASE("certificate_key: keys that a listener may have are told by type and size") {
+TEST_CASE("certificate_key: keys that a listener may have are described by type and size") {
     for (const auto& [kind, type, text] : {std::tuple{"P-256", KeyType::ecdsa, "ECDSA P-256"},
                                            {"P-384", KeyType::ecdsa, "ECDSA P-384"},
                                            {"P-521", KeyType::ecdsa, "ECDSA P-521"},
@@ -35,7 +35,7 @@ TEST_CASE("certificate_key: keys that a listener may have are told by type and s
     CHECK(key_of_kind("P-256").curve == "prime256v1");
 }
 
-TEST_CASE("certificate_key: keys that a listener may not have are told by what is wrong") {
+TEST_CASE("certificate_key: keys that a listener may not have are described by their fault") {
     const CertificateKey weak = key_of_kind("RSA-1024");
     CHECK(weak.fault == Fault::bits);
     CHECK(weak.bits == 1'024);

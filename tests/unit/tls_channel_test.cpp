@@ -148,7 +148,7 @@ TEST_CASE("tls channel: pieces become one record of at most 16 KiB") {
     CHECK(ends.peer->heard() == half + half.substr(0, 6'384) + large.substr(0, 16'384));
 }
 
-TEST_CASE("tls channel: a read that wants to write says so") {
+TEST_CASE("tls channel: a read that has to write reports that") {
     Ends ends(true);
     // Nothing of the handshake fits into the socket.
     const std::string rest(1'000, 'x');
@@ -284,7 +284,7 @@ TEST_CASE("tls channel: a full kernel takes the word of the end later, and once"
     CHECK(::recv(ends.peer->wire(), into.data(), into.size(), 0) < 0);
 }
 
-TEST_CASE("tls channel: a record that has begun is told from silence, at any byte") {
+TEST_CASE("tls channel: a record that has begun is distinguished from silence, at any byte") {
     for (const int newest : {TLS1_2_VERSION, TLS1_3_VERSION}) {
         CAPTURE(newest);
         Ends ends(false, newest);
@@ -334,7 +334,7 @@ TEST_CASE("tls channel: bytes that were changed on the way end it") {
     CHECK(ends.write({"x"}).status == Status::failed);
 }
 
-TEST_CASE("tls channel: a reset is told as the system tells it") {
+TEST_CASE("tls channel: a reset is reported with the error of the system") {
     Ends ends;
     ends.shake_hands();
     ends.write({"unread"});
