@@ -195,7 +195,7 @@ TEST_CASE("listener tls: a PROXY header comes before the handshake, and nowhere 
     CHECK(upstream.requests() == 2);
 }
 
-TEST_CASE("listener tls: answers have HSTS, and only over TLS") {
+TEST_CASE("listener tls: browsers get HSTS, and only over TLS") {
     const Upstream upstream(Upstream::answering([](const Message& request) {
         return ok("ok",
                   request.target() == "/theirs" ? "Strict-Transport-Security: max-age=1\r\n" : "");
