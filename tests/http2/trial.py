@@ -3,7 +3,7 @@
 
     tests/http2/trial.py [--tidegate build/dev/tidegate] [--only NAME,...] [--logs FOLDER]
 
-h2spec, curl, nghttp2's h2load, python3-h2, python3-websockets and python3-wsproto, in the clear and
+h2spec, curl, nghttp2's h2load, python3-h2, python3-grpcio, python3-websockets and python3-wsproto, in the clear and
 over TLS. A part whose program is not on this machine says `not run`. The exit code is 1 when one
 part does not hold. Everything listens on loopback only, and ends with this program. Needs the Python
 of Debian, whose packages they are.
@@ -21,6 +21,7 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "soak"))
 sys.dont_write_bytecode = True
 
+import calls  # noqa: E402
 import others  # noqa: E402
 import peers  # noqa: E402
 import tunnels  # noqa: E402
@@ -66,7 +67,7 @@ class Place:
 
     def __init__(self, world, program, logs):
         self.world, self.program, self.logs = world, program, logs
-        self.part = Part
+        self.part, self.root = Part, ROOT
         make_certificates(world.folder)
         self.authority = world.folder / "ca.pem"
         self.echo_port, self.sockets_port = free_port(), free_port()
@@ -110,7 +111,7 @@ PARTS = {
     "h2spec": others.try_h2spec, "curl": others.try_curl, "h2load": others.try_h2load,
     "streams": peers.try_streams, "windows": peers.try_windows, "fields": peers.try_fields,
     "refusals": peers.try_refusals, "sockets": tunnels.try_http1, "tunnels": tunnels.try_http2,
-    "drain": peers.try_drain,
+    "drain": peers.try_drain, "grpc": calls.try_grpc,
 }
 
 
