@@ -25,12 +25,13 @@ std::string line_of(const config::Diagnostic& found, std::string_view kind) {
     return fmt::format("{}:{}:{}: {}: {}\n", file, found.line, found.column, kind, message);
 }
 
-// Without those of identity.failed_credentials and of `preflight`, which may be defaults: they are
-// not written as policies.
+// Without those of identity.failed_credentials and of `preflight`, which may be defaults, and of
+// `rls`: they are not written as policies.
 std::size_t policies_written(const config::Config& config) {
     const auto is_written = [](const auto& policy) {
         return policy->name != config::kFailedCredentials && policy->name != config::kPreflight &&
-               !policy->name.ends_with("/preflight");
+               !policy->name.ends_with("/preflight") &&
+               !policy->name.starts_with(config::kRlsPolicy);
     };
     return static_cast<std::size_t>(
         std::count_if(config.policies.begin(), config.policies.end(), is_written));

@@ -191,7 +191,7 @@ class GrpcServing {
         const std::string_view name = identity::field_of(x_.config().client_ip);
         const http::Fields& fields = x_.facts.head.fields;
         return std::any_of(fields.begin(), fields.end(), [&](const http::Field& one) {
-            return http::equal_as_variable(one.name, name);
+            return http::equal_ignoring_case(one.name, name);
         });
     }
 
