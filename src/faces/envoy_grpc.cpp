@@ -8,12 +8,14 @@
 #include <string>
 #include <utility>
 
+#include "ask/route.hpp"
 #include "faces/authz_call.hpp"
 #include "faces/identity_fields.hpp"
 #include "faces/rls_call.hpp"
 #include "http/field_lines.hpp"
 #include "http/grpc.hpp"
 #include "proxy/fault_answer.hpp"
+#include "proxy/heads.hpp"
 #include "proxy/read_body.hpp"
 #include "proxy/request.hpp"
 #include "proxy/request_id.hpp"
