@@ -52,38 +52,20 @@ constexpr std::uint64_t replace_others(std::uint64_t word, char other) {
     return (word & whole) | (each_byte(static_cast<std::uint8_t>(other)) & ~whole);
 }
 
-// The position in a word of the first byte whose high bit is set. Requires that there is one.
-constexpr std::size_t first_marked(std::uint64_t marks) {
-    constexpr bool kFirstIsLow = std::endian::native == std::endian::little;
-    const int bits = kFirstIsLow ? std::countr_zero(marks) : std::countl_zero(marks);
-    return static_cast<std::size_t>(bits) / 8;
-}
-
 // How many bytes at the beginning of the text are printable ASCII, 0x20 to 0x7e; the last ones, if
 // they fill no word, are not looked at.
 constexpr std::size_t printable_size(std::string_view text) {
     constexpr std::size_t kWord = sizeof(std::uint64_t);
+    constexpr bool kFirstIsLow = std::endian::native == std::endian::little;
     std::size_t size = 0;
     for (; text.size() - size >= kWord; size += kWord) {
         const auto word = load_word<std::uint64_t>(text.data() + size);
         const std::uint64_t others = ~bytes_in(word, ' ', '~') & each_byte(0x80);
-        if (others != 0) return size + first_marked(others);
+        if (others == 0) continue;
+        const int bits = kFirstIsLow ? std::countr_zero(others) : std::countl_zero(others);
+        return size + static_cast<std::size_t>(bits) / 8;
     }
     return size;
-}
-
-// Where `byte`, which is ASCII, is for the first time; the text's size if it is not there. For what
-// is mostly found within a few words.
-constexpr std::size_t find_byte(std::string_view text, char byte) {
-    constexpr std::size_t kWord = sizeof(std::uint64_t);
-    std::size_t at = 0;
-    for (; text.size() - at >= kWord; at += kWord) {
-        const std::uint64_t found =
-            bytes_in(load_word<std::uint64_t>(text.data() + at), byte, byte);
-        if (found != 0) return at + first_marked(found);
-    }
-    while (at < text.size() && text[at] != byte) ++at;
-    return at;
 }
 
 }  // namespace tidegate

@@ -155,8 +155,8 @@ bool begins_with_line_end(std::string_view bytes) {
 
 // Takes one field line off `bytes`, without looking for its end first: a message has many.
 HeadFault take_field(std::string_view& bytes, Field& field) {
-    const std::size_t colon = find_byte(bytes, ':');
-    if (colon == bytes.size()) return HeadFault::bad_field;
+    const std::size_t colon = bytes.find(':');
+    if (colon == std::string_view::npos) return HeadFault::bad_field;
     field.name = {bytes.data(), colon};
     field.id = field_name(field.name);
     // A space before the colon or at the start of the line (obs-fold) is no token character. A name

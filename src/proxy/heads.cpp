@@ -4,6 +4,7 @@
 
 #include "http/field_lines.hpp"
 #include "http/forwarding_fields.hpp"
+#include "http/max_forwards.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "http/websocket.hpp"
 #include "proxy/client_certificate_field.hpp"
@@ -124,8 +125,12 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
         request.method, routing::without_prefix(request.path, stripped), request.query);
     const bool ours = !forwarding.preserve_host || exchange.facts.host.empty();
     append_field("Host", ours ? std::string_view(authority) : exchange.facts.host, out);
+    const std::optional<std::uint64_t> forwards = http::max_forwards(request);
     for (const Field& field : request.fields) {
-        if (goes_to_upstream(exchange, field)) {
+        if (!goes_to_upstream(exchange, field)) continue;
+        if (forwards && http::equal_ignoring_case(field.name, http::kMaxForwards)) {
+            append_field(field.name, *forwards - 1, out);  // of 0, the request ends here
+        } else {
             append_field(field.name, field.value, out);
         }
     }

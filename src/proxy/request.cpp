@@ -5,6 +5,7 @@
 
 #include "ask/route.hpp"
 #include "http/grpc.hpp"
+#include "http/max_forwards.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/forward.hpp"
 #include "proxy/record.hpp"
@@ -42,6 +43,14 @@ void settle(ask::Engine& engine, Exchange& x) {
         case Reached::end:
             return engine.settle(x.decision, {x.upstream.head().status, x.relay.grpc_status});
     }
+}
+
+// Of an OPTIONS that goes no further: what the upstream can do, only the upstream knows.
+FaultAnswer answer_of_final_recipient() {
+    FaultAnswer answer;
+    answer.status = 200;
+    answer.content_type = {};
+    return answer;
 }
 
 }  // namespace
@@ -137,7 +146,13 @@ Task<> serve(void* worker_context, client::Stream& client) {
         co_await worker.engine.finish(question);
     }
     if (decision.route != nullptr) adopt_request_id(x.facts);
-    if (decision.goes_on()) co_await forward(worker, x);
+    if (decision.goes_on()) {
+        if (http::max_forwards(x.facts.head) == 0U) {
+            co_await send_answer(worker, x, answer_of_final_recipient());
+        } else {
+            co_await forward(worker, x);
+        }
+    }
     if (!decision.goes_on() && x.relay.status == 0 && ask::traits(decision.fault).status != 0) {
         co_await send_answer(worker, x,
                              x.relay.is_grpc ? make_grpc_fault_answer(x) : make_fault_answer(x));

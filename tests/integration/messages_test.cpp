@@ -55,6 +55,29 @@ TEST_CASE("messages: the absolute form loses its authority to Host, whatever Hos
     }
 }
 
+TEST_CASE("messages: OPTIONS goes no further than Max-Forwards says") {
+    const Upstream upstream(ok());
+    const Tidegate tidegate(simple(upstream.url()));
+    auto client = tidegate.client();
+    const auto ask = [&](const std::string& method, const std::string& forwards) {
+        return client.ask(method + " /a HTTP/1.1\r\nHost: a\r\nMax-Forwards: " + forwards +
+                          "\r\n\r\n");
+    };
+    CHECK(ask("OPTIONS", "7").status() == 200);
+    CHECK(upstream.last().field("Max-Forwards") == "6");
+    CHECK(ask("OPTIONS", "1").status() == 200);
+    CHECK(upstream.last().field("Max-Forwards") == "0");
+    const auto answer = ask("OPTIONS", "0");
+    CHECK(answer.status() == 200);
+    CHECK(answer.field("Content-Length") == "0");
+    CHECK(upstream.requests() == 2);
+    // It means nothing to other methods.
+    CHECK(ask("GET", "0").status() == 200);
+    CHECK(upstream.last().field("Max-Forwards") == "0");
+    CHECK(ask("TRACE", "0").status() == 501);
+    CHECK(upstream.requests() == 3);
+}
+
 TEST_CASE("messages: OPTIONS of the whole server is asked of the whole server") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));

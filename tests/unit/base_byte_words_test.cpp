@@ -60,20 +60,6 @@ TEST_CASE("byte words: a text is printable up to its first other byte, in whole 
     }
 }
 
-TEST_CASE("byte words: a byte is found where it is for the first time, or nowhere") {
-    for_each_byte([](const std::string& text) {
-        REQUIRE(find_byte(text, ':') == std::min(text.find(':'), text.size()));
-    });
-    for (std::size_t size = 0; size < 40; ++size) {
-        std::string text(size, 'x');
-        REQUIRE(find_byte(text, ':') == size);
-        for (std::size_t at = size; at-- > 0;) {
-            text[at] = ':';
-            REQUIRE(find_byte(text, ':') == at);
-        }
-    }
-}
-
 TEST_CASE("byte words: what is neither a digit nor a lower-case letter is replaced") {
     for_each_byte([](const std::string& text) {
         std::string expected = text;
