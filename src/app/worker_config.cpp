@@ -51,23 +51,29 @@ void Worker::add_listener(const ListenerGroup& group, const ConfigSnapshot& snap
         .tls = {},
         .forward_auth = {},
         .check = {},
+        .envoy_grpc = {},
         .redirect = {},
         .clients = {}});
     if (listener->settings.redirects) {
         listener->redirect =
             std::make_unique<faces::Redirect>(faces::Redirect{context_, listener->settings});
         listener->clients = std::make_unique<client::ConnectionContext>(
-            connection_context(&faces::serve_redirect, listener->redirect.get()));
+            connection_context(&faces::serve_redirect, listener->redirect.get(), http2_));
     } else if (listener->settings.face == Face::forward_auth) {
         listener->forward_auth = std::make_unique<faces::ForwardAuth>(
             faces::ForwardAuth{context_, listener->settings, metrics_.faces});
         listener->clients = std::make_unique<client::ConnectionContext>(
-            connection_context(&faces::serve_forward_auth, listener->forward_auth.get()));
+            connection_context(&faces::serve_forward_auth, listener->forward_auth.get(), http2_));
     } else if (listener->settings.face == Face::check) {
         listener->check = std::make_unique<faces::Check>(
             faces::Check{context_, listener->settings, shared_.reservations});
         listener->clients = std::make_unique<client::ConnectionContext>(
-            connection_context(&faces::serve_check, listener->check.get()));
+            connection_context(&faces::serve_check, listener->check.get(), http2_));
+    } else if (listener->settings.face == Face::envoy_grpc) {
+        listener->envoy_grpc =
+            std::make_unique<faces::EnvoyGrpc>(faces::EnvoyGrpc{context_, listener->settings});
+        listener->clients = std::make_unique<client::ConnectionContext>(
+            connection_context(&faces::serve_envoy_grpc, listener->envoy_grpc.get(), grpc_http2_));
     }
     if (listener->clients) listener->clients->config = clients_.config;
     use_tls(*listener, make_tls(*listener, snapshot));
@@ -165,7 +171,7 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
     const proxy::GenerationPtr before =
         std::exchange(context_.generation, make_generation(snapshot));
     for_each_context([&](client::ConnectionContext& one) { one.config = snapshot.config.get(); });
-    http2_.use(*snapshot.config);
+    use_http2(*snapshot.config);
     for (std::size_t i = 0; i < listeners_.size(); ++i) {
         use_tls(*listeners_[i], std::move(tls[i]));
         refresh(*listeners_[i], *snapshot.config);
