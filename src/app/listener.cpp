@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +16,10 @@
 namespace tidegate::app {
 
 namespace {
+
+// What the kernel may hold of an answer that a client's window has no room for. Without a bound, a
+// thousand clients that do not read take gigabytes, which all connections of the machine share.
+constexpr int kUnsentBytesMax = 262'144;
 
 std::string fault(const config::Address& address, int error) {
     std::string text = "cannot listen on " + address.to_string() + ": " +
@@ -162,6 +167,11 @@ std::string ListenerGroup::to_string() const {
 Acceptor adopt_listener(Executor executor, const config::Address& address, int descriptor) {
     StreamProtocol protocol = asio::local::stream_protocol();
     if (!address.is_unix()) {
+        // Linux hands these on to each accepted connection, which saves two system calls for each.
+        const int on = 1;
+        ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        ::setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
+                     sizeof kUnsentBytesMax);
         const bool v6 = address.host.find(':') != std::string::npos;
         protocol = v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
     }

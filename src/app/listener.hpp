@@ -38,7 +38,8 @@ struct ListenerGroup {
 Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings,
                                                   std::size_t workers);
 
-// Takes over one descriptor.
+// Takes over one descriptor. Connections that it accepts send at once (TCP_NODELAY), and the kernel
+// holds a bounded part of what their clients do not read.
 Acceptor adopt_listener(Executor executor, const config::Address& address, int descriptor);
 
 }  // namespace tidegate::app

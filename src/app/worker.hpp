@@ -137,7 +137,6 @@ class Worker {
     MaybeUnfinished take_unfinished(const std::optional<IpAddress>& address);
     // Whether `connections.new_per_ip` admits one more connection of `address`, and takes it.
     bool is_in_rate(const std::optional<IpAddress>& address);
-    static void set_tcp_options(int descriptor);
     void open_connection(Listener& listener, Descriptor descriptor, const sockaddr_storage& from);
     // Closes the connection; in the clear, with an answer that says why.
     void refuse_connection(const Listener& listener, Descriptor descriptor,

@@ -8,7 +8,6 @@
 // Behind a balancer, the PROXY header names the client, for `connections.per_ip` and for what
 // Tidegate believes.
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -29,10 +28,6 @@ using client::TlsHandshake;
 using client::TlsHandshakeFailure;
 
 namespace {
-
-// What the kernel may hold of an answer that a client's window has no room for. Without a bound, a
-// thousand clients that do not read take gigabytes, which all connections of the machine share.
-constexpr int kUnsentBytesMax = 262'144;
 
 std::optional<IpAddress> address_of(const sockaddr_storage& from) {
     IpAddress ip;
@@ -83,13 +78,6 @@ Worker::MaybeUnfinished Worker::take_unfinished(const std::optional<IpAddress>& 
     return TlsHandshake::evict_for(address, handshake_shares_);
 }
 
-void Worker::set_tcp_options(int descriptor) {
-    const int on = 1;
-    ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ::setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
-                 sizeof kUnsentBytesMax);
-}
-
 void Worker::judge_peer(identity::Peer& peer, const config::Listen& settings) const {
     const identity::ClientIpSettings& proxies = context_.generation->config->client_ip;
     peer.trusted = peer.address ? proxies.trusts(*peer.address) : settings.trusted;
@@ -129,7 +117,6 @@ void Worker::open_connection(Listener& listener, Descriptor descriptor,
     }
     auto slot = take_slot(address);
     if (!slot) return refuse_connection(listener, std::move(descriptor), slot.error(), peer);
-    if (peer) set_tcp_options(descriptor.get());
     ConnectionPtr connection(new Connection(readiness_, std::move(descriptor)));
     if (listener.tls) {
         begin_handshake(listener, std::move(connection),
@@ -190,7 +177,6 @@ void Worker::open_behind_balancer(Listener& listener, Descriptor descriptor,
     if (!unfinished) return refuse_header(listener, ProxyHeaderRefusal::too_many, peer);
     auto slot = take_slot(std::nullopt);
     if (!slot) return refuse_connection(listener, std::move(descriptor), slot.error(), peer);
-    if (peer) set_tcp_options(descriptor.get());
     auto wait = std::make_unique<ProxyHeaderWait>(
         io_.get_executor(), deadlines_,
         ConnectionPtr(new Connection(readiness_, std::move(descriptor))), arrival);
