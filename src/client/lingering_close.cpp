@@ -28,9 +28,14 @@ Task<> send_end(Connection& connection, Sleeper& sleeper, milliseconds patience,
 
 Task<> linger(Connection& connection, Sleeper& sleeper, BufferPool& buffers, milliseconds patience,
               const bool& is_cut_off) {
+    // After the client's end nothing more comes whose loss could destroy the answer: the close
+    // that follows ends both directions, in one system call.
+    const bool has_ended = connection.has_ended();
+    if (has_ended && connection.tls() == nullptr) co_return;
     if (connection.shutdown_send() == IoStatus::would_block) {
         co_await send_end(connection, sleeper, patience, is_cut_off);
     }
+    if (has_ended) co_return;
     sleeper.allow(kLinger);
     std::size_t room = kLingerBytesMax;
     std::size_t size = BufferPool::kSmall;
