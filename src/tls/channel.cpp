@@ -80,9 +80,11 @@ struct TlsChannel::Bio {
     static int write(BIO* bio, const char* bytes, int size) {
         TlsChannel& self = channel(bio);
         BIO_clear_retry_flags(bio);
+        const bool has_more = std::exchange(self.has_more_to_send_, false);
+        const int flags = MSG_NOSIGNAL | (has_more ? MSG_MORE : 0);
         ssize_t sent = 0;
         do {
-            sent = ::send(self.descriptor_, bytes, static_cast<std::size_t>(size), MSG_NOSIGNAL);
+            sent = ::send(self.descriptor_, bytes, static_cast<std::size_t>(size), flags);
         } while (sent < 0 && errno == EINTR);
         if (sent < 0) self.kernel_error_ = errno;
         if (sent < 0 && is_full_or_empty(errno)) BIO_set_retry_write(bio);
@@ -212,7 +214,9 @@ TlsChannel::Outcome TlsChannel::write(std::span<const iovec> parts) {
 bool TlsChannel::finish() {
     if (!is_shaken_ || is_broken_ || descriptor_ < 0) return true;
     ERR_clear_error();
+    has_more_to_send_ = true;  // the socket's end, in the same segment
     const int result = SSL_shutdown(tls_.get());
+    has_more_to_send_ = false;
     const bool has_room = result >= 0 || SSL_get_error(tls_.get(), result) != SSL_ERROR_WANT_WRITE;
     ERR_clear_error();
     return has_room;
@@ -251,14 +255,21 @@ TlsChannel::Status TlsChannel::status_of_reading(int result) {
 }
 
 // Called for each message and for the head of each record.
-void TlsChannel::on_message(int written, int, int type, const void* bytes, std::size_t size, SSL*,
-                            void* self) {
+void TlsChannel::on_message(int written, int version, int type, const void* bytes, std::size_t size,
+                            SSL*, void* self) {
     auto& channel = *static_cast<TlsChannel*>(self);
     // Its level, and what it says.
     if (written != 0 && type == SSL3_RT_ALERT && size == 2) {
         channel.sent_alert_ = static_cast<const unsigned char*>(bytes)[1];
     }
-    if (written == 0 && type == SSL3_RT_HANDSHAKE && channel.is_shaken_) ++channel.messages_;
+    if (type != SSL3_RT_HANDSHAKE) return;
+    if (written == 0 && channel.is_shaken_) ++channel.messages_;
+    // In TLS 1.3, a server's ticket comes when the handshake is over, and the client waits for the
+    // answer to its request: the kernel may send both in one segment. It waits for 200 ms at most.
+    if (written != 0 && version == TLS1_3_VERSION && size != 0) {
+        channel.has_more_to_send_ =
+            *static_cast<const unsigned char*>(bytes) == SSL3_MT_NEWSESSION_TICKET;
+    }
 }
 
 int TlsChannel::on_session(SSL* tls, SSL_SESSION* session) {

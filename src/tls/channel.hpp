@@ -66,7 +66,8 @@ class TlsChannel {
     // Sends the front of `parts` as one record. After wants_write the same bytes must come again at
     // the front of `parts`, wherever they are now: part of their record may have been sent.
     Outcome write(std::span<const iovec> parts);
-    // Says that no more is written. False: the kernel has no room for that now; again when the
+    // Says that no more is written. The kernel sends that together with the end of the socket,
+    // which has to follow at once. False: the kernel has no room for that now; again when the
     // descriptor is writable. Not where a peer must see that something is missing.
     bool finish();
 
@@ -105,13 +106,14 @@ class TlsChannel {
     int sent_alert_ = 0;
     int kernel_error_ = 0;  // an errno of the last call that failed
     int descriptor_;
-    int messages_ = 0;             // see kMessagesMax
-    Status ended_ = Status::ok;    // reading; ok: not yet
-    bool is_shaken_ = false;       // the handshake is over
-    bool is_broken_ = false;       // OpenSSL gave the connection up
-    bool is_dry_ = false;          // the kernel had no more at the last read
-    bool is_kernel_shut_ = false;  // a try may only use what was received before
-    bool saw_end_ = false;         // the kernel told the peer's end
+    int messages_ = 0;               // see kMessagesMax
+    Status ended_ = Status::ok;      // reading; ok: not yet
+    bool is_shaken_ = false;         // the handshake is over
+    bool is_broken_ = false;         // OpenSSL gave the connection up
+    bool is_dry_ = false;            // the kernel had no more at the last read
+    bool has_more_to_send_ = false;  // the kernel need not send at once
+    bool is_kernel_shut_ = false;    // a try may only use what was received before
+    bool saw_end_ = false;           // the kernel told the peer's end
 };
 
 }  // namespace tidegate
