@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/free_text.hpp"
 #include "base/numbers.hpp"
 #include "http/gather.hpp"
 
@@ -77,8 +78,9 @@ void Http1Stream::become_tunnel() {
     link_->is_tunnel = true;
     link_->input.become_tunnel();
     head_ = http::RequestHead();
-    out_head_ = std::string();
-    out_tail_ = std::string();
+    free_text(out_head_);
+    free_text(out_tail_);
+    outbox_.release();
 }
 
 void Http1Stream::end_head(BodyKind body, std::optional<std::uint64_t> length) {

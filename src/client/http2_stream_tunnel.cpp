@@ -2,6 +2,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/free_text.hpp"
 #include "client/http2_link.hpp"
 #include "client/http2_stream.hpp"
 
@@ -26,7 +27,7 @@ IoStatus Http2Stream::send_switch() {
 void Http2Stream::become_tunnel() {
     is_tunnel_ = true;
     head_ = http::RequestHead();
-    out_head_ = std::string();
+    free_text(out_head_);
 }
 
 std::string_view Http2Stream::take_bytes() {
@@ -56,7 +57,7 @@ IoResult Http2Stream::send_bytes(std::string_view bytes, Wakeup& wakeup) {
     tunnel_output_.assign(bytes.substr(0, kTunnelPortion));
     const std::size_t sent = tunnel_output_.size();
     out_piece_[0] = tunnel_output_;
-    if (offer(out_piece_, false, nullptr) == IoStatus::ok) tunnel_output_ = std::string();
+    if (offer(out_piece_, false, nullptr) == IoStatus::ok) free_text(tunnel_output_);
     return {IoStatus::ok, sent};
 }
 

@@ -6,11 +6,11 @@ namespace tidegate {
 
 IoStatus Outbox::flush(Connection& connection) {
     while (!empty()) {
-        const IoResult result = connection.write_some({pieces_.data() + first_, count_ - first_});
+        const IoResult result = connection.write_some({pieces_->data() + first_, count_ - first_});
         if (result.status != IoStatus::ok) return result.status;
         std::size_t left = result.bytes;
         while (left > 0) {
-            iovec& piece = pieces_[first_];
+            iovec& piece = (*pieces_)[first_];
             const std::size_t gone = std::min(left, piece.iov_len);
             piece.iov_base = static_cast<char*>(piece.iov_base) + gone;
             piece.iov_len -= gone;

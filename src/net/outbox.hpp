@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -22,10 +23,13 @@ class Outbox {
     void add(std::string_view piece) {
         if (piece.empty()) return;
         assert(count_ < kPiecesMax);
-        pieces_[count_++] = {const_cast<char*>(piece.data()), piece.size()};  // only read
+        if (!pieces_) pieces_ = std::make_unique_for_overwrite<Pieces>();
+        (*pieces_)[count_++] = {const_cast<char*>(piece.data()), piece.size()};  // only read
     }
     bool empty() const { return first_ == count_; }
     void clear() { first_ = count_ = 0; }
+    // Gives back the memory for pieces, which else stays for the next ones. Requires empty().
+    void release() { pieces_.reset(); }
 
     // Sends what the connection takes now: `ok` when all is gone, or would_block, or failed.
     IoStatus flush(Connection& connection);
@@ -36,7 +40,9 @@ class Outbox {
                              std::chrono::milliseconds patience);
 
   private:
-    std::array<iovec, kPiecesMax> pieces_;
+    using Pieces = std::array<iovec, kPiecesMax>;
+
+    std::unique_ptr<Pieces> pieces_;
     std::size_t first_ = 0;
     std::size_t count_ = 0;
 };

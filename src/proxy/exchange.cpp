@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/free_text.hpp"
+
 namespace tidegate::proxy {
 
 void Relay::reset() {
@@ -30,7 +32,7 @@ void Exchange::keep_for_record() {
     http::RequestHead& head = facts.head;
     http::RequestHead kept;
     kept.minor_version = head.minor_version;
-    kept_text = std::string();
+    free_text(kept_text);
     kept_text.reserve(head.method.size() + head.path.size() + facts.host.size());
     const auto keep = [&](std::string_view view) {
         const std::size_t begin = kept_text.size();
@@ -47,8 +49,8 @@ void Exchange::keep_for_record() {
     decision.authentication.reset();
     decision.fault_detail = {};
     decision.ratelimit = std::vector<http::RateLimitItem>();
-    hash_key = std::string();
-    websocket_key = std::string();
+    free_text(hash_key);
+    free_text(websocket_key);
     facts.protocol = {};
     forget_held_body();
 }

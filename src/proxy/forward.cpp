@@ -56,6 +56,8 @@ Task<Fault> Forwarding::run() {
         if (x_.relay.is_upgrade) stream_.allow_switch();
         fault = upload_.begin();
         if (fault == Fault::none) fault = co_await converse();
+        // From here, so that no other coroutine keeps its frame for as long as the tunnel lasts.
+        if (fault == Fault::none && is_switched_) fault = co_await run_tunnel(worker_, x_);
         if (upload_.is_running()) co_await upload_.end();
         upload_.rethrow();
         if (fault == Fault::none) {
@@ -99,7 +101,7 @@ Task<Fault> Forwarding::converse() {
         if (head == Head::broken) co_return Fault::upstream_broken;
         if (head == Head::complete) {
             if (stream_.head().status >= kFinal) co_return co_await relay_answer();
-            if (stream_.head().status == kSwitchingProtocols) co_return co_await open_tunnel();
+            if (stream_.head().status == kSwitchingProtocols) co_return accept_switch();
             const Fault fault = co_await relay_interim();
             if (fault != Fault::none) co_return fault;
             continue;
@@ -162,13 +164,14 @@ void Forwarding::note_answered() {
     retry_.reset();
 }
 
-// Lasts as long as the tunnel. In flight at its server, with the seat of its connection, it counts
-// as any other request.
-Task<Fault> Forwarding::open_tunnel() {
-    if (!is_upgrade_accepted(x_)) co_return Fault::upstream_broken;
+// The forwarding lasts as long as the tunnel. In flight at its server, with the seat of its
+// connection, it counts as any other request.
+Fault Forwarding::accept_switch() {
+    if (!is_upgrade_accepted(x_)) return Fault::upstream_broken;
     note_answered();
     pool_.group()->note_success(server_->shared());
-    co_return co_await run_tunnel(worker_, x_);
+    is_switched_ = true;
+    return Fault::none;
 }
 
 Task<Fault> Forwarding::relay_answer() {

@@ -56,7 +56,7 @@ class Forwarding {
     void note_outcome(Fault fault);
     Task<Fault> converse();
     Task<Fault> relay_interim();
-    Task<Fault> open_tunnel();
+    Fault accept_switch();
     void note_answered();
     void note_grpc_status();
     Task<Fault> relay_answer();
@@ -84,6 +84,7 @@ class Forwarding {
     std::optional<balance::RetryBudget::Retry> retry_;
     SteadyTime sent_{};
     int interim_answers_ = 0;
+    bool is_switched_ = false;  // to a tunnel
 };
 
 }  // namespace tidegate::proxy

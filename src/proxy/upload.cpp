@@ -109,7 +109,7 @@ Fault Upload::begin() {
     }
     has_passed_on_ = has_passed_on_ || !client_.is_body_done();
     // The coroutine ends what this write began, then goes on.
-    batch_ = batch;
+    batch_ = std::make_unique<BodyBatch>(batch);
     may_send_ = !client_.framing().expects_continue || x_.relay.bytes_received > 0;
     answer_sleeper_.allow_forever();
     spawn_vital(worker_.executor, run(*this));
@@ -165,7 +165,7 @@ Task<> Upload::run(Upload& self) {
 }
 
 Task<Fault> Upload::send_body() {
-    BodyBatch batch = batch_;
+    BodyBatch batch = *std::exchange(batch_, nullptr);
     IoStatus status = IoStatus::would_block;
     for (unsigned portions = 1;; ++portions) {
         if (status == IoStatus::would_block) {

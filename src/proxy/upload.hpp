@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <utility>
 
 #include "proxy/exchange.hpp"
@@ -87,7 +88,7 @@ class Upload {
     Sleeper& answer_sleeper_;  // of the coroutine that holds the body and waits for the answer
     const std::chrono::milliseconds response_timeout_;
     upstream::TransferRate& rate_;
-    http::BodyBatch batch_;  // what begin() could not send whole
+    std::unique_ptr<http::BodyBatch> batch_;  // what begin() could not send whole
     State state_ = State::idle;
     ask::Fault fault_ = ask::Fault::none;
     bool is_held_ = false;          // the body, or its beginning: in the exchange

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "base/free_text.hpp"
 #include "base/numbers.hpp"
 #include "http/gather.hpp"
 
@@ -114,9 +115,10 @@ void Http1Stream::become_tunnel() {
     const int status = head_.status;
     head_ = http::ResponseHead();
     head_.status = status;
-    out_head_ = std::string();
-    out_tail_ = std::string();
-    connection_options_ = std::string();
+    free_text(out_head_);
+    free_text(out_tail_);
+    free_text(connection_options_);
+    outbox_.release();
 }
 
 void Http1Stream::begin_body() {
