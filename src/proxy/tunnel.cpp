@@ -83,6 +83,7 @@ class Tunnel {
     Direction down_;
     const SteadyTime began_;
     SteadyTime now_;
+    limit::Micros age_{0};  // at that time
     SteadyTime last_moved_;
     std::optional<TunnelEnd> end_;  // what began it
     std::optional<SteadyTime> drains_at_;
@@ -114,6 +115,7 @@ Tunnel::~Tunnel() {
 Task<Fault> Tunnel::run() {
     for (;;) {
         now_ = steady_now();
+        age_ = std::chrono::duration_cast<limit::Micros>(now_ - began_);
         if (client_.is_cut_off()) {
             if (!end_) end_ = TunnelEnd::cut;
             co_return Fault::client_left;
@@ -142,8 +144,7 @@ template <class From, class To>
 bool Tunnel::move(Direction& way, From& from, To& to) {
     for (unsigned step = 0; step < kStepsATurn && !is_broken_off_; ++step) {
         const std::string_view bytes = from.take_bytes();
-        const auto time = std::chrono::duration_cast<limit::Micros>(now_ - began_);
-        const std::size_t admitted = way.flow.admit(bytes, time);
+        const std::size_t admitted = way.flow.admit(bytes, age_);
         if (admitted > 0) {
             const IoResult sent = to.send_bytes(bytes.substr(0, admitted), sleeper_.wakeup());
             if (!note_sent(way, sent.status)) return true;

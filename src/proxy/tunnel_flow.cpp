@@ -6,10 +6,10 @@ namespace tidegate::proxy {
 
 using http::FrameFollower;
 
-std::size_t TunnelFlow::admit(std::string_view bytes, limit::Micros now) {
+std::size_t TunnelFlow::follow(std::string_view bytes, limit::Micros now) {
     assert(admitted_ <= bytes.size());
     while (!is_stopped_) {
-        if (follower_.is_at_frame_end() && (is_stopping_ || has_closed())) {
+        if (follower_.is_at_frame_end() && is_ending()) {
             is_stopped_ = true;
             break;
         }

@@ -29,7 +29,10 @@ class TunnelFlow {
     // How many of `bytes` may go on: whole heads of frames, and what there is of their payloads.
     // `bytes` begin where sent() has got to. A frame over the bounds does not go on, nor does
     // anything behind it.
-    std::size_t admit(std::string_view bytes, limit::Micros now);
+    std::size_t admit(std::string_view bytes, limit::Micros now) {
+        // Most steps of a direction find nothing new.
+        return bytes.size() == admitted_ && !is_ending() ? admitted_ : follow(bytes, now);
+    }
     // So many of the bytes that were admitted have gone on.
     void sent(std::size_t bytes) { admitted_ -= bytes; }
 
@@ -42,6 +45,8 @@ class TunnelFlow {
     bool has_closed() const { return follower_.has_closed(); }
 
   private:
+    bool is_ending() const { return is_stopping_ || has_closed(); }
+    std::size_t follow(std::string_view bytes, limit::Micros now);
     FlowFault fault_of_frame(limit::Micros now);
 
     http::FrameFollower follower_;
