@@ -53,13 +53,14 @@ void pass_on(const ForwardingInput& input, FieldName id, std::string_view name, 
     append_line(name, out, [&] { append_joined(input.fields, id, out); });
 }
 
-void append_x_forwarded_for(const ForwardingInput& input, std::string& out) {
+// Here and below, `peer` is its address, which several fields have; empty: it has none.
+void append_x_forwarded_for(const ForwardingInput& input, std::string_view peer, std::string& out) {
     const bool continued =
         input.peer_trusted && append_joined(input.fields, FieldName::x_forwarded_for, out);
     // A Unix socket has no address to add; whoever was named last is still who spoke to it.
-    if (!input.peer) return;
+    if (peer.empty()) return;
     if (continued) out += ", ";
-    input.peer->append_to(out);
+    out += peer;
 }
 
 // What the first proxy of the chain saw: kept from a trusted peer, else ours.
@@ -71,14 +72,22 @@ void append_first_seen(const ForwardingInput& input, FieldName id, std::string_v
     if (!value.empty()) append_field(name, value, out);
 }
 
-void append_x_forwarded(const ForwardingInput& input, std::string& out) {
-    append_line("X-Forwarded-For", out, [&] { append_x_forwarded_for(input, out); });
+void append_x_real_ip(const ForwardingInput& input, std::string_view peer, std::string& out) {
+    if (input.client == input.peer) {
+        out += peer;
+    } else {
+        input.client->append_to(out);
+    }
+}
+
+void append_x_forwarded(const ForwardingInput& input, std::string_view peer, std::string& out) {
+    append_line("X-Forwarded-For", out, [&] { append_x_forwarded_for(input, peer, out); });
     append_first_seen(input, FieldName::x_forwarded_proto, "X-Forwarded-Proto", input.scheme, out);
     append_first_seen(input, FieldName::x_forwarded_host, "X-Forwarded-Host", input.host, out);
     std::string port;
     if (input.local_port != 0) append_number(input.local_port, port);
     append_first_seen(input, FieldName::x_forwarded_port, "X-Forwarded-Port", port, out);
-    if (input.client) append_line("X-Real-IP", out, [&] { input.client->append_to(out); });
+    if (input.client) append_line("X-Real-IP", out, [&] { append_x_real_ip(input, peer, out); });
 }
 
 void pass_on_x_forwarded(const ForwardingInput& input, std::string& out) {
@@ -90,20 +99,20 @@ void pass_on_x_forwarded(const ForwardingInput& input, std::string& out) {
 }
 
 // RFC 7239 section 6: an IPv6 address stands in brackets, and these need quotes.
-void append_forwarded_for(const IpAddress& ip, std::string& out) {
+void append_forwarded_for(const IpAddress& ip, std::string_view text, std::string& out) {
     if (!ip.v4) out += "\"[";
-    ip.append_to(out);
+    out += text;
     if (!ip.v4) out += "]\"";
 }
 
-void append_forwarded(const ForwardingInput& input, std::string& out) {
+void append_forwarded(const ForwardingInput& input, std::string_view peer, std::string& out) {
     const bool continued =
         input.peer_trusted && append_joined(input.fields, FieldName::forwarded, out);
     if (continued && !input.peer) return;  // as for X-Forwarded-For
     if (continued) out += ", ";
     out += "for=";
     if (input.peer)
-        append_forwarded_for(*input.peer, out);
+        append_forwarded_for(*input.peer, peer, out);
     else
         out += "unknown";
     out += ";proto=";
@@ -146,12 +155,14 @@ void pass_on_others(const ForwardingInput& input, std::string& out) {
 }  // namespace
 
 void append_forwarding_fields(const ForwardingInput& input, std::string& out) {
+    std::string peer;
+    if (input.peer) input.peer->append_to(peer);
     if (input.settings.x_forwarded)
-        append_x_forwarded(input, out);
+        append_x_forwarded(input, peer, out);
     else
         pass_on_x_forwarded(input, out);
     if (input.settings.forwarded)
-        append_line("Forwarded", out, [&] { append_forwarded(input, out); });
+        append_line("Forwarded", out, [&] { append_forwarded(input, peer, out); });
     else
         pass_on(input, FieldName::forwarded, "Forwarded", out);
     append_line("Via", out, [&] { append_via(input, out); });
