@@ -23,6 +23,8 @@ install(FILES ${made}/tidegate DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-complet
 install(FILES ${made}/_tidegate DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 install(FILES ${made}/tidegate.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
+install(FILES ${PROJECT_SOURCE_DIR}/config/tidegate.schema.json
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/tidegate)
 # Only this machine reaches it, until its administrator changes it.
 install(FILES ${PROJECT_SOURCE_DIR}/config/packaged.yaml
     DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/tidegate RENAME tidegate.yaml)

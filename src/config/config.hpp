@@ -19,6 +19,7 @@
 #include "base/ip.hpp"
 #include "base/units.hpp"
 #include "config/cors.hpp"
+#include "config/files_read.hpp"
 #include "config/socket_address.hpp"
 #include "config/upstream.hpp"
 #include "identity/client_ip.hpp"
@@ -329,6 +330,11 @@ struct Source {
     std::string text;
 };
 
+struct IncludedFile {
+    std::string path;  // as the process opens it, and messages name it
+    std::string text;
+};
+
 struct Config {
     Source source;
     std::vector<Listen> listen;
@@ -368,6 +374,7 @@ struct Config {
     // process opens them; sorted, each once. A reload when one has changed keeps certificates
     // current.
     std::vector<std::string> files;
+    std::vector<IncludedFile> included;  // in the order in which they became part of it
 
     bool has_face(Face face) const;
     // Whether a listener asks clients for a certificate.
@@ -388,6 +395,7 @@ struct Loaded {
     std::shared_ptr<const Config> config;  // null when there is an error
     std::vector<Diagnostic> errors;        // every fault found, in the order of the file
     std::vector<Diagnostic> warnings;
+    std::vector<FileRead> files_read;  // also those with a fault, and those that are not there
 };
 
 // What a configuration is read for.

@@ -8,6 +8,7 @@
 #include "base/quote.hpp"
 #include "config/config.hpp"
 #include "config/file_text.hpp"
+#include "config/include.hpp"
 #include "config/read_sections.hpp"
 #include "config/section.hpp"
 #include "config/yaml_document.hpp"
@@ -149,18 +150,22 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     set_default_shutdown_delay(value.context(), config);
     if (const auto timeouts = root.find("timeouts")) read_timeouts(*timeouts, config);
     if (const auto log = root.find("log")) read_log(*log, config);
+    root.find("include");  // its files are part of the document by now
     root.refuse_others();  // first, so that a misspelt `upstream` is not just "missing"
     check_traffic(root, config);
 }
 
-std::vector<Diagnostic> diagnostics(std::vector<Fault>&& faults, const std::string& file) {
+// Those of the file itself first, then those of each included one.
+std::vector<Diagnostic> diagnostics(std::vector<Fault>&& faults, const Context& context) {
     std::stable_sort(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
-        return std::tie(a.place.line, a.place.column) < std::tie(b.place.line, b.place.column);
+        return std::tie(a.place.file, a.place.line, a.place.column) <
+               std::tie(b.place.file, b.place.line, b.place.column);
     });
     std::vector<Diagnostic> out;
     out.reserve(faults.size());
     for (Fault& fault : faults) {
-        out.push_back({file, fault.place.line, fault.place.column, std::move(fault.message)});
+        out.push_back({context.file_of(fault.place), fault.place.line, fault.place.column,
+                       std::move(fault.message)});
     }
     return out;
 }
@@ -195,8 +200,12 @@ void list_limits(Config& config) {
     }
 }
 
-Loaded load(std::string_view text, Context context) {
-    const TreeNode tree = parse_document(text, context.faults);
+// `known`: the included files, where they are not to be read again.
+Loaded load(std::string_view text, Context context,
+            const std::vector<IncludedFile>* known = nullptr) {
+    TreeNode tree = parse_document(text, context.faults);
+    std::vector<IncludedFile> included = known == nullptr ? read_included(tree, context) : *known;
+    merge_included(included, tree, context);
     const Place top = tree.kind == TreeNode::Kind::null ? Place{1, 1} : tree.place;
     auto config = std::make_shared<Config>();
     Declared declared;
@@ -210,21 +219,24 @@ Loaded load(std::string_view text, Context context) {
     if (right) warn_about(*config, declared, context);
 
     Loaded loaded;
-    loaded.errors = diagnostics(std::move(context.faults), context.file);
+    loaded.files_read = std::move(context.files_read);
+    loaded.errors = diagnostics(std::move(context.faults), context);
     std::move(context.other_errors.begin(), context.other_errors.end(),
               std::back_inserter(loaded.errors));
-    loaded.warnings = diagnostics(std::move(context.warnings), context.file);
+    loaded.warnings = diagnostics(std::move(context.warnings), context);
     if (!right) return loaded;
     config->files = each_once(std::move(context.files));
     std::vector<Diagnostic> tiers = warnings_about_tiers(*config, declared);
     std::move(tiers.begin(), tiers.end(), std::back_inserter(loaded.warnings));
     config->source = {context.file, context.folder, std::string(text)};
+    config->included = std::move(included);
     loaded.config = std::move(config);
     return loaded;
 }
 
 Loaded unreadable(const std::string& path, std::string message) {
     Loaded loaded;
+    if (path != kShownStandardInput) note_file(path, std::nullopt, loaded.files_read);
     loaded.errors.push_back({path, 0, 0, std::move(message)});
     return loaded;
 }
@@ -251,6 +263,7 @@ Loaded load_file(const std::string& path, Environment environment, Occasion occa
     context.folder = std::filesystem::path(path).parent_path().string();
     context.environment = environment;
     context.occasion = occasion;
+    note_file(path, file->text, context.files_read);
     return load(file->text, std::move(context));
 }
 
@@ -269,7 +282,7 @@ Loaded reread(const Config& config, Environment environment) {
     context.folder = config.source.folder;
     context.occasion = Occasion::reload;
     context.environment = environment;
-    return load(config.source.text, std::move(context));
+    return load(config.source.text, std::move(context), &config.included);
 }
 
 }  // namespace tidegate::config

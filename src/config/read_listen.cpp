@@ -119,7 +119,7 @@ void read_listener(const Value& value, Config& config, Redirects& redirects) {
 
 bool resolve_socket(const Value& value, Address& address) {
     if (!address.is_unix()) return true;
-    address.unix_path = value.context().resolve(address.unix_path);
+    address.unix_path = value.context().resolve(address.unix_path, value.place());
     if (address.unix_path.size() <= kUnixPathBytesMax) return true;
     value.fault(quote(address.unix_path) + " is too long for a Unix socket: at most " +
                 std::to_string(kUnixPathBytesMax) + " bytes");

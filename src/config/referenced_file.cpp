@@ -19,8 +19,10 @@ std::optional<ReferencedFile> read_referenced_file(const Value& value, std::stri
     const auto path = value.text("the path of a file such as `" + std::string(example) + "`");
     if (!path) return std::nullopt;
     ReferencedFile file;
-    file.path = value.context().resolve(*path);
+    file.path = value.context().resolve(*path, value.place());
     auto content = read_file_text(file.path, bytes_max, FileKind::regular);
+    note_file(file.path, content ? std::optional<std::string_view>(content->text) : std::nullopt,
+              value.context().files_read);
     if (!content) {
         value.fault("the file " + quote(*path) + " cannot be read: " + content.error());
         return std::nullopt;

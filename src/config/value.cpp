@@ -50,9 +50,15 @@ std::string_view kind_name(TreeNode::Kind kind) {
 
 }  // namespace
 
-std::string Context::resolve(const std::string& path) const {
-    if (folder.empty() || path.starts_with('/')) return path;
-    return (std::filesystem::path(folder) / path).string();
+std::string Context::resolve(const std::string& path, const Place& place) const {
+    const std::string base =
+        place.file == 0 ? folder : std::filesystem::path(file_of(place)).parent_path().string();
+    if (base.empty() || path.starts_with('/')) return path;
+    return (std::filesystem::path(base) / path).string();
+}
+
+const std::string& Context::file_of(const Place& place) const {
+    return place.file == 0 ? file : included[static_cast<std::size_t>(place.file) - 1];
 }
 
 bool is_identifier(std::string_view text) {
@@ -140,7 +146,10 @@ std::optional<std::string> Value::secret() const {
     if (!found || !found->starts_with(kFile)) return found;
 
     const std::string path = found->substr(kFile.size());
-    auto file = read_file_text(context_->resolve(path), kSecretBytesMax, FileKind::any);
+    const std::string opened = context_->resolve(path, place_);
+    auto file = read_file_text(opened, kSecretBytesMax, FileKind::any);
+    note_file(opened, file ? std::optional<std::string_view>(file->text) : std::nullopt,
+              context_->files_read);
     if (!file) {
         fault("the file " + quote(path) + " cannot be read: " + file.error());
         return std::nullopt;
@@ -252,7 +261,12 @@ std::optional<std::size_t> Value::choose(const std::vector<std::string_view>& na
 
 Value Value::item(std::size_t index) const {
     const TreeNode& node = node_->items[index];
-    return {*context_, node, name_ + "[" + std::to_string(index) + "]", node.place};
+    // Items of included files come before: the name has the number within the item's own file.
+    const auto first =
+        std::find_if(node_->items.begin(), node_->items.end(),
+                     [&](const TreeNode& other) { return other.place.file == node.place.file; });
+    const std::size_t number = index - static_cast<std::size_t>(first - node_->items.begin());
+    return {*context_, node, name_ + "[" + std::to_string(number) + "]", node.place};
 }
 
 Value Value::child(const Entry& entry) const {

@@ -28,11 +28,16 @@ struct Context {
     std::vector<Fault> faults;
     std::vector<Fault> warnings;
     std::vector<std::string> files;  // for Config::files, in the order they were read
+    std::vector<FileRead> files_read;
+    std::vector<std::string> included;  // paths, see Place::file
     // Of files that this one names, in the order they were read.
     std::vector<Diagnostic> other_errors;
 
-    // `path` as the process must open it.
-    std::string resolve(const std::string& path) const;
+    // `path` as the process must open it, where it is written at `place`: relative to the folder
+    // of that file.
+    std::string resolve(const std::string& path, const Place& place = {}) const;
+    // As messages name it.
+    const std::string& file_of(const Place& place) const;
 };
 
 struct IntegerRange {

@@ -19,6 +19,7 @@ inline constexpr std::size_t kDepthMax = 32;
 struct Place {
     int line = 0;
     int column = 0;
+    int file = 0;  // 0: the file that is read; else an included one, Context::included[file - 1]
 };
 
 // One sentence about one place.

@@ -21,7 +21,8 @@ MADE = {
     "share/zsh/vendor-completions/_tidegate": ["completion", "zsh"],
     "share/fish/vendor_completions.d/tidegate.fish": ["completion", "fish"],
 }
-OTHERS = ["bin/tidegate", "etc/tidegate/tidegate.yaml", "share/doc/tidegate/README.md",
+OTHERS = ["bin/tidegate", "etc/tidegate/tidegate.yaml", "share/tidegate/tidegate.schema.json",
+          "share/doc/tidegate/README.md",
           "share/doc/tidegate/CHANGELOG.md", "share/doc/tidegate/docs/configuration.md",
           "share/doc/tidegate/examples/gateway.yaml",
           "share/doc/tidegate/examples/recipes/login.yaml"]

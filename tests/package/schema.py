@@ -28,6 +28,7 @@ import check as readme  # noqa: E402: found by the path above
 import reference  # noqa: E402
 
 SCHEMA = "config/tidegate.schema.json"
+INSTALLED = "/usr/share/tidegate/tidegate.schema.json"  # of the configuration of the package
 EXPECTED = re.compile(r"^# expect: \d+:\d+: (.*)$", re.MULTILINE)
 # What the reader says of a value that is of another kind than its key has.
 WRONG_KIND = re.compile(r": (found|expected) (a list|a map|nothing|text|a number|an? .* instead)"
@@ -163,6 +164,8 @@ class Trial:
             text = read(path)
             named = MODELINE.search(text)
             place = named and os.path.normpath(os.path.join(os.path.dirname(path), named[1]))
+            if place == INSTALLED:
+                place = SCHEMA
             self.judge(path, self.schema.fault(text) if place == SCHEMA
                        else f"no line `# yaml-language-server: $schema=...` that leads to {SCHEMA}")
         self.judge("docker/tidegate.yaml", self.schema.fault(read("docker/tidegate.yaml")))
