@@ -32,11 +32,12 @@ constexpr std::chrono::milliseconds kGenerationSweepEvery{500};
 }  // namespace
 
 Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
-                   std::shared_ptr<const config::Config> config, std::string file)
+                   std::shared_ptr<const config::Config> config, Origin origin)
     : executor_(executor),
       shared_(shared),
       workers_(workers),
-      file_(std::move(file)),
+      file_(std::move(origin.file)),
+      files_read_(std::move(origin.files_read)),
       access_logs_(shared.workers),
       jwks_fetcher_(executor),
       upstreams_(executor, shared.workers),
@@ -171,6 +172,7 @@ Task<ReloadReport> Reloader::reload_now() {
     signal_waits_ = false;
     ReloadReport report;
     config::Loaded loaded = read();
+    if (!loaded.files_read.empty()) files_read_ = std::move(loaded.files_read);
     report.errors = std::move(loaded.errors);
     report.warnings = std::move(loaded.warnings);
     if (!loaded.config) co_return report;

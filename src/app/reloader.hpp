@@ -17,6 +17,7 @@
 #include "app/config_snapshot.hpp"
 #include "app/jwks_fetcher.hpp"
 #include "app/metrics.hpp"
+#include "app/origin.hpp"
 #include "app/shared_state.hpp"
 #include "app/upstream_groups.hpp"
 #include "app/worker.hpp"
@@ -34,11 +35,10 @@ struct ReloadObserver {
 
 class Reloader {
   public:
-    // `config` was read from `file` just now; an empty `file`: there is none to read again. Opens
-    // the access log, throws std::system_error if it cannot; begins to fetch keys. All but the
-    // values outlive this.
+    // `config` was read from `origin` just now. Opens the access log, throws std::system_error if
+    // it cannot; begins to fetch keys. All but the values outlive this.
     Reloader(Executor executor, SharedState& shared, Workers& workers,
-             std::shared_ptr<const config::Config> config, std::string file);
+             std::shared_ptr<const config::Config> config, Origin origin);
 
     // Reads, checks and, if there is no fault, puts in force; when this returns, every worker
     // begins its requests with the new one. One after the other, in the order asked. Faults, and
@@ -61,9 +61,12 @@ class Reloader {
     Task<> first_upstreams();
     // From now on reloads are refused: the workers are leaving.
     void stop();
+    bool is_stopped() const { return stopped_; }
 
     const ConfigSnapshot& snapshot() const { return *current_; }
     const config::Config& config() const { return *current_->config; }
+    // What the last reload has read, or the start, whether it was put in force or refused.
+    const std::vector<config::FileRead>& files_read() const { return files_read_; }
     AccessLogs& access_logs() { return access_logs_; }
     const Groups& upstreams() const { return upstreams_.in_use(); }
 
@@ -95,6 +98,7 @@ class Reloader {
     Workers& workers_;
     std::string file_;
     ReloadObserver observer_;
+    std::vector<config::FileRead> files_read_;
     AccessLogs access_logs_;
     JwksFetcher jwks_fetcher_;
     UpstreamGroups upstreams_;

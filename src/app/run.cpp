@@ -12,8 +12,8 @@
 
 #include "admin/server.hpp"
 #include "admin/upstreams_answer.hpp"
-#include "app/certificate_watch.hpp"
 #include "app/client_listeners.hpp"
+#include "app/file_watch.hpp"
 #include "app/inherited_sockets.hpp"
 #include "app/inspect_service.hpp"
 #include "app/listener.hpp"
@@ -74,10 +74,11 @@ class LateSignals {
 // The process's life: starting, ready, draining; on the main thread.
 class Life {
   public:
-    Life(std::shared_ptr<const config::Config> config, std::string file, InheritedSockets inherited)
+    Life(std::shared_ptr<const config::Config> config, Origin origin, InheritedSockets inherited)
         : inherited_(std::move(inherited)),
           shared_(*config, worker_count(*config), std::string(kVersion)),
-          reloader_(io_.get_executor(), shared_, workers_, std::move(config), std::move(file)),
+          is_watched_(origin.is_watched),
+          reloader_(io_.get_executor(), shared_, workers_, std::move(config), std::move(origin)),
           inspect_service_(io_.get_executor(), shared_, workers_, reloader_),
           signals_(io_, SIGINT, SIGTERM),
           other_signals_(io_, SIGHUP, SIGUSR1),
@@ -109,6 +110,7 @@ class Life {
     SharedState shared_;
     std::vector<ListenerGroup> groups_;
     Workers workers_;
+    const bool is_watched_;
     Reloader reloader_;
     InspectService inspect_service_;
     std::unique_ptr<admin::AdminServer> admin_;
@@ -167,7 +169,9 @@ int Life::run() {
     log(Level::info, "{}", describe_shutdown_delay(reloader_.config().timeouts));
     notify_of_reloads();
     spawn_vital(io_.get_executor(), become_ready());
-    spawn_vital(io_.get_executor(), watch_certificates(io_.get_executor(), reloader_));
+    spawn_vital(io_.get_executor(),
+                watch_files(io_.get_executor(), reloader_,
+                            is_watched_ ? Watched::all_files : Watched::certificates));
     begin_watchdog();
     await_stop();
     await_other_signals();
@@ -333,11 +337,11 @@ std::string Life::readiness_text(Phase phase) const {
 
 }  // namespace
 
-int run(std::shared_ptr<const config::Config> config, std::string file) {
+int run(std::shared_ptr<const config::Config> config, Origin origin) {
     set_log_level(config->log.level);
     InheritedSockets inherited = take_inherited_sockets(config::process_environment, ::getpid());
     clear_inheritance();
-    Life life(std::move(config), std::move(file), std::move(inherited));
+    Life life(std::move(config), std::move(origin), std::move(inherited));
     LateSignals::ignore();  // after Life listens: none is lost
     const int code = life.run();
     telemetry::flush_log();

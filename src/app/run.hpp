@@ -4,12 +4,13 @@
 #include <memory>
 #include <string>
 
+#include "app/origin.hpp"
 #include "config/config.hpp"
 
 namespace tidegate::app {
 
-// Runs the proxy until stopped. `file` is where `config` was read from and is read again by
-// reloads; empty: it is built in. Returns the exit code; says why on standard error.
-int run(std::shared_ptr<const config::Config> config, std::string file);
+// Runs the proxy until stopped, with `config`, which was read from `origin`. Returns the exit code;
+// says why on standard error.
+int run(std::shared_ptr<const config::Config> config, Origin origin);
 
 }  // namespace tidegate::app

@@ -28,7 +28,10 @@ constexpr int kFailure = 1;
 
 constexpr const char* kRunFooter =
     R"(Without a file, tidegate.yaml of the current folder is used. TERM and INT let
-requests in flight finish, then stop; HUP reads the file again.)";
+requests in flight finish, then stop; HUP reads the file again.
+
+With --watch, Tidegate reads it again when it changes, or a file that it names. A
+new configuration with a fault is refused, as with HUP: the old one stays.)";
 
 constexpr const char* kQuickstartFooter =
     R"(A demonstration that needs no configuration: a proxy on 127.0.0.1:8080 which
@@ -77,15 +80,15 @@ std::string curl_line(const config::Address& address) {
 }
 
 // `file` is empty for the quickstart, of which `curl` shows how it is asked.
-int run(config::Loaded loaded, const std::string& file, std::string_view what, bool with_echo,
-        const std::string& curl = "") {
+int run(config::Loaded loaded, const std::string& file, std::string_view what,
+        const RunArguments& arguments, const std::string& curl = "") {
     fmt::print(stderr, "tidegate {}: {}\n{}", TIDEGATE_VERSION, what, report(loaded));
     if (!loaded.config) {
         fmt::print(stderr, "not started: {}\n", summary(loaded));
         return kFailure;
     }
     std::optional<EchoServer> echo;
-    if (with_echo) {
+    if (arguments.with_echo) {
         echo.emplace(*config::parse_listen_address(kEchoAddress));
         fmt::print(stderr, "  echo upstream on {}\n", echo->address().to_string());
     }
@@ -93,7 +96,8 @@ int run(config::Loaded loaded, const std::string& file, std::string_view what, b
         fmt::print(stderr, "  try: {}\n",
                    curl.empty() ? curl_line(loaded.config->listen.front().address) : curl);
     }
-    return app::run(std::move(loaded.config), file);
+    return app::run(std::move(loaded.config),
+                    {file, std::move(loaded.files_read), arguments.is_watched});
 }
 
 int run_quickstart_over_tls() {
@@ -113,7 +117,7 @@ int run_quickstart_over_tls() {
         fmt::print(stderr, "using {} and {}, which are here: remove both to have new ones made\n",
                    kQuickstartCertificate, kQuickstartKey);
     }
-    return run(config::quickstart_tls(), "", kQuickstartWhat, true,
+    return run(config::quickstart_tls(), "", kQuickstartWhat, {.config = {}, .with_echo = true},
                fmt::format("curl -i --cacert {} https://127.0.0.1:8443/", kQuickstartCertificate));
 }
 
@@ -124,6 +128,8 @@ CLI::App* describe_run(CLI::App& app, RunArguments& arguments) {
     add_config_file(*command, arguments.config);
     command->add_flag("--echo", arguments.with_echo,
                       fmt::format("Start an echo upstream on {} as well", kEchoAddress));
+    command->add_flag("--watch", arguments.is_watched,
+                      "Put changed files of the configuration in force at once, without HUP");
     command->footer(kRunFooter);
     return command;
 }
@@ -153,8 +159,12 @@ int run_proxy(const RunArguments& arguments) {
         return exit_code::kWrongUse;
     }
     const bool is_input = file->path == config::kStandardInput;
+    if (is_input && arguments.is_watched) {
+        return complain(exit_code::kWrongUse,
+                        "tidegate: --watch needs a file: standard input cannot be read again");
+    }
     return run(config::load_file(file->path), file->path,
-               is_input ? config::kShownStandardInput : file->path, arguments.with_echo);
+               is_input ? config::kShownStandardInput : file->path, arguments);
 }
 
 int run_quickstart(const QuickstartArguments& arguments) {
@@ -162,16 +172,16 @@ int run_quickstart(const QuickstartArguments& arguments) {
     if (arguments.with_tls) return run_quickstart_over_tls();
     if (face == to_string(Face::forward_auth)) {
         fmt::print(stderr, "{}", kNginxSnippet);
-        return run(config::quickstart(Face::forward_auth), "", kQuickstartWhat, false,
+        return run(config::quickstart(Face::forward_auth), "", kQuickstartWhat, {},
                    "curl -i -H 'X-Original-URI: /' -H 'X-Original-Method: GET' -H "
                    "'X-Forwarded-For: 203.0.113.7' http://127.0.0.1:8181/");
     }
     if (face == to_string(Face::check)) {
-        return run(config::quickstart(Face::check), "", kQuickstartWhat, false,
+        return run(config::quickstart(Face::check), "", kQuickstartWhat, {},
                    "curl -i http://127.0.0.1:8181/v1/check -d "
                    "'{\"policy\":\"per-user\",\"identifiers\":{\"user\":\"alice\"}}'");
     }
-    return run(config::quickstart(), "", kQuickstartWhat, true);
+    return run(config::quickstart(), "", kQuickstartWhat, {.config = {}, .with_echo = true});
 }
 
 }  // namespace tidegate::cli

@@ -17,6 +17,7 @@ inline constexpr const char* kEchoAddress = "127.0.0.1:9000";
 struct RunArguments {
     ConfigArguments config;
     bool with_echo = false;
+    bool is_watched = false;
 };
 
 struct QuickstartArguments {

@@ -49,15 +49,16 @@ std::vector<std::pair<std::string, double>> series_of(const std::string& text,
 }  // namespace
 
 Tidegate::Tidegate(const std::string& yaml, const std::string& admin_token,
-                   const std::vector<std::string>& environment)
+                   const Invocation& invocation)
     : port_(free_port()), admin_port_(free_port()), admin_token_(admin_token) {
     // The kernel may well name the same one twice, as the first is free again.
     while (admin_port_ == port_) admin_port_ = free_port();
     if (!has_listener(yaml)) listener_.emplace(port_);
     write_configuration(yaml);
     std::vector<std::string> command{"env"};
-    command.insert(command.end(), environment.begin(), environment.end());
+    command.insert(command.end(), invocation.environment.begin(), invocation.environment.end());
     command.insert(command.end(), {program(), "run", "-c", file()});
+    command.insert(command.end(), invocation.options.begin(), invocation.options.end());
     process_.emplace(command, folder_.path());
     const auto deadline = Clock::now() + kPatience;
     while (!ready()) {

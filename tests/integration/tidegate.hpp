@@ -14,16 +14,21 @@
 
 namespace tidegate::test {
 
+// How the program is started, beside its configuration.
+struct Invocation {
+    std::vector<std::string> options{};      // further ones of `run`
+    std::vector<std::string> environment{};  // `NAME=value`, beside that of the tests
+};
+
 class Tidegate {
   public:
     // Starts the program with `yaml`, to which `listen`, `admin` and `log` are added (on free
     // ports, and a file), and `threads: 2` unless it says otherwise; returns when it is ready. The
     // listener speaks TLS where over_tls() says so, and clients do, too. Where `yaml` has `listen`
     // itself, port() is nobody's. Throws with what it wrote to standard error if it does not become
-    // so. With `admin_token`, that is the admin listener's. `environment` is added to that of the
-    // tests: `NAME=value`.
+    // so. With `admin_token`, that is the admin listener's.
     explicit Tidegate(const std::string& yaml, const std::string& admin_token = "",
-                      const std::vector<std::string>& environment = {});
+                      const Invocation& invocation = {});
     // Stops it if the test did not. A sanitizer's report, a crash or a hang fails the test.
     ~Tidegate();
 

@@ -102,7 +102,7 @@ struct World {
     Names names;
     Tidegate tidegate{unlimited({"http://" + kName + ":" + std::to_string(port)},
                                 "resolve_every: 1s, retries: 0"),
-                      "", names.environment()};
+                      "", {.environment = names.environment()}};
     RecordedLoad load{tidegate.port(), kConnections};
 
     // `server` gets requests, and in time.
@@ -201,7 +201,7 @@ TEST_CASE("names: a name whose addresses change again and again takes no more me
     };
     const Names names(addresses_of(0));
     const Tidegate tidegate(unlimited({"http://" + kName + ":9"}, "resolve_every: 1s"), "",
-                            names.environment());
+                            {.environment = names.environment()});
     long before = 0;
     for (int change = 1; change <= 10; ++change) {
         names.lead_to(addresses_of(change));
