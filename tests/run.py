@@ -42,7 +42,7 @@ OVER_H2 = ("messages:*,fields:*,both sides:*,streams:*,bounds:*,slow clients:*,a
 OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all:*,batching:*,"
                       "redis:*,redis failure:*")
 SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "certificates", "deps", "format", "fuzz",
-                 "gateways", "helm", "http2", "image", "models", "moving", "provider", "run", "soak", "test", "tidy")
+                 "gateways", "helm", "http2", "image", "models", "moving", "package", "provider", "reproduce", "run", "soak", "test", "tidy")
 
 
 class Report:
@@ -263,6 +263,7 @@ def optimised(report):
         Program("store_conformance-release", "build/release/store_conformance", part=4)],
         steps=[
             (["image", "scripts/image"], {"counted": "^ok "}),
+            (["package", "scripts/package", "--build", "build/release"], {"counted": "^ok "}),
             (["provider", "scripts/provider"], {"counted": "^ok "}),
             (["models", "scripts/models"], {}),
             (["helm", "scripts/helm"], {"counted": "^ok "}),

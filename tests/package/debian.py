@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Installs the Debian package, upgrades and purges it: debian.py tidegate_VERSION_ARCH.deb
+
+In a fresh Debian with the packages that this one depends on, made by mmdebstrap; no service is started
+there. The units are checked by systemd-analyze. Needs root. Each test is a line that begins with `ok  `.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BASES = ROOT / "build/package-base"
+KEPT_SECONDS = 7 * 24 * 3600
+START_SECONDS = 60
+EXPOSURE_MAX = 16  # tenths
+CONFIG = "etc/tidegate/tidegate.yaml"
+FILES = [CONFIG, "usr/bin/tidegate", "lib/systemd/system/tidegate.service",
+         "lib/systemd/system/tidegate.socket", "usr/share/man/man1/tidegate.1.gz",
+         "usr/share/bash-completion/completions/tidegate",
+         "usr/share/zsh/vendor-completions/_tidegate",
+         "usr/share/fish/vendor_completions.d/tidegate.fish",
+         "usr/share/doc/tidegate/copyright", "usr/share/doc/tidegate/tidegate.spdx.json"]
+WANTED = "etc/systemd/system/multi-user.target.wants/tidegate.service"
+# What the tools of the system write for themselves, not this package.
+NOISE = re.compile(r"^(var/(lib|cache|log)|run|proc|sys|dev|tmp)(/|$)")
+
+
+def run(*command, **options):
+    return subprocess.run([str(one) for one in command], capture_output=True, text=True, check=False,
+                          **options)
+
+
+def field(deb, name):
+    return run("dpkg-deb", "-f", deb, name).stdout.strip()
+
+
+def make_base(deb):
+    """An archive of Debian with what the package depends on; kept for a week."""
+    names = [re.split(r"[ (|:]", one.strip())[0]
+             for one in (field(deb, "Depends") + ", " + field(deb, "Pre-Depends")).split(",")]
+    wanted = ",".join(sorted({name for name in names if name} | {"ca-certificates"}))
+    archive, listed = BASES / "base.tar", BASES / "packages"
+    if archive.exists() and listed.exists() and listed.read_text() == wanted and (
+            time.time() - archive.stat().st_mtime < KEPT_SECONDS):
+        return archive
+    BASES.mkdir(parents=True, exist_ok=True)
+    mirror = "http://deb.debian.org"
+    made = run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={wanted}", "bookworm", archive,
+               f"deb {mirror}/debian bookworm main", f"deb {mirror}/debian bookworm-updates main",
+               f"deb {mirror}/debian-security bookworm-security main")
+    if made.returncode:
+        sys.exit(f"mmdebstrap: {made.stderr}")
+    listed.write_text(wanted)
+    return archive
+
+
+def renamed(deb, version, folder):
+    """The same package under a later version."""
+    tree = folder / "tree"
+    run("dpkg-deb", "-R", deb, tree)
+    control = tree / "DEBIAN/control"
+    control.write_text(re.sub(r"^Version: .*$", f"Version: {version}", control.read_text(),
+                              flags=re.MULTILINE))
+    later = folder / "later.deb"
+    run("dpkg-deb", "--root-owner-group", "-b", tree, later)
+    return later
+
+
+class Trial:
+    def __init__(self, root):
+        self.root, self.failed = root, 0
+
+    def tell(self, what, wrong):
+        print(f"{'FAIL' if wrong else 'ok  '} {what}{f': {wrong}' if wrong else ''}", flush=True)
+        self.failed += bool(wrong)
+
+    def inside(self, *command):
+        return run("chroot", self.root, *command,
+                   env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8",
+                        "DEBIAN_FRONTEND": "noninteractive"})
+
+    def dpkg(self, what, *command):
+        done = self.inside("dpkg", *command)
+        self.tell(what, done.stdout + done.stderr if done.returncode else "")
+
+    def install(self, deb, what):
+        shutil.copy(deb, self.root / "tmp/tidegate.deb")
+        self.dpkg(what, "--force-confdef", "--force-confold", "-i", "/tmp/tidegate.deb")
+        (self.root / "tmp/tidegate.deb").unlink()
+
+    def has(self, path):
+        return os.path.lexists(self.root / path)
+
+    def files(self):
+        found = set()
+        for folder, folders, names in os.walk(self.root):
+            for name in folders + names:
+                path = os.path.relpath(os.path.join(folder, name), self.root)
+                if not NOISE.match(path):
+                    found.add(path)
+        return found
+
+    def starts(self):
+        """What is wrong with the program as the unit starts it; empty: it is alive."""
+        process = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up; exec \"$@\"", "sh",
+                                    "chroot", "--userspec=nobody", str(self.root), "tidegate", "run", "-c",
+                                    f"/{CONFIG}"], stderr=subprocess.PIPE, text=True)
+        url = "http://127.0.0.1:9901/healthz"
+        ask = ["nsenter", "-t", str(process.pid), "-n", sys.executable, "-c",
+               f"import urllib.request; print(urllib.request.urlopen('{url}', timeout=5).status)"]
+        until = time.monotonic() + START_SECONDS
+        alive = False
+        while not alive and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+            alive = run(*ask).stdout.strip() == "200"
+        process.terminate()
+        said = process.communicate(timeout=START_SECONDS)[1]
+        return "" if alive and process.returncode == 0 else f"exit code {process.returncode}: {said}"
+
+
+def try_units(trial):
+    units = [f"lib/systemd/system/{name}" for name in ("tidegate.service", "tidegate.socket")]
+    service = trial.root / units[0]
+    # Of units that this one names, a container has none: only faults in these two count.
+    verified = run("systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
+                   f"--root={trial.root}", *[f"/{unit}" for unit in units])
+    trial.tell("systemd-analyze verifies both units", verified.stderr if verified.returncode else "")
+    exposure = run("systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_MAX}", service)
+    said = exposure.stdout.strip().splitlines()[-1:] or [exposure.stderr]
+    trial.tell(f"the service is exposed by at most {EXPOSURE_MAX / 10}",
+               said[0] if exposure.returncode else "")
+
+
+def try_installed(trial):
+    missing = [path for path in FILES if not trial.has(path)]
+    trial.tell("every file is there", f"without {missing}" if missing else "")
+    checked = trial.inside("tidegate", "check", "--strict", "-c", f"/{CONFIG}")
+    trial.tell("its configuration is right", checked.stdout + checked.stderr
+               if checked.returncode else "")
+    unit = (trial.root / "lib/systemd/system/tidegate.service").read_text()
+    before = re.search(r"^ExecStartPre=(.*)$", unit, re.MULTILINE)[1].split()
+    config = trial.root / CONFIG
+    text = config.read_text()
+    config.write_text(text + "limit: [1/s]\n")
+    trial.tell("a fault in the configuration keeps the service from starting",
+               "" if trial.inside(*before).returncode == 1 else "not so")
+    config.write_text(text)
+    trial.tell("the service is enabled, its socket is not",
+               "" if trial.has(WANTED) and not trial.has(
+                   "etc/systemd/system/sockets.target.wants/tidegate.socket") else "not so")
+    trial.tell("it starts as another user, on loopback", trial.starts())
+
+
+def main():
+    deb = pathlib.Path(sys.argv[1]).resolve()
+    with tempfile.TemporaryDirectory(prefix="tidegate-package-") as folder:
+        folder = pathlib.Path(folder)
+        root = folder / "root"
+        root.mkdir()
+        subprocess.run(["tar", "-C", root, "-xf", make_base(deb), "--exclude=./dev/*"], check=True)
+        policy = root / "usr/sbin/policy-rc.d"
+        policy.write_text("#!/bin/sh\nexit 101\n")
+        policy.chmod(0o755)
+        trial = Trial(root)
+        before = trial.files()
+        trial.install(deb, "it installs")
+        try_installed(trial)
+        try_units(trial)
+
+        config = root / CONFIG
+        config.write_text(config.read_text().replace("10/s", "20/s"))
+        trial.install(renamed(deb, field(deb, "Version") + "+later", folder), "it upgrades")
+        trial.tell("an upgrade keeps what the administrator has written",
+                   "" if "20/s" in config.read_text() else "not so")
+        trial.tell("and the service is enabled", "" if trial.has(WANTED) else "not so")
+
+        trial.dpkg("it is removed", "-r", "tidegate")
+        trial.tell("which keeps the configuration",
+                   "" if trial.has(CONFIG) and not trial.has("usr/bin/tidegate") else "not so")
+        (root / "var/log/private/tidegate").mkdir(parents=True)
+        trial.dpkg("it is purged", "-P", "tidegate")
+        left = sorted(trial.files() - before)
+        if trial.has("var/log/private/tidegate"):
+            left.append("var/log/private/tidegate")
+        trial.tell("which leaves nothing", f"but {left}" if left else "")
+    return 1 if trial.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
