@@ -16,6 +16,11 @@ if(TIDEGATE_MOLD)
     add_link_options(-fuse-ld=mold)
 endif()
 
+# Names of files in the optimised program are those below the root, wherever that is: the same sources
+# give the same bytes (scripts/reproduce). Of two that fit, the compiler takes the later one.
+add_compile_options("$<$<CONFIG:Release>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>"
+    "$<$<CONFIG:Release>:-ffile-prefix-map=${CMAKE_BINARY_DIR}/=build/>")
+
 add_compile_options(-pthread)
 # As hiredis asks for: one precompiled header serves all.
 add_compile_definitions(_FILE_OFFSET_BITS=64)
