@@ -52,7 +52,4 @@ class UpdateAllowance {
     std::uint32_t frames_ = 1;  // many clients enlarge a window before anything is sent
 };
 
-// A DATA frame below this that the client's window has cut is a small one.
-inline constexpr std::uint32_t kSmallFrame = 256;
-
 }  // namespace tidegate::h2

@@ -1,12 +1,11 @@
 #include "h2/callbacks.hpp"
 
-#include <cstdlib>
-#include <memory>
 #include <new>
 #include <string_view>
 
 #include "h2/memory.hpp"
 #include "h2/server.hpp"
+#include "h2/session.hpp"
 
 namespace tidegate::h2 {
 
@@ -15,32 +14,6 @@ namespace {
 // What nghttp2 would bound itself, out of the way of the Server's own budget: its limit on resets
 // is fixed, and it counts a CONTINUATION once for each piece that its head comes in.
 constexpr std::uint64_t kUnbounded = 1'000'000'000;
-constexpr std::size_t kAnswersUnsentMax = 10'000;  // to SETTINGS and PING
-// Of an answer that is to be sent. The upstream's head has bounds of its own.
-constexpr std::size_t kAnswerHeadMax = 1'048'576;
-
-std::string_view text_of(const std::uint8_t* bytes, std::size_t count) {
-    return {reinterpret_cast<const char*>(bytes), count};
-}
-
-std::uint32_t id_of(const nghttp2_frame& frame) {
-    return static_cast<std::uint32_t>(frame.hd.stream_id);
-}
-
-bool ends_stream(const nghttp2_frame& frame) {
-    return (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
-}
-
-nghttp2_mem functions_of(Memory& memory) {
-    return {
-        &memory,
-        [](std::size_t bytes, void* self) { return static_cast<Memory*>(self)->allocate(bytes); },
-        [](void* block, void* self) { static_cast<Memory*>(self)->release(block); },
-        [](std::size_t count, std::size_t bytes, void*) { return std::calloc(count, bytes); },
-        [](void* block, std::size_t bytes, void* self) {
-            return static_cast<Memory*>(self)->resize(block, bytes);
-        }};
-}
 
 Server& server_of(void* server) {
     return *static_cast<Server*>(server);
@@ -50,7 +23,7 @@ Server& server_of(void* server) {
 
 nghttp2_session* Callbacks::open(Server& server, Memory& memory) {
     nghttp2_session* session = nullptr;
-    nghttp2_mem functions = functions_of(memory);
+    nghttp2_mem functions = memory_functions(memory);
     if (nghttp2_session_server_new3(&session, all(), &server, options(), &functions) != 0) {
         throw std::bad_alloc();
     }
@@ -60,8 +33,8 @@ nghttp2_session* Callbacks::open(Server& server, Memory& memory) {
 // Sessions copy what they are made with.
 nghttp2_session_callbacks* Callbacks::all() {
     static const auto made = [] {
-        nghttp2_session_callbacks* callbacks = nullptr;
-        if (nghttp2_session_callbacks_new(&callbacks) != 0) throw std::bad_alloc();
+        SessionCallbacks own = make_session_callbacks();
+        nghttp2_session_callbacks* const callbacks = own.get();
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
         nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
@@ -71,26 +44,17 @@ nghttp2_session_callbacks* Callbacks::all() {
         nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
         nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_not_sent);
         nghttp2_session_callbacks_set_send_data_callback(callbacks, send_data);
-        return std::unique_ptr<nghttp2_session_callbacks, decltype(&nghttp2_session_callbacks_del)>(
-            callbacks, nghttp2_session_callbacks_del);
+        return own;
     }();
     return made.get();
 }
 
 nghttp2_option* Callbacks::options() {
     static const auto made = [] {
-        nghttp2_option* option = nullptr;
-        if (nghttp2_option_new(&option) != 0) throw std::bad_alloc();
-        nghttp2_option_set_no_auto_window_update(option, 1);
-        // FieldBlock and Server hold requests to the rules, as strictly as in HTTP/1.
-        nghttp2_option_set_no_http_messaging(option, 1);
-        nghttp2_option_set_no_closed_streams(option, 1);
-        nghttp2_option_set_stream_reset_rate_limit(option, kUnbounded, kUnbounded);
-        nghttp2_option_set_max_continuations(option, kUnbounded);
-        nghttp2_option_set_max_outbound_ack(option, kAnswersUnsentMax);
-        nghttp2_option_set_max_send_header_block_length(option, kAnswerHeadMax);
-        return std::unique_ptr<nghttp2_option, decltype(&nghttp2_option_del)>(option,
-                                                                              nghttp2_option_del);
+        SessionOptions option = make_session_options();
+        nghttp2_option_set_stream_reset_rate_limit(option.get(), kUnbounded, kUnbounded);
+        nghttp2_option_set_max_continuations(option.get(), kUnbounded);
+        return option;
     }();
     return made.get();
 }

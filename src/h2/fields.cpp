@@ -55,6 +55,10 @@ std::string_view describe(Malformed malformed) {
             return "The body is not as long as Content-Length says.";
         case Malformed::trailers:
             return "The trailers are malformed, larger than allowed, or do not end the request.";
+        case Malformed::head:
+            return "The head of the answer is malformed or larger than allowed.";
+        case Malformed::order:
+            return "The answer has no head, or a body where none may be.";
     }
     return "";
 }
@@ -73,23 +77,27 @@ bool is_for_one_hop(FieldName id) {
 }
 
 void FieldBlock::begin_request(const RequestRules& rules) {
-    begin(rules, false);
+    begin(rules, Kind::request);
 }
 
 void FieldBlock::begin_trailers(const RequestRules& rules) {
-    begin(rules, true);
+    begin(rules, Kind::trailers);
 }
 
-void FieldBlock::begin(const RequestRules& rules, bool is_trailers) {
+void FieldBlock::begin_response(const RequestRules& rules) {
+    begin(rules, Kind::response);
+}
+
+void FieldBlock::begin(const RequestRules& rules, Kind kind) {
     clear();
     rules_ = &rules;
-    is_trailers_ = is_trailers;
+    kind_ = kind;
     seen_field_ = false;
     seen_ = 0;
     malformed_ = Malformed::none;
     fault_ = HeadFault::none;
     list_bytes_ = 0;
-    head_bytes_ = is_trailers ? 0 : kFirstLineRest;
+    head_bytes_ = kind == Kind::trailers ? 0 : kFirstLineRest;
     std::fill(std::begin(pseudo_), std::end(pseudo_), Slice{});
 }
 
@@ -117,7 +125,7 @@ void FieldBlock::add(std::string_view name, std::string_view value) {
     }
     const FieldName id = http::field_name(name);
     if (is_refused(id, value) || fault_ != HeadFault::none) return;
-    if (!is_trailers_ && name == kCookie) return add_cookie(name, value);
+    if (kind_ == Kind::request && name == kCookie) return add_cookie(name, value);
     if (slices_.size() == rules_->bounds.fields) {
         fault_ = HeadFault::too_many_fields;
     } else if (has_room(name.size() + value.size() + kLineOverhead)) {
@@ -141,14 +149,20 @@ bool FieldBlock::is_refused(FieldName id, std::string_view value) {
     return false;
 }
 
+FieldBlock::Pseudo FieldBlock::pseudo_of(std::string_view name) const {
+    if (kind_ == Kind::trailers) return kPseudoFields;
+    if (kind_ == Kind::response) return name == ":status" ? kStatus : kPseudoFields;
+    return name == ":method"                                 ? kMethod
+           : name == ":scheme"                               ? kScheme
+           : name == ":path"                                 ? kPath
+           : name == ":authority"                            ? kAuthority
+           : name == ":protocol" && rules_->connect_protocol ? kProtocol
+                                                             : kPseudoFields;
+}
+
 void FieldBlock::add_pseudo(std::string_view name, std::string_view value) {
-    const Pseudo which = name == ":method"                                 ? kMethod
-                         : name == ":scheme"                               ? kScheme
-                         : name == ":path"                                 ? kPath
-                         : name == ":authority"                            ? kAuthority
-                         : name == ":protocol" && rules_->connect_protocol ? kProtocol
-                                                                           : kPseudoFields;
-    if (which == kPseudoFields || has(which) || seen_field_ || is_trailers_) {
+    const Pseudo which = pseudo_of(name);
+    if (which == kPseudoFields || has(which) || seen_field_) {
         malformed_ = Malformed::pseudo_field;
         return;
     }
@@ -300,6 +314,28 @@ void FieldBlock::end_trailers(http::Fields& trailers) {
         malformed_ = Malformed::trailers;
     }
     if (malformed_ == Malformed::none) fill(trailers);
+}
+
+bool FieldBlock::end_response(http::ResponseHead& head) {
+    constexpr std::size_t kStatusDigits = 3;
+    constexpr int kSwitchingProtocols = 101;  // HTTP/2 has none (RFC 9113 section 8.6)
+    head.fields.clear();
+    head.reason = {};
+    head.minor_version = 1;
+    head.status = 0;
+    if (malformed_ == Malformed::none && fault_ != HeadFault::none) malformed_ = Malformed::head;
+    if (malformed_ != Malformed::none) return false;
+    const std::string_view digits = pseudo(kStatus);
+    const auto status = parse_number<int>(digits);
+    const bool is_right = digits.size() == kStatusDigits && status && *status >= 100 &&
+                          *status <= 599 && *status != kSwitchingProtocols;
+    if (!is_right) {
+        malformed_ = Malformed::pseudo_field;
+        return false;
+    }
+    head.status = *status;
+    fill(head.fields);
+    return true;
 }
 
 void set_body(const http::RequestHead& head, bool has_body, http::Framing& framing) {

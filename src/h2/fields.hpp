@@ -1,5 +1,5 @@
-// Header blocks of clients: what HPACK has decoded, field by field, becomes the RequestHead that
-// HTTP/1's parser would have made, or trailers.
+// Header blocks: what HPACK has decoded, field by field, becomes the RequestHead or ResponseHead
+// that HTTP/1's parser would have made, or trailers.
 //
 // Held to the same grammar as HTTP/1, and as strictly. RFC 9113 section 8.1.1 calls most of what
 // can be wrong malformed, and the stream is reset for it; a request that only asks for something
@@ -21,13 +21,15 @@ namespace tidegate::h2 {
 // Why a stream is reset with PROTOCOL_ERROR.
 enum class Malformed : std::uint8_t {
     none,
-    pseudo_field,  // unknown, missing, twice, late, in trailers, or `:path` is empty
+    pseudo_field,  // unknown, missing, twice, late, in trailers, or `:path` is empty; a bad status
     field_name,    // no token, or with upper case
     line_break,    // CR, LF or NUL
     hop_field,     // Connection and the like
     te,            // another than `trailers`
     length,        // Content-Length says another length than DATA has
     trailers,      // too many, too large, a field that cannot be, or the body goes on behind them
+    head,          // of an answer: too many fields, too large, or a field that cannot be
+    order,         // of an answer: DATA or the end before its head, or a body where none may be
 };
 
 // In a sentence for the user. Empty of `none`.
@@ -51,6 +53,8 @@ class FieldBlock {
     // `rules` outlive the block.
     void begin_request(const RequestRules& rules);
     void begin_trailers(const RequestRules& rules);
+    // Of an answer, which needs no more of the rules than their bounds.
+    void begin_response(const RequestRules& rules);
 
     // The next field as HPACK has decoded it. After a fault nothing more is kept.
     void add(std::string_view name, std::string_view value);
@@ -65,6 +69,9 @@ class FieldBlock {
     // its target, if they came before the fault. Nothing of this if malformed() says so.
     http::HeadFault end_request(http::RequestHead& head, std::string_view& protocol);
     void end_trailers(http::Fields& trailers);
+    // The same for the head of an answer; views stay as those of a request. False: malformed() says
+    // why.
+    bool end_response(http::ResponseHead& head);
 
     void clear();
 
@@ -74,9 +81,19 @@ class FieldBlock {
         std::uint32_t name_bytes = 0;
         std::uint32_t value_bytes = 0;
     };
-    enum Pseudo : std::uint8_t { kMethod, kScheme, kPath, kAuthority, kProtocol, kPseudoFields };
+    enum Pseudo : std::uint8_t {
+        kMethod,
+        kScheme,
+        kPath,
+        kAuthority,
+        kProtocol,
+        kStatus,
+        kPseudoFields
+    };
+    enum class Kind : std::uint8_t { request, response, trailers };
 
-    void begin(const RequestRules& rules, bool is_trailers);
+    void begin(const RequestRules& rules, Kind kind);
+    Pseudo pseudo_of(std::string_view name) const;
     void add_pseudo(std::string_view name, std::string_view value);
     void add_cookie(std::string_view name, std::string_view value);
     bool is_refused(http::FieldName id, std::string_view value);
@@ -93,7 +110,7 @@ class FieldBlock {
     std::string_view value(const Slice& slice) const;
 
     const RequestRules* rules_ = nullptr;
-    bool is_trailers_ = false;
+    Kind kind_ = Kind::request;
     bool seen_field_ = false;  // one that is no pseudo-field
     std::uint8_t seen_ = 0;    // bits of Pseudo
     Malformed malformed_ = Malformed::none;

@@ -6,8 +6,8 @@
 #include <array>
 #include <cassert>
 
-#include "h2/answer_fields.hpp"
 #include "h2/callbacks.hpp"
+#include "h2/outgoing_fields.hpp"
 
 namespace tidegate::h2 {
 
@@ -24,6 +24,7 @@ Server::Server(const Settings& settings, const Transport& transport, StreamPool&
     : settings_(settings),
       rules_(rules_of(settings, transport)),
       pool_(pool),
+      output_(pool.outgoing_fields()),
       heads_(NGHTTP2_CLIENT_MAGIC_LEN),
       budget_(settings.abuse),
       now_(now),
@@ -69,7 +70,7 @@ void Server::recycle() {
 
 void Server::send_interim(Stream& stream, int status, std::string_view lines) {
     if (stream.is_closed()) return;
-    AnswerFields& fields = pool_.answer_fields();
+    OutgoingFields& fields = pool_.outgoing_fields();
     fields.set_head(status, lines);
     nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, static_cast<std::int32_t>(stream.id_),
                            nullptr, fields.list().data(), fields.list().size(), nullptr);
@@ -77,25 +78,18 @@ void Server::send_interim(Stream& stream, int status, std::string_view lines) {
 
 void Server::send_head(Stream& stream, int status, std::string_view lines, bool has_body) {
     if (stream.is_closed()) return;
-    AnswerFields& fields = pool_.answer_fields();
+    OutgoingFields& fields = pool_.outgoing_fields();
     fields.set_head(status, lines);
     nghttp2_data_provider body{{.ptr = &stream}, Callbacks::read_data};
-    stream.is_last_offered_ = !has_body;
+    stream.body_.set_last(!has_body);
     nghttp2_submit_response(session_, static_cast<std::int32_t>(stream.id_), fields.list().data(),
                             fields.list().size(), has_body ? &body : nullptr);
 }
 
 void Server::offer(Stream& stream, std::span<const std::string_view> pieces, bool is_last,
                    const http::Fields* trailers) {
-    assert(stream.is_taking() && !stream.is_last_offered_);
     if (stream.is_closed()) return;
-    stream.pieces_ = pieces;
-    stream.taken_of_piece_ = 0;
-    for (const std::string_view piece : pieces) stream.offered_bytes_ += piece.size();
-    stream.is_last_offered_ = is_last;
-    if (is_last && trailers != nullptr && !trailers->empty()) stream.answer_trailers_ = trailers;
-    if (!stream.is_deferred_ || (stream.is_taking() && !is_last)) return;
-    stream.is_deferred_ = false;
+    if (!stream.body_.offer(pieces, is_last, trailers)) return;
     nghttp2_session_resume_data(session_, static_cast<std::int32_t>(stream.id_));
 }
 
@@ -117,9 +111,7 @@ void Server::reset(Stream& stream, std::uint32_t error) {
 void Server::submit_reset(Stream& stream, std::uint32_t error) {
     stream.is_reset_ = true;
     has_reset_ = true;
-    stream.pieces_ = {};
-    stream.offered_bytes_ = 0;
-    stream.answer_trailers_ = nullptr;
+    stream.body_.drop();
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, static_cast<std::int32_t>(stream.id_),
                               error);
 }
@@ -145,7 +137,7 @@ void Server::release(Stream& stream) {
     if (stream.is_answered_) {
         // The proxy does not read the rest of the body (RFC 9113 section 8.1).
         submit_reset(stream, NGHTTP2_NO_ERROR);
-    } else if (!stream.is_last_offered_ || !stream.is_taking()) {
+    } else if (!stream.body_.is_last() || !stream.is_taking()) {
         submit_reset(stream, NGHTTP2_INTERNAL_ERROR);
     }
 }
@@ -209,7 +201,7 @@ Time Server::deadline() const {
 
 bool Server::is_done() const {
     if (has_failed_) return true;
-    return unsent_.empty() && nghttp2_session_want_read(session_) == 0 &&
+    return output_.is_empty() && nghttp2_session_want_read(session_) == 0 &&
            nghttp2_session_want_write(session_) == 0;
 }
 

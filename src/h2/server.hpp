@@ -42,6 +42,7 @@
 #include "h2/fields.hpp"
 #include "h2/frame_heads.hpp"
 #include "h2/memory.hpp"
+#include "h2/output.hpp"
 #include "h2/settings.hpp"
 #include "h2/stream.hpp"
 
@@ -156,16 +157,15 @@ class Server {
 
     // server_output.cpp
     long take(Stream& stream, std::size_t max, std::uint32_t& flags);
-    bool takes_trailers(Stream& stream);
     void write_data(Stream& stream, std::string_view frame_head, std::size_t bytes);
     void data_was_sent(Stream& stream, std::uint32_t bytes);
     void end_answer(Stream& stream);
     void reset_was_sent(std::uint32_t error);
-    std::size_t copy_out(std::string_view bytes);
 
     const Settings settings_;
     const RequestRules rules_;
     StreamPool& pool_;
+    Output output_;
     Memory memory_;
     nghttp2_session* session_ = nullptr;
     FrameHeads heads_;
@@ -177,8 +177,6 @@ class Server {
     std::unique_ptr<Stream> block_stream_;  // whose head is coming
     FieldBlock* block_ = nullptr;           // that is coming
     Stream* trailers_of_ = nullptr;
-    std::string_view unsent_;  // of the frame that did not fit
-    std::span<char> room_;     // of gather()
     EventList* events_ = nullptr;
     Time now_;
     Time settings_due_;

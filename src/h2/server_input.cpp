@@ -261,9 +261,7 @@ void Server::close(std::uint32_t id, std::uint32_t error) {
     }
     stream->is_closed_ = true;
     closed_updates_.add(stream->updates_);
-    stream->pieces_ = {};
-    stream->offered_bytes_ = 0;
-    stream->answer_trailers_ = nullptr;
+    stream->body_.drop();
     if (stream->is_answered_ && stream->has_ended_) {
         // The client may ask for the next before the coroutine has ended.
         leave_service(*stream);

@@ -1,4 +1,5 @@
-// What a connection in HTTP/2 may cost: `http2` and the limits on requests of the configuration.
+// What a connection in HTTP/2 may cost: with clients `http2` and the limits on requests of the
+// configuration; with servers of upstreams, what suffices for any number of streams.
 #pragma once
 
 #include <chrono>
@@ -22,6 +23,22 @@ struct Settings {
     std::chrono::milliseconds head_time{10'000};  // for a header block that has begun
     bool connect_protocol = false;                // RFC 8441: any route allows websockets
 };
+
+// Of connections to servers.
+struct ClientSettings {
+    // At a time, until the server has said how many it takes (RFC 9113 section 5.1.2).
+    std::uint32_t streams = 100;
+    // As many at most, whatever the server says.
+    std::uint32_t streams_max = 1'000;
+    http::HeadBounds head;  // of answers
+};
+
+// No stream waits for what another one's receiver does not take: this is room for the windows of
+// more streams than a connection may have. A stream has the 65,535 bytes that it begins with.
+inline constexpr std::int32_t kClientConnectionWindow = 2'147'483'647;
+// Interim answers to one request. Few are kept until they are looked at.
+inline constexpr std::uint32_t kInterimMax = 100;
+inline constexpr std::size_t kInterimKept = 8;
 
 // A connection that has had so many streams is drained.
 inline constexpr std::uint32_t kStreamsOfConnection = 10'000;

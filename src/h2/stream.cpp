@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "h2/answer_fields.hpp"
+#include "h2/outgoing_fields.hpp"
 
 namespace tidegate::h2 {
 
@@ -18,15 +18,13 @@ void Stream::forget() {
     announced_.reset();
     body_bytes_ = 0;
     unconsumed_ = 0;
-    pieces_ = {};
-    taken_of_piece_ = offered_bytes_ = 0;
-    answer_trailers_ = nullptr;
+    body_ = {};
     updates_ = {};
-    is_in_trailers_ = has_body_ = has_ended_ = is_in_service_ = is_last_offered_ = false;
-    is_deferred_ = is_cut_small_ = is_answered_ = is_reset_ = is_closed_ = is_released_ = false;
+    is_in_trailers_ = has_body_ = has_ended_ = is_in_service_ = false;
+    is_answered_ = is_reset_ = is_closed_ = is_released_ = false;
 }
 
-StreamPool::StreamPool() : answer_fields_(std::make_unique<AnswerFields>()) {}
+StreamPool::StreamPool() : outgoing_fields_(std::make_unique<OutgoingFields>()) {}
 
 StreamPool::~StreamPool() = default;
 

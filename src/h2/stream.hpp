@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -14,12 +13,13 @@
 
 #include "h2/budget.hpp"
 #include "h2/fields.hpp"
+#include "h2/output.hpp"
 #include "http/field.hpp"
 #include "http/head.hpp"
 
 namespace tidegate::h2 {
 
-class AnswerFields;
+class OutgoingFields;
 class Callbacks;
 class Server;
 class StreamPool;
@@ -46,9 +46,9 @@ class Stream : public boost::intrusive::list_base_hook<> {
     // Nothing that is sent reaches the client, and nothing more comes from it.
     bool is_closed() const { return is_closed_ || is_reset_; }
     // All that was offered has been taken.
-    bool is_taking() const { return offered_bytes_ == 0 && answer_trailers_ == nullptr; }
+    bool is_taking() const { return body_.is_taken(); }
     // Of what was offered, what has not been taken.
-    std::size_t offered_bytes() const { return offered_bytes_; }
+    std::size_t offered_bytes() const { return body_.bytes(); }
     // The last of the answer has been handed out.
     bool is_answered() const { return is_answered_; }
 
@@ -73,20 +73,13 @@ class Stream : public boost::intrusive::list_base_hook<> {
     std::uint64_t body_bytes_ = 0;
     std::size_t unconsumed_ = 0;  // of the connection's window
 
-    // Offered, and not taken.
-    std::span<const std::string_view> pieces_;
-    std::size_t taken_of_piece_ = 0;  // of the first
-    std::size_t offered_bytes_ = 0;
-    const http::Fields* answer_trailers_ = nullptr;
+    OutgoingBody body_;  // of the answer
     UpdateAllowance updates_;
 
     bool is_in_trailers_ = false;
     bool has_body_ = false;
     bool has_ended_ = false;
     bool is_in_service_ = false;  // counts
-    bool is_last_offered_ = false;
-    bool is_deferred_ = false;   // nghttp2 waits for resume
-    bool is_cut_small_ = false;  // the frame that is under way
     bool is_answered_ = false;
     bool is_reset_ = false;   // by one side or the other, and both know
     bool is_closed_ = false;  // for nghttp2
@@ -103,13 +96,13 @@ class StreamPool {
 
     std::unique_ptr<Stream> take();
     void give_back(std::unique_ptr<Stream> stream);
-    AnswerFields& answer_fields() { return *answer_fields_; }
+    OutgoingFields& outgoing_fields() { return *outgoing_fields_; }
 
   private:
     static constexpr std::size_t kKept = 256;
 
     std::vector<std::unique_ptr<Stream>> free_;
-    std::unique_ptr<AnswerFields> answer_fields_;
+    std::unique_ptr<OutgoingFields> outgoing_fields_;
 };
 
 }  // namespace tidegate::h2

@@ -1,13 +1,13 @@
 #include <doctest/doctest.h>
 
-#include "h2/answer_fields.hpp"
+#include "h2/outgoing_fields.hpp"
 #include "h2_world.hpp"
 
 using namespace h2_world;
 
 namespace {
 
-FieldList list_of(const h2::AnswerFields& fields) {
+FieldList list_of(const h2::OutgoingFields& fields) {
     FieldList list;
     for (const nghttp2_nv& nv : fields.list()) {
         list.emplace_back(std::string(reinterpret_cast<const char*>(nv.name), nv.namelen),
@@ -18,8 +18,8 @@ FieldList list_of(const h2::AnswerFields& fields) {
 
 }  // namespace
 
-TEST_CASE("h2 answer fields: lines of HTTP/1 become fields, but those that HTTP/2 does not have") {
-    h2::AnswerFields fields;
+TEST_CASE("h2 outgoing fields: lines of HTTP/1 become fields, but those that HTTP/2 does not have") {
+    h2::OutgoingFields fields;
     fields.set_head(429,
                     "Retry-After: 3\r\nConnection: close\r\nKeep-Alive: x\r\nX-Empty:\r\n"
                     "Transfer-Encoding: chunked\r\nUpgrade: x\r\nProxy-Connection: x\r\n"
@@ -32,8 +32,8 @@ TEST_CASE("h2 answer fields: lines of HTTP/1 become fields, but those that HTTP/
     CHECK(list_of(fields) == FieldList{{":status", "100"}});
 }
 
-TEST_CASE("h2 answer fields: trailers that frame or name a hop go no further") {
-    h2::AnswerFields fields;
+TEST_CASE("h2 outgoing fields: trailers that frame or name a hop go no further") {
+    h2::OutgoingFields fields;
     http::Fields trailers;
     for (const char* name : {"Content-Length", "Host", "Trailer", "Transfer-Encoding", "Te",
                              "Content_Length", "Grpc-Status"}) {

@@ -1,0 +1,167 @@
+// The client's side of one HTTP/2 connection, without I/O: requests in, bytes out; bytes in, events
+// of streams out. nghttp2 does the frames, HPACK and windows; the Client holds answers to the rules
+// beside them: heads, bounds, lengths, order.
+//
+// A connection uses it as it uses a Server (h2/server.hpp), with begin() in place of the event of a
+// request. The body of a request stays the caller's until it is taken (`drained`), which is when
+// the server's window and the connection have room for it. What the server sends stays within the
+// windows: the caller keeps the bytes of a body, and calls consume() once they are gone.
+//
+// The proxy trusts the servers of its upstreams with more than clients: no budget bounds how many
+// frames they send. What they make the proxy keep is bounded.
+//
+// Owned by a connection. One thread. receive(), gather() and tick() add events; what a stream says
+// of itself is how it is after the last of them. A stream that is released while events are looked
+// at has no `owner` any more, and stays where it is until the next of these calls.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <boost/intrusive/list.hpp>
+
+#include "h2/budget.hpp"
+#include "h2/client_stream.hpp"
+#include "h2/fields.hpp"
+#include "h2/memory.hpp"
+#include "h2/outgoing_fields.hpp"
+#include "h2/output.hpp"
+#include "h2/settings.hpp"
+
+struct nghttp2_session;
+
+namespace tidegate::h2 {
+
+struct ClientEvent {
+    enum class Kind : std::uint8_t {
+        head,     // of an interim answer or of the final one
+        body,     // `bytes` of content; consume() gives the server room for more
+        end,      // the answer is whole, with its trailers
+        reset,    // nothing more comes or goes; the stream says why
+        drained,  // all that was offered has been taken
+    };
+
+    Kind kind;
+    ClientStream* stream;
+    std::string_view bytes = {};  // a view into what receive() was given
+};
+
+using ClientEventList = std::vector<ClientEvent>;
+
+class Client {
+  public:
+    Client(const ClientSettings& settings, ClientStreamPool& pool, Time now);
+    ~Client();
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+
+    // What the server has sent.
+    void receive(std::string_view bytes, Time now, ClientEventList& events);
+    // Fills `into`, of at least 2 KiB, with what is to be sent. 0: there is nothing, or no window
+    // is open for it.
+    std::size_t gather(std::span<char> into, Time now, ClientEventList& events);
+    bool wants_write() const;
+
+    // Requests. After the end of a stream these do nothing.
+
+    // Whether the server takes another request, as far as it has said.
+    bool has_room() const;
+    // The server takes no new requests, or this side has ended the connection.
+    bool is_leaving() const;
+    // Begins a request. `lines` are `Name: value` and CR LF; Host becomes `:authority`.
+    // `has_body`: offer() follows, until the last.
+    ClientStream& begin(const RequestLine& request, std::string_view lines, bool has_body);
+    // The next of the body. Pieces and trailers, and what they look at, stay until
+    // stream.is_taking(). Requires that, and a body. Trailers may come with the last.
+    void offer(ClientStream& stream, std::span<const std::string_view> pieces, bool is_last,
+               const http::Fields* trailers = nullptr);
+    // The server has room for so many bytes of the answer's body more.
+    void consume(ClientStream& stream, std::size_t bytes);
+    // Nobody wants the answer any more.
+    void cancel(ClientStream& stream);
+    // The stream is the client's again. What is not whole is cancelled.
+    void release(ClientStream& stream);
+
+    // The connection.
+
+    // Says that this side is done. Requires that there are no streams.
+    void finish();
+    // What is due at deadline().
+    void tick(Time now, ClientEventList& events);
+    // Time::max(): none.
+    Time deadline() const { return settings_due_; }
+    // Neither side has anything to say any more: close.
+    bool is_done() const;
+    // Nothing more can be sent.
+    bool has_failed() const { return has_failed_; }
+    // What the server did wrong, as far as this ended the connection (RFC 9113 section 7).
+    // NO_ERROR: nothing.
+    std::uint32_t error() const { return error_; }
+    // The server's SETTINGS have come: it does speak HTTP/2.
+    bool has_settings() const { return has_settings_; }
+    // How many streams the server takes at a time.
+    std::uint32_t streams_max() const;
+
+    // Streams that are not released.
+    std::size_t streams() const { return held_; }
+    bool is_idle() const { return streams_.empty() && !wants_write(); }
+    // Gives back what an idle session can do without. Requires is_idle().
+    void drop_memory();
+
+  private:
+    friend ClientCallbacks;
+
+    // client.cpp
+    void enter(Time now, ClientEventList& events);
+    void recycle();
+    void submit_reset(ClientStream& stream, std::uint32_t error);
+    void finish_release(ClientStream& stream);
+    void end_with(std::uint32_t error);
+    void note_error(std::uint32_t error);
+
+    // client_input.cpp
+    ClientStream* find(std::uint32_t id);
+    void tell(ClientEvent::Kind kind, ClientStream& stream, std::string_view bytes = {});
+    void begin_block(std::uint32_t id, bool is_end);
+    void add_field(std::string_view name, std::string_view value);
+    void end_block(bool is_end);
+    void end_interim(ClientStream& stream, bool is_end);
+    void end_trailers(ClientStream& stream);
+    void add_body(std::uint32_t id, std::string_view bytes);
+    void end_answer(ClientStream& stream);
+    void note_settings();
+    void note_unsent(std::uint32_t id);
+    void reset_for(ClientStream& stream, Malformed malformed);
+    void close(std::uint32_t id, std::uint32_t error);
+
+    // client.cpp: what nghttp2 asks for
+    std::ptrdiff_t take(ClientStream& stream, std::size_t max, std::uint32_t& flags);
+    void write_data(ClientStream& stream, std::string_view frame_head, std::size_t bytes);
+
+    const ClientSettings settings_;
+    const RequestRules rules_;
+    ClientStreamPool& pool_;
+    Output output_;
+    Memory memory_;
+    nghttp2_session* session_ = nullptr;
+    boost::intrusive::list<ClientStream> streams_;
+    boost::intrusive::list<ClientStream> gone_;  // events may still name them
+    ClientStream* block_of_ = nullptr;           // whose header block is coming
+    FieldBlock* block_ = nullptr;
+    ClientEventList* events_ = nullptr;
+    Time now_;
+    Time settings_due_;
+    std::size_t held_ = 0;
+    std::uint32_t open_ = 0;  // streams that the server counts
+    std::uint32_t error_ = 0;
+    bool has_settings_ = false;
+    bool is_ending_ = false;
+    bool has_failed_ = false;
+};
+
+}  // namespace tidegate::h2

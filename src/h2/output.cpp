@@ -1,0 +1,115 @@
+#include "h2/output.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "h2/frame_heads.hpp"
+#include "h2/outgoing_fields.hpp"
+#include "h2/session.hpp"
+
+namespace tidegate::h2 {
+
+namespace {
+
+// What is left of a buffer is no place for a frame of less content than this.
+constexpr std::size_t kWorthAFrame = 1'024;
+
+}  // namespace
+
+bool OutgoingBody::offer(std::span<const std::string_view> pieces, bool is_last,
+                         const http::Fields* trailers) {
+    assert(is_taken() && !is_last_);
+    pieces_ = pieces;
+    taken_of_piece_ = 0;
+    for (const std::string_view piece : pieces) bytes_ += piece.size();
+    is_last_ = is_last;
+    if (is_last && trailers != nullptr && !trailers->empty()) trailers_ = trailers;
+    if (!is_deferred_ || (is_taken() && !is_last)) return false;
+    is_deferred_ = false;
+    return true;
+}
+
+void OutgoingBody::drop() {
+    pieces_ = {};
+    bytes_ = 0;
+    trailers_ = nullptr;
+}
+
+std::ptrdiff_t Output::gather(nghttp2_session* session, std::span<char> into) {
+    room_ = into;
+    std::ptrdiff_t bytes = 0;
+    for (;;) {
+        unsent_.remove_prefix(copy(unsent_));
+        if (!unsent_.empty()) break;
+        // Content goes past nghttp2's buffer: write() has put it into the room.
+        const std::uint8_t* frame = nullptr;
+        bytes = nghttp2_session_mem_send(session, &frame);
+        if (bytes <= 0) break;
+        unsent_ = text_of(frame, static_cast<std::size_t>(bytes));
+    }
+    const std::size_t filled = into.size() - room_.size();
+    room_ = {};
+    return bytes < 0 ? bytes : static_cast<std::ptrdiff_t>(filled);
+}
+
+std::size_t Output::copy(std::string_view bytes) {
+    const std::size_t count = std::min(bytes.size(), room_.size());
+    if (count > 0) std::memcpy(room_.data(), bytes.data(), count);
+    room_ = room_.subspan(count);
+    return count;
+}
+
+std::ptrdiff_t Output::take(nghttp2_session* session, std::uint32_t id, OutgoingBody& body,
+                            std::size_t max, std::uint32_t& flags, bool& is_drained) {
+    if (body.bytes_ == 0 && !body.is_last_) {
+        body.is_deferred_ = true;
+        return NGHTTP2_ERR_DEFERRED;
+    }
+    if (room_.size() < kFrameHeadBytes + std::min(body.bytes_, kWorthAFrame)) {
+        return NGHTTP2_ERR_PAUSE;
+    }
+    const std::size_t bytes = std::min({max, body.bytes_, room_.size() - kFrameHeadBytes});
+    body.is_cut_small_ = bytes == max && bytes < body.bytes_ && bytes < kSmallFrame;
+    flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (body.is_last_ && bytes == body.bytes_) {
+        const bool had_trailers = body.trailers_ != nullptr;
+        flags |= NGHTTP2_DATA_FLAG_EOF;
+        if (submit_trailers(session, id, body)) flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        // Else write() tells.
+        is_drained = bytes == 0 && had_trailers;
+    }
+    return static_cast<std::ptrdiff_t>(bytes);
+}
+
+bool Output::submit_trailers(nghttp2_session* session, std::uint32_t id, OutgoingBody& body) {
+    const http::Fields* const trailers = std::exchange(body.trailers_, nullptr);
+    if (trailers == nullptr) return false;
+    fields_.set_trailers(*trailers);
+    if (fields_.list().empty()) return false;
+    nghttp2_submit_trailer(session, static_cast<std::int32_t>(id), fields_.list().data(),
+                           fields_.list().size());
+    return true;
+}
+
+// The room is large enough: take() has seen to it.
+void Output::write(OutgoingBody& body, std::string_view frame_head, std::size_t bytes,
+                   bool& is_drained) {
+    copy(frame_head);
+    const bool had_any = body.bytes_ > 0;
+    body.bytes_ -= bytes;
+    while (bytes > 0) {
+        const std::string_view piece =
+            body.pieces_.front().substr(body.taken_of_piece_).substr(0, bytes);
+        copy(piece);
+        bytes -= piece.size();
+        body.taken_of_piece_ += piece.size();
+        if (body.taken_of_piece_ < body.pieces_.front().size()) break;
+        body.pieces_ = body.pieces_.subspan(1);
+        body.taken_of_piece_ = 0;
+    }
+    is_drained = had_any && body.is_taken();
+}
+
+}  // namespace tidegate::h2

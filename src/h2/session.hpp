@@ -1,0 +1,39 @@
+// What the sessions of nghttp2 of both sides are made with, and how its callbacks see frames.
+#pragma once
+
+#include <nghttp2/nghttp2.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "h2/memory.hpp"
+
+namespace tidegate::h2 {
+
+using SessionOptions = std::unique_ptr<nghttp2_option, decltype(&nghttp2_option_del)>;
+using SessionCallbacks =
+    std::unique_ptr<nghttp2_session_callbacks, decltype(&nghttp2_session_callbacks_del)>;
+
+// Never null: without memory these throw std::bad_alloc.
+
+// What both sides leave to nghttp2, and what they do themselves: windows, and the rules of HTTP
+// about heads.
+SessionOptions make_session_options();
+SessionCallbacks make_session_callbacks();
+
+// `memory` outlives the session.
+nghttp2_mem memory_functions(Memory& memory);
+
+inline std::string_view text_of(const std::uint8_t* bytes, std::size_t count) {
+    return {reinterpret_cast<const char*>(bytes), count};
+}
+inline std::uint32_t id_of(const nghttp2_frame& frame) {
+    return static_cast<std::uint32_t>(frame.hd.stream_id);
+}
+inline bool ends_stream(const nghttp2_frame& frame) {
+    return (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+}
+
+}  // namespace tidegate::h2
