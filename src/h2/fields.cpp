@@ -84,10 +84,6 @@ void FieldBlock::begin_trailers(const RequestRules& rules) {
     begin(rules, Kind::trailers);
 }
 
-void FieldBlock::begin_response(const RequestRules& rules) {
-    begin(rules, Kind::response);
-}
-
 void FieldBlock::begin(const RequestRules& rules, Kind kind) {
     clear();
     rules_ = &rules;
@@ -314,28 +310,6 @@ void FieldBlock::end_trailers(http::Fields& trailers) {
         malformed_ = Malformed::trailers;
     }
     if (malformed_ == Malformed::none) fill(trailers);
-}
-
-bool FieldBlock::end_response(http::ResponseHead& head) {
-    constexpr std::size_t kStatusDigits = 3;
-    constexpr int kSwitchingProtocols = 101;  // HTTP/2 has none (RFC 9113 section 8.6)
-    head.fields.clear();
-    head.reason = {};
-    head.minor_version = 1;
-    head.status = 0;
-    if (malformed_ == Malformed::none && fault_ != HeadFault::none) malformed_ = Malformed::head;
-    if (malformed_ != Malformed::none) return false;
-    const std::string_view digits = pseudo(kStatus);
-    const auto status = parse_number<int>(digits);
-    const bool is_right = digits.size() == kStatusDigits && status && *status >= 100 &&
-                          *status <= 599 && *status != kSwitchingProtocols;
-    if (!is_right) {
-        malformed_ = Malformed::pseudo_field;
-        return false;
-    }
-    head.status = *status;
-    fill(head.fields);
-    return true;
 }
 
 void set_body(const http::RequestHead& head, bool has_body, http::Framing& framing) {
