@@ -127,6 +127,9 @@ proxy::GenerationPtr Worker::make_generation(const ConfigSnapshot& snapshot) {
     for (std::size_t i = 0; i < snapshot.upstreams.size(); ++i) {
         made->upstreams.push_back(
             find_or_make_pool(snapshot.upstreams[i], snapshot.slots.upstream(i)));
+        const auto& bounds = snapshot.config->limits_on_requests;
+        made->upstreams.back()->set_answer_bounds(
+            {bounds.header_bytes, bounds.headers, bounds.header_bytes});
     }
     return made;
 }
@@ -139,8 +142,9 @@ std::shared_ptr<upstream::Pool> Worker::find_or_make_pool(const upstream::GroupP
                                        [&](const auto& pool) { return pool->group() == group; });
         if (same != before.end()) return *same;
     }
-    auto pool = std::make_shared<upstream::Pool>(context_.executor, readiness_, group, index_,
-                                                 metrics_slot, metrics_.upstream);
+    const upstream::Pool::Loop loop{context_.executor, readiness_, deadlines_, buffers_,
+                                    metrics_.upstream};
+    auto pool = std::make_shared<upstream::Pool>(loop, group, index_, metrics_slot);
     group->on_ask_for_room(index_, [executor = context_.executor, weak = std::weak_ptr(pool)] {
         asio::post(executor, [weak] {
             if (const auto asked = weak.lock()) asked->make_room(steady_now());

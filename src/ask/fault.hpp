@@ -53,6 +53,8 @@ enum class Fault : std::uint8_t {
     upstream_unreachable,
     connect_timeout,
     upstream_tls,        // a side of TLS does not accept the other
+    upstream_no_http2,   // its settings say HTTP/2, and it does not speak that
+    upstream_refused,    // it says, twice, that it takes no request at the moment
     upstream_exhausted,  // no connection to it came free in time
     upstream_down,       // none of its servers is healthy
     upstream_broken,     // its answer is malformed, or it closed without one

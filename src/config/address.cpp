@@ -145,9 +145,10 @@ Result<int, std::string> database_of(std::string_view path) {
     return static_cast<int>(*database);
 }
 
+constexpr std::string_view kHttps = "https://";
+
 // What was meant by a text that is no address to listen on; ends a message. Empty: unknown.
 std::string listen_advice(std::string_view text) {
-    constexpr std::string_view kHttps = "https://";
     constexpr std::string_view kSsl = " ssl";
     const bool is_url = text.starts_with(kHttps);
     if (is_url || text.ends_with(kSsl)) {
@@ -180,9 +181,21 @@ std::string listen_advice(std::string_view text) {
     return {};
 }
 
+constexpr std::pair<std::string_view, std::string_view> kSchemesOfHttp2[] = {
+    {"h2://", kHttps}, {"grpcs://", kHttps}, {"grpc://", "h2c://"}};
+
 // `localhost:3000` and `3000`: the URL that was meant, as the end of a message. Empty: unknown. No
 // text that may hold a password is repeated.
 std::string server_advice(std::string_view text) {
+    // What others write for HTTP/2: `h2://`, and `grpc://` for its main use.
+    for (const auto& [theirs, ours] : kSchemesOfHttp2) {
+        if (!text.starts_with(theirs)) continue;
+        const std::string meant = std::string(ours) + std::string(text.substr(theirs.size()));
+        return parse_server_url(meant)
+                   ? "; write " + quote(meant) +
+                         (ours == kHttps ? " and `http: h2` in the upstream" : "")
+                   : std::string();
+    }
     if (text.empty() || text.find("://") != std::string_view::npos) return {};
     const std::string host = parse_port(text) ? "127.0.0.1:" : "";
     const std::string meant = "http://" + host + std::string(text);
@@ -296,9 +309,11 @@ Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
     }
     const urls::url_view& url = *parsed;
     const bool is_tls = url.scheme_id() == urls::scheme::https;
-    if ((!is_tls && url.scheme_id() != urls::scheme::http) || !url.has_authority()) {
+    const bool is_h2c = url.scheme() == "h2c";
+    if ((!is_tls && !is_h2c && url.scheme_id() != urls::scheme::http) || !url.has_authority()) {
         return ErrorMessage{
-            "an upstream is `http://host:port`, `https://host:port` or `unix:/path`" +
+            "an upstream is `http://host:port`, `https://host:port`, `h2c://host:port` or "
+            "`unix:/path`" +
             server_advice(text)};
     }
     if (url.has_userinfo()) {
@@ -314,7 +329,7 @@ Result<ServerUrl, std::string> parse_server_url(std::string_view text) {
             "remove what follows the port: the path and the query come from each request"};
     }
     std::string authority = authority_of(url, *address);
-    return ServerUrl{std::move(*address), std::move(authority), is_tls};
+    return ServerUrl{std::move(*address), std::move(authority), is_tls, is_h2c};
 }
 
 std::string HttpsUrl::shown() const {

@@ -38,9 +38,10 @@ struct ServerUrl {
     Address address;
     std::string authority;  // for Host: as written, `localhost` for a Unix socket
     bool is_tls = false;
+    bool is_h2c = false;  // `h2c://`: HTTP/2 in the clear
 };
 
-// `http://host`, `http://host:port`, the same with `https`, `unix:/path`.
+// `http://host`, `http://host:port`, the same with `https` and `h2c`, `unix:/path`.
 Result<ServerUrl, std::string> parse_server_url(std::string_view text);
 
 struct RedisUrl {

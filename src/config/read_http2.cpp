@@ -22,16 +22,6 @@ constexpr std::int64_t kBufferedMax = 68'719'476'736;
 constexpr std::string_view kNamesOfHttp2[] = {"http2",  "http/2", "http2.0", "http/2.0",
                                               "HTTP/2", "h2c",    "2",       "2.0"};
 
-std::optional<bool> read_is_http2(const Value& item) {
-    for (const std::string_view name : kNamesOfHttp2) {
-        if (!item.is(name)) continue;
-        item.fault("unknown value " + quote(name) +
-                   "; did you mean `h2`? Allowed here: `h2` or `http1`");
-        return std::nullopt;
-    }
-    return item.choice<bool>({{"h2", true}, {"http1", false}}, {"h3", "http3"});
-}
-
 void read_window(Section& section, std::string_view key, std::int64_t min, std::uint32_t& out) {
     if (const auto value = section.find(key)) {
         if (const auto bytes = value->size({min, kWindowMax})) {
@@ -86,6 +76,16 @@ void read_abuse(const Value& value, Http2& http2) {
 
 }  // namespace
 
+std::optional<bool> read_http_version(const Value& item) {
+    for (const std::string_view name : kNamesOfHttp2) {
+        if (!item.is(name)) continue;
+        item.fault("unknown value " + quote(name) +
+                   "; did you mean `h2`? Allowed here: `h2` or `http1`");
+        return std::nullopt;
+    }
+    return item.choice<bool>({{"h2", true}, {"http1", false}}, {"h3", "http3"});
+}
+
 void read_http_versions(Section& listener, Listen& listen) {
     constexpr ListRule kVersions{"a protocol or a list of them: `[h2, http1]`", "protocols", 4,
                                  "the list is empty: clients need a protocol, `[h2, http1]`"};
@@ -93,7 +93,7 @@ void read_http_versions(Section& listener, Listen& listen) {
     if (!http) return;
     std::vector<bool> found;
     for (const Value& item : http->one_or_more(kVersions)) {
-        if (const auto is_http2 = read_is_http2(item)) {
+        if (const auto is_http2 = read_http_version(item)) {
             add_once(item, *is_http2 ? "`h2`" : "`http1`", *is_http2, found);
         }
     }

@@ -273,7 +273,7 @@ void read_route(const Value& value, Config& config, Declared& declared,
     set_route_defaults(config, route);
     if (paths) check_hash(section.find("upstream").value_or(value), config, route);
     read_route_forwarding(section, paths ? &*paths : nullptr, config, route);
-    read_route_tunnel(section, route);
+    read_route_tunnel(section, config, route);
     note_forwarding(
         section, {"upstream", "timeouts", "strip_prefix", "buffer", "upgrade", "tunnel"}, declared);
     if (const auto identity = section.find("identity")) {

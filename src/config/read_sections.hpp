@@ -95,6 +95,8 @@ std::optional<Value> read_listener_tls(Section& section, const std::optional<Add
                                        Listen& listen);
 // `http` of a listener; not written, what it takes stays as it is.
 void read_http_versions(Section& listener, Listen& listen);
+// One of them, `h2` or `http1`: true for `h2`.
+std::optional<bool> read_http_version(const Value& value);
 // Finds the port that `listen`, one of `config`, sends its clients to. After all listeners.
 void settle_redirect(const Value& redirect, const Config& config, Listen& listen);
 // Which limits a face can keep. Requires that routes and policies have been read.
@@ -231,7 +233,7 @@ void set_route_defaults(const Config& config, Route& route);
 void read_route_forwarding(Section& section, const routing::PathPattern* pattern,
                            const Config& config, Route& route);
 // Which tunnels a route takes, and their bounds: `upgrade` and `tunnel` of its `section`.
-void read_route_tunnel(Section& section, Route& route);
+void read_route_tunnel(Section& section, const Config& config, Route& route);
 // Warns about times of tunnels where no route takes any. `timeouts`: at the top. After `routes`.
 void warn_without_tunnels(Section& timeouts, const Config& config);
 // Remembers which of these keys say how Tidegate forwards; for warn_about_faces().

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "base/quote.hpp"
 #include "base/units.hpp"
 #include "config/read_sections.hpp"
 #include "limit/limit.hpp"
@@ -21,6 +22,16 @@ void read_upgrade(const Value& value, Route& route) {
             route.takes_websockets = *chosen;
         }
     }
+}
+
+// Tidegate opens tunnels to servers with a handshake of HTTP/1.1 only.
+void refuse_over_http2(const Value& upgrade, const Config& config, const Route& route) {
+    if (route.upstream >= config.upstreams.size()) return;
+    const Upstream& upstream = config.upstreams[route.upstream];
+    if (!upstream.has_http2()) return;
+    upgrade.fault("WebSockets cannot go to the upstream " + quote(upstream.name) +
+                  ", which speaks HTTP/2: send this route to an upstream with `http://` or "
+                  "`http: http1`, or remove `upgrade`");
 }
 
 // Of one tunnel, kept by the thread that has it: a bucket, as a window would take more room.
@@ -56,8 +67,11 @@ void read_tunnel_bounds(const Value& value, TunnelBounds& bounds) {
 
 }  // namespace
 
-void read_route_tunnel(Section& section, Route& route) {
-    if (const auto upgrade = section.find("upgrade")) read_upgrade(*upgrade, route);
+void read_route_tunnel(Section& section, const Config& config, Route& route) {
+    if (const auto upgrade = section.find("upgrade")) {
+        read_upgrade(*upgrade, route);
+        if (route.takes_websockets) refuse_over_http2(*upgrade, config, route);
+    }
     const auto tunnel = section.find("tunnel");
     if (!tunnel) return;
     read_tunnel_bounds(*tunnel, route.tunnel);

@@ -42,6 +42,7 @@ std::optional<UpstreamServer> read_url(const Value& value, const Config& config)
     server.address = std::move(url->address);
     server.authority = std::move(url->authority);
     server.is_tls = url->is_tls;
+    server.is_http2 = url->is_h2c;
     if (!resolve_socket(value, server.address)) return std::nullopt;
     if (is_tidegate_itself(value, server.address, config)) return std::nullopt;
     return server;
@@ -136,6 +137,24 @@ void read_tls(const Value& value, Upstream& upstream) {
     value.fault("no server is encrypted: write `https://` in `servers`, or remove `tls`");
 }
 
+// `http`: what is spoken to `https://` servers and Unix sockets, whose URLs do not say it.
+void read_http(const Value& value, Upstream& upstream) {
+    const std::optional<bool> is_http2 = read_http_version(value);
+    if (!is_http2) return;
+    for (UpstreamServer& server : upstream.servers) {
+        const bool is_plain = !server.is_tls && !server.address.is_unix();
+        if (is_plain && server.is_http2 != *is_http2) {
+            const std::string address = server.address.to_string();
+            return value.fault(
+                *is_http2 ? "`h2` is for `https://` servers: to speak HTTP/2 without TLS to " +
+                                address + ", write " + quote("h2c://" + address) + " in `servers`"
+                          : quote("h2c://" + address) +
+                                " is HTTP/2: remove `http`, or write `http://` in `servers`");
+        }
+        server.is_http2 = *is_http2;
+    }
+}
+
 void read_upstream(const Value& value, Config& config, Upstream& upstream) {
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
@@ -153,6 +172,7 @@ void read_upstream(const Value& value, Config& config, Upstream& upstream) {
         upstream.request_buffer = read_held_bytes(*buffer).value_or(upstream.request_buffer);
     }
     if (const auto tls = section.find("tls")) read_tls(*tls, upstream);
+    if (const auto http = section.find("http")) read_http(*http, upstream);
     section.refuse_others();
     if (faults.size() == faults_before) warn_about_balancing(section, upstream);
 }

@@ -2,6 +2,7 @@
 // request while none is free.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,7 @@ struct UpstreamServer {
     int weight = 1;         // 1..1000
     std::string authority;  // for Host when it is not preserved
     bool is_tls = false;    // `https://`: Upstream::tls says how
+    bool is_http2 = false;  // `h2c://`, or `http: h2`
 
     bool operator==(const UpstreamServer&) const = default;
 };
@@ -97,6 +99,11 @@ struct Upstream {
     // server; 0: off.
     std::size_t request_buffer = 65'536;
 
+    // Requests to some server go in HTTP/2.
+    bool has_http2() const {
+        return std::any_of(servers.begin(), servers.end(),
+                           [](const UpstreamServer& server) { return server.is_http2; });
+    }
     bool operator==(const Upstream&) const = default;
 };
 

@@ -30,10 +30,12 @@ struct AtAddress {
     StreamProtocol::endpoint endpoint;
     std::string fault;                     // why it cannot be connected to, a clause
     std::optional<TlsAnswer> tls{};        // of an encrypted server
+    std::optional<HealthAnswer> http2{};   // of a server that is to speak HTTP/2
     std::optional<HealthAnswer> health{};  // of the upstream's check
 
     bool serves() const {
-        return fault.empty() && (!tls || tls->fault.empty()) && (!health || health->fault.empty());
+        return fault.empty() && (!tls || tls->fault.empty()) && (!http2 || http2->fault.empty()) &&
+               (!health || health->fault.empty());
     }
 };
 
@@ -74,7 +76,7 @@ void reach(Server& server, const TimeLimit& time_limit) {
     const auto client = server.server->is_tls ? TlsClient::make(server.upstream->tls)
                                               : Result<std::shared_ptr<TlsClient>, std::string>();
     for (const auto& endpoint : *endpoints) {
-        AtAddress& at = server.addresses.emplace_back(AtAddress{endpoint, {}, {}, {}});
+        AtAddress& at = server.addresses.emplace_back(AtAddress{endpoint, {}, {}, {}, {}});
         at.fault = try_connect(endpoint, time_limit.for_step());
         if (!at.fault.empty()) continue;
         if (server.server->is_tls) {
@@ -86,17 +88,31 @@ void reach(Server& server, const TimeLimit& time_limit) {
                     : TlsAnswer{.fault = client.error()};
             if (!at.tls->fault.empty()) continue;
         }
-        if (!server.upstream->health_check) continue;
-        config::HealthCheck check = *server.upstream->health_check;
+        config::HealthCheck check = server.upstream->health_check.value_or(config::HealthCheck());
         check.timeout = TimeLimit{time_limit.end, check.timeout}.for_step();
         asio::io_context io{1};
+        const upstream::HealthQuestion question{.endpoint = endpoint,
+                                                .authority = server.server->authority,
+                                                .settings = check,
+                                                .tls_host = tls_host,
+                                                .tls = client->get(),
+                                                .is_http2 = server.server->is_http2};
+        if (question.is_http2) {
+            config::HealthCheck settings_only = check;
+            settings_only.path.clear();
+            const upstream::HealthQuestion greeting{.endpoint = endpoint,
+                                                    .authority = server.server->authority,
+                                                    .settings = settings_only,
+                                                    .tls_host = tls_host,
+                                                    .tls = client->get(),
+                                                    .is_http2 = true};
+            const auto socket = std::make_shared<TimedSocket>(StreamSocket(io));
+            at.http2 = wait_for(io, upstream::check_http2(socket, greeting));
+            if (!at.http2->fault.empty()) continue;
+        }
+        if (!server.upstream->health_check) continue;
         const auto socket = std::make_shared<TimedSocket>(StreamSocket(io));
-        at.health =
-            wait_for(io, upstream::check_health(socket, {.endpoint = endpoint,
-                                                         .authority = server.server->authority,
-                                                         .settings = check,
-                                                         .tls_host = tls_host,
-                                                         .tls = client->get()}));
+        at.health = wait_for(io, upstream::check_health(socket, question));
     }
 }
 
@@ -160,6 +176,29 @@ void report_tls(const Server& server, bool others_serve, Findings& findings) {
     }
 }
 
+// Which version of HTTP requests go in, where it is not HTTP/1.1.
+void report_http2(const Server& server, bool others_serve, Findings& findings) {
+    constexpr std::string_view kCheck = "upstream.http2";
+    const auto severity = others_serve || server.serves() ? Severity::warning : Severity::fault;
+    for (const AtAddress& at : server.addresses) {
+        if (!at.http2) continue;
+        const std::string where = endpoint_text(at.endpoint);
+        if (at.http2->fault.empty()) {
+            findings.ok(kCheck, where + (at.tls ? " speaks HTTP/2, as ALPN has agreed"
+                                                : " speaks HTTP/2, in the clear"));
+        } else {
+            findings.add(severity, kCheck,
+                         fmt::format("{}: requests go in HTTP/2: {}", where, at.http2->fault),
+                         at.tls ? fmt::format("have the server offer h2, or write `http: http1` in "
+                                              "upstreams.{}",
+                                              server.upstream->name)
+                                : fmt::format("have the server speak HTTP/2 by prior knowledge, or "
+                                              "write `http://` in upstreams.{}.servers",
+                                              server.upstream->name));
+        }
+    }
+}
+
 void report_health(const Server& server, bool others_serve, Findings& findings) {
     const config::Upstream& settings = *server.upstream;
     for (const AtAddress& at : server.addresses) {
@@ -219,6 +258,7 @@ Findings examine_upstreams(const config::Config& config, const TimeLimit& time_l
         Findings findings("upstream " + server.upstream->name);
         report_reachable(server, others_serve, findings);
         report_tls(server, others_serve, findings);
+        report_http2(server, others_serve, findings);
         report_health(server, others_serve, findings);
         report_never_chosen(server, std::span(servers).first(i), findings);
         all.append(std::move(findings));

@@ -16,8 +16,8 @@
 #include "net/sleeper.hpp"
 #include "proxy/generation.hpp"
 #include "proxy/metrics.hpp"
-#include "upstream/http1_stream.hpp"
 #include "upstream/server.hpp"
+#include "upstream/stream.hpp"
 
 namespace tidegate::proxy {
 
@@ -77,7 +77,7 @@ struct Exchange {
     ask::Facts facts;
     ask::Decision decision;
     client::Stream* client = nullptr;  // lent by the connection
-    upstream::Http1Stream upstream;
+    upstream::Stream upstream;
     std::string held_body;      // what was read of the body before a server was chosen
     std::string held_trailers;  // what the trailers of such a body look at
     std::string kept_text;      // of keep_for_record(): what the facts look at

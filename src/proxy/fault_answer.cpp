@@ -81,6 +81,7 @@ std::int64_t retry_after_seconds(const Exchange& exchange) {
                        : 1;
         case ask::Fault::store_unavailable:
         case ask::Fault::upstream_exhausted:
+        case ask::Fault::upstream_refused:
             return 1;
         case ask::Fault::upstream_down: {
             // Not before the next check can find a server healthy.

@@ -36,7 +36,7 @@ Task<Fault> Forwarding::run() {
     const Fault bad_upgrade = check_upgrade(x_);
     if (bad_upgrade != Fault::none) co_return bad_upgrade;
     const bool idempotent = is_idempotent(x_.facts.head.method);
-    if (upload_.needs_hold(idempotent)) {
+    if (upload_.needs_hold(idempotent || pool_.may_refuse_unprocessed())) {
         const Fault fault = co_await upload_.hold();
         if (fault != Fault::none) co_return fault;
     }
@@ -68,15 +68,17 @@ Task<Fault> Forwarding::run() {
             const bool can_answer = x_.relay.status == 0 && client_.is_open();
             fault = can_answer ? Fault::body_made_room : Fault::answer_made_room;
         }
-        const bool stale =
-            stream_.is_reused() && fault == Fault::upstream_broken && !stream_.has_answered();
-        if (stale && repeatable && first && may_retry()) {
+        const bool refused = fault == Fault::upstream_broken && stream_.is_unprocessed();
+        const bool stale = !refused && stream_.is_reused() && fault == Fault::upstream_broken &&
+                           !stream_.has_answered();
+        const bool may_repeat = (stale && repeatable) || (refused && upload_.is_repeatable());
+        if (may_repeat && first && may_retry()) {
             seat_ = pool_.keep_seat(stream_);
+            if (refused) turn_elsewhere();
             continue;
         }
-        if (!stale && fault == Fault::upstream_broken && pool_.note_tls_failure(stream_)) {
-            fault = Fault::upstream_tls;
-        }
+        if (refused) fault = Fault::upstream_refused;
+        if (!stale && fault == Fault::upstream_broken) fault = name_broken();
         pool_.throw_away(stream_);
         if (!stale) note_outcome(fault);
         if (ask::traits(fault).outcome == telemetry::Outcome::failed) {
@@ -93,7 +95,7 @@ Task<> Forwarding::break_off() {
 }
 
 Task<Fault> Forwarding::converse() {
-    using Head = upstream::Http1Stream::Head;
+    using Head = upstream::Stream::Head;
     constexpr int kFinal = 200;
     constexpr int kSwitchingProtocols = 101;  // only where the request asked for it
     for (;;) {
@@ -219,7 +221,7 @@ Task<IoStatus> Forwarding::send_rest() {
 // `stream_idle` bounds one silence, not the answer: each byte begins it anew. Time in which the
 // client takes nothing is bounded by `client_write` instead.
 Task<Fault> Forwarding::more_of_answer() {
-    using Body = upstream::Http1Stream::Body;
+    using Body = upstream::Stream::Body;
     sleeper_.allow(route().stream_idle);
     for (;;) {
         const Body body = stream_.read_body(sleeper_.wakeup());

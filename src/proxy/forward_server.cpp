@@ -26,6 +26,8 @@ Fault fault_of_connecting(upstream::Pool::ConnectFault fault) {
             return Fault::connect_timeout;
         case ConnectFault::tls:
             return Fault::upstream_tls;
+        case ConnectFault::no_http2:
+            return Fault::upstream_no_http2;
         case ConnectFault::client_left:
             return Fault::client_left;
         case ConnectFault::unreachable:
@@ -54,6 +56,19 @@ void Forwarding::turn_to(upstream::Server& server) {
     end_attempt();
     server_ = &server;
     x_.relay.server = &server;
+}
+
+// Where no other server may be chosen, the same one may take the request on another connection.
+void Forwarding::turn_elsewhere() {
+    if (!pool_.has_alternative()) return;
+    upstream::Server* const next = pool_.choose(key_, server_);
+    if (next != nullptr) turn_to(*next);
+}
+
+// Why there is no answer, where more is known of it.
+Fault Forwarding::name_broken() {
+    if (pool_.note_tls_failure(stream_)) return Fault::upstream_tls;
+    return pool_.note_no_http2(stream_) ? Fault::upstream_no_http2 : Fault::upstream_broken;
 }
 
 // The request is about to be sent to the server, or a connection to be made for it.

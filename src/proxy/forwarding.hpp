@@ -48,6 +48,8 @@ class Forwarding {
 
     Fault choose();
     void turn_to(upstream::Server& server);
+    void turn_elsewhere();
+    Fault name_broken();
     void begin_attempt();
     void end_attempt();
     bool may_retry();
@@ -74,7 +76,7 @@ class Forwarding {
     client::Stream& client_;
     Sleeper& sleeper_;
     upstream::Pool& pool_;
-    upstream::Http1Stream& stream_;
+    upstream::Stream& stream_;
     upstream::ActiveRequest active_;
     Upload upload_;
     std::optional<std::uint64_t> key_;    // that the server is chosen by

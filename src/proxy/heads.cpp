@@ -40,6 +40,19 @@ bool goes_to_upstream(const Exchange& exchange, const Field& field) {
            !http::equal_as_variable(field.name, "x-request-id") && !is_forged(exchange, field);
 }
 
+// The client takes trailers, which servers of gRPC insist on (RFC 9110 section 10.1.4).
+bool takes_trailers(const http::Fields& fields) {
+    for (const Field& field : fields) {
+        if (!http::equal_ignoring_case(field.name, "te")) continue;
+        std::string_view list = field.value;
+        std::string_view item;
+        while (http::next_list_item(list, item)) {
+            if (http::equal_ignoring_case(item, "trailers")) return true;
+        }
+    }
+    return false;
+}
+
 bool had_content_length(const http::Fields& fields) {
     for (const Field& field : fields) {
         if (field.id == FieldName::content_length) return true;
@@ -133,6 +146,10 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
         } else {
             append_field(field.name, field.value, out);
         }
+    }
+    // Of this hop, where it can say so: HTTP/1 needs a Connection beside it.
+    if (exchange.upstream.is_http2() && takes_trailers(request.fields)) {
+        append_field("TE", "trailers", out);
     }
     http::append_forwarding_fields(
         {.fields = request.fields,

@@ -77,7 +77,7 @@ class Tunnel {
     WorkerContext& worker_;
     Exchange& x_;
     client::Stream& client_;
-    upstream::Http1Stream& upstream_;
+    upstream::Stream& upstream_;
     Sleeper& sleeper_;
     Direction up_;
     Direction down_;

@@ -45,8 +45,8 @@ std::uint64_t Upload::hold_bytes_max() const {
 }
 
 // What has come already goes with the head anyway; holding it serves to send it again.
-bool Upload::has_to_hold(bool idempotent) const {
-    if (!idempotent && client_.has_whole_body()) return false;
+bool Upload::has_to_hold(bool may_repeat) const {
+    if (!may_repeat && client_.has_whole_body()) return false;
     const std::uint64_t bytes = hold_bytes_max();
     return bytes > 0 && (worker_.held_bytes == 0 || worker_.held_bytes + bytes <= kHeldBytesMax);
 }

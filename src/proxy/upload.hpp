@@ -31,9 +31,10 @@ class Upload {
     Upload& operator=(const Upload&) = delete;
     ~Upload() { worker_.held_bytes -= held_bytes_; }
 
-    // Whether hold() has to be called before a server is chosen.
-    bool needs_hold(bool idempotent) const {
-        return client_.framing().body != http::BodyKind::none && has_to_hold(idempotent);
+    // Whether hold() has to be called before a server is chosen. `may_repeat`: if all of it is held,
+    // the request may have to be sent again.
+    bool needs_hold(bool may_repeat) const {
+        return client_.framing().body != http::BodyKind::none && has_to_hold(may_repeat);
     }
     // Reads the body into memory, up to the upstream's `request_buffer` or the route's `buffer`, so
     // that a client that is slow to send it keeps no connection to a server meanwhile. The rest of
@@ -73,7 +74,7 @@ class Upload {
   private:
     enum class State : std::uint8_t { idle, running, failed };
 
-    bool has_to_hold(bool idempotent) const;
+    bool has_to_hold(bool may_repeat) const;
     std::uint64_t hold_bytes_max() const;
     http::BodyBatch take_body(ask::Fault& fault);
     static Task<> run(Upload& self);

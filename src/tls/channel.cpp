@@ -144,10 +144,7 @@ TlsChannel::Status TlsChannel::shake_hands() {
 }
 
 bool TlsChannel::speaks_http2() const {
-    const unsigned char* name = nullptr;
-    unsigned size = 0;
-    SSL_get0_alpn_selected(tls_.get(), &name, &size);
-    return std::string_view(reinterpret_cast<const char*>(name), size) == "h2";
+    return tidegate::speaks_http2(tls_.get());
 }
 
 TlsChannel::Outcome TlsChannel::read(std::span<char> into) {

@@ -1,9 +1,11 @@
 #include "tls/tls_client.hpp"
 
+#include <string_view>
 #include <utility>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/sslerr.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
@@ -121,15 +123,33 @@ std::shared_ptr<TlsClient> TlsClient::copy() const {
     return std::shared_ptr<TlsClient>(new TlsClient(std::move(context), settings_));
 }
 
-TlsPtr TlsClient::connection_to(const std::string& host, const TlsSessionPtr& session) const {
+TlsPtr TlsClient::connection_to(const std::string& host, const TlsSessionPtr& session,
+                                Offer offer) const {
     const std::lock_guard lock(mutex_);
     TlsPtr tls(SSL_new(context_.get()));
     const std::string& name = settings_.server_name.empty() ? host : settings_.server_name;
     if (tls != nullptr && !expect_name(tls.get(), name)) tls.reset();
     // A session that does not fit is one that is not used.
     if (tls != nullptr && session != nullptr) SSL_set_session(tls.get(), session.get());
+    constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+    if (tls != nullptr && offer == Offer::http2 &&
+        SSL_set_alpn_protos(tls.get(), kHttp2, sizeof kHttp2) != 0) {
+        tls.reset();
+    }
     ERR_clear_error();
     return tls;
+}
+
+bool speaks_http2(const SSL* tls) {
+    const unsigned char* name = nullptr;
+    unsigned size = 0;
+    SSL_get0_alpn_selected(tls, &name, &size);
+    return std::string_view(reinterpret_cast<const char*>(name), size) == "h2";
+}
+
+bool refuses_protocol(unsigned long error) {
+    return ERR_GET_LIB(error) == ERR_LIB_SSL &&
+           ERR_GET_REASON(error) == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL;
 }
 
 bool server_wants_certificate(const SSL* tls) {

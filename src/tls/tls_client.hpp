@@ -35,7 +35,11 @@ class TlsClient {
     //
     // `session`, if it is not null, shortens the handshake. It must come from a connection to the
     // same host, and a client of the same settings.
-    TlsPtr connection_to(const std::string& host, const TlsSessionPtr& session = nullptr) const;
+    //
+    // What the connection is for, in ALPN (RFC 7301): nothing is said, or HTTP/2 alone.
+    enum class Offer : unsigned char { nothing, http2 };
+    TlsPtr connection_to(const std::string& host, const TlsSessionPtr& session = nullptr,
+                         Offer offer = Offer::nothing) const;
 
     // Connections that are made from now on are made as by `other`: certificates run out, and are
     // replaced while the program runs.
@@ -53,6 +57,12 @@ class TlsClient {
     ContextPtr context_;
     TlsSettings settings_;
 };
+
+// Whether both sides of `tls` agreed on HTTP/2 (ALPN), once the handshake is over.
+bool speaks_http2(const SSL* tls);
+
+// Whether `error`, of OpenSSL, is the server's alert that it speaks nothing of what was offered.
+bool refuses_protocol(unsigned long error);
 
 // Whether the server asked for a client certificate on `tls`, which connection_to() made.
 bool server_wants_certificate(const SSL* tls);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "base/units.hpp"
 #include "base/version.hpp"
@@ -13,6 +14,7 @@
 #include "net/deadline.hpp"
 #include "net/timed_socket.hpp"
 #include "net/tls_fault.hpp"
+#include "upstream/health_check_http2.hpp"
 
 namespace tidegate::upstream {
 
@@ -65,18 +67,56 @@ bool is_want_of_ours(error_code ec) {
 
 // Why the server does not accept TLS, or Tidegate the server; empty: both do.
 Task<std::string> shake_hands(ByteStream& stream, const HealthQuestion& question) {
-    TlsPtr tls = question.tls->connection_to(question.tls_host);
+    using Offer = TlsClient::Offer;
+    TlsPtr tls = question.tls->connection_to(question.tls_host, nullptr,
+                                             question.is_http2 ? Offer::http2 : Offer::nothing);
     if (tls == nullptr) co_return "its host name is not valid in TLS";
     stream.begin_tls(std::move(tls));
     const error_code ec = co_await stream.shake_hands();
+    if (question.is_http2 && (!ec ? !speaks_http2(stream.tls())
+                                  : refuses_protocol(static_cast<unsigned long>(ec.value())))) {
+        co_return "it does not offer HTTP/2 (ALPN h2)";
+    }
     if (!ec) co_return std::string();
     co_return stream.socket().is_open() ? tls_fault(stream.tls(), ec, false).message
                                         : "it does not end the TLS handshake in time";
 }
 
-}  // namespace
+struct Asked {
+    HeadRead head = HeadRead::unfinished;
+    error_code ec;
+    bool has_spoken = false;
+};
 
-Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuestion question) {
+Task<Asked> ask_over_http1(TimedSocket& socket, const HealthQuestion& question,
+                           HealthAnswer& answer) {
+    Asked asked;
+    asked.ec = co_await socket.write(request_for(question.authority, question.settings));
+    std::string text;
+    while (!asked.ec && asked.head == HeadRead::unfinished && text.size() < kAnswerBytesMax) {
+        char bytes[4'096];
+        const ByteStream::Received received = co_await socket.read_some(bytes);
+        asked.ec = received.ec;
+        text.append(bytes, received.bytes);
+        asked.head = read_head(text, answer);
+    }
+    asked.has_spoken = !text.empty();
+    co_return asked;
+}
+
+Task<Asked> ask_server(TimedSocket& socket, const HealthQuestion& question, HealthAnswer& answer) {
+    if (!question.is_http2) co_return co_await ask_over_http1(socket, question, answer);
+    const Http2Asked asked = co_await ask_over_http2(socket, question, answer);
+    const bool is_whole = question.settings.path.empty() ? asked.has_settings : asked.has_head;
+    co_return Asked{is_whole       ? HeadRead::whole
+                    : asked.is_bad ? HeadRead::bad
+                                   : HeadRead::unfinished,
+                    asked.ec, asked.has_spoken};
+}
+
+// `connects_only`: where the settings have no path, nothing is sent.
+Task<HealthAnswer> run_check(std::shared_ptr<TimedSocket> socket, HealthQuestion question,
+                             bool connects_only) {
     const config::HealthCheck& settings = question.settings;
     const StreamProtocol::endpoint& endpoint = question.endpoint;
     const SteadyTime began = steady_now();
@@ -100,7 +140,7 @@ Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuest
         answer.fault = too_late("it accepts no connection");
         co_return answer;
     }
-    if (ec || settings.path.empty()) {
+    if (ec || connects_only) {
         socket->close();
         if (ec) answer.fault = "cannot connect: " + ec.message();
         co_return answer;
@@ -113,17 +153,10 @@ Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuest
             co_return answer;
         }
     }
-    ec = co_await socket->write(request_for(question.authority, settings));
-    std::string text;
-    HeadRead head = HeadRead::unfinished;
-    while (!ec && head == HeadRead::unfinished && text.size() < kAnswerBytesMax) {
-        char bytes[4'096];
-        const ByteStream::Received received = co_await socket->read_some(bytes);
-        ec = received.ec;
-        text.append(bytes, received.bytes);
-        head = read_head(text, answer);
-        answer.took = steady_now() - began;
-    }
+    const Asked asked = co_await ask_server(*socket, question, answer);
+    ec = asked.ec;
+    const HeadRead head = asked.head;
+    answer.took = steady_now() - began;
     const bool late = !socket->socket().is_open();
     socket->close();
     const auto fits = [&](const config::StatusRange& range) {
@@ -132,16 +165,28 @@ Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuest
     if (head == HeadRead::unfinished) {
         // In TLS 1.3, a server may refuse the client's certificate after the handshake.
         const bool is_refused = !late && socket->tls() != nullptr &&
-                                tls_fault(socket->tls(), ec, !text.empty()).refused;
+                                tls_fault(socket->tls(), ec, asked.has_spoken).refused;
         answer.fault = late         ? too_late("it does not answer")
-                       : is_refused ? tls_fault(socket->tls(), ec, !text.empty()).message
+                       : is_refused ? tls_fault(socket->tls(), ec, asked.has_spoken).message
                                     : "it closes without an answer";
     } else if (head == HeadRead::bad) {
-        answer.fault = "its answer is not HTTP";
-    } else if (std::none_of(settings.status.begin(), settings.status.end(), fits)) {
+        answer.fault = question.is_http2 ? "its answer is not HTTP/2" : "its answer is not HTTP";
+    } else if (!settings.path.empty() &&
+               std::none_of(settings.status.begin(), settings.status.end(), fits)) {
         answer.fault = "it answers " + std::to_string(answer.status);
     }
     co_return answer;
+}
+
+}  // namespace
+
+Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuestion question) {
+    const bool connects_only = question.settings.path.empty();
+    return run_check(std::move(socket), question, connects_only);
+}
+
+Task<HealthAnswer> check_http2(std::shared_ptr<TimedSocket> socket, HealthQuestion question) {
+    return run_check(std::move(socket), question, false);
 }
 
 }  // namespace tidegate::upstream

@@ -28,11 +28,16 @@ struct HealthQuestion {
     const config::HealthCheck& settings;
     const std::string& tls_host;     // empty: not encrypted
     const TlsClient* tls = nullptr;  // not null if encrypted
+    bool is_http2 = false;
 };
 
-// Connects, shakes hands in TLS, sends the GET that the settings describe, reads the head of the
-// answer and closes the connection without the body, all within the time of the settings. Closing
-// `socket`, which is not open yet, ends the check.
+// Connects, shakes hands and, to a server that speaks HTTP/2, waits until it has said so, within
+// the time of the settings, whose path does not count. As check_health() else.
+Task<HealthAnswer> check_http2(std::shared_ptr<TimedSocket> socket, HealthQuestion question);
+
+// Connects, shakes hands in TLS, sends, in the server's version of HTTP, the GET that the settings
+// describe, reads the head of the answer and closes the connection without the body, all within the
+// time of the settings. Closing `socket`, which is not open yet, ends the check.
 Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuestion question);
 
 }  // namespace tidegate::upstream

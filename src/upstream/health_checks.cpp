@@ -58,7 +58,8 @@ Task<> HealthChecks::watch(std::shared_ptr<HealthChecks> self, ServerPtr server)
                                            .authority = server->authority,
                                            .settings = *self->group_->settings().health_check,
                                            .tls_host = server->tls_host,
-                                           .tls = self->group_->tls()});
+                                           .tls = self->group_->tls(),
+                                           .is_http2 = server->is_http2});
         std::erase(self->sockets_, socket);
         if (self->stopped_ || server->state.is_draining()) break;
         if (answer.could_ask) self->group_->note_check(*server, answer.fault);

@@ -21,20 +21,26 @@ std::size_t share_of(std::size_t total, std::size_t workers) {
 
 }  // namespace
 
-Pool::Pool(const Executor& executor, Readiness& readiness, GroupPtr group, std::size_t worker,
-           std::size_t metrics_slot, Metrics& metrics)
-    : executor_(executor),
-      readiness_(readiness),
+Pool::Pool(const Loop& loop, GroupPtr group, std::size_t worker, std::size_t metrics_slot)
+    : executor_(loop.executor),
+      readiness_(loop.readiness),
       group_(std::move(group)),
+      has_http2_(settings().has_http2()),
+      http2_{loop.executor, loop.deadlines, loop.buffers, loop.metrics},
       worker_(worker),
       metrics_slot_(metrics_slot),
       idle_max_(share_of(settings().idle_connections, group_->workers())),
       chooser_(settings(), worker),
       requests_(share_of(settings().max_connections, group_->workers())),
-      metrics_(metrics),
+      metrics_(loop.metrics),
       tls_(group_->tls() == nullptr ? nullptr : group_->tls()->copy()) {
     if (group_->tls() != nullptr && tls_ == nullptr) throw std::bad_alloc();
     follow_group();
+}
+
+// No request holds the pool any more.
+Pool::~Pool() {
+    for (const ServerPtr& server : servers_) close_shared(*server, false);
 }
 
 void Pool::follow_group() {
@@ -92,8 +98,9 @@ bool Pool::admit(ActiveRequest& request) {
     return true;
 }
 
-bool Pool::take_idle(Server& server, Http1Stream& stream) {
+bool Pool::take_idle(Server& server, Stream& stream) {
     if (group_->seats().waiting() > 0) return false;
+    if (server.speaks_http2()) return take_shared(server, stream);
     while (server.idle_count() > 0) {
         ConnectionPtr connection = server.take_idle();
         count_idle(-1);
@@ -132,7 +139,7 @@ bool Pool::begin_wait(SeatWait& wait) {
     return true;
 }
 
-void Pool::end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1Stream& stream,
+void Pool::end_wait(SeatWait& wait, const Server& server, bool must_be_it, Stream& stream,
                     Seat& seat) {
     wait.unlink();
     requests_.add(wait.request());
@@ -153,14 +160,15 @@ void Pool::leave_queue(SeatWait& wait) {
     if (spare.connection) close(spare.connection);
 }
 
-void Pool::give_back(Http1Stream& stream) {
-    remember_session(stream);
+void Pool::give_back(Stream& stream) {
+    if (stream.is_http2()) return end_stream(stream);
+    remember_session(stream.http1());
     if (idle_ >= idle_max_ || stopped_ || stream.is_evicted() || stream.server().is_retired() ||
         is_out(stream.server())) {
         throw_away(stream);
         return;
     }
-    auto [server, connection] = stream.release();
+    auto [server, connection] = stream.http1().release();
     connection->watch_read(nullptr);
     if (group_->seats().waiting() > 0) {
         const Spare left =
@@ -172,30 +180,40 @@ void Pool::give_back(Http1Stream& stream) {
     count_idle(1);
 }
 
-Seat Pool::keep_seat(Http1Stream& stream) {
+Seat Pool::keep_seat(Stream& stream) {
+    if (stream.is_http2()) return keep_shared_seat(stream);
+    Http1Stream& http1 = stream.http1();
     Seat seat;
-    remember_session(stream);
-    if (stream.evict()) {
-        close(stream.connection());
+    remember_session(http1);
+    if (http1.evict()) {
+        close(http1.connection());
         seat = Seat(group_->seats());
     }
-    stream.release();
+    http1.release();
     return seat;
 }
 
-void Pool::throw_away(Http1Stream& stream) {
-    if (stream) remember_session(stream);
+void Pool::throw_away(Stream& stream) {
+    if (stream.is_http2()) return end_stream(stream);
+    if (stream) remember_session(stream.http1());
     evict(stream);
-    stream.release();
+    stream.http1().release();
 }
 
-void Pool::evict(Http1Stream& stream) {
-    if (stream && stream.evict()) forget(stream.connection());
+void Pool::evict(Stream& stream) {
+    if (!stream) return;
+    if (!stream.is_http2()) {
+        if (stream.http1().evict()) forget(stream.http1().connection());
+    } else if (stream.http2().evict()) {
+        stream.http2().cancel();
+        if (!keeps_seats_) group_->seats().give_back();
+    }
 }
 
 void Pool::sweep(SteadyTime time) {
     if (group_->version() != version_) follow_group();
     for (const ServerPtr& server : servers_) {
+        sweep_shared(*server, time);
         server->erase_idle_if([&](const Server::Idle& idle) {
             const bool is_stale =
                 idle.connection->has_spoken() || idle.since + settings().idle_timeout <= time;
@@ -267,6 +285,7 @@ void Pool::stop() {
 }
 
 void Pool::forget_idle(Server& server) {
+    close_shared(server, true);
     server.erase_idle_if([&](const Server::Idle& idle) {
         count_idle(-1);
         forget(idle.connection);

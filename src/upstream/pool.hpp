@@ -1,8 +1,9 @@
 // A worker's connections to one upstream: chooses servers, keeps idle connections, makes new ones.
 //
 // A request gets a stream with a connection, and gives it back or throws it away, never drops it.
-// Each connection has one of the upstream's seats (`max_connections`), which all threads share. One
-// thread.
+// Each connection has one of the upstream's seats (`max_connections`), which all threads share. To
+// a server that speaks HTTP/2, requests share connections, and each request has a seat for as long
+// as it is there: what `max_connections` bounds is what the servers work at. One thread.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,13 @@
 #include "net/sleeper.hpp"
 #include "telemetry/log_interval.hpp"
 #include "upstream/chooser.hpp"
+#include "upstream/connect_fault.hpp"
 #include "upstream/fair_share.hpp"
 #include "upstream/group.hpp"
-#include "upstream/http1_stream.hpp"
 #include "upstream/metrics.hpp"
 #include "upstream/seat_wait.hpp"
 #include "upstream/server.hpp"
+#include "upstream/stream.hpp"
 
 namespace tidegate::upstream {
 
@@ -31,9 +33,23 @@ namespace tidegate::upstream {
 // of a pool stays usable until the request ends, even if the pool was stopped meanwhile.
 class Pool {
   public:
+    // What the pools of a worker share, and outlives their use.
+    struct Loop {
+        Executor executor;
+        Readiness& readiness;
+        DeadlineWheel& deadlines;
+        BufferPool& buffers;
+        Metrics& metrics;
+    };
+
     // Of worker number `worker`; counts as `metrics_slot`.
-    Pool(const Executor& executor, Readiness& readiness, GroupPtr group, std::size_t worker,
-         std::size_t metrics_slot, Metrics& metrics);
+    Pool(const Loop& loop, GroupPtr group, std::size_t worker, std::size_t metrics_slot);
+    ~Pool();
+    Pool(const Pool&) = delete;
+    Pool& operator=(const Pool&) = delete;
+
+    // The bounds of answers in HTTP/2, on connections from now on.
+    void set_answer_bounds(const http::HeadBounds& bounds) { http2_.settings.head = bounds; }
 
     const GroupPtr& group() const { return group_; }
     const config::Upstream& settings() const { return group_->settings(); }
@@ -59,6 +75,8 @@ class Pool {
         const balance::ServerState& state = server.shared().state;
         return state.verdict() == balance::CheckVerdict::unhealthy || state.is_draining();
     }
+    // Any server: it may say that it has not looked at a request, whatever the method.
+    bool may_refuse_unprocessed() const { return has_http2_; }
     // Whether a request that could not reach a server may try another one.
     bool has_alternative() const { return servers_.size() > 1; }
     // How many requests are in flight on a server is what other threads choose by.
@@ -70,9 +88,10 @@ class Pool {
     // Not while connections are reserved for other addresses and its own has its share.
     bool admit(ActiveRequest& request);
 
-    // Opens `stream` with an idle connection on which the server sent nothing. False: there is
-    // none, or requests wait in the queue, which this one must not overtake.
-    bool take_idle(Server& server, Http1Stream& stream);
+    // Opens `stream` with an idle connection on which the server sent nothing, or with a shared one
+    // that has room if a seat is free. False: there is none, or requests wait in the queue, which
+    // this one must not overtake.
+    bool take_idle(Server& server, Stream& stream);
 
     // A seat for a new connection of `request`. If all are taken, the pool closes an idle
     // connection, whose seat goes to the queue if requests wait there; then it evicts another
@@ -92,32 +111,37 @@ class Pool {
     // accept() has said that `wait` has its seat, which is `seat`. If a usable connection came with
     // it, to `server` if `must_be_it`, opens `stream` with that connection, which takes over the
     // seat.
-    void end_wait(SeatWait& wait, const Server& server, bool must_be_it, Http1Stream& stream,
+    void end_wait(SeatWait& wait, const Server& server, bool must_be_it, Stream& stream,
                   Seat& seat);
     // Ends a wait that gives no seat: the request leaves the queue, or has left it already.
     void leave_queue(SeatWait& wait);
 
-    enum class ConnectFault : std::uint8_t { none, unreachable, timeout, tls, client_left };
-    // Opens `stream` with a new connection, within the upstream's `connect` time, the handshake of
-    // TLS included. Requires a seat. The connection takes the seat over; if connecting fails, the
-    // caller keeps it. Ends when `has_left`, which is asked whenever `sleeper` wakes, says that the
-    // client of the request has left.
-    Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Http1Stream& stream, Seat& seat,
+    using ConnectFault = upstream::ConnectFault;
+    // Opens `stream` with a new connection, or with a shared one that has room or is about to be
+    // made, within the upstream's `connect` time, the handshake of TLS included. Requires a seat.
+    // The connection takes the seat over; if connecting fails, the caller keeps it. Ends when
+    // `has_left`, which is asked whenever `sleeper` wakes, says that the client of the request has
+    // left.
+    Task<ConnectFault> connect(Server& server, Sleeper& sleeper, Stream& stream, Seat& seat,
                                const std::function<bool()>& has_left);
 
     // The request failed on the connection of `stream`, because TLS did: the server may refuse a
     // certificate when it has the request already. Logs it. False: for another reason.
-    bool note_tls_failure(const Http1Stream& stream);
+    bool note_tls_failure(const Stream& stream);
+    // The same because the server does not speak HTTP/2.
+    bool note_no_http2(const Stream& stream);
+
+    // What the next three say of connections is in HTTP/2 for the stream alone.
 
     // The answer is complete and nothing follows it: another request may have the connection. The
     // first request in the queue gets the seat, and if it is of this thread the connection, too.
-    void give_back(Http1Stream& stream);
-    void throw_away(Http1Stream& stream);
+    void give_back(Stream& stream);
+    void throw_away(Stream& stream);
     // Closes the connection. Its seat is the caller's, unless another request had it evicted.
-    Seat keep_seat(Http1Stream& stream);
+    Seat keep_seat(Stream& stream);
     // Closes the connection in favour of another request. The stream stays evicted until it is
     // thrown away.
-    void evict(Http1Stream& stream);
+    void evict(Stream& stream);
 
     // Closes connections that were idle for too long, or on which the server sent or closed.
     void sweep(SteadyTime now);
@@ -138,9 +162,27 @@ class Pool {
         std::string tls_why{};  // a clause for the log
     };
     static Failure failure_of(int error);
+    // What came of connecting; the connection is closed unless that is none.
+    struct Reached {
+        Failure failure;
+        ConnectionPtr connection{};
+    };
+    Task<Reached> reach(Server& server, Sleeper& sleeper, const std::function<bool()>& has_left);
+    void note_connect_failure(Server& server, const Failure& failure);
     Task<Failure> shake_hands(Connection& connection, Server& server, Sleeper& sleeper,
                               const std::function<bool()>& has_left);
     void remember_session(Http1Stream& stream);
+    bool take_shared(Server& server, Stream& stream);
+    void open_shared(Server& server, Stream& stream, Seat& seat);
+    Task<ConnectFault> share(Server& server, Sleeper& sleeper, Stream& stream, Seat& seat,
+                             const std::function<bool()>& has_left);
+    Task<Failure> make_shared(Server& server, Sleeper& sleeper,
+                              const std::function<bool()>& has_left);
+    Seat keep_shared_seat(Stream& stream);
+    void end_stream(Stream& stream);
+    void close_if_unwanted(Server& server, Http2Connection& connection);
+    void sweep_shared(Server& server, SteadyTime now);
+    static void close_shared(Server& server, bool only_idle);
     void count_idle(int by) {
         idle_ += static_cast<std::size_t>(by);
         group_->set_idle(worker_, idle_);
@@ -161,6 +203,8 @@ class Pool {
     const Executor executor_;
     Readiness& readiness_;
     const GroupPtr group_;
+    const bool has_http2_;
+    Http2Context http2_;
     const std::size_t worker_;
     const std::size_t metrics_slot_;
     const std::size_t idle_max_;

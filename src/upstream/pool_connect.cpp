@@ -8,31 +8,56 @@
 
 #include "net/descriptor.hpp"
 #include "net/tls_fault.hpp"
+#include "tls/tls_client.hpp"
 #include "upstream/pool.hpp"
 
 namespace tidegate::upstream {
 
 namespace {
 
+// A server that has gone without a word must not keep requests waiting on a shared connection:
+// what it has not acknowledged for so long ends the connection. (Many servers punish pings.)
+constexpr int kUserTimeoutMs = 30'000;
+
 // Begins to connect a new `descriptor` without waiting. 0, EINPROGRESS, or what went wrong.
-int begin_connect(const StreamProtocol::endpoint& endpoint, Descriptor& descriptor) {
+int begin_connect(const SharedServer& server, Descriptor& descriptor) {
+    const StreamProtocol::endpoint& endpoint = server.endpoint;
     const int family = endpoint.protocol().family();
     descriptor = Descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!descriptor) return errno;
     const int on = 1;
     if (family != AF_UNIX) {
         ::setsockopt(descriptor.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        if (server.is_http2) {
+            ::setsockopt(descriptor.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs,
+                         sizeof kUserTimeoutMs);
+        }
     }
     const int outcome =
         ::connect(descriptor.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size()));
     return outcome == 0 ? 0 : errno;
 }
 
+constexpr const char* kNoHttp2 = "it does not offer HTTP/2 (ALPN h2)";
+
 }  // namespace
 
-Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1Stream& stream,
-                                       Seat& seat, const std::function<bool()>& has_left) {
-    // However this ends, the connection closes unless the request takes it over.
+Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Stream& stream, Seat& seat,
+                                       const std::function<bool()>& has_left) {
+    if (server.speaks_http2()) co_return co_await share(server, sleeper, stream, seat, has_left);
+    Reached reached = co_await reach(server, sleeper, has_left);
+    if (reached.failure.kind == ConnectFault::none) {
+        seat.release();
+        stream.open(server, std::move(reached.connection), false);
+    } else {
+        note_connect_failure(server, reached.failure);
+    }
+    co_return reached.failure.kind;
+}
+
+Task<Pool::Reached> Pool::reach(Server& server, Sleeper& sleeper,
+                                const std::function<bool()>& has_left) {
+    // However this ends, the connection closes unless the caller takes it over.
     struct Attempt {
         ~Attempt() {
             if (connection) pool.close(connection);
@@ -41,7 +66,7 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1St
         ConnectionPtr connection;
     };
     Descriptor descriptor;
-    int error = begin_connect(server.shared().endpoint, descriptor);
+    int error = begin_connect(server.shared(), descriptor);
     Attempt attempt{*this, new Connection(readiness_, std::move(descriptor))};
     ConnectionPtr& connection = attempt.connection;
     metrics_.upstream_connected();
@@ -50,7 +75,7 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1St
     if (error == EINPROGRESS) {
         connection->watch_write(&sleeper.wakeup());
         while (!connection->writable() && !sleeper.expired()) {
-            if (has_left()) co_return ConnectFault::client_left;
+            if (has_left()) co_return Reached{{ConnectFault::client_left}};
             co_await sleeper.sleep();
         }
         error = connection->writable() ? connection->connect_error() : ETIMEDOUT;
@@ -58,16 +83,15 @@ Task<Pool::ConnectFault> Pool::connect(Server& server, Sleeper& sleeper, Http1St
     Failure failure = failure_of(error);
     if (is_tls && error == 0)
         failure = co_await shake_hands(*connection, server, sleeper, has_left);
-    if (failure.kind == ConnectFault::none) {
-        seat.release();
-        stream.open(server, std::move(connection), false);
-        co_return ConnectFault::none;
-    }
-    if (failure.kind == ConnectFault::client_left) co_return failure.kind;
+    if (failure.kind != ConnectFault::none) co_return Reached{std::move(failure)};
+    co_return Reached{{}, std::move(connection)};
+}
+
+void Pool::note_connect_failure(Server& server, const Failure& failure) {
+    if (failure.kind == ConnectFault::client_left) return;
     metrics_.count_upstream_failure(metrics_slot_);
     group_->note_failure(server.shared(), balance::Failure::connect, failure.error,
                          failure.tls_why);
-    co_return failure.kind;
 }
 
 Pool::Failure Pool::failure_of(int error) {
@@ -78,14 +102,23 @@ Pool::Failure Pool::failure_of(int error) {
 // Within what is left of the time for connecting.
 Task<Pool::Failure> Pool::shake_hands(Connection& connection, Server& server, Sleeper& sleeper,
                                       const std::function<bool()>& has_left) {
-    TlsPtr tls = tls_->connection_to(server.shared().tls_host, server.take_session());
+    const bool is_http2 = server.shared().is_http2;
+    TlsPtr tls =
+        tls_->connection_to(server.shared().tls_host, server.take_session(),
+                            is_http2 ? TlsClient::Offer::http2 : TlsClient::Offer::nothing);
     if (tls == nullptr)
         co_return Failure{ConnectFault::tls, 0, "its host name is not valid in TLS"};
     connection.begin_tls(std::move(tls), TlsSide::client);
     for (;;) {
         const IoStatus status = connection.shake_hands();
-        if (status == IoStatus::ok) co_return Failure{};
+        if (status == IoStatus::ok) {
+            if (!is_http2 || connection.tls()->speaks_http2()) co_return Failure{};
+            co_return Failure{ConnectFault::no_http2, 0, kNoHttp2};
+        }
         if (status != IoStatus::would_block) {
+            if (is_http2 && refuses_protocol(connection.tls()->error())) {
+                co_return Failure{ConnectFault::no_http2, 0, kNoHttp2};
+            }
             co_return Failure{ConnectFault::tls, 0, tls_fault(*connection.tls(), false).message};
         }
         connection.watch_read(&sleeper.wakeup());
@@ -100,12 +133,21 @@ Task<Pool::Failure> Pool::shake_hands(Connection& connection, Server& server, Sl
     }
 }
 
-bool Pool::note_tls_failure(const Http1Stream& stream) {
-    const TlsChannel* const tls = stream.connection()->tls();
-    if (tls == nullptr || stream.is_reused() || stream.has_answered()) return false;
+bool Pool::note_tls_failure(const Stream& stream) {
+    if (stream.is_reused() || stream.has_answered()) return false;
+    const TlsChannel* const tls =
+        stream.is_http2() ? stream.http2().connection()->tls() : stream.http1().connection()->tls();
+    if (tls == nullptr) return false;
     const TlsFault fault = tls_fault(*tls, false);
     if (!fault.refused) return false;
     group_->note_failure(stream.server().shared(), balance::Failure::broken, 0, fault.message);
+    return true;
+}
+
+bool Pool::note_no_http2(const Stream& stream) {
+    if (!stream.is_http2() || !stream.http2().is_foreign()) return false;
+    group_->note_failure(stream.server().shared(), balance::Failure::broken, 0,
+                         "it does not speak HTTP/2");
     return true;
 }
 

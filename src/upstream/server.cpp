@@ -16,4 +16,23 @@ ConnectionPtr Server::take_oldest_idle() {
     return connection;
 }
 
+Http2ConnectionPtr Server::find_http2() const {
+    for (const Http2ConnectionPtr& connection : http2_) {
+        if (connection->has_room()) return connection;
+    }
+    return nullptr;
+}
+
+std::uint32_t Server::streams_said() const {
+    for (const Http2ConnectionPtr& connection : http2_) {
+        if (const std::uint32_t said = connection->streams_said()) return said;
+    }
+    return streams_said_;
+}
+
+void Server::forget(const Http2Connection& connection) {
+    if (const std::uint32_t said = connection.streams_said()) streams_said_ = said;
+    std::erase_if(http2_, [&](const Http2ConnectionPtr& one) { return one.get() == &connection; });
+}
+
 }  // namespace tidegate::upstream

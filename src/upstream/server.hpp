@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,8 @@
 #include "net/connection.hpp"
 #include "net/deadline.hpp"
 #include "tls/tls_ptr.hpp"
+#include "upstream/http2_attempt.hpp"
+#include "upstream/http2_connection.hpp"
 #include "upstream/shared_server.hpp"
 
 namespace tidegate::upstream {
@@ -74,11 +77,26 @@ class Server
         std::erase_if(idle_, is_over);
     }
 
+    // Connections in HTTP/2, whether requests use them or not, in the order in which they were
+    // made; and those that are being made.
+    std::vector<Http2ConnectionPtr>& http2() { return http2_; }
+    std::vector<Http2AttemptPtr>& attempts() { return attempts_; }
+    bool speaks_http2() const { return shared_->is_http2; }
+    // The first that takes one more request; null: none does.
+    Http2ConnectionPtr find_http2() const;
+    // How many streams a connection takes, as the server said last; 0: it has said nothing.
+    std::uint32_t streams_said() const;
+    // The connection is over.
+    void forget(const Http2Connection& connection);
+
   private:
     std::shared_ptr<SharedServer> shared_;
     SharedServer::Counts& counts_;
     std::vector<Idle> idle_;  // in the order in which they became so
     TlsSessionPtr session_;
+    std::vector<Http2ConnectionPtr> http2_;
+    std::vector<Http2AttemptPtr> attempts_;
+    std::uint32_t streams_said_ = 0;
     bool is_retired_ = false;
 };
 

@@ -35,6 +35,7 @@ SharedServer::SharedServer(const config::UpstreamServer& configured,
       address(address_of(configured, at)),
       authority(configured.authority),
       tls_host(configured.is_tls ? configured.address.host : std::string()),
+      is_http2(configured.is_http2),
       endpoint(at),
       state(id_of(address), configured.weight),
       counts(workers) {}

@@ -39,6 +39,7 @@ struct SharedServer {
     const std::string address;    // `10.0.0.7:3000`, or the socket's path
     const std::string authority;  // for Host when the client's is not kept
     const std::string tls_host;   // whose certificate it must have; empty: not encrypted
+    const bool is_http2;          // requests go in HTTP/2
     const StreamProtocol::endpoint endpoint;
     balance::ServerState state;
     std::vector<Counts, boost::alignment::aligned_allocator<Counts, 64>> counts;  // by worker

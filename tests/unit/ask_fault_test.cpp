@@ -43,6 +43,8 @@ TEST_CASE("fault: each bound and each time that runs out has its status") {
     CHECK(traits(Fault::upgrade_version).status == 426);
     CHECK(traits(Fault::upstream_unreachable).status == 502);
     CHECK(traits(Fault::upstream_tls).status == 502);
+    CHECK(traits(Fault::upstream_no_http2).status == 502);
+    CHECK(traits(Fault::upstream_refused).status == 503);
     CHECK(traits(Fault::upgrade_ignored).status == 502);
     CHECK(traits(Fault::upstream_exhausted).status == 503);
     CHECK(traits(Fault::connect_timeout).status == 504);

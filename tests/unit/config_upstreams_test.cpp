@@ -321,3 +321,19 @@ TEST_CASE("upstreams: check warns about a hash by what no request has") {
     CHECK(warning(kTwo, "balance: {hash: \"user|ip\"}") == "");
     CHECK(warning(kTwo, "balance: {hash: \"header:x-tenant\"}") == "");
 }
+
+TEST_CASE("upstreams: requests go in HTTP/2 where the URL or `http` says so") {
+    const auto speak_http2 = [](const std::string& servers, const std::string& settings) {
+        std::vector<bool> all;
+        for (const auto& server : read(settings, servers).servers) all.push_back(server.is_http2);
+        return all;
+    };
+    const std::string mixed = "[\"h2c://a:1\", \"http://b:1\", \"https://c:1\"]";
+    CHECK(speak_http2(mixed, "") == std::vector<bool>{true, false, false});
+    const std::string others = "[\"https://c:1\", \"unix:/run/app.sock\"]";
+    CHECK(speak_http2(others, "http: h2") == std::vector<bool>{true, true});
+    CHECK(speak_http2(others, "http: http1") == std::vector<bool>{false, false});
+    const Upstream upstream = read("", "[\"h2c://a.internal:50051\"]");
+    CHECK(upstream.servers[0].authority == "a.internal:50051");
+    CHECK_FALSE(upstream.servers[0].is_tls);
+}

@@ -156,7 +156,7 @@ struct Rig {
         }
         link->input.connection().close();
         exchange.upstream.cancel();
-        exchange.upstream.release();
+        exchange.upstream.http1().release();
     }
 
     // The handshake goes to the server.

@@ -68,7 +68,7 @@ struct Handshake : Connect {
     }
     ~Handshake() {
         x.upstream.cancel();
-        x.upstream.release();
+        x.upstream.http1().release();
         ::close(far);
     }
 

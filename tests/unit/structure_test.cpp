@@ -45,7 +45,7 @@ const std::vector<Rule>& rules() {
              {"store", "config", "identity", "routing", "http", "limit", "net", "tls", "telemetry",
               "base"}},
             {"client", {"config", "identity", "h2", "http", "net", "tls", "telemetry", "base"}},
-            {"upstream", {"balance", "config", "http", "net", "tls", "telemetry", "base"}},
+            {"upstream", {"balance", "config", "h2", "http", "net", "tls", "telemetry", "base"}},
         };
         const Rooms doctor{"app",   "upstream", "store", "redis", "config",
                            "limit", "identity", "net",   "tls",   "base"};

@@ -34,7 +34,7 @@ struct Uploading {
     }
     Pool& pool;
     std::optional<IpAddress> client;
-    Http1Stream lease;
+    Stream lease;
     ActiveRequest request;
 };
 
@@ -61,9 +61,9 @@ struct InLine {
 TEST_CASE("pool: connections in use count against max_connections") {
     Pooled pooled({1}, bounds(1, 1));
     Server& server = pooled.next();
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connects(server, lease));
-    Http1Stream second{pooled.world.buffers};
+    Stream second{pooled.world.buffers};
     CHECK_FALSE(pooled.connects(server, second));
     pooled.pool->throw_away(lease);
     CHECK_FALSE(lease);
@@ -75,7 +75,7 @@ TEST_CASE("pool: an evicted connection is uncounted once, and never kept") {
     Server& server = pooled.next();
     Uploading first(pooled, "192.0.2.1");
     Uploading second(pooled, "192.0.2.1");
-    Http1Stream refused{pooled.world.buffers};
+    Stream refused{pooled.world.buffers};
     CHECK_FALSE(pooled.connects(server, refused, first.request));
 
     Uploading other(pooled, "192.0.2.2");  // in the place of one of the two
@@ -93,10 +93,10 @@ TEST_CASE("pool: an evicted connection is uncounted once, and never kept") {
     CHECK_FALSE(pooled.connects(server, refused));
     pooled.pool->give_back(other.lease);
     pooled.pool->throw_away(stays.lease);
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     CHECK(pooled.pool->take_idle(server, lease));
     CHECK(pooled.connects(server, refused));
-    Http1Stream third{pooled.world.buffers};
+    Stream third{pooled.world.buffers};
     CHECK_FALSE(pooled.connects(server, third));
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("pool: an idle connection to one server makes room for one to another"
     Server& first = pooled.make_idle();
     Server& second = pooled.next();
     REQUIRE(&first != &second);
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     CHECK(pooled.connects(second, lease));
     CHECK_FALSE(pooled.takes_idle(first));
 }
@@ -115,9 +115,9 @@ TEST_CASE("pool: a server that does not take the connection in time leaves the s
     Server& server = pooled.next();
     // The kernel leaves a connection unanswered that the queue of the listener has no place for.
     pooled.listeners[0].listen(0);
-    std::vector<std::unique_ptr<Http1Stream>> leases;
+    std::vector<std::unique_ptr<Stream>> leases;
     do {
-        leases.push_back(std::make_unique<Http1Stream>(pooled.world.buffers));
+        leases.push_back(std::make_unique<Stream>(pooled.world.buffers));
         REQUIRE(leases.size() < 10);
         pooled.seat = pooled.pool->take_seat(pooled.request);
         REQUIRE(pooled.seat);
@@ -156,7 +156,7 @@ TEST_CASE("pool: each way that a connection goes gives its seat back") {
     pooled.pool->sweep(steady_now() + 10s);
     CHECK(pooled.seats_taken() == 0);
 
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connects(server, lease));
     pooled.pool->evict(lease);
     CHECK(pooled.seats_taken() == 0);
@@ -175,8 +175,8 @@ TEST_CASE("pool: each way that a connection goes gives its seat back") {
 
 TEST_CASE("pool: max_connections is one bound for all workers") {
     Pooled pooled({1}, bounds(2, 2), 2);
-    Http1Stream first{pooled.world.buffers};
-    Http1Stream second{pooled.world.buffers};
+    Stream first{pooled.world.buffers};
+    Stream second{pooled.world.buffers};
     REQUIRE(pooled.connects(pooled.next(), first));
     REQUIRE(pooled.connects(pooled.next(), second));
     CHECK_FALSE(pooled.pools[1]->take_seat(pooled.request));
@@ -277,7 +277,7 @@ TEST_CASE("pool: an address that has its places of the queue makes room in other
             settings.queue.max = 8;
         },
         2);
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connects(pooled.next(), lease));
     std::vector<std::unique_ptr<InLine>> crowd;
     for (int i = 0; i < 8; ++i) {
@@ -294,9 +294,9 @@ TEST_CASE("pool: connecting ends when the client leaves, and is no failure of th
     Pooled pooled({1});
     Server& server = pooled.next();
     pooled.listeners[0].listen(0);
-    std::vector<std::unique_ptr<Http1Stream>> leases;
+    std::vector<std::unique_ptr<Stream>> leases;
     do {
-        leases.push_back(std::make_unique<Http1Stream>(pooled.world.buffers));
+        leases.push_back(std::make_unique<Stream>(pooled.world.buffers));
         REQUIRE(leases.size() < 10);
         pooled.seat = pooled.pool->take_seat(pooled.request);
         REQUIRE(pooled.seat);
@@ -336,7 +336,7 @@ TEST_CASE("pool: as many requests wait as `queue` allows, and a seat goes to the
         settings.max_connections = 1;
         settings.queue.max = 2;
     });
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connects(pooled.next(), lease));
     InLine first(pooled, "192.0.2.1");
     InLine second(pooled, "192.0.2.2");
@@ -366,7 +366,7 @@ TEST_CASE("pool: an address that fills the queue makes room for others, its last
         settings.max_connections = 1;
         settings.queue.max = 8;  // two places are a share
     });
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connects(pooled.next(), lease));
     std::vector<std::unique_ptr<InLine>> crowd;
     for (int i = 0; i < 8; ++i) {

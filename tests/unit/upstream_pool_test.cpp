@@ -65,7 +65,7 @@ TEST_CASE("pool: a server that cannot be reached is left alone while there is an
 TEST_CASE("pool: a silent idle connection is used again, the last one first") {
     Pooled pooled({1});
     Server& server = pooled.make_idle();
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     REQUIRE(pooled.pool->take_idle(server, lease));
     CHECK(lease.is_reused());
     CHECK(&lease.server() == &server);
@@ -130,7 +130,7 @@ TEST_CASE("pool: sweep() closes what is idle for too long, and nothing else") {
     Server& server = pooled.make_idle();
     const SteadyTime now = steady_now();
     pooled.pool->sweep(now + 9s);
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     CHECK(pooled.pool->take_idle(server, lease));
     pooled.pool->give_back(lease);
     pooled.pool->sweep(steady_now() + 10s);
@@ -140,7 +140,7 @@ TEST_CASE("pool: sweep() closes what is idle for too long, and nothing else") {
 TEST_CASE("pool: a stopped pool keeps nothing idle") {
     Pooled pooled({1});
     Server& server = pooled.make_idle();
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connects(server, lease));
     pooled.pool->stop();
     CHECK_FALSE(pooled.takes_idle(server));
@@ -152,7 +152,7 @@ TEST_CASE("pool: a stopped pool still connects for its requests") {
     Pooled pooled({1});
     Server& server = pooled.next();
     pooled.pool->stop();
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connects(server, lease));
     CHECK(server.address().starts_with("127.0.0.1:"));
     CHECK(pooled.pool->settings().name == "api");
@@ -191,9 +191,9 @@ TEST_CASE("pool: follows the group: what leads nowhere any more gets nothing and
     const auto before = at();
     pooled.group->resolved(0, {before});
     const ServerPtr server = &pooled.make_idle();
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connects(*server, lease));
-    Http1Stream other{pooled.world.buffers};
+    Stream other{pooled.world.buffers};
     REQUIRE(pooled.connects(*server, other));
     CHECK(pooled.seats_taken() == 3);
 
@@ -241,7 +241,7 @@ TEST_CASE("pool: requests in flight are counted on each server until they end") 
 
 TEST_CASE("pool: a connection whose making ends by an exception is closed, and counted so") {
     Pooled pooled({1});
-    Http1Stream stream{pooled.world.buffers};
+    Stream stream{pooled.world.buffers};
     pooled.seat = pooled.pool->take_seat(pooled.request);
     const std::function<bool()> has_left = []() -> bool { throw std::bad_alloc(); };
     bool has_thrown = false;

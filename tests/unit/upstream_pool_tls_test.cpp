@@ -37,7 +37,7 @@ struct TlsPooled {
         pooled.world.wheel.advance(steady_now());
     }
 
-    ConnectFault connect(Http1Stream& stream) {
+    ConnectFault connect(Stream& stream) {
         pooled.seat = pooled.pool->take_seat(pooled.request);
         REQUIRE(pooled.seat);
         pooled.begin_connect(pooled.next(), stream);
@@ -58,7 +58,7 @@ struct TlsPooled {
         return true;
     }
     // Sends a request and reads the head of its answer; its status, or 0.
-    int ask(Http1Stream& stream) {
+    int ask(Stream& stream) {
         http::BodyBatch nothing;
         nothing.done = true;
         const http::Fields none;
@@ -66,12 +66,12 @@ struct TlsPooled {
         stream.end_head(http::BodyKind::none, std::nullopt);
         if (stream.send(nothing, none) != IoStatus::ok) return 0;
         Wakeup wakeup(pooled.world.io.get_executor());
-        Http1Stream::Head head = Http1Stream::Head::nothing;
+        Stream::Head head = Stream::Head::nothing;
         CHECK(turn_until([&] {
             head = stream.read_head({}, wakeup);
-            return head != Http1Stream::Head::nothing;
+            return head != Stream::Head::nothing;
         }));
-        if (head != Http1Stream::Head::complete) return 0;
+        if (head != Stream::Head::complete) return 0;
         stream.begin_body();
         stream.drop_body(stream.take_body({}));
         return stream.head().status;
@@ -94,7 +94,7 @@ TEST_CASE("pool tls: a request goes over TLS, and its connection is used again")
     const Authority authority;
     const TlsServer server(authority.issue(), answer_all);
     TlsPooled world(server.port(), believing(authority));
-    Http1Stream stream(world.buffers);
+    Stream stream(world.buffers);
     REQUIRE(world.connect(stream) == ConnectFault::none);
     CHECK(world.ask(stream) == 200);
     Server& chosen = stream.server();
@@ -113,9 +113,9 @@ TEST_CASE("pool tls: the next connection resumes the session of the one before, 
     const TlsServer server(authority.issue(), answer_all);
     TlsPooled world(server.port(), believing(authority));
     for (int i = 0; i < 3; ++i) {
-        Http1Stream stream(world.buffers);
+        Stream stream(world.buffers);
         REQUIRE(world.connect(stream) == ConnectFault::none);
-        CHECK((SSL_session_reused(stream.connection()->tls()->native()) == 1) == (i > 0));
+        CHECK((SSL_session_reused(stream.http1().connection()->tls()->native()) == 1) == (i > 0));
         CHECK(world.ask(stream) == 200);
         Server& chosen = stream.server();
         world.pooled.pool->throw_away(stream);
@@ -132,7 +132,7 @@ TEST_CASE(
     const Authority authority;
     const TlsServer named(authority.issue("DNS:other.internal"), answer_all);
     TlsPooled world(named.port(), believing(authority));
-    Http1Stream stream(world.buffers);
+    Stream stream(world.buffers);
     CHECK(world.connect(stream) == ConnectFault::tls);
     CHECK(world.pooled.seats_taken() == 0);
     const TlsServer late(authority.issue("DNS:localhost", {-7200, -3600}), answer_all);
@@ -154,14 +154,14 @@ TEST_CASE("pool tls: a version that is too old is a fault") {
     TlsSettings settings = believing(authority);
     {
         TlsPooled world(old.port(), settings);
-        Http1Stream made(world.buffers);
+        Stream made(world.buffers);
         CHECK(world.connect(made) == ConnectFault::none);
         CHECK(world.ask(made) == 200);
         world.pooled.pool->throw_away(made);
     }
     settings.min_version = TlsVersion::tls_1_3;
     TlsPooled world(old.port(), settings);
-    Http1Stream made(world.buffers);
+    Stream made(world.buffers);
     CHECK(world.connect(made) == ConnectFault::tls);
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("pool tls: a handshake that does not end is a timeout") {
     // The kernel accepts, and nobody answers.
     const Pooled listening({1});
     TlsPooled silent(listening.group->settings().servers[0].address.port, {});
-    Http1Stream stream(silent.buffers);
+    Stream stream(silent.buffers);
     const SteadyTime began = steady_now();
     CHECK(silent.connect(stream) == ConnectFault::timeout);
     CHECK(steady_now() - began >= 500ms);
@@ -180,7 +180,7 @@ TEST_CASE("pool tls: a server that refuses clients after their handshake is know
     const Authority authority;
     const TlsServer strict(authority.issue(), answer_all, 0, &authority);
     TlsPooled world(strict.port(), believing(authority));
-    Http1Stream stream(world.buffers);
+    Stream stream(world.buffers);
     REQUIRE(world.connect(stream) == ConnectFault::none);
     CHECK(world.ask(stream) == 0);
     CHECK(world.pooled.pool->note_tls_failure(stream));

@@ -16,8 +16,6 @@
 
 namespace tidegate::upstream {
 
-using ConnectFault = Pool::ConnectFault;
-
 struct PoolWorld {
     asio::io_context io{1};
     Readiness readiness{io};
@@ -39,8 +37,9 @@ struct Pooled {
         if (change) change(settings);
         group = group_of(settings, workers);
         for (std::size_t i = 0; i < workers; ++i) {
-            pools.push_back(std::make_unique<Pool>(world.io.get_executor(), world.readiness, group,
-                                                   i, 0, world.metrics));
+            const Pool::Loop loop{world.io.get_executor(), world.readiness, world.wheel,
+                                  world.buffers, world.metrics};
+            pools.push_back(std::make_unique<Pool>(loop, group, i, 0));
         }
         pool = pools.front().get();
     }
@@ -57,29 +56,27 @@ struct Pooled {
         return *server;
     }
     // With `seat`, which a connection that fails leaves. None: it is not decided yet.
-    std::optional<ConnectFault> begin_connect(Server& server, Http1Stream& stream) {
+    std::optional<ConnectFault> begin_connect(Server& server, Stream& stream) {
         outcome.reset();
-        spawn_vital(
-            world.io.get_executor(), [](Pooled& self, Server& to, Http1Stream& made) -> Task<> {
-                const std::function<bool()> has_left = [&self] { return self.client_left; };
-                self.outcome =
-                    co_await self.pool->connect(to, self.sleeper, made, self.seat, has_left);
-            }(*this, server, stream));
+        spawn_vital(world.io.get_executor(), [](Pooled& self, Server& to, Stream& made) -> Task<> {
+            const std::function<bool()> has_left = [&self] { return self.client_left; };
+            self.outcome = co_await self.pool->connect(to, self.sleeper, made, self.seat, has_left);
+        }(*this, server, stream));
         settle(true);
         return outcome;
     }
     // False: no seat is free.
-    bool connects(Server& server, Http1Stream& stream, const ActiveRequest& from) {
+    bool connects(Server& server, Stream& stream, const ActiveRequest& from) {
         seat = pool->take_seat(from);
         if (!seat) return false;
         CHECK(begin_connect(server, stream) == ConnectFault::none);
         return true;
     }
-    bool connects(Server& server, Http1Stream& stream) { return connects(server, stream, request); }
+    bool connects(Server& server, Stream& stream) { return connects(server, stream, request); }
     // Whether the seat stays its owner's, who gives it back.
     bool cannot_reach(Server& server, ConnectFault fault = ConnectFault::unreachable) {
         const std::uint32_t taken = group->seats().taken();
-        Http1Stream stream{world.buffers};
+        Stream stream{world.buffers};
         seat = pool->take_seat(request);
         REQUIRE(seat);
         CHECK(begin_connect(server, stream) == fault);
@@ -91,14 +88,14 @@ struct Pooled {
     // A connection to whichever server is next, idle in the pool.
     Server& make_idle() {
         Server& server = next();
-        Http1Stream lease{world.buffers};
+        Stream lease{world.buffers};
         REQUIRE(connects(server, lease));
         pool->give_back(lease);
         return server;
     }
     // Takes an idle connection, if there is one, and throws it away.
     bool takes_idle(Server& server) {
-        Http1Stream stream{world.buffers};
+        Stream stream{world.buffers};
         if (!pool->take_idle(server, stream)) return false;
         pool->throw_away(stream);
         return true;

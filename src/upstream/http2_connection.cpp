@@ -1,0 +1,243 @@
+#include "upstream/http2_connection.hpp"
+
+#include <nghttp2/nghttp2.h>
+
+#include <algorithm>
+#include <exception>
+#include <span>
+#include <utility>
+
+#include "upstream/http2_stream.hpp"
+#include "upstream/server.hpp"
+
+namespace tidegate::upstream {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// What is here already is read without waiting; after so many reads, other connections go first.
+constexpr unsigned kReadsInARow = 8;
+// What h2::Client::gather() asks for.
+constexpr std::size_t kRoomMin = 2'048;
+// A connection that is idle for a moment only keeps the memory that it is about to need.
+constexpr std::chrono::seconds kRestAfter{1};
+
+h2::ClientSettings settings_of(const Http2Context& context, std::uint32_t streams) {
+    h2::ClientSettings settings = context.settings;
+    if (streams > 0) settings.streams = std::min(streams, settings.streams_max);
+    return settings;
+}
+
+// A list of unusual size gives its room back.
+void clear_events(h2::ClientEventList& events) {
+    constexpr std::size_t kKept = 64;
+    events.clear();
+    if (events.capacity() > kKept) events.shrink_to_fit();
+}
+
+}  // namespace
+
+Http2Connection::Http2Connection(Http2Context& context, Server& server, ConnectionPtr connection,
+                                 std::uint32_t streams)
+    : context_(&context),
+      server_(&server),
+      connection_(std::move(connection)),
+      output_(context.buffers),
+      sleeper_(context.executor, context.deadlines),
+      idle_since_(context.deadlines.now()) {
+    client_.emplace(settings_of(context, streams), context.streams, idle_since_);
+    connection_->forget_sleepers();
+}
+
+Http2Connection::~Http2Connection() {
+    if (!is_over_) end();
+}
+
+Task<> Http2Connection::run(Http2ConnectionPtr self) {
+    std::exception_ptr failure;
+    try {
+        co_await self->go_on();
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    self->close();
+    if (failure) std::rethrow_exception(failure);
+}
+
+Task<> Http2Connection::go_on() {
+    for (unsigned steps = 1;; ++steps) {
+        const Next next = step();
+        if (next == Next::close) co_return;
+        if (next == Next::step) {
+            if (steps % kReadsInARow == 0) co_await sleeper_.step_aside();
+            continue;
+        }
+        sleeper_.allow(time_left());
+        connection_->watch_read(&sleeper_.wakeup());
+        connection_->watch_write(connection_->writable() ? nullptr : &sleeper_.wakeup());
+        co_await sleeper_.sleep();
+    }
+}
+
+Http2Connection::Next Http2Connection::step() {
+    if (is_over_) return Next::close;
+    bool is_open = true;
+    // Also while the server takes nothing: it may first want to get rid of what it has to say.
+    if (connection_->readable()) is_open = read();
+    const SteadyTime now = context_->deadlines.now();
+    if (now >= client_->deadline()) {
+        client_->tick(now, told_);
+        look_at(told_);
+        clear_events(told_);
+    }
+    if (!write() || !is_open) return Next::close;
+    if (client_->has_failed() || (client_->is_done() && output_.empty())) return Next::close;
+    return connection_->readable() ? Next::step : Next::sleep;
+}
+
+// False: the server has closed, or reset.
+bool Http2Connection::read() {
+    BufferPool& buffers = context_->buffers;
+    std::size_t size = BufferPool::kLarge;
+    char* const block = buffers.take(size);
+    const IoResult read = connection_->read_some({block, size});
+    if (read.status == IoStatus::ok) {
+        ++reads_;
+        is_resting_ = false;
+        client_->receive({block, read.bytes}, context_->deadlines.now(), input_);
+        look_at(input_);
+        clear_events(input_);
+    }
+    buffers.give(block, size);
+    return read.status == IoStatus::ok || read.status == IoStatus::would_block;
+}
+
+// No stream's coroutine runs meanwhile: they are woken at the end of the turn.
+void Http2Connection::look_at(const h2::ClientEventList& events) {
+    for (const h2::ClientEvent& event : events) {
+        if (event.stream->owner == nullptr) continue;
+        Http2Stream& stream = *static_cast<Http2Stream*>(event.stream->owner);
+        switch (event.kind) {
+            case h2::ClientEvent::Kind::body:
+                stream.add_bytes(event.bytes);
+                break;
+            case h2::ClientEvent::Kind::drained:
+                stream.on_drained();
+                break;
+            case h2::ClientEvent::Kind::head:
+            case h2::ClientEvent::Kind::end:
+                stream.on_input();
+                break;
+            case h2::ClientEvent::Kind::reset:
+                stream.on_end();
+        }
+    }
+}
+
+void Http2Connection::gather(std::size_t bytes) {
+    write_later();
+    if (is_over_ || !connection_->writable()) return;
+    const bool is_large = bytes > BufferPool::kSmall / 2;
+    const std::span<char> room = output_.space(is_large ? BufferPool::kLarge : BufferPool::kSmall);
+    if (room.size() < kRoomMin) return;
+    output_.commit(client_->gather(room, context_->deadlines.now(), told_));
+    look_at(told_);
+    clear_events(told_);
+}
+
+// False: nothing more reaches the server.
+bool Http2Connection::write() {
+    while (connection_->writable()) {
+        if (output_.empty()) {
+            if (!client_->wants_write()) break;
+            const std::size_t bytes = client_->gather(output_.space(BufferPool::kLarge),
+                                                      context_->deadlines.now(), told_);
+            look_at(told_);
+            clear_events(told_);
+            if (bytes == 0) break;
+            output_.commit(bytes);
+        }
+        const std::string_view bytes = output_.data();
+        const iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+        const IoResult sent = connection_->write_some({&part, 1});
+        if (sent.status == IoStatus::would_block) break;
+        if (sent.status != IoStatus::ok) return false;
+        output_.consume(sent.bytes);
+    }
+    if (output_.empty()) output_.release();
+    return true;
+}
+
+milliseconds Http2Connection::time_left() const {
+    constexpr std::chrono::hours kLong{1};
+    const SteadyTime now = context_->deadlines.now();
+    const SteadyTime next = std::min(client_->deadline(), now + kLong);
+    return std::max(std::chrono::ceil<milliseconds>(next - now), milliseconds{1});
+}
+
+bool Http2Connection::has_room() const {
+    return !is_leaving() && client_->has_room() && handles_ < client_->streams_max();
+}
+
+std::uint32_t Http2Connection::streams_said() const {
+    return client_ && client_->has_settings() ? std::max(client_->streams_max(), 1U) : 0;
+}
+
+bool Http2Connection::attach(Http2Stream& stream) {
+    streams_.push_back(stream);
+    ++handles_;
+    return std::exchange(has_carried_, true);
+}
+
+void Http2Connection::detach(Http2Stream& stream) {
+    streams_.erase(streams_.iterator_to(stream));
+    --handles_;
+    if (is_over_) {
+        if (handles_ == 0) client_.reset();
+        return;
+    }
+    if (handles_ == 0) idle_since_ = context_->deadlines.now();
+    write_later();
+}
+
+void Http2Connection::rest(SteadyTime now) {
+    if (is_over_ || is_resting_ || !client_->is_idle() || now - idle_since_ < kRestAfter) return;
+    client_->drop_memory();
+    is_resting_ = true;
+}
+
+void Http2Connection::close() {
+    if (is_over_) return;
+    const Http2ConnectionPtr self(this);  // the server's list may hold it last
+    end();
+}
+
+void Http2Connection::end() {
+    is_over_ = true;
+    // The server is told why, if there is room.
+    if (connection_->is_open() && !connection_->is_broken()) {
+        if (client_->is_idle() && output_.empty()) client_->finish();
+        if (output_.empty()) {
+            output_.commit(client_->gather(output_.space(), context_->deadlines.now(), told_));
+            told_.clear();
+        }
+        const std::string_view bytes = output_.data();
+        const iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+        if (!bytes.empty()) connection_->write_some({&part, 1});
+        if (connection_->tls() != nullptr) connection_->shutdown_send();
+    }
+    is_foreign_ = !client_->has_settings() && reads_ > 0 &&
+                  (client_->error() != NGHTTP2_NO_ERROR || client_->has_failed());
+    connection_->close();
+    output_.release();
+    context_->metrics.upstream_disconnected();
+    context_ = nullptr;
+    std::exchange(server_, nullptr)->forget(*this);
+    for (Http2Stream& stream : streams_) stream.on_end();
+    if (handles_ == 0) client_.reset();
+    sleeper_.allow_forever();
+    sleeper_.wakeup().wake_later();
+}
+
+}  // namespace tidegate::upstream

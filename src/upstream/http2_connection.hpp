@@ -1,0 +1,126 @@
+// One connection to a server in HTTP/2, which the requests of one worker share: reads frames, tells
+// the streams, writes what they have to say, and closes. A step is one read, and the writes of what
+// the streams have gathered.
+//
+// Owned by its coroutine, its server's list and its streams. The pool outlives it in use: it closes
+// the connection, which then touches nothing of the pool any more. One thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include <boost/intrusive/list.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
+
+#include "h2/client.hpp"
+#include "net/buffer.hpp"
+#include "net/connection.hpp"
+#include "net/sleeper.hpp"
+#include "net/task.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace tidegate::upstream {
+
+class Http2Connection;
+class Http2Stream;
+class Server;
+
+using Http2ConnectionPtr = boost::intrusive_ptr<Http2Connection>;
+
+// What the connections of a pool share, and outlives their use.
+struct Http2Context {
+    Executor executor;
+    DeadlineWheel& deadlines;
+    BufferPool& buffers;
+    telemetry::MetricsShard& metrics;
+    h2::ClientSettings settings{};
+    h2::ClientStreamPool streams{};
+};
+
+using Http2StreamHook =
+    boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+class Http2Connection
+    : public boost::intrusive_ref_counter<Http2Connection, boost::thread_unsafe_counter> {
+  public:
+    // `connection` is connected, and its handshake is over. `streams`: how many the server took the
+    // last time; 0: not known.
+    Http2Connection(Http2Context& context, Server& server, ConnectionPtr connection,
+                    std::uint32_t streams);
+    ~Http2Connection();
+
+    // Ends when the connection is closed.
+    static Task<> run(Http2ConnectionPtr self);
+
+    // Whether it may take one more request.
+    bool has_room() const;
+    // It takes no more requests, and closes with the last of its streams.
+    bool is_leaving() const { return is_over_ || is_retired_ || client_->is_leaving(); }
+    void retire() { is_retired_ = true; }
+    // Nothing comes or goes any more.
+    bool is_over() const { return is_over_; }
+    // The server sends no HTTP/2. Once it is over.
+    bool is_foreign() const { return is_foreign_; }
+    bool is_idle() const { return handles_ == 0; }
+    SteadyTime idle_since() const { return idle_since_; }
+    TlsChannel* tls() const { return connection_->tls(); }
+    // How many streams the server takes, if it has said so; else 0.
+    std::uint32_t streams_said() const;
+    // To be called from time to time while it is idle.
+    void rest(SteadyTime now);
+    // At once; wakes the streams, which have lost their server. The list of the server forgets it.
+    void close();
+
+    // For the streams.
+
+    // A request has this connection from attach() to detach(). The result of attach(): it has
+    // carried requests before.
+    bool attach(Http2Stream& stream);
+    void detach(Http2Stream& stream);
+    // Not once it is over.
+    h2::Client& client() { return *client_; }
+    // Gathers what there is to send, as far as there is room for it, and has the connection write
+    // it at the end of this turn. `bytes`: about how much that is.
+    void gather(std::size_t bytes);
+    // Has the connection write what there is at the end of this turn.
+    void write_later() { sleeper_.wakeup().wake_later(); }
+    // Changes whenever the server has sent something.
+    std::uint64_t reads() const { return reads_; }
+
+  private:
+    enum class Next : std::uint8_t { sleep, step, close };
+
+    void end();
+    Task<> go_on();
+    Next step();
+    bool read();
+    bool write();
+    void look_at(const h2::ClientEventList& events);
+    std::chrono::milliseconds time_left() const;
+
+    Http2Context* context_;  // null once it is over
+    Server* server_;
+    ConnectionPtr connection_;
+    std::optional<h2::Client> client_;  // until it is over and no stream looks at it
+    Buffer output_;                     // gathered and not written
+    h2::ClientEventList input_;
+    h2::ClientEventList told_;  // of the output
+    Sleeper sleeper_;
+    boost::intrusive::list<Http2Stream, boost::intrusive::base_hook<Http2StreamHook>,
+                           boost::intrusive::constant_time_size<false>>
+        streams_;
+    SteadyTime idle_since_;
+    std::size_t handles_ = 0;
+    std::uint64_t reads_ = 0;
+    bool has_carried_ = false;
+    bool is_resting_ = false;
+    bool is_retired_ = false;
+    bool is_foreign_ = false;
+    bool is_over_ = false;
+};
+
+}  // namespace tidegate::upstream
