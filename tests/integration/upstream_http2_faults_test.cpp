@@ -169,6 +169,7 @@ TEST_CASE("upstream http2: a server that speaks HTTP/1 is named") {
     Upstream upstream([](Conversation& conversation) {
         conversation.some();
         conversation.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        conversation.wait_for_end();
     });
     const Tidegate tidegate("threads: 1\n" +
                             unlimited({"h2c://127.0.0.1:" + std::to_string(upstream.port())}));
@@ -240,5 +241,5 @@ TEST_CASE("upstream http2: doctor says whether a server speaks it") {
     CHECK_MESSAGE(well.find("speaks HTTP/2, in the clear") != std::string::npos, well);
     const std::string wrong =
         examine("threads: 1\n" + unlimited({"h2c://127.0.0.1:" + std::to_string(http1.port())}));
-    CHECK_MESSAGE(wrong.find("its answer is not HTTP/2") != std::string::npos, wrong);
+    CHECK_MESSAGE(wrong.find("requests go in HTTP/2: ") != std::string::npos, wrong);
 }
