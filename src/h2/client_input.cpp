@@ -2,6 +2,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "h2/client.hpp"
@@ -104,12 +105,13 @@ void Client::add_body(std::uint32_t id, std::string_view bytes) {
     if (!stream->has_head_) return reset_for(*stream, Malformed::order);
     if (bytes.empty()) return;
     if (stream->framing_.body == http::BodyKind::none) return reset_for(*stream, Malformed::order);
-    stream->body_bytes_ += bytes.size();
-    if (stream->framing_.body == http::BodyKind::length &&
-        stream->body_bytes_ > stream->framing_.length) {
-        return reset_for(*stream, Malformed::length);
-    }
-    tell(Kind::body, *stream, bytes);
+    const bool is_bounded = stream->framing_.body == http::BodyKind::length;
+    const std::uint64_t left = is_bounded ? stream->framing_.length - stream->body_bytes_
+                                          : std::numeric_limits<std::uint64_t>::max();
+    const std::size_t taken = std::min<std::uint64_t>(left, bytes.size());
+    stream->body_bytes_ += taken;
+    if (taken > 0) tell(Kind::body, *stream, bytes.substr(0, taken));
+    if (taken < bytes.size()) reset_for(*stream, Malformed::length);
 }
 
 void Client::end_answer(ClientStream& stream) {
