@@ -21,7 +21,7 @@
 #include "net/connection.hpp"
 #include "net/sleeper.hpp"
 #include "net/task.hpp"
-#include "telemetry/metrics.hpp"
+#include "upstream/metrics.hpp"
 
 namespace tidegate::upstream {
 
@@ -36,7 +36,7 @@ struct Http2Context {
     Executor executor;
     DeadlineWheel& deadlines;
     BufferPool& buffers;
-    telemetry::MetricsShard& metrics;
+    Metrics& metrics;
     h2::ClientSettings settings{};
     h2::ClientStreamPool streams{};
 };
