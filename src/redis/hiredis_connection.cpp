@@ -60,6 +60,7 @@ struct HiredisConnection::Hooks {
         HiredisConnection& self = self_of(context);
         if (status == REDIS_OK) {
             self.connected_ = true;
+            self.forget_writable();
             if (self.listener_ != nullptr) self.listener_->on_connected();
         } else if (Listener* listener = std::exchange(self.listener_, nullptr)) {
             listener->on_closed(context->c.errstr);
@@ -256,6 +257,16 @@ void HiredisConnection::watch_write() {
                                self->watching_write_ = false;
                                self->flush();
                            });
+}
+
+// The wait for the connection was one for writing, which Asio's reactor goes on to ask for: each
+// later wait for a reply would first end at once, as the socket is writable. Registered anew, the
+// descriptor is watched for what there is to read, until a flush leaves something over. If that
+// fails, the handshake runs out of time. Requires that nothing waits on the descriptor.
+void HiredisConnection::forget_writable() {
+    error_code ignored;
+    const int descriptor = descriptor_.release();
+    descriptor_.assign(descriptor, ignored);
 }
 
 void HiredisConnection::flush_soon() {

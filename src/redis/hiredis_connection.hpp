@@ -82,6 +82,7 @@ class HiredisConnection final : public std::enable_shared_from_this<HiredisConne
     void read();
     void watch_read();
     void watch_write();
+    void forget_writable();
 
     Executor executor_;
     Turn& turn_;
