@@ -18,7 +18,7 @@ IDLE = (1, 10, 100, 1_000, 3_000, 9_900)
 ROUTES = (1, 10, 100, 1_000)
 LIMITS = (1, 2, 3, 5, 8, 12, 20)
 BODIES = (0, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
-THREADS = (1, 2)
+THREADS = (1, 2, 4, 8, 16, 32)
 
 FILL_SECONDS = 120  # at most, to make a million names known
 MEASURED_REQUESTS = 60_000

@@ -21,6 +21,7 @@
 #include "store/freed_identifiers.hpp"
 #include "store/limiter.hpp"
 #include "store/memory_store.hpp"
+#include "store/shared_charges.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::app {
@@ -40,6 +41,7 @@ struct SharedState {
     std::optional<redis::ClusterOptions> redis_cluster;
     store::Replicas replicas{0};
     store::FreedIdentifiers freed;
+    store::SharedCharges charges;
     client::ConnectionLimit connection_limit;
     client::ConnectionRate connection_rate{};
     faces::Reservations reservations;

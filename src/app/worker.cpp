@@ -236,6 +236,8 @@ Task<> Worker::tick() {
         deadlines_.advance(time);
         refused_connections_.sweep(time);
         limiter_.report_local(time);
+        limiter_.tend_lent(time);
+        finish_if_empty();
         make_room(time);
         if (time - swept < kSweepEvery) continue;
         swept = time;
@@ -255,7 +257,9 @@ void Worker::make_room(SteadyTime time) {
 
 // Drained, with no connection left: everything that keeps the loop going ends.
 void Worker::finish_if_empty() {
-    const bool is_empty = connections_.empty() && unnamed_.empty() && handshakes_.empty();
+    // Other threads may wait for what this one has sent for them: a tick asks again.
+    const bool is_empty =
+        connections_.empty() && unnamed_.empty() && handshakes_.empty() && limiter_.is_idle();
     if (!clients_.is_draining || finished_ || !is_empty) return;
     finished_ = true;
     readiness_.stop();

@@ -22,7 +22,7 @@ bool is_same(const ChargeItem& left, const ChargeItem& right) {
 }
 
 template <class Equal>
-bool are_equal(const LimitDecision& a, const LimitDecision& b, Equal equal) {
+bool are_equal(const limit::Charge& a, const limit::Charge& b, Equal equal) {
     return std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), equal);
 }
 
@@ -36,55 +36,53 @@ std::size_t hash_of(std::span<const ChargeItem> items) {
     return hash;
 }
 
-void Batch::begin(LimitDecision& decision, std::size_t hash) {
+void Batch::begin(const limit::Charge& charge, limit::Verdict& verdict, std::size_t hash) {
     is_mixed_ = false;
     hash_ = hash;
-    decisions_.assign(1, &decision);
+    charges_.assign(1, charge);
+    verdicts_.assign(1, &verdict);
 }
 
-bool Batch::add(LimitDecision& decision, std::size_t hash, bool may_mix) {
-    if (!is_mixed_ && hash == hash_ && are_equal(*decisions_[0], decision, is_same)) {
-        if (decisions_.size() == kBatchMax) return false;
-    } else if (can_be_mixed_with(decision, may_mix)) {
+bool Batch::add(const limit::Charge& charge, limit::Verdict& verdict, std::size_t hash,
+                bool may_mix) {
+    if (!is_mixed_ && hash == hash_ && are_equal(charges_[0], charge, is_same)) {
+        if (charges_.size() == kBatchMax) return false;
+    } else if (can_be_mixed_with(charge, may_mix)) {
         is_mixed_ = true;
     } else {
         return false;
     }
-    decisions_.push_back(&decision);
+    charges_.push_back(charge);
+    verdicts_.push_back(&verdict);
     return true;
 }
 
-bool Batch::can_be_mixed_with(const LimitDecision& decision, bool may_mix) const {
-    const bool can_begin = may_mix && decisions_.size() == 1;
-    if (!is_mixed_ && !(can_begin && can_mix(decisions_[0]->charge()))) return false;
-    return decisions_.size() < kMixedMax && decision.cost > 0 &&
-           are_equal(*decisions_[0], decision, is_same_policy);
+bool Batch::can_be_mixed_with(const limit::Charge& charge, bool may_mix) const {
+    const bool can_begin = may_mix && charges_.size() == 1;
+    if (!is_mixed_ && !(can_begin && can_mix(charges_[0]))) return false;
+    return charges_.size() < kMixedMax && charge.cost > 0 &&
+           are_equal(charges_[0], charge, is_same_policy);
 }
 
 void Batch::append_command(std::string_view prefix, std::optional<limit::Micros> clock,
-                           std::string& out) {
-    charges_.clear();
-    for (const LimitDecision* decision : decisions_) charges_.push_back(decision->charge());
+                           std::string& out) const {
     const auto append = is_mixed_ ? append_mixed_command : append_charge_command;
     append(charges_, prefix, clock, out);
 }
 
 const redis::Script& Batch::script() const {
-    return is_mixed_ || decisions_.size() == 1 ? charge_script(decisions_[0]->charge())
-                                               : charge_script({});
+    return is_mixed_ || charges_.size() == 1 ? charge_script(charges_[0]) : charge_script({});
 }
 
 std::span<const Mixed> Batch::read_reply(std::string_view reply) {
-    verdicts_.clear();
-    for (LimitDecision* decision : decisions_) verdicts_.push_back(&decision->verdict);
-    answers_.assign(decisions_.size(), Mixed::decided);
+    answers_.assign(charges_.size(), Mixed::decided);
     const bool is_reply = is_mixed_ ? read_mixed_reply(reply, charges_, verdicts_, answers_)
                                     : read_charge_reply(reply, charges_, verdicts_);
     return is_reply ? answers_ : reject_reply();
 }
 
 std::span<const Mixed> Batch::reject_reply() {
-    answers_.assign(decisions_.size(), Mixed::unreadable);
+    answers_.assign(charges_.size(), Mixed::unreadable);
     return answers_;
 }
 

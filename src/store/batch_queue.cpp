@@ -11,25 +11,52 @@ namespace tidegate::store {
 
 namespace {
 
+using Outcome = LentCharge::Outcome;
+
 // So many different questions do not wait for the end of their turn: Redis may begin meanwhile.
 constexpr std::size_t kWaitingMax = 16;
 // Commands that a new question is compared with: those of the busiest keys are among the latest.
 constexpr std::size_t kComparedMax = 32;
 constexpr std::chrono::seconds kMixingPause{5};
+// A charge does not wait longer for a command of another thread.
+constexpr std::chrono::milliseconds kLentMax{10};
 
 }  // namespace
+
+// What a command is asked: a decision of this thread, or a charge that a thread has lent.
+struct BatchQueue::Entry {
+    Entry(LimitDecision& of, std::size_t hash_of_items)
+        : charge(of.charge()),
+          verdict(&of.verdict),
+          hash(hash_of_items),
+          asked(of.store_state.asked),
+          decision(&of) {}
+    explicit Entry(LentCharge& of)
+        : charge(of.charge()), verdict(&of.verdict), hash(of.hash), asked(of.asked), lent(&of) {}
+
+    limit::Charge charge;
+    limit::Verdict* verdict;
+    std::size_t hash;
+    SteadyTime asked;
+    LimitDecision* decision = nullptr;
+    LentCharge* lent = nullptr;
+};
 
 // A batch on its way.
 class BatchQueue::Command final : public redis::Request {
   public:
     explicit Command(BatchQueue& queue) : queue_(queue) {}
 
-    void begin(LimitDecision& decision, std::size_t hash) {
+    void begin(const Entry& entry) {
         is_open_ = true;
-        batch_.begin(decision, hash);
+        batch_.begin(entry.charge, *entry.verdict, entry.hash);
+        askers_.assign(1, {entry.decision, entry.lent});
     }
-    bool join(LimitDecision& decision, std::size_t hash, bool may_mix) {
-        if (!is_open_ || !batch_.add(decision, hash, may_mix)) return false;
+    bool join(const Entry& entry, bool may_mix) {
+        if (!is_open_ || !batch_.add(entry.charge, *entry.verdict, entry.hash, may_mix)) {
+            return false;
+        }
+        askers_.push_back({entry.decision, entry.lent});
         if (batch_.is_mixed()) ++queue_.waiting_;
         return true;
     }
@@ -46,95 +73,222 @@ class BatchQueue::Command final : public redis::Request {
     const redis::Script* script() const override { return &batch_.script(); }
 
     void on_reply(const redis::Reply& reply) override {
-        const auto decisions = batch_.decisions();
         const auto answers = reply.kind == redis::Reply::Kind::string
                                  ? batch_.read_reply(reply.text)
                                  : batch_.reject_reply();
         const auto alone = std::count(answers.begin(), answers.end(), Mixed::ask_alone);
         // The short scripts do not understand these states, as after a change of limits: for a
         // while a mixed command would mostly be sent in vain.
-        if (2 * static_cast<std::size_t>(alone) >= decisions.size()) {
+        if (2 * static_cast<std::size_t>(alone) >= askers_.size()) {
             queue_.mixes_from_ = std::chrono::steady_clock::now() + kMixingPause;
         }
-        for (std::size_t i = 0; i < decisions.size(); ++i) finish(*decisions[i], answers[i]);
+        for (std::size_t i = 0; i < askers_.size(); ++i) finish(askers_[i], answers[i]);
         end();
+        queue_.send_due();
     }
 
     void on_failure(redis::Failure failure) override {
-        for (LimitDecision* decision : batch_.decisions())
-            queue_.fail(*decision, failure_of(failure));
+        for (const Asker& asker : askers_) fail(asker, failure_of(failure));
         end();
+        // They may have better luck with the connections of their own threads.
+        queue_.return_due();
     }
 
   private:
-    void finish(LimitDecision& decision, Mixed answer) {
-        if (answer == Mixed::decided) {
-            queue_.admit_or_limit(decision);
-        } else if (answer == Mixed::ask_alone) {
-            queue_.send(decision, 0);
+    // One of the two.
+    struct Asker {
+        LimitDecision* decision;
+        LentCharge* lent;
+    };
+
+    void finish(const Asker& asker, Mixed answer) {
+        if (answer == Mixed::unreadable) {
+            fail(asker, StoreFailure::protocol);
+        } else if (asker.lent != nullptr) {
+            asker.lent->outcome = answer == Mixed::decided ? Outcome::decided : Outcome::ask_alone;
+        } else if (answer == Mixed::decided) {
+            queue_.admit_or_limit(*asker.decision);
         } else {
-            queue_.fail(decision, StoreFailure::protocol);
+            queue_.send_alone(*asker.decision);
         }
     }
 
+    void fail(const Asker& asker, StoreFailure failure) {
+        if (asker.lent == nullptr) {
+            queue_.fail(*asker.decision, failure);
+            return;
+        }
+        asker.lent->outcome = Outcome::failed;
+        asker.lent->failure = failure;
+    }
+
+    // The command may be used again when this returns.
     void end() {
         if (std::exchange(is_open_, false)) std::erase(queue_.open_, this);
-        for (LimitDecision* decision : batch_.decisions()) {
-            if (decision->result != LimitDecision::Result::pending)
-                decision->store_state.sleeper->wake_later();
+        for (const Asker& asker : askers_) {
+            if (asker.lent != nullptr) {
+                asker.lent->inbox->give(*asker.lent);
+            } else if (asker.decision->result != LimitDecision::Result::pending) {
+                asker.decision->store_state.sleeper->wake_later();
+            }
         }
         queue_.idle_.push_back(this);
+        if (queue_.shared_ != nullptr) {
+            queue_.shared_->end_command(std::chrono::steady_clock::now(), queue_.due_);
+        }
     }
 
     BatchQueue& queue_;
     Batch batch_;
-    bool is_open_ = false;  // has not left yet
+    std::vector<Asker> askers_;  // in the order of the batch
+    bool is_open_ = false;       // has not left yet
 };
 
 BatchQueue::BatchQueue(const RedisStore& redis, DenyCache& denials, LeaseRenewal& leases,
-                       const FailurePolicy& failure_policy)
-    : redis_(redis), denials_(denials), leases_(leases), failure_policy_(failure_policy) {}
+                       const FailurePolicy& failure_policy, const std::optional<Sharing>& sharing)
+    : redis_(redis), denials_(denials), leases_(leases), failure_policy_(failure_policy) {
+    // In a cluster different identifiers are in different slots.
+    if (!sharing || redis.servers.is_cluster()) return;
+    shared_ = sharing->charges;
+    turn_ = &Turn::of(sharing->executor);
+    timeout_ = sharing->timeout;
+    inbox_ = std::make_unique<ChargeInbox>(sharing->executor, [this] { read_inbox(); });
+}
 
 BatchQueue::~BatchQueue() = default;
 
 void BatchQueue::charge(LimitDecision& decision) {
     const bool may_share = !decision.is_alone && can_share_command(decision.charge());
-    const std::size_t hash = may_share ? hash_of(decision.items) : 0;
-    if (!may_share || !join_open_command(decision, hash)) {
-        Command* const command = send(decision, hash);
-        if (may_share && command != nullptr) open_.push_back(command);
+    const Entry entry(decision, may_share ? hash_of(decision.items) : 0);
+    if (may_share && join_open_command(entry)) {
+        // It leaves at the end of the turn.
+    } else if (may_share && may_lend(decision)) {
+        lend(decision, entry.hash);
+    } else if (const auto failure = send(entry, may_share)) {
+        failure_policy_.decide(decision, failure_of(*failure));
     }
     if (waiting_ >= kWaitingMax) redis_.servers.flush();
 }
 
-bool BatchQueue::join_open_command(LimitDecision& decision, std::size_t hash) {
-    // In a cluster different identifiers are in different slots.
-    const bool may_mix = decision.store_state.asked >= mixes_from_ && !redis_.servers.is_cluster();
+bool BatchQueue::is_idle() const {
+    return idle_.size() == commands_.size() && idle_lent_.size() == lent_.size();
+}
+
+// While Redis is away the failure policy decides at once.
+bool BatchQueue::may_lend(const LimitDecision& decision) const {
+    return shared_ != nullptr && decision.owner != nullptr &&
+           shared_->is_busy(decision.store_state.asked) && !redis_.servers.is_away(0);
+}
+
+void BatchQueue::lend(LimitDecision& decision, std::size_t hash) {
+    if (idle_lent_.empty()) {
+        lent_.push_back(std::make_unique<LentCharge>());
+        lent_.back()->inbox = inbox_.get();
+        idle_lent_.push_back(lent_.back().get());
+    }
+    LentCharge& lent = *idle_lent_.back();
+    idle_lent_.pop_back();
+    lent.fill(decision, hash);
+    shared_->add(lent, decision.store_state.asked, due_);
+    send_due();
+}
+
+// Charges that Redis does not get over this connection return to their threads.
+void BatchQueue::send_due() {
+    std::erase_if(due_, [this](LentCharge* lent) {
+        const Entry entry(*lent);
+        return join_open_command(entry) || !send(entry, true);
+    });
+    return_due();
+}
+
+void BatchQueue::return_due() {
+    for (LentCharge* lent : due_) {
+        lent->outcome = Outcome::ask_alone;
+        lent->inbox->give(*lent);
+    }
+    due_.clear();
+}
+
+void BatchQueue::read_inbox() {
+    turn_->run([this] {
+        inbox_->take(returned_);
+        for (LentCharge* lent : returned_) take_back(*lent);
+        returned_.clear();
+    });
+}
+
+void BatchQueue::take_back(LentCharge& lent) {
+    LimitDecision* const decision = std::exchange(lent.decision, nullptr);
+    lent.keeps.reset();
+    idle_lent_.push_back(&lent);
+    if (decision == nullptr) return;
+    switch (lent.outcome) {
+        case Outcome::decided:
+            std::swap(decision->verdict, lent.verdict);
+            admit_or_limit(*decision);
+            break;
+        case Outcome::ask_alone:
+            send_alone(*decision);
+            break;
+        case Outcome::failed:
+            fail(*decision, lent.failure);
+            break;
+    }
+    if (decision->result != LimitDecision::Result::pending) {
+        decision->store_state.sleeper->wake_later();
+    }
+}
+
+void BatchQueue::tend(SteadyTime now) {
+    if (idle_lent_.size() == lent_.size()) return;
+    shared_->take_back(*inbox_, now - kLentMax, due_);
+    return_due();
+    for (const auto& lent : lent_) {
+        // The thread that sends it fails it in time, unless that thread is stuck.
+        if (lent->decision == nullptr || now - lent->asked < timeout_) continue;
+        LimitDecision& decision = *std::exchange(lent->decision, nullptr);
+        lent->keeps = *decision.owner;
+        fail(decision, StoreFailure::timeout);
+        decision.store_state.sleeper->wake_later();
+    }
+}
+
+bool BatchQueue::join_open_command(const Entry& entry) {
+    const bool may_mix = entry.asked >= mixes_from_ && !redis_.servers.is_cluster();
     const std::size_t compared = std::min(open_.size(), kComparedMax);
     for (std::size_t i = open_.size(); i > open_.size() - compared; --i) {
-        if (open_[i - 1]->join(decision, hash, may_mix)) return true;
+        if (open_[i - 1]->join(entry, may_mix)) return true;
     }
     return false;
 }
 
-// Null if Redis took no command; then the failure policy has decided.
-BatchQueue::Command* BatchQueue::send(LimitDecision& decision, std::size_t hash) {
+// Nothing if Redis takes the command. It leaves at the end of the turn; until then others may join
+// it if it stays open.
+std::optional<redis::Failure> BatchQueue::send(const Entry& entry, bool stays_open) {
     if (idle_.empty()) {
         commands_.push_back(std::make_unique<Command>(*this));
         idle_.push_back(commands_.back().get());
     }
     Command& command = *idle_.back();
     idle_.pop_back();
-    command.begin(decision, hash);
-    if (const auto failure = redis_.servers.send(command, redis_.slot_of(decision.items),
-                                                 decision.store_state.asked)) {
+    command.begin(entry);
+    const std::uint16_t slot = redis_.slot_of(entry.charge.items);
+    if (const auto failure = redis_.servers.send(command, slot, entry.asked)) {
         command.close();
         idle_.push_back(&command);
-        failure_policy_.decide(decision, failure_of(*failure));
-        return nullptr;
+        return failure;
     }
     ++waiting_;
-    return &command;
+    if (stays_open) open_.push_back(&command);
+    if (shared_ != nullptr) shared_->begin_command(entry.asked);
+    return std::nullopt;
+}
+
+void BatchQueue::send_alone(LimitDecision& decision) {
+    if (const auto failure = send(Entry(decision, 0), false)) {
+        failure_policy_.decide(decision, failure_of(*failure));
+    }
 }
 
 void BatchQueue::admit_or_limit(LimitDecision& decision) {

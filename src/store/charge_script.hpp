@@ -21,7 +21,7 @@ inline constexpr std::size_t kBatchMax = 64;
 bool can_share_command(const limit::Charge& charge);
 
 // At most so many charges of different items make one command.
-inline constexpr std::size_t kMixedMax = 8;
+inline constexpr std::size_t kMixedMax = 32;
 
 // Whether one command may decide this charge together with charges of other items under the same
 // policies and tiers, in the same order: up to four items of plain windows, a cost above 0.

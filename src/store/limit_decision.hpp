@@ -13,6 +13,10 @@
 #include "store/metrics.hpp"
 #include "store/redis_store.hpp"
 
+namespace tidegate::config {
+struct Config;
+}
+
 namespace tidegate::store {
 
 class CrossSlotCharge;
@@ -46,6 +50,9 @@ struct LimitDecision : LeaseHook {
     // Asked by itself and of the store itself: the receipt is its own, and neither other decisions
     // nor a remembered denial answer it.
     bool is_alone = false;
+    // Owns what the items point to, but for the identifiers. Null: only the thread of the request
+    // may send the charge.
+    const std::shared_ptr<const config::Config>* owner = nullptr;
 
     // The answer. `verdict` is about `decided()`: all items, or after a failure of the store those
     // that were decided without it.

@@ -36,7 +36,7 @@ Limiter::Limiter(MemoryStore& memory, RedisParts redis, Metrics& metrics)
       failure_policy_(memory, redis.replicas, local_report_, metrics),
       refunds_(redis_, memory, local_report_),
       leases_(redis_),
-      batches_(redis_, denials_, leases_, failure_policy_),
+      batches_(redis_, denials_, leases_, failure_policy_, redis.sharing),
       cross_slot_services_{redis_, failure_policy_, refunds_, leases_, metrics} {
     if (redis_.servers) inspector_.emplace(redis_);
     std::random_device device;

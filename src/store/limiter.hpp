@@ -37,6 +37,7 @@ class Limiter {
         DenyCache::Options deny_cache{};
         LocalReport::Options local_report{};
         FreedIdentifiers* freed = nullptr;  // that the workers of the process share
+        std::optional<BatchQueue::Sharing> sharing{};
     };
 
     // Counts in `memory` alone.
@@ -93,6 +94,11 @@ class Limiter {
 
     // Tells Redis, if it is back, what was admitted without it. Call about every 50 ms.
     void report_local(SteadyTime now) { local_report_.send(now); }
+
+    // Looks after charges that other threads have. Call about every 50 ms.
+    void tend_lent(SteadyTime now) { batches_.tend(now); }
+    // Whether nothing is under way to Redis, for this thread or for others.
+    bool is_idle() const { return batches_.is_idle(); }
 
     // Counts of these items were reset: forgets all denials, and what was admitted of the items
     // without Redis.

@@ -244,6 +244,30 @@ TEST_CASE("batching: equal requests of one moment are few commands, and exactly 
     CHECK_SOON(decisions(tidegate, "admitted") == 20 + 65);
 }
 
+TEST_CASE("batching: threads share commands, and exactly the quota of each client passes") {
+    constexpr int kClients = 48;
+    constexpr int kRounds = 12;
+    const CountedIn counted = counted_in_redis();
+    const Upstream upstream(ok());
+    const Tidegate tidegate("threads: 8\ndeny_cache: off\n" + counted.yaml() +
+                            counted_by_query(upstream, "{quota: 20, per: 1h}"));
+    std::vector<RawClient> clients;
+    for (int i = 0; i < kClients; ++i) clients.push_back(tidegate.client());
+    // Six of the clients share a key, the others have one of their own.
+    const auto key_of = [](int client) { return std::to_string(client < 6 ? 0 : client); };
+    Statuses shared;
+    Statuses alone;
+    for (int round = 0; round < kRounds; ++round) {
+        for (int i = 0; i < kClients; ++i) clients[i].send(get_request("/?k=" + key_of(i)));
+        for (int i = 0; i < kClients; ++i) {
+            ++(i < 6 ? shared : alone)[clients[i].response().status()];
+        }
+    }
+    CHECK(shared == Statuses{{200, 20}, {429, 6 * kRounds - 20}});
+    CHECK(alone == Statuses{{200, (kClients - 6) * kRounds}});
+    CHECK_SOON(decisions(tidegate, "denied") == 6 * kRounds - 20);
+}
+
 TEST_CASE("batching: costs within one command are taken in order, each verdict its own") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());

@@ -413,10 +413,14 @@ TEST_CASE(
     CHECK_FALSE(rig.counted("protocol", 1));
 }
 
-TEST_CASE("limiter: eight identifiers at most share a command, and fail together") {
+TEST_CASE("limiter: 32 identifiers at most share a command, and fail together") {
     Rig rig;
     rig.run();
     const auto open = policy("open", 5, OnStoreFailure::allow);
+    const auto admitting = [](std::size_t requests) {
+        return mixed_reply(std::vector<bool>(requests, true), 0,
+                           std::vector<std::int64_t>(requests, 0));
+    };
     std::string answer;
     SUBCASE("an error") {
         answer = "-OOM no memory\r\n";
@@ -425,15 +429,15 @@ TEST_CASE("limiter: eight identifiers at most share a command, and fail together
         answer = "$3\r\nyes\r\n";
     }
     SUBCASE("an answer to fewer") {
-        answer = mixed_reply({true, true, true, true, true, true, true}, 0, {0, 0, 0, 0, 0, 0, 0});
+        answer = admitting(kMixedMax - 1);
     }
     SUBCASE("an answer to more") {
-        answer = mixed_reply({true, true, true, true, true, true, true, true, true}, 0,
-                             {0, 0, 0, 0, 0, 0, 0, 0, 0});
+        answer = admitting(kMixedMax + 1);
     }
     rig.server.evalsha = [&](const Words&) { return answer; };
-    std::array<LimitDecision, 24> decisions;
-    std::array<std::string, 24> names;
+    constexpr std::size_t kDecisions = 3 * kMixedMax;
+    std::array<LimitDecision, kDecisions> decisions;
+    std::array<std::string, kDecisions> names;
     for (std::size_t i = 0; i < decisions.size(); ++i) {
         names[i] = "ip:192.0.2." + std::to_string(i);
         decisions[i].items = {{&open, names[i]}};
@@ -445,7 +449,7 @@ TEST_CASE("limiter: eight identifiers at most share a command, and fail together
         CHECK(one.store_failed);
     }
     CHECK(rig.server.count("EVALSHA") == 3);
-    CHECK(rig.counted(answer[0] == '-' ? "refused" : "protocol", 24));
+    CHECK(rig.counted(answer[0] == '-' ? "refused" : "protocol", int{kDecisions}));
 }
 
 TEST_CASE("limiter: sixteen different decisions leave before their turn ends") {

@@ -18,11 +18,12 @@ namespace tidegate::test {
 // What uses the client is a member of a derived class, whose destructor calls stop().
 struct RedisFixture {
     explicit RedisFixture(std::vector<const redis::Script*> scripts = store::all_scripts(),
-                          std::size_t max_in_flight = 100) {
+                          std::size_t max_in_flight = 100,
+                          std::chrono::milliseconds timeout = std::chrono::milliseconds{60}) {
         redis::ClientOptions options;
         options.host = "127.0.0.1";
         options.port = server.port();
-        options.timeout = std::chrono::milliseconds{60};
+        options.timeout = timeout;
         options.probe_every = std::chrono::milliseconds{20};
         options.max_in_flight = max_in_flight;
         options.scripts = std::move(scripts);
