@@ -288,7 +288,7 @@ def threads(report):
     step(report, "build-tsan", "scripts/build", "tsan", "tidegate", "store_conformance", *units)
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
-                    cases="limits:*,redis*,lifecycle:*,admin:*,identity*,rotation:*,"
+                    cases="limits:*,redis*,batching:*,lifecycle:*,admin:*,identity*,rotation:*,"
                           "discovery:*,check API*,forward_auth*,settle:*,queue:*,health:*,"
                           "listener tls:*,listener tls clients:*,listener tls reload:*"),
         Program("store_conformance-tsan", "build/tsan/store_conformance", part=4, settings={

@@ -3,7 +3,7 @@
 // One epoll instance of our own, nested in the event loop's. A connection is registered once, for
 // edges, and never again: to ask Asio for each wait would cost a system call each time. The loop
 // wakes for the whole instance, and what is ready, up to 256 at once, runs in one turn; turns that
-// begin with something else ask for it, too. While each turn brings something, some follow one
+// begin with something else ask for it, too. While each turn brings several, some follow one
 // another. Single-threaded.
 #pragma once
 
