@@ -57,7 +57,6 @@ struct Declared {
     };
     Cors cors;
     Place route_case;  // `routes_ignore_case`
-    Place rls;
     // The first entry of a file of users or keys that has this tier.
     std::map<std::string, Diagnostic, std::less<>> user_tiers;
     struct Method {
@@ -70,6 +69,7 @@ struct Declared {
     std::map<std::string, std::shared_ptr<const identity::ApiKeys>> api_keys;
     std::map<std::string, std::shared_ptr<const identity::Htpasswd>> htpasswds;
     limit::OnStoreFailure on_store_failure = limit::OnStoreFailure::local;
+    Place rls;  // `rls`
 };
 
 // Makes the path of a Unix socket, if that is what `address` is, relative to the configuration's
