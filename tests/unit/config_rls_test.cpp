@@ -156,25 +156,25 @@ descriptors:
 
 TEST_CASE("rls: a mistake in a file is reported with its place there") {
     check_error("  - {key: a, rate_limit: {unit: fortnight, requests_per_unit: 1}}\n",
-                "3:35: descriptors[0].rate_limit.unit: unknown unit `fortnight`");
+                "3:33: descriptors[0].rate_limit.unit: unknown unit `fortnight`");
     check_error("  - {key: a, rate_limit: {requests_per_unit: 1}}\n",
-                "3:28: descriptors[0].rate_limit: the key `unit` is missing");
+                "3:26: descriptors[0].rate_limit: the key `unit` is missing");
     check_error("  - {key: a, rate_limit: {unit: day, unlimited: true}}\n",
-                "3:35: descriptors[0].rate_limit.unit: not beside `unlimited: true`");
+                "3:33: descriptors[0].rate_limit.unit: not beside `unlimited: true`");
     check_error("  - {key: a, ratelimit: {unit: day}}\n",
-                "3:16: descriptors[0].ratelimit: unknown");
+                "3:14: unknown key `ratelimit` in descriptors[0]; did you mean `rate_limit`?");
     check_error("  - {value: a}\n", "3:5: descriptors[0]: the key `key` is missing");
     check_error("  - {key: a*}\n", "3:11: descriptors[0].key: `*` stands for any text");
     check_error("  - {key: a, value: b, share_threshold: true}\n",
-                "3:43: descriptors[0].share_threshold: only with a `value` that has a `*`");
+                "3:41: descriptors[0].share_threshold: only with a `value` that has a `*`");
     check_error("  - {key: a, value: b}\n  - {key: a, value: b}\n",
                 "4:5: descriptors[1]: a descriptor with this key and value is in the list");
     check_error(
         "  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, name: x, replaces: [{name: "
         "x}]}}\n",
-        "3:89: descriptors[0].rate_limit.replaces[0].name: a limit cannot replace itself");
+        "3:87: descriptors[0].rate_limit.replaces[0].name: a limit cannot replace itself");
     check_error("  - {key: a, rate_limits: [{quota: 3, algorithm: concurrency}]}\n",
-                "3:29: descriptors[0].rate_limits: Envoy does not say how a request ends");
+                "3:27: descriptors[0].rate_limits: Envoy does not say how a request ends");
     CHECK(Folder({"descriptors: []\n"}).errors() ==
           std::vector<std::string>{
               "limits0.yaml:1:1: the key `domain` is missing: write `domain: mongo_cps`"});
