@@ -45,7 +45,7 @@ struct Http2Pooled {
         return socket;
     }
     void say(asio::ip::tcp::socket& socket, const std::string& bytes) {
-        asio::write(socket, asio::buffer(bytes));
+        REQUIRE(socket.send(asio::buffer(bytes)) == bytes.size());
         pooled.settle(true);
     }
     // What the pool's side has sent and was not read yet.
