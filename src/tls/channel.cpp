@@ -15,6 +15,8 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "tls/tls_client.hpp"
+
 namespace tidegate {
 
 namespace {
