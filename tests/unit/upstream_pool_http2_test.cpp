@@ -64,13 +64,11 @@ struct Http2Pooled {
         pooled.settle();
         return status;
     }
-    Stream::Head head(Stream& stream) {
-        Wakeup wakeup(pooled.world.io.get_executor());
-        return stream.read_head({}, wakeup);
-    }
+    Stream::Head head(Stream& stream) { return stream.read_head({}, wakeup); }
 
     const http::Fields none;
     Pooled pooled;
+    Wakeup wakeup{pooled.world.io.get_executor()};  // that the streams may wake
 };
 
 }  // namespace
