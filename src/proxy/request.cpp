@@ -45,6 +45,12 @@ void settle(ask::Engine& engine, Exchange& x) {
     }
 }
 
+// In the form that the client reads. A function, since GCC 12 destroys a conditional operand of
+// co_await twice.
+FaultAnswer refusal_of(const Exchange& x) {
+    return x.relay.is_grpc ? make_grpc_fault_answer(x) : make_fault_answer(x);
+}
+
 // Of an OPTIONS that goes no further: what the upstream can do, only the upstream knows.
 FaultAnswer answer_of_final_recipient() {
     FaultAnswer answer;
@@ -154,8 +160,7 @@ Task<> serve(void* worker_context, client::Stream& client) {
         }
     }
     if (!decision.goes_on() && x.relay.status == 0 && ask::traits(decision.fault).status != 0) {
-        co_await send_answer(worker, x,
-                             x.relay.is_grpc ? make_grpc_fault_answer(x) : make_fault_answer(x));
+        co_await send_answer(worker, x, refusal_of(x));
     }
     finish(worker, std::move(exchange));
 }
