@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "store/charge_script.hpp"
 #include "store/limiter.hpp"
 #include "unit/script_reply.hpp"
 #include "unit/store_asking.hpp"
