@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "config/config.hpp"
+#include "store/charge_script.hpp"
 #include "store/limiter.hpp"
 #include "unit/script_reply.hpp"
 #include "unit/store_asking.hpp"
@@ -60,7 +61,7 @@ struct Pair : test::RedisFixture {
                     .store = {client, "tg:"},
                     .replicas = &replicas,
                     .sharing = BatchQueue::Sharing{&charges, io.get_executor(), kTimeoutOfCharges}},
-                metrics.shard(0));
+                metrics);
         }
         server.evalsha = [this](const Words& words) {
             commands.push_back(words);
@@ -227,7 +228,7 @@ struct AskingThread : test::RedisFixture {
                 .store = {client, "tg:"},
                 .replicas = &replicas,
                 .sharing = BatchQueue::Sharing{&charges, io.get_executor(), kNoTimeout}},
-            metrics.shard(0));
+            metrics);
         server.evalsha = [this](const Words& words) {
             ++commands;
             requests += requests_of(words);

@@ -82,7 +82,7 @@ TEST_CASE("pool: an evicted connection is uncounted once, and never kept") {
     Uploading& left = first.lease.is_evicted() ? first : second;
     Uploading& stays = first.lease.is_evicted() ? second : first;
     REQUIRE(left.lease.is_evicted());
-    CHECK_FALSE(left.lease.connection()->is_open());
+    CHECK_FALSE(left.lease.http1().connection()->is_open());
     CHECK_FALSE(stays.lease.is_evicted());
     CHECK_FALSE(pooled.connects(server, refused));
 
@@ -315,7 +315,7 @@ TEST_CASE("pool: connecting ends when the client leaves, and is no failure of th
 
 TEST_CASE("pool: a search for a request to evict does not look at the queue") {
     Pooled pooled({1}, bounds(1, 1));
-    Http1Stream lease{pooled.world.buffers};
+    Stream lease{pooled.world.buffers};
     REQUIRE(pooled.connects(pooled.next(), lease));
     InLine first(pooled, "192.0.2.1");
     pooled.pool->leave_queue(first.wait);
@@ -326,7 +326,7 @@ TEST_CASE("pool: a search for a request to evict does not look at the queue") {
     pooled.pool->throw_away(lease);
     REQUIRE(first.wait.accept());
     Seat seat(pooled.group->seats());
-    Http1Stream stream{pooled.world.buffers};
+    Stream stream{pooled.world.buffers};
     pooled.pool->end_wait(first.wait, pooled.next(), false, stream, seat);
     CHECK(first.request.is_linked());
 }
