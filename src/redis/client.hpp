@@ -63,6 +63,8 @@ class Client final : public std::enable_shared_from_this<Client>,
     static std::optional<ConnectFault> try_once(const ClientOptions& options, milliseconds time);
 
     bool is_up() const { return !breaker_.is_down(); }
+    // Whether commands leave at once.
+    bool is_connected() const { return breaker_.is_up(); }
 
   private:
     class RoleCheck;

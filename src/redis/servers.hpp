@@ -43,6 +43,8 @@ class Servers {
     void flush() const {
         if (client_ != nullptr) client_->flush();
     }
+    // Whether commands leave at once. Not for a cluster.
+    bool is_connected() const { return client_ != nullptr && client_->is_connected(); }
     // Whether no server answers for that slot, as far as is known.
     bool is_away(std::uint16_t slot) const {
         return cluster_ == nullptr ? !client_->is_up() : cluster_->is_away(slot);

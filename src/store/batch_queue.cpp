@@ -62,11 +62,20 @@ class BatchQueue::Command final : public redis::Request {
     }
     // Redis does not take it.
     void close() { is_open_ = false; }
+    // Others wait for its end.
+    void count_since(SharedCharges::Era era) {
+        era_ = era;
+        counted_ = 1;
+    }
 
     void append_command(std::string& out) override {
         is_open_ = false;
         queue_.waiting_ = 0;
         queue_.open_.clear();  // all of this turn are leaving
+        const int size = static_cast<int>(askers_.size());
+        if (era_ && size > counted_) {
+            queue_.shared_->grow_command(*era_, size - std::exchange(counted_, size));
+        }
         batch_.append_command(queue_.redis_.key_prefix, queue_.redis_.clock(), out);
     }
 
@@ -126,15 +135,18 @@ class BatchQueue::Command final : public redis::Request {
     void end() {
         if (std::exchange(is_open_, false)) std::erase(queue_.open_, this);
         for (const Asker& asker : askers_) {
-            if (asker.lent != nullptr) {
+            if (asker.lent != nullptr && asker.lent->inbox == queue_.inbox_.get()) {
+                queue_.take_back(*asker.lent);
+            } else if (asker.lent != nullptr) {
                 asker.lent->inbox->give(*asker.lent);
             } else if (asker.decision->result != LimitDecision::Result::pending) {
                 asker.decision->store_state.sleeper->wake_later();
             }
         }
         queue_.idle_.push_back(this);
-        if (queue_.shared_ != nullptr) {
-            queue_.shared_->end_command(std::chrono::steady_clock::now(), queue_.due_);
+        if (const auto era = std::exchange(era_, std::nullopt)) {
+            queue_.shared_->end_command(*era, counted_, std::chrono::steady_clock::now(),
+                                        queue_.due_);
         }
     }
 
@@ -142,6 +154,8 @@ class BatchQueue::Command final : public redis::Request {
     Batch batch_;
     std::vector<Asker> askers_;  // in the order of the batch
     bool is_open_ = false;       // has not left yet
+    std::optional<SharedCharges::Era> era_;
+    int counted_ = 0;  // charges, since then
 };
 
 BatchQueue::BatchQueue(const RedisStore& redis, DenyCache& denials, LeaseRenewal& leases,
@@ -153,6 +167,7 @@ BatchQueue::BatchQueue(const RedisStore& redis, DenyCache& denials, LeaseRenewal
     turn_ = &Turn::of(sharing->executor);
     timeout_ = sharing->timeout;
     inbox_ = std::make_unique<ChargeInbox>(sharing->executor, [this] { read_inbox(); });
+    lent_timer_.emplace(sharing->executor);
 }
 
 BatchQueue::~BatchQueue() = default;
@@ -174,10 +189,11 @@ bool BatchQueue::is_idle() const {
     return idle_.size() == commands_.size() && idle_lent_.size() == lent_.size();
 }
 
-// While Redis is away the failure policy decides at once.
+// Who lends may have to send what others lend: not while it would wait for a connection here. While
+// Redis is away the failure policy decides at once.
 bool BatchQueue::may_lend(const LimitDecision& decision) const {
-    return shared_ != nullptr && decision.owner != nullptr &&
-           shared_->is_busy(decision.store_state.asked) && !redis_.servers.is_away(0);
+    return shared_ != nullptr && decision.owner != nullptr && shared_->is_busy() &&
+           redis_.servers.is_connected();
 }
 
 void BatchQueue::lend(LimitDecision& decision, std::size_t hash) {
@@ -191,6 +207,20 @@ void BatchQueue::lend(LimitDecision& decision, std::size_t hash) {
     lent.fill(decision, hash);
     shared_->add(lent, decision.store_state.asked, due_);
     send_due();
+    watch_lent();
+}
+
+// The tick is too coarse: a charge that waits has no command yet that would keep its deadline.
+void BatchQueue::watch_lent() {
+    if (is_watching_) return;
+    is_watching_ = true;
+    lent_timer_->expires_after(std::min(kLentMax, timeout_));
+    lent_timer_->async_wait([this](const error_code& ec) {
+        if (ec) return;
+        is_watching_ = false;
+        tend(std::chrono::steady_clock::now());
+        if (idle_lent_.size() != lent_.size()) watch_lent();
+    });
 }
 
 // Charges that Redis does not get over this connection return to their threads.
@@ -242,7 +272,7 @@ void BatchQueue::take_back(LentCharge& lent) {
 
 void BatchQueue::tend(SteadyTime now) {
     if (idle_lent_.size() == lent_.size()) return;
-    shared_->take_back(*inbox_, now - kLentMax, due_);
+    shared_->take_back(*inbox_, now - std::min(kLentMax, timeout_), due_);
     return_due();
     for (const auto& lent : lent_) {
         // The thread that sends it fails it in time, unless that thread is stuck.
@@ -281,7 +311,8 @@ std::optional<redis::Failure> BatchQueue::send(const Entry& entry, bool stays_op
     }
     ++waiting_;
     if (stays_open) open_.push_back(&command);
-    if (shared_ != nullptr) shared_->begin_command(entry.asked);
+    // What none may join does not make others wait either.
+    if (shared_ != nullptr && stays_open) command.count_since(shared_->begin_command(entry.asked));
     return std::nullopt;
 }
 

@@ -53,6 +53,7 @@ class BatchQueue {
 
     bool may_lend(const LimitDecision& decision) const;
     void lend(LimitDecision& decision, std::size_t hash);
+    void watch_lent();
     void send_due();
     void return_due();
     void read_inbox();
@@ -79,6 +80,8 @@ class BatchQueue {
     Turn* turn_ = nullptr;
     std::chrono::milliseconds timeout_{0};
     std::unique_ptr<ChargeInbox> inbox_;
+    std::optional<Timer> lent_timer_;
+    bool is_watching_ = false;  // the timer runs
     std::vector<std::unique_ptr<LentCharge>> lent_;  // all
     std::vector<LentCharge*> idle_lent_;             // of them
     std::vector<LentCharge*> due_;                   // of any thread, to be sent or returned now

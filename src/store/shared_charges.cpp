@@ -40,23 +40,40 @@ void ChargeInbox::take(std::vector<LentCharge*>& out) {
     mail_.clear();
 }
 
-void SharedCharges::begin_command(SteadyTime now) {
+SharedCharges::Era SharedCharges::begin_command(SteadyTime now) {
+    const std::scoped_lock lock(mutex_);
     under_way_.fetch_add(1, std::memory_order_relaxed);
+    charges_.fetch_add(1, std::memory_order_relaxed);
     note_progress(now);
+    return era_;
+}
+
+void SharedCharges::grow_command(Era begun, int charges) {
+    const std::scoped_lock lock(mutex_);
+    if (begun == era_) charges_.fetch_add(charges, std::memory_order_relaxed);
 }
 
 // Counted down under the lock: a charge that is added meanwhile either sees it or is seen here.
-void SharedCharges::end_command(SteadyTime now, List& due) {
-    note_progress(now);
+void SharedCharges::end_command(Era begun, int charges, SteadyTime now, List& due) {
     const std::scoped_lock lock(mutex_);
-    const int left = under_way_.fetch_sub(1, std::memory_order_relaxed) - 1;
-    if (left < kUnderWay) take_all(due);
+    note_progress(now);
+    if (begun == era_) {
+        under_way_.fetch_sub(1, std::memory_order_relaxed);
+        charges_.fetch_sub(charges, std::memory_order_relaxed);
+    }
+    const bool is_late = !waiting_.empty() && now - waiting_.front()->asked >= kStall;
+    if (is_late || !is_busy()) take_all(due);
 }
 
 void SharedCharges::add(LentCharge& lent, SteadyTime now, List& due) {
     const std::scoped_lock lock(mutex_);
     waiting_.push_back(&lent);
-    if (waiting_.size() >= kMixedMax || !is_busy(now)) take_all(due);
+    if (is_busy() && now >= stalls_at_) {
+        ++era_;
+        under_way_.store(0, std::memory_order_relaxed);
+        charges_.store(0, std::memory_order_relaxed);
+    }
+    if (waiting_.size() >= kMixedMax || !is_busy()) take_all(due);
 }
 
 void SharedCharges::take_back(const ChargeInbox& inbox, SteadyTime time, List& out) {
@@ -68,8 +85,9 @@ void SharedCharges::take_back(const ChargeInbox& inbox, SteadyTime time, List& o
     });
 }
 
+// Charges that have waited are older than the progress before them.
 void SharedCharges::note_progress(SteadyTime now) {
-    stalls_at_.store((now + kStall).time_since_epoch().count(), std::memory_order_relaxed);
+    stalls_at_ = std::max(stalls_at_, now + kStall);
 }
 
 void SharedCharges::take_all(List& due) {

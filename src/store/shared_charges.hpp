@@ -1,8 +1,8 @@
 // Charges that wait for the next command to Redis, of all threads of a process.
 //
-// While few commands are under way a thread sends its charges at once. Else it lends them: they
-// wait here until one of the commands is answered, or until a command is full of them, and the
-// thread that sees that sends them all. So commands are as full with many threads as with one.
+// While few charges are under way a thread sends its own at once. Else it lends them: they wait
+// here until enough others are answered, or until a command is full of them, and the thread that
+// sees that sends them all. So commands are as full with many threads as with one.
 #pragma once
 
 #include <atomic>
@@ -78,15 +78,23 @@ class SharedCharges {
   public:
     using List = std::vector<LentCharge*>;
 
+    // Commands under way are counted anew after each stall.
+    using Era = std::uint32_t;
+
+    // `free`: with fewer charges under way none wait.
+    explicit SharedCharges(int free = 16) : free_(free) {}
+
     // Whether a charge should be lent. Only a hint: the answer may be another by now.
-    bool is_busy(SteadyTime now) const {
+    bool is_busy() const {
         return under_way_.load(std::memory_order_relaxed) >= kUnderWay &&
-               now.time_since_epoch().count() < stalls_at_.load(std::memory_order_relaxed);
+               charges_.load(std::memory_order_relaxed) >= free_;
     }
-    // A command leaves.
-    void begin_command(SteadyTime now);
-    // It was answered, or failed: appends to `due` what the caller sends now.
-    void end_command(SteadyTime now, List& due);
+    // A command leaves that others may join.
+    Era begin_command(SteadyTime now);
+    // It has so many charges more.
+    void grow_command(Era begun, int charges);
+    // It, of `charges` in all, was answered or failed: appends to `due` what the caller sends now.
+    void end_command(Era begun, int charges, SteadyTime now, List& due);
     // Lends a charge: appends to `due` what the caller sends now, perhaps this charge as well.
     void add(LentCharge& lent, SteadyTime now, List& due);
     // Appends to `out` the charges of `inbox` that were asked before `time` and still wait.
@@ -96,16 +104,19 @@ class SharedCharges {
     // Commands under way that keep further charges waiting: one that Redis works on, and one on its
     // way to Redis or back.
     static constexpr int kUnderWay = 2;
-    // Without an end of a command for so long, charges do not wait for one: the threads or the
-    // connections of these commands may be stuck.
+    // When no command begins or ends for so long, nobody waits for those under way any more: their
+    // threads or connections may be stuck. Nor does a charge wait longer when a command ends.
     static constexpr std::chrono::milliseconds kStall{10};
 
     void note_progress(SteadyTime now);
     void take_all(List& due);
 
-    std::atomic<int> under_way_{0};
-    std::atomic<SteadyTime::rep> stalls_at_{0};
     std::mutex mutex_;
+    const int free_;
+    std::atomic<int> under_way_{0};  // commands; written under the lock
+    std::atomic<int> charges_{0};    // of these commands; likewise
+    Era era_ = 0;
+    SteadyTime stalls_at_{};
     List waiting_;  // oldest first
 };
 

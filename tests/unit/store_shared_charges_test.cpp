@@ -96,7 +96,7 @@ struct Pair : test::RedisFixture {
 
     Replicas replicas{0};
     MemoryStore memory{MemoryStore::Options{}};
-    SharedCharges charges;
+    SharedCharges charges{0};
     std::array<std::optional<Limiter>, 2> limiters;
     Wakeup sleeper{io.get_executor()};
     limit::Policy first = shared_policy("first");
@@ -118,7 +118,7 @@ TEST_CASE("shared_charges: while two commands are under way, decisions of all th
     pair.decide(0, pair.second);
     pair.decide(1, pair.second);
     pair.decide(1, pair.first);
-    CHECK(pair.charges.is_busy(pair.asked));
+    CHECK(pair.charges.is_busy());
     CHECK_FALSE(pair.limiters[0]->is_idle());
     // One answer, and they leave: in as few commands as there are policies.
     pair.answer(0);
@@ -133,7 +133,7 @@ TEST_CASE("shared_charges: while two commands are under way, decisions of all th
         CHECK(one.verdict.limits.at(0).remaining == 999);
     }
     CHECK(pair.wait([&] { return pair.limiters[0]->is_idle() && pair.limiters[1]->is_idle(); }));
-    CHECK_FALSE(pair.charges.is_busy(pair.asked));
+    CHECK_FALSE(pair.charges.is_busy());
 }
 
 TEST_CASE("shared_charges: as many decisions as a command takes wait for no answer") {
@@ -288,7 +288,7 @@ TEST_CASE("shared_charges: threads decide each question once, and share commands
     constexpr std::size_t kEnough = 2'000;
     const limit::Policy policy = shared_policy("shared");
     const OwnerOfItems owner = std::make_shared<const config::Config>();
-    SharedCharges charges;
+    SharedCharges charges{0};
     std::deque<AskingThread> asking;
     for (int i = 0; i < 4; ++i) asking.emplace_back(charges, policy, owner);
     std::atomic<int> left{4};
