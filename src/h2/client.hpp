@@ -158,6 +158,7 @@ class Client {
     Time settings_due_;
     std::size_t held_ = 0;
     std::uint32_t open_ = 0;  // streams that the server counts
+    std::uint32_t pushes_ = 0;
     std::uint32_t error_ = 0;
     bool has_settings_ = false;
     bool is_ending_ = false;

@@ -35,6 +35,7 @@ nghttp2_session_callbacks* ClientCallbacks::all() {
     static const auto made = [] {
         SessionCallbacks own = make_session_callbacks();
         nghttp2_session_callbacks* const callbacks = own.get();
+        nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
         nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
@@ -55,6 +56,13 @@ nghttp2_option* ClientCallbacks::options() {
         return option;
     }();
     return made.get();
+}
+
+// nghttp2 refuses a push for good once the server has acknowledged our SETTINGS. Until then, which
+// may be never, it queues a reset for each.
+int ClientCallbacks::on_begin_frame(nghttp2_session*, const nghttp2_frame_hd* head, void* client) {
+    const bool is_push = head->type == NGHTTP2_PUSH_PROMISE;
+    return is_push && ++client_of(client).pushes_ > kPushesMax ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
 int ClientCallbacks::on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* client) {
@@ -120,7 +128,10 @@ int ClientCallbacks::on_sent(nghttp2_session*, const nghttp2_frame* frame, void*
 }
 
 int ClientCallbacks::on_not_sent(nghttp2_session*, const nghttp2_frame* frame, int, void* client) {
-    if (frame->hd.type == NGHTTP2_HEADERS) client_of(client).note_unsent(id_of(*frame));
+    // Not trailers: what was before them has gone.
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+        client_of(client).note_unsent(id_of(*frame));
+    }
     return 0;
 }
 

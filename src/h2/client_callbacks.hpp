@@ -25,6 +25,7 @@ class ClientCallbacks {
     static nghttp2_session_callbacks* all();
     static nghttp2_option* options();
 
+    static int on_begin_frame(nghttp2_session*, const nghttp2_frame_hd* head, void* client);
     static int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* client);
     static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
                          std::size_t name_bytes, const std::uint8_t* value, std::size_t value_bytes,

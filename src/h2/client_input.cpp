@@ -34,6 +34,7 @@ void Client::begin_block(std::uint32_t id, bool is_end) {
     block_of_ = is_ending_ ? nullptr : find(id);
     if (block_of_ == nullptr || block_of_->is_closed()) return;
     ClientStream& stream = *block_of_;
+    stream.has_answered_ = true;
     if (!stream.has_head_) {
         block_ = &stream.head_block_;
         return block_->begin_response(rules_);
@@ -63,7 +64,6 @@ void Client::end_block(bool is_end) {
     if (!stream.head_block_.end_response(stream.head_)) {
         return reset_for(stream, stream.head_block_.malformed());
     }
-    stream.has_answered_ = true;
     if (stream.head_.status < kFinal) return end_interim(stream, is_end);
     if (http::response_framing(stream.head_, stream.is_to_head_, stream.framing_) !=
         http::FramingFault::none) {
@@ -151,6 +151,8 @@ void Client::close(std::uint32_t id, std::uint32_t error) {
     stream->body_.drop();
     if (error == NGHTTP2_REFUSED_STREAM && !stream->has_answered_ && !is_ending_) {
         stream->is_unprocessed_ = true;
+    } else if (!stream->is_reset_ && !stream->is_unprocessed_) {
+        stream->has_answered_ = true;  // by a reset
     }
     const bool is_whole = stream->has_ended_ && stream->is_sent_;
     if (!is_whole && !stream->is_reset_) tell(Kind::reset, *stream);

@@ -39,6 +39,8 @@ inline constexpr std::int32_t kClientConnectionWindow = 2'147'483'647;
 // Interim answers to one request. Few are kept until they are looked at.
 inline constexpr std::uint32_t kInterimMax = 100;
 inline constexpr std::size_t kInterimKept = 8;
+// Pushes, which no server may send: the first SETTINGS forbid them.
+inline constexpr std::uint32_t kPushesMax = 16;
 
 // A connection that has had so many streams is drained.
 inline constexpr std::uint32_t kStreamsOfConnection = 10'000;

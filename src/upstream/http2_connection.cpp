@@ -201,6 +201,16 @@ void Http2Connection::detach(Http2Stream& stream) {
     write_later();
 }
 
+void Http2Connection::catch_up() {
+    bool has_read = false;
+    for (unsigned reads = 0; reads < kReadsInARow; ++reads) {
+        if (is_over_ || handles_ > 0 || !connection_->has_spoken()) break;
+        has_read = true;
+        if (!read() || client_->has_failed() || client_->is_done()) return close();
+    }
+    if (has_read) write_later();
+}
+
 void Http2Connection::rest(SteadyTime now) {
     if (is_over_ || is_resting_ || !client_->is_idle() || now - idle_since_ < kRestAfter) return;
     client_->drop_memory();

@@ -58,6 +58,8 @@ class Http2Connection
 
     // Whether it may take one more request.
     bool has_room() const;
+    // The server has said that it takes no requests at all for now.
+    bool takes_none() const { return !is_over_ && client_->streams_max() == 0; }
     // It takes no more requests, and closes with the last of its streams.
     bool is_leaving() const { return is_over_ || is_retired_ || client_->is_leaving(); }
     void retire() { is_retired_ = true; }
@@ -70,6 +72,9 @@ class Http2Connection
     TlsChannel* tls() const { return connection_->tls(); }
     // How many streams the server takes, if it has said so; else 0.
     std::uint32_t streams_said() const;
+    // Before a request takes it while it is idle: reads what the server has said meanwhile, which
+    // may be that it is leaving. May close it.
+    void catch_up();
     // To be called from time to time while it is idle.
     void rest(SteadyTime now);
     // At once; wakes the streams, which have lost their server. The list of the server forgets it.

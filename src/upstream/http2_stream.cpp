@@ -92,7 +92,11 @@ IoStatus Http2Stream::send(const http::BodyBatch& batch, const http::Fields& tra
         if (status != IoStatus::ok || !has_body) return status;
     }
     if (is_lost()) return IoStatus::failed;
-    if (batch.content_bytes == 0 && !batch.done) return IoStatus::ok;
+    if (batch.content_bytes == 0 && !batch.done) {
+        // The head goes alone: the server may have to speak first.
+        connection_->gather(out_head_.size());
+        return is_lost() ? IoStatus::failed : IoStatus::ok;
+    }
     out_pieces_ = batch.pieces;  // the batch may be a copy that goes
     connection_->client().offer(*stream_, {out_pieces_.data(), batch.count}, batch.done,
                                 has_trailers ? &trailers : nullptr);

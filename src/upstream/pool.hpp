@@ -177,7 +177,7 @@ class Pool {
     Task<ConnectFault> share(Server& server, Sleeper& sleeper, Stream& stream, Seat& seat,
                              const std::function<bool()>& has_left);
     Task<Failure> make_shared(Server& server, Sleeper& sleeper,
-                              const std::function<bool()>& has_left);
+                              const std::function<bool()>& has_left, Http2ConnectionPtr& made);
     Seat keep_shared_seat(Stream& stream);
     void end_stream(Stream& stream);
     void close_if_unwanted(Server& server, Http2Connection& connection);

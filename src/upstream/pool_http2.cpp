@@ -16,6 +16,10 @@ void Pool::open_shared(Server& server, Stream& stream, Seat& seat) {
 }
 
 bool Pool::take_shared(Server& server, Stream& stream) {
+    while (const Http2ConnectionPtr first = server.find_http2()) {
+        first->catch_up();
+        if (first->has_room()) break;
+    }
     if (server.find_http2() == nullptr || !group_->seats().try_take()) return false;
     Seat seat(group_->seats());
     open_shared(server, stream, seat);
@@ -26,22 +30,31 @@ bool Pool::take_shared(Server& server, Stream& stream) {
 // of that request leaves meanwhile, one of the others begins anew.
 Task<ConnectFault> Pool::share(Server& server, Sleeper& sleeper, Stream& stream, Seat& seat,
                                const std::function<bool()>& has_left) {
-    const std::size_t room =
-        server.streams_said() > 0 ? server.streams_said() : http2_.settings.streams;
     bool has_waited = false;
     for (;;) {
         if (server.find_http2() != nullptr) {
             open_shared(server, stream, seat);
             co_return ConnectFault::none;
         }
+        // What the server says of it may have come meanwhile.
+        const std::size_t room =
+            server.streams_said() > 0 ? server.streams_said() : http2_.settings.streams;
         Http2AttemptPtr attempt;
         for (const Http2AttemptPtr& one : server.attempts()) {
             if (one->requests < room) attempt = one;
         }
         if (attempt == nullptr) {
-            const Failure failure = co_await make_shared(server, sleeper, has_left);
+            Http2ConnectionPtr made;
+            const Failure failure = co_await make_shared(server, sleeper, has_left, made);
             if (failure.kind != ConnectFault::none) co_return failure.kind;
-            // The server may have closed it already.
+            // Whoever made it uses it, even if another has room by now: one that nobody ever used
+            // would outlive a server that was retired meanwhile, which it knows.
+            if (made->has_room()) {
+                seat.release();
+                stream.open(server, std::move(made));
+                co_return ConnectFault::none;
+            }
+            made->close();  // the server has closed it already, or takes no requests
             if (server.find_http2() == nullptr) co_return ConnectFault::unreachable;
             continue;
         }
@@ -64,7 +77,8 @@ Task<ConnectFault> Pool::share(Server& server, Sleeper& sleeper, Stream& stream,
 
 // However this ends, the requests that wait for it are told.
 Task<Pool::Failure> Pool::make_shared(Server& server, Sleeper& sleeper,
-                                      const std::function<bool()>& has_left) {
+                                      const std::function<bool()>& has_left,
+                                      Http2ConnectionPtr& made) {
     struct Announced {
         ~Announced() {
             std::erase(of->attempts(), attempt);
@@ -82,7 +96,7 @@ Task<Pool::Failure> Pool::make_shared(Server& server, Sleeper& sleeper,
         note_connect_failure(server, reached.failure);
         co_return std::move(reached.failure);
     }
-    const Http2ConnectionPtr made(
+    made = Http2ConnectionPtr(
         new Http2Connection(http2_, server, std::move(reached.connection), server.streams_said()));
     server.http2().push_back(made);
     spawn(executor_, Http2Connection::run(made), [](const std::exception_ptr& failure) {
@@ -121,7 +135,7 @@ void Pool::close_if_unwanted(Server& server, Http2Connection& connection) {
         for (const Http2ConnectionPtr& other : one->http2()) idle += other->is_idle() ? 1U : 0U;
     }
     const bool is_unwanted = stopped_ || idle > idle_max_ || server.is_retired() ||
-                             is_out(server) || connection.is_leaving();
+                             is_out(server) || connection.is_leaving() || connection.takes_none();
     if (is_unwanted) connection.close();
 }
 

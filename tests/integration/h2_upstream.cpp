@@ -74,8 +74,8 @@ struct H2ServerSession::Callbacks {
         std::memcpy(into, out.reply.body.data() + out.sent, bytes);
         out.sent += bytes;
         if (out.sent < out.reply.body.size()) return static_cast<ssize_t>(bytes);
-        if (out.reply.stays_open)
-            return bytes > 0 ? static_cast<ssize_t>(bytes) : NGHTTP2_ERR_DEFERRED;
+        if (out.reply.stays_open && bytes == 0) return NGHTTP2_ERR_DEFERRED;
+        if (out.reply.stays_open) return static_cast<ssize_t>(bytes);
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (!out.reply.trailers.empty()) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;

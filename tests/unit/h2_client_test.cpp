@@ -279,6 +279,9 @@ TEST_CASE("h2 client: a refused request was not looked at") {
     CHECK(refused.is_unprocessed());
     CHECK(world.has(ClientKind::reset, cancelled));
     CHECK_FALSE(cancelled.is_unprocessed());
+    // A reset is an answer of a kind: the server knows the request.
+    CHECK_FALSE(refused.has_answered());
+    CHECK(cancelled.has_answered());
 }
 
 TEST_CASE("h2 client: GOAWAY names the last request that was looked at") {
@@ -379,6 +382,21 @@ TEST_CASE("h2 client: PING is answered, a push is refused") {
     world.receive(
         frame(NGHTTP2_PUSH_PROMISE, NGHTTP2_FLAG_END_HEADERS, 1, number(2, 4) + block(request())));
     CHECK(goaway_error(world.sent()) == NGHTTP2_PROTOCOL_ERROR);
+}
+
+TEST_CASE("h2 client: pushes that SETTINGS never end are not answered without end") {
+    ClientWorld world;
+    world.begin();
+    world.ask();
+    world.sent();
+    for (std::uint32_t i = 1; i <= 16; ++i) {
+        world.receive(frame(NGHTTP2_PUSH_PROMISE, NGHTTP2_FLAG_END_HEADERS, 1,
+                            number(2 * i, 4) + block(request())));
+    }
+    CHECK_FALSE(world.client.has_failed());
+    world.receive(frame(NGHTTP2_PUSH_PROMISE, NGHTTP2_FLAG_END_HEADERS, 1,
+                        number(34, 4) + block(request())));
+    CHECK(world.client.has_failed());
 }
 
 TEST_CASE("h2 client: an idle session gives its frame buffer back, and says goodbye") {

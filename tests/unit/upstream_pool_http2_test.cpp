@@ -255,6 +255,23 @@ TEST_CASE("pool http2: a body waits for the server's window, and goes on") {
     world.pooled.pool->throw_away(*stream);
 }
 
+TEST_CASE("pool http2: the head of a request goes before its body has begun") {
+    Http2Pooled world;
+    const auto first = world.open();
+    auto socket = world.accept();
+    world.say(socket, settings());
+    world.pooled.pool->give_back(*first);
+    world.pooled.settle();
+    Http2Pooled::heard(socket);
+    const auto stream = world.open();
+    stream->begin_head("POST", "/", "").append("Host: a\r\n");
+    stream->end_head(http::BodyKind::chunked, std::nullopt);
+    CHECK(stream->send({}, world.none) == IoStatus::ok);
+    world.pooled.settle();
+    CHECK_FALSE(Http2Pooled::heard(socket).empty());
+    world.pooled.pool->throw_away(*stream);
+}
+
 TEST_CASE("pool http2: a pool may go while its connections are open") {
     Http2Pooled world;
     const auto stream = world.open();
