@@ -1,9 +1,13 @@
 #include "config/include.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <iterator>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/quote.hpp"
@@ -48,7 +52,8 @@ class IncludeReader {
     }
 
   private:
-    // A folder may be empty; but one that is not there, or a file, is rather misspelt.
+    // A folder may be empty; but one that is not there, or a file, is rather misspelt. glob() takes
+    // one that it may not read for an empty one.
     static void report_nothing(const Value& value, const std::string& text,
                                const std::string& pattern) {
         std::error_code ec;
@@ -57,9 +62,14 @@ class IncludeReader {
             return value.fault("there is no file " + quote(text));
         }
         const bool is_pattern = folder.string().find_first_of("*?[") != std::string::npos;
-        if (folder.empty() || is_pattern || fs::is_directory(folder, ec)) return;
-        value.fault("there is no folder " + quote(fs::path(text).parent_path().string()) +
-                    ": create it, or correct the path");
+        if (folder.empty() || is_pattern) return;
+        const std::string shown = quote(fs::path(text).parent_path().string());
+        if (!fs::is_directory(folder, ec)) {
+            value.fault("there is no folder " + shown + ": create it, or correct the path");
+        } else if (::access(folder.c_str(), R_OK) != 0) {
+            value.fault("the folder " + shown +
+                        " cannot be read: " + std::generic_category().message(errno));
+        }
     }
 
     void read_file(const Value& value, const std::string& path) {

@@ -1,6 +1,4 @@
 // `rls`: the files of Envoy's rate limit service (envoyproxy/ratelimit), as they are.
-#include <glob.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include "base/hex.hpp"
 #include "base/quote.hpp"
 #include "config/file_text.hpp"
+#include "config/files_read.hpp"
 #include "config/read_sections.hpp"
 #include "config/referenced_file.hpp"
 #include "config/yaml_document.hpp"
@@ -253,20 +252,19 @@ class FileReader {
     bool has_warned_ = false;
 };
 
-// The files that a pattern names, in order.
+// The files that a pattern names, in order. `--watch` looks for others, too.
 std::vector<std::string> files_of(const Value& value, const std::string& pattern) {
-    std::vector<std::string> paths;
-    glob_t found{};
-    if (::glob(value.context().resolve(pattern).c_str(), 0, nullptr, &found) == 0) {
-        paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-    }
-    ::globfree(&found);
-    return paths;
+    std::string path = value.context().resolve(pattern);
+    std::vector<std::string> matches = files_that_match(path);
+    note_pattern(std::move(path), matches, value.context().files_read);
+    return matches;
 }
 
 void read_rls_file(const Value& value, const std::string& path, FileReader& reader,
                    std::map<std::string, std::string>& domains) {
     auto content = read_file_text(path, kFileBytesMax, FileKind::regular);
+    note_file(path, content ? std::optional<std::string_view>(content->text) : std::nullopt,
+              value.context().files_read);
     if (!content || content->is_larger) {
         value.fault("the file " + quote(path) + " " +
                     (content ? "is larger than 1 MiB" : "cannot be read: " + content.error()));

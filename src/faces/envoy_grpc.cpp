@@ -147,7 +147,7 @@ class GrpcServing {
         if (!call) co_return refuse(GrpcStatus::invalid_argument, call.error());
         rls_call_ = std::move(*call);
         const auto& config = x_.generation->config;
-        if (!face_.overrides || face_.overrides->config() != config) {
+        if (!face_.overrides || !face_.overrides->is_of(config) || face_.overrides->is_full()) {
             face_.overrides = std::make_shared<RlsOverrides>(config);
         }
         charge_.emplace(face_.worker, x_, rls_call_, face_.overrides);

@@ -75,11 +75,12 @@ void add_tightest(const http::RateLimitItem& item, std::vector<http::RateLimitIt
 
 }  // namespace
 
-const limit::Policy* RlsOverrides::find(const RlsCall::Override& limit) {
+const limit::Policy* RlsOverrides::find(const config::Config& config,
+                                        const RlsCall::Override& limit) {
     const auto known = policies_.find({limit.unit, limit.requests});
     if (known != policies_.end()) return known->second.get();
     if (policies_.size() == kMax) return nullptr;
-    limit::Policy policy = *config_->rls->override_policies[static_cast<std::size_t>(limit.unit)];
+    limit::Policy policy = *config.rls->override_policies[static_cast<std::size_t>(limit.unit)];
     policy.limits.front().quota = limit.requests;
     auto owned = std::make_unique<const limit::Policy>(std::move(policy));
     return policies_.emplace(std::pair(limit.unit, limit.requests), std::move(owned))
@@ -114,7 +115,7 @@ std::string RlsCharge::list(RlsAnswer& answer) {
         if (domain != nullptr && descriptor.limit && rls.takes_overrides) {
             values.clear();
             for (const rls::Entry& entry : entries) values.push_back(entry.value);
-            const limit::Policy* const policy = overrides_->find(*descriptor.limit);
+            const limit::Policy* const policy = overrides_->find(x_.config(), *descriptor.limit);
             if (policy == nullptr) return "there are too many different limits in descriptors";
             std::string fault = count(i, nullptr, policy, values);
             if (!fault.empty()) return fault;
@@ -252,7 +253,9 @@ Task<> RlsCharge::charge_together(RlsAnswer& answer) {
         if (is_down()) co_return;
         read(*decision, alone, answer);
         RlsAnswer::Status& status = answer.statuses[one->position];
-        status.is_over = status.is_over || (status.limit && status.remaining < one->cost);
+        // In shadow it is counted, and is never over.
+        const bool lacks_units = status.limit && status.remaining < one->cost;
+        status.is_over = status.is_over || (lacks_units && !one->item.policy->shadow);
         if (status.is_over) {
             ++over;
         } else {
@@ -266,8 +269,10 @@ Task<> RlsCharge::charge_together(RlsAnswer& answer) {
 // One charge has one cost and each item once: descriptors of other costs, and those that are there
 // twice, are charges of their own. When one is refused, those before it are given back.
 Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
+    // Limits of one unit that calls bring have one state, whatever their numbers are.
     const auto same_item = [](const Counted* a, const Counted* b) {
-        return a->item.policy == b->item.policy && a->item.identifier == b->item.identifier;
+        return a->item.policy->index == b->item.policy->index &&
+               a->item.identifier == b->item.identifier;
     };
     std::vector<Items> groups;
     for (const Counted* one : items) {

@@ -22,18 +22,23 @@ namespace tidegate::faces {
 // decision can point to them for as long as it takes. Of one worker and one configuration.
 class RlsOverrides {
   public:
-    // Different limits that one configuration may be asked for.
+    // Different limits at a time.
     static constexpr std::size_t kMax = 4'096;
 
-    explicit RlsOverrides(std::shared_ptr<const config::Config> config)
-        : config_(std::move(config)) {}
+    explicit RlsOverrides(const std::shared_ptr<const config::Config>& config) : config_(config) {}
 
-    const std::shared_ptr<const config::Config>& config() const { return config_; }
+    // Keeps no configuration in use: after a reload there may be no call for hours.
+    bool is_of(const std::shared_ptr<const config::Config>& config) const {
+        return !config_.owner_before(config) && !config.owner_before(config_);
+    }
+    // A call may bring more limits than there is room for: it gets new ones, and the calls that are
+    // under way keep these.
+    bool is_full() const { return policies_.size() + kRlsDescriptorsMax > kMax; }
     // Null: there are too many.
-    const limit::Policy* find(const RlsCall::Override& limit);
+    const limit::Policy* find(const config::Config& config, const RlsCall::Override& limit);
 
   private:
-    std::shared_ptr<const config::Config> config_;
+    std::weak_ptr<const config::Config> config_;
     std::map<std::pair<rls::Unit, std::int64_t>, std::unique_ptr<const limit::Policy>> policies_;
 };
 

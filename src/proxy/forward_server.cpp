@@ -99,6 +99,9 @@ void Forwarding::note_outcome(Fault fault) {
     upstream::SharedServer& server = server_->shared();
     switch (fault) {
         case Fault::upstream_timeout:
+            // A millisecond says nothing about the server, or any client could have it ejected.
+            if (upload_.has_callers_deadline()) return;
+            [[fallthrough]];
         case Fault::answer_stalled:
             return pool_.group()->note_failure(server, balance::Failure::timeout);
         case Fault::upstream_broken:

@@ -222,6 +222,10 @@ Task<Fault> Upload::more_of_body(Sleeper& sleeper) {
     }
 }
 
+bool Upload::has_callers_deadline() const {
+    return response_timeout_ < x_.decision.route->response_timeout;
+}
+
 // Both sides of a call of gRPC are sending: only silence is bounded, as that of an answer is.
 bool Upload::is_conversation() const {
     return x_.relay.is_grpc && x_.relay.reached >= Reached::answer;

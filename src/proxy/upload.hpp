@@ -63,6 +63,8 @@ class Upload {
     // From the whole request to the head of the answer: the route's, or less where a call of gRPC
     // has less time.
     std::chrono::milliseconds response_timeout() const { return response_timeout_; }
+    // A call of gRPC has less time than the route gives.
+    bool has_callers_deadline() const;
 
     // Throws what the coroutine has thrown, if it has.
     void rethrow() const;

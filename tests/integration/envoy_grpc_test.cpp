@@ -234,6 +234,12 @@ TEST_CASE("envoy_grpc: a limit that the call brings holds, unless it may not") {
     CHECK(statuses(raised)[0].below(2).number(2) == 4);
     CHECK(statuses(raised)[0].number(3) == 3);
     CHECK(PbMessage(raised.all(3)[0]).bytes(2).find("q=5") != std::string::npos);
+    // Twice in one call, with different numbers: one count, charged twice.
+    const auto other = [](std::uint64_t requests) {
+        return descriptor({{"remote_address", "203.0.113.8"}}, own_limit(requests, 4));
+    };
+    CHECK(service.code("example", other(5) + other(6)) == kOk);
+    CHECK(statuses(service.limit("example", other(5)))[0].number(3) == 2);
     const Service own({kExample}, ", overrides: off");
     for (int i = 0; i < 2; ++i) CHECK(own.code("example", brought(0)) == kOk);
     CHECK(own.code("example", brought(100)) == kOverLimit);
@@ -247,6 +253,7 @@ descriptors:
   - {key: c, rate_limit: {unit: hour, requests_per_unit: 1, name: narrow}}
   - {key: e, rate_limit: {unit: hour, requests_per_unit: 5, replaces: [{name: narrow}]}}
   - {key: f, rate_limits: [2/h, {quota: 1, per: 1min, algorithm: gcra}]}
+  - {key: g, quota_mode: true, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
 )"});
     const std::string both = descriptor({{"a", "1"}}) + descriptor({{"b", "1"}});
     CHECK(service.code("d", both) == kOk);
@@ -260,6 +267,8 @@ descriptors:
     CHECK(service.code("d", descriptor({{"c", "1"}})) == kOk);
     CHECK(service.code("d", descriptor({{"f", "1"}})) == kOk);
     CHECK(service.code("d", descriptor({{"f", "1"}})) == kOverLimit);
+    // In shadow nothing refuses.
+    for (int i = 0; i < 3; ++i) CHECK(service.code("d", descriptor({{"g", "1"}})) == kOk);
 }
 
 TEST_CASE("envoy_grpc: calls that make no sense have a status of gRPC that says so") {

@@ -205,3 +205,17 @@ TEST_CASE("rls: check warns where Envoy would not wait for Redis, or let request
     REQUIRE(denying.size() == 1);
     CHECK(denying[0].find("failure_mode_deny") != std::string::npos);
 }
+
+TEST_CASE("rls: the files are among those that `--watch` looks at, and so are new ones") {
+    const Folder folder({"domain: d\n"});
+    const auto loaded = folder.load();
+    REQUIRE(loaded.config != nullptr);
+    const auto is_noted = [&](std::string_view end, bool is_pattern) {
+        const auto is_it = [&](const auto& one) {
+            return one.is_pattern == is_pattern && one.path.ends_with(end);
+        };
+        return std::any_of(loaded.files_read.begin(), loaded.files_read.end(), is_it);
+    };
+    CHECK(is_noted("/limits0.yaml", false));
+    CHECK(is_noted("/limits*.yaml", true));
+}
