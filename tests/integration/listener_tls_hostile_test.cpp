@@ -325,11 +325,11 @@ TEST_CASE("listener tls hostile: warnings and empty records without end are give
 
 TEST_CASE(
     "listener tls hostile: an address may open so many connections in a second, others go on") {
-    Attacked attacked("connections: {new_per_ip: 5/s}\n");
+    Attacked attacked("connections: {new_per_ip: 2/s}\n");
     Speaking flooding;
     flooding.from = "127.0.0.2";
     int refused = 0;
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 20; ++i) {
         if (!attacked.proxy.refusal(flooding).empty()) ++refused;
     }
     CHECK(refused > 0);

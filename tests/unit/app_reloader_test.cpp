@@ -35,7 +35,7 @@ struct Rig {
         first = loaded.config;
         shared.emplace(*loaded.config, 2, "test");
         reloader.emplace(io.get_executor(), *shared, workers, std::move(loaded.config),
-                         built_in ? "" : file);
+                         Origin{built_in ? "" : file, std::move(loaded.files_read)});
     }
     ~Rig() { std::filesystem::remove_all(folder); }
 

@@ -43,7 +43,7 @@ TEST_CASE("report: a valid configuration is summed up, in singular and plural") 
     // That of failed_credentials is none of `policies`.
     CHECK(summary(guarded).starts_with("ok: 1 route, 1 policy, 1 upstream"));
 
-    config::Loaded empty{std::make_shared<const config::Config>(), {}, {}};
+    config::Loaded empty{std::make_shared<const config::Config>(), {}, {}, {}};
     CHECK(summary(empty) == "ok: 0 routes, 0 policies, 0 upstreams");
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("report: programs get an object with the counts, the faults and the wa
         R"(.yaml","line":7,"column":12,)"
         R"("message":"`10/x` is no rate"},{"file":"u.yaml","message":"there is \"no\" such file"}],)"
         R"("warnings":[{"file":"t.yaml","line":2,"column":1,"message":"odd"}]})");
-    const config::Loaded empty{std::make_shared<const config::Config>(), {}, {}};
+    const config::Loaded empty{std::make_shared<const config::Config>(), {}, {}, {}};
     CHECK(report_json(empty, true, {}) ==
           R"({"ok":true,"routes":0,"policies":0,"upstreams":0,"certificates":[],"errors":[],)"
           R"("warnings":[]})");
