@@ -374,7 +374,7 @@ struct Config {
     // current.
     std::vector<std::string> files;
     std::vector<IncludedFile> included;  // in the order in which they became part of it
-    std::unique_ptr<const Rls> rls;  // null: calls of the rate limit service are not answered
+    std::unique_ptr<const Rls> rls;      // null: calls of the rate limit service are not answered
 
     bool has_face(Face face) const;
     // Whether a listener asks clients for a certificate.

@@ -38,10 +38,10 @@ struct Relay {
     bool is_grpc = false;        // the client speaks gRPC, and reads answers as that has them
     // Of the answer, for log and limits: a number of gRPC, or a constant of AnswerStatus.
     int grpc_status = limit::AnswerStatus::kNoGrpc;
-    bool is_redirect = false;  // the answer sends the client to https
-    bool is_upgrade = false;   // the request is forwarded as a WebSocket handshake
+    bool is_redirect = false;         // the answer sends the client to https
+    bool is_upgrade = false;          // the request is forwarded as a WebSocket handshake
     std::optional<TunnelEnd> tunnel;  // set: the handshake became a tunnel
-    std::string_view tunnel_fault;               // why it ended, for the log; empty: in order
+    std::string_view tunnel_fault;    // why it ended, for the log; empty: in order
     std::chrono::nanoseconds handshake_time{0};  // of a tunnel, until the client had its 101
     std::uint64_t bytes_received = 0;
     std::uint64_t bytes_sent = 0;

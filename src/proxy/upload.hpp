@@ -31,8 +31,8 @@ class Upload {
     Upload& operator=(const Upload&) = delete;
     ~Upload() { worker_.held_bytes -= held_bytes_; }
 
-    // Whether hold() has to be called before a server is chosen. `may_repeat`: if all of it is held,
-    // the request may have to be sent again.
+    // Whether hold() has to be called before a server is chosen. `may_repeat`: if all of it is
+    // held, the request may have to be sent again.
     bool needs_hold(bool may_repeat) const {
         return client_.framing().body != http::BodyKind::none && has_to_hold(may_repeat);
     }

@@ -81,7 +81,7 @@ class BatchQueue {
     std::chrono::milliseconds timeout_{0};
     std::unique_ptr<ChargeInbox> inbox_;
     std::optional<Timer> lent_timer_;
-    bool is_watching_ = false;  // the timer runs
+    bool is_watching_ = false;                       // the timer runs
     std::vector<std::unique_ptr<LentCharge>> lent_;  // all
     std::vector<LentCharge*> idle_lent_;             // of them
     std::vector<LentCharge*> due_;                   // of any thread, to be sent or returned now

@@ -242,13 +242,12 @@ TEST_CASE("count by status: what was never sent on gives units back, and so does
     });
     const Tidegate tidegate(counted.yaml() +
                             impatient(upstream, "{quota: 1, per: 1h, count: [200, 400]}"));
-    // The body is refused before the head is sent on: over HTTP/1 since both come in one piece. Over
-    // HTTP/2 they may not, so there the head says the length.
+    // The body is refused before the head is sent on: over HTTP/1 since both come in one piece.
+    // Over HTTP/2 they may not, so there the head says the length.
     const std::string body(2000, 'x');
-    const std::string large =
-        "POST / HTTP/1.1\r\nHost: a\r\n" +
-        (over_http2() ? "Content-Length: 2000\r\n\r\n" + body
-                      : "Transfer-Encoding: chunked\r\n\r\n" + chunk(body));
+    const std::string large = "POST / HTTP/1.1\r\nHost: a\r\n" +
+                              (over_http2() ? "Content-Length: 2000\r\n\r\n" + body
+                                            : "Transfer-Encoding: chunked\r\n\r\n" + chunk(body));
     for (int i = 0; i < 3; ++i) {
         await("the unit of one that was too large",
               [&] { return tidegate.client().ask(large).status() == 413; });

@@ -102,7 +102,8 @@ struct World {
     Names names;
     Tidegate tidegate{unlimited({"http://" + kName + ":" + std::to_string(port)},
                                 "resolve_every: 1s, retries: 0"),
-                      "", {.environment = names.environment()}};
+                      "",
+                      {.environment = names.environment()}};
     RecordedLoad load{tidegate.port(), kConnections};
 
     // `server` gets requests, and in time.

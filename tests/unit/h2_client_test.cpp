@@ -14,7 +14,7 @@ TEST_CASE("h2 client: says what it takes, before anything else") {
     std::string wanted;
     for (const auto& [id, value] :
          std::vector<std::pair<int, std::uint32_t>>{{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-                                                                                           {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 32'768},
+                                                    {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 32'768},
                                                     {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}}) {
         wanted += number(static_cast<std::uint64_t>(id), 2) + number(value, 4);
     }
@@ -394,8 +394,8 @@ TEST_CASE("h2 client: pushes that SETTINGS never end are not answered without en
                             number(2 * i, 4) + block(request())));
     }
     CHECK_FALSE(world.client.has_failed());
-    world.receive(frame(NGHTTP2_PUSH_PROMISE, NGHTTP2_FLAG_END_HEADERS, 1,
-                        number(34, 4) + block(request())));
+    world.receive(
+        frame(NGHTTP2_PUSH_PROMISE, NGHTTP2_FLAG_END_HEADERS, 1, number(34, 4) + block(request())));
     CHECK(world.client.has_failed());
 }
 

@@ -18,7 +18,8 @@ FieldList list_of(const h2::OutgoingFields& fields) {
 
 }  // namespace
 
-TEST_CASE("h2 outgoing fields: lines of HTTP/1 become fields, but those that HTTP/2 does not have") {
+TEST_CASE(
+    "h2 outgoing fields: lines of HTTP/1 become fields, but those that HTTP/2 does not have") {
     h2::OutgoingFields fields;
     fields.set_head(429,
                     "Retry-After: 3\r\nConnection: close\r\nKeep-Alive: x\r\nX-Empty:\r\n"
