@@ -80,7 +80,9 @@ const limit::Policy* RlsOverrides::find(const config::Config& config,
     const auto known = policies_.find({limit.unit, limit.requests});
     if (known != policies_.end()) return known->second.get();
     if (policies_.size() == kMax) return nullptr;
-    limit::Policy policy = *config.rls->override_policies[static_cast<std::size_t>(limit.unit)];
+    const limit::Policy& standard =
+        *config.rls->override_policies[static_cast<std::size_t>(limit.unit)];
+    limit::Policy policy = standard;
     policy.limits.front().quota = limit.requests;
     auto owned = std::make_unique<const limit::Policy>(std::move(policy));
     return policies_.emplace(std::pair(limit.unit, limit.requests), std::move(owned))

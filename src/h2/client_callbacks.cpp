@@ -13,7 +13,7 @@ namespace tidegate::h2 {
 namespace {
 
 // nghttp2 counts a CONTINUATION once for each piece that its head comes in.
-constexpr std::size_t kContinuationPiecesMax = 2 * kContinuationsMax;
+constexpr std::size_t kContinuationPiecesMax = std::size_t{2} * kContinuationsMax;
 
 Client& client_of(void* client) {
     return *static_cast<Client*>(client);
