@@ -29,7 +29,9 @@ using http::GrpcStatus;
 using proxy::Exchange;
 using proxy::FaultAnswer;
 
-constexpr std::uint64_t kMessageBytesMax = 65'536;
+// Envoy takes heads of 60 KiB, and a call may hold a field of one in several descriptors, or a path
+// twice. What is too large is an error, and Envoy lets a request pass whose call has failed.
+constexpr std::uint64_t kMessageBytesMax = 262'144;
 constexpr int kCallOk = 200;
 
 constexpr std::string_view kRateLimitService = "envoy.service.ratelimit.v3.RateLimitService";
