@@ -262,7 +262,6 @@ def optimised(report):
                     {"TIDEGATE_SANITIZED": "0", "TIDEGATE_LARGE_MIB": "100"}),
         Program("store_conformance-release", "build/release/store_conformance", part=4)],
         steps=[
-            (["image", "scripts/image"], {"counted": "^ok "}),
             (["package", "scripts/package", "--build", "build/release"], {"counted": "^ok "}),
             (["provider", "scripts/provider"], {"counted": "^ok "}),
             (["models", "scripts/models"], {}),
@@ -275,7 +274,8 @@ def optimised(report):
     step(report, "fault-matrix", "scripts/matrix", "--program", "build/tests/fault_matrix",
          settings={"TIDEGATE_PROGRAM": os.path.abspath("build/release/tidegate")})
     step(report, "idle-connections", "scripts/soak", "--idle")
-    # Its commands use the ports that users will use.
+    # The image's services and the README's commands use the ports that users will use.
+    step(report, "image", "scripts/image", counted="^ok ")
     step(report, "readme", "python3", "tests/readme/check.py", "README.md")
     # It compares who is admitted at which time.
     step(report, "moving", "scripts/moving", counted="^ok ")
