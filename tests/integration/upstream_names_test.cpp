@@ -1,5 +1,5 @@
 // Names whose addresses change while the proxy runs, under load. With the optimised program alone:
-// the address sanitizer ends the program for what nss_wrapper does.
+// the address sanitizer ends the program when nss_wrapper opens libc with RTLD_DEEPBIND.
 #include <atomic>
 #include <chrono>
 #include <filesystem>
