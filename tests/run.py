@@ -274,9 +274,9 @@ def optimised(report):
     step(report, "fault-matrix", "scripts/matrix", "--program", "build/tests/fault_matrix",
          settings={"TIDEGATE_PROGRAM": os.path.abspath("build/release/tidegate")})
     step(report, "idle-connections", "scripts/soak", "--idle")
-    # The image's services and the README's commands use the ports that users will use.
-    step(report, "image", "scripts/image", counted="^ok ")
+    # The README's commands and the image's services use the ports that users will use.
     step(report, "readme", "python3", "tests/readme/check.py", "README.md")
+    step(report, "image", "scripts/image", counted="^ok ")
     # It compares who is admitted at which time.
     step(report, "moving", "scripts/moving", counted="^ok ")
 
