@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "h2/client_callbacks.hpp"
+#include "h2/session.hpp"
 
 namespace tidegate::h2 {
 
@@ -121,12 +122,7 @@ void Client::offer(ClientStream& stream, std::span<const std::string_view> piece
 void Client::consume(ClientStream& stream, std::size_t bytes) {
     assert(bytes <= stream.unconsumed_);
     stream.unconsumed_ -= bytes;
-    // A server that has ended its answer needs no more room on its stream.
-    if (stream.is_closed() || stream.has_ended_) {
-        nghttp2_session_consume_connection(session_, bytes);
-    } else {
-        nghttp2_session_consume(session_, static_cast<std::int32_t>(stream.id_), bytes);
-    }
+    give_credit(session_, stream.id_, stream.is_closed() || stream.has_ended_, bytes);
 }
 
 void Client::cancel(ClientStream& stream) {

@@ -27,7 +27,7 @@ void Client::note_settings() {
     settings_due_ = Time::max();
 }
 
-// Of a stream that nobody waits for, the block is decoded, for what it does to HPACK's table, and
+// The block of a stream that no request has is decoded, for what it does to HPACK's table, and
 // dropped.
 void Client::begin_block(std::uint32_t id, bool is_end) {
     block_ = nullptr;

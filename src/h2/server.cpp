@@ -8,6 +8,7 @@
 
 #include "h2/callbacks.hpp"
 #include "h2/outgoing_fields.hpp"
+#include "h2/session.hpp"
 
 namespace tidegate::h2 {
 
@@ -96,12 +97,7 @@ void Server::offer(Stream& stream, std::span<const std::string_view> pieces, boo
 void Server::consume(Stream& stream, std::size_t bytes) {
     assert(bytes <= stream.unconsumed_);
     stream.unconsumed_ -= bytes;
-    // A client that has ended its request needs no more room on its stream.
-    if (stream.is_closed() || stream.has_ended_) {
-        nghttp2_session_consume_connection(session_, bytes);
-    } else {
-        nghttp2_session_consume(session_, static_cast<std::int32_t>(stream.id_), bytes);
-    }
+    give_credit(session_, stream.id_, stream.is_closed() || stream.has_ended_, bytes);
 }
 
 void Server::reset(Stream& stream, std::uint32_t error) {

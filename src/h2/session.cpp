@@ -42,4 +42,13 @@ nghttp2_mem memory_functions(Memory& memory) {
         }};
 }
 
+void give_credit(nghttp2_session* session, std::uint32_t id, bool is_stream_over,
+                 std::size_t bytes) {
+    if (is_stream_over) {
+        nghttp2_session_consume_connection(session, bytes);
+    } else {
+        nghttp2_session_consume(session, static_cast<std::int32_t>(id), bytes);
+    }
+}
+
 }  // namespace tidegate::h2

@@ -26,6 +26,11 @@ SessionCallbacks make_session_callbacks();
 // `memory` outlives the session.
 nghttp2_mem memory_functions(Memory& memory);
 
+// The other side may send as many bytes more: on the connection, and on stream `id` unless that is
+// over, or the other side has ended it.
+void give_credit(nghttp2_session* session, std::uint32_t id, bool is_stream_over,
+                 std::size_t bytes);
+
 inline std::string_view text_of(const std::uint8_t* bytes, std::size_t count) {
     return {reinterpret_cast<const char*>(bytes), count};
 }

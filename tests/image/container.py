@@ -7,8 +7,11 @@ read-only; names of services in /etc/hosts; the limit of open files. What is not
 one network, each with a loopback address of its own; no seccomp filter, no cgroup.
 """
 
+import contextlib
+import os
 import pathlib
 import resource
+import signal
 import subprocess
 import tempfile
 import time
@@ -122,7 +125,12 @@ class Container:
             raise
 
     def end(self):
+        """Ends the program, too: the kernel forgets --kill-child when a child becomes another user."""
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         if self.process.poll() is None:
+            for number in children.read_text(encoding="ascii").split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(number), signal.SIGKILL)
             self.process.kill()
             self.process.wait()
 
