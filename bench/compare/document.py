@@ -76,7 +76,7 @@ API for one user, or for {BATCH} with `each`; a request is one call.
 
 CHECKS = f"""
 {SERVERS} servers on loopback, each asked for `/` over a new connection every {CHECKED_EVERY} s. First
-{UNASKED_SECONDS} s in which nobody asks: what all threads of the proxy had of one CPU. Then load as in
+{UNASKED_SECONDS} s without requests: what all threads of the proxy had of one CPU. Then load as in
 the first table.
 """
 
@@ -232,7 +232,7 @@ def checks_table(report):
              f"{median(report, 'checks', row, 'unasked_percent'):.2f}",
              shown("proxy_us", median(report, "checks", row, "proxy_us")))
             for row in rows_in(report, "checks")]
-    return table(("", "% of a CPU, nobody asks", "proxy us a request"), rows)
+    return table(("", "% of a CPU without requests", "proxy us a request"), rows)
 
 
 def idle_each_table(report, part):

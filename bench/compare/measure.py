@@ -63,7 +63,7 @@ class Measuring:
         return figures
 
     def checks(self, world, setup, row, part):
-        """CPU while nobody asks, in hundredths of one CPU; and of a request beside the checks."""
+        """CPU without requests, in hundredths of one CPU; and of a request beside the checks."""
         time.sleep(CHECKED_EVERY + 1)
         if setup.checked and checked_servers(setup) != setup.checked:
             raise Wrong(f"{checked_servers(setup)} of {setup.checked} servers are well")

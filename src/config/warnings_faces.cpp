@@ -22,7 +22,7 @@ void warn_about_patience(const Config& config, const Declared& declared, Context
                            "15ms`, or a longer `timeout` in Envoy's rate_limit_service"});
 }
 
-// A failed call passes, unless Envoy is told otherwise.
+// Envoy lets the request of a failed call pass unless its configuration says otherwise.
 void warn_about_denial(const Config& config, const Declared& declared, Context& context) {
     if (!config.rls || declared.on_store_failure != limit::OnStoreFailure::deny) return;
     context.warnings.push_back(

@@ -1,5 +1,5 @@
 // envoy_grpc: Envoy asks by gRPC, through its rate limit service (ShouldRateLimit) or its external
-// authorization (Check). The health of the service is told, too.
+// authorization (Check). It answers health checks of the service, too.
 //
 // Envoy never says how a request ended, so nothing is given back. One thread.
 #pragma once

@@ -1,4 +1,4 @@
-// The fields in which a gateway tells its upstream who asks: `forward_as` of `identity`.
+// The fields that name the user to a gateway's upstream: `forward_as` of `identity`.
 #pragma once
 
 #include <string>

@@ -61,7 +61,7 @@ std::vector<http::RateLimitItem> told(const ask::Decision& decision) {
     return items;
 }
 
-// A limit that was asked twice is told once.
+// The answer names a limit of two descriptors once.
 void add_tightest(const http::RateLimitItem& item, std::vector<http::RateLimitItem>& items) {
     const auto known = std::find_if(items.begin(), items.end(), [&](const auto& one) {
         return one.name == item.name && one.quota == item.quota;
@@ -292,7 +292,7 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
     }
     std::vector<ask::Decision*> taken;
     for (const Items& group : groups) {
-        // Refused by now: what is left of the others is told, and nothing is taken.
+        // The call is refused by now: the store says what is left of the others, and takes nothing.
         const std::int64_t cost = answer.is_over ? 0 : group.front()->cost;
         ask::Decision* const decision = co_await charge(group, cost, groups.size() > 1);
         if (!is_down()) read(*decision, group, answer);

@@ -104,8 +104,8 @@ class SharedCharges {
     // Commands under way that keep further charges waiting: one that Redis works on, and one on its
     // way to Redis or back.
     static constexpr int kUnderWay = 2;
-    // When no command begins or ends for so long, nobody waits for those under way any more: their
-    // threads or connections may be stuck. Nor does a charge wait longer when a command ends.
+    // When no command begins or ends for so long, no charge waits for those under way any more:
+    // their threads or connections may be stuck. Nor does a charge wait longer when a command ends.
     static constexpr std::chrono::milliseconds kStall{10};
 
     void note_progress(SteadyTime now);

@@ -18,7 +18,7 @@ struct MetricNames {
     struct PolicyNames {
         std::string policy;
         std::vector<std::string> limits;
-        bool shadow = false;  // its answers are told apart: they refuse nobody
+        bool shadow = false;  // counted apart: its refusals let requests pass
     };
     std::vector<std::string> routes;
     std::vector<PolicyNames> policies;
@@ -28,9 +28,9 @@ struct MetricNames {
 inline constexpr std::size_t kNoSlot = static_cast<std::size_t>(-1);
 inline constexpr std::size_t kNoRoute = kNoSlot;  // label route="-"
 
-// Where the names of one configuration are counted: the slots that the rooms' metrics are told, by
-// the positions in its MetricNames. The same name has the same slot in every configuration.
-// Immutable.
+// Where the names of one configuration are counted: the slots that callers give to the rooms'
+// metrics, by the positions in its MetricNames. The same name has the same slot in every
+// configuration. Immutable.
 class MetricSlots {
   public:
     // kNoRoute stays so.

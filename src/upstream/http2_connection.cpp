@@ -225,7 +225,7 @@ void Http2Connection::close() {
 
 void Http2Connection::end() {
     is_over_ = true;
-    // The server is told why, if there is room.
+    // The GOAWAY says why, if there is room.
     if (connection_->is_open() && !connection_->is_broken()) {
         if (client_->is_idle() && output_.empty()) client_->finish();
         if (output_.empty()) {

@@ -47,7 +47,7 @@ Task<ConnectFault> Pool::share(Server& server, Sleeper& sleeper, Stream& stream,
             Http2ConnectionPtr made;
             const Failure failure = co_await make_shared(server, sleeper, has_left, made);
             if (failure.kind != ConnectFault::none) co_return failure.kind;
-            // Whoever made it uses it, even if another has room by now: one that nobody ever used
+            // The request that made it uses it, even if another has room by now: an unused one
             // would outlive a server that was retired meanwhile, which it knows.
             if (made->has_room()) {
                 seat.release();
@@ -75,7 +75,7 @@ Task<ConnectFault> Pool::share(Server& server, Sleeper& sleeper, Stream& stream,
     }
 }
 
-// However this ends, the requests that wait for it are told.
+// However this ends, the attempt wakes the requests that wait for it.
 Task<Pool::Failure> Pool::make_shared(Server& server, Sleeper& sleeper,
                                       const std::function<bool()>& has_left,
                                       Http2ConnectionPtr& made) {

@@ -1,4 +1,4 @@
-// Redis away, stuck, and back: nobody waits longer than the deadline, nobody goes unanswered.
+// Redis away, stuck, and back: no request waits longer than the deadline, each has an answer.
 #include <algorithm>
 #include <string>
 #include <thread>

@@ -41,7 +41,7 @@ std::string TlsWorld::keep(const std::string& name) const {
 }
 
 std::string TlsWorld::write(const std::string& name, const std::string& text) const {
-    // As tools do it: whoever reads sees the old file or the new one, whole.
+    // As tools do it: a reader sees the old file or the new one, whole.
     const std::string written = folder_.write(name + ".new", text);
     const std::filesystem::path path = folder_.path() / name;
     std::filesystem::rename(written, path);

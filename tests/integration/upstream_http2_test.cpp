@@ -162,7 +162,7 @@ TEST_CASE("upstream http2: each request in flight has a seat") {
     CHECK(upstream.connections() == 1);
 }
 
-TEST_CASE("upstream http2: a client that does not read stalls nobody else") {
+TEST_CASE("upstream http2: a client that does not read stalls no other client") {
     const std::string large(4'000'000, 'x');
     H2Upstream upstream([&](const H2Call& call) {
         return H2Reply{.body = call.path() == "/large" ? large : "small"};

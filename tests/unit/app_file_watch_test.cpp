@@ -127,7 +127,7 @@ TEST_CASE("folder events: files and patterns are looked for in their folders") {
                       "/x/*/y/z.yaml"}) == std::vector<std::string>{".", "/etc/t", "/x", "conf.d"});
 }
 
-TEST_CASE("file_watch: files are told apart by what they are, not by where they are") {
+TEST_CASE("file_watch: files are distinguished by their stamps, not by their paths") {
     const Folder folder;
     const std::string path = folder.write("a.pem", "one");
     const FileStamps before = look_at({path});

@@ -91,7 +91,7 @@ TEST_CASE("notifier: a path in the file system is a name, too") {
     ::unlink(path.c_str());
 }
 
-TEST_CASE("notifier: without a name, with a wrong one or with nobody there, nothing happens") {
+TEST_CASE("notifier: without a name, with a wrong one or without a listener, nothing happens") {
     for (const std::string& name :
          {std::string(), std::string("relative"), std::string("/"), "/" + std::string(200, 'x')}) {
         ServiceNotifier notifier(name);

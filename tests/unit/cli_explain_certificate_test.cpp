@@ -63,7 +63,7 @@ TEST_CASE("explain: a certificate names the user, and one that does not fit is r
     CHECK(none.refusal == 0);
 }
 
-TEST_CASE("explain: the certificate of a gateway names nobody") {
+TEST_CASE("explain: the certificate of a gateway names no user") {
     const auto told = explained(with_uris({"spiffe://example.org/a"}), Face::forward_auth);
     CHECK(told.refusal == 0);
     CHECK(told.methods[0].outcome == Outcome::absent);

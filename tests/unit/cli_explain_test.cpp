@@ -129,7 +129,7 @@ TEST_CASE("explain: the first route that fits, and why those before it did not")
     CHECK(explained(other).route == "other-host");
 }
 
-TEST_CASE("explain: without a route, who asks is told all the same") {
+TEST_CASE("explain: without a route, it names the client all the same") {
     const auto told = explained(from("10.0.0.1", "/login", {"X-Forwarded-For: 203.0.113.7"}));
     CHECK_FALSE(told.route);
     REQUIRE(told.passed.size() == 2);

@@ -41,7 +41,7 @@ std::string ipv6_ends(bool mapped = false) {
            std::string("\xc8\x22\x01\xbb", 4);
 }
 
-// `SOURCE PORT DESTINATION PORT`, "-" for a header that names nobody, or the fault.
+// `SOURCE PORT DESTINATION PORT`, "-" for a header without an address, or the fault.
 std::string shown(const std::string& bytes) {
     const ProxyHeader header = read_proxy_header(bytes);
     if (header.state == State::incomplete) return "incomplete";
@@ -86,7 +86,7 @@ TEST_CASE("proxy_header: a mapped address of version 2 is the same address as th
     CHECK(mapped.ends->source == plain.ends->source);
 }
 
-TEST_CASE("proxy_header: what names nobody by an IP address is complete and has no ends") {
+TEST_CASE("proxy_header: a header without an IP address is complete and has no ends") {
     const std::vector<std::string> headers{"PROXY UNKNOWN\r\n",
                                            "PROXY UNKNOWN 203.0.113.7 192.0.2.1 51234 443\r\n",
                                            "PROXY UNKNOWN any\x01 thing \r\n",

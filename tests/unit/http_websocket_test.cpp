@@ -179,7 +179,7 @@ TEST_CASE("websocket: a handshake that lacks something is malformed") {
           WebSocketRequest::malformed);
 }
 
-TEST_CASE("websocket: a handshake of another version is told apart") {
+TEST_CASE("websocket: a handshake of another version is recognised") {
     const std::string version = "Sec-WebSocket-Version: 13\r\n";
     for (const std::string other : {"8", "013", "13, 8", "1 3", ""}) {
         CAPTURE(other);

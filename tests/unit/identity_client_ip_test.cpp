@@ -322,7 +322,7 @@ struct Step {
     bool operator==(const Step&) const = default;
 };
 
-// The walk as it is told to who asks; its end is what others are told.
+// The walk with its reasons; its end is what the other functions return.
 std::vector<Step> walk(const Pairs& pairs, const ClientIpSettings& settings,
                        bool peer_trusted = true) {
     std::vector<Hop> hops;
@@ -335,7 +335,7 @@ std::vector<Step> walk(const Pairs& pairs, const ClientIpSettings& settings,
     return steps;
 }
 
-TEST_CASE("client_ip: who asks is told each hop and why the walk ended there") {
+TEST_CASE("client_ip: the walk reports each hop and why it ended there") {
     using enum Hop::Kind;
     const auto chain = settings_of(Source::x_forwarded_for);
     CHECK(walk({{"X-Forwarded-For", "192.0.2.1, 203.0.113.7:80"}, {"X-Forwarded-For", "10.0.0.2"}},

@@ -212,7 +212,7 @@ TEST_CASE("remembered: with no room at all nothing is") {
     CHECK(table.size() == 0);
 }
 
-TEST_CASE("remembered: a refusal is told apart from a user, and is as exact in its end") {
+TEST_CASE("remembered: a refusal is not taken for a user, and is as exact in its end") {
     CredentialCache table({});
     insert(table, "old", {"", "", CredentialFault::expired}, kNow + 60s);
     const auto key = table.key_of(0, "old");

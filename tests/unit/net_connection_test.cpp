@@ -103,7 +103,7 @@ TEST_CASE("connection: a look leaves what is there to be read") {
     CHECK(pair.ours->peek_some(into).status == IoStatus::end);
 }
 
-TEST_CASE("connection: whoever awaits more than is there is told when it has come") {
+TEST_CASE("connection: a reader that awaits more than is there wakes when it has come") {
     Pair pair;
     pair.say("hel");
     pair.settle();

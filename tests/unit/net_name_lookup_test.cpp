@@ -31,6 +31,6 @@ TEST_CASE("name_lookup: what is no name has no endpoints, and a reason") {
     CHECK_FALSE(lookup.error().empty());
 }
 
-TEST_CASE("name_lookup: one that nobody waits for any more ends by itself") {
+TEST_CASE("name_lookup: a lookup without a waiter ends by itself") {
     for (int i = 0; i < 20; ++i) const NameLookup lookup("127.0.0.1", 80);
 }

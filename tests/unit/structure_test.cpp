@@ -137,7 +137,7 @@ TEST_CASE("structure: each file includes only what its room may see") {
     CHECK(includes > 0);
 }
 
-TEST_CASE("structure: a forbidden, a relative and a missing include are told apart") {
+TEST_CASE("structure: a forbidden, a relative and a missing include are distinguished") {
     CHECK(fault("limit", "store/memory_store.hpp") == "is in a room that `limit` may not see");
     CHECK(fault("store", "limit/limit.hpp").empty());
     CHECK(fault("limit", "../store/memory_store.hpp") == "is not written as \"room/file\"");

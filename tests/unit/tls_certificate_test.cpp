@@ -31,7 +31,7 @@ TEST_CASE("certificate: a file may hold several, with words between them, in the
     CHECK_FALSE(belong_together(*chain->back(), *leaf.key));
 }
 
-TEST_CASE("certificate: a file without one, or with a broken one, is told apart") {
+TEST_CASE("certificate: a file without one, or with a broken one, has a fault of its own") {
     const Authority authority;
     for (const std::string& text : {std::string(), std::string("hello\n"), std::string(3, '\0'),
                                     authority.issue().key_pem()}) {

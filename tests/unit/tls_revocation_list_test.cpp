@@ -32,7 +32,7 @@ std::vector<CertificatePtr> parsed(const std::vector<const Certificate*>& certif
 
 }  // namespace
 
-TEST_CASE("revocation_list: a file without one, or with a broken one, is told apart") {
+TEST_CASE("revocation_list: a file without one, or with a broken one, has a fault of its own") {
     const Certificate root = make_authority("root");
     const std::string pem = make_revocation_list(root, {});
     CHECK(lists_of("a list:\n" + pem + "\n" + pem).size() == 2);
