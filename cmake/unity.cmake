@@ -9,6 +9,10 @@
 # `is_cold`: no request waits for the room.
 function(tidegate_compile_together target is_cold)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
+    # GCC collects garbage before it has allocated 128 MiB; a unit takes 600 MiB to 1.3 GiB anyhow.
+    # Later, it compiles them in an eighth less time with a fifth more memory.
+    target_compile_options(${target} PRIVATE
+        "$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-heapsize=800000>")
     # To the compiler all of these files are headers. The builds that compile file by file have these
     # warnings.
     target_compile_options(${target} PRIVATE -Wno-shadow

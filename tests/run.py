@@ -6,6 +6,9 @@ and parts run three at a time: each test takes ports and files of its own, and m
 A machine that is busy with three of them can be too slow for a deadline that a test sets. So a part in
 which expectations failed runs once more, alone: what passes then is named as unsteady, with what failed,
 and is no failure. A report of a sanitizer, a crash and a part that took too long are never forgiven.
+
+What --all builds, and clang-tidy, run at the lowest priority beside the tests, which mostly wait. Tests
+that measure run alone.
 """
 
 import os
@@ -20,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 LOGS = "build/test-logs"
 AT_ONCE = 3
 PART_SECONDS_MAX = 600
-FAULT = re.compile(r"ERROR: |runtime error: |FATAL|Sanitizer|: error:")
+FAULT = re.compile(r"^FAIL |ERROR: |runtime error: |FATAL|Sanitizer|: error:")
 COUNT = re.compile(r"^\[doctest\] unskipped test cases .*: (\d+)$", re.MULTILINE)
 UNFORGIVEN = re.compile(r"Sanitizer|runtime error: |SIG[A-Z]+ ")
 SUMMARY = re.compile(
@@ -41,6 +44,9 @@ OVER_H2 = ("messages:*,fields:*,both sides:*,streams:*,bounds:*,slow clients:*,a
 # Beside those, cases of many clients and tight times, for which sanitizers and TLS leave no time.
 OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all:*,batching:*,"
                       "redis:*,redis failure:*")
+# Of rooms with state that threads share.
+TSAN_UNITS = ("unit_telemetry", "unit_redis", "unit_store", "unit_ask", "unit_proxy", "unit_identity",
+              "unit_balance")
 SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "certificates", "deps", "format", "fuzz",
                  "gateways", "helm", "http2", "image", "models", "moving", "package", "provider", "reproduce", "run", "soak", "test", "tidy")
 
@@ -178,6 +184,25 @@ class Program:
                 report.add_unsteady(f"{self.name}.{first}", log)
 
 
+class Beside:
+    """Steps that run one after another beside others, with what processor time those leave."""
+
+    def __init__(self, report):
+        self.report = report
+        self.pool = ThreadPoolExecutor(1)
+        self.steps = {}
+
+    def begin(self, name, *command):
+        self.steps[name] = self.pool.submit(step, self.report, name, "nice", "-n", "19", *command)
+
+    def wait_for(self, name):
+        self.steps[name].result()
+
+    def wait(self):
+        for name in self.steps:
+            self.wait_for(name)
+
+
 def run_programs(report, programs, steps=()):
     """Runs them, and steps that measure nothing, side by side; the longest should come first."""
     parts = [(program, part) for program in programs for part in program.parts()]
@@ -213,13 +238,14 @@ def integration(name, kind, settings, cases=None):
                              **settings})
 
 
-def some(report):
-    """What every change is tested with."""
+def some(report, begin_others=lambda: None):
+    """What every change is tested with; `begin_others` is called when all of it is built."""
     step(report, "format", "scripts/format", "--check")
     step(report, "shellcheck", "shellcheck", *[f"scripts/{name}" for name in SHELL_SCRIPTS],
          ".ci/run", "docker/collect")
     step(report, "build-tests", "scripts/build", "tests")
     step(report, "build-sanitize", "scripts/build", "sanitize")
+    begin_others()
     units = [name for name in tests_of("build/sanitize") if name != "store_conformance"]
     run_programs(report, [
         integration("integration", "sanitize", {"TIDEGATE_SANITIZED": "1"}),
@@ -252,9 +278,17 @@ def some(report):
          "--check")
 
 
-def optimised(report):
+def begin_builds(beside):
+    """What --all needs further."""
+    beside.begin("build-release", "scripts/build", "release", "tidegate", "store_conformance")
+    beside.begin("build-tsan", "scripts/build", "tsan", "tidegate", "store_conformance", *TSAN_UNITS)
+    beside.begin("build-fuzz", "scripts/build", "fuzz", "fuzz_targets")
+    beside.begin("tidy", "scripts/tidy")
+
+
+def optimised(report, beside):
     """The program that users run."""
-    step(report, "build-release", "scripts/build", "release", "tidegate", "store_conformance")
+    beside.wait_for("build-release")
     run_programs(report, [
         integration("integration-h2c", "release",
                     {"TIDEGATE_SANITIZED": "0", "TIDEGATE_TRANSPORT": "h2c"}, cases=OVER_H2C),
@@ -270,6 +304,7 @@ def optimised(report):
             (["gateways", "scripts/gateways"], {"counted": "^ok "}),
             (["browser", "scripts/browser"], {"counted": "^ok "}),
             (["apps", "scripts/apps"], {})])
+    beside.wait()
     # Alone: they measure.
     step(report, "fault-matrix", "scripts/matrix", "--program", "build/tests/fault_matrix",
          settings={"TIDEGATE_PROGRAM": os.path.abspath("build/release/tidegate")})
@@ -283,9 +318,6 @@ def optimised(report):
 
 def threads(report):
     """What crosses threads, under the thread sanitizer: it needs threads, not many traces."""
-    units = ["unit_telemetry", "unit_redis", "unit_store", "unit_ask", "unit_proxy",
-             "unit_identity", "unit_balance"]
-    step(report, "build-tsan", "scripts/build", "tsan", "tidegate", "store_conformance", *units)
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
                     cases="limits:*,redis*,batching:*,lifecycle:*,admin:*,identity*,rotation:*,"
@@ -294,7 +326,7 @@ def threads(report):
         Program("store_conformance-tsan", "build/tsan/store_conformance", part=4, settings={
             "TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "300",
             "TIDEGATE_MEMORY_TRACES": "2000"}),
-        *[Program(f"{name}-tsan", f"build/tsan/{name}") for name in units]])
+        *[Program(f"{name}-tsan", f"build/tsan/{name}") for name in TSAN_UNITS]])
 
 
 def main():
@@ -303,13 +335,14 @@ def main():
     os.environ.setdefault("ASAN_OPTIONS", "strict_string_checks=1")
     report = Report(float(seconds))
     report.add("packages", 0, 0, float(seconds), [])
-    some(report)
     if how == "--all":
-        optimised(report)
+        beside = Beside(report)
+        some(report, lambda: begin_builds(beside))
+        optimised(report, beside)
         threads(report)
-        step(report, "tidy", "scripts/tidy")
-        step(report, "build-fuzz", "scripts/build", "fuzz", "fuzz_targets")
         step(report, "fuzz", "scripts/fuzz", "5", counted=": 5s, nothing found$")
+    else:
+        some(report)
     sys.exit(report.end())
 
 
