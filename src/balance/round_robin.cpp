@@ -1,8 +1,8 @@
+#include "balance/round_robin.hpp"
+
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
-
-#include "balance/choice.hpp"
 
 namespace tidegate::balance {
 

@@ -7,7 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "balance/choice.hpp"
+#include "balance/hash.hpp"
+#include "balance/least_connections.hpp"
+#include "balance/round_robin.hpp"
 #include "config/config.hpp"
 #include "upstream/server.hpp"
 

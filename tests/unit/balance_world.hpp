@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "balance/choice.hpp"
+#include "balance/hash.hpp"
 #include "balance/health.hpp"
+#include "balance/least_connections.hpp"
+#include "balance/round_robin.hpp"
 
 namespace tidegate::balance {
 
