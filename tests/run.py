@@ -41,7 +41,7 @@ OVER_H2 = ("messages:*,fields:*,both sides:*,streams:*,bounds:*,slow clients:*,a
 # Beside those, cases of many clients and tight times, for which sanitizers and TLS leave no time.
 OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all:*,batching:*,"
                       "redis:*,redis failure:*")
-SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "certificates", "deps", "format", "fuzz",
+SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "deps", "format", "fuzz",
                  "gateways", "helm", "http2", "image", "models", "moving", "package", "provider", "reproduce", "run", "soak", "test", "tidy")
 
 
@@ -266,6 +266,7 @@ def optimised(report):
             (["provider", "scripts/provider"], {"counted": "^ok "}),
             (["models", "scripts/models"], {}),
             (["helm", "scripts/helm"], {"counted": "^ok "}),
+            (["alerts", "scripts/alerts"], {"counted": "^ok "}),
             (["http2", "scripts/http2"], {"counted": "^ok "}),
             (["gateways", "scripts/gateways"], {"counted": "^ok "}),
             (["browser", "scripts/browser"], {"counted": "^ok "}),
