@@ -320,7 +320,7 @@ enum class LogLevel : std::uint8_t { debug, info, warn, error };
 struct Log {
     std::string access_path = "-";  // "-": standard output; empty: off
     LogFormat access_format = LogFormat::json;
-    double sample = 1.0;            // 0..1
+    double sample = 1.0;  // 0..1
     LogLevel level = LogLevel::info;
 };
 
