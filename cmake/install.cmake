@@ -25,6 +25,10 @@ install(FILES ${made}/tidegate.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/ve
 
 install(FILES ${PROJECT_SOURCE_DIR}/config/tidegate.schema.json
     DESTINATION ${CMAKE_INSTALL_DATADIR}/tidegate)
+install(FILES ${PROJECT_SOURCE_DIR}/deploy/prometheus/alerts.yaml
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/tidegate/prometheus)
+install(FILES ${PROJECT_SOURCE_DIR}/deploy/grafana/tidegate.json
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/tidegate/grafana)
 # Only this machine reaches it, until its administrator changes it.
 install(FILES ${PROJECT_SOURCE_DIR}/config/packaged.yaml
     DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/tidegate RENAME tidegate.yaml)

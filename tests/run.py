@@ -47,7 +47,7 @@ OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all
 # Of rooms with state that threads share.
 TSAN_UNITS = ("unit_telemetry", "unit_redis", "unit_store", "unit_ask", "unit_proxy", "unit_identity",
               "unit_balance")
-SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "certificates", "deps", "format", "fuzz",
+SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "deps", "format", "fuzz",
                  "gateways", "helm", "http2", "image", "models", "moving", "package", "provider", "reproduce", "run", "soak", "test", "tidy")
 
 
@@ -300,6 +300,7 @@ def optimised(report, beside):
             (["provider", "scripts/provider"], {"counted": "^ok "}),
             (["models", "scripts/models"], {}),
             (["helm", "scripts/helm"], {"counted": "^ok "}),
+            (["alerts", "scripts/alerts"], {"counted": "^ok "}),
             (["http2", "scripts/http2"], {"counted": "^ok "}),
             (["gateways", "scripts/gateways"], {"counted": "^ok "}),
             (["browser", "scripts/browser"], {"counted": "^ok "}),

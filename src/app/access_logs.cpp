@@ -11,8 +11,9 @@ std::shared_ptr<telemetry::AccessLog> AccessLogs::open(const config::Log& settin
     });
     if (known != logs_.end()) return known->log;
     auto log = std::make_shared<telemetry::AccessLog>(
-        telemetry::AccessLog::Options{
-            .path = settings.access_path, .json = settings.access_json, .sample = settings.sample},
+        telemetry::AccessLog::Options{.path = settings.access_path,
+                                      .format = settings.access_format,
+                                      .sample = settings.sample},
         threads_);
     logs_.push_back({settings.access_path, log});
     return log;
@@ -20,7 +21,7 @@ std::shared_ptr<telemetry::AccessLog> AccessLogs::open(const config::Log& settin
 
 void AccessLogs::use(const std::shared_ptr<telemetry::AccessLog>& log,
                      const config::Log& settings) {
-    if (log) log->change_lines(settings.access_json, settings.sample);
+    if (log) log->change_lines(settings.access_format, settings.sample);
     in_force_ = log;
 }
 

@@ -83,12 +83,14 @@ std::string Metrics::serialize(const Gauges& gauges) const {
     ask::Metrics::write(out, all(&WorkerMetrics::ask), names_.decisions);
     faces::Metrics::write(out, all(&WorkerMetrics::faces));
     store::Metrics::write(out, all(&WorkerMetrics::store));
+    if (gauges.store_timeout) store::write_timeout(out, *gauges.store_timeout);
     if (gauges.memory_store != nullptr) store::write_metrics(out, *gauges.memory_store);
     upstream::Metrics::write(out, all(&WorkerMetrics::upstream), names_.upstreams);
     upstream::write_metrics(out, gauges.upstreams);
     client::Metrics::write(out, all(&WorkerMetrics::client));
     write_keys(out, gauges);
     write_certificates(out, gauges);
+    write_thread_metrics(out, all(&WorkerMetrics::clock));
     write_process(out, gauges);
     return out.text();
 }
@@ -115,8 +117,7 @@ void Metrics::write_process(telemetry::Exposition& out, const Gauges& gauges) co
     reloads.add({{"result", "ok"}}, gauges.reloads_ok);
     reloads.add({{"result", "refused"}}, gauges.reloads_refused);
     out.gauge("tidegate_build_info", "The program; always 1").add({{"version", version_}}, 1);
-    out.gauge("process_start_time_seconds", "When the process started, in Unix time")
-        .add({}, unix_seconds(started_));
+    write_process_metrics(out, started_);
 }
 
 }  // namespace tidegate::app

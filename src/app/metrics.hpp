@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "app/process_metrics.hpp"
 #include "ask/metrics.hpp"
 #include "base/result.hpp"
 #include "client/metrics.hpp"
@@ -38,7 +39,8 @@ struct Gauges {
         std::string name;  // label; no two alike
         std::chrono::system_clock::time_point until;
     };
-    const store::MemoryStore* memory_store = nullptr;  // null: not shown
+    const store::MemoryStore* memory_store = nullptr;          // null: not shown
+    std::optional<std::chrono::milliseconds> store_timeout{};  // unset: the store has none
     std::uint64_t access_log_dropped = 0;
     std::uint64_t config_generation = 1;  // one more for each that was put in force
     std::uint64_t configs_in_use = 1;     // it, and those that requests still hold
@@ -63,6 +65,7 @@ struct alignas(64) WorkerMetrics {
     upstream::Metrics upstream;
     proxy::Metrics proxy;
     faces::Metrics faces;
+    ThreadClock clock;
 };
 
 // The whole process's figures. Names may be added while workers count, and none is ever taken away.

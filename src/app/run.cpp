@@ -310,8 +310,8 @@ admin::AdminSources Life::sources() {
         return inspect_service_.answer(std::move(request));
     };
     sources.metrics = [this] {
-        Gauges gauges;
-        gauges.memory_store = &shared_.memory_store;
+        Gauges gauges{.memory_store = &shared_.memory_store};
+        if (shared_.redis) gauges.store_timeout = shared_.redis->timeout;
         reloader_.fill_in(gauges);
         return shared_.metrics.serialize(gauges);
     };

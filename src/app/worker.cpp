@@ -108,7 +108,10 @@ void Worker::start() {
         spawn_vital(executor, accept(*listener));
     }
     spawn_vital(executor, tick());
-    thread_ = std::thread([this] { io_.run(); });
+    thread_ = std::thread([this] {
+        metrics_.clock.begin();
+        io_.run();
+    });
 }
 
 void Worker::inspect(std::function<void(const store::Inspector&)> ask) {

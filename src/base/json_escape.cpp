@@ -13,20 +13,21 @@ namespace tidegate {
 
 namespace {
 
-// What goes as it is: printable ASCII from kLowest on but `"` and `\`, and perhaps `,`.
-template <char kLowest, bool kWithComma>
+// What goes as it is: printable ASCII from kLowest on but `"`, `\` and kSeparator.
+template <char kLowest, char kSeparator>
 constexpr std::array<bool, 256> make_plain() {
     std::array<bool, 256> plain{};
     for (auto c = static_cast<unsigned char>(kLowest); c < 0x7f; ++c) {
         plain[c] = c != '"' && c != '\\';
     }
-    plain[','] = kWithComma;
+    plain[static_cast<unsigned char>(kSeparator)] = false;
     return plain;
 }
 
-template <char kLowest, bool kWithComma>
+// kSeparator is `"` where there is none.
+template <char kLowest, char kSeparator = '"'>
 struct PlainText {
-    static constexpr std::array<bool, 256> kTable = make_plain<kLowest, kWithComma>();
+    static constexpr std::array<bool, 256> kTable = make_plain<kLowest, kSeparator>();
 
     // Not zero if any character of `text` is not plain. The high bit of each byte says so: up to
     // the first such character nothing is borrowed or carried from byte to byte, and behind it no
@@ -37,14 +38,15 @@ struct PlainText {
         const Word control = text - kOnes * kLowest;  // 0xff, too
         const Word quote = (text ^ (kOnes * '"')) - kOnes;
         const Word backslash = (text ^ (kOnes * '\\')) - kOnes;
-        const Word comma = kWithComma ? 0 : (text ^ (kOnes * ',')) - kOnes;
+        const Word separator = (text ^ (kOnes * kSeparator)) - kOnes;
         const Word del_and_above = text + kOnes;
-        return (control | quote | backslash | comma | del_and_above) & (kOnes * 0x80);
+        return (control | quote | backslash | separator | del_and_above) & (kOnes * 0x80);
     }
 };
-using InString = PlainText<' ', true>;
-using InWord = PlainText<'!', true>;
-using InList = PlainText<'!', false>;
+using InString = PlainText<' '>;
+using InWord = PlainText<'!'>;
+using InList = PlainText<'!', ','>;
+using InLogfmt = PlainText<'!', '='>;
 
 // Copies `text` a word at a time; the last one may overlap the one before. Whether all is plain.
 // Requires at least a word.
@@ -145,6 +147,10 @@ char* write_json_escaped_word(std::string_view text, char* out) {
 
 char* write_if_plain_item(std::string_view text, char* out) {
     return !text.empty() && copy_plain<InList>(text, out) ? out + text.size() : nullptr;
+}
+
+char* write_if_plain_value(std::string_view text, char* out) {
+    return !text.empty() && copy_plain<InLogfmt>(text, out) ? out + text.size() : nullptr;
 }
 
 void append_json_escaped(std::string_view text, std::string& out) {

@@ -23,6 +23,10 @@ char* write_json_escaped_word(std::string_view text, char* out);
 // space, comma, quote or backslash. Else returns null, and what it wrote means nothing.
 char* write_if_plain_item(std::string_view text, char* out);
 
+// Likewise, if it can stand without quotes as a value of logfmt: printable ASCII, but no space,
+// `=`, quote or backslash.
+char* write_if_plain_value(std::string_view text, char* out);
+
 // Appends what write_json_escaped() writes.
 void append_json_escaped(std::string_view text, std::string& out);
 

@@ -1,5 +1,7 @@
 #include "client/metrics.hpp"
 
+#include <string>
+
 namespace tidegate::client {
 
 std::string_view to_string(ConnectionRefusal refusal) {
@@ -90,6 +92,12 @@ void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> thre
         .add({}, connections.open);
     out.counter("tidegate_client_connections_total", "Connections from clients ever opened")
         .add({}, connections.opened);
+    auto of_thread = out.gauge("tidegate_thread_client_connections",
+                               "Connections from clients that a thread serves");
+    for (std::size_t i = 0; i < threads.size(); ++i) {
+        const auto own = telemetry::sum_open(threads.subspan(i, 1), &Metrics::connections_);
+        of_thread.add({{"thread", std::to_string(i)}}, own.open);
+    }
     out.counter("tidegate_client_connections_refused_total",
                 "Connections refused at one of the bounds of `connections`")
         .add_each("reason", threads, &Metrics::refused_);

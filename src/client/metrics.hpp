@@ -70,7 +70,8 @@ std::string_view to_string(Http2End end);
 // What one thread counts.
 class Metrics {
   public:
-    // tidegate_client_connections (gauge), tidegate_client_connections_total
+    // tidegate_client_connections (gauge), tidegate_client_connections_total,
+    // tidegate_thread_client_connections{thread} (gauge)
     void client_connected() { connections_.opened.add(); }
     void client_disconnected() { connections_.closed.add(); }
     // tidegate_client_connections_refused_total{reason}

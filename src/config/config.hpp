@@ -17,6 +17,7 @@
 
 #include "base/face.hpp"
 #include "base/ip.hpp"
+#include "base/log_format.hpp"
 #include "base/units.hpp"
 #include "config/cors.hpp"
 #include "config/files_read.hpp"
@@ -318,8 +319,8 @@ enum class LogLevel : std::uint8_t { debug, info, warn, error };
 
 struct Log {
     std::string access_path = "-";  // "-": standard output; empty: off
-    bool access_json = true;        // format: json | text
-    double sample = 1.0;            // 0..1
+    LogFormat access_format = LogFormat::json;
+    double sample = 1.0;  // 0..1
     LogLevel level = LogLevel::info;
 };
 

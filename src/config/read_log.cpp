@@ -34,7 +34,9 @@ void read_access(const Value& value, Log& log) {
             warn_if_folder_is_missing(*path, log.access_path);
         }
     }
-    section.choice<bool>("format", log.access_json, {{"json", true}, {"text", false}});
+    section.choice<LogFormat>(
+        "format", log.access_format,
+        {{"json", LogFormat::json}, {"text", LogFormat::text}, {"logfmt", LogFormat::logfmt}});
     if (const auto sample = section.find("sample")) {
         if (const auto share = sample->fraction()) log.sample = *share;
     }

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "ask/decided_limits.hpp"
+#include "http/field.hpp"
 
 namespace tidegate::proxy {
 
@@ -117,6 +118,7 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .method = facts.head.method,
          .version = facts.version(),
          .path = facts.head.path,
+         .user_agent = http::single_value(facts.head.fields, "user-agent"),
          .host = facts.host,
          .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
          .identifiers = identifiers_of(charge, identifiers),

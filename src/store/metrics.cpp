@@ -75,6 +75,11 @@ void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> thre
     state.add({{"state", "down"}}, static_cast<std::size_t>(down));
 }
 
+void write_timeout(telemetry::Exposition& out, std::chrono::milliseconds timeout) {
+    out.gauge("tidegate_store_timeout_seconds", "store.redis.timeout: how long a decision may take")
+        .add({}, std::chrono::duration<double>(timeout).count());
+}
+
 void write_metrics(telemetry::Exposition& out, const MemoryStore& store) {
     out.gauge("tidegate_memory_store_keys", "Identifiers counted in this process")
         .add({}, std::uint64_t{store.keys()});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -69,6 +70,9 @@ class Metrics {
     telemetry::CounterBy<LocalReportResult, LocalReportResult::forgotten> local_reports_;
     std::atomic<StoreState> state_{StoreState::up};
 };
+
+// tidegate_store_timeout_seconds: store.redis.timeout
+void write_timeout(telemetry::Exposition& out, std::chrono::milliseconds timeout);
 
 class MemoryStore;
 

@@ -82,7 +82,7 @@ std::uint64_t sample_bound(double share) {
 struct AccessLog::Impl {
     Impl(const Options& options, std::size_t threads)
         : output(options.path),
-          json(options.json),
+          format(options.format),
           stop_patience(options.stop_patience),
           sample_below(sample_bound(options.sample)) {
         for (std::size_t i = 0; i < threads; ++i) {
@@ -115,7 +115,7 @@ struct AccessLog::Impl {
     }
 
     LogOutput output;
-    std::atomic<bool> json;
+    std::atomic<LogFormat> format;
     const std::chrono::milliseconds stop_patience;
     std::atomic<std::uint64_t> sample_below;
     std::vector<std::unique_ptr<Producer>> producers;
@@ -156,9 +156,8 @@ void AccessLog::write(std::size_t thread, const RequestRecord& record) {
     assert(thread < impl_->producers.size());
     Producer& producer = *impl_->producers[thread];
     if (!impl_->is_chosen(producer, record)) return;
-    const std::string_view line = impl_->json.load(std::memory_order_relaxed)
-                                      ? producer.formatter.json(record)
-                                      : producer.formatter.text(record);
+    const std::string_view line =
+        producer.formatter.line(impl_->format.load(std::memory_order_relaxed), record);
     ByteRing& ring = producer.ring;
     if (!ring.push(line)) {
         producer.dropped.store(producer.dropped.load(std::memory_order_relaxed) + 1,
@@ -171,9 +170,9 @@ void AccessLog::write(std::size_t thread, const RequestRecord& record) {
     if (ring.used_at_most() > worth_a_call && ring.used() > worth_a_call) impl_->wake_up.signal();
 }
 
-void AccessLog::change_lines(bool json, double sample) {
+void AccessLog::change_lines(LogFormat format, double sample) {
     if (!impl_) return;
-    impl_->json.store(json, std::memory_order_relaxed);
+    impl_->format.store(format, std::memory_order_relaxed);
     impl_->sample_below.store(sample_bound(sample), std::memory_order_relaxed);
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/face.hpp"
 #include "base/http_version.hpp"
+#include "base/log_format.hpp"
 #include "telemetry/outcome.hpp"
 
 namespace tidegate::telemetry {
@@ -28,6 +29,7 @@ struct RequestRecord {
     std::string_view method;
     HttpVersion version = HttpVersion::http_1_1;
     std::string_view path;  // without the query
+    std::string_view user_agent;
     std::string_view host;
     std::string_view route;  // empty: none matched
     std::span<const std::string_view> identifiers;
@@ -57,7 +59,7 @@ class AccessLog {
   public:
     struct Options {
         std::string path = "-";  // "-": standard output; empty: nothing is written
-        bool json = true;        // else one line of text, common log format and what follows it
+        LogFormat format = LogFormat::json;
         // Share of requests written; those with an error, or not forwarded, always are.
         double sample = 1.0;
         std::size_t ring_bytes = 1 << 20;  // each thread's
@@ -77,7 +79,7 @@ class AccessLog {
     void write(std::size_t thread, const RequestRecord& record);
 
     // The form and share of lines from now on. Any thread.
-    void change_lines(bool json, double sample);
+    void change_lines(LogFormat format, double sample);
     // Opens the path anew (USR1); if that fails, the old file stays and the error log says so. Any
     // thread.
     void reopen();

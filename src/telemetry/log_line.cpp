@@ -6,27 +6,11 @@
 
 #include "base/json_escape.hpp"
 #include "base/utf8.hpp"
+#include "telemetry/log_line_bounds.hpp"
 
 namespace tidegate::telemetry {
 
 namespace {
-
-constexpr std::size_t kPathBytesMax = 1024;
-constexpr std::size_t kHostBytesMax = 255;
-constexpr std::size_t kMethodBytesMax = 32;
-constexpr std::size_t kNameBytesMax = 256;  // what the configuration or Tidegate itself named
-constexpr std::size_t kIdBytesMax = 128;
-constexpr std::size_t kIdentifierBytesMax = 128;
-constexpr std::size_t kIdentifiersMax = 16;
-
-// All the strings of a line at their longest, were every byte escaped; the names of the fields,
-// the numbers and the marks of what was cut. An identifier may be escaped twice, which makes one
-// byte more of each escape, and has quotes of its own.
-constexpr std::size_t kStringBytesMax = kPathBytesMax + kHostBytesMax + kMethodBytesMax +
-                                        8 * kNameBytesMax + kIdBytesMax +
-                                        kIdentifiersMax * (kIdentifierBytesMax + 1);
-constexpr std::size_t kTwiceEscapedBytesMax = kIdentifiersMax * (kIdentifierBytesMax + 4);
-constexpr std::size_t kFixedBytesMax = 1024;
 
 char* put_decimal(char* out, unsigned value, int digits) {
     for (int i = digits - 1; i >= 0; --i, value /= 10) {
@@ -37,15 +21,24 @@ char* put_decimal(char* out, unsigned value, int digits) {
 
 }  // namespace
 
+std::string_view LogLineFormatter::line(LogFormat format, const RequestRecord& record) {
+    static_assert(kLineBytesMax <= kBufferBytes);
+    switch (format) {
+        case LogFormat::json:
+            return json(record);
+        case LogFormat::text:
+            return text(record);
+        case LogFormat::logfmt:
+            break;
+    }
+    return logfmt(record);
+}
+
 std::string_view LogLineFormatter::json(const RequestRecord& record) {
-    static_assert(kStringBytesMax * kEscapedBytesMax + kTwiceEscapedBytesMax + kFixedBytesMax <=
-                  kBufferBytes);
     begin(record.time);
     put(R"({"time":")");
-    put({rfc3339_.data(), rfc3339_.size()});
-    *out_++ = '.';
-    out_ = put_decimal(out_, millisecond_, 3);
-    put(R"(Z","id":")");
+    put_time();
+    put(R"(","id":")");
     put_escaped(record.request_id, kIdBytesMax);
     put(R"(","client":")");
     put_escaped(record.client, kNameBytesMax);
@@ -55,6 +48,8 @@ std::string_view LogLineFormatter::json(const RequestRecord& record) {
     put_escaped(record.host, kHostBytesMax);
     put(R"(","path":")");
     put_escaped(record.path, kPathBytesMax);
+    put(R"(","user_agent":")");
+    put_escaped(record.user_agent, kUserAgentBytesMax);
     put(R"(","route":")");
     put_escaped(record.route, kNameBytesMax);
     put(record.identifiers.empty() ? R"(","identifiers":[)" : R"(","identifiers":[")");
@@ -123,6 +118,8 @@ std::string_view LogLineFormatter::text(const RequestRecord& record) {
     put_escaped(record.request_id, kIdBytesMax);
     put(R"(" host=")");
     put_escaped(record.host, kHostBytesMax);
+    put(R"(" user_agent=")");
+    put_escaped(record.user_agent, kUserAgentBytesMax);
     put(R"(" route=")");
     put_escaped(record.route, kNameBytesMax);
     put(R"(" identifiers=")");
@@ -212,6 +209,13 @@ void LogLineFormatter::update_time(std::chrono::system_clock::time_point time) {
     out = put_decimal(out, year, 4);
     *out++ = ':';
     std::memcpy(out, hms.data(), hms.size());
+}
+
+void LogLineFormatter::put_time() {
+    put({rfc3339_.data(), rfc3339_.size()});
+    *out_++ = '.';
+    out_ = put_decimal(out_, millisecond_, 3);
+    *out_++ = 'Z';
 }
 
 void LogLineFormatter::put(std::string_view text) {

@@ -5,7 +5,9 @@
 //   time        RFC 3339, UTC, milliseconds; when the request began
 //   id          X-Request-Id
 //   client      the client's address
-//   method, host, path, route
+//   method, host, path
+//   user_agent  the field User-Agent; empty if there are several
+//   route
 //   identifiers who was counted, an array
 //   verdict     admitted | limited | unlimited | local | allowed | unavailable
 //   limited_by  the limit that refused
@@ -22,6 +24,7 @@
 //   tries       connections that the request used, or that could not be made for it
 //   face        proxy | forward_auth | check: how Tidegate was asked
 //   protocol    HTTP/1.0 | HTTP/1.1 | HTTP/2
+// and behind `status`, of an answer to gRPC only, grpc_status.
 // What is not known is an empty string. What a client chose is cut at a bound, and then ends in
 // `...`.
 //
@@ -30,6 +33,10 @@
 // for what is not known. The value of `identifiers` is a list: an identifier that holds a comma, a
 // space, a quote, a backslash or anything but printable ASCII is a JSON string in it, whose quotes
 // and backslashes the value escapes once more. docs/operating.md has the grammar.
+//
+// logfmt has the fields of JSON, as name=value. A value stands in quotes, escaped as in JSON, if it
+// is empty, `null`, or holds anything but printable ASCII, or a space, `=`, quote or backslash;
+// `identifiers` always do, as a list as in text.
 #pragma once
 
 #include <array>
@@ -45,8 +52,10 @@ namespace tidegate::telemetry {
 class LogLineFormatter {
   public:
     // The line, newline included, without any other control; valid until the next call.
+    std::string_view line(LogFormat format, const RequestRecord& record);
     std::string_view json(const RequestRecord& record);
     std::string_view text(const RequestRecord& record);
+    std::string_view logfmt(const RequestRecord& record);
 
   private:
     // `2024-07-22T10:00:00` and `22/Jul/2024:10:00:00`, made anew only when the second changes.
@@ -66,6 +75,12 @@ class LogLineFormatter {
     // As a list within a string.
     void put_list(const RequestRecord& record);
     void put_quoted_item(std::string_view identifier);
+    // RFC 3339.
+    void put_time();
+    // ` name=value`, cut if it has more than `bytes_max` bytes.
+    void put_logfmt(std::string_view name, std::string_view value, std::size_t bytes_max);
+    void put_logfmt(std::string_view name, std::uint64_t value);
+    void put_logfmt(std::string_view name, std::chrono::nanoseconds value);
 
     static constexpr std::size_t kBufferBytes = 40'960;
 

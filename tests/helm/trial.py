@@ -33,6 +33,7 @@ OTHERS = {
     "one pod": ["autoscaling.enabled=false", "replicas=1", "topologySpread=false"],
     "a secret, watched": ["secretName=tidegate-secrets", "onConfigChange=watch"],
     "asked by nginx": ["mode=service", "service.face=forward_auth"],
+    "asked by Envoy": ["mode=service", "service.face=envoy_grpc"],
     "another port": ["port=9000", "adminPort=9002", "image.tag=1.2.3"],
 }
 REFUSED = {
@@ -40,6 +41,7 @@ REFUSED = {
     "a sidecar without an application": ["mode=sidecar"],
     "listen in the configuration": ["config.listen=8080"],
     "a misspelt value": ["replica=3"],
+    "an unknown face": ["mode=service", "service.face=grpc"],
     "both ways to take a new configuration": ["onConfigChange=both"],
     "a port that needs a right": ["port=80"],
 }
@@ -127,12 +129,27 @@ def faults_of_design(objects):
         wrong.append("either the Deployment or the HorizontalPodAutoscaler says how many pods there are")
     containers = {one["name"]: one for one in pod["containers"] + pod.get("initContainers", [])}
     tidegate = containers["tidegate"]
+    wrong += faults_of_ports(by_kind["Service"]["spec"]["ports"], tidegate["ports"],
+                             yaml.safe_load(by_kind["ConfigMap"]["data"]["tidegate.yaml"])["listen"])
     if ("tidegate/config-checksum" in deployment["template"]["metadata"]["annotations"]) == (
             "--watch" in tidegate["args"]):
         wrong.append("a new configuration has to restart the pods or be watched, not both")
     if ("app" in containers) != (tidegate.get("restartPolicy") == "Always"):
         wrong.append("a sidecar is an init container that runs on")
     return wrong
+
+
+def faults_of_ports(service, container, listen):
+    """The Service leads to the listener, and says which protocol it speaks."""
+    name = "grpc" if isinstance(listen, dict) and listen["face"] == "envoy_grpc" else "http"
+    port = int(str(listen["address"] if isinstance(listen, dict) else listen).rpartition(":")[2])
+    expected = {"name": name, "port": port, "targetPort": name}
+    if name == "grpc":
+        expected["appProtocol"] = "grpc"
+    if service != [expected]:
+        yield f"the ports of the Service are {service}, not {expected}"
+    if {"name": name, "containerPort": port} not in container:
+        yield f"no port of the container is named {name}"
 
 
 def main():

@@ -22,6 +22,7 @@ MADE = {
     "share/fish/vendor_completions.d/tidegate.fish": ["completion", "fish"],
 }
 OTHERS = ["bin/tidegate", "etc/tidegate/tidegate.yaml", "share/tidegate/tidegate.schema.json",
+          "share/tidegate/prometheus/alerts.yaml", "share/tidegate/grafana/tidegate.json",
           "share/doc/tidegate/README.md",
           "share/doc/tidegate/CHANGELOG.md", "share/doc/tidegate/docs/configuration.md",
           "share/doc/tidegate/examples/gateway.yaml",

@@ -3,7 +3,7 @@
 
 - docs/configuration.md has every key that the program takes, and no other. The program tells its keys
   when it refuses one: `unknown key ...; allowed here: ...`.
-- docs/operating.md has every metric that the program makes (src/*/metrics.cpp), and no other.
+- docs/operating.md has every metric that the program makes (src/*/*metrics.cpp), and no other.
 """
 
 import glob
@@ -132,14 +132,14 @@ def faults_of_keys():
 
 
 def faults_of_metrics():
-    source = "".join(read(path) for path in glob.glob("src/*/metrics.cpp"))
+    source = "".join(read(path) for path in glob.glob("src/*/*metrics.cpp"))
     page = read("docs/operating.md")
     names = r"(?:tidegate|process)_[a-z0-9_]+"
     for name in sorted(set(re.findall(rf'"({names})"', source)) - set(re.findall(names, page))):
         yield f"docs/operating.md lacks `{name}`"
     for name in sorted(set(re.findall(names, page))):
         if name not in source:
-            yield f"docs/operating.md has `{name}`, which src/*/metrics.cpp do not make"
+            yield f"docs/operating.md has `{name}`, which src/*/*metrics.cpp do not make"
 
 
 def main():

@@ -22,10 +22,10 @@ struct Folder {
     }
     ~Folder() { std::filesystem::remove_all(path); }
 
-    config::Log log(const std::string& name, bool json = true) const {
+    config::Log log(const std::string& name, LogFormat format = LogFormat::json) const {
         config::Log settings;
         settings.access_path = (path / name).string();
-        settings.access_json = json;
+        settings.access_format = format;
         return settings;
     }
     std::string text(const std::string& name) const {
@@ -51,9 +51,9 @@ TEST_CASE("access_logs: one path is one log, which takes on another form") {
     auto first = logs.open(folder.log("a"));
     logs.use(first, folder.log("a"));
     write(*first, "one");
-    const auto again = logs.open(folder.log("a", false));
+    const auto again = logs.open(folder.log("a", LogFormat::text));
     CHECK(again == first);
-    logs.use(again, folder.log("a", false));
+    logs.use(again, folder.log("a", LogFormat::text));
     write(*first, "two");
     first.reset();
 }

@@ -113,11 +113,16 @@ TEST_CASE("json_escape: a word has no space, and an item no comma either, wherev
                 char* const end = write_if_plain_item(text, room);
                 if ((end != nullptr) != plain) FAIL_CHECK(text);
                 if (plain && std::string(room, end) != text) FAIL_CHECK(text);
+                const bool bare = c > ' ' && c <= '~' && c != '"' && c != '\\' && c != '=';
+                char* const value_end = write_if_plain_value(text, room);
+                if ((value_end != nullptr) != bare) FAIL_CHECK(text);
+                if (bare && std::string(room, value_end) != text) FAIL_CHECK(text);
             }
         }
     }
     char room[1];
     CHECK(write_if_plain_item("", room) == nullptr);
+    CHECK(write_if_plain_value("", room) == nullptr);
 }
 
 TEST_CASE("json_escape: of what is in memory around a text nothing is read or written") {

@@ -27,6 +27,8 @@ TEST_CASE("metrics: connections of clients, and those that were refused or close
     const std::string text = test::text_of({&first, &second});
     CHECK(sample(text, "tidegate_client_connections") == "2");
     CHECK(sample(text, "tidegate_client_connections_total") == "3");
+    CHECK(sample(text, R"(tidegate_thread_client_connections{thread="0"})") == "1");
+    CHECK(sample(text, R"(tidegate_thread_client_connections{thread="1"})") == "1");
     CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="max"})") == "1");
     CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="per_ip"})") == "2");
     CHECK(sample(text, R"(tidegate_client_connections_refused_total{reason="new_per_ip"})") == "1");

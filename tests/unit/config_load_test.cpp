@@ -523,7 +523,7 @@ log: {access: {path: access.log, format: text, sample: 0.25}}
     CHECK(std::get<config::RedisSettings>(loaded.config->store).password == "p ");
     CHECK(loaded.config->listen[0].address.unix_path == folder.path + "/in.sock");
     CHECK(loaded.config->log.access_path == folder.path + "/access.log");
-    CHECK_FALSE(loaded.config->log.access_json);
+    CHECK(loaded.config->log.access_format == LogFormat::text);
     CHECK(loaded.config->log.sample == 0.25);
 }
 

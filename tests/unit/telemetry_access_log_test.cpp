@@ -76,7 +76,7 @@ TEST_CASE("access_log: what was written before the end is in the file, by order 
     const Folder folder;
     const std::string path = folder.file_path("log");
     {
-        AccessLog log({.path = path, .json = false}, 2);
+        AccessLog log({.path = path, .format = LogFormat::text}, 2);
         std::vector<std::thread> threads;
         for (std::size_t thread = 0; thread < 2; ++thread) {
             threads.emplace_back([&log, thread] {

@@ -8,13 +8,18 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "base/utf8.hpp"
 #include "telemetry/log_line.hpp"
+#include "unit/log_line_readers.hpp"
 
 namespace tidegate::telemetry {
 namespace {
 
 using namespace std::chrono_literals;
+using test::hostile;
+using test::Read;
+using test::read_logfmt;
+using test::read_text;
+using test::replaced;
 
 std::chrono::system_clock::time_point at(std::chrono::microseconds since_epoch) {
     return std::chrono::system_clock::time_point(since_epoch);
@@ -29,6 +34,7 @@ RequestRecord some_record() {
     record.client = "203.0.113.7";
     record.method = "GET";
     record.path = "/v1/search";
+    record.user_agent = "curl/8.5";
     record.host = "api.example.com";
     record.route = "search";
     record.identifiers = kIdentifiers;
@@ -60,10 +66,16 @@ std::string text(const RequestRecord& record) {
     return std::string(formatter.text(record));
 }
 
+std::string logfmt(const RequestRecord& record) {
+    LogLineFormatter formatter;
+    return std::string(formatter.logfmt(record));
+}
+
 TEST_CASE("log_line: JSON has all fields in the documented order") {
     CHECK(json(some_record()) ==
           R"({"time":"2024-07-22T10:00:00.042Z","id":"4f2a","client":"203.0.113.7","method":"GET",)"
-          R"("host":"api.example.com","path":"/v1/search","route":"search",)"
+          R"("host":"api.example.com","path":"/v1/search","user_agent":"curl/8.5",)"
+          R"("route":"search",)"
           R"("identifiers":["ip:203.0.113.7","user:alice"],"verdict":"limited",)"
           R"("limited_by":"per-client-burst","shadow_limited_by":"trial-1s","store":"redis",)"
           R"("status":429,"outcome":"limited",)"
@@ -76,7 +88,7 @@ TEST_CASE("log_line: JSON has all fields in the documented order") {
 TEST_CASE("log_line: JSON of a record of which nothing is known") {
     CHECK(json({}) ==
           R"({"time":"1970-01-01T00:00:00.000Z","id":"","client":"","method":"","host":"",)"
-          R"("path":"","route":"","identifiers":[],"verdict":"","limited_by":"",)"
+          R"("path":"","user_agent":"","route":"","identifiers":[],"verdict":"","limited_by":"",)"
           R"("shadow_limited_by":"","store":"",)"
           R"("status":0,"outcome":"forwarded","upstream":"","upstream_server":"","error":"",)"
           R"("bytes_in":0,"bytes_out":0,"duration_us":0,"decision_us":0,"upstream_us":0,)"
@@ -87,13 +99,59 @@ TEST_CASE("log_line: JSON of a record of which nothing is known") {
 TEST_CASE("log_line: text is the common log format and what follows it") {
     CHECK(text(some_record()) ==
           R"(203.0.113.7 - - [22/Jul/2024:10:00:00 +0000] "GET /v1/search HTTP/1.1" 429 345 )"
-          R"(id="4f2a" host="api.example.com" route="search" )"
+          R"(id="4f2a" host="api.example.com" user_agent="curl/8.5" route="search" )"
           R"(identifiers="ip:203.0.113.7,user:alice" verdict="limited" )"
           R"(limited_by="per-client-burst" shadow_limited_by="trial-1s" store="redis" )"
           R"(outcome="limited" upstream="api:3000" upstream_server="10.0.0.7:3000" error="" )"
           R"(bytes_in="12" duration_us="1234" decision_us="0" upstream_us="0" queue_us="1500" )"
           R"(tries="2" face="proxy")"
           "\n");
+}
+
+TEST_CASE("log_line: logfmt has the fields of JSON as name=value") {
+    CHECK(logfmt(some_record()) ==
+          "time=2024-07-22T10:00:00.042Z id=4f2a client=203.0.113.7 method=GET "
+          "host=api.example.com path=/v1/search user_agent=curl/8.5 route=search "
+          "identifiers=\"ip:203.0.113.7,user:alice\" verdict=limited "
+          "limited_by=per-client-burst shadow_limited_by=trial-1s store=redis status=429 "
+          "outcome=limited upstream=api:3000 upstream_server=10.0.0.7:3000 error=\"\" "
+          "bytes_in=12 bytes_out=345 duration_us=1234 decision_us=0 upstream_us=0 "
+          "queue_us=1500 tries=2 face=proxy protocol=HTTP/1.1\n");
+}
+
+TEST_CASE("log_line: logfmt quotes what could be read as something else") {
+    const auto agent = [](std::string_view value) {
+        RequestRecord record;
+        record.user_agent = value;
+        const std::string line = logfmt(record);
+        const std::size_t begin = line.find(" user_agent=") + 12;
+        return line.substr(begin, line.find(" route=") - begin);
+    };
+    CHECK(agent("curl/8.5,a:b[c]{d}'`") == "curl/8.5,a:b[c]{d}'`");
+    CHECK(agent("") == R"("")");
+    CHECK(agent("null") == R"("null")");
+    CHECK(agent("a=b") == R"("a=b")");
+    CHECK(agent("Mozilla/5.0 (X11)") == "\"Mozilla/5.0 (X11)\"");
+    CHECK(agent("a\"b") == "\"a\\\"b\"");
+    CHECK(agent(R"(a\b)") == R"("a\\b")");
+    CHECK(agent("a\nstatus=200") == R"("a\nstatus=200")");
+    CHECK(agent("\xc3\xa9") == "\"\xc3\xa9\"");
+    CHECK(agent("\xff") == R"("\ufffd")");
+    CHECK(agent("\x1b") == R"("\u001b")");
+    CHECK(agent(std::string(256, 'a')) == std::string(256, 'a'));
+    CHECK(agent(std::string(257, 'a')) == '"' + std::string(256, 'a') + "...\"");
+}
+
+TEST_CASE("log_line: each form has the status of gRPC where there is one, and only there") {
+    RequestRecord record = some_record();
+    for (const LogFormat format : {LogFormat::json, LogFormat::text, LogFormat::logfmt}) {
+        LogLineFormatter formatter;
+        record.grpc_status = -1;
+        CHECK(formatter.line(format, record).find("grpc_status") == std::string_view::npos);
+        record.grpc_status = 14;
+        CHECK(formatter.line(format, record).find("grpc_status") != std::string_view::npos);
+    }
+    CHECK(logfmt(record).find(" status=429 grpc_status=14 outcome=") != std::string::npos);
 }
 
 TEST_CASE("log_line: the protocol has its name in JSON, and its number in the request line") {
@@ -139,140 +197,11 @@ TEST_CASE("log_line: what a client chose can neither end the line nor a string")
     CHECK(text(record).find("\"- " + expected_path + " HTTP/1.1\"") != std::string::npos);
 }
 
-// What a line says, read back.
-struct Read {
-    std::string client, method, path;
-    std::map<std::string, std::string> values;
-    std::vector<std::string> identifiers;
-};
-
-std::string unescaped(std::string_view inside) {
-    return nlohmann::json::parse('"' + std::string(inside) + '"').get<std::string>();
-}
-
-// Takes what stands before `end` from the front of `rest`; `end` goes, too.
-std::string_view take(std::string_view& rest, std::string_view end) {
-    const std::size_t at = rest.find(end);
-    REQUIRE(at != std::string_view::npos);
-    const std::string_view taken = rest.substr(0, at);
-    rest.remove_prefix(at + end.size());
-    return taken;
-}
-
-// A string in quotes, from the front of `rest`, still escaped.
-std::string_view take_string(std::string_view& rest) {
-    REQUIRE(rest.starts_with('"'));
-    std::size_t end = 1;
-    while (rest.at(end) != '"') end += rest[end] == '\\' ? 2 : 1;
-    const std::string_view inside = rest.substr(1, end - 1);
-    rest.remove_prefix(end + 1);
-    return inside;
-}
-
-std::string word(std::string_view text) {
-    return text == "-" ? "" : unescaped(text);
-}
-
-std::vector<std::string> items(std::string_view list) {
-    std::vector<std::string> all;
-    while (!list.empty()) {
-        if (list.starts_with('"')) {
-            all.push_back(unescaped(take_string(list)));
-        } else {
-            const std::size_t end = std::min(list.find(','), list.size());
-            all.emplace_back(list.substr(0, end));
-            list.remove_prefix(end);
-        }
-        if (!list.empty()) take(list, ",");
-    }
-    return all;
-}
-
-// Reads the text form by its grammar (docs/operating.md), and nothing else.
-Read read_text(std::string_view line) {
-    Read read;
-    read.client = word(take(line, " - - ["));
-    take(line, "] ");
-    std::string_view request = take_string(line);
-    read.method = word(take(request, " "));
-    read.path = word(take(request, " "));
-    CHECK(request == "HTTP/1.1");
-    take(line, " ");
-    read.values["status"] = take(line, " ");
-    read.values["bytes_out"] = take(line, " ");
-    while (line != "\n") {
-        const std::string name(take(line, "="));
-        const bool is_new = read.values.emplace(name, unescaped(take_string(line))).second;
-        CHECK_MESSAGE(is_new, name);
-        if (line != "\n") take(line, " ");
-    }
-    read.identifiers = items(read.values.at("identifiers"));
-    return read;
-}
-
-// With each byte that is no UTF-8 as the log has it.
-std::string replaced(std::string_view text) {
-    std::string out;
-    while (!text.empty()) {
-        const std::size_t length = utf8_length(text);
-        out += length == 0 ? "\xef\xbf\xbd" : text.substr(0, length);
-        text.remove_prefix(std::max<std::size_t>(length, 1));
-    }
-    return out;
-}
-
-// Up to six pieces of what somebody could try, at most 30 bytes: nothing is cut.
-std::string hostile(std::mt19937& random) {
-    static const std::vector<std::string> kPieces{",",
-                                                  "=",
-                                                  " ",
-                                                  "\"",
-                                                  "\\",
-                                                  "\n",
-                                                  "\r",
-                                                  "\t",
-                                                  std::string(1, '\0'),
-                                                  "\x1b[2J",
-                                                  "\x7f",
-                                                  "\u0085",
-                                                  "\u2028",
-                                                  "\u202e",
-                                                  "\u200b",
-                                                  "\ufeff",
-                                                  "\u00e9",
-                                                  "\U0001f30a",
-                                                  "\xff",
-                                                  "\xc3",
-                                                  "-",
-                                                  "a",
-                                                  "user:a,b",
-                                                  ",user:b",
-                                                  "\" verdict=\"x",
-                                                  "\\u002c",
-                                                  "\\\"",
-                                                  "[",
-                                                  "] ",
-                                                  "{",
-                                                  "...",
-                                                  "%2C",
-                                                  "' ",
-                                                  "`",
-                                                  "\",\"",
-                                                  " - - [",
-                                                  "\" 200 "};
-    std::string text;
-    for (std::size_t left = random() % 7; left > 0; --left) {
-        const std::string& piece = kPieces[random() % kPieces.size()];
-        if (text.size() + piece.size() <= 30) text += piece;
-    }
-    return text;
-}
-
-TEST_CASE("log_line: whatever clients choose, a reader of either form gets back just that") {
+TEST_CASE("log_line: whatever clients choose, a reader of each form gets back just that") {
     std::mt19937 random(12);
     for (int round = 0; round < 3'000; ++round) {
         std::vector<std::string> texts;
-        for (int i = 0; i < 16; ++i) texts.push_back(hostile(random));
+        for (int i = 0; i < 17; ++i) texts.push_back(hostile(random));
         const std::vector<std::string_view> identifiers(
             texts.begin() + 10, texts.begin() + 10 + static_cast<int>(random() % 7));
         RequestRecord record = some_record();
@@ -286,6 +215,7 @@ TEST_CASE("log_line: whatever clients choose, a reader of either form gets back 
         record.shadow_limited_by = texts[7];
         record.upstream = texts[8];
         record.error = texts[9];
+        record.user_agent = texts[16];
         record.identifiers = identifiers;
         std::vector<std::string> expected;
         for (const std::string& text : texts) expected.push_back(replaced(text));
@@ -299,7 +229,19 @@ TEST_CASE("log_line: whatever clients choose, a reader of either form gets back 
         CHECK(read.client == expected[0]);
         CHECK(read.method == expected[1]);
         CHECK(read.path == expected[2]);
+        const std::string logfmt_line = logfmt(record);
+        CAPTURE(logfmt_line);
+        CHECK(logfmt_line.find('\n') == logfmt_line.size() - 1);
+        const Read as_logfmt = read_logfmt(logfmt_line);
+        CHECK(as_logfmt.values.at("client") == expected[0]);
+        CHECK(as_logfmt.values.at("method") == expected[1]);
+        CHECK(as_logfmt.values.at("path") == expected[2]);
+        CHECK(as_logfmt.values.at("user_agent") == expected[16]);
+        CHECK(as_logfmt.values.size() == 27);
+        CHECK(as_logfmt.identifiers == listed);
         const auto parsed = nlohmann::json::parse(json(record));
+        CHECK(parsed.at("user_agent") == expected[16]);
+        CHECK(read.values.at("user_agent") == expected[16]);
         CHECK(parsed.at("client") == expected[0]);
         CHECK(parsed.at("method") == expected[1]);
         CHECK(parsed.at("path") == expected[2]);
@@ -308,9 +250,10 @@ TEST_CASE("log_line: whatever clients choose, a reader of either form gets back 
         for (std::size_t i = 0; i < names.size(); ++i) {
             CHECK(read.values.at(names[i]) == expected[3 + i]);
             CHECK(parsed.at(names[i]) == expected[3 + i]);
+            CHECK(as_logfmt.values.at(names[i]) == expected[3 + i]);
         }
         CHECK(read.values.at("verdict") == "limited");
-        CHECK(read.values.size() == 21);
+        CHECK(read.values.size() == 22);
         CHECK(read.identifiers == listed);
         CHECK(parsed.at("identifiers") == listed);
     }
@@ -353,10 +296,10 @@ TEST_CASE("log_line: the longest strings there can be, each byte escaped, fit") 
     const std::string bad(100'000, '\x01');
     const std::vector<std::string_view> identifiers(1'000, bad);
     RequestRecord record;
-    for (auto* field :
-         {&record.request_id, &record.client, &record.method, &record.path, &record.host,
-          &record.route, &record.verdict, &record.limited_by, &record.shadow_limited_by,
-          &record.store, &record.upstream, &record.upstream_server, &record.error}) {
+    for (auto* field : {&record.request_id, &record.client, &record.method, &record.path,
+                        &record.host, &record.user_agent, &record.route, &record.verdict,
+                        &record.limited_by, &record.shadow_limited_by, &record.store,
+                        &record.upstream, &record.upstream_server, &record.error}) {
         *field = bad;
     }
     record.identifiers = identifiers;
@@ -365,7 +308,7 @@ TEST_CASE("log_line: the longest strings there can be, each byte escaped, fit") 
     record.duration = record.decision = std::chrono::nanoseconds::max();
     record.upstream_time = record.queue_time = std::chrono::nanoseconds::max();
     record.tries = ~std::uint32_t{0};
-    for (const std::string& line : {json(record), text(record)}) {
+    for (const std::string& line : {json(record), text(record), logfmt(record)}) {
         CHECK(line.size() > 25'000);
         CHECK(line.size() < 40 * 1024);
         CHECK(line.find('\n') == line.size() - 1);

@@ -18,6 +18,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{/* What is spoken at the port for clients: meshes and balancers go by its name. */}}
+{{- define "tidegate.protocol" -}}
+{{- and (eq .Values.mode "service") (eq .Values.service.face "envoy_grpc") | ternary "grpc" "http" -}}
+{{- end -}}
+
 {{/* The whole of tidegate.yaml. */}}
 {{- define "tidegate.config" -}}
 {{- $config := deepCopy .Values.config -}}
@@ -49,7 +54,7 @@ args: [run, -c, /etc/tidegate/tidegate.yaml{{ if eq .Values.onConfigChange "watc
 restartPolicy: Always
 {{- end }}
 ports:
-  - {name: http, containerPort: {{ .Values.port }}}
+  - {name: {{ include "tidegate.protocol" . }}, containerPort: {{ .Values.port }}}
   - {name: admin, containerPort: {{ .Values.adminPort }}}
 startupProbe:
   httpGet: {path: {{ eq .Values.mode "sidecar" | ternary "/healthz" "/readyz" }}, port: admin}
