@@ -10,6 +10,7 @@
 #include "identity/credential_cache.hpp"
 #include "telemetry/access_log.hpp"
 #include "telemetry/metric_names.hpp"
+#include "telemetry/trace_queue.hpp"
 #include "tls/tls_client.hpp"
 #include "upstream/group.hpp"
 
@@ -28,6 +29,7 @@ struct ConfigSnapshot {
     std::vector<ListenerTls> tls;                      // of the listeners that speak it
     std::shared_ptr<const TlsClient> redis_tls;        // null: as it was
     std::shared_ptr<const TlsClient> sentinel_tls;     // likewise
+    std::shared_ptr<telemetry::TraceQueue> traces;     // null: requests are not traced
 };
 
 // What the labels of metrics are under `config`.

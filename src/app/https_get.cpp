@@ -8,20 +8,18 @@
 #include <cstring>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "admin/message_reader.hpp"
+#include "app/outgoing_connection.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "config/error_message.hpp"
 #include "net/deadline.hpp"
-#include "net/name_lookup.hpp"
 #include "net/timed_socket.hpp"
 #include "net/tls_fault.hpp"
 #include "tls/certificate.hpp"
-#include "tls/tls_client.hpp"
 
 namespace tidegate::app {
 
@@ -29,27 +27,7 @@ namespace {
 
 using admin::MessageFault;
 using config::ErrorMessage;
-using Endpoints = std::vector<StreamProtocol::endpoint>;
-
-// How often a look-up that is under way is asked whether it is done.
-constexpr std::chrono::milliseconds kLookupPause{10};
 constexpr std::size_t kHeadBytesMax = std::size_t{16} * 1024;
-
-Task<Result<Endpoints, std::string>> look_up(Executor executor, config::Address address,
-                                             SteadyTime until) {
-    const NameLookup lookup(address.host, address.port);
-    Timer pause(executor);
-    while (!lookup.done()) {
-        if (steady_now() >= until)
-            co_return ErrorMessage{"its host name could not be resolved in time"};
-        pause.expires_after(kLookupPause);
-        co_await pause.async_wait(as_values);
-    }
-    if (lookup.endpoints().empty()) {
-        co_return ErrorMessage{"its host name could not be resolved: " + lookup.error()};
-    }
-    co_return lookup.endpoints();
-}
 
 bool is_loopback(const StreamProtocol::endpoint& endpoint) {
     constexpr unsigned char kNetwork = 127;
@@ -76,30 +54,6 @@ Result<Endpoints, std::string> on_this_machine(Endpoints endpoints) {
     return endpoints;
 }
 
-// Connects to the first that lets us; each gets an equal part of the time that is left, so that
-// one which is silent does not use up all of it. Returns what was wrong with the last.
-Task<error_code> connect(std::shared_ptr<TimedSocket> socket, Endpoints endpoints,
-                         SteadyTime until) {
-    error_code ec = asio::error::host_unreachable;
-    for (std::size_t tried = 0; tried < endpoints.size(); ++tried) {
-        const auto left = std::max(until - steady_now(), SteadyTime::duration::zero());
-        socket->expect_within(left / static_cast<int>(endpoints.size() - tried));
-        ec = co_await socket->connect(endpoints[tried]);
-        // Its time may have ended in the same turn of the loop, and the socket with it.
-        if (!ec && !socket->socket().is_open()) ec = asio::error::timed_out;
-        if (!ec) break;
-        socket->close();
-    }
-    co_return ec;
-}
-
-constexpr const char* kNoCertificate = "it asks for a client certificate, and Tidegate sends none";
-
-std::string fault_of_handshake(SSL* tls, const error_code& ec) {
-    TlsFault fault = tls_fault(tls, ec, false);
-    return fault.wants_certificate ? kNoCertificate : std::move(fault.message);
-}
-
 std::string fault_of_status(int status) {
     const bool redirect = status >= 300 && status <= 399 && status != 304;
     return fmt::format("it answered {}{}", status,
@@ -116,7 +70,9 @@ std::string fault_of_reading(const MessageFault& fault, const HttpsBounds& bound
 // Of a server that ended the connection before it said anything.
 std::string fault_of_silence(SSL* tls, error_code unsent, const MessageFault& fault,
                              const HttpsBounds& bounds) {
-    if (tls != nullptr && tls_fault(tls, fault.ec, false).wants_certificate) return kNoCertificate;
+    if (tls != nullptr && tls_fault(tls, fault.ec, false).wants_certificate) {
+        return std::string(kNoClientCertificate);
+    }
     return unsent ? "the request cannot be sent: " + unsent.message()
                   : fault_of_reading(fault, bounds);
 }
@@ -149,15 +105,8 @@ Task<Result<HttpsBody, std::string>> ask(ByteStream& stream, const config::Https
                                          const HttpsBounds& bounds, const std::string& accept,
                                          const std::string& ca) {
     if (!url.is_tls) co_return co_await exchange(stream, url, bounds, accept);
-    TlsSettings settings;
-    settings.ca = ca;
-    const auto client = TlsClient::make(settings);
-    if (!client) co_return ErrorMessage{client.error()};
-    TlsPtr tls = (*client)->connection_to(url.address.host);
-    if (tls == nullptr) co_return ErrorMessage{"its host name is not valid in TLS"};
-    stream.begin_tls(std::move(tls));
-    const error_code ec = co_await stream.shake_hands();
-    if (ec) co_return ErrorMessage{fault_of_handshake(stream.tls(), ec)};
+    std::string fault = co_await begin_tls(stream, url.address.host, ca);
+    if (!fault.empty()) co_return ErrorMessage{std::move(fault)};
     co_return co_await exchange(stream, url, bounds, accept);
 }
 
@@ -175,7 +124,7 @@ Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsU
     const auto too_late = [&] {
         return ErrorMessage{"it did not finish within " + format_duration(bounds.patience)};
     };
-    if (const error_code ec = co_await connect(socket, *endpoints, until)) {
+    if (const error_code ec = co_await connect_to_any(socket, *endpoints, until)) {
         if (steady_now() >= until) co_return too_late();
         co_return ErrorMessage{"cannot connect to it: " + ec.message()};
     }

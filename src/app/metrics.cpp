@@ -30,6 +30,17 @@ void write_certificates(telemetry::Exposition& out, const Gauges& gauges) {
     }
 }
 
+void write_traces(telemetry::Exposition& out, const TracedSpans& spans) {
+    out.counter("tidegate_trace_spans_exported_total", "Spans that the collector has taken")
+        .add({}, spans.exported);
+    auto dropped = out.counter("tidegate_trace_spans_dropped_total",
+                               "Spans of traced requests that were not exported, by reason");
+    for (std::size_t i = 0; i < spans.dropped.size(); ++i) {
+        const auto reason = static_cast<SpanDrop>(i);
+        dropped.add({{"reason", std::string(to_string(reason))}}, spans.dropped[i]);
+    }
+}
+
 double unix_seconds(std::chrono::system_clock::time_point time) {
     return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
@@ -91,6 +102,7 @@ std::string Metrics::serialize(const Gauges& gauges) const {
     write_keys(out, gauges);
     write_certificates(out, gauges);
     write_thread_metrics(out, all(&WorkerMetrics::clock));
+    if (gauges.traced_spans) write_traces(out, *gauges.traced_spans);
     write_process(out, gauges);
     return out.text();
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/process_metrics.hpp"
+#include "app/traced_spans.hpp"
 #include "ask/metrics.hpp"
 #include "base/result.hpp"
 #include "client/metrics.hpp"
@@ -52,6 +53,7 @@ struct Gauges {
     std::vector<KeyPlace> jwks{};
     std::vector<upstream::UpstreamStatus> upstreams{};
     std::vector<CertificateExpiry> certificate_expiry{};
+    std::optional<TracedSpans> traced_spans{};  // unset: nothing was traced since the start
 };
 
 // What one worker counts; each room has its own. Workers share no cache line.

@@ -39,6 +39,7 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
       file_(std::move(origin.file)),
       files_read_(std::move(origin.files_read)),
       access_logs_(shared.workers),
+      trace_exporters_(shared.workers, shared.name),
       jwks_fetcher_(executor),
       upstreams_(executor, shared.workers),
       read_at_(std::chrono::system_clock::now()),
@@ -46,6 +47,7 @@ Reloader::Reloader(Executor executor, SharedState& shared, Workers& workers,
     auto first = std::make_shared<ConfigSnapshot>();
     first->access_log = access_logs_.open(config->log);
     access_logs_.use(first->access_log, config->log);
+    first->traces = trace_exporters_.open(*config);
     first->slots = *shared.metrics.admit(metric_names(*config));  // they are its first names
     jwks_fetcher_.use(key_sources(*config));
     first->upstreams = upstreams_.make(*config);
@@ -70,7 +72,8 @@ Task<ReloadReport> Reloader::reload() {
     report.generation = current_->number;
     log_report(report);
     access_logs_.sweep();  // one may have been opened for nothing
-    if (!report.ok) {      // and what a refused one wanted is watched no more
+    trace_exporters_.sweep();
+    if (!report.ok) {  // and what a refused one wanted is watched no more
         jwks_fetcher_.use(key_sources(config()));
         upstreams_.use(current_->upstreams);
     }
@@ -255,6 +258,7 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
         snapshot->redis_tls = make_redis_tls(*next);
         snapshot->sentinel_tls = make_sentinel_tls(*next);
     }
+    snapshot->traces = trace_exporters_.open(*next);
     snapshot->config = std::move(next);
     snapshot->number = current_->number + 1;
     co_return snapshot;
@@ -298,7 +302,9 @@ Task<> Reloader::sweep_logs() {
         co_await pause.async_wait(as_values);
     }
     sweeping_ = false;
-    if (!stopped_ && !busy_) access_logs_.sweep();
+    if (stopped_ || busy_) co_return;
+    access_logs_.sweep();
+    trace_exporters_.sweep();
 }
 
 void Reloader::log_report(const ReloadReport& report) {
@@ -327,6 +333,7 @@ void Reloader::fill_in(Gauges& gauges) {
     gauges.reloads_refused = reloads_refused_;
     gauges.config_read_at = read_at_;
     jwks_fetcher_.fill_in(gauges);
+    trace_exporters_.fill_in(gauges);
     upstreams_.fill_in(gauges);
     certificate_expiry_.fill_in(certified_, gauges);
 }

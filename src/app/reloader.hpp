@@ -19,6 +19,7 @@
 #include "app/metrics.hpp"
 #include "app/origin.hpp"
 #include "app/shared_state.hpp"
+#include "app/trace_exporters.hpp"
 #include "app/upstream_groups.hpp"
 #include "app/worker.hpp"
 #include "net/asio.hpp"
@@ -88,7 +89,7 @@ class Reloader {
     Task<std::shared_ptr<const ConfigSnapshot>> prepare(std::shared_ptr<const config::Config> next,
                                                         Faults& faults);
     Task<> put_in_force(std::shared_ptr<const ConfigSnapshot> next);
-    // Ends former access logs as soon as the requests that write to them have ended.
+    // Ends former access logs and exporters as soon as the requests that write to them have ended.
     Task<> sweep_logs();
     void log_report(const admin::ReloadReport& report);
     std::uint64_t configs_in_use();
@@ -100,6 +101,7 @@ class Reloader {
     ReloadObserver observer_;
     std::vector<config::FileRead> files_read_;
     AccessLogs access_logs_;
+    TraceExporters trace_exporters_;
     JwksFetcher jwks_fetcher_;
     UpstreamGroups upstreams_;
     CertificateExpiry certificate_expiry_;

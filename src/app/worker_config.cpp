@@ -126,6 +126,7 @@ proxy::GenerationPtr Worker::make_generation(const ConfigSnapshot& snapshot) {
         new proxy::Generation(snapshot.config, snapshot.remembered));
     made->slots = snapshot.slots;
     made->access_log = snapshot.access_log;
+    made->traces = snapshot.traces;
     for (std::size_t i = 0; i < snapshot.upstreams.size(); ++i) {
         made->upstreams.push_back(
             find_or_make_pool(snapshot.upstreams[i], snapshot.slots.upstream(i)));

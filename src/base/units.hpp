@@ -19,6 +19,8 @@ inline constexpr std::uint64_t kUnlimitedBytes = std::numeric_limits<std::uint64
 struct Rate {
     std::int64_t quota = 0;
     std::chrono::microseconds per{0};
+
+    bool operator==(const Rate&) const = default;
 };
 
 // Decimal digits only: no sign, no leading zero, no base, no exponent, no separator, no space.

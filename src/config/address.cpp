@@ -117,16 +117,6 @@ std::string plain_host_name(std::string_view host) {
     return name;
 }
 
-// A loopback address, or `localhost` and names under it (RFC 6761 section 6.3).
-bool names_this_machine(std::string_view host) {
-    if (const auto ip = parse_ip(host)) {
-        constexpr std::uint8_t kNetwork = 127;
-        return ip->v4 ? ip->bytes[0] == kNetwork : ip == parse_ip("::1");
-    }
-    const std::string name = plain_host_name(host);
-    return name == kLocalhost || name.ends_with(".localhost");
-}
-
 // The authority as Host wants it, made of the parts: percent-encoding has no place in it.
 std::string authority_of(const urls::url_view& url, const Address& address) {
     std::string authority = address.to_string();
@@ -213,7 +203,44 @@ bool is_host_and_port(std::string_view text) {
                        [](char c) { return is_alphanumeric(c) || c == '.' || c == '-'; });
 }
 
+// A URL such as `example`, of either scheme and any host.
+Result<HttpsUrl, std::string> parse_https_url(std::string_view text, const std::string& example) {
+    // The text may hold a secret: messages do not repeat it.
+    const auto parsed = urls::parse_uri({text.data(), text.size()});
+    if (!parsed) return ErrorMessage{"this is not a URL such as " + quote(example)};
+    const urls::url_view& url = *parsed;
+    const bool is_tls = url.scheme_id() == urls::scheme::https;
+    if ((!is_tls && url.scheme_id() != urls::scheme::http) || !url.has_authority()) {
+        return ErrorMessage{"expected a URL such as " + quote(example)};
+    }
+    if (url.has_userinfo()) {
+        return ErrorMessage{
+            "remove the user and password from the URL: Tidegate does not send them"};
+    }
+    if (url.has_fragment())
+        return ErrorMessage{"remove the fragment (`#...`) from the URL: Tidegate does not send it"};
+    auto address = url_address(url, is_tls ? kHttpsPort : kHttpPort);
+    if (!address) return ErrorMessage{address.error()};
+    HttpsUrl https;
+    https.is_tls = is_tls;
+    https.authority = authority_of(url, *address);
+    https.address = std::move(*address);
+    const auto target = url.encoded_target();
+    https.target.assign(target.data(), target.size());
+    if (!https.target.starts_with('/')) https.target.insert(0, "/");
+    return https;
+}
+
 }  // namespace
+
+bool names_this_machine(std::string_view host) {
+    if (const auto ip = parse_ip(host)) {
+        constexpr std::uint8_t kNetwork = 127;
+        return ip->v4 ? ip->bytes[0] == kNetwork : ip == parse_ip("::1");
+    }
+    const std::string name = plain_host_name(host);
+    return name == kLocalhost || name.ends_with(".localhost");
+}
 
 bool Address::overlaps(const Address& other) const {
     if (is_inherited() || other.is_inherited()) return inherited == other.inherited;
@@ -337,31 +364,20 @@ std::string HttpsUrl::shown() const {
 }
 
 Result<HttpsUrl, std::string> parse_key_url(std::string_view text) {
-    // The text may hold a secret: messages do not repeat it.
-    const auto parsed = urls::parse_uri({text.data(), text.size()});
-    if (!parsed) return ErrorMessage{"this is not a URL such as `https://idp.example/keys`"};
-    const urls::url_view& url = *parsed;
-    const bool is_tls = url.scheme_id() == urls::scheme::https;
-    if ((!is_tls && url.scheme_id() != urls::scheme::http) || !url.has_authority()) {
-        return ErrorMessage{"expected a URL such as `https://idp.example/keys`"};
+    auto url = parse_https_url(text, "https://idp.example/keys");
+    if (url && !url->is_tls && !names_this_machine(url->address.host)) {
+        return ErrorMessage{kWriteHttps};
     }
-    if (url.has_userinfo()) {
-        return ErrorMessage{
-            "remove the user and password from the URL: Tidegate does not send them"};
+    return url;
+}
+
+Result<HttpsUrl, std::string> parse_collector_url(std::string_view text) {
+    auto url = parse_https_url(text, "http://127.0.0.1:4318/v1/traces");
+    if (url && url->target == "/") {
+        return ErrorMessage{"write the whole path, " + quote(url->shown() + "v1/traces") +
+                            " with most collectors"};
     }
-    if (url.has_fragment())
-        return ErrorMessage{"remove the fragment (`#...`) from the URL: Tidegate does not send it"};
-    auto address = url_address(url, is_tls ? kHttpsPort : kHttpPort);
-    if (!address) return ErrorMessage{address.error()};
-    if (!is_tls && !names_this_machine(address->host)) return ErrorMessage{kWriteHttps};
-    HttpsUrl https;
-    https.is_tls = is_tls;
-    https.authority = authority_of(url, *address);
-    https.address = std::move(*address);
-    const auto target = url.encoded_target();
-    https.target.assign(target.data(), target.size());
-    if (!https.target.starts_with('/')) https.target.insert(0, "/");
-    return https;
+    return url;
 }
 
 Result<HttpsUrl, std::string> parse_issuer_url(std::string_view text) {

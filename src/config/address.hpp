@@ -33,6 +33,9 @@ Address reachable(Address address);
 // no other name is resolved.
 bool leads_to(const Address& server, const Address& listener);
 
+// A loopback address, or `localhost` and names under it (RFC 6761 section 6.3).
+bool names_this_machine(std::string_view host);
+
 // What an upstream server's URL says.
 struct ServerUrl {
     Address address;
@@ -56,23 +59,16 @@ struct RedisUrl {
 Result<RedisUrl, std::string> parse_redis_url(std::string_view text,
                                               std::uint16_t default_port = 6379);
 
-// Something to be fetched over TLS, or on this machine without.
-struct HttpsUrl {
-    bool is_tls = true;
-    Address address;
-    std::string authority;  // for Host
-    std::string target;     // for the request line: path and query, percent-encoded
-
-    // For logs and metrics: without the query, which may hold a secret.
-    std::string shown() const;
-};
-
 // `https://host/path`, `https://host:port/path?query`. Or `http://` with a host that is this
 // machine: an address such as 127.0.0.1 or ::1, or `localhost`; the one who connects sees whether
 // that name resolves to this machine.
 Result<HttpsUrl, std::string> parse_key_url(std::string_view text);
 
-// The same for an issuer of tokens (OpenID Connect Discovery 1.0 section 4), which has no query.
+// Where spans are sent: `http://host:4318/v1/traces`, or `https`. Any host.
+Result<HttpsUrl, std::string> parse_collector_url(std::string_view text);
+
+// The same as parse_key_url() for an issuer of tokens (OpenID Connect Discovery 1.0 section 4),
+// which has no query.
 Result<HttpsUrl, std::string> parse_issuer_url(std::string_view text);
 
 // An IP address or a name that may stand in DNS (RFC 1123; `_` is let through, as compose files

@@ -22,6 +22,7 @@
 #include "config/cors.hpp"
 #include "config/files_read.hpp"
 #include "config/socket_address.hpp"
+#include "config/tracing.hpp"
 #include "config/upstream.hpp"
 #include "identity/client_ip.hpp"
 #include "identity/client_list.hpp"
@@ -376,6 +377,7 @@ struct Config {
     std::vector<std::string> files;
     std::vector<IncludedFile> included;  // in the order in which they became part of it
     std::unique_ptr<const Rls> rls;      // null: calls of the rate limit service are not answered
+    std::unique_ptr<const Tracing> tracing;  // null: requests are not traced
 
     bool has_face(Face face) const;
     // Whether a listener asks clients for a certificate.

@@ -25,4 +25,17 @@ struct Address {
     bool operator==(const Address&) const = default;
 };
 
+// Something to be asked over TLS, or without.
+struct HttpsUrl {
+    bool is_tls = true;
+    Address address;
+    std::string authority;  // for Host
+    std::string target;     // for the request line: path and query, percent-encoded
+
+    // For logs and metrics: without the query, which may hold a secret.
+    std::string shown() const;
+
+    bool operator==(const HttpsUrl&) const = default;
+};
+
 }  // namespace tidegate::config

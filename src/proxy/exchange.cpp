@@ -65,6 +65,10 @@ void Exchange::reset() {
     kept_text.clear();
     websocket_key.clear();
     relay.reset();
+    if (trace != nullptr) {
+        trace->tries.clear();
+        trace = nullptr;
+    }
     generation.reset();  // after all that points into it
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "net/sleeper.hpp"
 #include "proxy/generation.hpp"
 #include "proxy/metrics.hpp"
+#include "proxy/request_trace.hpp"
 #include "upstream/server.hpp"
 #include "upstream/stream.hpp"
 
@@ -85,6 +87,8 @@ struct Exchange {
     std::string websocket_key;  // of a handshake whose client speaks HTTP/2
     Sleeper upload_sleeper;     // of the coroutine that sends the rest of a body
     Relay relay;
+    RequestTrace* trace = nullptr;             // null: the request is not traced
+    std::unique_ptr<RequestTrace> trace_room;  // of `trace`; null: no request was
 };
 
 }  // namespace tidegate::proxy

@@ -74,6 +74,7 @@ Task<Fault> Forwarding::run() {
         const bool may_repeat = (stale && repeatable) || (refused && upload_.is_repeatable());
         if (may_repeat && first && may_retry()) {
             seat_ = pool_.keep_seat(stream_);
+            if (x_.trace != nullptr) x_.trace->fail_try(fault);
             if (refused) turn_elsewhere();
             continue;
         }

@@ -77,10 +77,13 @@ void Forwarding::begin_attempt() {
     server_->begin_request(pool_.is_counted());
     is_in_flight_ = true;
     ++x_.relay.tries;
+    if (x_.trace != nullptr) x_.trace->begin_try(x_.relay.server);
 }
 
 void Forwarding::end_attempt() {
-    if (std::exchange(is_in_flight_, false)) server_->end_request(pool_.is_counted());
+    if (!std::exchange(is_in_flight_, false)) return;
+    server_->end_request(pool_.is_counted());
+    if (x_.trace != nullptr) x_.trace->end_try();
 }
 
 // No, if a fifth of the upstream's requests are on a further attempt already: retries must not add
@@ -136,6 +139,7 @@ Task<Fault> Forwarding::connect() {
         tried.emplace_back(server_);
         const auto is_next = [&](const upstream::ServerPtr& one) { return one.get() == next; };
         if (next == nullptr || std::any_of(tried.begin(), tried.end(), is_next)) co_return fault;
+        if (x_.trace != nullptr) x_.trace->fail_try(fault);
         turn_to(*next);
     }
 }

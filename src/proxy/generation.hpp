@@ -13,6 +13,7 @@
 #include "proxy/identity_fields.hpp"
 #include "proxy/trailer_fields.hpp"
 #include "telemetry/access_log.hpp"
+#include "telemetry/trace_queue.hpp"
 #include "upstream/pool.hpp"
 
 namespace tidegate::proxy {
@@ -33,6 +34,7 @@ struct Generation
     TrailerFields trailer_fields;
     std::shared_ptr<telemetry::AccessLog> access_log;        // null: off
     std::vector<std::shared_ptr<upstream::Pool>> upstreams;  // in the order of the configuration
+    std::shared_ptr<telemetry::TraceQueue> traces;           // null: requests are not traced
 };
 
 using GenerationPtr = boost::intrusive_ptr<const Generation>;

@@ -36,6 +36,7 @@ bool goes_to_upstream(const Exchange& exchange, const Field& field) {
     if (!exchange.facts.protocol.empty() && http::is_websocket_key(field)) return false;
     if (field.id == FieldName::expect) return exchange.client->framing().expects_continue;
     if (field.id != FieldName::other) return !http::is_forwarding_field(field);
+    if (exchange.trace != nullptr && is_trace_field(field.name)) return false;
     return !http::is_forwarding_field(field) && !http::looks_like_framing(field.name) &&
            !http::equal_as_variable(field.name, "x-request-id") && !is_forged(exchange, field);
 }
@@ -166,6 +167,7 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
         append_client_certificate(*exchange.facts.certificate, out);
     }
     append_field("X-Request-Id", exchange.facts.request_id, out);
+    if (exchange.trace != nullptr) append_trace_fields(*exchange.trace, out);
     append_identity(exchange, out);
     if (exchange.relay.is_upgrade) {
         if (!exchange.websocket_key.empty()) {
@@ -255,6 +257,7 @@ void filter_request_trailers(const Exchange& exchange, http::Fields& trailers) {
     const http::ListedNames named = http::connection_names(exchange.facts.head.fields);
     std::erase_if(trailers, [&](const Field& field) {
         return http::is_forwarding_field(field) || names.include(field.name) ||
+               (exchange.trace != nullptr && is_trace_field(field.name)) ||
                names.hold_credentials_in(field.name) || refused.are_refused_as(field.name) ||
                http::equal_as_variable(field.name, "x-request-id") || named.include(field.name);
     });

@@ -103,13 +103,30 @@ void record(WorkerContext& worker, Exchange& exchange) {
     if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {
         worker.metrics.count_decision_time(charge.decided_by, decision.charge_time);
     }
-    if (generation.access_log == nullptr) return;
+    const bool is_traced = exchange.trace != nullptr && is_kept(exchange, outcome);
+    if (generation.access_log == nullptr && !is_traced) return;
     const bool is_refused = decision.fault == ask::Fault::bad_credentials;
+    const std::string_view error = is_refused ? identity::to_string(decision.authentication.fault)
+                                   : fault.name.empty() ? relay.tunnel_fault
+                                                        : fault.name;
 
-    std::array<std::string_view, 16> identifiers;
+    std::array<std::string_view, 16> room;
+    const auto identifiers = identifiers_of(charge, room);
     relay.client_text.clear();
     if (decision.client) decision.client->append_to(relay.client_text);
     const Refusers refusers = refusers_of(generation, charge);
+    if (is_traced) {
+        keep_trace(worker, exchange,
+                   {.outcome = outcome,
+                    .took = took,
+                    .error = error,
+                    .verdict = verdict_of(decision),
+                    .store = store_of(charge),
+                    .limited_by = refusers.enforced,
+                    .shadow_limited_by = refusers.in_shadow,
+                    .identifiers = identifiers});
+    }
+    if (generation.access_log == nullptr) return;
     generation.access_log->write(
         worker.thread,
         {.time = facts.began_at,
@@ -121,16 +138,14 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .user_agent = http::single_value(facts.head.fields, "user-agent"),
          .host = facts.host,
          .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
-         .identifiers = identifiers_of(charge, identifiers),
+         .identifiers = identifiers,
          .verdict = verdict_of(decision),
          .limited_by = refusers.enforced,
          .shadow_limited_by = refusers.in_shadow,
          .store = store_of(charge),
          .upstream = relay.server ? std::string_view(relay.server->name()) : "",
          .upstream_server = relay.server ? std::string_view(relay.server->address()) : "",
-         .error = is_refused           ? identity::to_string(decision.authentication.fault)
-                  : fault.name.empty() ? relay.tunnel_fault
-                                       : fault.name,
+         .error = error,
          .outcome = outcome,
          .face = exchange.face,
          .status = relay.status,

@@ -77,6 +77,7 @@ void begin(WorkerContext& worker, Exchange& x) {
         x.relay.is_grpc = http::is_grpc_call(x.facts.head);
     }
     x.relay.began = client.began();
+    if (x.generation->traces) begin_trace(worker, x);
     if (!client.peer().is_gateway) x.decision.client = client.peer().address;  // until identify()
     switch (client.head_state()) {
         case Stream::Head::complete:

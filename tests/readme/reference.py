@@ -67,6 +67,8 @@ SECTIONS = {
     "timeouts.": f"timeouts: {WRONG}",
     "log.": f"log: {WRONG}",
     "log.access.": f"log: {{access: {WRONG}}}",
+    "tracing.": f"tracing: {WRONG}",
+    "tracing.keep.": f"tracing: {{otlp: \"http://a/b\", keep: {WRONG}}}",
 }
 
 

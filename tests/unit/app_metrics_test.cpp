@@ -63,6 +63,21 @@ TEST_CASE("metrics: gauges and the build show what they were given") {
     CHECK(std::stod(sample(text, "process_start_time_seconds")) > 1.6e9);
 }
 
+TEST_CASE("metrics: what became of spans is shown once something was traced") {
+    const Metrics metrics(some_names(), 1, "1.2.3");
+    CHECK(metrics.serialize({}).find("tidegate_trace") == std::string::npos);
+    Gauges gauges;
+    gauges.traced_spans = TracedSpans{.exported = 7, .dropped = {1, 2, 3, 4, 5}};
+    const std::string text = metrics.serialize(gauges);
+    const std::string dropped = "tidegate_trace_spans_dropped_total{reason=\"";
+    CHECK(sample(text, "tidegate_trace_spans_exported_total") == "7");
+    CHECK(sample(text, dropped + "queue_full\"}") == "1");
+    CHECK(sample(text, dropped + "unreachable\"}") == "2");
+    CHECK(sample(text, dropped + "refused\"}") == "3");
+    CHECK(sample(text, dropped + "rejected\"}") == "4");
+    CHECK(sample(text, dropped + "stopped\"}") == "5");
+}
+
 TEST_CASE("metrics: names from the configuration cannot break out of their label") {
     const Metrics metrics(routes({"a\"} 1\nb\\"}), 1, "1");
     const std::string text = metrics.serialize({});

@@ -1,0 +1,45 @@
+// Posts batches of spans to a collector, over one connection that is kept. One event loop.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/socket_address.hpp"
+#include "net/asio.hpp"
+#include "net/deadline.hpp"
+#include "net/timed_socket.hpp"
+
+namespace tidegate::app {
+
+class CollectorClient {
+  public:
+    struct Answer {
+        int status = 0;        // 0: there was none
+        std::string fault{};   // why there was none: a clause for an operator
+        bool is_late = false;  // the collector had the request, or may have had it
+        std::optional<std::chrono::seconds> retry_after{};
+        std::string body{};
+    };
+
+    // `header_lines` are whole lines. A URL with https wants a certificate of the host that goes
+    // back to one of the system's authorities.
+    CollectorClient(Executor executor, config::HttpsUrl url, const std::string& header_lines);
+
+    // Ends by `until`. Whoever awaits it keeps `json` as it is.
+    Task<Answer> post(const std::string& json, SteadyTime until);
+    void close();
+
+  private:
+    Task<std::string> open(SteadyTime until);
+    Task<Answer> exchange(const std::string& json);
+
+    Executor executor_;
+    config::HttpsUrl url_;
+    std::string head_;                     // up to the number of Content-Length
+    std::shared_ptr<TimedSocket> socket_;  // null, or closed: the next batch opens one
+};
+
+}  // namespace tidegate::app

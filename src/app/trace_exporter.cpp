@@ -1,0 +1,167 @@
+#include "app/trace_exporter.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/block_signals.hpp"
+#include "net/task.hpp"
+#include "telemetry/log.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+bool is_worth_another_try(const CollectorClient::Answer& answer) {
+    constexpr int kTooManyRequests = 429;
+    constexpr int kBadGateway = 502;
+    constexpr int kGatewayTimeout = 504;
+    // A collector that is late may have taken the batch.
+    if (answer.status == 0) return !answer.is_late;
+    return answer.status == kTooManyRequests ||
+           (answer.status >= kBadGateway && answer.status <= kGatewayTimeout);
+}
+
+bool is_taken(const CollectorClient::Answer& answer) {
+    return answer.status >= 200 && answer.status <= 299;
+}
+
+}  // namespace
+
+TraceExporter::TraceExporter(Options options, telemetry::TraceQueue& queue)
+    : options_(std::move(options)),
+      queue_(queue),
+      collector_(io_.get_executor(), options_.url, options_.header_lines),
+      pause_(io_),
+      retry_(io_),
+      batch_(options_.resource) {
+    queue_.on_much([this] { asio::post(io_, [this] { pause_.cancel(); }); });
+    spawn_vital(io_.get_executor(), run());
+    thread_ = std::thread([this] {
+        block_all_signals();
+        io_.run();
+    });
+}
+
+void TraceExporter::stop() {
+    if (!thread_.joinable()) return;
+    asio::post(io_, [this] {
+        is_stopping_ = true;
+        stop_until_ = steady_now() + options_.stop_patience;
+        pause_.cancel();
+        retry_.cancel();
+    });
+    thread_.join();
+}
+
+TracedSpans TraceExporter::spans() const {
+    TracedSpans spans;
+    spans.exported = exported_.value();
+    for (std::size_t i = 0; i < spans.dropped.size(); ++i) {
+        const auto reason = static_cast<SpanDrop>(i);
+        spans.dropped[i] =
+            reason == SpanDrop::queue_full ? queue_.dropped() : dropped_[reason].value();
+    }
+    return spans;
+}
+
+Task<> TraceExporter::run() {
+    for (bool is_last = false; !is_last;) {
+        if (!is_stopping_) {
+            pause_.expires_after(options_.flush_every);
+            co_await pause_.async_wait(as_values);
+        }
+        is_last = is_stopping_;
+        co_await flush();
+    }
+    drop_all_that_is_left();
+    collector_.close();
+}
+
+// Until the queue is empty, or the collector takes no more.
+Task<> TraceExporter::flush() {
+    for (bool goes_on = true; goes_on;) {
+        report_full_queue();
+        if (is_stopping_ && steady_now() >= stop_until_) co_return;
+        fill_batch();
+        if (batch_.spans() == 0) co_return;
+        goes_on = co_await deliver();
+        batch_.clear();
+    }
+}
+
+void TraceExporter::fill_batch() {
+    while (next_ || (next_ = queue_.take())) {
+        const std::size_t spans = batch_.spans() + next_->spans();
+        if (batch_.spans() > 0 && spans > kBatchSpans) return;
+        batch_.add(*next_);
+        next_.reset();
+    }
+}
+
+// False: the collector is not to be asked again at once.
+Task<bool> TraceExporter::deliver() {
+    const std::string& json = batch_.finish();
+    for (bool is_first = true;; is_first = false) {
+        const CollectorClient::Answer answer = co_await collector_.post(json, end_of_try());
+        if (is_taken(answer)) {
+            count_taken(answer.body);
+            co_return true;
+        }
+        const SpanDrop reason = answer.status == 0 ? SpanDrop::unreachable : SpanDrop::refused;
+        const bool is_over = is_stopping_ && steady_now() >= stop_until_;
+        if (!is_first || is_over || !is_worth_another_try(answer)) {
+            drop(reason, batch_.spans(),
+                 answer.status == 0 ? answer.fault : fmt::format("it answered {}", answer.status));
+            co_return false;
+        }
+        if (is_stopping_) continue;
+        const std::chrono::milliseconds asked =
+            answer.retry_after ? *answer.retry_after : options_.retry_pause;
+        retry_.expires_after(std::min(asked, options_.retry_after_max));
+        co_await retry_.async_wait(as_values);
+    }
+}
+
+SteadyTime TraceExporter::end_of_try() const {
+    const SteadyTime end = steady_now() + options_.patience;
+    return is_stopping_ ? std::min(end, stop_until_) : end;
+}
+
+void TraceExporter::count_taken(const std::string& answer) {
+    const std::uint64_t spans = batch_.spans();
+    const std::uint64_t rejected = std::min(telemetry::rejected_spans(answer), spans);
+    exported_.add(spans - rejected);
+    if (rejected > 0) {
+        drop(SpanDrop::rejected, rejected, "it took a batch but not all spans of it");
+    }
+}
+
+void TraceExporter::drop(SpanDrop reason, std::uint64_t spans, const std::string& why) {
+    dropped_[reason].add(spans);
+    if (!said_.is_due(steady_now())) return;
+    telemetry::log(telemetry::Level::warn,
+                   "tracing: the collector at {} has not taken {} spans: {}. Counted in "
+                   "tidegate_trace_spans_dropped_total; logged once a minute",
+                   options_.url.shown(), spans, why);
+}
+
+void TraceExporter::drop_all_that_is_left() {
+    std::uint64_t spans = 0;
+    while (next_ || (next_ = queue_.take())) {
+        spans += next_->spans();
+        next_.reset();
+    }
+    if (spans > 0) drop(SpanDrop::stopped, spans, "Tidegate stops to send to it");
+}
+
+void TraceExporter::report_full_queue() {
+    const std::uint64_t dropped = queue_.dropped();
+    if (std::exchange(full_before_, dropped) == dropped || !said_.is_due(steady_now())) return;
+    telemetry::log(telemetry::Level::warn,
+                   "tracing: spans come faster than the collector at {} takes them, and the queue "
+                   "is full: {} dropped so far. Counted in tidegate_trace_spans_dropped_total; "
+                   "logged once a minute",
+                   options_.url.shown(), dropped);
+}
+
+}  // namespace tidegate::app

@@ -1,0 +1,81 @@
+// Sends spans to a collector: a thread that builds OTLP/HTTP in JSON of what the workers have
+// queued, in batches, and counts what the collector does not take.
+//
+// Owned by the main thread. The worker threads only push to the queue.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "app/collector_client.hpp"
+#include "app/traced_spans.hpp"
+#include "net/asio.hpp"
+#include "telemetry/counters.hpp"
+#include "telemetry/log_interval.hpp"
+#include "telemetry/otlp_json.hpp"
+#include "telemetry/trace_queue.hpp"
+
+namespace tidegate::app {
+
+class TraceExporter {
+  public:
+    struct Options {
+        config::HttpsUrl url;
+        std::string header_lines{};
+        telemetry::TraceResource resource{};
+        std::chrono::milliseconds flush_every{1'000};
+        std::chrono::milliseconds patience{2'000};   // of each try
+        std::chrono::milliseconds retry_pause{500};  // without Retry-After
+        std::chrono::milliseconds retry_after_max{30'000};
+        std::chrono::milliseconds stop_patience{2'000};  // for all that is left
+    };
+
+    static constexpr std::size_t kBatchSpans = 512;
+
+    // Begins to take from `queue`, which outlives this and to which no thread has pushed yet.
+    TraceExporter(Options options, telemetry::TraceQueue& queue);
+    ~TraceExporter() { stop(); }
+    TraceExporter(const TraceExporter&) = delete;
+    TraceExporter& operator=(const TraceExporter&) = delete;
+
+    // Sends what is left, within `stop_patience`. No thread pushes any more.
+    void stop();
+
+    // Any thread.
+    TracedSpans spans() const;
+
+  private:
+    Task<> run();
+    Task<> flush();
+    void fill_batch();
+    Task<bool> deliver();
+    void count_taken(const std::string& answer);
+    void drop(SpanDrop reason, std::uint64_t spans, const std::string& why);
+    void drop_all_that_is_left();
+    void report_full_queue();
+    SteadyTime end_of_try() const;
+
+    const Options options_;
+    telemetry::TraceQueue& queue_;
+    telemetry::Counter exported_;
+    telemetry::CounterBy<SpanDrop, SpanDrop::stopped> dropped_;  // not of the queue
+    telemetry::LogInterval said_;
+    std::uint64_t full_before_ = 0;  // what the queue had dropped when that was looked at last
+
+    // The thread's.
+    asio::io_context io_{1};
+    CollectorClient collector_;
+    Timer pause_;
+    Timer retry_;
+    telemetry::OtlpBatch batch_;
+    std::unique_ptr<telemetry::TraceRecord> next_;  // that had no room in the last batch
+    bool is_stopping_ = false;
+    SteadyTime stop_until_{};
+    std::thread thread_;
+};
+
+}  // namespace tidegate::app

@@ -1,0 +1,182 @@
+#include "proxy/request_trace.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "http/field.hpp"
+#include "http/field_lines.hpp"
+#include "identity/sha256.hpp"
+#include "proxy/exchange.hpp"
+#include "proxy/worker_context.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using http::Field;
+using telemetry::TraceRecord;
+
+constexpr std::size_t kTraceMethodMax = 64;
+constexpr std::size_t kTracePathMax = 1'024;
+constexpr std::size_t kTraceHostMax = 256;
+
+bool is_of_name(const Field& field, std::string_view name) {
+    return field.id == http::FieldName::other && http::equal_ignoring_case(field.name, name);
+}
+
+// Only of peers that are believed: else anybody could have the proxy record and export.
+bool continues_callers(const Exchange& x) {
+    return x.facts.peer.trusted || x.config().tracing->accept_anyone;
+}
+
+// False: there is no context, or a malformed one.
+bool continue_trace(const http::Fields& fields, RequestTrace& trace) {
+    const std::string_view value = http::single_value(fields, telemetry::kTraceParent);
+    const auto caller = telemetry::parse_traceparent(value);
+    if (!caller) return false;
+    trace.self = *caller;
+    trace.parent = caller->span;
+    telemetry::TraceStateReader state(trace.state);
+    for (const Field& field : fields) {
+        if (is_of_name(field, telemetry::kTraceState)) state.add(field.value);
+    }
+    state.finish();
+    return true;
+}
+
+int upstream_status(const Exchange& x) {
+    constexpr int kSwitchingProtocols = 101;
+    if (x.relay.tunnel) return kSwitchingProtocols;
+    return x.relay.reached >= Reached::answer ? x.upstream.head().status : 0;
+}
+
+TraceRecord::Decide decide_of(RequestTrace& trace, const Exchange& x, const TracedEnd& end) {
+    TraceRecord::Decide decide;
+    decide.id = trace.ids->next_span();
+    decide.after = x.decision.charged_at - x.relay.began;
+    decide.took = x.decision.charge_time;
+    decide.store = end.store;
+    decide.verdict = end.verdict;
+    decide.limited_by = end.limited_by;
+    decide.shadow_limited_by = end.shadow_limited_by;
+    for (const limit::ChargeItem& item : x.decision.charge.items) {
+        auto& names = decide.policies;
+        if (std::find(names.begin(), names.end(), item.policy->name) == names.end()) {
+            names.push_back(item.policy->name);
+        }
+    }
+    for (const std::string_view identifier : end.identifiers) {
+        decide.identifiers.push_back(identity::sha256(identifier));
+    }
+    return decide;
+}
+
+std::vector<TraceRecord::Forward> forwards_of(const RequestTrace& trace, const Exchange& x) {
+    std::vector<TraceRecord::Forward> forwards;
+    forwards.reserve(trace.tries.size());
+    for (const RequestTrace::Try& one : trace.tries) {
+        const bool is_last = &one == &trace.tries.back();
+        TraceRecord::Forward& forward = forwards.emplace_back();
+        forward.id = one.id;
+        forward.after = one.began - x.relay.began;
+        forward.took = one.ended.value_or(one.began) - one.began;
+        forward.server = one.server->name();
+        forward.address = one.server->address();
+        forward.error = ask::traits(is_last ? x.decision.fault : one.fault).name;
+        if (is_last) forward.status = upstream_status(x);
+    }
+    return forwards;
+}
+
+}  // namespace
+
+void RequestTrace::begin_try(const upstream::ServerPtr& server) {
+    if (tries.size() == kTriesMax) tries.pop_back();
+    tries.push_back({ids->next_span(), server, steady_now(), {}, ask::Fault::none});
+}
+
+void RequestTrace::end_try() {
+    if (!tries.empty()) tries.back().ended = steady_now();
+}
+
+void RequestTrace::fail_try(ask::Fault fault) {
+    if (!tries.empty()) tries.back().fault = fault;
+}
+
+void begin_trace(const WorkerContext& worker, Exchange& x) {
+    if (!x.trace_room) x.trace_room = std::make_unique<RequestTrace>();
+    RequestTrace& trace = *x.trace_room;
+    telemetry::TraceQueue& traces = *x.generation->traces;
+    trace.ids = &traces.ids(worker.thread);
+    trace.parent.reset();
+    trace.state.clear();
+    trace.tries.clear();
+    if (!continues_callers(x) || !continue_trace(x.facts.head.fields, trace)) {
+        trace.self.trace = trace.ids->next_trace();
+        trace.self.is_sampled = traces.sampler().takes(trace.self.trace);
+    }
+    trace.self.span = trace.ids->next_span();
+    x.trace = &trace;
+}
+
+bool is_trace_field(std::string_view name) {
+    return http::equal_ignoring_case(name, telemetry::kTraceParent) ||
+           http::equal_ignoring_case(name, telemetry::kTraceState);
+}
+
+void append_trace_fields(const RequestTrace& trace, std::string& out) {
+    telemetry::TraceParent forward = trace.self;
+    if (!trace.tries.empty()) forward.span = trace.tries.back().id;
+    out.append(telemetry::kTraceParent).append(": ");
+    telemetry::append_traceparent(forward, out);
+    out += "\r\n";
+    if (!trace.state.empty()) http::append_field(telemetry::kTraceState, trace.state, out);
+}
+
+// The caller's decision holds, also that a trace is not recorded.
+bool is_kept(const Exchange& x, telemetry::Outcome outcome) {
+    constexpr int kServerFault = 500;
+    if (x.trace->self.is_sampled) return true;
+    if (x.trace->parent) return false;
+    telemetry::TraceQueue& traces = *x.generation->traces;
+    if (outcome == telemetry::Outcome::limited) return traces.limited().takes(steady_now());
+    const bool has_failed = outcome == telemetry::Outcome::failed ||
+                            outcome == telemetry::Outcome::unavailable ||
+                            x.relay.status >= kServerFault;
+    return has_failed && traces.failed().takes(steady_now());
+}
+
+void keep_trace(const WorkerContext& worker, const Exchange& x, const TracedEnd& end) {
+    RequestTrace& trace = *x.trace;
+    const ask::Facts& facts = x.facts;
+    const ask::Decision& decision = x.decision;
+    auto record = std::make_unique<TraceRecord>();
+    record->trace = trace.self.trace;
+    record->parent = trace.parent;
+    record->state = trace.state;
+    record->is_sampled = trace.self.is_sampled;
+    record->span = trace.self.span;
+    record->began = facts.began_at;
+    record->took = end.took;
+    record->method = facts.head.method.substr(0, kTraceMethodMax);
+    record->path = facts.head.path.substr(0, kTracePathMax);
+    record->host = facts.host.substr(0, kTraceHostMax);
+    if (decision.route != nullptr) record->route = decision.route->name;
+    record->request_id = facts.request_id;
+    record->scheme = facts.scheme;
+    record->error = end.error;
+    record->version = facts.version();
+    record->face = x.face;
+    record->outcome = end.outcome;
+    record->status = x.relay.status;
+    record->grpc_status = x.relay.grpc_status;
+    const store::LimitDecision& charge = decision.charge;
+    if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {
+        record->decide = decide_of(trace, x, end);
+    }
+    record->forwards = forwards_of(trace, x);
+    x.generation->traces->push(worker.thread, std::move(record));
+}
+
+}  // namespace tidegate::proxy

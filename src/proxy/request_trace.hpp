@@ -1,0 +1,80 @@
+// The trace that a request belongs to, from its head to its end. Without `tracing` in the
+// configuration, a request has none.
+//
+// Whether the spans are exported is decided when the request has ended: requests that fail are
+// worth more than those that were chosen by chance.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <boost/container/static_vector.hpp>
+
+#include "ask/fault.hpp"
+#include "net/deadline.hpp"
+#include "telemetry/outcome.hpp"
+#include "telemetry/trace_context.hpp"
+#include "telemetry/trace_queue.hpp"
+#include "upstream/server.hpp"
+
+namespace tidegate::proxy {
+
+struct Exchange;
+struct WorkerContext;
+
+// Reused from request to request. One thread.
+struct RequestTrace {
+    struct Try {
+        telemetry::SpanId id{};
+        upstream::ServerPtr server;
+        SteadyTime began;
+        std::optional<SteadyTime> ended;
+        ask::Fault fault = ask::Fault::none;  // why another try followed
+    };
+    // More tries than these share the last one's span.
+    static constexpr std::size_t kTriesMax = 12;
+
+    telemetry::TraceParent self;              // the span of the request
+    std::optional<telemetry::SpanId> parent;  // the caller's; unset: the trace begins here
+    std::string state;                        // tracestate, for the upstream
+    telemetry::TraceIds* ids = nullptr;       // of the thread
+    boost::container::static_vector<Try, kTriesMax> tries;
+
+    void begin_try(const upstream::ServerPtr& server);
+    void end_try();
+    // The try that has ended last came to nothing.
+    void fail_try(ask::Fault fault);
+};
+
+// Begins the trace of `x`, whose peer and head are known: that of the caller, where the
+// configuration believes the caller, else a new one. Requires a generation with `traces`.
+void begin_trace(const WorkerContext& worker, Exchange& x);
+
+// Whether the proxy writes a field of this name itself, in place of the client's.
+bool is_trace_field(std::string_view name);
+
+// Appends the fields for the upstream; the last try is the parent of what the upstream does.
+void append_trace_fields(const RequestTrace& trace, std::string& out);
+
+// What the access log says of a request, too.
+struct TracedEnd {
+    telemetry::Outcome outcome;
+    std::chrono::nanoseconds took;
+    std::string_view error;
+    std::string_view verdict;  // of static storage, as is `store`
+    std::string_view store;
+    std::string_view limited_by;
+    std::string_view shadow_limited_by;
+    std::span<const std::string_view> identifiers;
+};
+
+// Whether the spans of a request that has ended so are exported. Counts against the rates of
+// `keep`. Requires a trace.
+bool is_kept(const Exchange& x, telemetry::Outcome outcome);
+// Hands the spans over to be exported.
+void keep_trace(const WorkerContext& worker, const Exchange& x, const TracedEnd& end);
+
+}  // namespace tidegate::proxy

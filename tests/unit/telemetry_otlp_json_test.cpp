@@ -1,0 +1,205 @@
+// Spans in the JSON of OTLP.
+#include <chrono>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "telemetry/otlp_json.hpp"
+
+namespace tidegate::telemetry {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+TraceRecord request() {
+    TraceRecord record;
+    record.trace = {0x0a, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xff};
+    record.span = {1, 2, 3, 4, 5, 6, 7, 8};
+    record.is_sampled = true;
+    record.began = std::chrono::system_clock::time_point(1'700'000'000s);
+    record.took = 5ms;
+    record.method = "GET";
+    record.path = "/a";
+    record.host = "api.example:8443";
+    record.route = "api";
+    record.request_id = "r1";
+    record.scheme = "https";
+    record.version = HttpVersion::http_2;
+    record.status = 200;
+    return record;
+}
+
+json spans_of(const TraceRecord& record) {
+    OtlpBatch batch({"edge", "1.2.3", "one"});
+    batch.add(record);
+    CHECK(batch.spans() == record.spans());
+    return json::parse(batch.finish())["resourceSpans"][0]["scopeSpans"][0]["spans"];
+}
+
+// The value of an attribute; null: there is none.
+json attribute(const json& of, const std::string& key) {
+    for (const auto& one : of["attributes"]) {
+        if (one["key"] == key) return one["value"].begin().value();
+    }
+    return nullptr;
+}
+
+TEST_CASE("otlp_json: a batch names its service, and its scope") {
+    OtlpBatch batch({"ed\"ge", "1.2.3", "one"});
+    batch.add(request());
+    batch.add(request());
+    CHECK(batch.spans() == 2);
+    const json all = json::parse(batch.finish());
+    const json& resource = all["resourceSpans"][0];
+    CHECK(attribute(resource["resource"], "service.name") == "ed\"ge");
+    CHECK(attribute(resource["resource"], "service.version") == "1.2.3");
+    CHECK(attribute(resource["resource"], "service.instance.id") == "one");
+    CHECK(resource["scopeSpans"][0]["scope"]["name"] == "tidegate");
+    CHECK(resource["scopeSpans"][0]["spans"].size() == 2);
+    batch.clear();
+    CHECK(batch.spans() == 0);
+    batch.add(request());
+    CHECK(json::parse(batch.finish())["resourceSpans"][0]["scopeSpans"][0]["spans"].size() == 1);
+}
+
+TEST_CASE("otlp_json: the request is a server's span, with the attributes of HTTP") {
+    const json span = spans_of(request())[0];
+    CHECK(span["name"] == "request");
+    CHECK(span["kind"] == 2);
+    CHECK(span["traceId"] == "0a0102030405060708090a0b0c0d0eff");
+    CHECK(span["spanId"] == "0102030405060708");
+    CHECK_FALSE(span.contains("parentSpanId"));
+    CHECK_FALSE(span.contains("traceState"));
+    CHECK(span["flags"] == 1);
+    CHECK(span["startTimeUnixNano"] == "1700000000000000000");
+    CHECK(span["endTimeUnixNano"] == "1700000000005000000");
+    CHECK_FALSE(span.contains("status"));
+    CHECK(attribute(span, "http.request.method") == "GET");
+    CHECK(attribute(span, "url.path") == "/a");
+    CHECK(attribute(span, "url.scheme") == "https");
+    CHECK(attribute(span, "server.address") == "api.example");
+    CHECK(attribute(span, "server.port") == "8443");
+    CHECK(attribute(span, "network.protocol.version") == "2");
+    CHECK(attribute(span, "http.route") == "api");
+    CHECK(attribute(span, "http.response.status_code") == "200");
+    CHECK(attribute(span, "error.type") == nullptr);
+    CHECK(attribute(span, "tidegate.request_id") == "r1");
+    CHECK(attribute(span, "tidegate.outcome") == "forwarded");
+}
+
+TEST_CASE("otlp_json: a caller's span and state are there, and a failure is an error") {
+    TraceRecord record = request();
+    record.parent = SpanId{8, 7, 6, 5, 4, 3, 2, 1};
+    record.state = "a=\"1\"";
+    record.is_sampled = false;
+    record.status = 502;
+    record.outcome = Outcome::failed;
+    record.error = "upstream broken";
+    const json span = spans_of(record)[0];
+    CHECK(span["parentSpanId"] == "0807060504030201");
+    CHECK(span["traceState"] == "a=\"1\"");
+    CHECK(span["flags"] == 0);
+    CHECK(span["status"]["code"] == 2);
+    CHECK(attribute(span, "error.type") == "upstream broken");
+}
+
+TEST_CASE("otlp_json: a refusal is no error of the server") {
+    TraceRecord record = request();
+    record.status = 429;
+    record.outcome = Outcome::limited;
+    const json span = spans_of(record)[0];
+    CHECK_FALSE(span.contains("status"));
+    CHECK(attribute(span, "error.type") == nullptr);
+}
+
+TEST_CASE("otlp_json: what clients wrote cannot break out of its text") {
+    TraceRecord record = request();
+    record.method = "BR\"EW";
+    record.path = "/\"}],\xff\x01";
+    record.host = "[::1]:80";
+    const json span = spans_of(record)[0];
+    CHECK(attribute(span, "http.request.method") == "_OTHER");
+    CHECK(attribute(span, "http.request.method_original") == "BR\"EW");
+    CHECK(attribute(span, "url.path") == "/\"}],\xef\xbf\xbd\x01");
+    CHECK(attribute(span, "server.address") == "::1");
+    record.host = "[::1]";
+    CHECK(attribute(spans_of(record)[0], "server.address") == "::1");
+    CHECK(attribute(spans_of(record)[0], "server.port") == nullptr);
+}
+
+TEST_CASE("otlp_json: the decision says what was asked and what was answered") {
+    TraceRecord record = request();
+    TraceRecord::Decide decide;
+    decide.id = {9, 9, 9, 9, 9, 9, 9, 9};
+    decide.after = 1ms;
+    decide.took = 2ms;
+    decide.store = "redis";
+    decide.verdict = "limited";
+    decide.limited_by = "burst-1s";
+    decide.policies = {"burst", "day"};
+    decide.identifiers = {{0xab}};
+    record.decide = decide;
+    const json span = spans_of(record)[1];
+    CHECK(span["name"] == "decide");
+    CHECK(span["kind"] == 3);
+    CHECK(span["spanId"] == "0909090909090909");
+    CHECK(span["parentSpanId"] == "0102030405060708");
+    CHECK(span["startTimeUnixNano"] == "1700000000001000000");
+    CHECK(span["endTimeUnixNano"] == "1700000000003000000");
+    CHECK(attribute(span, "tidegate.store") == "redis");
+    CHECK(attribute(span, "tidegate.verdict") == "limited");
+    CHECK(attribute(span, "tidegate.limit") == "burst-1s");
+    CHECK(attribute(span, "tidegate.shadow_limit") == nullptr);
+    const json policies = attribute(span, "tidegate.policies")["values"];
+    REQUIRE(policies.size() == 2);
+    CHECK(policies[1]["stringValue"] == "day");
+    const json identifiers = attribute(span, "tidegate.identifiers")["values"];
+    REQUIRE(identifiers.size() == 1);
+    CHECK(identifiers[0]["stringValue"] == "ab" + std::string(62, '0'));
+}
+
+TEST_CASE("otlp_json: each try is a client's span, and the second says that it is one") {
+    TraceRecord record = request();
+    TraceRecord::Forward failed;
+    failed.id = {1};
+    failed.server = "backend:3000";
+    failed.address = "10.0.0.7:3000";
+    failed.error = "upstream unreachable";
+    TraceRecord::Forward good;
+    good.id = {2};
+    good.server = "unix:/run/api.sock";
+    good.address = "/run/api.sock";
+    good.status = 404;
+    record.forwards = {failed, good};
+    const json spans = spans_of(record);
+    REQUIRE(spans.size() == 3);
+    CHECK(spans[1]["name"] == "forward");
+    CHECK(spans[1]["kind"] == 3);
+    CHECK(spans[1]["status"]["code"] == 2);
+    CHECK(attribute(spans[1], "error.type") == "upstream unreachable");
+    CHECK(attribute(spans[1], "server.address") == "backend");
+    CHECK(attribute(spans[1], "server.port") == "3000");
+    CHECK(attribute(spans[1], "network.peer.address") == "10.0.0.7");
+    CHECK(attribute(spans[1], "http.request.resend_count") == nullptr);
+    CHECK(attribute(spans[2], "http.request.resend_count") == "1");
+    CHECK(attribute(spans[2], "server.address") == "/run/api.sock");
+    CHECK(attribute(spans[2], "network.peer.address") == "/run/api.sock");
+    CHECK(attribute(spans[2], "http.response.status_code") == "404");
+    CHECK(attribute(spans[2], "error.type") == "404");  // of a client's span, a 4xx is an error
+}
+
+TEST_CASE("otlp_json: rejected spans are read as text and as a number, and nothing else counts") {
+    CHECK(rejected_spans(R"({"partialSuccess":{"rejectedSpans":"3","errorMessage":"x"}})") == 3);
+    CHECK(rejected_spans(R"({"partialSuccess":{"rejectedSpans":4}})") == 4);
+    for (const char* const other :
+         {"", "{}", "x", "[]", R"({"partialSuccess":{}})", R"({"partialSuccess":7})",
+          R"({"partialSuccess":{"rejectedSpans":"-1"}})",
+          R"({"partialSuccess":{"rejectedSpans":null}})"}) {
+        CHECK(rejected_spans(other) == 0);
+    }
+}
+
+}  // namespace
+}  // namespace tidegate::telemetry
