@@ -32,7 +32,7 @@ class Activity {
     };
 
     // Keeps `names_max` names of each kind from now on; 0: none, and no denials. What was kept
-    // stays if the number does.
+    // stays if the number does. Throws std::bad_alloc; then nothing has changed.
     void set_names_max(std::size_t names_max);
 
     std::size_t names_max() const { return names_max_; }
