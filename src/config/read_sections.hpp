@@ -146,6 +146,7 @@ void set_default_shutdown_delay(const Context& context, Config& config);
 void read_timeouts(const Value& value, Config& config);
 void read_log(const Value& value, Config& config);
 void read_tracing(const Value& value, Config& config);
+void read_telemetry(const Value& value, Config& config);
 
 std::optional<limit::OnStoreFailure> read_on_store_failure(const Value& value);
 

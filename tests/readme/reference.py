@@ -69,6 +69,7 @@ SECTIONS = {
     "log.access.": f"log: {{access: {WRONG}}}",
     "tracing.": f"tracing: {WRONG}",
     "tracing.keep.": f"tracing: {{otlp: \"http://a/b\", keep: {WRONG}}}",
+    "telemetry.": f"telemetry: {WRONG}",
 }
 
 
