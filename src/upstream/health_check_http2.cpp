@@ -44,8 +44,8 @@ class Http2Check {
         http::append_grpc_health_request(*settings_.grpc, message);
         http::append_grpc_message_head(static_cast<std::uint32_t>(message.size()), question_);
         question_ += message;
-        const std::string_view piece = question_;
-        client_.offer(*stream_, {&piece, 1}, true);
+        piece_ = question_;
+        client_.offer(*stream_, {&piece_, 1}, true);
     }
 
     std::size_t gather(std::span<char> into) {
@@ -103,7 +103,9 @@ class Http2Check {
 
     const config::HealthCheck& settings_;
     const h2::Time now_;
-    std::string question_;  // of gRPC; outlives the client, which sends it
+    // Of gRPC. They outlive the client, which sends them.
+    std::string question_;
+    std::string_view piece_;
     h2::ClientStreamPool pool_;
     h2::Client client_;
     h2::ClientEventList events_;
