@@ -161,6 +161,7 @@ void Forwarding::note_grpc_status() {
 // The request goes nowhere else: an answer that takes hours keeps others from no retry.
 void Forwarding::note_answered() {
     x_.relay.reached = Reached::answer;
+    x_.relay.upstream_status = stream_.head().status;
     if (x_.relay.is_grpc) x_.relay.grpc_status = limit::AnswerStatus::kGrpcUnknown;
     x_.relay.upstream_time = steady_now() - sent_;
     pool_.count_answer(x_.relay.upstream_time);
