@@ -305,6 +305,11 @@ Identifiers identifiers_meant(std::string_view text, const config::Config& confi
         if (auto stated = stated_meant(kind, body, config)) return std::vector{std::move(*stated)};
         return "No policy has the key " + quote(text.substr(0, text.find('='))) + ".";
     }
+    if (kind == "descriptor" || kind == "pair" || kind == "domain") {
+        return std::string(
+            "What `rls` counts of descriptors cannot be looked at or reset here: a call of "
+            "ShouldRateLimit whose descriptor has `hits_addend` 0 only asks.");
+    }
     if (is_hash(text)) return std::vector{std::string(text)};
     if (auto joined = joined_meant(text, config)) return std::vector{std::move(*joined)};
     // It is not repeated: what was meant may be a secret.

@@ -107,9 +107,16 @@ telemetry::MetricNames metric_names(const config::Config& config) {
     for (const config::Upstream& upstream : config.upstreams) {
         names.upstreams.push_back(upstream.name);
     }
+    // Rules of Envoy's rate limit service that have figures of their own, in the order of the
+    // files. There may be 100,000, and each name is a few lines of the metrics.
+    constexpr std::size_t kRuleNamesMax = 5'000;
+    constexpr std::string_view kOtherRules = "rls:other";  // a rule's name has a dot
+    std::size_t rules = 0;
     for (const config::LimitList& list : config.limit_lists) {
         auto& entry = names.policies.emplace_back();
         entry.policy = list.policy->name;
+        const bool is_rule = list.policy->name.starts_with(config::kRlsPolicy);
+        if (is_rule && ++rules > kRuleNamesMax) entry.policy = kOtherRules;
         entry.shadow = list.policy->shadow;
         for (const limit::Limit& limit : list.limits()) entry.limits.push_back(limit.name);
     }

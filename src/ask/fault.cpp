@@ -65,6 +65,8 @@ constexpr auto kTraits = std::to_array<FaultTraits>({
     {429, Outcome::limited, false, "", "The request is over a limit."},
     {503, Outcome::unavailable, false, "store: unavailable",
      "The limits cannot be checked at the moment."},
+    {504, Outcome::unavailable, false, "decision: late",
+     "The decision took longer than the caller waits."},
     {0, Outcome::aborted, true, "stopped", ""},
     {502, Outcome::failed, false, "upstream: unreachable", "The upstream cannot be reached."},
     {504, Outcome::failed, false, "upstream: slow to connect",
@@ -72,6 +74,9 @@ constexpr auto kTraits = std::to_array<FaultTraits>({
     {502, Outcome::failed, false, "upstream: TLS failed",
      "No encrypted connection to the upstream can be made."},
     {502, Outcome::failed, false, "upstream: no HTTP/2", "The upstream does not speak HTTP/2."},
+    {501, Outcome::failed, false, "upstream: no gRPC",
+     "The upstream speaks HTTP/1, which cannot carry gRPC. Tidegate speaks HTTP/2 with a server "
+     "whose URL begins with `h2c://`, or, over TLS, with `http: h2` beside `https://`."},
     {503, Outcome::failed, false, "upstream: refused",
      "The upstream takes no more requests at the moment."},
     {503, Outcome::failed, false, "upstream: exhausted", "No upstream connection is free."},

@@ -48,12 +48,14 @@ enum class Fault : std::uint8_t {
     no_route,
     limited,
     store_unavailable,
-    stopped,  // the time to drain has passed
+    decision_late,  // it took longer than the caller waits
+    stopped,        // the time to drain has passed
     // the upstream's
     upstream_unreachable,
     connect_timeout,
     upstream_tls,        // a side of TLS does not accept the other
     upstream_no_http2,   // its settings say HTTP/2, and it does not speak that
+    upstream_no_grpc,    // a call of gRPC, and its settings say HTTP/1, which cannot carry that
     upstream_refused,    // it says, twice, that it takes no request at the moment
     upstream_exhausted,  // no connection to it came free in time
     upstream_down,       // none of its servers is healthy

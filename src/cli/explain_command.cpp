@@ -224,10 +224,11 @@ CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
         ->add_option(
             "--face", arguments.face,
             "How Tidegate is asked: proxy (default); forward_auth, where the fields are those "
-            "that the gateway sends; or check, with --body")
+            "that the gateway sends; envoy_grpc, where it is the request that Envoy asks about; or "
+            "check, with --body")
         ->option_text("FACE")
-        ->check(CLI::IsMember(
-            {to_string(Face::proxy), to_string(Face::forward_auth), to_string(Face::check)}));
+        ->check(CLI::IsMember({to_string(Face::proxy), to_string(Face::forward_auth),
+                               to_string(Face::envoy_grpc), to_string(Face::check)}));
     explain
         ->add_option("--listen", arguments.listen,
                      "The address of the listener, if several have the face")
@@ -268,6 +269,13 @@ int run_explain(const ExplainArguments& arguments) {
         const std::string objection = objection_to_peer_of(arguments, listen);
         if (!objection.empty()) return complain(exit_code::kWrongUse, objection);
         if (listen.face == Face::check) return run_explain_call(arguments, loaded, listen);
+        if (listen.face == Face::envoy_grpc && loaded.config->routes.empty()) {
+            return complain(exit_code::kWrongUse,
+                            fmt::format("{} has `rls` and no limits on requests, and descriptors "
+                                        "are not explained: a call of ShouldRateLimit whose "
+                                        "descriptor has `hits_addend` 0 only asks",
+                                        arguments.file));
+        }
         if (question.is_http2 && !listen.takes_http2) {
             return complain(exit_code::kWrongUse,
                             fmt::format("{} does not speak HTTP/2: its `http` does not list `h2`; "

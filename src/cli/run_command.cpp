@@ -144,6 +144,13 @@ CLI::App* describe_quickstart(CLI::App& app, QuickstartArguments& arguments) {
                 "How it is asked: proxy (default); forward_auth, by a gateway; check, by a "
                 "program")
             ->option_text("FACE")
+            ->check([](const std::string& text) {
+                return std::string(
+                    text != to_string(Face::envoy_grpc)
+                        ? ""
+                        : "there is none for envoy_grpc, which needs an Envoy: begin with "
+                          "config/recipes/behind-envoy-authz.yaml or behind-envoy-rls.yaml");
+            })
             ->check(CLI::IsMember(
                 {to_string(Face::proxy), to_string(Face::forward_auth), to_string(Face::check)}));
     command->add_flag("--tls", arguments.with_tls, "Speak TLS, with a certificate made for it")

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.hpp"
 #include "base/quote.hpp"
 #include "base/units.hpp"
 #include "config/address.hpp"
@@ -36,6 +37,29 @@ void read_check_path(const Value& value, HealthCheck& check) {
                     " cannot be sent as it is: percent-encode spaces and all but ASCII, and write "
                     "no `#`");
     }
+}
+
+// A service of gRPC, or `on` for the server as a whole.
+void read_check_service(const Value& value, HealthCheck& check) {
+    constexpr std::size_t kServiceBytesMax = 256;
+    if (value.is_off()) return;
+    if (value.is("on") || value.is("true")) {
+        check.grpc.emplace();
+        return;
+    }
+    const auto service = value.text("a service such as `api.Users`, or `on`");
+    if (!service) return;
+    const auto is_of_name = [](char c) {
+        return is_alphanumeric(c) || c == '.' || c == '_' || c == '-' || c == '/';
+    };
+    if (service->size() > kServiceBytesMax) {
+        value.fault("longer than " + std::to_string(kServiceBytesMax) + " bytes");
+    } else if (!std::all_of(service->begin(), service->end(), is_of_name)) {
+        value.fault(quote(*service) +
+                    " is not a service of gRPC: write its full name, such as `api.Users`, or `on` "
+                    "for the server as a whole");
+    }
+    check.grpc = *service;
 }
 
 // A host, perhaps with a port, as a URL would have it.
@@ -138,8 +162,8 @@ void read_at_most(const Value& value, Ejection& eject) {
 
 }  // namespace
 
-// The key says what the check does, as in `livenessProbe` of Kubernetes: `path` asks, `tcp`
-// connects. The word `tcp` alone is the whole check, as `memory` is of `store`.
+// The key says what the check does, as in `livenessProbe` of Kubernetes: `path` and `grpc` ask,
+// `tcp` connects. The word `tcp` alone is the whole check, as `memory` is of `store`.
 void read_health_check(const Value& value, Upstream& upstream) {
     if (value.is_off()) return;
     HealthCheck check;
@@ -154,21 +178,30 @@ void read_health_check(const Value& value, Upstream& upstream) {
     const std::vector<Fault>& faults = value.context().faults;
     const std::size_t faults_before = faults.size();
     Section section(value, "`tcp`, or a map: `{path: /healthz}`");
-    section.not_available({"grpc"});
     const auto path = section.find("path");
     const auto tcp = section.find("tcp");
+    const auto grpc = section.find("grpc");
     const auto host = section.find("host");
     const auto status = section.find("status");
     const bool only_connects = tcp && tcp->toggle().value_or(false);
+    if (grpc) read_check_service(*grpc, check);
     if (only_connects) {
-        for (const auto& unused : {path, host, status}) {
+        for (const auto& unused : {path, grpc, host, status}) {
             if (unused)
                 unused->fault("not with `tcp: on`: such a check connects and sends nothing");
         }
+    } else if (check.grpc) {
+        for (const auto& unused : {path, status}) {
+            if (unused) {
+                unused->fault(
+                    "not with `grpc`: such a check asks the health service of gRPC, whose answer "
+                    "says whether the server serves");
+            }
+        }
     } else if (!path && faults.size() == faults_before) {
         value.fault(
-            "the key `path` is missing: write `path: /healthz`, or `tcp: on` to connect "
-            "only");
+            "the key `path` is missing: write `path: /healthz`, `grpc: on` for a server of gRPC, "
+            "or `tcp: on` to connect only");
     }
     if (path) read_check_path(*path, check);
     if (host) read_check_host(*host, check);
@@ -176,6 +209,16 @@ void read_health_check(const Value& value, Upstream& upstream) {
     read_check_times(section, check);
     section.refuse_others();
     upstream.health_check = std::move(check);
+}
+
+void judge_check_version(const Value& value, const Upstream& upstream) {
+    if (!upstream.health_check || !upstream.health_check->grpc) return;
+    const auto is_http1 = [](const UpstreamServer& server) { return !server.is_http2; };
+    const auto& servers = upstream.servers;
+    if (std::none_of(servers.begin(), servers.end(), is_http1)) return;
+    Section(value).find("grpc")->fault(
+        "gRPC needs HTTP/2: write `h2c://` in `servers`, or, over TLS, `http: h2` beside "
+        "`https://`");
 }
 
 void read_ejection(const Value& value, Upstream& upstream) {

@@ -135,6 +135,7 @@ std::optional<routing::PathPattern> read_match(const Value& value, Config& confi
     if (const auto host = section.find("host")) read_host(*host, match);
     if (const auto headers = section.find("headers")) read_headers(*headers, match);
     section.refuse_others();
+    if (takes_grpc_only(match)) declared.grpc_routes.insert(config.routes.size());
     takes_everything = false;
     if (match.path.size() > kPathBytesMax) {
         path->fault("longer than " + std::to_string(kPathBytesMax) + " bytes");

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,7 @@ struct Declared {
     std::vector<Place> routes;  // as Config::routes
     // Each health check with a path and without a host; by position in Config::upstreams.
     std::map<std::size_t, Place> checks_without_host;
+    std::set<std::size_t> grpc_routes;  // that take calls of gRPC only; by position
     // Where the configuration says how requests are forwarded: `upstream`, `strip_prefix`, ...
     struct Setting {
         Place place;
@@ -206,8 +208,13 @@ std::optional<UpstreamServer> read_server(const Value& value, const Config& conf
 void read_balance(const Value& value, Config& config, Upstream& upstream);
 // Reports a hash by a capture that the route's path does not have. `value`: of the route.
 void check_hash(const Value& value, const Config& config, const Route& route);
+// Whether `match` asks for the `content-type` of gRPC.
+bool takes_grpc_only(const routing::Match& match);
+
 // `health_check` of an upstream: `tcp`, or a map.
 void read_health_check(const Value& value, Upstream& upstream);
+// Reports a check by gRPC of servers that speak HTTP/1. Once the servers are read.
+void judge_check_version(const Value& value, const Upstream& upstream);
 // `eject` of an upstream: a switch, or a map.
 void read_ejection(const Value& value, Upstream& upstream);
 // The size of bodies that are held, or `off`, which is 0.

@@ -201,6 +201,9 @@ void read_upstreams(const Value& value, Config& config, Declared& declared) {
         upstream.name = name;
         read_upstream(item, config, upstream);
         const auto& check = upstream.health_check;
+        if (check && check->grpc) {
+            judge_check_version(*Section(item).find("health_check"), upstream);
+        }
         if (check && !check->path.empty() && check->host.empty()) {
             declared.checks_without_host.emplace(config.upstreams.size(),
                                                  Section(item).find("health_check")->place());

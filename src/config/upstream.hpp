@@ -46,7 +46,10 @@ struct StatusRange {
 };
 
 struct HealthCheck {
-    std::string path;  // what a GET asks for, a query included. Empty: the check only connects
+    std::string path;  // what a GET asks for, a query included; else empty
+    // Asks the health service of gRPC about this service instead; empty: about the server as a
+    // whole. Unset: not by gRPC.
+    std::optional<std::string> grpc;
     std::string host;  // for Host, perhaps with a port. Empty: the server's own authority
     milliseconds every{5'000};
     milliseconds timeout{2'000};                  // for all of a check; at most `every`
@@ -54,6 +57,7 @@ struct HealthCheck {
     int healthy_after = 2;                        // successful ones in a row
     std::vector<StatusRange> status{{200, 399}};  // of an answer that is healthy; not empty
 
+    bool only_connects() const { return path.empty() && !grpc; }
     bool operator==(const HealthCheck&) const = default;
 };
 

@@ -11,6 +11,8 @@
 #include "base/quote.hpp"
 #include "base/units.hpp"
 #include "config/read_sections.hpp"
+#include "http/grpc.hpp"
+#include "limit/limit.hpp"
 
 namespace tidegate::config {
 
@@ -135,7 +137,61 @@ void warn_about_hashes(const Config& config, const Declared& declared, Context& 
     }
 }
 
+// The first status of gRPC that a limit of the policy counts by, as it is written; empty: none.
+std::string grpc_count_of(const Policy& policy) {
+    const auto find = [](const std::vector<limit::Limit>& limits) -> std::string {
+        for (const limit::Limit& one : limits) {
+            // In order, and those of gRPC are above those of HTTP.
+            if (one.statuses.empty() || one.statuses.back() < limit::kGrpcStatuses) continue;
+            return "grpc:" + std::to_string(one.statuses.back() - limit::kGrpcStatuses);
+        }
+        return {};
+    };
+    std::string found = find(policy.limits);
+    for (const limit::Tier& tier : policy.tiers) {
+        if (found.empty()) found = find(tier.limits);
+    }
+    return found;
+}
+
+// How a message says that calls of gRPC take the route; empty: nothing says so.
+std::string about_calls(const Route& route, bool is_for_grpc) {
+    if (is_for_grpc) return "takes calls of gRPC";
+    for (const Policy* const policy : route.policies) {
+        const std::string count = grpc_count_of(*policy);
+        if (!count.empty()) return "counts answers of gRPC (" + quote(count) + ")";
+    }
+    return {};
+}
+
+// Tidegate answers such a call itself: HTTP/1 cannot carry it.
+void warn_about_grpc(const Config& config, const Declared& declared, Context& context) {
+    if (config.upstreams.empty()) return;
+    for (std::size_t i = 0; i < declared.routes.size(); ++i) {
+        const Route& route = config.routes[i];
+        const auto& servers = config.upstreams[route.upstream].servers;
+        const auto http1 =
+            std::find_if(servers.begin(), servers.end(),
+                         [](const UpstreamServer& server) { return !server.is_http2; });
+        if (http1 == servers.end()) continue;
+        const std::string calls = about_calls(route, declared.grpc_routes.contains(i));
+        if (calls.empty()) continue;
+        context.warnings.push_back(
+            {declared.routes[i],
+             "the route " + quote(route.name) + " " + calls + ", and its server " +
+                 quote(http1->address.to_string()) +
+                 " speaks HTTP/1, so calls are answered 12 UNIMPLEMENTED: write `h2c://` in "
+                 "`servers`, or, over TLS, `http: h2` beside `https://`"});
+    }
+}
+
 }  // namespace
+
+bool takes_grpc_only(const routing::Match& match) {
+    return std::any_of(match.headers.begin(), match.headers.end(), [](const auto& field) {
+        return field.first == "content-type" && http::is_grpc_content_type(field.second);
+    });
+}
 
 void warn_about_balancing(Section& section, const Upstream& upstream) {
     if (upstream.servers.empty()) return;
@@ -154,6 +210,7 @@ void warn_about_lone_weight(const Value& server) {
 void warn_about_upstreams(const Config& config, const Declared& declared, Context& context) {
     warn_about_check_hosts(config, declared, context);
     warn_about_hashes(config, declared, context);
+    warn_about_grpc(config, declared, context);
 }
 
 }  // namespace tidegate::config

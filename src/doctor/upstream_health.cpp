@@ -64,6 +64,19 @@ std::string health_advice(const std::string& key, int status) {
     }
 }
 
+std::string grpc_advice(const std::string& key, int status) {
+    if (status == 0) {
+        return fmt::format(
+            "see whether the server speaks gRPC there; if it is only slow, raise "
+            "{}.timeout",
+            key);
+    }
+    return fmt::format(
+        "have the server offer grpc.health.v1.Health, and correct {}.grpc: the "
+        "service that it names there, or `on` for the server as a whole",
+        key);
+}
+
 }  // namespace
 
 void judge_health(const config::Upstream& settings, const std::string& where,
@@ -72,13 +85,19 @@ void judge_health(const config::Upstream& settings, const std::string& where,
     constexpr std::string_view kCheck = "upstream.health";
     const std::string key = "upstreams." + settings.name + ".health_check";
     const std::string& path = settings.health_check->path;
-    const std::string check = path.empty() ? "its health check" : "GET " + path;
+    const bool is_grpc = settings.health_check->grpc.has_value();
+    const std::string check = is_grpc        ? "its health check by gRPC"
+                              : path.empty() ? "its health check"
+                                             : "GET " + path;
     const std::string asked = path.empty() ? check : check + " for `Host: " + host + "`";
     if (!answer.fault.empty()) {
         findings.add(others_serve ? Severity::warning : Severity::fault, kCheck,
                      fmt::format("{}: {} fails, so the server gets no requests: {}{}", where, asked,
                                  answer.fault, target_text(answer.location)),
-                     health_advice(key, answer.status));
+                     is_grpc ? grpc_advice(key, answer.status) : health_advice(key, answer.status));
+    } else if (is_grpc) {
+        findings.ok(kCheck, fmt::format("{}: {} says SERVING in {}", where, check,
+                                        rough_text(answer.took)));
     } else if (is_redirect(answer.status)) {
         findings.warning(
             kCheck,

@@ -100,6 +100,7 @@ void reach(Server& server, const TimeLimit& time_limit) {
         if (question.is_http2) {
             config::HealthCheck settings_only = check;
             settings_only.path.clear();
+            settings_only.grpc.reset();
             const upstream::HealthQuestion greeting{.endpoint = endpoint,
                                                     .authority = server.server->authority,
                                                     .settings = settings_only,

@@ -54,6 +54,7 @@ class GrpcServing {
             co_return x_.decision.refuse(Fault::peer_not_admitted);
         }
         if (!http::is_grpc_call(x_.facts.head)) co_return refuse_other_type();
+        deadline_ = deadline_of_call();
         const Fault fault =
             co_await proxy::read_body(x_, kMessageBytesMax + http::kGrpcMessageHeadBytes, &body_);
         if (fault != Fault::none) co_return x_.decision.refuse(fault);
@@ -89,6 +90,24 @@ class GrpcServing {
     }
 
   private:
+    // When the caller has the answer no more use for; less what it takes to get there.
+    std::optional<SteadyTime> deadline_of_call() const {
+        using std::chrono::nanoseconds;
+        constexpr nanoseconds kWay = std::chrono::milliseconds{2};
+        const auto timeout =
+            http::parse_grpc_timeout(http::single_value(x_.facts.head.fields, "grpc-timeout"));
+        if (!timeout) return std::nullopt;
+        return x_.relay.began + (*timeout - std::min(kWay, *timeout / 2));
+    }
+    bool is_late() const { return deadline_ && steady_now() >= *deadline_; }
+
+    // For the engine: no answer is needed any more.
+    static bool has_left(void* self) {
+        const GrpcServing& serving = *static_cast<GrpcServing*>(self);
+        client::Stream& client = *serving.x_.client;
+        return serving.is_late() || client.has_left(client.sleeper().wakeup());
+    }
+
     // The call itself cannot be answered.
     void refuse(GrpcStatus status, std::string_view message) {
         x_.decision.charge.items.clear();  // not charged
@@ -152,11 +171,12 @@ class GrpcServing {
         if (!face_.overrides || !face_.overrides->is_of(config) || face_.overrides->is_full()) {
             face_.overrides = std::make_shared<RlsOverrides>(config);
         }
-        charge_.emplace(face_.worker, x_, rls_call_, face_.overrides);
+        charge_.emplace(face_.worker, x_, rls_call_, face_.overrides, deadline_);
         RlsAnswer answer;
         const std::string fault = co_await charge_->run(answer);
         if (!fault.empty()) co_return refuse(GrpcStatus::resource_exhausted, fault);
         if (x_.decision.fault == Fault::store_unavailable) co_return;
+        if (is_late()) co_return x_.decision.refuse(Fault::decision_late);
         append_rls_answer(answer, message_);
         answer_message(answer.is_over ? x_.config().response.status : kCallOk);
     }
@@ -202,10 +222,8 @@ class GrpcServing {
     Task<> check(std::string_view message) {
         std::string fault = read_request(message);
         if (!fault.empty()) co_return refuse(GrpcStatus::invalid_argument, fault);
-        const ask::Question question = proxy::question_of(x_);
-        if (x_.decision.goes_on() && !face_.worker.engine.begin(question)) {
-            co_await face_.worker.engine.finish(question);
-        }
+        co_await decide();
+        if (is_late()) co_return x_.decision.refuse(Fault::decision_late);
         if (x_.decision.route != nullptr) proxy::adopt_request_id(x_.facts);
         if (!x_.decision.goes_on() && ask::traits(x_.decision.fault).status == 0) co_return;
         AuthzAnswer answer;
@@ -217,6 +235,22 @@ class GrpcServing {
         }
         append_authz_answer(answer, message_);
         answer_message(answer.is_admitted ? kCallOk : answer.status);
+    }
+
+    // Waits for the store no longer than the store's own timeout; for proof of a credential, until
+    // the caller's deadline.
+    Task<> decide() {
+        const ask::Question made = proxy::question_of(x_);
+        const ask::Question question{
+            made.rules, made.facts, made.decision, made.wakeup, &GrpcServing::has_left, this};
+        if (!x_.decision.goes_on() || is_late() || face_.worker.engine.begin(question)) co_return;
+        Sleeper& sleeper = x_.client->sleeper();
+        if (deadline_) {
+            sleeper.allow(std::chrono::ceil<std::chrono::milliseconds>(
+                std::max(*deadline_ - steady_now(), SteadyTime::duration{0})));
+        }
+        co_await face_.worker.engine.finish(question);
+        sleeper.allow_forever();
     }
 
     // Fields of which nothing is known are taken from the request: its client may have written them
@@ -278,6 +312,7 @@ class GrpcServing {
 
     EnvoyGrpc& face_;
     Exchange& x_;
+    std::optional<SteadyTime> deadline_;  // of the decision; unset: the caller waits for ever
     std::string body_;
     std::string message_;  // of the answer
     bool has_answer_ = false;

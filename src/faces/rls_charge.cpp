@@ -127,7 +127,7 @@ std::string RlsCharge::list(RlsAnswer& answer) {
         if (domain != nullptr) rule = rls::find_rule(*domain, entries, values);
         if (rule == nullptr) {
             answer.statuses[i].is_over = rls.denies_unmatched;
-            answer.is_over = answer.is_over || rls.denies_unmatched;
+            answer.is_over |= rls.denies_unmatched;
             continue;
         }
         replaced.insert(rule->replaces.begin(), rule->replaces.end());
@@ -230,6 +230,7 @@ Task<> RlsCharge::charge_each(RlsAnswer& answer) {
     std::size_t quotas_over = 0;
     for (const Counted& one : counted_) {
         const Items items{&one};
+        if (is_late()) co_return;
         const ask::Decision* const decision = co_await charge(items, one.cost, false);
         if (is_down()) co_return;
         read(*decision, items, answer);
@@ -252,6 +253,7 @@ Task<> RlsCharge::charge_together(RlsAnswer& answer) {
     std::size_t over = 0;
     for (const Counted* one : quotas) {
         const Items alone{one};
+        if (is_late()) co_return;
         const ask::Decision* const decision = co_await charge(alone, 0, false);
         if (is_down()) co_return;
         read(*decision, alone, answer);
@@ -292,7 +294,12 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
         }
     }
     std::vector<ask::Decision*> taken;
+    const auto take_back_all = [&] {
+        for (ask::Decision* const one : taken) worker_.engine.limiter().take_back(one->charge);
+        taken.clear();
+    };
     for (const Items& group : groups) {
+        if (is_late()) co_return take_back_all();
         // The call is refused by now: the store says what is left of the others, and takes nothing.
         const std::int64_t cost = answer.is_over ? 0 : group.front()->cost;
         ask::Decision* const decision = co_await charge(group, cost, groups.size() > 1);
@@ -301,14 +308,9 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
             return answer.statuses[one->position].is_over;
         });
         if (cost > 0 && !is_over && !is_down()) taken.push_back(decision);
-        if (is_over || is_down()) {
-            for (ask::Decision* const before : taken) {
-                worker_.engine.limiter().take_back(before->charge);
-            }
-            taken.clear();
-        }
+        if (is_over || is_down()) take_back_all();
         if (is_down()) co_return;
-        answer.is_over = answer.is_over || is_over;
+        answer.is_over |= is_over;
     }
 }
 

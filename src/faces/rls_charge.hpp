@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,10 +45,15 @@ class RlsOverrides {
 
 class RlsCharge {
   public:
-    // All outlives the charge; the charge outlives the record of the exchange.
+    // All outlives the charge; the charge outlives the record of the exchange. After `deadline`
+    // nothing more is charged: the answer has no use any more.
     RlsCharge(proxy::WorkerContext& worker, proxy::Exchange& exchange, const RlsCall& call,
-              std::shared_ptr<RlsOverrides> overrides)
-        : worker_(worker), x_(exchange), call_(call), overrides_(std::move(overrides)) {}
+              std::shared_ptr<RlsOverrides> overrides, std::optional<SteadyTime> deadline)
+        : worker_(worker),
+          x_(exchange),
+          call_(call),
+          overrides_(std::move(overrides)),
+          deadline_(deadline) {}
 
     // Charges, and fills in `answer`. If the store does not answer and a policy says deny, the
     // fault of the exchange's decision is store_unavailable, and there is no answer. A sentence
@@ -80,11 +86,13 @@ class RlsCharge {
     void finish(RlsAnswer& answer);
     void note_activity() const;
     bool is_down() const { return x_.decision.fault == ask::Fault::store_unavailable; }
+    bool is_late() const { return deadline_ && steady_now() >= *deadline_; }
 
     proxy::WorkerContext& worker_;
     proxy::Exchange& x_;
     const RlsCall& call_;
     std::shared_ptr<RlsOverrides> overrides_;
+    const std::optional<SteadyTime> deadline_;
     std::deque<std::string> identifiers_;  // which items look at
     std::deque<Counted> counted_;
     std::deque<ask::Decision> decisions_;  // beside that of the exchange

@@ -62,6 +62,7 @@ void Client::receive(std::string_view bytes, Time now, ClientEventList& events) 
     if (bytes.empty() || is_ending_ || has_failed_) return;
     const auto* const data = reinterpret_cast<const std::uint8_t*>(bytes.data());
     if (nghttp2_session_mem_recv(session_, data, bytes.size()) < 0) has_failed_ = true;
+    follow_block(bytes);
 }
 
 std::size_t Client::gather(std::span<char> into, Time now, ClientEventList& events) {
@@ -99,6 +100,10 @@ ClientStream& Client::begin(const RequestLine& request, std::string_view lines, 
     stream.body_.set_last(!has_body);
     OutgoingFields& fields = pool_.outgoing_fields();
     fields.set_request(request, lines);
+    if (!fits(fields)) {
+        stream.is_closed_ = stream.is_too_large_ = true;
+        return stream;
+    }
     const nghttp2_data_provider body{{.ptr = &stream}, ClientCallbacks::read_data};
     const std::int32_t id =
         nghttp2_submit_request(session_, nullptr, fields.list().data(), fields.list().size(),
@@ -110,6 +115,13 @@ ClientStream& Client::begin(const RequestLine& request, std::string_view lines, 
         ++open_;
     }
     return stream;
+}
+
+// RFC 9113 section 6.5.2.
+bool Client::fits(const OutgoingFields& fields) const {
+    const std::uint32_t max =
+        nghttp2_session_get_remote_settings(session_, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE);
+    return max == UINT32_MAX || fields.list_bytes() <= max;
 }
 
 void Client::offer(ClientStream& stream, std::span<const std::string_view> pieces, bool is_last,
@@ -130,6 +142,7 @@ void Client::cancel(ClientStream& stream) {
 }
 
 void Client::submit_reset(ClientStream& stream, std::uint32_t error) {
+    if (!resets_.take(now_)) has_reset_many_ = true;
     stream.is_reset_ = true;
     stream.body_.drop();
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, static_cast<std::int32_t>(stream.id_),
@@ -175,9 +188,14 @@ void Client::note_error(std::uint32_t error) {
 
 void Client::tick(Time now, ClientEventList& events) {
     enter(now, events);
-    if (now < settings_due_) return;
-    settings_due_ = Time::max();
-    end_with(NGHTTP2_SETTINGS_TIMEOUT);
+    if (now >= settings_due_) {
+        settings_due_ = Time::max();
+        end_with(NGHTTP2_SETTINGS_TIMEOUT);
+    }
+    if (now >= block_due_) {
+        block_due_ = Time::max();
+        end_with(NGHTTP2_ENHANCE_YOUR_CALM);
+    }
 }
 
 bool Client::is_done() const {

@@ -15,6 +15,7 @@
 // at has no `owner` any more, and stays where it is until the next of these calls.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,7 @@
 #include "h2/budget.hpp"
 #include "h2/client_stream.hpp"
 #include "h2/fields.hpp"
+#include "h2/frame_heads.hpp"
 #include "h2/memory.hpp"
 #include "h2/outgoing_fields.hpp"
 #include "h2/output.hpp"
@@ -73,8 +75,12 @@ class Client {
     bool has_room() const;
     // The server takes no new requests, or this side has ended the connection.
     bool is_leaving() const;
+    // So many requests were reset that the server might take the connection for a hostile one: it
+    // should get no new requests. Once true, it stays so.
+    bool has_reset_many() const { return has_reset_many_; }
     // Begins a request. `lines` are `Name: value` and CR LF; Host becomes `:authority`.
-    // `has_body`: offer() follows, until the last.
+    // `has_body`: offer() follows, until the last. A head that is larger than what the server has
+    // said it takes (SETTINGS_MAX_HEADER_LIST_SIZE) is not sent: the stream is closed at once.
     ClientStream& begin(const RequestLine& request, std::string_view lines, bool has_body);
     // The next of the body. Pieces and trailers, and what they look at, stay until
     // stream.is_taking(). Requires that, and a body. Trailers may come with the last.
@@ -94,7 +100,7 @@ class Client {
     // What is due at deadline().
     void tick(Time now, ClientEventList& events);
     // Time::max(): none.
-    Time deadline() const { return settings_due_; }
+    Time deadline() const { return std::min(settings_due_, block_due_); }
     // Neither side has anything to say any more: close.
     bool is_done() const;
     // Nothing more can be sent.
@@ -119,12 +125,14 @@ class Client {
     // client.cpp
     void enter(Time now, ClientEventList& events);
     void recycle();
+    bool fits(const OutgoingFields& fields) const;
     void submit_reset(ClientStream& stream, std::uint32_t error);
     void finish_release(ClientStream& stream);
     void end_with(std::uint32_t error);
     void note_error(std::uint32_t error);
 
     // client_input.cpp
+    void follow_block(std::string_view bytes);
     ClientStream* find(std::uint32_t id);
     void tell(ClientEvent::Kind kind, ClientStream& stream, std::string_view bytes = {});
     void begin_block(std::uint32_t id, bool is_end);
@@ -156,6 +164,9 @@ class Client {
     ClientEventList* events_ = nullptr;
     Time now_;
     Time settings_due_;
+    FrameHeads heads_{0};
+    Time block_due_ = Time::max();
+    AbuseBudget resets_{kClientResets};
     std::size_t held_ = 0;
     std::uint32_t open_ = 0;  // streams that the server counts
     std::uint32_t pushes_ = 0;
@@ -163,6 +174,7 @@ class Client {
     bool has_settings_ = false;
     bool is_ending_ = false;
     bool has_failed_ = false;
+    bool has_reset_many_ = false;
 };
 
 }  // namespace tidegate::h2

@@ -11,6 +11,20 @@ namespace tidegate::h2 {
 
 using Kind = ClientEvent::Kind;
 
+// While a header block comes, nothing else can come on the connection (RFC 9113 section 4.3), so
+// that it must not come byte by byte for as long as the answers of all streams may take.
+void Client::follow_block(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const bool was_in_block = heads_.is_in_block();
+        const FrameHeads::Step step = heads_.next(bytes);
+        bytes.remove_prefix(step.bytes);
+        const bool begins = step.found && (heads_.head().type == NGHTTP2_HEADERS ||
+                                           heads_.head().type == NGHTTP2_PUSH_PROMISE);
+        if (begins && !was_in_block) block_due_ = now_ + settings_.head_time;
+    }
+    if (!heads_.is_in_block()) block_due_ = Time::max();
+}
+
 ClientStream* Client::find(std::uint32_t id) {
     if (id == 0) return nullptr;
     auto* const known = static_cast<ClientStream*>(

@@ -47,7 +47,7 @@ void FrameHeads::read_head() {
     payload_left_ = head_.length - (need_ - static_cast<std::uint32_t>(kFrameHeadBytes));
     have_ = 0;
     need_ = kFrameHeadBytes;
-    if (head_.type == NGHTTP2_HEADERS) {
+    if (head_.type == NGHTTP2_HEADERS || head_.type == NGHTTP2_PUSH_PROMISE) {
         is_in_block_ = true;
         continuations_ = 0;
     } else if (head_.type == NGHTTP2_CONTINUATION) {
@@ -57,7 +57,8 @@ void FrameHeads::read_head() {
 }
 
 void FrameHeads::end_payload() {
-    const bool is_of_block = head_.type == NGHTTP2_HEADERS || head_.type == NGHTTP2_CONTINUATION;
+    const bool is_of_block = head_.type == NGHTTP2_HEADERS || head_.type == NGHTTP2_PUSH_PROMISE ||
+                             head_.type == NGHTTP2_CONTINUATION;
     if (is_of_block && head_.has(NGHTTP2_FLAG_END_HEADERS)) is_in_block_ = false;
 }
 

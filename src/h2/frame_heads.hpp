@@ -1,6 +1,6 @@
-// The heads of the frames in what a client sends (RFC 9113 section 4.1), found wherever the bytes
-// are cut. nghttp2 says nothing of frames that it ignores; the abuse budget counts them, too.
-// Pure.
+// The heads of the frames in what the other side sends (RFC 9113 section 4.1), found wherever the
+// bytes are cut. nghttp2 says nothing of frames and header blocks that it ignores: the abuse budget
+// counts the former, and the time of a header block runs for the latter, too. Pure.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ inline constexpr std::size_t kFrameHeadBytes = 9;
 
 class FrameHeads {
   public:
-    // `preface`: bytes before the first frame.
+    // `preface`: bytes before the first frame. A server sends none.
     explicit FrameHeads(std::uint32_t preface) : payload_left_(preface) {}
 
     struct Step {

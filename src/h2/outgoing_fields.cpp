@@ -67,6 +67,13 @@ void OutgoingFields::add_lines(std::string_view lines) {
     }
 }
 
+std::size_t OutgoingFields::list_bytes() const {
+    constexpr std::size_t kOverhead = 32;
+    std::size_t bytes = 0;
+    for (const nghttp2_nv& field : list_) bytes += field.namelen + field.valuelen + kOverhead;
+    return bytes;
+}
+
 void OutgoingFields::set_trailers(const http::Fields& trailers) {
     list_.clear();
     for (const http::Field& field : trailers) {

@@ -5,6 +5,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include <array>
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,8 @@ class OutgoingFields {
     void set_trailers(const http::Fields& trailers);
 
     const std::vector<nghttp2_nv>& list() const { return list_; }
+    // As SETTINGS_MAX_HEADER_LIST_SIZE counts them (RFC 9113 section 6.5.2).
+    std::size_t list_bytes() const;
 
   private:
     void add(std::string_view name, std::string_view value);

@@ -30,8 +30,15 @@ struct ClientSettings {
     std::uint32_t streams = 100;
     // As many at most, whatever the server says.
     std::uint32_t streams_max = 1'000;
-    http::HeadBounds head;  // of answers
+    http::HeadBounds head;                        // of answers
+    std::chrono::milliseconds head_time{10'000};  // for a header block that has begun
 };
+
+// Requests of a connection to a server that the proxy may reset, for clients that left or for the
+// server's faults. Servers end a connection on which more are, with all its requests: of those
+// whose bounds are known, Netty has the lowest, 200 in 30 s. So a connection that has used this up
+// gets no new requests.
+inline constexpr AbuseLimit kClientResets{100, {3, std::chrono::seconds{1}}};
 
 // No stream waits for what another one's receiver does not take: this is room for the windows of
 // more streams than a connection may have. A stream has the 65,535 bytes that it begins with.

@@ -35,6 +35,36 @@ void append_bytes_field(unsigned field, std::string_view bytes, std::string& out
     out += bytes;
 }
 
+// Takes a number off the front of `bytes`. False: they are cut off inside it, or it is no number.
+bool take_varint(std::string_view& bytes, std::uint64_t& number) {
+    constexpr unsigned kMore = 0x80;
+    number = 0;
+    for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+        const auto byte = static_cast<unsigned char>(bytes.front());
+        bytes.remove_prefix(1);
+        number |= std::uint64_t{byte & 0x7fU} << shift;
+        if (byte < kMore) return true;
+    }
+    return false;
+}
+
+// Takes the value of a field that is not a number. False: there is less, or its type is unknown.
+bool skip_value(std::string_view& bytes, unsigned type) {
+    constexpr unsigned kFixed64 = 1;
+    constexpr unsigned kFixed32 = 5;
+    std::uint64_t size = 0;
+    if (type == kFixed64) {
+        size = 8;
+    } else if (type == kFixed32) {
+        size = 4;
+    } else if (type != kLengthDelimited || !take_varint(bytes, size)) {
+        return false;
+    }
+    if (size > bytes.size()) return false;
+    bytes.remove_prefix(size);
+    return true;
+}
+
 void append_base64(std::string_view bytes, std::string& out) {
     for (std::size_t i = 0; i < bytes.size(); i += 3) {
         const std::string_view some = bytes.substr(i, 3);
@@ -162,6 +192,29 @@ GrpcMessage read_grpc_message(std::string_view body) {
 void append_grpc_message_head(std::uint32_t bytes, std::string& out) {
     out += '\0';
     for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(bytes >> shift & 0xff);
+}
+
+void append_grpc_health_request(std::string_view service, std::string& out) {
+    if (!service.empty()) append_bytes_field(1, service, out);
+}
+
+std::optional<GrpcServing> read_grpc_health_response(std::string_view message) {
+    constexpr std::uint64_t kStatusField = 1;
+    std::uint64_t status = 0;
+    while (!message.empty()) {
+        std::uint64_t tag = 0;
+        if (!take_varint(message, tag) || tag >> 3 == 0) return std::nullopt;
+        const auto type = static_cast<unsigned>(tag & 7);
+        std::uint64_t number = 0;
+        if (type != 0 ? !skip_value(message, type) : !take_varint(message, number)) {
+            return std::nullopt;
+        }
+        if (tag >> 3 != kStatusField) continue;
+        if (type != 0) return std::nullopt;
+        status = number;
+    }
+    if (status > std::uint64_t{3}) return std::nullopt;
+    return static_cast<GrpcServing>(status);
 }
 
 void append_retry_details(GrpcStatus status, std::string_view message,

@@ -76,6 +76,17 @@ struct GrpcMessage {
 
 inline constexpr std::size_t kGrpcMessageHeadBytes = 5;
 
+// The health service of gRPC (grpc.health.v1), as its client.
+inline constexpr std::string_view kGrpcHealthPath = "/grpc.health.v1.Health/Check";
+// Numbers are those of the protocol.
+enum class GrpcServing : std::uint8_t { unknown = 0, serving = 1, not_serving = 2, no_service = 3 };
+
+// Appends the message that asks about `service`; empty: about the server as a whole.
+void append_grpc_health_request(std::string_view service, std::string& out);
+// What a HealthCheckResponse says. Nothing if the bytes are none, or hold a status that the
+// protocol does not know. Fields that are not known are passed over.
+std::optional<GrpcServing> read_grpc_health_response(std::string_view message);
+
 GrpcMessage read_grpc_message(std::string_view body);
 // Appends what stands before a message of so many bytes, which is not compressed.
 void append_grpc_message_head(std::uint32_t bytes, std::string& out);

@@ -11,7 +11,7 @@ void Relay::reset() {
     reached = Reached::nothing;
     server.reset();
     tries = 0;
-    status = 0;
+    status = upstream_status = 0;
     is_redirect = is_upgrade = is_grpc = false;
     grpc_status = limit::AnswerStatus::kNoGrpc;
     tunnel.reset();

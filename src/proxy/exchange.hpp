@@ -37,6 +37,7 @@ struct Relay {
     upstream::ServerPtr server;  // that was chosen last, or null
     std::uint32_t tries = 0;     // connections that were used, or could not be made
     int status = 0;              // of the answer to the client; 0: none was begun
+    int upstream_status = 0;     // of the final answer, once its head was read; outlives the stream
     bool is_grpc = false;        // the client speaks gRPC, and reads answers as that has them
     // Of the answer, for log and limits: a number of gRPC, or a constant of AnswerStatus.
     int grpc_status = limit::AnswerStatus::kNoGrpc;

@@ -35,6 +35,7 @@ http::HeadBounds Forwarding::answer_bounds() const {
 Task<Fault> Forwarding::run() {
     const Fault bad_upgrade = check_upgrade(x_);
     if (bad_upgrade != Fault::none) co_return bad_upgrade;
+    if (x_.relay.is_grpc && !pool_.settings().has_http2()) co_return Fault::upstream_no_grpc;
     const bool idempotent = is_idempotent(x_.facts.head.method);
     if (upload_.needs_hold(idempotent || pool_.may_refuse_unprocessed())) {
         const Fault fault = co_await upload_.hold();
@@ -161,6 +162,7 @@ void Forwarding::note_grpc_status() {
 // The request goes nowhere else: an answer that takes hours keeps others from no retry.
 void Forwarding::note_answered() {
     x_.relay.reached = Reached::answer;
+    x_.relay.upstream_status = stream_.head().status;
     if (x_.relay.is_grpc) x_.relay.grpc_status = limit::AnswerStatus::kGrpcUnknown;
     x_.relay.upstream_time = steady_now() - sent_;
     pool_.count_answer(x_.relay.upstream_time);

@@ -44,10 +44,12 @@ Fault Forwarding::choose() {
         key_ = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision,
                             x_.hash_key);
     }
-    upstream::Server* const server = pool_.choose(key_);
+    upstream::Server* server = pool_.choose(key_);
+    if (server != nullptr && !may_take(*server)) server = pool_.choose(key_, server);
     if (server == nullptr) {
         return pool_.has_server() ? Fault::upstream_down : Fault::upstream_unreachable;
     }
+    if (!may_take(*server)) return Fault::upstream_no_grpc;
     turn_to(*server);
     return Fault::none;
 }
@@ -62,7 +64,7 @@ void Forwarding::turn_to(upstream::Server& server) {
 void Forwarding::turn_elsewhere() {
     if (!pool_.has_alternative()) return;
     upstream::Server* const next = pool_.choose(key_, server_);
-    if (next != nullptr) turn_to(*next);
+    if (next != nullptr && may_take(*next)) turn_to(*next);
 }
 
 // Why there is no answer, where more is known of it.
@@ -139,6 +141,7 @@ Task<Fault> Forwarding::connect() {
         tried.emplace_back(server_);
         const auto is_next = [&](const upstream::ServerPtr& one) { return one.get() == next; };
         if (next == nullptr || std::any_of(tried.begin(), tried.end(), is_next)) co_return fault;
+        if (!may_take(*next)) co_return fault;
         if (x_.trace != nullptr) x_.trace->fail_try(fault);
         turn_to(*next);
     }
@@ -175,7 +178,7 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
         pool_.leave_queue(wait);
         co_return fault;
     }
-    const bool is_bound = pool_.settings().balance == config::Balance::hash;
+    const bool is_bound = pool_.settings().balance == config::Balance::hash || x_.relay.is_grpc;
     pool_.end_wait(wait, *server_, is_bound, stream_, seat);
     if (stream_) {
         turn_to(stream_.server());

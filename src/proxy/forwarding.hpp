@@ -47,6 +47,10 @@ class Forwarding {
     http::HeadBounds answer_bounds() const;
 
     Fault choose();
+    // A call of gRPC needs HTTP/2 up to its server.
+    bool may_take(const upstream::Server& server) const {
+        return !x_.relay.is_grpc || server.speaks_http2();
+    }
     void turn_to(upstream::Server& server);
     void turn_elsewhere();
     Fault name_broken();

@@ -39,9 +39,9 @@ void settle(ask::Engine& engine, Exchange& x) {
         case Reached::upstream:
             return engine.settle(x.decision, kNoAnswer, hold);
         case Reached::answer:
-            return engine.settle(x.decision, {x.upstream.head().status, x.relay.grpc_status}, hold);
+            return engine.settle(x.decision, {x.relay.upstream_status, x.relay.grpc_status}, hold);
         case Reached::end:
-            return engine.settle(x.decision, {x.upstream.head().status, x.relay.grpc_status});
+            return engine.settle(x.decision, {x.relay.upstream_status, x.relay.grpc_status});
     }
 }
 

@@ -95,12 +95,17 @@ Fault Upload::begin() {
     }
     if (fault != Fault::none) return fault;
     write_request_head(x_, x_.upstream.server().authority());
-    x_.relay.reached = Reached::upstream;
     const IoStatus status = x_.upstream.send(batch, client_.trailers());
+    const bool is_too_large = x_.upstream.is_too_large();
+    if (!is_too_large) x_.relay.reached = Reached::upstream;
     if (status != IoStatus::would_block) {
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
         batch = {};
+        if (is_too_large) {
+            x_.decision.fault_detail = "The header section is larger than the upstream takes.";
+            return Fault::head_too_large;
+        }
         if (status != IoStatus::ok) return Fault::upstream_broken;
         if (client_.is_body_done()) {
             answer_sleeper_.allow(response_timeout_);

@@ -10,6 +10,7 @@
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "http/field.hpp"
+#include "http/framing.hpp"
 #include "http/head.hpp"
 #include "net/deadline.hpp"
 #include "net/timed_socket.hpp"
@@ -29,6 +30,7 @@ enum class HeadRead : std::uint8_t { unfinished, whole, bad };
 // The final answer at the front of `bytes`, behind any interim ones.
 HeadRead read_head(std::string_view bytes, HealthAnswer& answer) {
     constexpr int kFinal = 200;
+    constexpr int kSwitchingProtocols = 101;  // for which the check does not ask
     for (;;) {
         http::HeadScanner scanner;
         const std::size_t length = scanner.scan(bytes, kHeadBounds);
@@ -37,6 +39,12 @@ HeadRead read_head(std::string_view bytes, HealthAnswer& answer) {
         http::ResponseHead head;
         if (http::parse_response_head(bytes.substr(0, length), kHeadBounds, head) !=
             http::HeadFault::none) {
+            return HeadRead::bad;
+        }
+        // A request would get no answer either where the length can be read in two ways.
+        http::Framing framing;
+        if (head.status == kSwitchingProtocols ||
+            http::response_framing(head, false, framing) != http::FramingFault::none) {
             return HeadRead::bad;
         }
         if (head.status >= kFinal) {
@@ -107,14 +115,14 @@ Task<Asked> ask_over_http1(TimedSocket& socket, const HealthQuestion& question,
 Task<Asked> ask_server(TimedSocket& socket, const HealthQuestion& question, HealthAnswer& answer) {
     if (!question.is_http2) co_return co_await ask_over_http1(socket, question, answer);
     const Http2Asked asked = co_await ask_over_http2(socket, question, answer);
-    const bool is_whole = question.settings.path.empty() ? asked.has_settings : asked.has_head;
+    const bool is_whole = question.settings.only_connects() ? asked.has_settings : asked.has_answer;
     co_return Asked{is_whole       ? HeadRead::whole
                     : asked.is_bad ? HeadRead::bad
                                    : HeadRead::unfinished,
                     asked.ec, asked.has_spoken};
 }
 
-// `connects_only`: where the settings have no path, nothing is sent.
+// `connects_only`: where the settings ask nothing, nothing is sent.
 Task<HealthAnswer> run_check(std::shared_ptr<TimedSocket> socket, HealthQuestion question,
                              bool connects_only) {
     const config::HealthCheck& settings = question.settings;
@@ -181,7 +189,7 @@ Task<HealthAnswer> run_check(std::shared_ptr<TimedSocket> socket, HealthQuestion
 }  // namespace
 
 Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuestion question) {
-    const bool connects_only = question.settings.path.empty();
+    const bool connects_only = question.settings.only_connects();
     return run_check(std::move(socket), question, connects_only);
 }
 

@@ -32,12 +32,14 @@ struct HealthQuestion {
 };
 
 // Connects, shakes hands and, to a server that speaks HTTP/2, waits until it has said so, within
-// the time of the settings, whose path does not count. As check_health() else.
+// the time of the settings, which must only connect. As check_health() else.
 Task<HealthAnswer> check_http2(std::shared_ptr<TimedSocket> socket, HealthQuestion question);
 
 // Connects, shakes hands in TLS, sends, in the server's version of HTTP, the GET that the settings
 // describe, reads the head of the answer and closes the connection without the body, all within the
-// time of the settings. Closing `socket`, which is not open yet, ends the check.
+// time of the settings. Of a call of gRPC it reads all of the answer. A head that breaks the rules
+// which the answers to requests are held to is a fault. Closing `socket`, which is not open yet,
+// ends the check.
 Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuestion question);
 
 }  // namespace tidegate::upstream

@@ -116,6 +116,7 @@ bool Http2Connection::read() {
 // No stream's coroutine runs meanwhile: they are woken at the end of the turn.
 void Http2Connection::look_at(const h2::ClientEventList& events) {
     for (const h2::ClientEvent& event : events) {
+        if (event.kind == h2::ClientEvent::Kind::head) has_answered_ = true;
         if (event.stream->owner == nullptr) continue;
         Http2Stream& stream = *static_cast<Http2Stream*>(event.stream->owner);
         switch (event.kind) {
@@ -187,7 +188,7 @@ std::uint32_t Http2Connection::streams_said() const {
 bool Http2Connection::attach(Http2Stream& stream) {
     streams_.push_back(stream);
     ++handles_;
-    return std::exchange(has_carried_, true);
+    return has_answered_;
 }
 
 void Http2Connection::detach(Http2Stream& stream) {

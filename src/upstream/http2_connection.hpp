@@ -61,7 +61,9 @@ class Http2Connection
     // The server has said that it takes no requests at all for now.
     bool takes_none() const { return !is_over_ && client_->streams_max() == 0; }
     // It takes no more requests, and closes with the last of its streams.
-    bool is_leaving() const { return is_over_ || is_retired_ || client_->is_leaving(); }
+    bool is_leaving() const {
+        return is_over_ || is_retired_ || client_->has_reset_many() || client_->is_leaving();
+    }
     void retire() { is_retired_ = true; }
     // Nothing comes or goes any more.
     bool is_over() const { return is_over_; }
@@ -82,8 +84,8 @@ class Http2Connection
 
     // For the streams.
 
-    // A request has this connection from attach() to detach(). The result of attach(): it has
-    // carried requests before.
+    // A request has this connection from attach() to detach(). The result of attach(): the server
+    // has answered on it before.
     bool attach(Http2Stream& stream);
     void detach(Http2Stream& stream);
     // Not once it is over.
@@ -121,7 +123,7 @@ class Http2Connection
     SteadyTime idle_since_;
     std::size_t handles_ = 0;
     std::uint64_t reads_ = 0;
-    bool has_carried_ = false;
+    bool has_answered_ = false;
     bool is_resting_ = false;
     bool is_retired_ = false;
     bool is_foreign_ = false;

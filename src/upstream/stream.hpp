@@ -29,7 +29,8 @@ class Stream {
     }
     bool is_http2() const { return is_http2_; }
     Server& server() const { return is_http2_ ? http2_->server() : http1_.server(); }
-    // The connection has carried a request before this one: the server may have closed it.
+    // The server has answered on the connection before this request: it may have closed it by now.
+    // A server that breaks the requests of a new connection, however many, is at fault.
     bool is_reused() const { return is_http2_ ? http2_->is_reused() : http1_.is_reused(); }
     // The pool ended the request in favour of another one.
     bool is_evicted() const { return is_http2_ ? http2_->is_evicted() : http1_.is_evicted(); }
@@ -91,6 +92,8 @@ class Stream {
     bool has_answered() const { return is_http2_ ? http2_->has_answered() : http1_.has_answered(); }
     // The server says that it has not looked at the request: any request may be sent again.
     bool is_unprocessed() const { return is_http2_ && http2_->is_unprocessed(); }
+    // The server has said that it takes no head as large as the request's, which was not sent.
+    bool is_too_large() const { return is_http2_ && http2_->is_too_large(); }
     // The answer is complete and nothing is behind it.
     bool is_clean() const { return is_http2_ ? http2_->is_clean() : http1_.is_clean(); }
 

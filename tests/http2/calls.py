@@ -1,11 +1,12 @@
 """Clients of gRPC: Google's library for Python against Tidegate's answers, and as Envoy asks."""
 
+import concurrent.futures
 import subprocess
 import sys
 import urllib.request
 
 import grpc
-from world import Tidegate, free_port
+from world import Tidegate, free_port, until
 
 RULES = """
 domain: edge
@@ -14,13 +15,14 @@ descriptors:
 """
 SETTINGS = """
 rls: {{files: [{folder}/rules.yaml]}}
-upstreams: {{api: {{servers: [http://127.0.0.1:{echo}]}}}}
+upstreams: {{api: {{servers: ["h2c://127.0.0.1:{server}"]}}, old: {{servers: [http://127.0.0.1:{echo}]}}}}
 policies:
   few: {{key: [ip], limits: [1/h]}}
   never: {{key: [ip], limits: [{{quota: 0, per: 1h}}]}}
 routes:
   - {{match: {{path: "/few/**"}}, upstream: api, policies: [few]}}
   - {{match: {{path: "/never/**"}}, upstream: api, policies: [never]}}
+  - {{match: {{path: "/old/**"}}, upstream: old, policies: []}}
 threads: 1
 """
 RETRIES = """{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4,
@@ -56,9 +58,41 @@ def is_error(answer, code):
     return isinstance(answer, grpc.RpcError) and answer.code() == code
 
 
+class Server:
+    """A server of gRPC with its health service; each other method gives back what it gets."""
+
+    def __init__(self, health):
+        self.health, self.serving = health, True
+        self.checks = 0
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
+        self.server.add_generic_rpc_handlers((self,))
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+
+    def service(self, details):
+        if details.method == "/grpc.health.v1.Health/Check":
+            return grpc.unary_unary_rpc_method_handler(self.check)
+        if details.method.endswith("/Chat"):
+            return grpc.stream_stream_rpc_method_handler(lambda requests, _: requests)
+        if details.method.endswith("/Guess"):
+            return grpc.unary_unary_rpc_method_handler(
+                lambda _, context: context.abort(grpc.StatusCode.UNAUTHENTICATED, "no"))
+        return grpc.unary_unary_rpc_method_handler(lambda request, _: request)
+
+    def check(self, _request, _context):
+        self.checks += 1
+        return self.health.HealthCheckResponse(status=1 if self.serving else 2).SerializeToString()
+
+    def stop(self):
+        self.server.stop(None).wait()
+
+
 def try_refusals(part, port, message):
     codes = grpc.StatusCode
-    ask(port, "/few/x", message, type(message))
+    first = ask(port, "/few/x", message, type(message))
+    part.expect(first == message, "the service answers", first)
+    old = ask(port, "/old/x", message, type(message))
+    part.expect(is_error(old, codes.UNIMPLEMENTED) and "h2c://" in old.details(), "HTTP/1 is", old)
     refused = ask(port, "/few/x", message, type(message))
     part.expect(is_error(refused, codes.RESOURCE_EXHAUSTED), "a limit is", refused)
     if is_error(refused, codes.RESOURCE_EXHAUSTED):
@@ -102,14 +136,44 @@ def try_services(part, port, kinds):
     part.expect(getattr(serving, "status", serving) == 1, "health is", serving)
 
 
+def try_recipe(part, place, server, message):
+    """config/recipes/grpc.yaml in front of the server."""
+    port = free_port()
+    text = (place.root / "config/recipes/grpc.yaml").read_text()
+    settings = "\n".join(one for one in text.splitlines() if not one.startswith(("#", "listen:")))
+    settings = settings.replace("127.0.0.1:3000", f"127.0.0.1:{server.port}")
+    settings = settings.replace("grpc: on", "grpc: on, every: 200ms, unhealthy_after: 1, healthy_after: 1")
+    tidegate = Tidegate(place.world, place.program, settings + "\nthreads: 1\n",
+                        listen=f"{{address: '127.0.0.1:{port}', http: h2}}", name="recipe")
+    until(lambda: server.checks > 0, 20, "a health check")
+    answer = ask(port, "/api.Users/Get", message, type(message))
+    part.expect(answer == message, "the recipe answers", answer)
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        words = [b"one", b"two", b"x" * 100_000]
+        heard = list(channel.stream_stream("/api.Users/Chat")(iter(words), timeout=20))
+    part.expect(heard == words, "a conversation of", [len(one) for one in heard])
+    for _ in range(5):
+        guess = ask(port, "/api.Users/Guess", message, type(message))
+        part.expect(is_error(guess, grpc.StatusCode.UNAUTHENTICATED), "a guess is", guess)
+    guess = ask(port, "/api.Users/Guess", message, type(message))
+    part.expect(is_error(guess, grpc.StatusCode.RESOURCE_EXHAUSTED), "the sixth is", guess)
+    server.serving = False
+    until(lambda: "is unhealthy" in tidegate.errors(), 20, "an unhealthy server")
+    part.expect("it says NOT_SERVING" in tidegate.errors(), tidegate.errors()[-300:])
+    code = tidegate.stop()
+    part.expect(code == 0, "Tidegate with the recipe ended with", code)
+
+
 def try_grpc(place):
     part = place.part("grpc")
     folder, root = place.world.folder, place.root
     kinds = messages(folder, root)
     (folder / "rules.yaml").write_text(RULES)
     clear, service = free_port(), free_port()
+    server = Server(kinds[2])
     tidegate = Tidegate(
-        place.world, place.program, SETTINGS.format(folder=folder, echo=place.echo_port),
+        place.world, place.program,
+        SETTINGS.format(folder=folder, echo=place.echo_port, server=server.port),
         listen=f"[{{address: '127.0.0.1:{clear}', http: h2}}, "
                f"{{address: '127.0.0.1:{service}', face: envoy_grpc}}]", name="grpc")
     message = kinds[2].HealthCheckRequest(service="x")
@@ -118,5 +182,7 @@ def try_grpc(place):
     try_services(part, service, kinds)
     code = tidegate.stop()
     part.expect(code == 0, "Tidegate ended with", code)
-    part.found = f"grpcio {grpc.__version__}: statuses, retries, the services of Envoy"
+    try_recipe(part, place, server, message)
+    server.stop()
+    part.found = f"grpcio {grpc.__version__}: statuses, retries, the services of Envoy, the recipe"
     yield part

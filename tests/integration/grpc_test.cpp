@@ -1,4 +1,5 @@
 // Clients of gRPC: what Tidegate's own answers are to them, and what counts of an upstream's.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -6,8 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "integration/grpc_world.hpp"
+#include "integration/h2_upstream.hpp"
 #include "integration/http2_world.hpp"
 #include "integration/limiter_world.hpp"
+#include "integration/soon.hpp"
 
 using namespace tidegate::test;
 using nlohmann::json;
@@ -28,17 +31,17 @@ H2Answer call(const Http2Proxy& proxy, const std::string& path = "/a.B/C", Field
     return H2Client(proxy.port()).ask(grpc_call(path, "x", std::move(more)));
 }
 
-// An answer of gRPC over HTTP/1: the status in trailers.
-std::string trailed(const std::string& status) {
-    return "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n"
-           "Trailer: grpc-status\r\n\r\n" +
-           chunk(grpc_frame("y")) + "0\r\ngrpc-status: " + status + "\r\n\r\n";
+// An answer of one message, with the status in trailers.
+H2Reply trailed(const std::string& status) {
+    return {.fields = {{"content-type", "application/grpc"}},
+            .body = grpc_frame("y"),
+            .trailers = {{"grpc-status", status}}};
 }
 
 }  // namespace
 
 TEST_CASE("grpc: a limit is RESOURCE_EXHAUSTED with the time to come back; the log has 429") {
-    const Upstream upstream(trailed("0"));
+    const H2Upstream upstream(always(trailed("0")));
     Http2Proxy proxy(simple(upstream.url(), "1/h"));
     const H2Answer first = call(proxy);
     CHECK(grpc_status(first) == 0);
@@ -69,7 +72,7 @@ TEST_CASE("grpc: a limit is RESOURCE_EXHAUSTED with the time to come back; the l
 }
 
 TEST_CASE("grpc: a call that can never pass is not to be repeated") {
-    const Upstream upstream(trailed("0"));
+    const H2Upstream upstream(always(trailed("0")));
     const Http2Proxy proxy(simple(upstream.url(), "{quota: 0, per: 1h}"));
     const H2Answer answer = call(proxy);
     check_trailers_only(answer, 8);
@@ -80,13 +83,10 @@ TEST_CASE("grpc: a call that can never pass is not to be repeated") {
 
 TEST_CASE("grpc: refusals and failures have the status that says what to do") {
     const Upstream upstream([](Conversation& conversation) { conversation.close(); });
-    const Upstream slow([](Conversation& conversation) {
-        Message request;
-        if (conversation.read(request)) conversation.wait_for_end();
-    });
+    const H2Upstream slow([](const H2Call&) -> std::optional<H2Reply> { return std::nullopt; });
     const Http2Proxy proxy(
-        "upstreams:\n  broken: {servers: ['" + upstream.url() + "']}\n  slow: {servers: ['" +
-        slow.url() + "'], timeouts: {response: 20s}}\n" +
+        "upstreams:\n  broken: {servers: ['h2c://127.0.0.1:" + std::to_string(upstream.port()) +
+        "']}\n  slow: {servers: ['" + slow.url() + "'], timeouts: {response: 20s}}\n" +
         "identity: {user: [{cookie: {name: session}}]}\n"
         "policies:\n  denied: {key: [ip], limits: [9/h], deny: [127.0.0.0/8]}\n"
         "  tenant: {key: ['header:x-tenant'], limits: [9/h]}\n"
@@ -111,13 +111,11 @@ TEST_CASE("grpc: refusals and failures have the status that says what to do") {
 }
 
 TEST_CASE("grpc: a limit can count the status in the trailers") {
-    const Upstream upstream(Upstream::answering([](const Message& request) {
-        const std::string status = request.field("X-Status");
+    const H2Upstream upstream([](const H2Call& call) {
+        const std::string status = call.field("x-status");
         if (status != "head") return trailed(status);
-        return std::string(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\n"
-            "grpc-status: 16\r\nContent-Length: 0\r\n\r\n");
-    }));
+        return H2Reply{.fields = {{"content-type", "application/grpc"}, {"grpc-status", "16"}}};
+    });
     Http2Proxy proxy(simple(upstream.url(), "{quota: 2, per: 1h, count: ['grpc:16']}"));
     const auto ask = [&](const std::string& status) {
         return grpc_status(call(proxy, "/a.B/C", {{"x-status", status}}));
@@ -131,4 +129,39 @@ TEST_CASE("grpc: a limit can count the status in the trailers") {
     const auto log = proxy.tidegate().access_log(9);
     CHECK(log[5]["grpc_status"] == 16);
     CHECK(log[7]["grpc_status"] == 16);
+}
+
+TEST_CASE("grpc: a call is never sent to a server that speaks HTTP/1, and the answer says why") {
+    const Upstream http1(ok());
+    Http2Proxy proxy(simple(http1.url(), "9/h"));
+    const H2Answer answer = call(proxy);
+    check_trailers_only(answer, 12);
+    CHECK(answer.field("grpc-message").find("HTTP/1") != std::string::npos);
+    CHECK(answer.field("grpc-message").find("h2c://") != std::string::npos);
+    CHECK(answer.field("grpc-message").find("http: h2") != std::string::npos);
+    // What is no call goes on as ever.
+    CHECK(H2Client(proxy.port()).get().status() == 200);
+    const H2Request web{.method = "POST",
+                        .path = "/",
+                        .fields = {{"content-type", "application/grpc-web"}},
+                        .body = grpc_frame("x")};
+    CHECK(H2Client(proxy.port()).ask(web).status() == 200);
+    CHECK(http1.requests() == 2);
+    const auto log = proxy.tidegate().access_log(3);
+    CHECK(log[0]["status"] == 501);
+    CHECK(log[0]["grpc_status"] == 12);
+    CHECK(log[0]["error"] == "upstream: no gRPC");
+    CHECK(proxy.tidegate().metric_sum("tidegate_request_faults_total",
+                                      "fault=\"upstream: no gRPC\"") == 1);
+}
+
+TEST_CASE("grpc: of an upstream's servers, calls go to those that speak HTTP/2") {
+    const Upstream http1(ok());
+    const H2Upstream http2(always(trailed("0")));
+    const Http2Proxy proxy(unlimited({http1.url(), http2.url()}));
+    H2Client client(proxy.port());
+    for (int i = 0; i < 6; ++i) CHECK(grpc_status(client.ask(grpc_call("/a.B/C", "x"))) == 0);
+    CHECK(http1.requests() == 0);
+    for (int i = 0; i < 6; ++i) CHECK(client.get().status() == 200);
+    CHECK(http1.requests() > 0);
 }

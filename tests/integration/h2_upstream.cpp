@@ -128,12 +128,7 @@ std::string H2ServerSession::output() {
 void H2ServerSession::answer(int stream, const H2Reply& reply) {
     Outgoing& out = outgoing_[stream];
     out = {reply, 0};
-    for (const int status : reply.interim) {
-        const FieldList head{{":status", std::to_string(status)}};
-        const auto entries = entries_of(head);
-        nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, stream, nullptr, entries.data(),
-                               entries.size(), nullptr);
-    }
+    for (const int status : reply.interim) interim(stream, status);
     FieldList head{{":status", std::to_string(reply.status)}};
     head.insert(head.end(), reply.fields.begin(), reply.fields.end());
     const auto entries = entries_of(head);
@@ -141,6 +136,22 @@ void H2ServerSession::answer(int stream, const H2Reply& reply) {
     const bool has_body = !reply.body.empty() || !reply.trailers.empty() || reply.stays_open;
     nghttp2_submit_response(session_, stream, entries.data(), entries.size(),
                             has_body ? &body : nullptr);
+}
+
+void H2ServerSession::interim(int stream, int status) {
+    const FieldList head{{":status", std::to_string(status)}};
+    const auto entries = entries_of(head);
+    nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, stream, nullptr, entries.data(),
+                           entries.size(), nullptr);
+}
+
+void H2ServerSession::go_on(int stream, std::string_view bytes, bool ends,
+                            const FieldList& trailers) {
+    H2Reply& reply = outgoing_[stream].reply;
+    reply.body += bytes;
+    reply.trailers = trailers;
+    reply.stays_open = !ends;
+    nghttp2_session_resume_data(session_, stream);
 }
 
 void H2ServerSession::reset(int stream, std::uint32_t error) {
@@ -247,6 +258,17 @@ H2Upstream::Live& H2Upstream::live(int connection) {
 void H2Upstream::answer(const H2Call& call, const H2Reply& reply) {
     const std::lock_guard lock(mutex_);
     live(call.connection).session.answer(call.stream, reply);
+}
+
+void H2Upstream::interim(const H2Call& call, int status) {
+    const std::lock_guard lock(mutex_);
+    live(call.connection).session.interim(call.stream, status);
+}
+
+void H2Upstream::go_on(const H2Call& call, std::string_view bytes, bool ends,
+                       const FieldList& trailers) {
+    const std::lock_guard lock(mutex_);
+    live(call.connection).session.go_on(call.stream, bytes, ends, trailers);
 }
 
 void H2Upstream::reset(const H2Call& call, std::uint32_t error) {

@@ -64,6 +64,11 @@ class H2ServerSession {
     std::string output();
 
     void answer(int stream, const H2Reply& reply);
+    // An interim answer, before answer().
+    void interim(int stream, int status);
+    // More of the body of an answer that stays open. `ends`: its last, with `trailers` behind it.
+    void go_on(int stream, std::string_view bytes, bool ends = false,
+               const FieldList& trailers = {});
     void reset(int stream, std::uint32_t error);
     // What is above `last` was not looked at.
     void goaway(int last, std::uint32_t error = NGHTTP2_NO_ERROR);
@@ -119,6 +124,9 @@ class H2Upstream {
 
     // `connection` counts from 1.
     void answer(const H2Call& call, const H2Reply& reply);
+    void interim(const H2Call& call, int status);
+    void go_on(const H2Call& call, std::string_view bytes, bool ends = false,
+               const FieldList& trailers = {});
     void reset(const H2Call& call, std::uint32_t error);
     void goaway(int connection, int last, std::uint32_t error = NGHTTP2_NO_ERROR);
     // Ends the connection without a word.

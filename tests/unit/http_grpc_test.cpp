@@ -8,6 +8,7 @@
 
 using namespace tidegate::http;
 using namespace std::chrono_literals;
+using namespace std::string_view_literals;
 
 namespace {
 
@@ -120,5 +121,39 @@ TEST_CASE("grpc: a body is one message that is not compressed") {
     const std::string whole = body(0, 3, "abc");
     for (std::size_t size = 0; size < whole.size(); ++size) {
         CHECK(read_grpc_message(whole.substr(0, size)).fault == Fault::malformed);
+    }
+}
+
+TEST_CASE("grpc health: the question names the service, or is empty") {
+    std::string out;
+    append_grpc_health_request("", out);
+    CHECK(out.empty());
+    append_grpc_health_request("a.B", out);
+    CHECK(out ==
+          "\x0a\x03"
+          "a.B");
+    out.clear();
+    append_grpc_health_request(std::string(200, 'x'), out);
+    CHECK(out.starts_with("\x0a\xc8\x01x"));
+}
+
+TEST_CASE("grpc health: an answer is one status that is known, and fields to pass over") {
+    using namespace std::string_literals;
+    CHECK(read_grpc_health_response("") == GrpcServing::unknown);
+    CHECK(read_grpc_health_response("\x08\x00"s) == GrpcServing::unknown);
+    CHECK(read_grpc_health_response("\x08\x01") == GrpcServing::serving);
+    CHECK(read_grpc_health_response("\x08\x02") == GrpcServing::not_serving);
+    CHECK(read_grpc_health_response("\x08\x03") == GrpcServing::no_service);
+    // The last one counts; others are another version's.
+    CHECK(read_grpc_health_response("\x08\x02\x08\x01") == GrpcServing::serving);
+    CHECK(read_grpc_health_response("\x12\x02hi\x08\x01\x1d"
+                                    "1234\x21"
+                                    "12345678\x28\x7f") == GrpcServing::serving);
+    for (const std::string_view wrong :
+         {"\x08"sv, "\x08\x04"sv, "\x08\x81"sv,
+          "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"sv, "\x0a\x01x"sv, "\x0a\x05x"sv,
+          "\x12\x05x"sv, "\x1d\x01"sv, "\x0b\x08\x01"sv, "\x00\x01"sv, "\x08\x01\x12"sv, "{}"sv}) {
+        CAPTURE(wrong);
+        CHECK_FALSE(read_grpc_health_response(wrong).has_value());
     }
 }

@@ -229,6 +229,20 @@ TEST_CASE("health_checks: what is no answer is a fault") {
     CHECK(finds({""}) == "it closes without an answer");
 }
 
+TEST_CASE("health_checks: an answer that would break a request is no answer") {
+    const auto head = [](const std::string& lines) {
+        return finds({"HTTP/1.1 200 OK\r\n" + lines + "\r\n"});
+    };
+    CHECK(head("Content-Length: 0\r\n").empty());
+    const std::string fault = "its answer is not HTTP";
+    CHECK(head("Content-Length: 2\r\nContent-Length: 3\r\n") == fault);
+    CHECK(head("Content-Length: two\r\n") == fault);
+    CHECK(head("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n") == fault);
+    CHECK(head("Transfer-Encoding: gzip\r\n") == fault);
+    CHECK(finds({"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
+                 "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}) == fault);
+}
+
 TEST_CASE("health_checks: a server that refuses connections is unhealthy") {
     Checked checked;
     checked.fake().close();

@@ -80,8 +80,10 @@ TEST_CASE("pool http2: requests share a connection, and each has a seat") {
     const auto second = world.open();
     CHECK(world.server().http2().size() == 1);
     CHECK(world.pooled.seats_taken() == 2);
+    // The server has shown no sign of life: if it breaks both, it was not for a connection that it
+    // had closed already.
     CHECK_FALSE(first->is_reused());
-    CHECK(second->is_reused());
+    CHECK_FALSE(second->is_reused());
     CHECK(world.ask(*first) == IoStatus::ok);
     CHECK(world.ask(*second) == IoStatus::ok);
     world.say(socket, settings() + headers(1, answer(), false) + data(1, "one", true) +
@@ -91,6 +93,9 @@ TEST_CASE("pool http2: requests share a connection, and each has a seat") {
     CHECK(first->take_body({}).content_bytes == 3);
     REQUIRE(world.head(*second) == Stream::Head::complete);
     CHECK(second->head().status == 404);
+    const auto third = world.open();
+    CHECK(third->is_reused());
+    world.pooled.pool->throw_away(*third);
     world.pooled.pool->give_back(*first);
     CHECK(world.pooled.seats_taken() == 1);
     world.pooled.pool->give_back(*second);
@@ -140,6 +145,42 @@ TEST_CASE("pool http2: requests wait for the connection that one of them makes")
     CHECK(world.server().attempts().empty());
     CHECK(world.pooled.seats_taken() == 3);
     for (const auto& stream : streams) world.pooled.pool->throw_away(*stream);
+    CHECK(world.pooled.seats_taken() == 0);
+}
+
+TEST_CASE("pool http2: a pool that stops during two attempts keeps neither connection") {
+    Http2Pooled world;
+    const auto first = world.open();
+    auto socket = world.accept();
+    // So each request needs a connection of its own, and makes it.
+    world.say(socket, settings({{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1}}));
+    std::vector<std::unique_ptr<Stream>> streams;
+    std::vector<std::optional<ConnectFault>> outcomes(2);
+    std::vector<Seat> seats(2);
+    std::vector<std::unique_ptr<Sleeper>> sleepers;
+    const auto executor = world.pooled.world.io.get_executor();
+    const ServerPtr server(&world.server());
+    for (std::size_t i = 0; i < 2; ++i) {
+        streams.push_back(world.make());
+        sleepers.push_back(std::make_unique<Sleeper>(executor, world.pooled.world.wheel));
+        seats[i] = world.pooled.pool->take_seat(world.pooled.request);
+        spawn_vital(executor,
+                    [](Http2Pooled& self, Server& of, Stream& stream, Sleeper& sleeper, Seat& seat,
+                       std::optional<ConnectFault>& outcome) -> Task<> {
+                        const std::function<bool()> has_left = [] { return false; };
+                        outcome =
+                            co_await self.pooled.pool->connect(of, sleeper, stream, seat, has_left);
+                    }(world, *server, *streams[i], *sleepers[i], seats[i], outcomes[i]));
+    }
+    CHECK(runs_until(world.pooled.world.io, [&] { return server->attempts().size() == 2; }));
+    world.pooled.pool->stop();
+    CHECK(runs_until(world.pooled.world.io,
+                     [&] { return outcomes[0].has_value() && outcomes[1].has_value(); }));
+    CHECK(server->attempts().empty());
+    for (const auto& outcome : outcomes) CHECK(outcome == ConnectFault::none);
+    for (const auto& stream : streams) world.pooled.pool->throw_away(*stream);
+    world.pooled.pool->throw_away(*first);
+    CHECK(server->http2().empty());
     CHECK(world.pooled.seats_taken() == 0);
 }
 
