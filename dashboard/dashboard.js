@@ -98,7 +98,7 @@ function draw(tag, attributes, parent) {
 
 // Keys scroll what is wider or longer than its place.
 for (const node of document.querySelectorAll(".scroll")) {
-  giveAll(node, { tabindex: 0, role: "region", "aria-labelledby": node.closest("section").getAttribute("aria-labelledby") });
+  giveAll(node, { tabindex: 0, role: "group", "aria-labelledby": node.closest("section").getAttribute("aria-labelledby") });
 }
 
 const figures = new Map();

@@ -41,7 +41,7 @@ OVER_H2 = ("messages:*,fields:*,both sides:*,streams:*,bounds:*,slow clients:*,a
 # Beside those, cases of many clients and tight times, for which sanitizers and TLS leave no time.
 OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all:*,batching:*,"
                       "redis:*,redis failure:*")
-SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "certificates", "deps", "format", "fuzz",
+SHELL_SCRIPTS = ("apps", "bench", "browser", "build", "certificates", "dashboard", "deps", "format", "fuzz",
                  "gateways", "helm", "http2", "image", "models", "moving", "package", "provider", "reproduce", "run", "soak", "test", "tidy")
 
 
@@ -269,6 +269,7 @@ def optimised(report):
             (["http2", "scripts/http2"], {"counted": "^ok "}),
             (["gateways", "scripts/gateways"], {"counted": "^ok "}),
             (["browser", "scripts/browser"], {"counted": "^ok "}),
+            (["dashboard", "scripts/dashboard"], {"counted": "^ok "}),
             (["apps", "scripts/apps"], {})])
     # Alone: they measure.
     step(report, "fault-matrix", "scripts/matrix", "--program", "build/tests/fault_matrix",
