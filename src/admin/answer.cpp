@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "admin/activity_answer.hpp"
 #include "admin/inspect_answer.hpp"
 #include "admin/page.hpp"
 #include "admin/upstreams_answer.hpp"
@@ -34,7 +35,20 @@ constexpr std::string_view kOnlyLocal =
     "The configuration has no `admin.token`, so Tidegate answers requests from its own machine "
     "only.";
 
-enum class Path { metrics, health, readiness, reload, inspect, reset, upstreams, page, other };
+enum class Path {
+    metrics,
+    health,
+    readiness,
+    reload,
+    inspect,
+    reset,
+    upstreams,
+    live,
+    top,
+    denials,
+    page,
+    other
+};
 
 Path path_of(std::string_view target) {
     const std::string_view path = target.substr(0, target.find('?'));
@@ -45,6 +59,9 @@ Path path_of(std::string_view target) {
     if (path == "/api/inspect") return Path::inspect;
     if (path == "/api/reset") return Path::reset;
     if (path == "/api/upstreams") return Path::upstreams;
+    if (path == "/api/live") return Path::live;
+    if (path == "/api/top") return Path::top;
+    if (path == "/api/denials") return Path::denials;
     if (page_file(path) != nullptr) return Path::page;
     return Path::other;
 }
@@ -148,6 +165,22 @@ AdminAnswer shown_upstreams(const AdminRequest& request, const AdminSources& sou
     return answer_to_upstreams(sources.upstreams());
 }
 
+AdminAnswer live(const AdminRequest& request, const AdminSources& sources, bool has_token) {
+    if (auto objection = objection_to_look(request, has_token)) return std::move(*objection);
+    return sources.live(request.target);
+}
+
+AdminAnswer activity(const AdminRequest& request, bool top, bool has_token) {
+    if (auto objection = objection_to_look(request, has_token)) return std::move(*objection);
+    AdminAnswer answer;
+    answer.activity = ActivityRequest{ActivityRequest::Kind::denials};
+    if (!top) return answer;
+    auto asked = top_asked_for(request.target);
+    if (!asked) return std::move(asked.error());
+    answer.activity = *asked;
+    return answer;
+}
+
 AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources, Path path) {
     const std::string_view token = sources.token();
     const bool has_token = http::bears_token(request.authorization, token);
@@ -165,6 +198,11 @@ AdminAnswer restricted(const AdminRequest& request, const AdminSources& sources,
             return counts(request, path == Path::reset, has_token);
         case Path::upstreams:
             return shown_upstreams(request, sources, has_token);
+        case Path::live:
+            return live(request, sources, has_token);
+        case Path::top:
+        case Path::denials:
+            return activity(request, path == Path::top, has_token);
         default:
             return problem(404);
     }

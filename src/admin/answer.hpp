@@ -38,6 +38,16 @@ struct CountsRequest {
     std::string identifier;  // as it was asked for
 };
 
+// What people ask about the clients that requests were counted for.
+struct ActivityRequest {
+    enum class Kind : std::uint8_t {
+        top_requests,  // identifiers with most requests
+        top_denials,   // identifiers that were most often over a limit
+        denials,       // the last requests that a limit refused
+    };
+    Kind kind = Kind::top_requests;
+};
+
 // Where answers come from. Called on the admin listener's thread, for each request.
 struct AdminSources {
     std::function<std::string()> metrics;  // the Prometheus text format
@@ -47,6 +57,9 @@ struct AdminSources {
     std::function<Task<ReloadReport>()> reload;
     std::function<Task<AdminAnswer>(CountsRequest)> counts{};
     std::function<std::vector<upstream::UpstreamStatus>()> upstreams{};
+    // The answer to `/api/live` with this target.
+    std::function<AdminAnswer(std::string_view)> live{};
+    std::function<Task<AdminAnswer>(ActivityRequest)> activity{};
 };
 
 struct AdminRequest {
@@ -71,6 +84,8 @@ struct AdminAnswer {
     bool reload = false;   // it was asked for and is permitted; the answer is answer_to_reload()
     // Likewise; the answer is that of AdminSources::counts.
     std::optional<CountsRequest> counts{};
+    // Likewise; the answer is that of AdminSources::activity.
+    std::optional<ActivityRequest> activity{};
     // Not empty: the listener logs it. Why Host or Origin kept it from doing what was asked for.
     std::string_view refusal{};
 };

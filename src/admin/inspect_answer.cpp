@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "admin/query.hpp"
 #include "ask/policy_texts.hpp"
 #include "base/json_text.hpp"
 #include "base/timestamp.hpp"
-#include "http/request_value.hpp"
 
 namespace tidegate::admin {
 
@@ -130,18 +130,10 @@ AdminAnswer json_answer(const Json& json) {
 }  // namespace
 
 Result<std::string, AdminAnswer> identifier_asked_for(std::string_view target) {
-    const std::size_t mark = target.find('?');
-    const auto query = mark == std::string_view::npos ? std::string_view() : target.substr(mark);
-    http::RequestValue stated = http::value_in_query(query, "identifier");
-    switch (stated.how) {
-        case http::RequestValue::How::once:
-            return std::move(stated.value);
-        case http::RequestValue::How::absent:
-            return problem(400, "The query lacks `identifier`.");
-        case http::RequestValue::How::unclear:
-            break;
-    }
-    return problem(400, "The query can be read in more than one way.");
+    auto stated = asked_in_query(target, "identifier");
+    if (!stated) return std::move(stated.error());
+    if (!*stated) return problem(400, "The query lacks `identifier`.");
+    return std::move(**stated);
 }
 
 AdminAnswer answer_to_inspect(const std::vector<Inspected>& all, const config::Config& config,

@@ -36,7 +36,8 @@ constexpr auto kAcceptPause = 100ms;
 constexpr int kAcceptedAtOnce = 32;
 constexpr std::int64_t kRetryAfterSeconds = 1;
 constexpr std::string_view kTooMuchWork =
-    "Tidegate is working on too many admin requests (reload, inspect, reset); try again later.";
+    "Tidegate is working on too many admin requests (reload, inspect, reset, top, denials); try "
+    "again later.";
 
 using Body = std::shared_ptr<const std::string>;
 
@@ -305,7 +306,7 @@ Task<bool> AdminServer::Impl::serve_one(Impl& self, Place connection, MessageRea
     if (answer.metrics) {
         body = co_await metrics(self);
         if (!body) answer = problem(500);
-    } else if (answer.reload || answer.counts) {
+    } else if (answer.reload || answer.counts || answer.activity) {
         answer = co_await work(self, connection, std::move(answer));
     }
     if (self.stopped) co_return false;
@@ -371,6 +372,8 @@ Task<AdminAnswer> AdminServer::Impl::work(Impl& self, Place connection, AdminAns
     AdminAnswer answer;
     if (asked.reload) {
         answer = answer_to_reload(co_await self.sources.reload());
+    } else if (asked.activity) {
+        answer = co_await self.sources.activity(*asked.activity);
     } else {
         answer = co_await self.sources.counts(std::move(*asked.counts));
     }

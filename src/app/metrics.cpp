@@ -93,6 +93,26 @@ std::string Metrics::serialize(const Gauges& gauges) const {
     return out.text();
 }
 
+telemetry::LiveTotals Metrics::live_totals() const {
+    const std::lock_guard lock(mutex_);
+    telemetry::LiveTotals totals;
+    proxy::Metrics::add_to(totals, all(&WorkerMetrics::proxy), names_.routes);
+    ask::Metrics::add_to(totals, all(&WorkerMetrics::ask), names_.decisions);
+    for (const auto& worker : workers_) {
+        totals.store_failures += worker->store.failures();
+        totals.upstream_failures += worker->upstream.failures();
+    }
+    return totals;
+}
+
+std::uint64_t Metrics::client_connections() const {
+    return client::Metrics::open(all(&WorkerMetrics::client));
+}
+
+std::uint64_t Metrics::upstream_connections() const {
+    return upstream::Metrics::open(all(&WorkerMetrics::upstream));
+}
+
 template <class Room>
 std::vector<const Room*> Metrics::all(Room WorkerMetrics::*room) const {
     std::vector<const Room*> found;

@@ -16,6 +16,7 @@
 #include "faces/metrics.hpp"
 #include "proxy/metrics.hpp"
 #include "store/metrics.hpp"
+#include "telemetry/live.hpp"
 #include "telemetry/metric_names.hpp"
 #include "upstream/metrics.hpp"
 
@@ -84,6 +85,13 @@ class Metrics {
 
     // The Prometheus text format. Any thread.
     std::string serialize(const Gauges& gauges) const;
+    // The same counts for the dashboard. Any thread.
+    telemetry::LiveTotals live_totals() const;
+    // Connections of clients and to upstreams that are open. Any thread.
+    std::uint64_t client_connections() const;
+    std::uint64_t upstream_connections() const;
+    std::chrono::system_clock::time_point started() const { return started_; }
+    const std::string& version() const { return version_; }
 
   private:
     // The metrics of one room, of all workers.

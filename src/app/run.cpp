@@ -13,6 +13,7 @@
 #include "admin/server.hpp"
 #include "admin/upstreams_answer.hpp"
 #include "app/client_listeners.hpp"
+#include "app/dashboard_service.hpp"
 #include "app/file_watch.hpp"
 #include "app/inherited_sockets.hpp"
 #include "app/inspect_service.hpp"
@@ -80,6 +81,7 @@ class Life {
           is_watched_(origin.is_watched),
           reloader_(io_.get_executor(), shared_, workers_, std::move(config), std::move(origin)),
           inspect_service_(io_.get_executor(), shared_, workers_, reloader_),
+          dashboard_(io_.get_executor(), shared_, workers_, reloader_),
           signals_(io_, SIGINT, SIGTERM),
           other_signals_(io_, SIGHUP, SIGUSR1),
           delay_(io_),
@@ -113,6 +115,7 @@ class Life {
     const bool is_watched_;
     Reloader reloader_;
     InspectService inspect_service_;
+    DashboardService dashboard_;
     std::unique_ptr<admin::AdminServer> admin_;
     asio::signal_set signals_;
     asio::signal_set other_signals_;
@@ -147,6 +150,7 @@ bool Life::open(std::string& fault) {
         adopt_listener(io_.get_executor(), group->settings.address, group->descriptors.front()),
         sources());
     log(Level::info, "admin on {}", group->to_string());
+    spawn_vital(io_.get_executor(), dashboard_.run());
     return true;
 }
 
@@ -316,6 +320,10 @@ admin::AdminSources Life::sources() {
         return shared_.metrics.serialize(gauges);
     };
     sources.upstreams = [this] { return status_of(reloader_.upstreams()); };
+    sources.live = [this](std::string_view target) { return dashboard_.live(target); };
+    sources.activity = [this](admin::ActivityRequest request) {
+        return dashboard_.activity(request);
+    };
     sources.ready = [this] {
         const Phase phase = phase_;
         return admin::Readiness{phase == Phase::ready, readiness_text(phase)};

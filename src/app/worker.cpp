@@ -56,6 +56,7 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
     context_.date.set(std::chrono::system_clock::now());
     clients_.config = context_.generation->config.get();
     use_http2(*clients_.config);
+    keep_names(*clients_.config);
     for (const ListenerGroup& group : listeners) add_listener(group, snapshot);
 }
 
@@ -121,6 +122,10 @@ void Worker::forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
         limiter_.forget(*items);
         done();
     });
+}
+
+void Worker::show_activity(std::function<void(telemetry::Activity&)> look) {
+    asio::post(io_, [this, look = std::move(look)] { look(context_.activity); });
 }
 
 void Worker::drain() {

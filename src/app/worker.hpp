@@ -60,6 +60,8 @@ class Worker {
     // Whoever owns the items owns what they point to: configuration and identifier.
     void forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
                 std::function<void()> done);
+    // Calls `look` on this worker's thread with what it remembers of clients.
+    void show_activity(std::function<void(telemetry::Activity&)> look);
     // Drained: it has no connection left and answers no request any more. Any thread.
     bool has_left() const { return finished_; }
     // Grows at every tick of DeadlineWheel while the loop runs. Any thread.
@@ -123,6 +125,8 @@ class Worker {
         }
     }
     void use_http2(const config::Config& config);
+    // Of clients, for the admin listener.
+    void keep_names(const config::Config& config);
     client::ConnectionContext connection_context(client::ConnectionContext::Serve serve,
                                                  void* server, client::Http2Resources& http2);
     Task<> accept(Listener& listener);

@@ -174,6 +174,7 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
     std::vector<NextTls> tls;
     for (const auto& listener : listeners_) tls.push_back(make_tls(*listener, snapshot));
     former_pools_.reserve(former_pools_.size() + context_.generation->upstreams.size());
+    keep_names(*snapshot.config);
     const proxy::GenerationPtr before =
         std::exchange(context_.generation, make_generation(snapshot));
     for_each_context([&](client::ConnectionContext& one) { one.config = snapshot.config.get(); });
@@ -193,6 +194,11 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
     if (heartbeat_) heartbeat_->configure(snapshot.config->replicas.value_or(0));
     // They are of limits that may be others now.
     limiter_.forget_denials(denials_of(*snapshot.config, shared_.workers));
+}
+
+// Without an admin listener, nobody could look at them.
+void Worker::keep_names(const config::Config& config) {
+    context_.activity.set_names_max(config.admin ? config.telemetry.top : 0);
 }
 
 void Worker::refresh(Listener& listener, const config::Config& config) {

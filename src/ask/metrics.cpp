@@ -42,4 +42,17 @@ void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> thre
         .add({}, telemetry::sum(threads, &Metrics::forwarding_ignored_));
 }
 
+void Metrics::add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
+                     const telemetry::NameList<telemetry::DecisionName>& limits) {
+    for (std::size_t slot = 0; slot < limits.size(); ++slot) {
+        telemetry::LivePair counts;
+        for (const Metrics* one : threads) {
+            const DecisionCounts& of_thread = one->decisions_[slot];
+            counts.all += of_thread.admitted.value();
+            counts.denied += of_thread.denied.value();
+        }
+        totals.add_policy(limits[slot].policy, limits[slot].shadow, counts);
+    }
+}
+
 }  // namespace tidegate::ask

@@ -8,6 +8,7 @@
 #include "telemetry/counters.hpp"
 #include "telemetry/exposition.hpp"
 #include "telemetry/growing_table.hpp"
+#include "telemetry/live.hpp"
 #include "telemetry/metric_names.hpp"
 
 namespace tidegate::ask {
@@ -46,6 +47,9 @@ class Metrics {
     void grow(std::size_t limits) { decisions_.grow(limits); }
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
                       const telemetry::NameList<telemetry::DecisionName>& limits);
+    // tidegate_decisions_total for the dashboard, the limits of each policy summed up.
+    static void add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
+                       const telemetry::NameList<telemetry::DecisionName>& limits);
 
   private:
     struct DecisionCounts {

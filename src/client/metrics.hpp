@@ -93,6 +93,10 @@ class Metrics {
     void http2_stream_refused() { http2_streams_refused_.add(); }
 
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads);
+    // Connections that are open now.
+    static std::uint64_t open(telemetry::Threads<Metrics> threads) {
+        return telemetry::sum_open(threads, &Metrics::connections_).open;
+    }
 
   private:
     telemetry::OpenCounter connections_;

@@ -323,6 +323,16 @@ struct Log {
     LogLevel level = LogLevel::info;
 };
 
+// What Tidegate remembers of clients for people who look.
+struct Telemetry {
+    static constexpr std::size_t kTopMin = 64;
+    static constexpr std::size_t kTopMax = 16'384;
+
+    // Names counted for each thread and kind, to find the most frequent ones. 0 (`off`): it keeps
+    // no names, nor the last denials.
+    std::size_t top = 1'024;
+};
+
 // What a configuration was read from, but for the files that it names.
 struct Source {
     std::string file;    // as messages name it
@@ -366,6 +376,7 @@ struct Config {
     Http2 http2;
     Timeouts timeouts;
     Log log;
+    Telemetry telemetry;
     // Reservations of the check API are sealed with it, so that replicas can settle each other's;
     // empty: each process draws its own.
     std::string check_secret;

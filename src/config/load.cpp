@@ -150,6 +150,7 @@ void read_root(const Value& value, Config& config, Declared& declared) {
     set_default_shutdown_delay(value.context(), config);
     if (const auto timeouts = root.find("timeouts")) read_timeouts(*timeouts, config);
     if (const auto log = root.find("log")) read_log(*log, config);
+    if (const auto telemetry = root.find("telemetry")) read_telemetry(*telemetry, config);
     root.find("include");  // its files are part of the document by now
     root.refuse_others();  // first, so that a misspelt `upstream` is not just "missing"
     check_traffic(root, config);

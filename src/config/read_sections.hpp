@@ -145,6 +145,7 @@ void read_http2(const Value& value, Config& config);
 void set_default_shutdown_delay(const Context& context, Config& config);
 void read_timeouts(const Value& value, Config& config);
 void read_log(const Value& value, Config& config);
+void read_telemetry(const Value& value, Config& config);
 
 std::optional<limit::OnStoreFailure> read_on_store_failure(const Value& value);
 

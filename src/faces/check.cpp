@@ -14,6 +14,7 @@
 #include "faces/check_question.hpp"
 #include "faces/check_settle.hpp"
 #include "http/bearer.hpp"
+#include "proxy/activity.hpp"
 #include "proxy/fault_answer.hpp"
 #include "proxy/read_body.hpp"
 #include "proxy/request.hpp"
@@ -116,6 +117,14 @@ class CheckServing {
         return question.decision.charge.items.empty() || engine().charge(question);
     }
 
+    // Of a decision other than that of the exchange, which is recorded.
+    void note_activity(const ask::Decision& decision) const {
+        telemetry::Activity::Names* const names = face_.worker.activity.names();
+        if (names == nullptr) return;
+        proxy::note_activity(*names, *x_.generation, decision, x_.facts.request_id,
+                             std::chrono::steady_clock::now());
+    }
+
     // Lists what the item, which is a request, is charged with. A sentence says what is wrong with
     // it.
     Task<std::string> list_request_item(const CheckItem& item, CheckQuestion& asked,
@@ -164,6 +173,7 @@ class CheckServing {
             if (decision.goes_on()) {
                 const ask::Question to_store = question(asked.facts, decision);
                 if (!charge(to_store)) co_await engine().finish_charge(to_store);
+                note_activity(decision);
             }
             append_each_answer(*x_.generation, decision, told);
             // Once: the others are about as long as the first.

@@ -9,6 +9,7 @@
 #include "http/problem.hpp"
 #include "http/ratelimit_fields.hpp"
 #include "identity/identifier.hpp"
+#include "proxy/activity.hpp"
 #include "proxy/request.hpp"
 
 namespace tidegate::faces {
@@ -311,6 +312,18 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
     }
 }
 
+// Of the decisions beside that of the exchange, which is recorded.
+void RlsCharge::note_activity() const {
+    telemetry::Activity::Names* const names = worker_.activity.names();
+    if (names == nullptr) return;
+    for (const ask::Decision& decision : decisions_) {
+        // Without cost, the store was only asked.
+        if (decision.charge.cost == 0) continue;
+        proxy::note_activity(*names, *x_.generation, decision, x_.facts.request_id,
+                             std::chrono::steady_clock::now());
+    }
+}
+
 // The fields and the body for the client, and what the exchange is recorded as.
 void RlsCharge::finish(RlsAnswer& answer) {
     const config::Response& response = x_.config().response;
@@ -323,6 +336,7 @@ void RlsCharge::finish(RlsAnswer& answer) {
     };
     if (has_charged_) look(x_.decision);
     for (const ask::Decision& decision : decisions_) look(decision);
+    note_activity();
     if (response.ratelimit_fields && !items.empty()) {
         std::string policy;
         std::string state;

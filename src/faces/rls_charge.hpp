@@ -78,6 +78,7 @@ class RlsCharge {
     void read_limits(const Counted& counted, const ask::Decision& decision,
                      RlsAnswer::Status& status) const;
     void finish(RlsAnswer& answer);
+    void note_activity() const;
     bool is_down() const { return x_.decision.fault == ask::Fault::store_unavailable; }
 
     proxy::WorkerContext& worker_;

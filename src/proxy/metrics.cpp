@@ -46,6 +46,48 @@ void Metrics::write(telemetry::Exposition& out, Threads threads, const RouteName
     write_tunnels(out, threads);
 }
 
+void Metrics::add_to(telemetry::LiveTotals& totals, Threads threads, const RouteNames& routes) {
+    totals.request_cuts.resize(request_cuts().size() + 1);
+    add_route(
+        totals, threads, "-", [](const Metrics& one) -> const auto& { return one.no_route_; });
+    for (std::size_t slot = 0; slot < routes.size(); ++slot) {
+        add_route(
+            totals, threads,
+            routes[slot], [slot](const Metrics& one) -> const auto& { return one.routes_[slot]; });
+    }
+    totals.decision_cuts.resize(decision_cuts().size() + 1);
+    for (const Metrics* one : threads) {
+        for (const auto& histogram : one->decision_seconds_) {
+            for (std::size_t i = 0; i < totals.decision_cuts.size(); ++i) {
+                totals.decision_cuts[i] += histogram.cut_bucket(i);
+            }
+        }
+    }
+}
+
+void Metrics::add_route(telemetry::LiveTotals& totals, Threads threads, const std::string& label,
+                        const std::function<const RouteCounts&(const Metrics&)>& counts_of) {
+    using telemetry::Outcome;
+    telemetry::LivePair counts;
+    for (const Metrics* one : threads) {
+        const RouteCounts& of_thread = counts_of(*one);
+        of_thread.status.for_each([&](Face, int status, Outcome outcome, std::uint64_t count) {
+            const std::size_t answer = status == StatusCounts::kNoAnswer ? telemetry::kAnswersNone
+                                       : status == StatusCounts::kOther
+                                           ? telemetry::kAnswersOther
+                                           : static_cast<std::size_t>(status / 100 - 1);
+            totals.answers[answer] += count;
+            totals.outcomes[static_cast<std::size_t>(outcome)] += count;
+            counts.all += count;
+            if (outcome == Outcome::limited) counts.denied += count;
+        });
+        for (std::size_t i = 0; i < totals.request_cuts.size(); ++i) {
+            totals.request_cuts[i] += of_thread.seconds.cut_bucket(i);
+        }
+    }
+    totals.add_route(label, counts);
+}
+
 template <class Visit>
 void Metrics::for_each_route(const RouteNames& routes, Visit&& visit) {
     for (std::size_t slot = 0; slot < routes.size(); ++slot) {

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,6 +17,7 @@
 #include "telemetry/counters.hpp"
 #include "telemetry/exposition.hpp"
 #include "telemetry/growing_table.hpp"
+#include "telemetry/live.hpp"
 #include "telemetry/metric_names.hpp"
 #include "telemetry/outcome.hpp"
 
@@ -44,7 +47,7 @@ enum class TunnelEnd : std::uint8_t {
 // The word of the label and of the access log.
 std::string_view to_string(TunnelEnd end);
 
-// What one thread counts. A route's slot that is not there counts as kNoRoute. Takes about 1.2 KiB
+// What one thread counts. A route's slot that is not there counts as kNoRoute. Takes about 1.6 KiB
 // a route.
 class Metrics {
   public:
@@ -81,11 +84,21 @@ class Metrics {
     void grow(std::size_t routes) { routes_.grow(routes); }
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
                       const telemetry::NameList<std::string>& routes);
+    // The same counts for the dashboard; those of no route come first.
+    static void add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
+                       const telemetry::NameList<std::string>& routes);
+
+    static constexpr std::span<const nanoseconds> decision_cuts() {
+        return telemetry::FineHistogram<kDecisionBounds>::kCutBounds;
+    }
+    static constexpr std::span<const nanoseconds> request_cuts() {
+        return telemetry::FineHistogram<telemetry::kRequestBounds>::kCutBounds;
+    }
 
   private:
     struct RouteCounts {
         StatusCounts status;
-        telemetry::Histogram<telemetry::kRequestBounds> seconds;
+        telemetry::FineHistogram<telemetry::kRequestBounds> seconds;
     };
     using Threads = telemetry::Threads<Metrics>;
     using RouteNames = telemetry::NameList<std::string>;
@@ -94,6 +107,8 @@ class Metrics {
     // its own.
     template <class Visit>
     static void for_each_route(const RouteNames& routes, Visit&& visit);
+    static void add_route(telemetry::LiveTotals& totals, Threads threads, const std::string& label,
+                          const std::function<const RouteCounts&(const Metrics&)>& counts_of);
     static void write_requests(telemetry::Exposition& out, Threads threads,
                                const RouteNames& routes);
     static void write_tunnels(telemetry::Exposition& out, Threads threads);
@@ -101,7 +116,7 @@ class Metrics {
     telemetry::GrowingTable<RouteCounts> routes_;
     RouteCounts no_route_;
     telemetry::CounterBy<ask::Fault, ask::kLastFault> faults_;
-    std::array<telemetry::Histogram<kDecisionBounds>, store::kStoreKinds>
+    std::array<telemetry::FineHistogram<kDecisionBounds>, store::kStoreKinds>
         decision_seconds_{};  // by StoreKind
     telemetry::Counter bytes_received_;
     telemetry::Counter bytes_sent_;

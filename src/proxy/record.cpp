@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "ask/decided_limits.hpp"
+#include "proxy/activity.hpp"
 
 namespace tidegate::proxy {
 
@@ -93,7 +94,8 @@ void record(WorkerContext& worker, Exchange& exchange) {
     Relay& relay = exchange.relay;
     const ask::FaultTraits& fault = ask::traits(decision.fault);
     const auto outcome = outcome_of(exchange);
-    const auto took = std::chrono::steady_clock::now() - relay.began;
+    const auto now = std::chrono::steady_clock::now();
+    const auto took = now - relay.began;
     worker.metrics.count_request(generation.slots.route(decision.route_index), exchange.face,
                                  relay.status, outcome, relay.tunnel ? relay.handshake_time : took);
     if (!decision.goes_on()) worker.metrics.count_fault(decision.fault);
@@ -101,6 +103,9 @@ void record(WorkerContext& worker, Exchange& exchange) {
     if (!relay.tunnel) worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
     if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {
         worker.metrics.count_decision_time(charge.decided_by, decision.charge_time);
+        if (telemetry::Activity::Names* const names = worker.activity.names()) {
+            note_activity(*names, generation, decision, facts.request_id, now);
+        }
     }
     if (generation.access_log == nullptr) return;
     const bool is_refused = decision.fault == ask::Fault::bad_credentials;

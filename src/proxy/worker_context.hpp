@@ -13,6 +13,7 @@
 #include "proxy/generation.hpp"
 #include "proxy/metrics.hpp"
 #include "proxy/request_id.hpp"
+#include "telemetry/activity.hpp"
 
 namespace tidegate::proxy {
 
@@ -32,6 +33,7 @@ struct WorkerContext {
     ExchangePool exchanges;
     http::DateField date;  // the worker sets it every tick
     TunnelDrain tunnel_drain{};
+    telemetry::Activity activity{};
     std::uint64_t held_bytes = 0;  // that bodies may take which are read before they are sent
 };
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/keyed_hash.hpp"
+#include "base/keyed_hash.hpp"
 #include "store/memory_store_charge.hpp"
 #include "store/memory_store_shard.hpp"
 

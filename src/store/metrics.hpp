@@ -61,6 +61,14 @@ class Metrics {
     StoreState store_state() const { return state_.load(std::memory_order_relaxed); }
 
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads);
+    // Of all reasons.
+    std::uint64_t failures() const {
+        std::uint64_t all = 0;
+        for (std::size_t i = 0; i < decltype(failures_)::kSize; ++i) {
+            all += failures_[static_cast<StoreFailure>(i)].value();
+        }
+        return all;
+    }
 
   private:
     telemetry::CounterBy<StoreFailure, StoreFailure::full> failures_;

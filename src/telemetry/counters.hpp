@@ -78,4 +78,69 @@ class Histogram {
     Counter sum_ns_;
 };
 
+// Each bucket of a FineHistogram is cut in so many.
+inline constexpr std::size_t kCuts = 4;
+
+namespace detail {
+
+// By Newton's method; std::sqrt is no constant expression.
+constexpr double square_root(double of) {
+    double root = of > 1 ? of : 1;
+    for (int i = 0; i < 64; ++i) root = (root + of / root) / 2;
+    return root;
+}
+
+}  // namespace detail
+
+// The bounds of the cuts: kCuts up to each of `bounds`, each the same factor above the one before,
+// which is at most 1.26 as neighbouring bounds are at most a factor of 2.5 apart. Those of the
+// first bucket begin at its bound / 2.5.
+template <std::size_t kSize>
+constexpr std::array<nanoseconds, kSize * kCuts> cut(const std::array<nanoseconds, kSize>& bounds) {
+    std::array<nanoseconds, kSize * kCuts> cuts{};
+    for (std::size_t i = 0; i < kSize; ++i) {
+        const auto upper = static_cast<double>(bounds[i].count());
+        const double lower = i == 0 ? upper / 2.5 : static_cast<double>(bounds[i - 1].count());
+        const double factor = detail::square_root(detail::square_root(upper / lower));
+        double bound = lower;
+        for (std::size_t k = 0; k + 1 < kCuts; ++k) {
+            bound *= factor;
+            cuts[i * kCuts + k] = nanoseconds(static_cast<std::int64_t>(bound));
+        }
+        cuts[i * kCuts + kCuts - 1] = bounds[i];
+    }
+    return cuts;
+}
+
+// A Histogram with each bucket cut in kCuts, for percentiles. Takes as many times the memory.
+template <const auto& kBounds>
+class FineHistogram {
+  public:
+    static constexpr std::size_t kBuckets = kBounds.size() + 1;
+    static constexpr auto kCutBounds = cut(kBounds);
+    static constexpr std::size_t kCutBuckets = kCutBounds.size() + 1;
+
+    void observe(nanoseconds took) {
+        std::size_t bucket = 0;
+        while (bucket < kBounds.size() && took > kBounds[bucket]) ++bucket;
+        std::size_t of_cut = bucket * kCuts;
+        // Ends at the bucket's own bound.
+        while (of_cut < kCutBounds.size() && took > kCutBounds[of_cut]) ++of_cut;
+        cuts_[of_cut].add();
+        sum_ns_.add(static_cast<std::uint64_t>(std::max(took, nanoseconds{0}).count()));
+    }
+    std::uint64_t bucket(std::size_t index) const {
+        std::uint64_t sum = 0;
+        const std::size_t end = std::min((index + 1) * kCuts, kCutBuckets);
+        for (std::size_t i = index * kCuts; i < end; ++i) sum += cuts_[i].value();
+        return sum;
+    }
+    std::uint64_t cut_bucket(std::size_t index) const { return cuts_[index].value(); }
+    std::uint64_t sum_ns() const { return sum_ns_.value(); }
+
+  private:
+    std::array<Counter, kCutBuckets> cuts_{};
+    Counter sum_ns_;
+};
+
 }  // namespace tidegate::telemetry

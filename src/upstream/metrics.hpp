@@ -39,6 +39,16 @@ class Metrics {
     void grow(std::size_t upstreams) { upstreams_.grow(upstreams); }
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
                       const telemetry::NameList<std::string>& upstreams);
+    // Connections that are open now.
+    static std::uint64_t open(telemetry::Threads<Metrics> threads) {
+        return telemetry::sum_open(threads, &Metrics::connections_).open;
+    }
+    // Of all upstreams.
+    std::uint64_t failures() const {
+        std::uint64_t all = 0;
+        for (std::size_t i = 0; i < upstreams_.size(); ++i) all += upstreams_[i].failures.value();
+        return all;
+    }
 
   private:
     struct UpstreamCounts {

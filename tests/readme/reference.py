@@ -67,6 +67,7 @@ SECTIONS = {
     "timeouts.": f"timeouts: {WRONG}",
     "log.": f"log: {WRONG}",
     "log.access.": f"log: {{access: {WRONG}}}",
+    "telemetry.": f"telemetry: {WRONG}",
 }
 
 

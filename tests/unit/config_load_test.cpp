@@ -388,6 +388,7 @@ limits_on_requests: {header_bytes: 8k, headers: 10, uri_bytes: 1KiB, body_bytes:
 connections: {max: 10, per_ip: 0}
 timeouts: {request_head: 1s, drain: 1min, shutdown_delay: 0s}
 log: {access: off, level: error}
+telemetry: {top: off}
 )");
     CHECK(config->listen.size() == 3);
     CHECK(config->listen[2].trusted);
@@ -411,6 +412,7 @@ log: {access: off, level: error}
     CHECK(config->timeouts.drain == 60s);
     CHECK(config->log.access_path.empty());
     CHECK(config->log.level == config::LogLevel::error);
+    CHECK(config->telemetry.top == 0);
 }
 
 TEST_CASE("config: the environment fills scalars and never becomes YAML") {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace tidegate::store {
+namespace tidegate {
 
 // Folds a 128-bit product: every bit of the result hangs on every bit of both.
 inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
@@ -30,4 +30,4 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t hash, std::u
     return mix(hash ^ secret, kOdd);
 }
 
-}  // namespace tidegate::store
+}  // namespace tidegate

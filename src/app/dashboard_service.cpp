@@ -1,0 +1,138 @@
+#include "app/dashboard_service.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "admin/activity_answer.hpp"
+#include "admin/live_answer.hpp"
+#include "proxy/metrics.hpp"
+#include "telemetry/activity.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+using Kind = admin::ActivityRequest::Kind;
+
+constexpr std::chrono::seconds kSampleEvery{1};
+// A worker that is not stuck answers within a turn of its loop.
+constexpr std::chrono::milliseconds kActivityPatience{1'000};
+
+// On the worker's thread.
+telemetry::ActivityCopy copy_of(telemetry::Activity& activity, Kind kind) {
+    telemetry::ActivityCopy copy;
+    telemetry::Activity::Names* const names = activity.names();
+    if (names == nullptr) return copy;
+    const auto now = std::chrono::steady_clock::now();
+    switch (kind) {
+        case Kind::top_requests:
+            copy.names = names->requests.counted(now);
+            break;
+        case Kind::top_denials:
+            copy.names = names->denials.counted(now);
+            break;
+        case Kind::denials:
+            copy.denials = names->denied.newest();
+            copy.denials_left_out = names->denied.left_out();
+            break;
+    }
+    return copy;
+}
+
+}  // namespace
+
+// A question to the workers. Only the main thread touches it, but for holding it.
+struct DashboardService::Job {
+    explicit Job(const Executor& executor) : answered(executor, Timer::time_point::max()) {}
+
+    std::vector<admin::ThreadActivity> threads;  // that have answered
+    std::size_t asked = 0;
+    Timer answered;  // cancelled when all have
+
+    bool is_done() const { return threads.size() == asked; }
+};
+
+DashboardService::DashboardService(Executor executor, const SharedState& shared, Workers& workers,
+                                   const Reloader& reloader)
+    : executor_(std::move(executor)),
+      shared_(shared),
+      workers_(workers),
+      reloader_(reloader),
+      series_(proxy::Metrics::decision_cuts(), proxy::Metrics::request_cuts(), began_) {}
+
+Task<> DashboardService::run() {
+    Timer pause(executor_);
+    auto due = std::chrono::steady_clock::now();
+    while (true) {
+        // Without drift; after a delay it does not catch up.
+        due = std::max(due + kSampleEvery, std::chrono::steady_clock::now());
+        pause.expires_at(due);
+        co_await pause.async_wait(as_values);
+        try {
+            sample();
+        } catch (const std::bad_alloc&) {
+            // The next sample is about both seconds.
+        }
+    }
+}
+
+void DashboardService::sample() {
+    telemetry::LiveGauges gauges;
+    gauges.connections = shared_.metrics.client_connections();
+    gauges.upstream_connections = shared_.metrics.upstream_connections();
+    gauges.store_is_up = shared_.metrics.store_is_up();
+    gauges.generation = reloader_.snapshot().number;
+    for (const upstream::UpstreamStatus& status : status_of(reloader_.upstreams())) {
+        const auto up = std::count_if(
+            status.servers.begin(), status.servers.end(),
+            [](const auto& server) { return server.health == upstream::ServerHealth::up; });
+        gauges.upstreams.push_back(
+            {static_cast<std::uint32_t>(status.servers.size()), static_cast<std::uint32_t>(up)});
+    }
+    series_.add(shared_.metrics.live_totals(), std::move(gauges), std::chrono::system_clock::now(),
+                std::chrono::steady_clock::now());
+}
+
+admin::AdminAnswer DashboardService::live(std::string_view target) const {
+    const auto upstreams = status_of(reloader_.upstreams());
+    return admin::answer_to_live(target, {.series = series_,
+                                          .upstreams = upstreams,
+                                          .now = std::chrono::system_clock::now(),
+                                          .started = shared_.metrics.started(),
+                                          .version = shared_.metrics.version(),
+                                          .store = shared_.redis ? "redis" : "memory",
+                                          .threads = shared_.workers});
+}
+
+Task<admin::AdminAnswer> DashboardService::activity(admin::ActivityRequest request) {
+    const auto job = std::make_shared<Job>(executor_);
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+        if (workers_[i]->has_left()) continue;
+        ++job->asked;
+        workers_[i]->show_activity([job, i, kind = request.kind](telemetry::Activity& activity) {
+            auto copy = copy_of(activity, kind);
+            asio::post(job->answered.get_executor(), [job, i, copy = std::move(copy)]() mutable {
+                job->threads.push_back({i, std::move(copy)});
+                if (job->is_done()) job->answered.cancel();
+            });
+        });
+    }
+    const auto end = std::chrono::steady_clock::now() + kActivityPatience;
+    job->answered.expires_at(end);
+    while (!job->is_done() && std::chrono::steady_clock::now() < end) {
+        co_await job->answered.async_wait(as_values);
+    }
+    if (!job->is_done()) co_return admin::problem(503, "A thread did not answer in time.");
+    const std::size_t names_max = reloader_.config().telemetry.top;
+    if (request.kind == Kind::denials) co_return admin::answer_to_denials(job->threads, names_max);
+    co_return admin::answer_to_top(
+        request.kind, job->threads, names_max,
+        telemetry::TopNames::reach(std::chrono::steady_clock::now(), began_));
+}
+
+}  // namespace tidegate::app

@@ -1,0 +1,68 @@
+#include "proxy/activity.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "ask/decided_limits.hpp"
+#include "ask/verdict.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+// Identifiers of one decision, each once; beyond the bound they are left out.
+class IdentifierSet {
+  public:
+    // False: it was there, or there is no room.
+    bool insert(std::string_view identifier) {
+        const auto end = all_.begin() + static_cast<std::ptrdiff_t>(size_);
+        if (size_ == all_.size() || std::find(all_.begin(), end, identifier) != end) return false;
+        all_[size_++] = identifier;
+        return true;
+    }
+
+  private:
+    std::array<std::string_view, 16> all_;
+    std::size_t size_ = 0;
+};
+
+}  // namespace
+
+void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
+                   const ask::Decision& decision, std::string_view request_id,
+                   std::chrono::steady_clock::time_point now) {
+    using Result = store::LimitDecision::Result;
+    const store::LimitDecision& charge = decision.charge;
+    if (charge.result == Result::pending) return;
+    IdentifierSet counted;
+    for (const limit::ChargeItem& item : charge.items) {
+        if (counted.insert(item.identifier)) names.requests.add(item.identifier, now);
+    }
+    if (charge.result != Result::limited) return;
+    IdentifierSet denied;
+    bool is_first = true;
+    ask::for_each_limit(charge, [&](const limit::ChargeItem& item, std::size_t i,
+                                    const limit::LimitVerdict& one) {
+        if (!one.denied || item.policy->shadow) return;
+        if (denied.insert(item.identifier)) names.denials.add(item.identifier, now);
+        // The limit that the access log names.
+        if (!std::exchange(is_first, false) || !names.denied.admits(item.identifier, now)) return;
+        const std::int64_t quota = item.limits()[i].quota;
+        const std::int64_t retry_after = ask::retry_after_seconds(charge);
+        names.denied.keep(
+            {.request_id = request_id,
+             .identifier = item.identifier,
+             .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
+             .policy = item.policy->name,
+             .limit = rules.policy_texts.of(item, i).name,
+             .count = quota - std::clamp<std::int64_t>(one.remaining, 0, quota),
+             .quota = quota,
+             .retry_after_seconds = retry_after > 0 ? std::optional(retry_after) : std::nullopt},
+            std::chrono::system_clock::now());
+    });
+}
+
+}  // namespace tidegate::proxy

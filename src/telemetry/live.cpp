@@ -1,0 +1,123 @@
+#include "telemetry/live.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tidegate::telemetry {
+
+namespace {
+
+void add_to(LivePair& sum, const LivePair& counts) {
+    sum.all += counts.all;
+    sum.denied += counts.denied;
+}
+
+std::uint64_t since(std::uint64_t now, std::uint64_t before) {
+    return now > before ? now - before : 0;
+}
+
+LivePair since(const LivePair& now, const LivePair& before) {
+    return {since(now.all, before.all), since(now.denied, before.denied)};
+}
+
+template <class Value, std::size_t kSize>
+std::array<Value, kSize> since(const std::array<Value, kSize>& now,
+                               const std::array<Value, kSize>& before) {
+    std::array<Value, kSize> changed{};
+    for (std::size_t i = 0; i < kSize; ++i) changed[i] = since(now[i], before[i]);
+    return changed;
+}
+
+// What `before` does not have yet was 0.
+template <class Value>
+std::vector<Value> since(const std::vector<Value>& now, const std::vector<Value>& before) {
+    std::vector<Value> changed;
+    changed.reserve(now.size());
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        changed.push_back(since(now[i], i < before.size() ? before[i] : Value{}));
+    }
+    return changed;
+}
+
+template <std::size_t kSize>
+std::uint64_t sum_of(const std::array<std::uint64_t, kSize>& counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+// The upstreams beyond the bound as one.
+void sum_up_rest(std::vector<LiveGauges::Servers>& upstreams) {
+    if (upstreams.size() <= LiveTotals::kColumnsMax) return;
+    LiveGauges::Servers rest;
+    for (std::size_t i = LiveTotals::kColumnsMax; i < upstreams.size(); ++i) {
+        rest.all += upstreams[i].all;
+        rest.up += upstreams[i].up;
+    }
+    upstreams.resize(LiveTotals::kColumnsMax);
+    upstreams.push_back(rest);
+}
+
+}  // namespace
+
+void LiveTotals::add_policy(const std::string& policy, bool shadow, LivePair counts) {
+    const LivePolicy name{policy, shadow};
+    const auto position = static_cast<std::size_t>(
+        std::find(policy_names.begin(), policy_names.end(), name) - policy_names.begin());
+    if (position == policy_names.size() && position < kColumnsMax) {
+        policy_names.push_back(name);
+        policies.emplace_back();
+    } else if (position == policy_names.size()) {
+        other_policies_.insert(name);
+        policies_left = other_policies_.size();
+        policies.resize(kColumnsMax + 1);
+    }
+    add_to(policies[position], counts);
+}
+
+void LiveTotals::add_route(const std::string& route, LivePair counts) {
+    if (route_names.size() < kColumnsMax) {
+        route_names.push_back(route);
+        routes.push_back(counts);
+        return;
+    }
+    ++routes_left;
+    routes.resize(kColumnsMax + 1);
+    add_to(routes.back(), counts);
+}
+
+std::uint64_t LiveTotals::requests() const {
+    return sum_of(outcomes);
+}
+
+std::uint64_t LiveSample::request_count() const {
+    return sum_of(outcomes);
+}
+
+void LiveSeries::add(LiveTotals totals, LiveGauges gauges,
+                     std::chrono::system_clock::time_point time, SteadyTime now) {
+    using std::chrono::duration_cast;
+    using std::chrono::milliseconds;
+    LiveSample sample;
+    // The clock may have been set back.
+    const std::int64_t earliest = samples_.empty() ? 0 : samples_.back().time_ms + 1;
+    sample.time_ms =
+        std::max(earliest, duration_cast<milliseconds>(time.time_since_epoch()).count());
+    sample.took_ms = std::max<std::int64_t>(1, duration_cast<milliseconds>(now - ended_).count());
+    sample.answers = since(totals.answers, totals_.answers);
+    sample.outcomes = since(totals.outcomes, totals_.outcomes);
+    sample.policies = since(totals.policies, totals_.policies);
+    sample.routes = since(totals.routes, totals_.routes);
+    sample.decisions =
+        percentiles_of(decision_bounds_, since(totals.decision_cuts, totals_.decision_cuts));
+    sample.requests =
+        percentiles_of(request_bounds_, since(totals.request_cuts, totals_.request_cuts));
+    sample.store_failures = since(totals.store_failures, totals_.store_failures);
+    sample.upstream_failures = since(totals.upstream_failures, totals_.upstream_failures);
+    sample.gauges = std::move(gauges);
+    sum_up_rest(sample.gauges.upstreams);
+    if (samples_.size() == kSamples) samples_.pop_front();
+    samples_.push_back(std::move(sample));
+    totals_ = std::move(totals);
+    ended_ = now;
+}
+
+}  // namespace tidegate::telemetry

@@ -1,0 +1,129 @@
+// What the process did in each of the last ten minutes' seconds, from counters that are read once a
+// second: no request pays for it.
+//
+// One thread. Bounded: kSamples samples of at most kColumnsMax routes, policies and upstreams; what
+// is beyond is summed up in one column more.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "telemetry/outcome.hpp"
+#include "telemetry/percentiles.hpp"
+
+namespace tidegate::telemetry {
+
+// Answers by their status: 1xx to 5xx, then other numbers, then requests without an answer.
+inline constexpr std::size_t kAnswerClasses = 7;
+inline constexpr std::size_t kAnswersOther = 5;
+inline constexpr std::size_t kAnswersNone = 6;
+
+// Two counts of the same thing: admitted and denied, or requests and those that were limited.
+struct LivePair {
+    std::uint64_t all = 0;
+    std::uint64_t denied = 0;
+
+    bool operator==(const LivePair&) const = default;
+};
+
+struct LivePolicy {
+    std::string policy;
+    bool shadow = false;
+
+    // NOLINTNEXTLINE(modernize-use-nullptr): what the compiler makes of it, not what is written
+    auto operator<=>(const LivePolicy&) const = default;
+};
+
+// Counts since the start, and what their columns are. Columns are only ever added at the end.
+struct LiveTotals {
+    static constexpr std::size_t kColumnsMax = 64;
+
+    // Adds to the column of `policy`, or to that of the rest.
+    void add_policy(const std::string& policy, bool shadow, LivePair counts);
+    // Each route once, in the order of the columns.
+    void add_route(const std::string& route, LivePair counts);
+
+    std::uint64_t requests() const;
+
+    std::array<std::uint64_t, kAnswerClasses> answers{};
+    std::array<std::uint64_t, kOutcomes> outcomes{};
+    std::vector<LivePolicy> policy_names;
+    std::vector<LivePair> policies;  // one more than names if there is a rest
+    std::size_t policies_left = 0;   // that the rest is the sum of
+    std::vector<std::string> route_names;
+    std::vector<LivePair> routes;  // likewise
+    std::size_t routes_left = 0;
+    std::vector<std::uint64_t> decision_cuts;  // see FineHistogram
+    std::vector<std::uint64_t> request_cuts;
+    std::uint64_t store_failures = 0;
+    std::uint64_t upstream_failures = 0;
+
+  private:
+    std::set<LivePolicy> other_policies_;
+};
+
+// What is so now.
+struct LiveGauges {
+    struct Servers {
+        std::uint32_t all = 0;
+        std::uint32_t up = 0;
+    };
+    std::uint64_t connections = 0;  // of clients
+    std::uint64_t upstream_connections = 0;
+    bool store_is_up = true;
+    std::uint64_t generation = 1;    // of the configuration
+    std::vector<Servers> upstreams;  // in the order of the configuration
+};
+
+struct LiveSample {
+    std::int64_t time_ms = 0;  // Unix time of its end; higher than that of every earlier one
+    std::int64_t took_ms = 0;
+    std::array<std::uint64_t, kAnswerClasses> answers{};
+    std::array<std::uint64_t, kOutcomes> outcomes{};
+    std::vector<LivePair> policies;
+    std::vector<LivePair> routes;
+    Percentiles decisions;
+    Percentiles requests;
+    std::uint64_t store_failures = 0;
+    std::uint64_t upstream_failures = 0;
+    LiveGauges gauges;
+
+    std::uint64_t request_count() const;
+};
+
+class LiveSeries {
+  public:
+    using SteadyTime = std::chrono::steady_clock::time_point;
+    static constexpr std::size_t kSamples = 600;
+
+    // `decision_bounds` and `request_bounds` are those of the cuts, and outlive this. The first
+    // sample begins at `began`.
+    LiveSeries(std::span<const nanoseconds> decision_bounds,
+               std::span<const nanoseconds> request_bounds, SteadyTime began)
+        : decision_bounds_(decision_bounds), request_bounds_(request_bounds), ended_(began) {}
+
+    // What has changed since the last sample becomes one.
+    void add(LiveTotals totals, LiveGauges gauges, std::chrono::system_clock::time_point time,
+             SteadyTime now);
+
+    const LiveTotals& totals() const { return totals_; }                // of the last sample
+    const std::deque<LiveSample>& samples() const { return samples_; }  // oldest first
+
+  private:
+    std::span<const nanoseconds> decision_bounds_;
+    std::span<const nanoseconds> request_bounds_;
+    SteadyTime ended_;
+    LiveTotals totals_;
+    std::deque<LiveSample> samples_;
+};
+
+}  // namespace tidegate::telemetry

@@ -1,0 +1,97 @@
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "telemetry/activity.hpp"
+
+namespace tidegate::telemetry {
+namespace {
+
+using namespace std::chrono_literals;
+using Time = DenialLog::Time;
+
+constexpr std::chrono::system_clock::time_point kNoon{};
+
+bool deny(DenialLog& log, const std::string& identifier, Time now) {
+    if (!log.admits(identifier, now)) return false;
+    log.keep({.request_id = "r", .identifier = identifier, .count = 10, .quota = 10}, kNoon);
+    return true;
+}
+
+TEST_CASE("denials: at most four a second of one identifier are kept, the others go on") {
+    DenialLog log(1);
+    const Time begin{1h};
+    int kept = 0;
+    for (int i = 0; i < 100; ++i) kept += deny(log, "ip:1", begin + i * 1ms) ? 1 : 0;
+    CHECK(kept == 4);
+    CHECK(deny(log, "ip:2", begin + 500ms));
+    CHECK(log.left_out() == 96);
+    CHECK_FALSE(deny(log, "ip:1", begin + 999ms));
+    CHECK(deny(log, "ip:1", begin + 1s));
+}
+
+TEST_CASE("denials: at most 64 a second are kept of a thread") {
+    DenialLog log(1);
+    const Time begin{1h};
+    int kept = 0;
+    for (int i = 0; i < 1'000; ++i) {
+        kept += deny(log, "ip:" + std::to_string(i), begin + i * 1us) ? 1 : 0;
+    }
+    CHECK(kept == 64);
+    CHECK(log.left_out() == 936);
+    CHECK(deny(log, "ip:1", begin + 1s));
+}
+
+TEST_CASE("denials: the last 256 are kept, newest first") {
+    DenialLog log(1);
+    CHECK(log.newest().empty());
+    for (int i = 1; i <= 300; ++i) CHECK(deny(log, "ip:" + std::to_string(i), Time{} + i * 1s));
+    const std::vector<Denial> all = log.newest();
+    REQUIRE(all.size() == 256);
+    CHECK(all.front().identifier == "ip:300");
+    CHECK(all.front().number == 300);
+    CHECK(all.back().identifier == "ip:45");
+    CHECK(log.left_out() == 0);
+}
+
+TEST_CASE("denials: texts of any bytes are kept as they are, up to a length") {
+    DenialLog log(1);
+    const std::string hostile("\0\x1b[2J<script>\"\xff", 15);
+    REQUIRE(log.admits(hostile, Time{}));
+    log.keep({.request_id = hostile,
+              .identifier = hostile,
+              .route = std::string(1'000, 'r'),
+              .policy = "p",
+              .limit = "p-1s",
+              .count = 3,
+              .quota = 2},
+             kNoon);
+    const Denial kept = log.newest().at(0);
+    CHECK(kept.request_id == hostile);
+    CHECK(kept.identifier == hostile);
+    CHECK(kept.route == std::string(DenialLog::kTextBytesMax, 'r'));
+    CHECK(kept.policy == "p");
+    CHECK(kept.limit == "p-1s");
+    CHECK(kept.count == 3);
+    CHECK(kept.quota == 2);
+    CHECK_FALSE(kept.retry_after_seconds);
+}
+
+TEST_CASE("activity: off keeps nothing, and another size begins anew") {
+    Activity activity;
+    CHECK(activity.names() == nullptr);
+    activity.set_names_max(64);
+    REQUIRE(activity.names() != nullptr);
+    activity.names()->requests.add("a", Time{});
+    activity.set_names_max(64);
+    CHECK(merge(activity.names()->requests.counted(Time{}), 9).total == 1);
+    activity.set_names_max(128);
+    CHECK(merge(activity.names()->requests.counted(Time{}), 9).total == 0);
+    activity.set_names_max(0);
+    CHECK(activity.names() == nullptr);
+}
+
+}  // namespace
+}  // namespace tidegate::telemetry
