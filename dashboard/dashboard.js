@@ -1,10 +1,11 @@
 // The dashboard: asks /api/ once a second and draws what it answers. Everything is bounded: 600
 // seconds of history in typed arrays, and rows and paths that are made once and used again.
 //
-// Names (identifiers, routes, policies, request ids) are clients' words: this script writes them as
-// text only, after shown() has made visible what would hide or reorder something.
+// Names are clients' words: the script writes them as text only, after shown() has made visible what
+// would hide or reorder something.
 
 const SECONDS = 600;
+const OFF = "Off: the configuration says `telemetry: {top: off}`.";
 const ROWS_MAX = 100;
 const GAP_MS = 3500;  // samples further apart are not joined by a line
 const WAIT_MAX_S = 30;
@@ -17,8 +18,7 @@ const pointing = matchMedia("(hover: hover)");
 
 // ---- Text ----
 
-// Controls, formats (also those that turn the direction of writing), spaces other than the usual one,
-// and letters without a shape.
+// Controls, formats (as those of direction), other spaces than the usual one, letters without a shape.
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\uffa0]/gu;
 // As the access log has it.
 const escaped = (letter) => letter.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
@@ -673,7 +673,7 @@ function showTop(kind, answer) {
     const width = `${Math.round((100 * count) / Math.max(1, all[0].count))}%`;
     if (parts.bar.style.width !== width) parts.bar.style.width = width;
   });
-  emptyText(table, !answer.enabled ? "Off: the configuration says `telemetry: {top: off}`."
+  emptyText(table, !answer.enabled ? OFF
     : all.length ? "" : kind === "denials" ? "No denials in this time." : "No requests in this time.");
 }
 
@@ -704,7 +704,7 @@ function showDenials(answer) {
     putText(parts.route, denial.route);
     putText(parts.id, denial.request_id);
   });
-  emptyText(table, answer.enabled === false ? "Off: the configuration says `telemetry: {top: off}`."
+  emptyText(table, answer.enabled === false ? OFF
     : all.length ? "" : "No request was denied.");
 }
 
