@@ -35,6 +35,7 @@ async function metric(place, name, labels = /(?:)/) {
   return text.split("\n").filter((line) => (line.startsWith(`${name}{`) || line.startsWith(`${name} `)) && labels.test(line))
     .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
 }
+const decisions = (outcome) => new RegExp(`(?=.*policy="per-tenant")(?=.*outcome="${outcome}")`);
 const policyRow = () => {
   const row = [...document.querySelectorAll("#policies tbody tr")]
     .find((one) => one.querySelector(".name").textContent === "per-tenant");
@@ -61,8 +62,8 @@ async function figures(visit) {
   const denied = await metric(place, "tidegate_requests_total", /outcome="limited"/);
   need(denied === 30 && await visit.figure("denials_total") === denied, "denials", denied);
   const row = await visit.page.evaluate(policyRow);
-  need(row[0] === await metric(place, "tidegate_decisions_total", /policy="per-tenant".*outcome="admitted"/), "admitted", row);
-  need(row[1] === await metric(place, "tidegate_decisions_total", /policy="per-tenant".*outcome="denied"/), "denied", row);
+  need(row[0] === await metric(place, "tidegate_decisions_total", decisions("admitted")), "admitted", row);
+  need(row[1] === await metric(place, "tidegate_decisions_total", decisions("denied")), "denied", row);
   const seen = await visit.until("the lists have both", () => {
     const all = [...document.querySelectorAll("#top-requests tbody tr:not([hidden])")]
       .map((one) => [one.querySelector(".name").textContent, Number(one.querySelector("data").value)]);
