@@ -11,6 +11,7 @@
 #include "base/strict_json.hpp"
 #include "cli/config_file.hpp"
 #include "cli/config_report.hpp"
+#include "cli/exit_code.hpp"
 #include "cli/inspect_text.hpp"
 #include "cli/usage.hpp"
 #include "config/address.hpp"
@@ -122,6 +123,19 @@ std::string refusal_text(const FoundAdmin& place, const AdminReply& reply) {
     std::string detail = problem_detail(reply.body);
     if (!detail.empty()) return detail;
     return fmt::format("the admin listener answers {}", reply.status);
+}
+
+Result<AdminReply, int> ask_or_complain(const FoundAdmin& place, bool post, std::string_view target,
+                                        std::chrono::milliseconds patience) {
+    using boost::system::in_place_error;
+    auto reply = ask_admin(place, post, target, patience);
+    if (!reply) return {in_place_error, complain(exit_code::kNoAnswer, reply.error())};
+    if (reply->status != 200) {
+        const bool is_wrong_use = reply->status == 400 && is_admin_problem(*reply);
+        const int code = is_wrong_use ? exit_code::kWrongUse : exit_code::kNoAnswer;
+        return {in_place_error, complain(code, refusal_text(place, *reply))};
+    }
+    return std::move(*reply);
 }
 
 }  // namespace tidegate::cli

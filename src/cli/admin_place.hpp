@@ -2,7 +2,9 @@
 // line.
 #pragma once
 
+#include <chrono>
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 #include "cli/admin_client.hpp"
@@ -40,5 +42,10 @@ std::string stranger_text(const FoundAdmin& place, const AdminReply& reply);
 
 // Why the listener did not do what was asked for, in words; `reply` is not 200.
 std::string refusal_text(const FoundAdmin& place, const AdminReply& reply);
+
+// Asks the listener (see ask_admin()), and complains when it does not answer 200. The error is the
+// exit code then: exit_code::kWrongUse or kNoAnswer.
+Result<AdminReply, int> ask_or_complain(const FoundAdmin& place, bool post, std::string_view target,
+                                        std::chrono::milliseconds patience);
 
 }  // namespace tidegate::cli

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "cli/activity_command.hpp"
 #include "cli/check_command.hpp"
 #include "cli/command_list.hpp"
 #include "cli/completion.hpp"
@@ -80,6 +81,8 @@ struct Arguments {
     ExplainArguments explain;
     InspectArguments inspect;
     InspectArguments reset;
+    ActivityArguments top;
+    ActivityArguments denials;
     DoctorArguments doctor;
     AdminArguments reload;
     AdminArguments health;
@@ -134,6 +137,8 @@ struct Commands {
     CLI::App* explain;
     CLI::App* inspect;
     CLI::App* reset;
+    CLI::App* top;
+    CLI::App* denials;
     CLI::App* doctor;
     CLI::App* keys_new;
     CLI::App* echo;
@@ -161,6 +166,8 @@ Commands describe(CLI::App& app, Arguments& arguments) {
     commands.explain = describe_explain(app, kDefaultFile, arguments.explain);
     commands.inspect = describe_inspect(app, arguments.inspect);
     commands.reset = describe_reset(app, arguments.reset);
+    commands.top = describe_top(app, arguments.top);
+    commands.denials = describe_denials(app, arguments.denials);
     commands.doctor = describe_doctor(app, kDefaultFile, arguments.doctor);
     commands.keys_new = describe_keys(app, arguments.keys);
     commands.echo = describe_echo(app, arguments.echo_listen);
@@ -211,6 +218,8 @@ int run_command(const CLI::App& app, const Commands& commands, const Arguments& 
     if (commands.explain->parsed()) return run_explain(arguments.explain);
     if (commands.inspect->parsed()) return run_inspect(arguments.inspect);
     if (commands.reset->parsed()) return run_reset(arguments.reset);
+    if (commands.top->parsed()) return run_top(arguments.top);
+    if (commands.denials->parsed()) return run_denials(arguments.denials);
     if (commands.doctor->parsed()) return run_doctor(arguments.doctor);
     if (commands.keys_new->parsed()) return make_key(arguments.keys);
     if (commands.echo->parsed()) return run_echo(echo_address(arguments.echo_listen));

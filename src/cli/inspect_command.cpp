@@ -74,13 +74,8 @@ int ask(const InspectArguments& arguments, bool post, const std::string& target,
         CodeOf code_of) {
     const auto place = find_admin(arguments);
     if (!place) return complain(exit_code::kWrongUse, place.error());
-    const auto reply = ask_admin(*place, post, target, kInspectPatience);
-    if (!reply) return complain(exit_code::kNoAnswer, reply.error());
-    if (reply->status != 200) {
-        const bool is_wrong_use = reply->status == 400 && is_admin_problem(*reply);
-        return complain(is_wrong_use ? exit_code::kWrongUse : exit_code::kNoAnswer,
-                        refusal_text(*place, *reply));
-    }
+    const auto reply = ask_or_complain(*place, post, target, kInspectPatience);
+    if (!reply) return reply.error();
     const auto told = text_of(reply->body);
     if (!told) return complain(exit_code::kNoAnswer, stranger_text(*place, *reply));
     fmt::print("{}", arguments.as_json ? reply->body : told->text);

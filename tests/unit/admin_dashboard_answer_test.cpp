@@ -1,0 +1,209 @@
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "admin/activity_answer.hpp"
+#include "admin/live_answer.hpp"
+
+namespace tidegate::admin {
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+using Fine = telemetry::FineHistogram<telemetry::kRequestBounds>;
+using Kind = ActivityRequest::Kind;
+using WallTime = std::chrono::system_clock::time_point;
+
+const std::string kHostile = "user:\x1b[2J\"</script>\n\xff\u202e";
+
+struct SomeSeries {
+    SomeSeries() : series(Fine::kCutBounds, Fine::kCutBounds, {}) {
+        for (int second = 1; second <= 3; ++second) {
+            telemetry::LiveTotals totals;
+            const auto n = static_cast<std::uint64_t>(10 * second);
+            totals.outcomes[static_cast<std::size_t>(telemetry::Outcome::limited)] = n;
+            totals.answers[3] = n;
+            totals.add_route("-", {});
+            totals.add_route(kHostile, {n, n});
+            totals.add_policy("p", true, {n, 1});
+            totals.request_cuts.assign(Fine::kCutBuckets, 0);
+            totals.request_cuts[3] = n;
+            telemetry::LiveGauges gauges;
+            gauges.connections = 7;
+            gauges.store_is_up = second != 3;
+            series.add(std::move(totals), std::move(gauges), WallTime{second * 1s},
+                       telemetry::LiveSeries::SteadyTime{second * 1s});
+        }
+    }
+    AdminAnswer answer(std::string_view target) const {
+        const std::vector<upstream::UpstreamStatus> upstreams(1);
+        return answer_to_live(target, {.series = series,
+                                       .upstreams = upstreams,
+                                       .now = WallTime{4s},
+                                       .started = WallTime{0s},
+                                       .version = "1",
+                                       .store = "memory",
+                                       .threads = 2});
+    }
+    telemetry::LiveSeries series;
+};
+
+TEST_CASE("live answer: samples, their columns and the sums since the start") {
+    const AdminAnswer answer = SomeSeries().answer("/api/live");
+    CHECK(answer.status == 200);
+    CHECK(answer.content_type == "application/json");
+    const Json json = Json::parse(answer.body);
+    CHECK(json.at("now_ms") == 4'000);
+    CHECK(json.at("workers") == 2);
+    CHECK(json.at("store").at("kind") == "memory");
+    CHECK(json.at("policies") == Json::parse(R"([{"policy":"p","mode":"shadow"}])"));
+    CHECK(json.at("routes").at(0).at("route") == "-");
+    CHECK(json.at("upstreams").size() == 1);
+    CHECK(json.at("totals").at("requests") == 30);
+    CHECK(json.at("totals").at("denials") == 30);
+    CHECK(json.at("totals").at("policies") == Json::parse("[[30,1]]"));
+    REQUIRE(json.at("samples").size() == 3);
+    const Json& last = json.at("samples").at(2);
+    CHECK(last.at("time_ms") == 3'000);
+    CHECK(last.at("took_ms") == 1'000);
+    CHECK(last.at("requests") == 10);
+    CHECK(last.at("answers").at("4xx") == 10);
+    CHECK(last.at("answers").at("none") == 0);
+    CHECK(last.at("outcomes").at("limited") == 10);
+    CHECK(last.at("routes") == Json::parse("[[0,0],[10,10]]"));
+    CHECK(last.at("request_seconds").at("count") == 10);
+    CHECK(last.at("request_seconds").at("p999") == doctest::Approx(0.0005));
+    CHECK(last.at("decision_seconds").at("p50").is_null());
+    CHECK(last.at("store") == "down");
+    CHECK(last.at("connections") == 7);
+}
+
+TEST_CASE("live answer: `since` leaves out what the client has") {
+    const SomeSeries some;
+    const auto samples = [&](const std::string& since) {
+        return Json::parse(some.answer("/api/live?since=" + since).body).at("samples");
+    };
+    CHECK(samples("0").size() == 3);
+    CHECK(samples("1000").size() == 2);
+    REQUIRE(samples("2999").size() == 1);
+    CHECK(samples("2999").at(0).at("time_ms") == 3'000);
+    CHECK(samples("3000").empty());
+    for (const char* since : {"", "x", "-1", "1.5", "99999999999999999999", "1&since=2"}) {
+        const AdminAnswer answer = some.answer("/api/live?since=" + std::string(since));
+        CHECK(answer.status == 400);
+        CHECK(answer.content_type == "application/problem+json");
+    }
+}
+
+TEST_CASE("live answer: names of any bytes stay data") {
+    const AdminAnswer answer = SomeSeries().answer("/api/live");
+    for (const char c : answer.body) CHECK((c == '\n' || (c >= ' ' && c <= '~')));
+    CHECK(Json::parse(answer.body).at("routes").at(1).at("route") ==
+          "user:\x1b[2J\"</script>\n\ufffd\u202e");
+}
+
+std::vector<ThreadActivity> some_activity() {
+    std::vector<ThreadActivity> threads(2);
+    threads[0].thread = 0;
+    threads[0].copy.names = {{{{kHostile, 5, 1}, {"ip:1", 2, 0}}, 7, 0, 64}};
+    threads[1].thread = 1;
+    threads[1].copy.names = {{{{"ip:1", 9, 0}}, 9, 0, 64}};
+    telemetry::Denial denial;
+    denial.number = 8;
+    denial.time = WallTime{5s};
+    denial.identifier = kHostile;
+    denial.limit = "p-1s";
+    denial.count = 3;
+    denial.quota = 4;
+    threads[0].copy.denials = {denial};
+    threads[0].copy.denials_left_out = 2;
+    denial.time = WallTime{6s};
+    denial.retry_after_seconds = 7;
+    threads[1].copy.denials = {denial};
+    threads[1].copy.denials_left_out = 3;
+    return threads;
+}
+
+TEST_CASE("top answer: the threads as one list, what is certain first") {
+    const AdminAnswer answer = answer_to_top(Kind::top_denials, some_activity(), 64, 87s);
+    for (const char c : answer.body) CHECK((c == '\n' || (c >= ' ' && c <= '~')));
+    const Json json = Json::parse(answer.body);
+    CHECK(json.at("by") == "denials");
+    CHECK(json.at("enabled") == true);
+    CHECK(json.at("names") == 64);
+    CHECK(json.at("seconds") == 87);
+    CHECK(json.at("total") == 16);
+    CHECK(json.at("error_max") == 0);
+    REQUIRE(json.at("identifiers").size() == 2);
+    CHECK(json.at("identifiers").at(0) ==
+          Json::parse(R"({"identifier":"ip:1","count":11,"error":0})"));
+    CHECK(json.at("identifiers").at(1).at("count") == 4);
+    CHECK(json.at("identifiers").at(1).at("error") == 1);
+    CHECK(Json::parse(answer_to_top(Kind::top_requests, {}, 0, 1s).body).at("enabled") == false);
+}
+
+TEST_CASE("denials answer: newest first, each with its reason") {
+    const AdminAnswer answer = answer_to_denials(some_activity(), 64);
+    for (const char c : answer.body) CHECK((c == '\n' || (c >= ' ' && c <= '~')));
+    const Json json = Json::parse(answer.body);
+    CHECK(json.at("left_out") == 5);
+    REQUIRE(json.at("denials").size() == 2);
+    const Json& newest = json.at("denials").at(0);
+    CHECK(newest.at("id") == "1-8");
+    CHECK(newest.at("time_ms") == 6'000);
+    CHECK(newest.at("retry_after_seconds") == 7);
+    CHECK(newest.at("limit") == "p-1s");
+    CHECK(newest.at("count") == 3);
+    CHECK(newest.at("quota") == 4);
+    CHECK(json.at("denials").at(1).at("id") == "0-8");
+    CHECK(json.at("denials").at(1).at("retry_after_seconds").is_null());
+}
+
+TEST_CASE("top answer: `by` is requests or denials") {
+    CHECK(top_asked_for("/api/top")->kind == Kind::top_requests);
+    CHECK(top_asked_for("/api/top?by=requests")->kind == Kind::top_requests);
+    CHECK(top_asked_for("/api/top?x=1&by=denials")->kind == Kind::top_denials);
+    for (const char* by : {"", "Requests", "denial", "denials&by=denials", "%00"}) {
+        const auto wrong = top_asked_for("/api/top?by=" + std::string(by));
+        REQUIRE_FALSE(wrong.has_value());
+        CHECK(wrong.error().status == 400);
+    }
+    CHECK(top_asked_for("/api/top?by=x").error().body.find("`by=denials`") != std::string::npos);
+}
+
+TEST_CASE("admin: who may see the dashboard's figures") {
+    AdminSources sources;
+    std::string token;
+    sources.token = [&] { return std::string_view(token); };
+    sources.live = [](std::string_view) { return AdminAnswer{}; };
+    for (const std::string_view target : {"/api/live", "/api/top?by=denials", "/api/denials"}) {
+        token.clear();
+        AdminRequest request;
+        request.method = "GET";
+        request.target = target;
+        request.host = "localhost";
+        CHECK(answer_to(request, sources).status == 403);
+        request.local = true;
+        CHECK(answer_to(request, sources).status == 200);
+        request.host = "rebound.example";
+        CHECK(answer_to(request, sources).status == 403);
+        request.host = "localhost";
+        for (const std::string_view method : {"HEAD", "POST"}) {
+            request.method = method;
+            CHECK(answer_to(request, sources).status == 405);
+        }
+        request.method = "GET";
+        token = "secret";
+        CHECK(answer_to(request, sources).status == 401);
+        request.authorization = "Bearer secret";
+        request.local = false;
+        request.host = "tidegate.internal";
+        CHECK(answer_to(request, sources).status == 200);
+    }
+}
+
+}  // namespace
+}  // namespace tidegate::admin
