@@ -47,7 +47,7 @@ OVER_H2C = OVER_H2 + (",upstream:*,queue:*,algorithms:*,leaky_bucket:*,count all
 # Of rooms with state that threads share.
 TSAN_UNITS = ("unit_telemetry", "unit_redis", "unit_store", "unit_ask", "unit_proxy", "unit_identity",
               "unit_balance")
-SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "deps", "format", "fuzz",
+SHELL_SCRIPTS = ("alerts", "apps", "bench", "browser", "build", "certificates", "dashboard", "deps", "format", "fuzz",
                  "gateways", "helm", "http2", "image", "models", "moving", "package", "provider", "reproduce", "run", "soak", "test", "tidy")
 
 
@@ -304,6 +304,7 @@ def optimised(report, beside):
             (["http2", "scripts/http2"], {"counted": "^ok "}),
             (["gateways", "scripts/gateways"], {"counted": "^ok "}),
             (["browser", "scripts/browser"], {"counted": "^ok "}),
+            (["dashboard", "scripts/dashboard"], {"counted": "^ok "}),
             (["apps", "scripts/apps"], {})])
     beside.wait()
     # Alone: they measure.

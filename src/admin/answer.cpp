@@ -8,6 +8,7 @@
 
 #include "admin/activity_answer.hpp"
 #include "admin/inspect_answer.hpp"
+#include "admin/page.hpp"
 #include "admin/upstreams_answer.hpp"
 #include "base/ip.hpp"
 #include "base/json_escape.hpp"
@@ -45,6 +46,7 @@ enum class Path {
     live,
     top,
     denials,
+    page,
     other
 };
 
@@ -60,6 +62,7 @@ Path path_of(std::string_view target) {
     if (path == "/api/live") return Path::live;
     if (path == "/api/top") return Path::top;
     if (path == "/api/denials") return Path::denials;
+    if (page_file(path) != nullptr) return Path::page;
     return Path::other;
 }
 
@@ -67,6 +70,13 @@ AdminAnswer ok(std::string_view content_type, std::string body) {
     AdminAnswer answer;
     answer.content_type = content_type;
     answer.body = std::move(body);
+    return answer;
+}
+
+AdminAnswer page_answer(std::string_view target) {
+    const PageFile& file = *page_file(target.substr(0, target.find('?')));
+    AdminAnswer answer = ok(file.content_type, std::string(file.text));
+    answer.page = true;
     return answer;
 }
 
@@ -89,6 +99,17 @@ bool is_own_name(std::string_view host) {
     return http::equal_ignoring_case(host, "localhost") || parse_ip(host);
 }
 
+// The dashboard asks, as this listener has served it. Behind a proxy with TLS its scheme is https.
+bool is_of_dashboard(const AdminRequest& request) {
+    std::string_view origin = request.origin;
+    for (const std::string_view scheme : {"http://", "https://"}) {
+        if (!origin.starts_with(scheme)) continue;
+        origin.remove_prefix(scheme.size());
+        return !origin.empty() && http::equal_ignoring_case(origin, request.host);
+    }
+    return false;
+}
+
 AdminAnswer wrong_method(std::string_view allowed) {
     AdminAnswer answer = problem(405);
     answer.allow = allowed;
@@ -102,10 +123,12 @@ AdminAnswer refused_field(std::string_view detail) {
 }
 
 // Why a request may not change anything, if it may not. A page does not know the token, so no name
-// that a page can make mean this machine gets past it.
-std::optional<AdminAnswer> objection_to_change(const AdminRequest& request, bool has_token) {
+// that a page can make mean this machine gets past it. `takes_dashboard`: of all pages, the request
+// comes from the dashboard, and may.
+std::optional<AdminAnswer> objection_to_change(const AdminRequest& request, bool has_token,
+                                               bool takes_dashboard = false) {
     if (request.method != "POST") return wrong_method("POST");
-    if (request.has_origin) return refused_field(kNoPages);
+    if (request.has_origin && !takes_dashboard) return refused_field(kNoPages);
     if (!has_token && !is_own_name(request.host)) return refused_field(kOwnNameNeeded);
     return std::nullopt;
 }
@@ -126,8 +149,8 @@ std::optional<AdminAnswer> objection_to_look(const AdminRequest& request, bool h
 }
 
 AdminAnswer counts(const AdminRequest& request, bool reset, bool has_token) {
-    auto objection =
-        reset ? objection_to_change(request, has_token) : objection_to_look(request, has_token);
+    auto objection = reset ? objection_to_change(request, has_token, is_of_dashboard(request))
+                           : objection_to_look(request, has_token);
     if (objection) return std::move(*objection);
     auto identifier = identifier_asked_for(request.target);
     if (!identifier) return std::move(identifier.error());
@@ -209,7 +232,8 @@ void append_diagnostics(std::string_view name, const std::vector<config::Diagnos
 
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources) {
     const Path path = path_of(request.target);
-    const bool is_open = path == Path::metrics || path == Path::health || path == Path::readiness;
+    const bool is_open = path == Path::metrics || path == Path::health || path == Path::readiness ||
+                         path == Path::page;
     if (!is_open) return restricted(request, sources, path);
     if (request.method != "GET" && request.method != "HEAD") return wrong_method("GET, HEAD");
     if (path == Path::metrics) {
@@ -218,6 +242,7 @@ AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources) 
         return answer;
     }
     if (path == Path::readiness) return readiness(sources);
+    if (path == Path::page) return page_answer(request.target);
     return ok(kJson, "{\"status\":\"ok\"}\n");
 }
 

@@ -68,6 +68,7 @@ struct AdminRequest {
     std::string_view authorization;  // the field's value; empty: none, or more than one
     std::string_view host;           // likewise
     bool has_origin = false;         // a browser asks, for some page
+    std::string_view origin{};       // of that page; empty: none, or more than one
     bool local = false;              // the peer is loopback or a Unix socket
 };
 
@@ -78,6 +79,7 @@ struct AdminAnswer {
     std::string_view allow;         // for 405
     std::string_view authenticate;  // for 401: WWW-Authenticate
     std::optional<std::int64_t> retry_after_seconds{};
+    bool page = false;     // a file of the dashboard: sent with kPagePolicy
     bool metrics = false;  // the body is that of AdminSources::metrics
     bool reload = false;   // it was asked for and is permitted; the answer is answer_to_reload()
     // Likewise; the answer is that of AdminSources::counts.
@@ -88,11 +90,12 @@ struct AdminAnswer {
     std::string_view refusal{};
 };
 
-// `/metrics`, `/healthz` and `/readyz` answer every peer. Anything else asks every peer for the
-// bearer token, local ones too; where none is configured it answers local peers only. What changes
-// something is POST, and not for a browser that some page sends here, be it under a name of its own
-// (DNS rebinding): no Origin, and without a token a Host that is an address or `localhost`. What
-// shows clients or servers without a token asks for such a Host, too.
+// `/metrics`, `/healthz`, `/readyz` and the files of the dashboard answer every peer. Anything else
+// asks every peer for the bearer token, local ones too; where none is configured it answers local
+// peers only. What changes something is POST, and not for a browser that some page sends here, be
+// it under a name of its own (DNS rebinding): no Origin, but for a reset that of the dashboard
+// itself, and without a token a Host that is an address or `localhost`. What shows clients or
+// servers without a token asks for such a Host, too.
 AdminAnswer answer_to(const AdminRequest& request, const AdminSources& sources);
 
 // 200, or 409 when it was refused; JSON either way.

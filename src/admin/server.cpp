@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "admin/message_reader.hpp"
+#include "admin/page.hpp"
 #include "base/timestamp.hpp"
 #include "http/field_lines.hpp"
 #include "http/problem.hpp"
@@ -108,6 +109,8 @@ std::string head_of(const AdminAnswer& answer, std::size_t body_bytes, const Ask
                                    http::status_title(answer.status));
     http::append_field("Content-Type", answer.content_type, head);
     http::append_field("Cache-Control", "no-store", head);
+    http::append_field("X-Content-Type-Options", "nosniff", head);
+    if (answer.page) http::append_field("Content-Security-Policy", kPagePolicy, head);
     http::append_field("Date", date_of_now(), head);
     if (!answer.allow.empty()) http::append_field("Allow", answer.allow, head);
     if (!answer.authenticate.empty()) {
@@ -326,6 +329,7 @@ AdminAnswer AdminServer::Impl::answer(const http::RequestHead& head, bool local)
     request.has_origin = std::any_of(
         head.fields.begin(), head.fields.end(),
         [](const http::Field& field) { return http::equal_ignoring_case(field.name, "origin"); });
+    request.origin = http::single_value(head.fields, "origin");
     request.host = http::single_value(head.fields, "host");
     request.authorization = http::single_value(head.fields, "authorization");
     try {

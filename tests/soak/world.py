@@ -126,16 +126,18 @@ def _tcp_sockets(pid):
 
 class Tidegate:
     """The program under test. `settings` is YAML without listen, admin and log. `listen` is in the
-    place of a listener at `port`; `name` tells several in one folder apart."""
+    place of a listener at `port`; `name` tells several in one folder apart; `token` is that of the
+    admin listener."""
 
     def __init__(self, world, program, settings, access="off", listen=None, name="tidegate",
-                 **options):
+                 token=None, **options):
         self.world = world
         self.port, self.admin_port = free_port(), free_port()
+        admin = f"127.0.0.1:{self.admin_port}"
         self.errors_file = world.folder / f"{name}.err"
         config = world.folder / f"{name}.yaml"
         config.write_text(f"listen: {listen or f'127.0.0.1:{self.port}'}\n"
-                          f"admin: 127.0.0.1:{self.admin_port}\n"
+                          f"admin: {f'{{address: {admin!r}, token: {token}}}' if token else admin}\n"
                           f"log: {{access: {access}}}\n{settings}")
         environment = dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1",
                            # A small quarantine, or nobody could see a leak for what is kept in it.

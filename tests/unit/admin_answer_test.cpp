@@ -74,7 +74,7 @@ TEST_CASE("admin: all else asks every peer for a configured token, also on this 
         CHECK(status_of(request) == 404);
     }
     for (const std::string_view target :
-         {"", "*", "/", "/metrics/", "/Metrics", "//metrics", "/metrics;a", "/healthz%20"}) {
+         {"", "*", "/metrics/", "/Metrics", "//metrics", "/metrics;a", "/healthz%20"}) {
         CHECK(status_of(request_for(target)) == 401);
     }
 }
@@ -280,6 +280,30 @@ TEST_CASE("admin: with a valid token any Host may reload and reset, a page still
     request.authorization = "Bearer wrong";
     request.has_origin = false;
     CHECK(status_of(request) == 401);
+}
+
+TEST_CASE("admin: the dashboard may reset, under the name that it was served by, and not reload") {
+    AdminRequest request = reload_request();
+    request.target = "/api/reset?identifier=user%3Aa";
+    request.has_origin = true;
+    request.host = "127.0.0.1:9901";
+    for (const std::string_view origin : {"http://127.0.0.1:9901", "https://127.0.0.1:9901"}) {
+        request.origin = origin;
+        CHECK_MESSAGE(answer_to(request, open_sources()).counts, origin);
+    }
+    for (const std::string_view origin :
+         {"", "null", "http://", "http://127.0.0.1", "http://127.0.0.1:99", "http://evil.example",
+          "http://127.0.0.1:9901.evil", "ftp://127.0.0.1:9901", "127.0.0.1:9901"}) {
+        request.origin = origin;
+        CHECK_MESSAGE(status_of(request, open_sources()) == 403, origin);
+    }
+    request.origin = "http://evil.example:9901";
+    request.host = "evil.example:9901";
+    CHECK(status_of(request, open_sources()) == 403);
+    request.authorization = "Bearer secret";
+    CHECK(answer_to(request, some_sources()).counts);
+    request.target = "/reload";
+    CHECK(status_of(request) == 403);
 }
 
 TEST_CASE("admin: the answer to a reload tells every fault and its place") {

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""The dashboard in a browser: Chromium, driven by puppeteer-core.
+
+    tests/dashboard/trial.py [--tidegate build/dev/tidegate] [--only PART]
+
+Each part of parts.js has a browser and a Tidegate of its own. The exit code is 1 when one of them sees
+what must not be.
+
+Needs node, npm (puppeteer-core and axe-core are installed in --modules), Chromium and redis-server.
+Everything listens on loopback only, and ends with this program.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "soak"))
+sys.dont_write_bytecode = True
+
+from world import Failed, Redis, Tidegate, World, accepts, free_port, until  # noqa: E402
+
+PACKAGES = ["puppeteer-core@24.43.1", "axe-core@4.14.1"]
+TOKEN = "a-token-of-the-test"
+QUOTA = 10
+SETTINGS = """
+upstreams: {{api: {{servers: [http://127.0.0.1:{upstream}]}}}}
+policies: {{per-tenant: {{key: ["header:x-tenant"], limits: [{quota}/h]}}}}
+routes: [{{name: things, match: {{path: "/**"}}, upstream: api, policies: [per-tenant]}}]
+"""
+# Name of the part: whether the admin listener has a token, and what becomes of Redis (none: the store
+# is in memory).
+PARTS = {
+    "figures": (False, None),
+    "names": (False, None),
+    "keyboard": (False, None),
+    "axe": (False, None),
+    "silence": (False, None),
+    "memory": (False, None),
+    "token": (True, None),
+    "store": (False, "killed"),
+}
+
+
+def try_part(program, modules, part):
+    with_token, redis = PARTS[part]
+    with tempfile.TemporaryDirectory(prefix="dashboard-") as folder:
+        with World(pathlib.Path(folder)) as world:
+            upstream = free_port()
+            world.start(["node", HERE.parent / "browser" / "api.js", upstream, "http://none"])
+            until(lambda: accepts(upstream), 20, "the API")
+            settings = SETTINGS.format(upstream=upstream, quota=QUOTA)
+            store = Redis(world) if redis else None
+            if store:
+                settings += f'store: {{redis: {{url: "redis://127.0.0.1:{store.port}/0"}}}}\n'
+            tidegate = Tidegate(world, program, settings, token=TOKEN if with_token else None)
+            if store:
+                store.kill()
+            place = {"proxy": f"http://127.0.0.1:{tidegate.port}",
+                     "admin": f"http://127.0.0.1:{tidegate.admin_port}",
+                     "token": TOKEN if with_token else "", "quota": QUOTA}
+            done = subprocess.run(
+                ["node", HERE / "parts.js", part, json.dumps(place)], capture_output=True, text=True,
+                timeout=240, check=False,
+                env=dict(os.environ, NODE_PATH=str(modules / "node_modules")))
+            if done.returncode:
+                raise Failed((done.stdout + done.stderr)[-3000:])
+            return done.stdout.strip()
+
+
+def install(modules):
+    if not all((modules / "node_modules" / package.split("@")[0]).is_dir() for package in PACKAGES):
+        modules.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", modules,
+                        *PACKAGES], check=True, timeout=300)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tidegate", type=pathlib.Path, default=ROOT / "build/dev/tidegate")
+    parser.add_argument("--modules", type=pathlib.Path, default=ROOT / "build/dashboard")
+    parser.add_argument("--only", choices=PARTS)
+    arguments = parser.parse_args()
+    modules = arguments.modules.resolve()
+    install(modules)
+    held = True
+    for part in [arguments.only] if arguments.only else PARTS:
+        try:
+            found = try_part(arguments.tidegate.resolve(), modules, part)
+            print("\n".join(f"ok   {part}: {line}" for line in found.splitlines()), flush=True)
+        except (Failed, OSError, subprocess.TimeoutExpired) as error:
+            print(f"FAIL {part}: {error}", flush=True)
+            held = False
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
