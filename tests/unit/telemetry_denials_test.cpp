@@ -16,7 +16,11 @@ constexpr std::chrono::system_clock::time_point kNoon{};
 
 bool deny(DenialLog& log, const std::string& identifier, Time now) {
     if (!log.admits(identifier, now)) return false;
-    log.keep({.request_id = "r", .identifier = identifier, .count = 10, .quota = 10}, kNoon);
+    DenialView view;
+    view.request_id = "r";
+    view.identifier = identifier;
+    view.count = view.quota = 10;
+    log.keep(view, kNoon);
     return true;
 }
 
@@ -66,7 +70,8 @@ TEST_CASE("denials: texts of any bytes are kept as they are, up to a length") {
               .policy = "p",
               .limit = "p-1s",
               .count = 3,
-              .quota = 2},
+              .quota = 2,
+              .retry_after_seconds = std::nullopt},
              kNoon);
     const Denial kept = log.newest().at(0);
     CHECK(kept.request_id == hostile);
