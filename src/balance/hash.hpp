@@ -1,3 +1,4 @@
+// A choice of servers by a key of the request: balance/choice.hpp has what is common to all choices.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,5 @@
+// A choice of servers by their requests in flight: balance/choice.hpp has what is common to all
+// choices.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// A choice of servers by turns: balance/choice.hpp has what is common to all choices.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// Numbers that look random, for choices that every process makes alike.
 #pragma once
 
 #include <cstdint>

@@ -342,13 +342,16 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("inspect: the API changes nothing for a page in a browser, and takes no odd question") {
+TEST_CASE(
+    "inspect: the API changes nothing for a page of another origin, and takes no odd question") {
     const Upstream upstream(ok());
     const Tidegate tidegate(one_policy(upstream, "{key: [ip], limits: [5/h]}"));
     CHECK(tidegate.get().status() == 200);
     const std::string reset = "/api/reset?identifier=127.0.0.1";
     CHECK(admin_answer(tidegate, "GET", reset).status() == 405);
-    CHECK(admin_answer(tidegate, "POST", reset, "Origin: http://localhost\r\n").status() == 403);
+    for (const std::string origin : {"http://localhost:3000", "http://a.example", "null"}) {
+        CHECK(admin_answer(tidegate, "POST", reset, "Origin: " + origin + "\r\n").status() == 403);
+    }
     CHECK(counted(tidegate, "127.0.0.1") == 1);
     const std::string inspect = "/api/inspect";
     CHECK(admin_answer(tidegate, "POST", inspect + "?identifier=user:a").status() == 405);

@@ -170,19 +170,3 @@ TEST_CASE("upstream http2 bounds: 100 Continue comes before the body that waits 
     upstream.answer(upstream.call("/up"), {.body = "done"});
     CHECK(client.response().body == "done");
 }
-
-TEST_CASE("upstream http2 bounds: a header block that drips costs the connection in time") {
-    const Upstream upstream([](Conversation& conversation) {
-        conversation.some();
-        conversation.send(h2_settings());
-        const std::string block = h2_block({{":status", "200"}});
-        conversation.send(h2_frame(NGHTTP2_HEADERS, 0, 1, block.substr(0, 1)));
-        conversation.wait_for_end();
-    });
-    const Tidegate tidegate(
-        to("h2c://127.0.0.1:" + std::to_string(upstream.port()), "timeouts: {response: 60s}"));
-    const auto began = Clock::now();
-    CHECK(tidegate.get().status() == 502);
-    CHECK(Clock::now() - began >= milliseconds{9'000});
-    CHECK(Clock::now() - began < milliseconds{20'000} + slack());
-}
