@@ -1,4 +1,5 @@
-// A choice of servers by a key of the request: balance/choice.hpp has what is common to all choices.
+// A choice of servers by a key of the request: balance/choice.hpp has what is common to all
+// choices.
 #pragma once
 
 #include <chrono>
