@@ -108,6 +108,11 @@ struct Upstream {
         return std::any_of(servers.begin(), servers.end(),
                            [](const UpstreamServer& server) { return server.is_http2; });
     }
+    // Requests to some server go in HTTP/1.
+    bool has_http1() const {
+        return !std::all_of(servers.begin(), servers.end(),
+                            [](const UpstreamServer& server) { return server.is_http2; });
+    }
     bool operator==(const Upstream&) const = default;
 };
 

@@ -169,17 +169,15 @@ void warn_about_grpc(const Config& config, const Declared& declared, Context& co
     if (config.upstreams.empty()) return;
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {
         const Route& route = config.routes[i];
-        const auto& servers = config.upstreams[route.upstream].servers;
-        const auto http1 =
-            std::find_if(servers.begin(), servers.end(),
-                         [](const UpstreamServer& server) { return !server.is_http2; });
-        if (http1 == servers.end()) continue;
+        const Upstream& upstream = config.upstreams[route.upstream];
+        // Where some speak HTTP/2, calls go to these.
+        if (upstream.has_http2() || upstream.servers.empty()) continue;
         const std::string calls = about_calls(route, declared.grpc_routes.contains(i));
         if (calls.empty()) continue;
         context.warnings.push_back(
             {declared.routes[i],
              "the route " + quote(route.name) + " " + calls + ", and its server " +
-                 quote(http1->address.to_string()) +
+                 quote(upstream.servers.front().address.to_string()) +
                  " speaks HTTP/1, so calls are answered 12 UNIMPLEMENTED: write `h2c://` in "
                  "`servers`, or, over TLS, `http: h2` beside `https://`"});
     }

@@ -99,7 +99,8 @@ Task<std::string> RlsCharge::run(RlsAnswer& answer) {
     } else {
         co_await charge_together(answer);
     }
-    if (!is_down()) finish(answer);
+    // An answer that comes too late tells nobody of limits, and decisions may have been given back.
+    if (!is_down() && !is_late()) finish(answer);
     co_return std::string();
 }
 

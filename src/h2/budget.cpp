@@ -22,6 +22,11 @@ bool AbuseBudget::take(Time now) {
     return true;
 }
 
+std::uint32_t AbuseBudget::left(Time now) const {
+    const auto used = std::max(full_at_, now) - now;
+    return used < depth_ ? static_cast<std::uint32_t>((depth_ - used) / interval_) : 0;
+}
+
 void UpdateAllowance::data_was_sent(std::uint32_t bytes, bool is_cut_small) {
     if (!is_cut_small) frames_ = std::min(frames_ + 1 + bytes / kSmallestRead, kAllowanceMax);
 }

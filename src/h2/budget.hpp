@@ -27,6 +27,8 @@ class AbuseBudget {
 
     // False: there was nothing left to take.
     bool take(Time now);
+    // How many there are to take.
+    std::uint32_t left(Time now) const;
     // An answer ended well.
     void give_one() { full_at_ -= interval_; }
 

@@ -85,7 +85,12 @@ std::uint32_t Client::streams_max() const {
 }
 
 bool Client::has_room() const {
-    return !is_leaving() && open_ < streams_max();
+    return !is_leaving() && open_ < requests_max();
+}
+
+// By the time of the last call, which may only be too few.
+std::uint32_t Client::requests_max() const {
+    return std::min(streams_max(), resets_.left(now_));
 }
 
 bool Client::is_leaving() const {
@@ -142,7 +147,7 @@ void Client::cancel(ClientStream& stream) {
 }
 
 void Client::submit_reset(ClientStream& stream, std::uint32_t error) {
-    if (!resets_.take(now_)) has_reset_many_ = true;
+    if (!resets_.take(now_) || resets_.left(now_) == 0) has_reset_many_ = true;
     stream.is_reset_ = true;
     stream.body_.drop();
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, static_cast<std::int32_t>(stream.id_),
@@ -176,6 +181,7 @@ void Client::end_with(std::uint32_t error) {
     if (is_ending_) return;
     is_ending_ = true;
     error_ = error;
+    close_due_ = now_ + kLastWords;
     nghttp2_session_terminate_session(session_, error);
 }
 
@@ -183,6 +189,7 @@ void Client::end_with(std::uint32_t error) {
 void Client::note_error(std::uint32_t error) {
     if (error == NGHTTP2_NO_ERROR || error_ != NGHTTP2_NO_ERROR) return;
     error_ = error;
+    close_due_ = now_ + kLastWords;
     is_ending_ = true;
 }
 
@@ -195,6 +202,11 @@ void Client::tick(Time now, ClientEventList& events) {
     if (now >= block_due_) {
         block_due_ = Time::max();
         end_with(NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+    // The server takes no more of what there is to send.
+    if (now >= close_due_) {
+        close_due_ = Time::max();
+        has_failed_ = true;
     }
 }
 

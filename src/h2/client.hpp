@@ -71,12 +71,16 @@ class Client {
 
     // Requests. After the end of a stream these do nothing.
 
-    // Whether the server takes another request, as far as it has said.
+    // Whether the server takes another request, as far as it has said, and there are resets left
+    // for all.
     bool has_room() const;
+    // How many requests there may be at a time: the server takes so many, and each of them may have
+    // to be reset.
+    std::uint32_t requests_max() const;
     // The server takes no new requests, or this side has ended the connection.
     bool is_leaving() const;
-    // So many requests were reset that the server might take the connection for a hostile one: it
-    // should get no new requests. Once true, it stays so.
+    // So many requests were reset that the server might take the connection for a hostile one if
+    // there were more: it should get no new requests. Once true, it stays so.
     bool has_reset_many() const { return has_reset_many_; }
     // Begins a request. `lines` are `Name: value` and CR LF; Host becomes `:authority`.
     // `has_body`: offer() follows, until the last. A head that is larger than what the server has
@@ -100,7 +104,7 @@ class Client {
     // What is due at deadline().
     void tick(Time now, ClientEventList& events);
     // Time::max(): none.
-    Time deadline() const { return std::min(settings_due_, block_due_); }
+    Time deadline() const { return std::min({settings_due_, block_due_, close_due_}); }
     // Neither side has anything to say any more: close.
     bool is_done() const;
     // Nothing more can be sent.
@@ -166,6 +170,7 @@ class Client {
     Time settings_due_;
     FrameHeads heads_{0};
     Time block_due_ = Time::max();
+    Time close_due_ = Time::max();  // of a connection that has ended for what the server did
     AbuseBudget resets_{kClientResets};
     std::size_t held_ = 0;
     std::uint32_t open_ = 0;  // streams that the server counts

@@ -15,12 +15,11 @@ using Kind = ClientEvent::Kind;
 // that it must not come byte by byte for as long as the answers of all streams may take.
 void Client::follow_block(std::string_view bytes) {
     while (!bytes.empty()) {
-        const bool was_in_block = heads_.is_in_block();
         const FrameHeads::Step step = heads_.next(bytes);
         bytes.remove_prefix(step.bytes);
         const bool begins = step.found && (heads_.head().type == NGHTTP2_HEADERS ||
                                            heads_.head().type == NGHTTP2_PUSH_PROMISE);
-        if (begins && !was_in_block) block_due_ = now_ + settings_.head_time;
+        if (begins) block_due_ = now_ + settings_.head_time;
     }
     if (!heads_.is_in_block()) block_due_ = Time::max();
 }

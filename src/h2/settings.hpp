@@ -28,16 +28,16 @@ struct Settings {
 struct ClientSettings {
     // At a time, until the server has said how many it takes (RFC 9113 section 5.1.2).
     std::uint32_t streams = 100;
-    // As many at most, whatever the server says.
-    std::uint32_t streams_max = 1'000;
+    // As many at most, whatever the server says: kClientResets has a reset for each.
+    std::uint32_t streams_max = 100;
     http::HeadBounds head;                        // of answers
     std::chrono::milliseconds head_time{10'000};  // for a header block that has begun
 };
 
 // Requests of a connection to a server that the proxy may reset, for clients that left or for the
 // server's faults. Servers end a connection on which more are, with all its requests: of those
-// whose bounds are known, Netty has the lowest, 200 in 30 s. So a connection that has used this up
-// gets no new requests.
+// whose bounds are known, Netty has the lowest, 200 in 30 s. So a connection has no more requests
+// at a time than resets left, and one that has used them up gets no new requests.
 inline constexpr AbuseLimit kClientResets{100, {3, std::chrono::seconds{1}}};
 
 // No stream waits for what another one's receiver does not take: this is room for the windows of
@@ -58,7 +58,7 @@ inline constexpr std::size_t kHeadBytesFactor = 4;
 inline constexpr std::chrono::seconds kSettingsTime{10};  // to acknowledge SETTINGS
 // Between the two GOAWAY of a drain, unless the client has answered a PING sooner.
 inline constexpr std::chrono::seconds kDrainStep{1};
-// For the last GOAWAY of a connection that is closed for abuse.
+// For the last GOAWAY of a connection that is closed for abuse, or for a server's fault.
 inline constexpr std::chrono::seconds kLastWords{1};
 
 }  // namespace tidegate::h2

@@ -35,7 +35,7 @@ http::HeadBounds Forwarding::answer_bounds() const {
 Task<Fault> Forwarding::run() {
     const Fault bad_upgrade = check_upgrade(x_);
     if (bad_upgrade != Fault::none) co_return bad_upgrade;
-    if (x_.relay.is_grpc && !pool_.settings().has_http2()) co_return Fault::upstream_no_grpc;
+    if (needs_http2() && !pool_.settings().has_http2()) co_return Fault::upstream_no_grpc;
     const bool idempotent = is_idempotent(x_.facts.head.method);
     if (upload_.needs_hold(idempotent || pool_.may_refuse_unprocessed())) {
         const Fault fault = co_await upload_.hold();

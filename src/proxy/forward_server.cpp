@@ -44,12 +44,10 @@ Fault Forwarding::choose() {
         key_ = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision,
                             x_.hash_key);
     }
-    upstream::Server* server = pool_.choose(key_);
-    if (server != nullptr && !may_take(*server)) server = pool_.choose(key_, server);
+    upstream::Server* const server = pool_.choose(key_, nullptr, needs_http2());
     if (server == nullptr) {
-        return pool_.has_server() ? Fault::upstream_down : Fault::upstream_unreachable;
+        return pool_.has_server(needs_http2()) ? Fault::upstream_down : Fault::upstream_unreachable;
     }
-    if (!may_take(*server)) return Fault::upstream_no_grpc;
     turn_to(*server);
     return Fault::none;
 }
@@ -62,9 +60,9 @@ void Forwarding::turn_to(upstream::Server& server) {
 
 // Where no other server may be chosen, the same one may take the request on another connection.
 void Forwarding::turn_elsewhere() {
-    if (!pool_.has_alternative()) return;
-    upstream::Server* const next = pool_.choose(key_, server_);
-    if (next != nullptr && may_take(*next)) turn_to(*next);
+    if (!pool_.has_alternative(needs_http2())) return;
+    upstream::Server* const next = pool_.choose(key_, server_, needs_http2());
+    if (next != nullptr) turn_to(*next);
 }
 
 // Why there is no answer, where more is known of it.
@@ -136,12 +134,12 @@ Task<Fault> Forwarding::connect() {
         if (outcome == ConnectFault::client_left) co_return Fault::client_left;
         server_->count_failure();
         const Fault fault = fault_of_connecting(outcome);
-        if (retries <= 0 || !pool_.has_alternative() || !may_retry()) co_return fault;
-        upstream::Server* const next = pool_.choose(key_, server_);
+        const bool may_turn = retries > 0 && pool_.has_alternative(needs_http2());
+        if (!may_turn || !may_retry()) co_return fault;
+        upstream::Server* const next = pool_.choose(key_, server_, needs_http2());
         tried.emplace_back(server_);
         const auto is_next = [&](const upstream::ServerPtr& one) { return one.get() == next; };
         if (next == nullptr || std::any_of(tried.begin(), tried.end(), is_next)) co_return fault;
-        if (!may_take(*next)) co_return fault;
         if (x_.trace != nullptr) x_.trace->fail_try(fault);
         turn_to(*next);
     }

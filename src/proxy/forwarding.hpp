@@ -48,9 +48,7 @@ class Forwarding {
 
     Fault choose();
     // A call of gRPC needs HTTP/2 up to its server.
-    bool may_take(const upstream::Server& server) const {
-        return !x_.relay.is_grpc || server.speaks_http2();
-    }
+    bool needs_http2() const { return x_.relay.is_grpc; }
     void turn_to(upstream::Server& server);
     void turn_elsewhere();
     Fault name_broken();

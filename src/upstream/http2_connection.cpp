@@ -178,7 +178,7 @@ milliseconds Http2Connection::time_left() const {
 }
 
 bool Http2Connection::has_room() const {
-    return !is_leaving() && client_->has_room() && handles_ < client_->streams_max();
+    return !is_leaving() && client_->has_room() && handles_ < client_->requests_max();
 }
 
 std::uint32_t Http2Connection::streams_said() const {

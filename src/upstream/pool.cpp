@@ -30,17 +30,20 @@ Pool::Pool(const Loop& loop, GroupPtr group, std::size_t worker, std::size_t met
       worker_(worker),
       metrics_slot_(metrics_slot),
       idle_max_(share_of(settings().idle_connections, group_->workers())),
-      chooser_(settings(), worker),
+      all_{{}, Chooser(settings(), worker)},
       requests_(share_of(settings().max_connections, group_->workers())),
       metrics_(loop.metrics),
       tls_(group_->tls() == nullptr ? nullptr : group_->tls()->copy()) {
     if (group_->tls() != nullptr && tls_ == nullptr) throw std::bad_alloc();
+    if (settings().has_http2() && settings().has_http1()) {
+        http2_only_.emplace(Choice{{}, Chooser(settings(), worker)});
+    }
     follow_group();
 }
 
 // No request holds the pool any more.
 Pool::~Pool() {
-    for (const ServerPtr& server : servers_) close_shared(*server, false);
+    for (const ServerPtr& server : all_.servers) close_shared(*server, false);
 }
 
 void Pool::follow_group() {
@@ -48,36 +51,44 @@ void Pool::follow_group() {
     version_ = group_->version();
     std::vector<ServerPtr> next;
     for (auto& shared : group_->servers()) {
-        const auto known = std::find_if(servers_.begin(), servers_.end(), [&](const auto& server) {
-            return server->shared_ptr() == shared;
-        });
-        next.push_back(known != servers_.end() ? *known
-                                               : ServerPtr(new Server(std::move(shared), worker_)));
+        const auto known =
+            std::find_if(all_.servers.begin(), all_.servers.end(),
+                         [&](const auto& server) { return server->shared_ptr() == shared; });
+        next.push_back(known != all_.servers.end()
+                           ? *known
+                           : ServerPtr(new Server(std::move(shared), worker_)));
     }
-    std::swap(servers_, next);
+    std::swap(all_.servers, next);
     for (const ServerPtr& before : next) {
         if (has(*before)) continue;
         before->retire();
         forget_idle(*before);
     }
-    chooser_.reset(servers_);
+    all_.chooser.reset(all_.servers);
+    if (!http2_only_) return;
+    http2_only_->servers.clear();
+    for (const ServerPtr& server : all_.servers) {
+        if (server->speaks_http2()) http2_only_->servers.push_back(server);
+    }
+    http2_only_->chooser.reset(http2_only_->servers);
 }
 
 bool Pool::has(const Server& server) const {
-    return std::any_of(servers_.begin(), servers_.end(),
+    return std::any_of(all_.servers.begin(), all_.servers.end(),
                        [&](const ServerPtr& one) { return one.get() == &server; });
 }
 
-Server* Pool::choose(std::optional<std::uint64_t> key, const Server* other_than) {
+Server* Pool::choose(std::optional<std::uint64_t> key, const Server* other_than, bool needs_http2) {
+    auto& [servers, chooser] = needs_http2 && http2_only_ ? *http2_only_ : all_;
     for (;;) {
         if (group_->version() != version_) follow_group();
         balance::Chosen chosen;
-        if (servers_.size() != 1) {
-            chosen = chooser_.choose(key, steady_now(), other_than);
-        } else if (!is_out(*servers_[0])) {
+        if (servers.size() != 1) {
+            chosen = chooser.choose(key, steady_now(), other_than);
+        } else if (!is_out(*servers[0])) {
             chosen = 0;
         }
-        if (chosen) return servers_[*chosen].get();
+        if (chosen) return servers[*chosen].get();
         // Names may just have led elsewhere.
         if (group_->version() == version_) return nullptr;
     }
@@ -85,7 +96,7 @@ Server* Pool::choose(std::optional<std::uint64_t> key, const Server* other_than)
 
 std::size_t Pool::count_active() const {
     std::size_t sum = 0;
-    for (const ServerPtr& server : servers_) sum += server->shared().active();
+    for (const ServerPtr& server : all_.servers) sum += server->shared().active();
     return sum;
 }
 
@@ -212,7 +223,7 @@ void Pool::evict(Stream& stream) {
 
 void Pool::sweep(SteadyTime time) {
     if (group_->version() != version_) follow_group();
-    for (const ServerPtr& server : servers_) {
+    for (const ServerPtr& server : all_.servers) {
         sweep_shared(*server, time);
         server->erase_idle_if([&](const Server::Idle& idle) {
             const bool is_stale =
@@ -281,7 +292,7 @@ void Pool::evict_slow_uploads(int count_max, SteadyTime now) {
 
 void Pool::stop() {
     stopped_ = true;
-    for (const ServerPtr& server : servers_) forget_idle(*server);
+    for (const ServerPtr& server : all_.servers) forget_idle(*server);
 }
 
 void Pool::forget_idle(Server& server) {
@@ -296,7 +307,7 @@ void Pool::forget_idle(Server& server) {
 // Idle connections to one server must not keep those to another from being made.
 bool Pool::forget_oldest_idle() {
     Server* oldest = nullptr;
-    for (const ServerPtr& server : servers_) {
+    for (const ServerPtr& server : all_.servers) {
         if (server->idle_count() > 0 &&
             (oldest == nullptr || server->oldest_idle_since() < oldest->oldest_idle_since())) {
             oldest = server.get();
@@ -332,19 +343,6 @@ void Pool::log_eviction(const ActiveRequest& evicted, SteadyTime now) {
         "is normal load",
         settings().name, settings().max_connections, requests_.held_by(key),
         key ? key->to_string() : "clients without an address", settings().name);
-}
-
-void Pool::close(const ConnectionPtr& connection) {
-    // Over TLS the server gets a close_notify. A request states its own length, so that a request
-    // which was cut off does not look whole by it.
-    if (connection->tls() != nullptr && !connection->is_broken()) connection->shutdown_send();
-    connection->close();
-    metrics_.upstream_disconnected();
-}
-
-void Pool::forget(const ConnectionPtr& connection) {
-    close(connection);
-    if (!keeps_seats_) group_->seats().give_back();
 }
 
 }  // namespace tidegate::upstream

@@ -66,10 +66,12 @@ class Pool {
 
     // The server that the upstream's `balance` chooses. `key` is a hash of the request's value for
     // `balance: {hash}`. Never `other_than`, unless no other may be chosen. Null: no server may be
-    // chosen; see has_server().
-    Server* choose(std::optional<std::uint64_t> key, const Server* other_than = nullptr);
+    // chosen; see has_server(). `needs_http2`: of the servers that speak HTTP/2, as if there were
+    // no others; requires that the settings have such servers.
+    Server* choose(std::optional<std::uint64_t> key, const Server* other_than = nullptr,
+                   bool needs_http2 = false);
     // False: no name of the upstream has led to an address yet.
-    bool has_server() const { return !servers_.empty(); }
+    bool has_server(bool needs_http2 = false) const { return !choice(needs_http2).servers.empty(); }
     // The server must get no request: it is unhealthy or drains.
     static bool is_out(const Server& server) {
         const balance::ServerState& state = server.shared().state;
@@ -78,7 +80,9 @@ class Pool {
     // Any server: it may say that it has not looked at a request, whatever the method.
     bool may_refuse_unprocessed() const { return has_http2_; }
     // Whether a request that could not reach a server may try another one.
-    bool has_alternative() const { return servers_.size() > 1; }
+    bool has_alternative(bool needs_http2 = false) const {
+        return choice(needs_http2).servers.size() > 1;
+    }
     // How many requests are in flight on a server is what other threads choose by.
     bool is_counted() const { return settings().balance != config::Balance::round_robin; }
     // All workers' requests that are in flight. Costs a look at each server's counts.
@@ -155,6 +159,14 @@ class Pool {
     void stop();
 
   private:
+    // Servers, and how one of them is chosen.
+    struct Choice {
+        std::vector<ServerPtr> servers;
+        Chooser chooser;
+    };
+    const Choice& choice(bool needs_http2) const {
+        return needs_http2 && http2_only_ ? *http2_only_ : all_;
+    }
     void follow_group();
     struct Failure {
         ConnectFault kind = ConnectFault::none;
@@ -209,10 +221,10 @@ class Pool {
     const std::size_t metrics_slot_;
     const std::size_t idle_max_;
     std::uint64_t version_ = 0;  // of the group's servers
-    std::vector<ServerPtr> servers_;
-    Chooser chooser_;
-    std::size_t idle_ = 0;      // connections
-    bool keeps_seats_ = false;  // a connection that is closed leaves its seat to the caller
+    Choice all_;
+    std::optional<Choice> http2_only_;  // unset: all servers speak HTTP/2, or none does
+    std::size_t idle_ = 0;              // connections
+    bool keeps_seats_ = false;          // a connection that is closed leaves its seat to the caller
     FairShare requests_;
     boost::intrusive::list<SeatWait, boost::intrusive::constant_time_size<false>> waiting_;
     telemetry::LogInterval eviction_log_;

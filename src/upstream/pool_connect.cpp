@@ -158,4 +158,17 @@ void Pool::remember_session(Http1Stream& stream) {
     }
 }
 
+void Pool::close(const ConnectionPtr& connection) {
+    // Over TLS the server gets a close_notify. A request states its own length, so that a request
+    // which was cut off does not look whole by it.
+    if (connection->tls() != nullptr && !connection->is_broken()) connection->shutdown_send();
+    connection->close();
+    metrics_.upstream_disconnected();
+}
+
+void Pool::forget(const ConnectionPtr& connection) {
+    close(connection);
+    if (!keeps_seats_) group_->seats().give_back();
+}
+
 }  // namespace tidegate::upstream

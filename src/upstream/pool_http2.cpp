@@ -131,7 +131,7 @@ void Pool::end_stream(Stream& stream) {
 void Pool::close_if_unwanted(Server& server, Http2Connection& connection) {
     if (!connection.is_idle() || connection.is_over()) return;
     std::size_t idle = 0;
-    for (const ServerPtr& one : servers_) {
+    for (const ServerPtr& one : all_.servers) {
         for (const Http2ConnectionPtr& other : one->http2()) idle += other->is_idle() ? 1U : 0U;
     }
     const bool is_unwanted = stopped_ || idle > idle_max_ || server.is_retired() ||

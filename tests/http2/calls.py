@@ -142,7 +142,8 @@ def try_recipe(part, place, server, message):
     text = (place.root / "config/recipes/grpc.yaml").read_text()
     settings = "\n".join(one for one in text.splitlines() if not one.startswith(("#", "listen:")))
     settings = settings.replace("127.0.0.1:3000", f"127.0.0.1:{server.port}")
-    settings = settings.replace("grpc: on", "grpc: on, every: 200ms, unhealthy_after: 1, healthy_after: 1")
+    # A check has all of `every`, so that a busy machine fails none.
+    settings = settings.replace("grpc: on", "grpc: on, every: 2s, timeout: 2s, unhealthy_after: 1")
     tidegate = Tidegate(place.world, place.program, settings + "\nthreads: 1\n",
                         listen=f"{{address: '127.0.0.1:{port}', http: h2}}", name="recipe")
     until(lambda: server.checks > 0, 20, "a health check")
@@ -158,8 +159,7 @@ def try_recipe(part, place, server, message):
     guess = ask(port, "/api.Users/Guess", message, type(message))
     part.expect(is_error(guess, grpc.StatusCode.RESOURCE_EXHAUSTED), "the sixth is", guess)
     server.serving = False
-    until(lambda: "is unhealthy" in tidegate.errors(), 20, "an unhealthy server")
-    part.expect("it says NOT_SERVING" in tidegate.errors(), tidegate.errors()[-300:])
+    until(lambda: "it says NOT_SERVING" in tidegate.errors(), 20, "a server that is not serving")
     code = tidegate.stop()
     part.expect(code == 0, "Tidegate with the recipe ended with", code)
 

@@ -165,3 +165,30 @@ TEST_CASE("grpc: of an upstream's servers, calls go to those that speak HTTP/2")
     for (int i = 0; i < 6; ++i) CHECK(client.get().status() == 200);
     CHECK(http1.requests() > 0);
 }
+
+TEST_CASE("grpc: calls find the one server that speaks HTTP/2, however servers are chosen") {
+    const Upstream one(ok());
+    const Upstream other(ok());
+    const H2Upstream http2(always(trailed("0")));
+    const std::vector<std::string> urls{one.url(), other.url(), http2.url()};
+    for (const std::string& balance :
+         std::vector<std::string>{"round_robin", "least_connections", "{hash: 'header:x-key'}"}) {
+        CAPTURE(balance);
+        const Http2Proxy proxy(unlimited(urls, "balance: " + balance));
+        for (int i = 0; i < 12; ++i) {
+            CHECK(grpc_status(call(proxy, "/a.B/C", {{"x-key", std::to_string(i)}})) == 0);
+        }
+    }
+    CHECK(one.requests() + other.requests() == 0);
+}
+
+TEST_CASE("grpc: where the servers that speak HTTP/2 are unhealthy, calls may be repeated") {
+    const Upstream http1(ok());
+    const H2Upstream http2([](const H2Call& call) {
+        return H2Reply{.status = call.path() == "/healthz" ? 500 : 200};
+    });
+    const Http2Proxy proxy(unlimited({http1.url(), http2.url()},
+                                     "health_check: {path: /healthz, every: 5s, timeout: 5s}"));
+    CHECK_SOON(grpc_status(call(proxy)) == 14);
+    CHECK(H2Client(proxy.port()).get().status() == 200);
+}

@@ -182,16 +182,16 @@ TEST_CASE("upstream http2: health checks speak it, too") {
     H2Upstream upstream([](const H2Call& call) {
         return H2Reply{.status = call.path() == "/healthz" ? 204 : 200};
     });
-    const Tidegate tidegate(to(upstream, "health_check: {path: /healthz, every: 100ms}"));
+    const Tidegate tidegate(to(upstream, "health_check: {path: /healthz, every: 5s, timeout: 5s}"));
     CHECK_SOON(upstream.whole_calls() > 0);
     CHECK(upstream.call("/healthz").field("user-agent").starts_with("tidegate-health/"));
     CHECK(tidegate.get("/").status() == 200);
     Upstream http1(ok());
     const Tidegate other("threads: 1\n" +
                          unlimited({"h2c://127.0.0.1:" + std::to_string(http1.port())},
-                                   "health_check: {path: /healthz, every: 100ms}"));
+                                   "health_check: {path: /healthz, every: 5s, timeout: 5s}"));
     CHECK_SOON(other.get("/").status() == 503);
-    CHECK(other.errors().find("is unhealthy") != std::string::npos);
+    CHECK_SOON(other.errors().find("is unhealthy") != std::string::npos);
 }
 
 TEST_CASE("upstream http2: over TLS, ALPN decides") {

@@ -52,7 +52,7 @@ int reset_requests(ClientWorld& world, int count) {
 TEST_CASE("h2 client: a connection on which many requests were reset should get no more") {
     ClientWorld world;
     world.begin();
-    CHECK(reset_requests(world, 100) == 100);
+    CHECK(reset_requests(world, 99) == 99);
     CHECK_FALSE(world.client.has_reset_many());
     CHECK(reset_requests(world, 10) == 1);
     CHECK(world.client.has_reset_many());
@@ -66,10 +66,29 @@ TEST_CASE("h2 client: a connection on which many requests were reset should get 
     CHECK(world.client.has_reset_many());
 }
 
+TEST_CASE("h2 client: there is a reset for each request in flight") {
+    ClientWorld world;
+    world.begin();
+    CHECK(world.client.requests_max() == 100);
+    CHECK(reset_requests(world, 90) == 90);
+    std::vector<ClientStream*> streams;
+    while (world.client.has_room()) streams.push_back(&world.ask());
+    CHECK(streams.size() == 10);
+    world.sent();
+    CHECK_FALSE(world.client.has_reset_many());
+    // Resets come back with time.
+    world.now += 1s;
+    world.client.tick(world.now, world.events);
+    CHECK(world.client.requests_max() == 13);
+    for (ClientStream* const stream : streams) world.client.release(*stream);
+    CHECK(world.client.requests_max() == 3);
+    CHECK_FALSE(world.client.has_reset_many());
+}
+
 TEST_CASE("h2 client: a few resets a second wear no connection out, nor do answers") {
     ClientWorld world;
     world.begin();
-    CHECK(reset_requests(world, 100) == 100);
+    CHECK(reset_requests(world, 99) == 99);
     for (int i = 0; i < 300; ++i) {
         world.now += 334ms;
         CHECK(reset_requests(world, 1) == 1);
@@ -115,6 +134,15 @@ TEST_CASE("h2 client: a header block has a time of its own, however it drips") {
         world.client.tick(world.now, world.events);
         CHECK(goaway_error(world.sent()) == NGHTTP2_ENHANCE_YOUR_CALM);
         CHECK(world.client.is_done());
+    }
+    SUBCASE("too late, and the server takes nothing") {
+        world.now += 1s;
+        world.client.tick(world.now, world.events);
+        CHECK(world.client.wants_write());
+        CHECK(world.client.deadline() == world.now + 1s);
+        world.now += 1s;
+        world.client.tick(world.now, world.events);
+        CHECK(world.client.has_failed());
         CHECK(world.client.deadline() == h2::Time::max());
     }
 }
@@ -133,4 +161,20 @@ TEST_CASE("h2 client: the block of a request that was given up has that time, to
     world.receive(part_of_block(NGHTTP2_CONTINUATION, 1, whole.substr(1), true));
     CHECK(world.client.deadline() == h2::Time::max());
     CHECK_FALSE(world.client.has_failed());
+}
+
+TEST_CASE("h2 client: a block that begins with the bytes that end another has its own time") {
+    ClientWorld world;
+    world.begin();
+    world.ask();
+    world.ask();
+    world.sent();
+    const std::string first = block(answer("200", {{"a", "b"}}));
+    world.receive(part_of_block(NGHTTP2_HEADERS, 1, first.substr(0, 1)));
+    world.now += 9s;
+    // The last byte of the block comes with the head of the next.
+    const std::string rest = part_of_block(NGHTTP2_CONTINUATION, 1, first.substr(1), true);
+    world.receive(rest.substr(0, rest.size() - 1));
+    world.receive(rest.substr(rest.size() - 1) + part_of_block(NGHTTP2_HEADERS, 3, "\x88"));
+    CHECK(world.client.deadline() == world.now + 10s);
 }

@@ -52,6 +52,29 @@ TEST_CASE("pool: the next try goes to another server, if there is one") {
     CHECK_FALSE(one.pool->has_alternative());
 }
 
+TEST_CASE("pool: a request that needs HTTP/2 gets a server that speaks it, of any number") {
+    Pooled mixed({1, 1, 1, 1}, [](config::Upstream& settings) {
+        settings.health_check.emplace();
+        for (const std::size_t i : {2U, 3U}) settings.servers[i].is_http2 = true;
+    });
+    for (int i = 0; i < 10; ++i) {
+        const Server* const first = mixed.pool->choose({}, nullptr, true);
+        REQUIRE(first != nullptr);
+        CHECK(first->speaks_http2());
+        const Server* const second = mixed.pool->choose({}, first, true);
+        REQUIRE(second != nullptr);
+        CHECK(second->speaks_http2());
+        CHECK(second != first);
+    }
+    CHECK(mixed.pool->has_alternative(true));
+    for (const auto& server : mixed.group->servers()) {
+        if (server->is_http2) mixed.group->note_check(*server, "it answers 500");
+    }
+    CHECK(mixed.pool->choose({}, nullptr, true) == nullptr);
+    CHECK(mixed.pool->has_server(true));
+    CHECK(mixed.pool->choose({}) != nullptr);
+}
+
 TEST_CASE("pool: a server that cannot be reached is left alone while there is another") {
     Pooled pooled({1, 1});
     Server& gone = pooled.next();
