@@ -130,6 +130,7 @@ Task<> Engine::look_at_listed(const Question& question) {
         co_await question.wakeup.wait();
     }
     if (decision.charge.result == store::LimitDecision::Result::limited) {
+        decision.charged_at = asked;
         decision.charge_time = std::chrono::steady_clock::now() - asked;
         apply_verdict(question.rules, metrics_, decision);
     } else {

@@ -23,6 +23,7 @@ void Decision::reset() {
     charge.store_failed = charge.remembered = charge.needs_settling = charge.is_alone = false;
     charge.moment = {};
     cost_ignored.reset();
+    charged_at = {};
     charge_time = {};
     ratelimit.clear();
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/free_text.hpp"
+#include "http/field.hpp"
 
 namespace tidegate::proxy {
 
@@ -19,6 +20,7 @@ void Relay::reset() {
     handshake_time = {};
     bytes_received = bytes_sent = 0;
     upstream_time = queue_time = {};
+    user_agent = {};
 }
 
 void Exchange::forget_held_body() {
@@ -33,7 +35,9 @@ void Exchange::keep_for_record() {
     http::RequestHead kept;
     kept.minor_version = head.minor_version;
     free_text(kept_text);
-    kept_text.reserve(head.method.size() + head.path.size() + facts.host.size());
+    const std::string_view user_agent = http::single_value(head.fields, "user-agent");
+    kept_text.reserve(head.method.size() + head.path.size() + facts.host.size() +
+                      user_agent.size());
     const auto keep = [&](std::string_view view) {
         const std::size_t begin = kept_text.size();
         kept_text += view;
@@ -42,6 +46,7 @@ void Exchange::keep_for_record() {
     kept.method = keep(head.method);
     kept.path = keep(head.path);
     facts.host = keep(facts.host);
+    relay.user_agent = keep(user_agent);
     head = std::move(kept);
     // They look at the head, or at what identified the client.
     decision.user.reset();

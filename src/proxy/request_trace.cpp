@@ -48,7 +48,7 @@ bool continue_trace(const http::Fields& fields, RequestTrace& trace) {
 int upstream_status(const Exchange& x) {
     constexpr int kSwitchingProtocols = 101;
     if (x.relay.tunnel) return kSwitchingProtocols;
-    return x.relay.reached >= Reached::answer ? x.upstream.head().status : 0;
+    return x.relay.upstream_status;
 }
 
 TraceRecord::Decide decide_of(RequestTrace& trace, const Exchange& x, const TracedEnd& end) {
@@ -83,7 +83,8 @@ std::vector<TraceRecord::Forward> forwards_of(const RequestTrace& trace, const E
         forward.took = one.ended.value_or(one.began) - one.began;
         forward.server = one.server->name();
         forward.address = one.server->address();
-        forward.error = ask::traits(is_last ? x.decision.fault : one.fault).name;
+        const bool is_of_request = is_last && one.fault == ask::Fault::none;
+        forward.error = ask::traits(is_of_request ? x.decision.fault : one.fault).name;
         if (is_last) forward.status = upstream_status(x);
     }
     return forwards;

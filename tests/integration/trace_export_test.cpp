@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "free_port.hpp"
+#include "integration/h2_upstream.hpp"
 #include "integration/soon.hpp"
 #include "integration/tracing_world.hpp"
 
@@ -127,4 +128,13 @@ TEST_CASE("tracing: a reload turns it on, to another collector, and off") {
     CHECK(tidegate.get("/", "traceparent: x\r\n").status() == 200);
     CHECK(upstream.last().field("traceparent") == "x");
     CHECK_SOON(spans_exported(tidegate) == 4);
+}
+
+TEST_CASE("tracing: the try of a server in HTTP/2 has the status that the server answered") {
+    H2Upstream upstream([](const H2Call&) { return H2Reply{.status = 404}; });
+    const Collector collector;
+    const Tidegate tidegate("threads: 1\n" + unlimited({upstream.url()}) + collector.tracing());
+    CHECK(tidegate.get("/").status() == 404);
+    CHECK_SOON(collector.spans("forward").size() == 1);
+    CHECK(attribute(collector.spans("forward").at(0), "http.response.status_code") == "404");
 }

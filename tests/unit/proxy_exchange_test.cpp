@@ -31,3 +31,14 @@ TEST_CASE("exchange: the next request finds nothing of the last one") {
     CHECK(exchange.relay.status == 0);
     CHECK(exchange.relay.bytes_sent == 0);
 }
+
+TEST_CASE("exchange: a tunnel keeps what the access log names, and not the head") {
+    World world("upstream: http://127.0.0.1:3000\nlimits: [1/h]\n");
+    Request request(world, get("User-Agent: probe/2\r\n"), true);
+    Exchange& exchange = request.exchange;
+    exchange.keep_for_record();
+    CHECK(exchange.facts.head.fields.empty());
+    CHECK(exchange.relay.user_agent == "probe/2");
+    exchange.reset();
+    CHECK(exchange.relay.user_agent.empty());
+}
