@@ -16,11 +16,10 @@ const buttons = (name) => [...document.querySelectorAll(`button[name=${name}]`)]
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 const pointing = matchMedia("(hover: hover)");
 
-// ---- Text ----
+// Text.
 
-// Controls, formats (as those of direction), other spaces than the usual one, letters without a shape.
+// Controls, formats, unusual spaces, letters without a shape.
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\uffa0]/gu;
-// As the access log has it.
 const escaped = (letter) => letter.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 function shown(text, max = 120) {
   const letters = Array.from(String(text ?? "").slice(0, 2 * max + 2));
@@ -42,7 +41,6 @@ function shareText(part, all) {
   if (part > 0 && percent < 0.1) return "< 0.1%";
   return `${(percent < 10 ? tenths : whole).format(percent)}%`;
 }
-// [number, unit] of seconds.
 function timeParts(seconds) {
   if (!isKnown(seconds)) return [NONE, ""];
   if (seconds < 0.0009995) return [significant.format(seconds * 1e6), "µs"];
@@ -50,7 +48,6 @@ function timeParts(seconds) {
   return [significant.format(seconds), "s"];
 }
 const timeText = (seconds) => timeParts(seconds).join("\u00a0").trim();
-// Of longer times: `3 d 4 h`, `12 min 3 s`.
 function spanText(seconds) {
   if (!isKnown(seconds)) return NONE;
   if (seconds < 60) return seconds < 1 ? timeText(seconds) : `${Math.ceil(seconds)} s`;
@@ -62,9 +59,8 @@ function spanText(seconds) {
 const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 const clockText = (ms) => clock.format(ms);
 
-// ---- Nodes ----
+// Nodes.
 
-// Writes the text of a node, if it is another one.
 function put(node, text) {
   if (node.wrote === text) return;
   node.wrote = text;
@@ -96,21 +92,18 @@ function draw(tag, attributes, parent) {
   return node;
 }
 
-// Keys scroll what is wider or longer than its place.
 for (const node of document.querySelectorAll(".scroll")) {
   giveAll(node, { tabindex: 0, role: "group", "aria-labelledby": node.closest("section").getAttribute("aria-labelledby") });
 }
 
 const figures = new Map();
 for (const node of document.querySelectorAll("[data-figure]")) figures.set(node.dataset.figure, node);
-// A figure: its text, and in `value` the number itself.
 function figure(name, text, number) {
   const node = figures.get(name);
   put(node, text);
   if (number !== undefined) give(node, "value", isKnown(number) ? number : "");
 }
 
-// As many rows as are wanted, of those that are there already as far as they go.
 function rowsOf(table, count, build) {
   const body = table.tBodies[0];
   while (body.rows.length < count) {
@@ -133,7 +126,6 @@ function cell(row, name = "", tag = "td") {
   if (tag === "th") node.scope = "row";
   return node;
 }
-// A button that inspects the identifier it shows.
 function nameButton(parent) {
   const button = make("button", "name", parent);
   button.type = "button";
@@ -162,7 +154,7 @@ function isHeld(table) {
   return held;
 }
 
-// ---- History ----
+// History.
 
 const history = {
   times: new Float64Array(SECONDS),
@@ -208,6 +200,7 @@ const history = {
     sample.policies.forEach(([yes, no], i) => {
       set(`policy ${i} admitted`, yes * perSecond);
       set(`policy ${i} denied`, no * perSecond);
+      if (live.policies[i]?.mode !== "enforce") return;  // of shadow ones nobody is denied
       admitted += yes;
       denied += no;
     });
@@ -217,7 +210,6 @@ const history = {
   end() {
     return this.size ? this.times[this.size - 1] : NaN;
   },
-  // The first of the last so many seconds.
   first(seconds) {
     const begin = this.end() - 1000 * seconds;
     let at = this.size;
@@ -231,7 +223,6 @@ const history = {
     for (let i = from; i < this.size; ++i) sum += column[i];
     return this.size > from ? sum / (this.size - from) : NaN;
   },
-  // Of the last second in which there was one.
   latest(name, seconds) {
     const column = this.column(name, NaN);
     for (let i = this.size - 1; i >= this.first(seconds); --i) {
@@ -248,16 +239,15 @@ const history = {
   },
 };
 
-// ---- Charts ----
+// Charts.
 
 const LEFT = 50;
 const BOTTOM = 18;
 const TOP = 8;
 const MARKS = 13;
 let range = 300;
-let cursor = NaN;  // the time that people point at
+let cursor = NaN;
 
-// A round number that is no less, of which halves are round, too.
 function roundUp(value) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
@@ -331,7 +321,6 @@ class Chart {
   x(time) {
     return LEFT + (this.width - LEFT) * (1 - (history.end() - time) / (1000 * range));
   }
-  // Of a value between the bounds of the axis.
   y(value) {
     const inner = this.height - TOP - BOTTOM;
     const part = this.kind === "times" ? (Math.log10(value) - this.low) / (this.high - this.low)
@@ -484,9 +473,9 @@ function pointAt(time) {
   for (const chart of charts) chart.drawLegend();
 }
 
-// ---- What is shown ----
+// What is shown.
 
-let live = null;  // the last answer of /api/live
+let live = null;
 
 function showFigures() {
   const { totals } = live;
@@ -517,7 +506,9 @@ function showFigures() {
   for (const [name, value] of [["servers_up", sum("up")], ["servers", sum("servers")], ["queued", sum("queued")]]) {
     figure(name, numberText(value), value);
   }
-  figures.get("servers_up").parentNode.classList.toggle("alarm", sum("up") < sum("servers"));
+  const empty = live.upstreams.some((one) => one.servers === 0);
+  figure("servers_fault", (empty ? ", an upstream has no server" : "") + (unresolved ? ", names do not resolve" : ""));
+  figures.get("servers_up").parentNode.classList.toggle("alarm", sum("up") < sum("servers") || empty || unresolved);
   figures.get("failures_per_second").parentNode.classList.toggle("alarm", failures > 0);
   figure("version", shown(live.version, 20));
   figure("uptime", spanText((live.now_ms - live.started_ms) / 1000));
@@ -553,7 +544,6 @@ function columnName(node, entry, key) {
   else putText(node, entry[key]);
 }
 
-// The shape of a policy's last minutes: admitted, and denied above it.
 const BINS = 60;
 const bins = { admitted: new Float64Array(BINS), denied: new Float64Array(BINS) };
 function drawTrend(parts, column) {
@@ -584,15 +574,16 @@ function showPolicies() {
   const table = byId("policies");
   if (isHeld(table)) return;
   const totals = live.totals.policies;
+  const denials = live.policies.map((_, i) => history.mean(`policy ${i} denied`, range) || 0);
   const order = live.policies.map((_, i) => i)
-    .sort((a, b) => (totals[b]?.[1] ?? 0) - (totals[a]?.[1] ?? 0) || (totals[b]?.[0] ?? 0) - (totals[a]?.[0] ?? 0) || a - b);
+    .sort((a, b) => denials[b] - denials[a] || (totals[b]?.[0] ?? 0) - (totals[a]?.[0] ?? 0) || a - b);
   const rows = rowsOf(table, order.length, (row) => {
     const head = cell(row, "", "th");
     const parts = { name: make("bdi", "name", head), mode: make("span", "tag", head) };
     const svg = draw("svg", { class: "trend", width: 120, height: 24, "aria-hidden": "true" }, cell(row, "trend"));
     parts.admitted = draw("path", { class: "line ok" }, svg);
     parts.denied = draw("path", { class: "line denied" }, svg);
-    for (const name of ["yes", "no", "share", "allYes", "allNo"]) parts[name] = make("data", "", cell(row, "n"));
+    for (const name of ["yes", "no", "allYes", "allNo"]) parts[name] = make("data", "", cell(row, "n"));
     return parts;
   });
   order.forEach((column, i) => {
@@ -605,7 +596,6 @@ function showPolicies() {
     drawTrend(parts, column);
     put(parts.yes, rateText(yes));
     put(parts.no, rateText(no));
-    put(parts.share, shareText(denied, admitted + denied));
     put(parts.allYes, numberText(admitted));
     put(parts.allNo, numberText(denied));
     give(parts.allYes, "value", admitted);
@@ -615,8 +605,11 @@ function showPolicies() {
   emptyText(table, order.length ? "" : "The configuration has no policy.");
 }
 
+let unresolved = false;
+
 function showUpstreams(answer) {
   const table = byId("upstreams");
+  unresolved = answer.upstreams.some((one) => one.unresolved.length);
   if (isHeld(table)) return;
   const lines = [];
   for (const one of answer.upstreams) {
@@ -639,12 +632,15 @@ function showUpstreams(answer) {
     for (const name of ["state", "active", "requests", "failures"]) hide(parts[name], !!upstream);
     if (upstream) {
       putText(parts.name, upstream.name);
-      put(parts.detail, `${numberText(upstream.connections)} of ${numberText(upstream.connections_max)} connections, ` +
+      const isBad = !upstream.servers.length || upstream.unresolved.length;
+      give(parts.detail, "data-sign", isBad ? "bad" : "");
+      put(parts.detail, `${upstream.servers.length ? "" : "no servers; "}${numberText(upstream.connections)} of ${numberText(upstream.connections_max)} connections, ` +
         `${numberText(upstream.queued)} queued` + (upstream.unresolved.length ? "; names that do not resolve: " +
         shown(upstream.unresolved.join(", "), 80) : ""));
       continue;
     }
     putText(parts.name, server.server);
+    give(parts.detail, "data-sign", "");
     put(parts.detail, server.configured === server.server ? "" : shown(server.configured, 60));
     put(parts.sign, shown(server.state, 20));
     give(parts.sign, "data-sign", server.state === "up" ? "good" : "bad");
@@ -708,7 +704,7 @@ function showDenials(answer) {
     : all.length ? "" : "No request was denied.");
 }
 
-// ---- Asking ----
+// Asking.
 
 let token = "";
 
@@ -729,7 +725,7 @@ async function call(path, method = "GET") {
 }
 const withIdentifier = (path, identifier) => `${path}?identifier=${encodeURIComponent(identifier)}`;
 
-let state = "starting";  // live, paused, hidden, silent, token, refused
+let state = "starting";
 let timer = 0;
 let busy = false;
 let paused = false;
@@ -753,6 +749,7 @@ function changeState(next) {
   state = next;
   figure("state", STATES[next][0]);
   give(figures.get("state"), "data-sign", STATES[next][1]);
+  if (STATES[next][1] === "idle") return;  // a pause mends nothing
   document.body.classList.toggle("stale", ["silent", "token", "refused"].includes(next));
   changeBanner("banner-answer", next === "silent");
   changeBanner("banner-refused", next === "refused");
@@ -763,16 +760,16 @@ async function updateLive() {
   const since = history.size ? `?since=${history.end()}` : "";
   let answer = await call(`api/live${since}`);
   if (live && answer.started_ms !== live.started_ms && since) {
-    history.clear();  // another process
+    history.clear();
     answer = await call("api/live");
   }
+  live = answer;
   for (const sample of answer.samples) {
     if (history.size && sample.time_ms <= history.end()) continue;
     history.add(sample);
     figure("generation", `generation ${numberText(sample.generation)}`);
   }
   answer.samples = null;
-  live = answer;
 }
 
 // Lists are not worth more than a gap when they cannot be had at the moment.
@@ -814,6 +811,7 @@ async function tick() {
   if (busy) return;
   if (rests()) {
     changeState(paused ? "paused" : "hidden");
+    put(byId("answer-next"), "");
     return;
   }
   if (state === "silent" && Date.now() < nextTry) {
@@ -864,7 +862,7 @@ function tryNow() {
   tick();
 }
 
-// ---- Token ----
+// Token.
 
 const tokenDialog = byId("token-dialog");
 function askForToken() {
@@ -878,12 +876,16 @@ tokenDialog.addEventListener("close", () => {
   token = tokenDialog.returnValue === "token" ? byId("token").value.trim() : "";
   tokenDialog.returnValue = "";
   byId("token").value = "";
-  if (token) tryNow();
+  if (/[^ -~]/.test(token)) {  // fetch() takes no others in a field
+    token = "";
+    put(byId("token-why"), "A token has printable ASCII characters only.");
+    tokenDialog.showModal();
+  } else if (token) setPaused(false);
 });
 buttons("cancel_token")[0].addEventListener("click", () => tokenDialog.close(""));
 buttons("enter_token")[0].addEventListener("click", askForToken);
 
-// ---- Inspect and reset ----
+// Inspect and reset.
 
 const inspected = byId("inspected");
 const field = byId("identifier");
@@ -981,7 +983,7 @@ byId("reset-dialog").addEventListener("close", (event) => {
   if (event.target.returnValue === "reset") reset(event.target.identifier);
 });
 
-// ---- Controls ----
+// Controls.
 
 for (const choice of document.querySelectorAll("input[name=range]")) {
   choice.addEventListener("change", () => {
@@ -990,11 +992,12 @@ for (const choice of document.querySelectorAll("input[name=range]")) {
   });
 }
 const pause = buttons("pause")[0];
-pause.addEventListener("click", () => {
-  paused = !paused;
-  give(pause, "aria-pressed", paused);
+function setPaused(is) {
+  paused = is;
+  give(pause, "aria-pressed", is);
   tryNow();
-});
-for (const button of buttons("retry")) button.addEventListener("click", tryNow);
+}
+pause.addEventListener("click", () => setPaused(!paused));
+for (const button of buttons("retry")) button.addEventListener("click", () => setPaused(false));
 document.addEventListener("visibilitychange", tryNow);
 tick();

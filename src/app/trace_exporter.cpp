@@ -34,7 +34,11 @@ TraceExporter::TraceExporter(Options options, telemetry::TraceQueue& queue)
       pause_(io_),
       retry_(io_),
       batch_(options_.resource) {
-    queue_.on_much([this] { asio::post(io_, [this] { pause_.cancel(); }); });
+    queue_.on_much([this] {
+        asio::post(io_, [this] {
+            if (!must_wait_) pause_.cancel();
+        });
+    });
     spawn_vital(io_.get_executor(), run());
     thread_ = std::thread([this] {
         block_all_signals();
@@ -71,7 +75,13 @@ Task<> TraceExporter::run() {
             co_await pause_.async_wait(as_values);
         }
         is_last = is_stopping_;
-        co_await flush();
+        try {
+            co_await flush();
+        } catch (const std::exception& error) {
+            drop(SpanDrop::unreachable, batch_.spans(), error.what());
+            batch_.clear();
+            collector_.close();
+        }
     }
     drop_all_that_is_left();
     collector_.close();
@@ -85,6 +95,7 @@ Task<> TraceExporter::flush() {
         fill_batch();
         if (batch_.spans() == 0) co_return;
         goes_on = co_await deliver();
+        must_wait_ = !goes_on;
         batch_.clear();
     }
 }

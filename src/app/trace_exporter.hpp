@@ -74,6 +74,7 @@ class TraceExporter {
     telemetry::OtlpBatch batch_;
     std::unique_ptr<telemetry::TraceRecord> next_;  // that had no room in the last batch
     bool is_stopping_ = false;
+    bool must_wait_ = false;  // the last batch was not taken: a full queue does not end the pause
     SteadyTime stop_until_{};
     std::thread thread_;
 };

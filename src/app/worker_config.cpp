@@ -175,9 +175,9 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
     std::vector<NextTls> tls;
     for (const auto& listener : listeners_) tls.push_back(make_tls(*listener, snapshot));
     former_pools_.reserve(former_pools_.size() + context_.generation->upstreams.size());
+    proxy::GenerationPtr next = make_generation(snapshot);
     keep_names(*snapshot.config);
-    const proxy::GenerationPtr before =
-        std::exchange(context_.generation, make_generation(snapshot));
+    const proxy::GenerationPtr before = std::exchange(context_.generation, std::move(next));
     for_each_context([&](client::ConnectionContext& one) { one.config = snapshot.config.get(); });
     use_http2(*snapshot.config);
     for (std::size_t i = 0; i < listeners_.size(); ++i) {

@@ -39,7 +39,10 @@ void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
     if (charge.result == Result::pending) return;
     IdentifierSet counted;
     for (const limit::ChargeItem& item : charge.items) {
-        if (counted.insert(item.identifier)) names.requests.add(item.identifier, now);
+        // What costs nothing only asks.
+        if (charge.cost > 0 && counted.insert(item.identifier)) {
+            names.requests.add(item.identifier, now);
+        }
     }
     if (charge.result != Result::limited) return;
     IdentifierSet denied;

@@ -140,8 +140,8 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .method = facts.head.method,
          .version = facts.version(),
          .path = facts.head.path,
-         .user_agent = relay.tunnel ? relay.user_agent
-                                    : http::single_value(facts.head.fields, "user-agent"),
+         .user_agent =
+             relay.tunnel ? relay.user_agent : http::single_value(facts.head.fields, "user-agent"),
          .host = facts.host,
          .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
          .identifiers = identifiers,

@@ -66,7 +66,7 @@ def try_part(program, modules, part):
                      "token": TOKEN if with_token else "", "quota": QUOTA}
             done = subprocess.run(
                 ["node", HERE / "parts.js", part, json.dumps(place)], capture_output=True, text=True,
-                timeout=240, check=False,
+                timeout=900, check=False,
                 env=dict(os.environ, NODE_PATH=str(modules / "node_modules")))
             if done.returncode:
                 raise Failed((done.stdout + done.stderr)[-3000:])

@@ -15,7 +15,7 @@ class Visit {
     visit.faults = [];
     visit.browser = await puppeteer.launch({
       executablePath: BROWSERS.find((file) => require("fs").existsSync(file)),
-      args: ["--disable-gpu", ...(process.getuid() === 0 ? ["--no-sandbox"] : [])],
+      args: ["--disable-gpu", "--disable-dev-shm-usage", ...(process.getuid() === 0 ? ["--no-sandbox"] : [])],
     });
     const page = await visit.browser.newPage();
     visit.page = page;
