@@ -51,8 +51,8 @@ struct Relay {
     SteadyTime began;
     std::chrono::nanoseconds upstream_time{0};
     std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
-    std::string client_text;      // the client's address, while the access log takes it
-    std::string_view user_agent;  // of a tunnel, which keeps no fields
+    std::string client_text;                 // the client's address, while the access log takes it
+    std::string_view user_agent;             // of a tunnel, which keeps no fields
 
     void reset();
 };
