@@ -78,6 +78,8 @@ Task<> TraceExporter::run() {
         try {
             co_await flush();
         } catch (const std::exception& error) {
+            must_wait_ = true;
+            next_.reset();
             drop(SpanDrop::unreachable, batch_.spans(), error.what());
             batch_.clear();
             collector_.close();

@@ -53,7 +53,7 @@ void TraceQueue::push(std::size_t thread, std::unique_ptr<TraceRecord> record) {
     const std::uint64_t spans = record->spans();
     const std::uint64_t waiting = producer.pushed - producer.taken.load(std::memory_order_acquire);
     TraceRecord* const raw = record.get();
-    const auto bytes = std::bit_cast<std::array<char, sizeof raw>>(raw);
+    const auto bytes = std::bit_cast<std::array<char, kPointerBytes>>(raw);
     if (waiting + spans > share_ || !producer.ring.push({bytes.data(), bytes.size()})) {
         producer.dropped.store(producer.dropped.load(std::memory_order_relaxed) + spans,
                                std::memory_order_relaxed);
@@ -73,8 +73,8 @@ std::unique_ptr<TraceRecord> TraceQueue::take() {
         const std::string_view waiting = producer.ring.peek()[0];
         if (waiting.empty()) continue;
         TraceRecord* raw = nullptr;
-        std::memcpy(&raw, waiting.data(), sizeof raw);
-        producer.ring.pop(sizeof raw);
+        std::memcpy(&raw, waiting.data(), kPointerBytes);
+        producer.ring.pop(kPointerBytes);
         std::unique_ptr<TraceRecord> record(raw);
         producer.taken.fetch_add(record->spans(), std::memory_order_release);
         return record;

@@ -71,8 +71,10 @@ class TraceQueue {
     std::uint64_t dropped() const;
 
   private:
+    static constexpr std::size_t kPointerBytes = sizeof(void*);
+
     struct alignas(64) Producer {
-        explicit Producer(std::size_t spans) : ring(spans * sizeof(TraceRecord*)) {}
+        explicit Producer(std::size_t spans) : ring(spans * kPointerBytes) {}
 
         ByteRing ring;  // of pointers, which it owns
         TraceIds ids;
