@@ -24,6 +24,8 @@ Fault fault_of_connecting(upstream::Pool::ConnectFault fault) {
             return Fault::none;
         case ConnectFault::timeout:
             return Fault::connect_timeout;
+        case ConnectFault::refused:
+            return Fault::upstream_refused;
         case ConnectFault::tls:
             return Fault::upstream_tls;
         case ConnectFault::no_http2:

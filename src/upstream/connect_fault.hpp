@@ -5,6 +5,14 @@
 
 namespace tidegate::upstream {
 
-enum class ConnectFault : std::uint8_t { none, unreachable, timeout, tls, no_http2, client_left };
+enum class ConnectFault : std::uint8_t {
+    none,
+    unreachable,
+    refused,
+    timeout,
+    tls,
+    no_http2,
+    client_left
+};
 
 }  // namespace tidegate::upstream

@@ -54,8 +54,11 @@ Task<ConnectFault> Pool::share(Server& server, Sleeper& sleeper, Stream& stream,
                 stream.open(server, std::move(made));
                 co_return ConnectFault::none;
             }
-            made->close();  // the server has closed it already, or takes no requests
-            if (server.find_http2() == nullptr) co_return ConnectFault::unreachable;
+            // The server has closed it already, or has said that it takes no requests.
+            const ConnectFault why =
+                made->is_over() ? ConnectFault::unreachable : ConnectFault::refused;
+            made->close();
+            if (server.find_http2() == nullptr) co_return why;
             continue;
         }
         if (!std::exchange(has_waited, true)) sleeper.allow(settings().connect_timeout);
