@@ -292,19 +292,23 @@ Task<> Reloader::put_in_force(std::shared_ptr<const ConfigSnapshot> next) {
         pause.expires_after(kReloadPoll);
         co_await pause.async_wait(as_values);
     }
-    if (!std::exchange(sweeping_, true)) spawn_vital(executor_, sweep_logs());
+    if (!std::exchange(sweeping_, true)) spawn_vital(executor_, sweep_outputs());
 }
 
-Task<> Reloader::sweep_logs() {
+// Ends the access logs and exporters of former configurations, once no request has one of these.
+Task<> Reloader::sweep_outputs() {
     Timer pause(executor_);
-    while (!stopped_ && configs_in_use() > 1) {
+    while (!stopped_) {
+        // A reload that is under way may take them up again.
+        if (!busy_ && configs_in_use() == 1) {
+            access_logs_.sweep();
+            const bool goes_on = trace_exporters_.sweep();
+            if (!goes_on) break;
+        }
         pause.expires_after(kGenerationSweepEvery);
         co_await pause.async_wait(as_values);
     }
     sweeping_ = false;
-    if (stopped_ || busy_) co_return;
-    access_logs_.sweep();
-    trace_exporters_.sweep();
 }
 
 void Reloader::log_report(const ReloadReport& report) {

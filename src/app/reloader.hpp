@@ -90,7 +90,7 @@ class Reloader {
                                                         Faults& faults);
     Task<> put_in_force(std::shared_ptr<const ConfigSnapshot> next);
     // Ends former access logs and exporters as soon as the requests that write to them have ended.
-    Task<> sweep_logs();
+    Task<> sweep_outputs();
     void log_report(const admin::ReloadReport& report);
     std::uint64_t configs_in_use();
 

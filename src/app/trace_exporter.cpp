@@ -43,17 +43,22 @@ TraceExporter::TraceExporter(Options options, telemetry::TraceQueue& queue)
     thread_ = std::thread([this] {
         block_all_signals();
         io_.run();
+        has_ended_.store(true, std::memory_order_release);
+    });
+}
+
+void TraceExporter::begin_stop() {
+    asio::post(io_, [this] {
+        if (std::exchange(is_stopping_, true)) return;
+        stop_until_ = steady_now() + options_.stop_patience;
+        pause_.cancel();
+        retry_.cancel();
     });
 }
 
 void TraceExporter::stop() {
     if (!thread_.joinable()) return;
-    asio::post(io_, [this] {
-        is_stopping_ = true;
-        stop_until_ = steady_now() + options_.stop_patience;
-        pause_.cancel();
-        retry_.cancel();
-    });
+    begin_stop();
     thread_.join();
 }
 
@@ -77,12 +82,13 @@ Task<> TraceExporter::run() {
         is_last = is_stopping_;
         try {
             co_await flush();
-        } catch (const std::exception& error) {
-            must_wait_ = true;
+        } catch (const std::exception&) {
+            // Memory may be short: a line in the log could fail as well.
+            dropped_[SpanDrop::unreachable].add(batch_.spans() + (next_ ? next_->spans() : 0));
             next_.reset();
-            drop(SpanDrop::unreachable, batch_.spans(), error.what());
             batch_.clear();
             collector_.close();
+            must_wait_ = true;
         }
     }
     drop_all_that_is_left();

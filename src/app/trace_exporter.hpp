@@ -4,6 +4,7 @@
 // Owned by the main thread. The worker threads only push to the queue.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +43,11 @@ class TraceExporter {
     TraceExporter(const TraceExporter&) = delete;
     TraceExporter& operator=(const TraceExporter&) = delete;
 
-    // Sends what is left, within `stop_patience`. No thread pushes any more.
+    // Has the thread send what is left, within `stop_patience`, and end. No thread pushes any more.
+    void begin_stop();
+    // Whether the thread has come to its end.
+    bool has_ended() const { return has_ended_.load(std::memory_order_acquire); }
+    // Waits for it.
     void stop();
 
     // Any thread.
@@ -74,6 +79,7 @@ class TraceExporter {
     telemetry::OtlpBatch batch_;
     std::unique_ptr<telemetry::TraceRecord> next_;  // that had no room in the last batch
     bool is_stopping_ = false;
+    std::atomic<bool> has_ended_{false};
     bool must_wait_ = false;  // the last batch was not taken: a full queue does not end the pause
     SteadyTime stop_until_{};
     std::thread thread_;

@@ -20,8 +20,9 @@ std::shared_ptr<telemetry::TraceQueue> TraceExporters::open(const config::Config
     if (!config.tracing) return nullptr;
     has_traced_ = true;
     const config::Tracing& settings = *config.tracing;
-    const auto known = std::find_if(open_.begin(), open_.end(),
-                                    [&](const Open& one) { return one.settings == settings; });
+    const auto known = std::find_if(open_.begin(), open_.end(), [&](const Open& one) {
+        return one.settings == settings && !one.is_ending;
+    });
     if (known != open_.end()) return known->queue;
     auto queue = std::make_shared<telemetry::TraceQueue>(
         telemetry::TraceQueue::Options{.sample = settings.sample,
@@ -38,14 +39,19 @@ std::shared_ptr<telemetry::TraceQueue> TraceExporters::open(const config::Config
     return queue;
 }
 
-void TraceExporters::sweep() {
-    std::erase_if(open_, [this](const Open& one) {
+bool TraceExporters::sweep() {
+    for (Open& one : open_) {
         // No thread can come to hold it again but through open(), on this thread.
-        if (one.queue.use_count() > 1) return false;
-        one.exporter->stop();
+        if (one.is_ending || one.queue.use_count() > 1) continue;
+        one.is_ending = true;
+        one.exporter->begin_stop();
+    }
+    std::erase_if(open_, [this](const Open& one) {
+        if (!one.is_ending || !one.exporter->has_ended()) return false;
         add_spans(one.exporter->spans(), before_);
         return true;
     });
+    return std::any_of(open_.begin(), open_.end(), [](const Open& one) { return one.is_ending; });
 }
 
 void TraceExporters::fill_in(Gauges& gauges) const {

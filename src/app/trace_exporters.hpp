@@ -28,8 +28,8 @@ class TraceExporters {
     // same. Null: `tracing` is off.
     std::shared_ptr<telemetry::TraceQueue> open(const config::Config& config);
     // Ends the exporters that no request can push to any more; each sends what is left, for two
-    // seconds at most.
-    void sweep();
+    // seconds at most. Waits for none: true if one is still at it.
+    bool sweep();
 
     // Since the start.
     void fill_in(Gauges& gauges) const;
@@ -39,6 +39,7 @@ class TraceExporters {
         config::Tracing settings;
         std::shared_ptr<telemetry::TraceQueue> queue;
         std::unique_ptr<TraceExporter> exporter;
+        bool is_ending = false;
     };
 
     std::size_t threads_;
