@@ -72,7 +72,7 @@ LiveJson upstream_columns(const std::vector<upstream::UpstreamStatus>& upstreams
 // The samples may be many, and are numbers alone: they are written by hand.
 class SampleText {
   public:
-    explicit SampleText(std::string& out) : out_(out) {}
+    SampleText(std::string& out, std::uint64_t generation) : out_(out), generation_(generation) {}
 
     void write(const LiveSample& sample) {
         number("{\"time_ms\":", sample.time_ms);
@@ -85,8 +85,11 @@ class SampleText {
         number(",\"connections\":", sample.gauges.connections);
         number(",\"upstream_connections\":", sample.gauges.upstream_connections);
         number(",\"upstream_failures\":", sample.upstream_failures);
-        pairs(",\"upstreams\":", sample.gauges.upstreams,
-              [](const auto& one) { return std::pair(one.all, one.up); });
+        // Those of another configuration may be others.
+        if (sample.gauges.generation == generation_) {
+            pairs(",\"upstreams\":", sample.gauges.upstreams,
+                  [](const auto& one) { return std::pair(one.all, one.up); });
+        }
         number(",\"generation\":", sample.gauges.generation);
         columns(sample.policies, sample.routes);
         out_ += '}';
@@ -158,6 +161,7 @@ class SampleText {
     }
 
     std::string& out_;
+    std::uint64_t generation_;  // of the upstreams that the answer names
 };
 
 }  // namespace
@@ -188,7 +192,7 @@ AdminAnswer answer_to_live(std::string_view target, const LiveView& view) {
                      {"upstreams", upstream_columns(view.upstreams)}},
                     {.ascii = true});
     out.pop_back();  // the brace: more members follow
-    SampleText text(out);
+    SampleText text(out, view.generation);
     out += ",\"totals\":";
     text.write(totals);
     out += ",\"samples\":[";

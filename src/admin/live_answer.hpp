@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct LiveView {
     std::chrono::system_clock::time_point now;
     std::chrono::system_clock::time_point started;
     std::string_view version;
-    std::string_view store;  // `redis` or `memory`
+    std::uint64_t generation = 1;  // of the configuration in force
+    std::string_view store;        // `redis` or `memory`
     std::size_t threads = 0;
 };
 

@@ -105,6 +105,7 @@ admin::AdminAnswer DashboardService::live(std::string_view target) const {
                                           .now = std::chrono::system_clock::now(),
                                           .started = shared_.metrics.started(),
                                           .version = shared_.metrics.version(),
+                                          .generation = reloader_.snapshot().number,
                                           .store = shared_.redis ? "redis" : "memory",
                                           .threads = shared_.workers});
 }
@@ -115,11 +116,15 @@ Task<admin::AdminAnswer> DashboardService::activity(admin::ActivityRequest reque
         if (workers_[i]->has_left()) continue;
         ++job->asked;
         workers_[i]->show_activity([job, i, kind = request.kind](telemetry::Activity& activity) {
-            auto copy = copy_of(activity, kind);
-            asio::post(job->answered.get_executor(), [job, i, copy = std::move(copy)]() mutable {
-                job->threads.push_back({i, std::move(copy)});
-                if (job->is_done()) job->answered.cancel();
-            });
+            try {
+                asio::post(job->answered.get_executor(),
+                           [job, i, copy = copy_of(activity, kind)]() mutable {
+                               job->threads.push_back({i, std::move(copy)});
+                               if (job->is_done()) job->answered.cancel();
+                           });
+            } catch (const std::bad_alloc&) {
+                // The thread serves its requests, and does not answer.
+            }
         });
     }
     const auto end = std::chrono::steady_clock::now() + kActivityPatience;

@@ -34,6 +34,8 @@ struct SomeSeries {
             telemetry::LiveGauges gauges;
             gauges.connections = 7;
             gauges.store_is_up = second != 3;
+            gauges.generation = second < 3 ? 1 : 2;
+            gauges.upstreams = {{2, 1}};
             series.add(std::move(totals), std::move(gauges), WallTime{second * 1s},
                        telemetry::LiveSeries::SteadyTime{second * 1s});
         }
@@ -45,6 +47,7 @@ struct SomeSeries {
                                        .now = WallTime{4s},
                                        .started = WallTime{0s},
                                        .version = "1",
+                                       .generation = 2,
                                        .store = "memory",
                                        .threads = 2});
     }
@@ -79,6 +82,13 @@ TEST_CASE("live answer: samples, their columns and the sums since the start") {
     CHECK(last.at("decision_seconds").at("p50").is_null());
     CHECK(last.at("store") == "down");
     CHECK(last.at("connections") == 7);
+    CHECK(last.at("upstreams") == Json::parse("[[2,1]]"));
+}
+
+TEST_CASE("live answer: samples of another configuration leave its upstreams out") {
+    const Json json = Json::parse(SomeSeries().answer("/api/live").body);
+    CHECK_FALSE(json.at("samples").at(1).contains("upstreams"));
+    CHECK(json.at("samples").at(1).at("generation") == 1);
 }
 
 TEST_CASE("live answer: `since` leaves out what the client has") {
