@@ -34,12 +34,10 @@ std::string moment_text(std::int64_t time_ms) {
     return fmt::format("{}.{:03}Z", text, (time - second).count());
 }
 
-std::string top_line(const JsonValue& one, std::uint64_t total) {
+std::string top_line(const JsonValue& one) {
     const auto count = one.at("count").get<std::uint64_t>();
     const auto error = one.at("error").get<std::uint64_t>();
-    const double share =
-        total == 0 ? 0.0 : 100.0 * static_cast<double>(count) / static_cast<double>(total);
-    return fmt::format("  {:>10}  {:>10}  {:>5.1f}%  {}\n", count, count + error, share,
+    return fmt::format("  {:>10}  {:>10}  {}\n", count, count + error,
                        client_text(one.at("identifier")));
 }
 
@@ -61,15 +59,14 @@ TopText top_of(const JsonValue& json) {
         return top;
     }
     const JsonValue& identifiers = json.at("identifiers");
-    const auto total = json.at("total").get<std::uint64_t>();
     const bool denials = json.at("by") == "denials";
     top.lists_any = !identifiers.empty();
-    top.text = fmt::format("{} of the last {}s, {} counted\n", denials ? "denials" : "requests",
-                           json.at("seconds").get<std::int64_t>(), total);
+    top.text = fmt::format("{} of the last {}s, identifiers counted {} times\n",
+                           denials ? "denials" : "requests", json.at("seconds").get<std::int64_t>(),
+                           json.at("total").get<std::uint64_t>());
     if (!top.lists_any) return top;
-    top.text +=
-        fmt::format("  {:>10}  {:>10}  {:>6}  {}\n", "AT LEAST", "AT MOST", "SHARE", "IDENTIFIER");
-    for (const JsonValue& one : identifiers) top.text += top_line(one, total);
+    top.text += fmt::format("  {:>10}  {:>10}  {}\n", "AT LEAST", "AT MOST", "IDENTIFIER");
+    for (const JsonValue& one : identifiers) top.text += top_line(one);
     return top;
 }
 
