@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "fault_proxy.hpp"
 #include "free_port.hpp"
 #include "integration/grpc_world.hpp"
 #include "integration/limiter_world.hpp"
@@ -123,6 +124,28 @@ descriptors:
 )";
 
 }  // namespace
+
+TEST_CASE("envoy_grpc: a decision that comes after the caller's deadline is DEADLINE_EXCEEDED") {
+    const CountedIn counted = counted_in_redis();
+    FaultProxy network(counted.redis->port());
+    Service service({kExample}, "",
+                    "store: {redis: {url: 'redis://127.0.0.1:" + std::to_string(network.port()) +
+                        "', timeout: 5s}}\n");
+    const std::string asked = request("example", descriptor({{"remote_address", "203.0.113.7"}}));
+    const auto status_within = [&](const std::string& timeout) {
+        return grpc_status(
+            H2Client(service.port()).ask(grpc_call(kRls, asked, {{"grpc-timeout", timeout}})));
+    };
+    CHECK(status_within("10S") == 0);
+    network.swallow();
+    CHECK(status_within("50m") == 4);
+    network.heal();
+    CHECK(status_within("10S") == 0);
+    const auto lines = service.tidegate().access_log(3);
+    CHECK(lines.at(1).at("error") == "decision: late");
+    CHECK(lines.at(1).at("grpc_status") == 4);
+    CHECK(lines.at(1).at("status") == 504);
+}
 
 TEST_CASE("envoy_grpc: ShouldRateLimit counts by the files of envoyproxy/ratelimit") {
     Service service({kExample});
