@@ -200,7 +200,7 @@ const history = {
     sample.policies.forEach(([yes, no], i) => {
       set(`policy ${i} admitted`, yes * perSecond);
       set(`policy ${i} denied`, no * perSecond);
-      if (live.policies[i]?.mode !== "enforce") return;  // of shadow ones nobody is denied
+      if (live.policies[i]?.mode !== "enforce") return;  // shadow policies deny nothing
       admitted += yes;
       denied += no;
     });

@@ -28,7 +28,7 @@ class CollectorClient {
     // back to one of the system's authorities.
     CollectorClient(Executor executor, config::HttpsUrl url, const std::string& header_lines);
 
-    // Ends by `until`. Whoever awaits it keeps `json` as it is.
+    // Ends by `until`. The caller keeps `json` as it is meanwhile.
     Task<Answer> post(const std::string& json, SteadyTime until);
     void close();
 

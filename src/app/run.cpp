@@ -149,7 +149,7 @@ bool Life::open(std::string& fault) {
         io_,
         adopt_listener(io_.get_executor(), group->settings.address, group->descriptors.front()),
         sources());
-    log(Level::info, "admin on {}", group->to_string());
+    log(Level::info, "admin and dashboard on {}", group->to_string());
     spawn_vital(io_.get_executor(), dashboard_.run());
     return true;
 }

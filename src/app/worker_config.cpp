@@ -197,7 +197,7 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
     limiter_.forget_denials(denials_of(*snapshot.config, shared_.workers));
 }
 
-// Without an admin listener, nobody could look at them.
+// Without an admin listener, no question for them can come.
 void Worker::keep_names(const config::Config& config) {
     context_.activity.set_names_max(config.admin ? config.telemetry.top : 0);
 }

@@ -99,7 +99,7 @@ Task<std::string> RlsCharge::run(RlsAnswer& answer) {
     } else {
         co_await charge_together(answer);
     }
-    // An answer that comes too late tells nobody of limits, and decisions may have been given back.
+    // Envoy does not wait for a late answer, and the call may have given decisions back.
     if (!is_down() && !is_late()) finish(answer);
     co_return std::string();
 }

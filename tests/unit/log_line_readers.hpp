@@ -26,7 +26,7 @@ inline std::string unescaped(std::string_view inside) {
     return nlohmann::json::parse('"' + std::string(inside) + '"').get<std::string>();
 }
 
-// Takes what stands before `end` from the front of `rest`; `end` goes, too.
+// Takes what stands before `end` from the front of `rest`, and drops `end`.
 inline std::string_view take(std::string_view& rest, std::string_view end) {
     const std::size_t at = rest.find(end);
     REQUIRE(at != std::string_view::npos);

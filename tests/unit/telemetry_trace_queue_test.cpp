@@ -57,7 +57,7 @@ TEST_CASE("trace_ids: no two of several threads are the same, and none is zero")
     CHECK(traces.count(TraceId{}) == 0);
 }
 
-TEST_CASE("trace_sampler: it takes the share it is told, none at 0 and all at 1") {
+TEST_CASE("trace_sampler: the sampler takes its share, none at 0 and all at 1") {
     TraceIds ids;
     const TraceSampler none(0.0);
     const TraceSampler some(0.1);
