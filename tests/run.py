@@ -324,7 +324,8 @@ def threads(report):
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
                     cases="limits:*,redis*,batching:*,lifecycle:*,admin:*,identity*,rotation:*,"
                           "discovery:*,check API*,forward_auth*,settle:*,queue:*,health:*,"
-                          "listener tls:*,listener tls clients:*,listener tls reload:*"),
+                          "listener tls:*,listener tls clients:*,listener tls reload:*,"
+                          "tracing:*,dashboard:*"),
         Program("store_conformance-tsan", "build/tsan/store_conformance", part=4, settings={
             "TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "300",
             "TIDEGATE_MEMORY_TRACES": "2000"}),
