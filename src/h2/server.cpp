@@ -131,10 +131,33 @@ void Server::release(Stream& stream) {
     if (stream.is_closed_) return finish_release(stream);
     if (stream.is_reset_) return;
     if (stream.is_answered_) {
-        // The proxy does not read the rest of the body (RFC 9113 section 8.1).
-        submit_reset(stream, NGHTTP2_NO_ERROR);
+        wait_for_end(stream);
     } else if (!stream.body_.is_last() || !stream.is_taking()) {
         submit_reset(stream, NGHTTP2_INTERNAL_ERROR);
+    }
+}
+
+// The answer is out, and what comes of the request is dropped. A server may reset the stream at once
+// (RFC 9113 section 8.1), but curl, for one, then loses the answer if it is about to send the last
+// of its request: short bodies, and all calls of gRPC. So the client may end the request, unless
+// the windows that it has cannot hold the rest.
+void Server::wait_for_end(Stream& stream) {
+    if (stream.announced_ && *stream.announced_ - stream.body_bytes_ > settings_.stream_window) {
+        return submit_reset(stream, NGHTTP2_NO_ERROR);
+    }
+    stream.reset_due_ = now_ + kRequestEnd;
+    end_due_ = std::min(end_due_, stream.reset_due_);
+}
+
+void Server::reset_unended() {
+    end_due_ = Time::max();
+    for (Stream& stream : streams_) {
+        if (stream.is_closed()) continue;
+        if (stream.reset_due_ <= now_) {
+            submit_reset(stream, NGHTTP2_NO_ERROR);
+        } else {
+            end_due_ = std::min(end_due_, stream.reset_due_);
+        }
     }
 }
 
@@ -179,6 +202,7 @@ void Server::tick(Time now, EventList& events) {
     enter(now, events);
     if (now >= close_due_) return fail();
     if (now >= drain_due_) finish();
+    if (now >= end_due_) reset_unended();
     if (now >= settings_due_) {
         settings_due_ = Time::max();
         end_with(NGHTTP2_SETTINGS_TIMEOUT);
@@ -192,7 +216,7 @@ void Server::tick(Time now, EventList& events) {
 
 Time Server::deadline() const {
     if (is_ending_) return close_due_;
-    return std::min({settings_due_, block_due_, drain_due_});
+    return std::min({settings_due_, block_due_, drain_due_, end_due_});
 }
 
 bool Server::is_done() const {

@@ -127,6 +127,8 @@ class Server {
     // server.cpp
     void announce();
     void submit_reset(Stream& stream, std::uint32_t error);
+    void wait_for_end(Stream& stream);
+    void reset_unended();
     void give_up(Stream& stream);
     void finish_release(Stream& stream);
     void recycle();
@@ -181,6 +183,7 @@ class Server {
     Time now_;
     Time settings_due_;
     Time block_due_ = Time::max();
+    Time end_due_ = Time::max();  // of the earliest request that is answered but not ended
     Time drain_due_ = Time::max();
     Time close_due_ = Time::max();
     // The latest streams that the client has ended, as nghttp2 remembers none that is closed.

@@ -235,7 +235,8 @@ void Server::add_body(std::uint32_t id, std::string_view bytes) {
 }
 
 void Server::end_request(Stream& stream) {
-    if (stream.announced_ && stream.body_bytes_ != *stream.announced_) {
+    // Of a stream that is released, what comes is not counted.
+    if (!stream.is_released_ && stream.announced_ && stream.body_bytes_ != *stream.announced_) {
         return reset_for(stream, Malformed::length);
     }
     stream.has_ended_ = true;

@@ -40,9 +40,7 @@ void Server::data_was_sent(Stream& stream, std::uint32_t bytes) {
 void Server::end_answer(Stream& stream) {
     stream.is_answered_ = true;
     budget_.give_one();
-    if (!stream.is_released_ || stream.has_ended_) return;
-    // The proxy does not read the rest of the body (RFC 9113 section 8.1).
-    submit_reset(stream, NGHTTP2_NO_ERROR);
+    if (stream.is_released_ && !stream.has_ended_) wait_for_end(stream);
 }
 
 // nghttp2 resets by itself a stream whose client sends more than its window. All other resets for a

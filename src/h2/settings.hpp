@@ -49,6 +49,9 @@ inline constexpr std::size_t kInterimKept = 8;
 // Pushes, which no server may send: the first SETTINGS forbid them.
 inline constexpr std::uint32_t kPushesMax = 16;
 
+// An answer that comes before the request's end: the client has so long to end the request, within
+// the windows that it has. Then the stream is reset.
+inline constexpr std::chrono::milliseconds kRequestEnd{500};
 // A connection that has had so many streams is drained.
 inline constexpr std::uint32_t kStreamsOfConnection = 10'000;
 // CONTINUATION frames of a header block.

@@ -20,6 +20,7 @@ void Stream::forget() {
     unconsumed_ = 0;
     body_ = {};
     updates_ = {};
+    reset_due_ = Time::max();
     is_in_trailers_ = has_body_ = has_ended_ = is_in_service_ = false;
     is_answered_ = is_reset_ = is_closed_ = is_released_ = false;
 }

@@ -75,6 +75,7 @@ class Stream : public boost::intrusive::list_base_hook<> {
 
     OutgoingBody body_;  // of the answer
     UpdateAllowance updates_;
+    Time reset_due_ = Time::max();  // answered and released, but not ended
 
     bool is_in_trailers_ = false;
     bool has_body_ = false;

@@ -124,25 +124,114 @@ TEST_CASE("h2 server: interim answers come before the final one") {
     CHECK(frames[1].ends_stream());
 }
 
-TEST_CASE("h2 server: after an early answer the client is told to send no more") {
+TEST_CASE("h2 server: an early answer goes out and leaves the stream to its client") {
     World world;
     world.begin();
     Stream& stream = *world.ask(1, request("PUT"), false);
     world.server.send_head(stream, 413, "", false);
+    std::vector<Frame> frames;
     SUBCASE("released once the answer is out") {
-        world.sent();
+        frames = world.sent();
         world.server.release(stream);
+        CHECK(world.sent().empty());
     }
-    SUBCASE("released before that: the answer goes out all the same") {
+    SUBCASE("released before that") {
         world.server.release(stream);
+        frames = world.sent();
     }
-    const auto frames = world.sent();
-    CHECK(reset_error(frames) == NGHTTP2_NO_ERROR);
+    REQUIRE(frames.size() == 1);
+    CHECK(frames[0].ends_stream());
     CHECK(world.server.streams() == 0);
+    CHECK(world.server.deadline() == world.now + 500ms);
+}
+
+TEST_CASE("h2 server: after an early answer the client has half a second to end its request") {
+    World world;
+    world.begin();
+    world.answer(*world.ask(1, request("PUT"), false));
+    world.sent();
     // What is on its way is passed over.
     world.receive(data(1, "late"));
     CHECK(world.events.empty());
-    CHECK(goaway_error(world.sent()) == -1);
+    SUBCASE("it ends it") {
+        world.receive(data(1, "st", true));
+        CHECK(world.events.empty());
+        CHECK(world.sent().empty());
+        CHECK(world.server.is_idle());
+        world.wait(500ms);
+        CHECK(world.sent().empty());
+    }
+    SUBCASE("with trailers") {
+        world.receive(headers(1, {{"a", "b"}}));
+        CHECK(world.sent().empty());
+        CHECK(world.server.is_idle());
+    }
+    SUBCASE("it resets it") {
+        world.receive(rst_stream(1, NGHTTP2_CANCEL));
+        CHECK(world.sent().empty());
+        CHECK(world.server.is_idle());
+    }
+    SUBCASE("else the stream is reset, without a fault") {
+        world.wait(499ms);
+        CHECK(world.sent().empty());
+        world.wait(1ms);
+        CHECK(reset_error(world.sent()) == NGHTTP2_NO_ERROR);
+        CHECK(world.server.is_idle());
+        world.receive(data(1, "later"));
+        CHECK(world.events.empty());
+        CHECK(goaway_error(world.sent()) == -1);
+    }
+}
+
+TEST_CASE("h2 server: each early answer has a half second of its own") {
+    World world;
+    world.begin();
+    Stream& first = *world.ask(1, request("PUT"), false);
+    Stream& second = *world.ask(3, request("PUT"), false);
+    world.answer(first);
+    world.sent();
+    world.wait(400ms);
+    world.answer(second);
+    world.sent();
+    world.wait(100ms);
+    auto frames = world.sent();
+    REQUIRE(frames.size() == 1);
+    CHECK(frames[0].head.stream == 1);
+    CHECK(world.server.deadline() == world.now + 400ms);
+    world.wait(400ms);
+    frames = world.sent();
+    REQUIRE(frames.size() == 1);
+    CHECK(frames[0].head.stream == 3);
+}
+
+TEST_CASE("h2 server: an announced body that no window holds is reset with the early answer") {
+    Settings settings;
+    settings.stream_window = 100'000;
+    World world(settings);
+    world.begin();
+    const auto put = [](std::string length) {
+        FieldList fields = request("PUT");
+        fields.push_back({"content-length", std::move(length)});
+        return fields;
+    };
+    world.answer(*world.ask(1, put("100000"), false));
+    CHECK(reset_error(world.sent()) == -1);
+    world.answer(*world.ask(3, put("100001"), false));
+    CHECK(reset_error(world.sent()) == NGHTTP2_NO_ERROR);
+}
+
+TEST_CASE("h2 server: what comes behind an early answer opens no window of its stream") {
+    Settings settings;
+    settings.stream_window = 65'535;
+    World world(settings);
+    world.begin();
+    world.answer(*world.ask(1, request("PUT"), false));
+    world.sent();
+    const std::string piece(16'000, 'x');
+    for (int i = 0; i < 4; ++i) world.receive(data(1, piece));
+    for (const Frame& frame : world.sent()) CHECK(frame.head.stream == 0);
+    world.receive(data(1, piece));
+    CHECK(reset_error(world.sent()) == NGHTTP2_FLOW_CONTROL_ERROR);
 }
 
 TEST_CASE("h2 server: an answer that breaks off is reset and never ended") {

@@ -218,6 +218,10 @@ struct World {
         server.send_head(stream, 200, "", false);
         server.release(stream);
     }
+    void wait(std::chrono::milliseconds time) {
+        now += time;
+        server.tick(now, events);
+    }
     std::string body(std::uint32_t id) const {
         std::string text;
         for (const Event& event : events) {
