@@ -192,8 +192,9 @@ class Beside:
         self.pool = ThreadPoolExecutor(1)
         self.steps = {}
 
-    def begin(self, name, *command):
-        self.steps[name] = self.pool.submit(step, self.report, name, "nice", "-n", "19", *command)
+    def begin(self, name, *command, counted=None):
+        self.steps[name] = self.pool.submit(step, self.report, name, "nice", "-n", "19", *command,
+                                            counted=counted)
 
     def wait_for(self, name):
         self.steps[name].result()
@@ -311,15 +312,15 @@ def optimised(report, beside):
     step(report, "fault-matrix", "scripts/matrix", "--program", "build/tests/fault_matrix",
          settings={"TIDEGATE_PROGRAM": os.path.abspath("build/release/tidegate")})
     step(report, "idle-connections", "scripts/soak", "--idle")
-    # The README's commands and the image's services use the ports that users will use.
+    # The README's commands and the image's services use the ports that users will use: one at a time.
     step(report, "readme", "python3", "tests/readme/check.py", "README.md")
-    step(report, "image", "scripts/image", counted="^ok ")
     # It compares who is admitted at which time.
     step(report, "moving", "scripts/moving", counted="^ok ")
 
 
-def threads(report):
+def threads(report, beside):
     """What crosses threads, under the thread sanitizer: it needs threads, not many traces."""
+    beside.begin("image", "scripts/image", counted="^ok ")
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},
                     cases="limits:*,redis*,batching:*,lifecycle:*,admin:*,identity*,rotation:*,"
@@ -330,6 +331,7 @@ def threads(report):
             "TIDEGATE_CHARGES": "100000", "TIDEGATE_TRACES": "300",
             "TIDEGATE_MEMORY_TRACES": "2000"}),
         *[Program(f"{name}-tsan", f"build/tsan/{name}") for name in TSAN_UNITS]])
+    beside.wait()
 
 
 def main():
@@ -342,7 +344,7 @@ def main():
         beside = Beside(report)
         some(report, lambda: begin_builds(beside))
         optimised(report, beside)
-        threads(report)
+        threads(report, beside)
         step(report, "fuzz", "scripts/fuzz", "5", counted=": 5s, nothing found$")
     else:
         some(report)
