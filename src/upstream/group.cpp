@@ -89,6 +89,7 @@ Group::Group(config::Upstream settings, std::size_t workers, const Group* former
              settings_.queue.max > 0 ? static_cast<std::uint32_t>(settings_.queue.max)
                                      : kWaitingForIdleMax),
       addresses_(settings_.servers.size()),
+      names_failing_(settings_.servers.size()),
       worker_rooms_(workers) {
     for (std::size_t i = 0; i < settings_.servers.size(); ++i) {
         const config::Address& address = settings_.servers[i].address;
@@ -169,6 +170,7 @@ bool Group::is_resolved() const {
 void Group::resolved(std::size_t configured, const Endpoints& endpoints) {
     Endpoints sorted = endpoints;
     std::sort(sorted.begin(), sorted.end());
+    names_failing_[configured] = sorted.empty();
     if (sorted.empty() || addresses_[configured] == sorted) return;
     addresses_[configured] = std::move(sorted);
     publish();
@@ -317,6 +319,8 @@ UpstreamStatus Group::status() const {
         if (!addresses_[i].empty()) continue;
         status.unresolved.push_back(settings_.servers[i].address.to_string());
     }
+    status.names_failing =
+        static_cast<std::uint32_t>(std::count(names_failing_.begin(), names_failing_.end(), true));
     status.connections = seats_.taken();
     status.connections_max = static_cast<std::uint32_t>(settings_.max_connections);
     status.queued = seats_.waiting();

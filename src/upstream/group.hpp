@@ -83,7 +83,7 @@ class Group {
     // The main thread.
 
     // Server `configured` of the settings, whose address is a name, has these addresses now. A name
-    // that leads nowhere keeps what it led to.
+    // that leads nowhere keeps what it led to, and counts as failing until it leads somewhere.
     void resolved(std::size_t configured, const Endpoints& endpoints);
     static bool is_name(const config::UpstreamServer& server);
     bool is_resolved(std::size_t configured) const { return !addresses_[configured].empty(); }
@@ -118,6 +118,7 @@ class Group {
     balance::Seats seats_;
     balance::RetryBudget retries_;
     std::vector<Endpoints> addresses_;  // by configured server
+    std::vector<bool> names_failing_;   // by configured server: the last look-up found no address
     std::vector<WorkerRoom, boost::alignment::aligned_allocator<WorkerRoom, 64>> worker_rooms_;
     mutable std::mutex mutex_;  // of servers_, make_room and crowds
     Servers servers_;

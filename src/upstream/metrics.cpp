@@ -45,6 +45,8 @@ void write_metrics(telemetry::Exposition& out, std::span<const UpstreamStatus> u
         out.counter("tidegate_upstream_server_ejections_total", "How often the server was ejected");
     auto length = out.gauge("tidegate_upstream_queue_length",
                             "Requests that wait for one of max_connections");
+    auto failing = out.gauge("tidegate_upstream_names_failing",
+                             "Names of servers whose last look-up found no address");
     for (const UpstreamStatus& status : upstreams) {
         for (const ServerStatus& server : status.servers) {
             const telemetry::Labels labels{{"upstream", status.upstream},
@@ -56,6 +58,7 @@ void write_metrics(telemetry::Exposition& out, std::span<const UpstreamStatus> u
             ejections.add(labels, server.ejections);
         }
         length.add({{"upstream", status.upstream}}, std::uint64_t{status.queued});
+        failing.add({{"upstream", status.upstream}}, std::uint64_t{status.names_failing});
     }
 }
 

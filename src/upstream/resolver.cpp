@@ -58,9 +58,7 @@ Task<> Resolver::resolve(std::size_t configured) {
                            settings.name, address.host, lookup.error(),
                            telemetry::times_text(times));
         }
-        co_return;
-    }
-    if (failures.recovered(kind)) {
+    } else if (failures.recovered(kind)) {
         telemetry::log(telemetry::Level::info, "upstream {}: {} resolves again", settings.name,
                        address.host);
     }

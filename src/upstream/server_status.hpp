@@ -33,6 +33,7 @@ struct UpstreamStatus {
     std::string upstream;
     std::vector<ServerStatus> servers;
     std::vector<std::string> unresolved;  // names that have no address yet
+    std::uint32_t names_failing = 0;      // names whose last look-up found no address
     std::uint32_t connections = 0;
     std::uint32_t connections_max = 0;
     std::uint32_t queued = 0;

@@ -94,8 +94,10 @@ TEST_CASE("group: a look-up that finds nothing keeps what the last one found") {
     group.resolved(0, {endpoint_at("192.0.2.1", 81)});
     const auto server = server_of(group, "192.0.2.1:81");
     const std::uint64_t version = group.version();
+    CHECK(group.status().names_failing == 0);
     group.resolved(0, {});
     CHECK(group.is_resolved());
+    CHECK(group.status().names_failing == 1);
     CHECK(server_of(group, "192.0.2.1:81") == server);
     CHECK_FALSE(server->state.is_draining());
     CHECK(group.version() == version);
@@ -256,6 +258,17 @@ TEST_CASE("group: any thread may take the servers while they change") {
     is_over = true;
     other.join();
     CHECK(wrong == 0);
+}
+
+TEST_CASE("group: a name is failing from a look-up without addresses to one with some") {
+    Group group(upstream_of({server_at("a.test", 81), server_at("b.test", 82)}), 1, nullptr);
+    CHECK(group.status().names_failing == 0);  // none has been looked up
+    group.resolved(0, {});
+    group.resolved(1, {});
+    CHECK(group.status().names_failing == 2);
+    group.resolved(1, {endpoint_at("192.0.2.1", 82)});
+    CHECK(group.status().names_failing == 1);
+    CHECK(group.status().unresolved == Texts{"a.test:81"});
 }
 
 TEST_CASE("resolver: looks names up, and leaves addresses alone") {

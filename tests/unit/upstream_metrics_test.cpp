@@ -48,6 +48,7 @@ TEST_CASE("metrics: servers and queues are shown as they are when scraped") {
                                                               .failures = 5,
                                                               .ejections = 6}},
                                                  .unresolved = {},
+                                                 .names_failing = 2,
                                                  .queued = 7}};
     telemetry::Exposition out;
     write_metrics(out, upstreams);
@@ -59,4 +60,5 @@ TEST_CASE("metrics: servers and queues are shown as they are when scraped") {
     CHECK(sample(text, "tidegate_upstream_server_failures_total" + labels) == "5");
     CHECK(sample(text, "tidegate_upstream_server_ejections_total" + labels) == "6");
     CHECK(sample(text, R"(tidegate_upstream_queue_length{upstream="api"})") == "7");
+    CHECK(sample(text, R"(tidegate_upstream_names_failing{upstream="api"})") == "2");
 }
