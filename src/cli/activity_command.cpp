@@ -22,6 +22,7 @@ namespace {
 constexpr int kListed = 0;
 constexpr int kNothingListed = 1;
 constexpr int kFollowedToTheEnd = 0;
+constexpr int kUnavailable = 503;  // a thread of the proxy was busy, or the proxy stops
 // The proxy waits 1 s for its threads. A signal waits for an answer to `--follow`.
 constexpr std::chrono::seconds kActivityPatience{3};
 
@@ -48,7 +49,8 @@ four a second.
 Tidegate asks the running proxy on its admin address. It takes the address and
 the token from the configuration, or with --admin from the command line. The
 exit code is 0 when it lists something, 1 when there is nothing, 2 for wrong use
-and 3 when there is no answer. With --follow it is 0 after an interrupt.)";
+and 3 when there is no answer. With --follow it is 0 after an interrupt. When the
+proxy ends, --follow says so, tries again every second, and says when it is back.)";
 
 CLI::App* describe_activity(CLI::App& app, const char* name, const char* what, const char* footer,
                             ActivityArguments& arguments) {
@@ -95,20 +97,49 @@ class StopSignals {
     sigset_t before_{};
 };
 
+// Says once that the proxy does not answer, and once that it does again.
+class SilenceReport {
+  public:
+    void note_silence(const std::string& why) {
+        if (!is_silent_) complain(exit_code::kNoAnswer, why + "; trying again every second");
+        is_silent_ = true;
+    }
+    void note_answer() {
+        if (is_silent_) complain(exit_code::kDone, "the proxy answers again");
+        is_silent_ = false;
+    }
+
+  private:
+    bool is_silent_ = false;
+};
+
 int follow_denials(const ActivityArguments& arguments, const FoundAdmin& place) {
     const StopSignals stop;
-    std::set<std::string> seen;  // those of the last answer
+    SilenceReport report;
+    bool has_answered = false;
+    // Those of the last answer. A proxy that was started anew numbers its denials from the first
+    // again, so that their numbers alone do not tell them apart.
+    std::set<std::string> seen;
     if (!arguments.as_json) fmt::print("{}", denial_heading());
     while (true) {
-        const auto reply = ask_or_complain(place, false, "/api/denials", kActivityPatience);
-        if (!reply) return reply.error();
+        const auto reply = ask_admin(place, false, "/api/denials", kActivityPatience);
+        // A wrong address ends the command; a proxy that has answered may come back.
+        if (has_answered && (!reply || reply->status == kUnavailable)) {
+            report.note_silence(reply ? refusal_text(place, *reply) : reply.error());
+            if (stop.come_within_a_second()) return kFollowedToTheEnd;
+            continue;
+        }
+        if (!reply) return complain(exit_code::kNoAnswer, reply.error());
+        if (reply->status != 200) return complain_of_refusal(place, *reply);
         const auto denials = denials_text(reply->body);
         if (!denials) return complain(exit_code::kNoAnswer, stranger_text(place, *reply));
         if (!denials->enabled) return complain(kNothingListed, kNotKept);
+        has_answered = true;
+        report.note_answer();
         std::set<std::string> now;
         for (const DenialText& one : denials->denials) {
-            if (!seen.contains(one.id)) fmt::print("{}", arguments.as_json ? one.json : one.line);
-            now.insert(one.id);
+            if (!seen.contains(one.json)) fmt::print("{}", arguments.as_json ? one.json : one.line);
+            now.insert(one.json);
         }
         seen = std::move(now);
         if (std::fflush(stdout) != 0) return complain(exit_code::kNoAnswer, "cannot write");

@@ -125,16 +125,18 @@ std::string refusal_text(const FoundAdmin& place, const AdminReply& reply) {
     return fmt::format("the admin listener answers {}", reply.status);
 }
 
+int complain_of_refusal(const FoundAdmin& place, const AdminReply& reply) {
+    const bool is_wrong_use = reply.status == 400 && is_admin_problem(reply);
+    const int code = is_wrong_use ? exit_code::kWrongUse : exit_code::kNoAnswer;
+    return complain(code, refusal_text(place, reply));
+}
+
 Result<AdminReply, int> ask_or_complain(const FoundAdmin& place, bool post, std::string_view target,
                                         std::chrono::milliseconds patience) {
     using boost::system::in_place_error;
     auto reply = ask_admin(place, post, target, patience);
     if (!reply) return {in_place_error, complain(exit_code::kNoAnswer, reply.error())};
-    if (reply->status != 200) {
-        const bool is_wrong_use = reply->status == 400 && is_admin_problem(*reply);
-        const int code = is_wrong_use ? exit_code::kWrongUse : exit_code::kNoAnswer;
-        return {in_place_error, complain(code, refusal_text(place, *reply))};
-    }
+    if (reply->status != 200) return {in_place_error, complain_of_refusal(place, *reply)};
     return std::move(*reply);
 }
 

@@ -43,6 +43,9 @@ std::string stranger_text(const FoundAdmin& place, const AdminReply& reply);
 // Why the listener did not do what was asked for, in words; `reply` is not 200.
 std::string refusal_text(const FoundAdmin& place, const AdminReply& reply);
 
+// Complains of `reply`, which is not 200. Returns exit_code::kWrongUse or kNoAnswer.
+int complain_of_refusal(const FoundAdmin& place, const AdminReply& reply);
+
 // Asks the listener (see ask_admin()), and complains when it does not answer 200. The error is the
 // exit code then: exit_code::kWrongUse or kNoAnswer.
 Result<AdminReply, int> ask_or_complain(const FoundAdmin& place, bool post, std::string_view target,

@@ -235,7 +235,8 @@ TEST_CASE("dashboard: a reload turns the names on and off") {
 }
 
 TEST_CASE(
-    "dashboard: denials --follow shows new ones, and ends at an interrupt or with the proxy") {
+    "dashboard: denials --follow shows new ones until an interrupt, also of a proxy that "
+    "restarts") {
     const Upstream upstream(ok());
     Tidegate tidegate(kUsersFromHere + one_policy(upstream, kThreeOfUser));
     const TemporaryFolder folder;
@@ -254,6 +255,21 @@ TEST_CASE(
     Process left(command, other.path());
     await("it has begun", [&] { return has(left.output(), "user:alice"); });
     CHECK(tidegate.stop() == 0);
-    CHECK(left.wait(kPatience) == 3);
-    CHECK_MESSAGE(has(left.errors(), "cannot reach the admin listener"), left.errors());
+    await("it says that nothing answers", [&] { return has(left.errors(), "trying again"); });
+    const TemporaryFolder third;
+    Process again({program(), "run", tidegate.file()}, third.path());
+    await("it says that the proxy is back", [&] { return has(left.errors(), "answers again"); });
+    for (int i = 0; i < 4; ++i) tidegate.get("/", as_user("bob"));
+    await("the denial of the new proxy is shown", [&] { return has(left.output(), "user:bob"); });
+    left.signal(SIGINT);
+    CHECK(left.wait(kPatience) == 0);
+    const std::string errors = left.errors();
+    CHECK_MESSAGE(errors.find("trying again") == errors.rfind("trying again"), errors);
+    again.signal(SIGTERM);
+    CHECK(again.wait(kPatience) == 0);
+    // A proxy that never answered ends it.
+    const TemporaryFolder fourth;
+    Process never(command, fourth.path());
+    CHECK(never.wait(kPatience) == 3);
+    CHECK_MESSAGE(has(never.errors(), "cannot reach the admin listener"), never.errors());
 }
