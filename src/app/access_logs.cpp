@@ -31,7 +31,7 @@ void AccessLogs::reopen() {
 
 void AccessLogs::sweep() {
     std::erase_if(logs_, [this](const Open& one) {
-        // Nobody can come to hold it again but through open(), on this thread.
+        // Only open() hands it out again, on this thread.
         if (one.log.use_count() > 1) return false;
         dropped_before_ += one.log->dropped();
         return true;

@@ -39,14 +39,14 @@ class SettledChange {
     // A change has settled when looks have found the same for this long.
     explicit SettledChange(std::chrono::milliseconds settle) : settle_(settle) {}
 
-    // Notes what a look at `now` has found. True: it differs from what was told last, and it has
-    // settled. The first looks tell what they find, too, if there is any file: it may have changed
-    // since the configuration was read.
+    // Notes what a look at `now` has found. True: it differs from what was reported last, and it
+    // has settled. The first looks tell what they find, too, if there is any file: it may have
+    // changed since the configuration was read.
     bool is_due(FileStamps found, SteadyTime now);
     // The caller could not put the last change in force: the watch reports it again after
     // kRetryAfter. The fault may be in a file that the watch does not look at.
     void retry(SteadyTime now) { retry_at_ = now + kRetryAfter; }
-    // Whether a change is there that has not been told yet.
+    // Whether a change is there that has not been reported yet.
     bool is_settling() const { return last_ != told_; }
 
     static constexpr std::chrono::minutes kRetryAfter{1};

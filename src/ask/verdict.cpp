@@ -19,7 +19,8 @@ RateLimitItem told(const Ruleset& rules, const limit::ChargeItem& item, std::siz
                    const limit::LimitVerdict& verdict) {
     const limit::Limit& limit = item.limits()[position];
     const auto& texts = rules.policy_texts.of(item, position);
-    // A burst may be more than what a window gives back; the client is told in terms of the window.
+    // A burst may be more than what a window gives back; the fields that the client gets are in
+    // terms of the window.
     return {.name = texts.name,
             .quota = limit.quota,
             .window_seconds = texts.window_seconds,

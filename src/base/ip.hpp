@@ -19,7 +19,7 @@ struct IpAddress {
     bool v4 = true;
 
     bool operator==(const IpAddress&) const = default;
-    // 0.0.0.0 and :: name nobody.
+    // 0.0.0.0 and :: are the address of no host.
     bool is_unspecified() const;
     // RFC 5952 for IPv6.
     std::string to_string() const;

@@ -1,4 +1,4 @@
-// Text somebody else wrote, made fit for a message.
+// Text of a client or a file, made fit for a message.
 #pragma once
 
 #include <cstddef>

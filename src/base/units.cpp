@@ -54,7 +54,7 @@ std::string binary_unit(std::string_view unit) {
     return {};
 }
 
-// The fraction of a duration: microseconds a day have eleven digits, nobody writes more than nine.
+// The fraction of a duration: microseconds a day have eleven digits; nine are read.
 constexpr int kFractionDigits = 9;
 constexpr std::int64_t kFractionScale = 1'000'000'000;
 

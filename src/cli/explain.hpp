@@ -154,7 +154,7 @@ struct Explanation {
     std::size_t limits = 0;       // for all of them
 
     int refusal = 0;             // the status; 0: it is forwarded if the limits admit it
-    std::string refusal_reason;  // as the client is told
+    std::string refusal_reason;  // as the client gets it
 };
 
 // Fetches keys from the source's URL, or not. Asked only for a token that needs them.

@@ -113,7 +113,7 @@ class TreeBuilder : public YAML::EventHandler {
         stack_.push_back(std::move(frame));
     }
 
-    // What is nested too deep is the fault; each level may have been told as a key that is none.
+    // What is nested too deep is the fault; each level may have been reported as an unknown key.
     void forget_keys_around() {
         for (const Frame& frame : stack_) {
             if (!frame.stands_for_key) continue;

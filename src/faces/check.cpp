@@ -148,7 +148,7 @@ class CheckServing {
         }
     }
 
-    // Each item for itself: what is refused is told, and the others go on.
+    // Each item for itself: the answer names what is refused, and the others go on.
     Task<> ask_each(const CheckCall& call) {
         constexpr std::size_t kMore = 32;  // bytes by which an answer is longer than the first
         std::string told = R"({"each":)";

@@ -131,7 +131,7 @@ class GrpcServing {
         refusal_->status = kUnsupportedMediaType;
     }
 
-    // message_ holds the answer; the log says that the caller was told `status`.
+    // message_ holds the answer; the log says that the caller got `status`.
     void answer_message(int status) {
         has_answer_ = true;
         x_.relay.status = status;

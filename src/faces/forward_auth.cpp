@@ -26,7 +26,7 @@ using http::append_field;
 using proxy::Exchange;
 using proxy::FaultAnswer;
 
-// Each field of `forward_as`, empty where it has no value: a gateway that is told nothing may pass
+// Each field of `forward_as`, empty where it has no value: a gateway that gets no value may pass
 // on what the client wrote in a field of that name.
 void append_identity(const Exchange& x, std::string& out) {
     for_each_identity_field(

@@ -47,7 +47,7 @@ class UpdateAllowance {
     void data_was_sent(std::uint32_t bytes, bool is_cut_small);
     // False: the frame costs something.
     bool take();
-    // A closed stream's client has not heard of its end yet.
+    // A closed stream's client does not know of its end yet.
     void add(const UpdateAllowance& other);
 
   private:

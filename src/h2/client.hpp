@@ -92,7 +92,7 @@ class Client {
                const http::Fields* trailers = nullptr);
     // The server has room for so many bytes of the answer's body more.
     void consume(ClientStream& stream, std::size_t bytes);
-    // Nobody wants the answer any more.
+    // The caller does not want the answer any more.
     void cancel(ClientStream& stream);
     // The stream is the client's again. What is not whole is cancelled.
     void release(ClientStream& stream);

@@ -131,7 +131,7 @@ bool Server::begin_stream(std::uint32_t id) {
         tell({.kind = Event::Kind::refused, .error = NGHTTP2_REFUSED_STREAM});
         return false;
     }
-    // All take turns by frame; what the client says of priorities (RFC 9218) is not heard.
+    // All take turns by frame; the priorities that the client asks for (RFC 9218) are ignored.
     const nghttp2_extpri in_turns{NGHTTP2_EXTPRI_DEFAULT_URGENCY, 1};
     nghttp2_session_change_extpri_stream_priority(session_, number, &in_turns, 1);
     if (++streams_begun_ == kStreamsOfConnection) drain(now_);

@@ -1,5 +1,5 @@
-// What the upstream is told about the way a request took: X-Forwarded-*, Forwarded (RFC 7239),
-// X-Real-IP, Via (RFC 9110 section 7.6.3). Pure; any thread.
+// The fields by which the upstream learns the way a request took: X-Forwarded-*, Forwarded (RFC
+// 7239), X-Real-IP, Via (RFC 9110 section 7.6.3). Pure; any thread.
 //
 // The writer of a request head copies no field for which is_forwarding_field() holds and calls
 // append_forwarding_fields() instead, which continues what came from a trusted peer and sets anew
@@ -26,10 +26,9 @@ struct ForwardingSettings {
 struct ForwardingInput {
     const Fields& fields;       // of the request as it came, controls already refused
     bool peer_trusted = false;  // may be believed about whom it forwards for
-    std::optional<IpAddress> peer = std::nullopt;  // nothing: a Unix socket
-    std::optional<IpAddress> client =
-        std::nullopt;              // as identified; nothing: nobody could be named
-    std::uint16_t local_port = 0;  // 0: a Unix socket
+    std::optional<IpAddress> peer = std::nullopt;    // nothing: a Unix socket
+    std::optional<IpAddress> client = std::nullopt;  // as identified; nothing: it is unknown
+    std::uint16_t local_port = 0;                    // 0: a Unix socket
     std::string_view scheme = "http";
     std::string_view host = {};                   // as sent, port and all; empty: none was sent
     HttpVersion version = HttpVersion::http_1_1;  // of the request as it came
@@ -41,7 +40,7 @@ struct ForwardingInput {
 // A field whose setting is off is not added; what a trusted peer sent of it is passed on as it is.
 // X-Real-IP is always the client as identified: proxies that append to X-Forwarded-For often pass
 // a client's own X-Real-IP through, so what a trusted peer sent of it proves nothing.
-// Via is continued whoever sent it: it guards against loops and names nobody to be believed.
+// Via is continued whoever sent it: it guards against loops and identifies no client.
 // No peer's X-Forwarded-Client-Cert is passed on: the caller, which knows the client's certificate,
 // appends its own.
 void append_forwarding_fields(const ForwardingInput& input, std::string& out);
@@ -51,7 +50,7 @@ bool is_forwarding_field(FieldName name);
 
 // The same for any field: also other X-Forwarded-* (a trusted peer's are passed on by
 // append_forwarding_fields) and spellings with `_` for `-`, which many application servers take
-// for the same field (those are passed on from nobody).
+// for the same field (those are never passed on).
 bool is_forwarding_field(const Field& field);
 
 }  // namespace tidegate::http

@@ -163,7 +163,7 @@ FramingFault response_framing(ResponseHead& head, bool to_head, Framing& framing
     const bool bodiless = to_head || head.status < 200 || head.status == 204 || head.status == 304;
     if (bodiless) {
         framing.body = BodyKind::none;
-        // It has no body and says it has: what may follow is nobody's answer.
+        // It has no body and says it has: what may follow answers no request.
         const bool announced = seen.encodings > 0 || framing.length > 0;
         if (head.status == 204 && announced) framing.keep_alive = false;
     } else if (seen.encodings > 0) {

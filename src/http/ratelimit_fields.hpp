@@ -1,5 +1,6 @@
-// What a client is told about its limits: RateLimit-Policy and RateLimit, the structured fields of
-// draft-ietf-httpapi-ratelimit-headers-11, and the older X-RateLimit fields. Pure; any thread.
+// The fields by which a client learns its limits: RateLimit-Policy and RateLimit, the structured
+// fields of draft-ietf-httpapi-ratelimit-headers-11, and the older X-RateLimit fields. Pure; any
+// thread.
 //
 // What appends does so to a buffer of the caller, and allocates nothing beyond it for items that
 // bring their texts.
@@ -22,9 +23,9 @@ struct RateLimitTexts {
 struct RateLimitItem {
     enum class Kind : std::uint8_t {
         window,     // so many in a time: all there is to tell
-        in_flight,  // so many at once: has no window, and nobody can tell when one ends
+        in_flight,  // so many at once: has no window, and when one ends is unknown
         // So many around a moment the request names. What is left there says nothing of the next
-        // request, so a client that slows down by it would be misled: only the policy is told.
+        // request, so a client that slows down by it would be misled: it gets the policy only.
         schedule,
     };
     std::string_view name;            // printable ASCII

@@ -176,7 +176,7 @@ void Authenticator::look_with(const CookieMethod& method, const http::Fields& fi
     name({hex.data(), hex.size()}, {}, authentication);
 }
 
-// A field from a peer that is not trusted is not looked at; one that is there twice names nobody.
+// A field from a peer that is not trusted is not looked at; one that is there twice names no user.
 void Authenticator::look_with(const HeaderMethod& method, const Peer& peer,
                               const http::Fields& fields, Authentication& authentication) const {
     if (!peer.trusted) return;

@@ -32,7 +32,7 @@ struct Authentication {
         user,         // somebody: `user`, and perhaps a `tier`
         unchecked,    // a credential that takes effort: see is_token()
         refused,      // a credential that is not valid: `fault`
-        ambiguous,    // a field twice where there can be only one: nobody can tell who is meant
+        ambiguous,    // a field twice where there can be only one: which user is meant is unknown
         key_missing,  // a token whose key may be fetched yet: see `fetches`
         unavailable,  // it cannot be checked at the moment
     };

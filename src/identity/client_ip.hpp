@@ -34,7 +34,7 @@ struct Peer {
     std::optional<IpAddress> address;
     bool trusted = false;  // may be believed about whom it forwards for
     // A gateway that asks about requests of others: its address chain is believed, and its own
-    // address is nobody's. About users and costs it is believed only if it is `trusted`, too.
+    // address is no client's. About users and costs it is believed only if it is `trusted`, too.
     bool is_gateway = false;
 };
 

@@ -1,4 +1,5 @@
-// Why a credential was not believed. For logs, metrics and `explain`; a client is told much less.
+// Why a credential was not believed. For logs, metrics and `explain`; the answer to the client says
+// much less.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ enum class CredentialFault : std::uint8_t {
     foreign_space,   // names a user that begins with the namespace of another method
     // of a token
     not_json,            // head or claims are no JSON object, or name something twice
-    critical_extension,  // `crit` asks for what nobody here understands
+    critical_extension,  // `crit` asks for what Tidegate does not implement
     token_type,          // `typ` says that it was made for another purpose
     algorithm,           // not one of those configured
     unknown_key,         // no key has its `kid`, or none could have signed it
@@ -36,7 +37,7 @@ enum class CredentialFault : std::uint8_t {
 // `token: expired`. For people; never holds anything of the credential.
 std::string_view to_string(CredentialFault fault);
 
-// Whether it is of somebody who may be trying secrets. Whoever has a token that one of our keys
+// Whether its sender may be trying secrets. Whoever has a token that one of our keys
 // signed, and that has expired, guesses nothing; nor does who names a key that is not there.
 bool is_guess(CredentialFault fault);
 

@@ -55,7 +55,7 @@ std::optional<IpAddress> read_v4(std::string_view text, bool (*port_ok)(std::str
     return only(parse_ip(text.substr(0, colon)), true);
 }
 
-// RFC 7239 section 6: IPv6 stands in brackets; `unknown` and `_hidden` name nobody.
+// RFC 7239 section 6: IPv6 stands in brackets; `unknown` and `_hidden` are no addresses.
 std::optional<IpAddress> read_node(std::string_view node) {
     if (node.starts_with('[')) return read_bracketed(node, is_node_port);
     return read_v4(node, is_node_port);

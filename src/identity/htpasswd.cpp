@@ -82,7 +82,7 @@ Kind sha_kind(std::string_view hash) {
     return {static_cast<double>(rounds), {}};
 }
 
-// Why a hash of no kind that is taken is not: people are told what they have.
+// Why a hash is not one of the kinds that Tidegate reads: the message names its kind.
 std::string refusal(std::string_view hash) {
     std::string_view what = "is not a supported hash, or is a password in plain text";
     if (hash.empty()) {
@@ -170,7 +170,7 @@ bool Htpasswd::verify(std::string_view user, std::string_view password) const {
     if (hashes_.empty()) return false;
     const auto known = hashes_.find(user);
     const bool is_known = known != hashes_.end();
-    // Somebody else's hash in place of one that is not there: the answer is no all the same.
+    // Another user's hash in place of one that is not there: the answer is no all the same.
     return matches(password, is_known ? known->second : longest_) && is_known;
 }
 

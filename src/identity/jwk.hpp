@@ -30,8 +30,8 @@ struct Jwk {
     std::size_t bytes = 0;                  // of the secret, the modulus, a coordinate
     std::string order;                      // of the curve, big-endian in `bytes`; else empty
     std::string digest;                     // SHA-256 of all that is used of it
-    // Holds no private part but that of a secret. Nobody changes or counts references to it, so
-    // that threads may share it.
+    // Holds no private part but that of a secret. No thread changes it or counts references to it,
+    // so that threads may share it.
     std::unique_ptr<cjose_jwk_t, JwkRelease> handle;  // null: the key is of Ed25519
     PublicKey ed25519;                                // null: it is not
 

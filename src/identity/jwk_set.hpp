@@ -21,7 +21,7 @@ inline constexpr std::size_t kJwkSetKeysMax = 100;
 
 class JwkSet {
   public:
-    // Somebody edits a file, so each mistake is worth refusing; a fetched set is not ours to mend,
+    // A user edits a file, so each mistake is worth refusing; a fetched set is not ours to mend,
     // and one bad key must not cost the others.
     enum class Origin : std::uint8_t { file, fetched };
 

@@ -81,7 +81,7 @@ class KeySource {
         return fetches_;
     }
     // A token names a key that is not there: the fetcher fetches as soon as it may. Once it has
-    // been told, further calls cost a lock.
+    // been called, further calls cost a lock.
     void want();
 
     // A request that waits for the end of a fetch. `wake` is called once, with a lock of this

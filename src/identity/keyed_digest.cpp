@@ -52,7 +52,7 @@ KeyedDigest::Value KeyedDigest::of(std::initializer_list<std::string_view> parts
     Value value{};
     std::size_t size = 0;
     done = done && EVP_MAC_final(context, value.data(), &size, value.size()) == 1;
-    // A name that is not of its text would be somebody else's.
+    // A name that is not of its text would be another identifier's.
     if (!done || size != value.size()) throw std::runtime_error("SipHash failed");
     return value;
 }

@@ -1,5 +1,5 @@
 // A short name for a secret that only this process can compute: what is kept by such names tells
-// nothing of the secrets, and nobody can choose two that collide. Any thread.
+// nothing of the secrets, and no client can choose two that collide. Any thread.
 #pragma once
 
 #include <array>

@@ -60,7 +60,7 @@ struct Verdict {
     bool admitted = true;         // by every limit of the policies that are enforced
     bool shadow_admitted = true;  // by every limit of those in shadow
     // For a denial: from the decision's `now` until the same request would pass if nothing else
-    // came; kNever when it never would (its cost is above a quota) and when nobody can tell
+    // came; kNever when it never would (its cost is above a quota) and when that is unknown
     // (schedule). One second where only concurrency denies.
     Micros retry_after{0};
     Micros wait{0};  // for an admission: how long leaky_bucket has it held

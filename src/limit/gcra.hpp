@@ -72,7 +72,7 @@ Micros wait_of(ExactTime backlog);
 // How many units the backlog is, rounded up: what is in the bucket.
 std::int64_t units_of(const Flow& flow, ExactTime backlog);
 
-// What a client is told once `taken` units are taken, 0 if it was denied. `remaining` is how many
+// What a client sees once `taken` units are taken, 0 if it was denied. `remaining` is how many
 // units would pass now one by one, `next_unit` until that grows by one; 0 when it is at its most.
 LimitVerdict told(const Flow& flow, ExactTime backlog, std::int64_t taken);
 

@@ -61,7 +61,8 @@ enum class OnStoreFailure : std::uint8_t {
     allow,
     deny,
     // As local; and while it is not known how many proxies share the store, this one counts alone,
-    // by the whole quota. For what has a limit though nobody wrote one: it must not refuse service.
+    // by the whole quota. For what has a limit though the configuration has none: it must not
+    // refuse service.
     local_or_alone,
 };
 

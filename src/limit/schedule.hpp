@@ -44,7 +44,7 @@ std::size_t past(std::span<const std::int64_t> moments, const Limit& limit, Micr
 // Until when a moment may matter.
 Micros end_of_moment(const Limit& limit, Micros moment);
 
-// What a client is told: what is left around its moment. When a unit comes free is a question that
+// What a client sees: what is left around its moment. When a unit comes free is a question that
 // a schedule does not have: next_unit is 0.
 LimitVerdict told_of_schedule(std::int64_t busiest, std::int64_t share, std::int64_t taken);
 

@@ -108,7 +108,7 @@ template <class Label>
 void give_back(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& limit, Micros at,
                std::int64_t units, Micros now);
 
-// What a client is told of the limit. `share` is the quota that holds here; `taken` is 0 for a
+// What a client sees of the limit. `share` is the quota that holds here; `taken` is 0 for a
 // request that is denied.
 LimitVerdict told(const Limit& limit, const Standing& standing, Micros now, std::int64_t share,
                   std::int64_t taken);

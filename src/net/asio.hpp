@@ -90,7 +90,7 @@ namespace tidegate {
 
 namespace detail {
 
-// A coroutine that nobody awaits.
+// A coroutine that no other awaits.
 struct Spawned {
     struct promise_type : Promise {
         Spawned get_return_object() noexcept {

@@ -39,7 +39,7 @@ IoResult Connection::read_some(std::span<char> into) {
         return read_over_tls(into);
     const IoResult read = receive(into, 0);
     // Less than there was room for is all there was: epoll tells what comes later, except an end
-    // that was told together with it.
+    // that was delivered together with it.
     if (read.status == IoStatus::ok && read.bytes < into.size()) readable_ = hung_up_;
     return read;
 }

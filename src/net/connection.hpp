@@ -73,14 +73,14 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     // A connection that is closed is worth trying, which fails.
     bool readable() const { return readable_; }
     bool writable() const { return writable_; }
-    // Readable, or the kernel has said so already and nobody has been told. For who must not take
+    // Readable, or the kernel has said so already and no sleeper was woken. For who must not take
     // what is there for something that is still to come. What TLS itself has to say does not count.
     bool has_spoken() {
         const bool is_ready = readable_ || readiness_.has_news(*this);
         return is_ready && (!tls_ || has_spoken_over_tls());
     }
 
-    // Wakes `sleeper`, once, when that changes; null: nobody. Look first, then sleep.
+    // Wakes `sleeper`, once, when that changes; null: none. Look first, then sleep.
     void watch_read(Wakeup* sleeper) { read_sleeper_ = sleeper; }
     void watch_write(Wakeup* sleeper) { write_sleeper_ = sleeper; }
     // For the next owner: those of the one before, such as a handshake, may be gone.
@@ -102,7 +102,7 @@ class Connection : public boost::intrusive_ref_counter<Connection, boost::thread
     // Sends what the kernel holds and then the end, that of TLS before that of the socket.
     // would_block: there is no room for that of TLS, and nothing was done; again once writable.
     IoStatus shutdown_send();
-    // Wakes nobody.
+    // Wakes no sleeper.
     void close();
     // The same, but the descriptor stays open and is the caller's; after begin_tls() only so that
     // what was sent arrives.

@@ -32,7 +32,7 @@ class Readiness final : private Turn::Source {
     // Tells `connection` of what happens to `descriptor` from now on, and what it is like now.
     // False when the kernel will not.
     bool add(int descriptor, Connection& connection);
-    // Nothing more is told; the descriptor is about to be closed.
+    // No more events are delivered; the descriptor is about to be closed.
     void remove(const Connection& connection);
     // The same for a descriptor that stays open.
     void release(int descriptor, const Connection& connection);
@@ -51,7 +51,7 @@ class Readiness final : private Turn::Source {
     Turn& turn_;
     asio::posix::basic_stream_descriptor<Executor> epoll_;
     std::array<epoll_event, 256> events_;
-    std::size_t next_ = 0;   // of events_, the first that has not been told
+    std::size_t next_ = 0;   // of events_, the first that has not been delivered
     std::size_t count_ = 0;  // of events_
 };
 

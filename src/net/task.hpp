@@ -28,7 +28,7 @@ struct Promise {
     std::coroutine_handle<> root;  // who was spawned and, with all that it awaits, owns this one
 };
 
-// What those have that somebody awaits.
+// What those have that another coroutine awaits.
 struct AwaitedPromise : Promise {
     struct End {
         static bool await_ready() noexcept { return false; }

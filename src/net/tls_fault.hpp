@@ -12,7 +12,7 @@ namespace tidegate {
 
 // What went wrong in a handshake or after it; a clause for an operator, about the server.
 struct TlsFault {
-    // One side does not accept the other: it will go on so until somebody changes something.
+    // One side does not accept the other: it will go on so until a configuration changes.
     bool refused = false;
     // The server asked for a client certificate and ended the connection, and none is configured.
     bool wants_certificate = false;

@@ -31,7 +31,7 @@ class Wakeup : public WakeupHook {
     // Sleeps until woken. At most one sleeper.
     auto wait() { return Sleep{*this}; }
 
-    // Not a sleep: whatever else is ready goes first. Nobody can wake it.
+    // Not a sleep: whatever else is ready goes first. No wake() ends it.
     auto step_aside() { return asio::post(executor_, as_values); }
 
     // Runs the sleeper before returning. Only from an event handler that touches nothing

@@ -1,4 +1,4 @@
-// One request that the proxy serves, in three parts with an owner each: what the engine is told and
+// One request that the proxy serves, in three parts with an owner each: what the engine gets and
 // decides (ask), what the codecs of both sides write with, and what is relayed and recorded.
 #pragma once
 

@@ -251,7 +251,7 @@ const std::string& write_interim_head(client::Stream& client, const http::Respon
 // RFC 9110 sections 6.5.1 and 7.6.1: what Connection names goes from the trailers too.
 void filter_request_trailers(const Exchange& exchange, http::Fields& trailers) {
     if (trailers.empty()) return;
-    // The proxy identifies nobody by a trailer, so it believes none.
+    // The proxy identifies no client by a trailer, so it trusts none.
     const IdentityFields& names = exchange.generation->identity_fields;
     const TrailerFields& refused = exchange.generation->trailer_fields;
     const http::ListedNames named = http::connection_names(exchange.facts.head.fields);

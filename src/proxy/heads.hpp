@@ -24,7 +24,7 @@ const std::string& write_switch_head(Exchange& exchange, const http::ResponseHea
 // Writes the head of an interim answer (1xx) to `client`. Returns the text.
 const std::string& write_interim_head(client::Stream& client, const http::ResponseHead& head);
 
-// Appends what the client is told about its limits.
+// Appends the fields about the limits of the client.
 void append_limit_fields(const Exchange& exchange, std::string& out);
 
 // Strikes out of a request's trailers what must not reach an upstream.

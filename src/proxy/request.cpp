@@ -28,7 +28,7 @@ bool has_left(void* exchange) {
 }
 
 // Once the request was sent on, only what the upstream said gives units back: an upstream that has
-// not answered may have acted, whatever the client was told. It may also still be at work though
+// not answered may have acted, whatever answer the client got. It may also still be at work though
 // the client has left: until its answer is whole, slots of concurrency are kept for a while.
 void settle(ask::Engine& engine, Exchange& x) {
     constexpr int kNoAnswer = 0;

@@ -19,7 +19,7 @@ using ask::Fault;
 using http::CloseCode;
 using std::chrono::milliseconds;
 
-// How long the ends of a tunnel may take to close it, once both have been told.
+// How long the ends of a tunnel may take to close it, once both have a Close frame.
 constexpr milliseconds kCloseTime{2'000};
 // A direction that never has to wait lets others have their turn after so many steps.
 constexpr unsigned kStepsATurn = 16;

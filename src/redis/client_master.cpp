@@ -9,7 +9,8 @@ namespace tidegate::redis {
 
 namespace {
 
-// The client notices a master that became a replica within this time, also when it hears of none.
+// The client notices a master that became a replica within this time, also when no sentinel
+// announces one.
 constexpr milliseconds kRoleEvery{1'000};
 // An attempt, or a pause before one, goes on only while the sentinels do not know better.
 constexpr milliseconds kAskEvery{500};
@@ -99,7 +100,7 @@ void Client::check_master_later() {
 void Client::on_news(const MasterWatch::News& news) {
     if (stopped_) return;
     const bool is_elsewhere = news.master && *news.master != master_;
-    // Not every sentinel hears of a switch at once: a server that says that it is the master is
+    // Not every sentinel knows of a switch at once: a server that says that it is the master is
     // left only when there was one.
     if (!is_elsewhere || (!news.is_switch && is_master_)) {
         // A switch comes unasked, and may be older than the reason for which the client asks.

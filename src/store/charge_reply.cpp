@@ -1,5 +1,5 @@
 // Reads the reply of the charge script into verdicts. The reply says how every limit stood; what
-// clients are told follows from that by the same functions as in process.
+// clients see follows from that by the same functions as in process.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

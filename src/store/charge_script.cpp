@@ -80,7 +80,7 @@ void for_each_run(std::span<const ChargeItem> items, Visit visit) {
     }
 }
 
-// How the script counts: the letter that it is told.
+// How the script counts: the letter that it gets.
 char kind_of(const Limit& limit) {
     const char letter = limit.utc_day ? 'd' : limit.traits().letter;
     return limit.count == limit::Count::all ? static_cast<char>(letter - 'a' + 'A') : letter;

@@ -21,11 +21,11 @@ inline constexpr std::size_t kMomentsTold = 100;
 // Times are from `now` on.
 struct LimitCount {
     std::int64_t counted = 0;  // units; of a bucket rounded up; moments booked; slots that are held
-    std::int64_t remaining = 0;         // units left, as clients are told
-    std::optional<Micros> next_unit{};  // until one more is free; none: all are, or nobody knows
+    std::int64_t remaining = 0;         // units left, as clients see it
+    std::optional<Micros> next_unit{};  // until one more is free; none: all are, or it is unknown
     std::optional<Micros> all_free{};   // until nothing counts any more; likewise
     // Whether a request of cost 1 would be denied, of schedule one that is meant for now; and for
-    // how long if nothing else comes: kNever where it always is, none where nobody knows.
+    // how long if nothing else comes: kNever where it always is, none where it is unknown.
     bool denied = false;
     std::optional<Micros> denied_for{};
     // schedule: what is booked, the first of it; there may be more (see `counted`).

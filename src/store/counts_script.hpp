@@ -29,8 +29,8 @@ bool read_counts_reply(std::string_view reply, std::span<const limit::ChargeItem
 // Appends the whole command (RESP, EVALSHA of forget_script()) that forgets all that is counted of
 // these items but slots. What is in the state of a policy goes with it, of other tiers and of
 // limits that are not known any more; not so the moments of a schedule that is not known any more:
-// they are a set of their own, whose name nobody knows. It expires, and counts if that limit comes
-// back before. Items as above.
+// they are a set of their own, whose name is not known here. It expires, and counts if that limit
+// comes back before. Items as above.
 void append_forget_command(std::span<const limit::ChargeItem> items, std::string_view prefix,
                            std::string& out);
 // Whether there was something to forget of each item's policy. Nothing if that is no reply.

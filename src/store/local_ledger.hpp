@@ -1,5 +1,5 @@
-// What this process admitted by itself while Redis did not answer, until Redis has been told: for
-// each identifier and policy the units of each sub-bucket they were taken in.
+// What this process admitted by itself while Redis did not answer, until it is reported to Redis:
+// for each identifier and policy the units of each sub-bucket they were taken in.
 //
 // Bounded in identifiers and in what is noted of them; where it is full, of some looked at the
 // lightest goes, of equals the newest. Nothing here decides anything: what is forgotten or

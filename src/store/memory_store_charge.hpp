@@ -213,7 +213,7 @@ inline void tell_retry(const Asked& asked, const Scratch& work, limit::Verdict& 
     if (by_schedule && asked.charge.cost > 0) verdict.earliest = earliest_of_all(asked, work);
 }
 
-// What clients are told, of a denial with the time to come back.
+// What clients see, of a denial with the time to come back.
 inline void end_verdict(const Asked& asked, const Scratch& work, limit::Verdict& verdict) {
     if (!verdict.admitted) tell_retry(asked, work, verdict);
     for (std::size_t i = 0; i < work.steps.size(); ++i) {

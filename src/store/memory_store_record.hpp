@@ -49,7 +49,7 @@ using Standing = std::variant<limit::Standing, limit::ExactTime, MomentStanding,
 //   look       how the limit stands for what is asked; touches nothing
 //   passes     whether it admits
 //   retry      for how long it does not, exactly; kNever. Requires that it does not
-//   told       what a client is told, once `taken` units are taken
+//   told       what a client sees, once `taken` units are taken
 //   reserve    allocates whatever take() needs
 //   take       takes the cost; counts that would not fit saturate
 //   give_back  returns what the charge took at `at`, if that can be told from what came later
@@ -143,7 +143,7 @@ class SlotsCount {
     void take(const limit::Limit& limit, const Asked& asked, const Look& slots);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
-    // Of those in flight nobody knows: see holds_slots().
+    // When those in flight end is unknown: see holds_slots().
     std::int64_t ends_us() const { return kept_until_us_.empty() ? 0 : kept_until_us_.back(); }
     // Slots stand for requests that an upstream may still be at work on: more than any units.
     double weight(const limit::Limit&, const Asked&) const { return weight(); }

@@ -36,7 +36,7 @@ struct RequestRecord {
     std::string_view
         verdict;  // admitted | limited | unlimited | local | allowed | unavailable | ""
     std::string_view limited_by;         // `POLICY-LIMIT` that refused, or empty
-    std::string_view shadow_limited_by;  // the same of policies in shadow, which refuse nobody
+    std::string_view shadow_limited_by;  // the same of policies in shadow, which refuse no request
     std::string_view store;              // memory | redis | local | ""
     std::string_view upstream;           // the server as it is configured, or empty
     std::string_view upstream_server;    // the address of that server, which was chosen last
@@ -75,7 +75,7 @@ class AccessLog {
     AccessLog& operator=(const AccessLog&) = delete;
 
     // Formats and hands over the line; at the latest 100 ms later it is being written. `thread` is
-    // the caller's number, below `threads`, and nobody else's; no lock, no allocation.
+    // the caller's number, below `threads`, and no other caller's; no lock, no allocation.
     void write(std::size_t thread, const RequestRecord& record);
 
     // The form and share of lines from now on. Any thread.

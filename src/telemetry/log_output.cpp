@@ -84,7 +84,7 @@ std::string_view LogOutput::write_all(std::string_view data) {
         }
         const int error = n == 0 ? ENOSPC : errno;
         if (error == EINTR) continue;
-        // Standard output may be somebody's pipe or socket that is not blocking.
+        // Standard output may be another program's pipe or socket that is not blocking.
         if ((error == EAGAIN || error == EWOULDBLOCK) && wait_until_writable()) continue;
         report(true, error);
         return data;

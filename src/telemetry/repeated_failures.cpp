@@ -28,7 +28,7 @@ bool RepeatedFailures::recovered(std::string_view kind) {
     return found != kinds_.end() && std::exchange(found->second.was_told, false);
 }
 
-// Of all kinds the one that was told longest ago goes.
+// Of all kinds the one that was logged longest ago goes.
 void RepeatedFailures::make_room() {
     if (kinds_.size() < kKindsMax) return;
     kinds_.erase(std::min_element(kinds_.begin(), kinds_.end(), [](const auto& a, const auto& b) {

@@ -47,7 +47,7 @@ class ServerCredentials {
 
     const std::vector<Pair>& pairs() const { return pairs_; }
     // For a client that asks for `name`, as it is written in the handshake, or for no name: that
-    // client has been told an address. Null: no certificate has the name.
+    // client knows an address only. Null: no certificate has the name.
     const Choice* choice_for(std::optional<std::string_view> name) const;
     // Of the first certificate.
     const Choice& first() const { return first_; }

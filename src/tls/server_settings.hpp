@@ -21,7 +21,7 @@ struct ServerCertificate {
 };
 
 // What a client gets that asks for a name which no certificate has. One that asks for no name has
-// been told an address: it gets the first certificate that has one, or if none has, the same.
+// learned an address only: it gets the first certificate that has one, or if none has, the same.
 enum class UnknownNames : std::uint8_t {
     first,   // the first certificate
     refuse,  // the alert unrecognized_name (RFC 6066 section 3)

@@ -42,7 +42,7 @@ class Http1Stream {
 
     // Begins the request. The caller appends lines of fields, but none that frames the body.
     std::string& begin_head(std::string_view method, std::string_view path, std::string_view query);
-    // The body will come framed as `body`. `length` is told to the server if there is one.
+    // The body will come framed as `body`. The server gets `length` if there is one.
     void end_head(http::BodyKind body, std::optional<std::uint64_t> length);
     // Begins to send `batch`, the first time behind the head; would_block: send_rest() goes on.
     IoStatus send(const http::BodyBatch& batch, const http::Fields& trailers);

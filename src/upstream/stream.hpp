@@ -43,7 +43,7 @@ class Stream {
         return is_http2_ ? http2_->begin_head(method, path, query)
                          : http1_.begin_head(method, path, query);
     }
-    // The body will come as `body`, which the stream frames. `length` is told to the server if
+    // The body will come as `body`, which the stream frames. The server gets `length` if
     // there is one.
     void end_head(http::BodyKind body, std::optional<std::uint64_t> length) {
         return is_http2_ ? http2_->end_head(body, length) : http1_.end_head(body, length);
