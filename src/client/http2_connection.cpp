@@ -324,7 +324,9 @@ milliseconds Http2Connection::time_left() const {
     if (streams_.empty() && !link_.server.is_draining()) {
         next = std::min(next, idle_since_ + timeouts.client_idle);
     }
-    if (streams_.empty() && !is_resting_) next = std::min(next, idle_since_ + kRestAfter);
+    if (streams_.empty() && !is_resting_ && link_.server.is_idle()) {
+        next = std::min(next, idle_since_ + kRestAfter);
+    }
     if (is_left_open()) {
         next = std::min(next, idle_since_ + timeouts.client_idle + timeouts.client_write);
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -43,13 +44,14 @@ struct ConnectionWorld {
         for (client::ServedConnection& one : connections) one.cut_off();
         settle();
     }
-    void settle() {
+    // How many handlers ran.
+    std::size_t settle() {
         io.restart();
-        io.poll();
+        return io.poll();
     }
-    void pass(std::chrono::milliseconds time) {
+    std::size_t pass(std::chrono::milliseconds time) {
         wheel.advance(start += time);
-        settle();
+        return settle();
     }
 
     // How the server answers a request, unless there is `on_request`; what it looks at first; and
