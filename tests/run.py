@@ -7,7 +7,7 @@ A machine that is busy with three of them can be too slow for a deadline that a 
 which expectations failed runs once more, alone: what passes then is named as unsteady, with what failed,
 and is no failure. A report of a sanitizer, a crash and a part that took too long are never forgiven.
 
-What --all builds, and clang-tidy, run at the lowest priority beside the tests, which mostly wait. Tests
+What --all builds, clang-tidy and the image run at the lowest priority beside the tests, which mostly wait. Tests
 that measure run alone.
 """
 

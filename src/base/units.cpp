@@ -54,7 +54,7 @@ std::string binary_unit(std::string_view unit) {
     return {};
 }
 
-// The fraction of a duration: microseconds a day have eleven digits; nine are read.
+// Digits of the fraction of a duration; a number with more is refused.
 constexpr int kFractionDigits = 9;
 constexpr std::int64_t kFractionScale = 1'000'000'000;
 

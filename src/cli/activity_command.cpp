@@ -117,9 +117,7 @@ int follow_denials(const ActivityArguments& arguments, const FoundAdmin& place) 
     const StopSignals stop;
     SilenceReport report;
     bool has_answered = false;
-    // Those of the last answer. A proxy that was started anew numbers its denials from the first
-    // again, so that their numbers alone do not tell them apart.
-    std::set<std::string> seen;
+    std::set<std::string> seen;  // those of the last answer
     if (!arguments.as_json) fmt::print("{}", denial_heading());
     while (true) {
         const auto reply = ask_admin(place, false, "/api/denials", kActivityPatience);
@@ -138,8 +136,8 @@ int follow_denials(const ActivityArguments& arguments, const FoundAdmin& place) 
         report.note_answer();
         std::set<std::string> now;
         for (const DenialText& one : denials->denials) {
-            if (!seen.contains(one.json)) fmt::print("{}", arguments.as_json ? one.json : one.line);
-            now.insert(one.json);
+            if (!seen.contains(one.id)) fmt::print("{}", arguments.as_json ? one.json : one.line);
+            now.insert(one.id);
         }
         seen = std::move(now);
         if (std::fflush(stdout) != 0) return complain(exit_code::kNoAnswer, "cannot write");

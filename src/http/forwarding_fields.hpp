@@ -40,7 +40,7 @@ struct ForwardingInput {
 // A field whose setting is off is not added; what a trusted peer sent of it is passed on as it is.
 // X-Real-IP is always the client as identified: proxies that append to X-Forwarded-For often pass
 // a client's own X-Real-IP through, so what a trusted peer sent of it proves nothing.
-// Via is continued whoever sent it: it guards against loops and identifies no client.
+// Via is continued for every peer: it guards against loops and identifies no client.
 // No peer's X-Forwarded-Client-Cert is passed on: the caller, which knows the client's certificate,
 // appends its own.
 void append_forwarding_fields(const ForwardingInput& input, std::string& out);

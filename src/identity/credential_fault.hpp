@@ -37,8 +37,8 @@ enum class CredentialFault : std::uint8_t {
 // `token: expired`. For people; never holds anything of the credential.
 std::string_view to_string(CredentialFault fault);
 
-// Whether its sender may be trying secrets. Whoever has a token that one of our keys
-// signed, and that has expired, guesses nothing; nor does who names a key that is not there.
+// Whether its sender may be trying secrets. A client whose token is signed by one of our keys and
+// has expired guesses nothing; nor does a client whose token names a key that is not there.
 bool is_guess(CredentialFault fault);
 
 // Whether only a token that one of our keys signed is refused for that.

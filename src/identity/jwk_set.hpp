@@ -21,8 +21,8 @@ inline constexpr std::size_t kJwkSetKeysMax = 100;
 
 class JwkSet {
   public:
-    // A user edits a file, so each mistake is worth refusing; a fetched set is not ours to mend,
-    // and one bad key must not cost the others.
+    // An operator edits a file, so each mistake is worth refusing; a fetched set is not ours to
+    // mend, and one bad key must not cost the others.
     enum class Origin : std::uint8_t { file, fetched };
 
     // `{"keys": [...]}`. Keys that are not for checking tokens (an unknown `kty`, `crv` or `alg`,

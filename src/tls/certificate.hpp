@@ -28,8 +28,8 @@ using PrivateKeyPtr = std::unique_ptr<EVP_PKEY, FreePrivateKey>;
 // Or why not: a clause that goes on from the name of a file.
 Result<std::vector<CertificatePtr>, std::string> parse_certificates(std::string_view pem);
 
-// The first private key of `pem`. One that is locked by a password is refused: the start
-// of a proxy asks for none.
+// The first private key of `pem`. One that is locked by a password is refused: Tidegate asks for
+// none.
 Result<PrivateKeyPtr, std::string> parse_private_key(std::string_view pem);
 
 // Whether `key` is that of the public key in `certificate`.
