@@ -2,9 +2,12 @@
 
 find_program(TIDEGATE_CCACHE ccache)
 if(TIDEGATE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # Precompiled headers hide behind macros and times; without this ccache never hits.
+    # Precompiled headers hide behind macros and times; without this sloppiness ccache never hits. Without
+    # the comments it takes a header precompiled before a comment changed for one of today, and GCC, which
+    # compares the bytes of each file, then reads what is marked `#pragma once` a second time.
     set(CMAKE_CXX_COMPILER_LAUNCHER
-        ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+        ${CMAKE_COMMAND} -E env CCACHE_COMMENTS=1
+        CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
         ${TIDEGATE_CCACHE})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         add_compile_options(-fpch-preprocess)

@@ -1,8 +1,8 @@
 // The coroutines of Tidegate.
 //
-// A Task runs when it is awaited, on the stack of who awaits it: one that never has to wait is a
-// call that costs little more than any other. Where one waits, all who wait for it stop with it,
-// and they go on, or are destroyed, as one. Single-threaded.
+// A Task runs when it is awaited, on the stack of its caller: one that never has to wait is a call
+// that costs little more than any other. Where one waits, all that wait for it stop with it, and
+// they go on, or are destroyed, as one. Single-threaded.
 #pragma once
 
 #include <coroutine>
@@ -103,8 +103,8 @@ class [[nodiscard]] Task {
     std::coroutine_handle<promise_type> frame_;
 };
 
-// A coroutine that waits, with all who wait for it, in the hands of who will resume it. If nobody
-// does, they are destroyed with this.
+// A coroutine that waits, with all that wait for it, in the hands of the code that will resume it.
+// Destroyed before that, it destroys them all.
 class Waiting {
   public:
     Waiting() = default;
