@@ -25,6 +25,7 @@ upstreams: {{api: {{servers: ["http://127.0.0.1:{upstream}"]}}}}
 identity:
   user:
     - jwt: {{jwks: "http://127.0.0.1:{upstream}/keys.json", algorithms: [ES256], audience: api}}
+tracing: {{otlp: "http://127.0.0.1:{upstream}/v1/traces", sample: 1}}
 policies:
   per-client: {{key: [ip], limits: [20/s]}}
   planned: {{key: [ip], limits: [5/s], mode: shadow}}
@@ -50,13 +51,19 @@ def key_set():
 
 
 class Upstream(http.server.BaseHTTPRequestHandler):
-    """Answers each GET, and has the keys of tokens."""
+    """Answers each GET, has the keys of tokens, and collects spans."""
 
     protocol_version = "HTTP/1.1"
     keys = b""
 
     def do_GET(self):
-        body = self.keys if self.path == "/keys.json" else b"ok\n"
+        self._answer(self.keys if self.path == "/keys.json" else b"ok\n")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(b"{}")
+
+    def _answer(self, body):
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -68,7 +75,7 @@ class Upstream(http.server.BaseHTTPRequestHandler):
 
 
 class Metered:
-    """A Tidegate with Redis, TLS, keys from a URL, and a policy in shadow: all of its metrics show."""
+    """A Tidegate with Redis, TLS, keys from a URL, traces and a policy in shadow: all of its metrics show."""
 
     def __init__(self, world, program):
         self.redis = Redis(world)
