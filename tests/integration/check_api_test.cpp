@@ -13,6 +13,7 @@
 #include "integration/check_world.hpp"
 #include "integration/limiter_world.hpp"
 #include "integration/soon.hpp"
+#include "places.hpp"
 
 using namespace tidegate::test;
 using nlohmann::json;
@@ -339,7 +340,7 @@ TEST_CASE("check API: Redis away: the failure policy decides, and nothing is set
 
 TEST_CASE("check API: the example clients in shell, Python and C++ do what they say") {
     const CheckApi api(kCheckSecret + kCheckPolicies);
-    const std::string folder = std::string(TIDEGATE_SOURCE_DIR) + "/examples/check/";
+    const std::string folder = source_folder() + "/examples/check/";
     const std::string port = std::to_string(api.port());
     const std::string url = "http://127.0.0.1:" + port;
     const auto run = [](const std::vector<std::string>& arguments) {

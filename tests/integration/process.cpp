@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "places.hpp"
+
 namespace tidegate::test {
 
 TemporaryFolder::TemporaryFolder() {
@@ -88,7 +90,7 @@ std::optional<int> Process::wait(milliseconds patience) {
 
 std::string program() {
     const char* chosen = std::getenv("TIDEGATE_PROGRAM");
-    return chosen != nullptr ? chosen : TIDEGATE_PROGRAM;
+    return chosen != nullptr ? chosen : built_program();
 }
 
 bool sanitized() {

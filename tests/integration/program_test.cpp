@@ -11,6 +11,7 @@
 #include "integration/client.hpp"
 #include "integration/process.hpp"
 #include "integration/tidegate.hpp"
+#include "places.hpp"
 
 using namespace tidegate::test;
 
@@ -68,8 +69,7 @@ TEST_CASE("program: a file that is not there is named") {
 
 TEST_CASE("program: the configurations that come with it are good") {
     int files = 0;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(std::string(TIDEGATE_SOURCE_DIR) + "/config")) {
+    for (const auto& entry : std::filesystem::directory_iterator(source_folder() + "/config")) {
         if (entry.path().extension() != ".yaml") continue;
         ++files;
         const auto finished = run_tidegate({"check", "-c", entry.path().string()});
@@ -77,7 +77,7 @@ TEST_CASE("program: the configurations that come with it are good") {
                                               << ": " << finished.output << finished.errors);
     }
     CHECK(files > 0);
-    const auto docker = std::string(TIDEGATE_SOURCE_DIR) + "/docker/tidegate.yaml";
+    const auto docker = source_folder() + "/docker/tidegate.yaml";
     const auto finished = run_tidegate({"check", "-c", docker});
     CHECK_MESSAGE(finished.code == 0, finished.output << finished.errors);
 }

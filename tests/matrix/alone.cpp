@@ -4,6 +4,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "places.hpp"
+
 namespace tidegate::test {
 namespace {
 
@@ -13,7 +15,7 @@ constexpr milliseconds kUntilAddressMoves{200};
 // The rights that docs/redis.md says are enough, word by word.
 std::vector<std::string> documented_rights() {
     const std::string begin = "\nACL SETUSER tidegate on >PASSWORD ";
-    const std::string text = read_file(std::string(TIDEGATE_SOURCE_DIR) + "/docs/redis.md");
+    const std::string text = read_file(source_folder() + "/docs/redis.md");
     const auto at = text.find(begin);
     if (at == std::string::npos) throw std::runtime_error("docs/redis.md names no rights");
     const auto from = at + begin.size();

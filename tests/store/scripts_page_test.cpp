@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 #include <hiredis/hiredis.h>
 
+#include "places.hpp"
 #include "store/charge_script.hpp"
 #include "store/redis_asking.hpp"
 #include "store/scripts.hpp"
@@ -22,7 +23,7 @@ using namespace std::chrono_literals;
 
 // The fenced block of the page that follows `<!-- example: NAME -->`.
 std::string example(const std::string& name) {
-    std::ifstream file(TIDEGATE_SOURCE_DIR "/docs/scripts.md");
+    std::ifstream file(source_folder() + "/docs/scripts.md");
     const std::string page{std::istreambuf_iterator<char>(file), {}};
     const std::string mark = "<!-- example: " + name + " -->";
     const std::size_t at = page.find(mark);

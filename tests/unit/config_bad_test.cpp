@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "config/config.hpp"
+#include "places.hpp"
 
 using namespace tidegate;
 
@@ -35,7 +36,7 @@ std::vector<std::string> expectations(const std::string& text) {
 std::vector<std::filesystem::path> bad_files() {
     std::vector<std::filesystem::path> files;
     for (const auto& entry :
-         std::filesystem::directory_iterator(TIDEGATE_SOURCE_DIR "/tests/config_bad")) {
+         std::filesystem::directory_iterator(test::source_folder() + "/tests/config_bad")) {
         if (entry.path().extension() == ".yaml") files.push_back(entry.path());
     }
     std::sort(files.begin(), files.end());

@@ -18,6 +18,7 @@
 #include "identity/htpasswd.hpp"
 #include "identity/jwk_set.hpp"
 #include "identity/key_source.hpp"
+#include "places.hpp"
 
 using namespace tidegate;
 using namespace std::chrono_literals;
@@ -626,7 +627,7 @@ TEST_CASE("config: check warns about counting only users that a cookie names") {
 }
 
 TEST_CASE("config: config/identity.yaml has nothing to warn about") {
-    const Loaded example = config::load_file(TIDEGATE_SOURCE_DIR "/config/identity.yaml");
+    const Loaded example = config::load_file(test::source_folder() + "/config/identity.yaml");
     CHECK(texts(example.errors).empty());
     CHECK(texts(example.warnings).empty());
     REQUIRE(example.config != nullptr);

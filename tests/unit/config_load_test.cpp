@@ -11,6 +11,7 @@
 
 #include "config/config.hpp"
 #include "config/quickstart.hpp"
+#include "places.hpp"
 
 using namespace tidegate;
 using namespace std::chrono_literals;
@@ -20,7 +21,7 @@ using config::Loaded;
 
 namespace {
 
-const std::string kExamples = TIDEGATE_SOURCE_DIR "/config";
+const std::string kExamples = test::source_folder() + "/config";
 constexpr const char* kUpstream = "upstream: http://127.0.0.1:3000\n";
 
 std::string content_of(const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include "config/config.hpp"
 #include "config/key_advice.hpp"
+#include "places.hpp"
 
 namespace tidegate::config {
 namespace {
@@ -60,7 +61,7 @@ TEST_CASE("misplaced keys: HTTP/2 as other proxies call it") {
 
 TEST_CASE("misplaced keys: no key that a section allows has advice against it") {
     const Loaded loaded =
-        load_file(std::string(TIDEGATE_SOURCE_DIR) + "/config/gateway.yaml",
+        load_file(test::source_folder() + "/config/gateway.yaml",
                   [](std::string_view) -> std::optional<std::string> { return std::nullopt; });
     for (const Diagnostic& error : loaded.errors) {
         CHECK(error.message.find("unknown key") == std::string::npos);

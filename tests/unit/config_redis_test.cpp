@@ -10,6 +10,7 @@
 
 #include "certificates.hpp"
 #include "config/config.hpp"
+#include "places.hpp"
 
 using namespace tidegate;
 using config::Loaded;
@@ -159,7 +160,7 @@ TEST_CASE("config: a password may come from the environment or a file, and a nam
 }
 
 TEST_CASE("config: config/redis-tls.yaml has nothing to warn about") {
-    const Loaded example = config::load_file(TIDEGATE_SOURCE_DIR "/config/redis-tls.yaml");
+    const Loaded example = config::load_file(test::source_folder() + "/config/redis-tls.yaml");
     settings_of(example);
     CHECK(example.warnings.empty());
 }

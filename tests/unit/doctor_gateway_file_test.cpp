@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "doctor/gateway_file.hpp"
+#include "places.hpp"
 
 namespace tidegate::doctor {
 namespace {
@@ -30,7 +31,7 @@ const config::Config& config() {
 // What docs/faces.md says to copy.
 std::string documented(const std::string& fence, std::size_t number = 0) {
     std::ostringstream text;
-    text << std::ifstream(std::string(TIDEGATE_SOURCE_DIR) + "/docs/faces.md").rdbuf();
+    text << std::ifstream(test::source_folder() + "/docs/faces.md").rdbuf();
     const std::string page = text.str();
     std::size_t at = page.find(fence);
     while (number-- > 0) at = page.find(fence, at + 1);

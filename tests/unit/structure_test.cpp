@@ -13,6 +13,8 @@
 
 #include <doctest/doctest.h>
 
+#include "places.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -66,7 +68,7 @@ const Rule* rule_of(const std::string& room) {
 }
 
 fs::path source_folder() {
-    return fs::path(TIDEGATE_SOURCE_DIR) / "src";
+    return fs::path(tidegate::test::source_folder()) / "src";
 }
 
 std::string read(const fs::path& file) {
@@ -175,7 +177,7 @@ TEST_CASE("structure: every header guards itself") {
 }
 
 TEST_CASE("structure: the tests that docs/security.md names are there") {
-    const auto tests = fs::path(TIDEGATE_SOURCE_DIR) / "tests";
+    const auto tests = fs::path(tidegate::test::source_folder()) / "tests";
     std::string all;
     for (const auto& file : source_files(tests)) all += read(file);
     const auto text = read(tests.parent_path() / "docs" / "security.md");
