@@ -54,7 +54,7 @@ TEST_CASE("access log: an admitted and a refused request are logged in full") {
     CHECK(refused.at("id") != admitted.at("id"));
 }
 
-TEST_CASE("access log: requests that never became one, and those that failed, have a line too" *
+TEST_CASE("access log: a malformed request and a failed request have a line, too" *
           only_over_http1("what is broken are lines")) {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
@@ -83,7 +83,7 @@ TEST_CASE("access log: what a client wrote cannot forge a line") {
     CHECK(agents == std::multiset<std::string>{"", "\"}\\"});
 }
 
-TEST_CASE("access log: a hundred requests are a hundred lines, each with an id of its own") {
+TEST_CASE("access log: a hundred requests make a hundred lines, each with an id of its own") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();

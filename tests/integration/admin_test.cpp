@@ -49,8 +49,7 @@ void check_answers(const Tidegate& tidegate) {
 
 }  // namespace
 
-TEST_CASE(
-    "admin: a crowd that never asks, never ends its head or sends no body shuts no client out") {
+TEST_CASE("admin: peers that send nothing, half a head or no body shut no client out") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     const std::string head = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
@@ -70,7 +69,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "admin: readers of metrics that do not read shut no client out, and hold bounded memory") {
+    "admin: peers that do not read the metrics shut no client out, and memory stays bounded") {
     const Upstream upstream(ok());
     const Tidegate tidegate(many_routes(upstream, 1'000));
     const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -85,7 +84,7 @@ TEST_CASE(
     CHECK(tidegate.peak_memory_kib() - before < 64 * 1024);
 }
 
-TEST_CASE("admin: a configured token is asked for on this machine, too, but not for metrics") {
+TEST_CASE("admin: a configured token is required on this machine, too, but not for metrics") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url(), "5/h"), "s3cret");
     for (const std::string path : {"/metrics", "/healthz", "/readyz"}) {
@@ -100,7 +99,7 @@ TEST_CASE("admin: a configured token is asked for on this machine, too, but not 
     CHECK(client.response().status() == 200);
 }
 
-TEST_CASE("admin: readiness tells how many servers are up, and does not depend on it") {
+TEST_CASE("admin: readiness shows how many servers are up, and does not depend on that number") {
     const Upstream upstream(ok());
     const std::string away = "http://127.0.0.1:" + std::to_string(free_port());
     const auto upstreams = [](const Tidegate& tidegate) {
@@ -120,7 +119,7 @@ TEST_CASE("admin: readiness tells how many servers are up, and does not depend o
     CHECK(none.metric("tidegate_upstream_server_up" + server) == 0);
 }
 
-TEST_CASE("admin: upstreams are shown to whom counts are shown") {
+TEST_CASE("admin: a peer that may see counts may see upstreams") {
     const Upstream upstream(ok());
     const Tidegate locked(simple(upstream.url()), "s3cret");
     CHECK(locked.admin("/api/upstreams").value().status() == 401);

@@ -65,7 +65,7 @@ bool keeps_seconds(const Admissions& admitted, int quota) {
 
 }  // namespace
 
-TEST_CASE("algorithms: hammered for two windows and a half, each admits its quota and no more") {
+TEST_CASE("algorithms: a flood over two and a half windows passes the quota of each, and no more") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const std::map<std::string, std::string> limits{
@@ -117,7 +117,7 @@ TEST_CASE("algorithms: hammered for two windows and a half, each admits its quot
     CHECK(logged(first, "/gcra").at("store") != "local");
 }
 
-TEST_CASE("gcra: the burst passes at once, the next learns when its unit is there") {
+TEST_CASE("gcra: the burst passes at once, and the next answer says when a unit is free") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(
@@ -143,7 +143,7 @@ TEST_CASE("gcra: the burst passes at once, the next learns when its unit is ther
 }
 
 TEST_CASE(
-    "algorithms: a mixture is asked at once, and a denial by any takes nothing from the rest") {
+    "algorithms: limits of every kind are charged together, and a denial by one takes nothing") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(

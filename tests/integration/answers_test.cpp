@@ -48,7 +48,7 @@ std::vector<std::string> with_each(const std::string& begin, const std::vector<s
 
 }  // namespace
 
-TEST_CASE("answers: a length or a coding that is not exactly one is 502") {
+TEST_CASE("answers: a malformed length and a malformed coding are 502") {
     is_bad_gateway_each(with_each(kStatus,
                                   {
                                       "Content-Length:",
@@ -181,7 +181,7 @@ TEST_CASE("answers: chunks that go wrong later break the answer off") {
     }
 }
 
-TEST_CASE("answers: a body where there can be none is part of no answer") {
+TEST_CASE("answers: bytes behind an answer that has no body are part of no answer") {
     const std::string poisoned = ok("poisoned");
     const std::vector<std::string> answers = {
         "HTTP/1.1 204 No Content\r\n\r\n" + poisoned,

@@ -68,7 +68,7 @@ std::vector<std::string> servers_of_tenants(const Tidegate& tidegate, int count)
 
 }  // namespace
 
-TEST_CASE("balance: servers have turns by weight, evenly spread") {
+TEST_CASE("balance: servers take turns by weight, evenly spread") {
     std::string order;
     const auto named = [&](char name) {  // one thread, one request at a time
         return Upstream::answering([&order, name](const Message&) {
@@ -99,7 +99,8 @@ TEST_CASE("balance: the weights hold for all threads together") {
     CHECK(large.requests() + small.requests() == 120);
 }
 
-TEST_CASE("balance: least connections leaves a slow server to the requests that it has") {
+TEST_CASE(
+    "balance: least connections sends a slow server nothing beside the requests that it has") {
     Holding held;
     const Upstream slow(held.handler());
     const Upstream quick(ok("quick"));

@@ -96,7 +96,7 @@ TEST_CASE("both sides: a server that answers and resets while the upload goes on
     CHECK(answer.body == "no");
 }
 
-TEST_CASE("both sides: a broken upload is 400 before the answer, and no matter after it" *
+TEST_CASE("both sides: a broken upload is 400 before the answer, and changes nothing after it" *
           only_over_http1("what is broken are chunks")) {
     std::atomic<bool> go{false};
     const Upstream upstream([&](Conversation& conversation) {
@@ -130,7 +130,8 @@ TEST_CASE("both sides: a broken upload is 400 before the answer, and no matter a
     CHECK(upstream.requests() == 2);
 }
 
-TEST_CASE("both sides: a client that leaves takes its request from the server, at any stage") {
+TEST_CASE(
+    "both sides: when a client leaves, the proxy ends its request at the server, at any stage") {
     struct Stage {
         std::string request;
         std::string answer;   // what the server has said by then
@@ -182,7 +183,8 @@ TEST_CASE("both sides: a client that leaves takes its request from the server, a
     }
 }
 
-TEST_CASE("both sides: only what is idempotent and at hand is sent again, and only once") {
+TEST_CASE(
+    "both sides: only an idempotent request that is still at hand is sent again, and only once") {
     struct Case {
         std::string request;
         bool again;
@@ -221,7 +223,8 @@ TEST_CASE("both sides: only what is idempotent and at hand is sent again, and on
     }
 }
 
-TEST_CASE("both sides: nothing is sent again once a byte has come, or on a fresh connection") {
+TEST_CASE(
+    "both sides: no request is sent again after a byte of its answer, or from a fresh connection") {
     for (const bool fresh : {false, true}) {
         CAPTURE(fresh);
         const Upstream upstream([&](Conversation& conversation) {
@@ -241,7 +244,7 @@ TEST_CASE("both sides: nothing is sent again once a byte has come, or on a fresh
     }
 }
 
-TEST_CASE("both sides: where no connection may stay idle, none is used again") {
+TEST_CASE("both sides: if no connection may stay idle, none is used again") {
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 1\n" + unlimited({upstream.url()}, "idle_connections: 0"));
     auto client = tidegate.client();

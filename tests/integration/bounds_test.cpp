@@ -104,13 +104,13 @@ class Swallowing {
 
 }  // namespace
 
-TEST_CASE("bounds: a head that is too slow is 408, and called so" *
+TEST_CASE("bounds: a head that is too slow is 408, and the fault is named so" *
           only_over_http1("a head comes in one frame")) {
     check_refused("timeouts: {request_head: 300ms}", "GET / HTTP/1.1\r\nHost: a\r\n", 408,
                   "head did not arrive", "client: slow head");
 }
 
-TEST_CASE("bounds: a body that stalls is 408, and called so") {
+TEST_CASE("bounds: a body that stalls is 408, and the fault is named so") {
     check_refused("timeouts: {request_body: 300ms}", kPost + "Content-Length: 100\r\n\r\nbegin",
                   408, "body did not arrive", "client: slow body");
     check_refused("timeouts: {request_body: 300ms}",
@@ -129,13 +129,13 @@ TEST_CASE(
                   "client: too many fields");
 }
 
-TEST_CASE("bounds: a target that is too long is 414, and called so") {
+TEST_CASE("bounds: a target that is too long is 414, and the fault is named so") {
     check_refused("limits_on_requests: {uri_bytes: 1KiB}",
                   get_request("/" + std::string(1100, 'a')), 414, "target",
                   "client: target too long");
 }
 
-TEST_CASE("bounds: a body that is too large is 413, announced or not, and called so") {
+TEST_CASE("bounds: a body that is too large is 413, announced or not, and the fault is named so") {
     const std::string bound = "limits_on_requests: {body_bytes: 1KiB}";
     check_refused(bound, post_request("/", std::string(1025, 'a')), 413, "body",
                   "client: body too large");
@@ -144,7 +144,7 @@ TEST_CASE("bounds: a body that is too large is 413, announced or not, and called
                   "body", "client: body too large");
 }
 
-TEST_CASE("bounds: a client that does not read is cut off, and not taken for one that left") {
+TEST_CASE("bounds: a client that does not read is cut off, and does not count as one that left") {
     const Upstream upstream(ok(std::string(48 * kMebibyte, 'x')));
     const Tidegate tidegate("timeouts: {client_write: 300ms}\n" + simple(upstream.url()));
     auto client = tidegate.client();
@@ -170,7 +170,7 @@ TEST_CASE("bounds: a client that reads slowly but steadily is served to the end"
     CHECK_FALSE(client.was_reset());
 }
 
-TEST_CASE("bounds: a client that leaves in mid-answer is called that") {
+TEST_CASE("bounds: a client that leaves in mid-answer counts as such") {
     const Upstream upstream(ok(std::string(48 * kMebibyte, 'x')));
     const Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
@@ -180,7 +180,7 @@ TEST_CASE("bounds: a client that leaves in mid-answer is called that") {
     check_told(tidegate, "client: left", 200, "aborted");
 }
 
-TEST_CASE("bounds: an idle client is closed without a word, and counted as idle") {
+TEST_CASE("bounds: an idle client is closed without an answer, and counted as idle") {
     const Upstream upstream(ok());
     const Tidegate tidegate("timeouts: {client_idle: 300ms}\n" + simple(upstream.url()));
     auto fresh = tidegate.client();
@@ -194,7 +194,7 @@ TEST_CASE("bounds: an idle client is closed without a word, and counted as idle"
     CHECK(tidegate.metric_sum("tidegate_request_faults_total") == 0);
 }
 
-TEST_CASE("bounds: a server that does not accept in time is 504, and called slow to connect") {
+TEST_CASE("bounds: a server that does not accept in time is 504, a fault of connecting") {
     const Swallowing upstream;
     const Tidegate tidegate(unlimited({upstream.url()}, "timeouts: {connect: 300ms}"));
     const auto begin = Clock::now();
@@ -205,7 +205,7 @@ TEST_CASE("bounds: a server that does not accept in time is 504, and called slow
     check_told(tidegate, "upstream: slow to connect", 504, "failed");
 }
 
-TEST_CASE("bounds: the next server is asked when one does not accept in time") {
+TEST_CASE("bounds: the proxy tries the next server when one does not accept in time") {
     const Swallowing first;
     const Upstream second(ok("second"));
     const Tidegate tidegate("threads: 1\n" +
@@ -213,13 +213,13 @@ TEST_CASE("bounds: the next server is asked when one does not accept in time") {
     for (int i = 0; i < 3; ++i) CHECK(tidegate.get().body == "second");
 }
 
-TEST_CASE("bounds: a server that refuses is 502, and called unreachable") {
+TEST_CASE("bounds: a server that refuses is 502, a fault of connecting") {
     const Tidegate tidegate(simple("http://127.0.0.1:" + std::to_string(free_port())));
     CHECK(tidegate.get().status() == 502);
     check_told(tidegate, "upstream: unreachable", 502, "failed");
 }
 
-TEST_CASE("bounds: no free connection to the upstream is 503, and called exhausted") {
+TEST_CASE("bounds: no free connection to the upstream is 503, with a fault of its own") {
     const Upstream upstream(silent);
     const Tidegate tidegate("threads: 1\n" +
                             unlimited({upstream.url()}, "max_connections: 1, queue: off"));
@@ -230,14 +230,14 @@ TEST_CASE("bounds: no free connection to the upstream is 503, and called exhaust
     check_told(tidegate, "upstream: exhausted", 503, "failed");
 }
 
-TEST_CASE("bounds: a server that does not answer in time is 504, and called slow") {
+TEST_CASE("bounds: a server that does not answer in time is 504, with a fault of its own") {
     const Upstream upstream(silent);
     const Tidegate tidegate(unlimited({upstream.url()}, "timeouts: {response: 300ms}"));
     CHECK(tidegate.get().status() == 504);
     check_told(tidegate, "upstream: slow", 504, "failed");
 }
 
-TEST_CASE("bounds: a server that does not take the body is 504, and called slow") {
+TEST_CASE("bounds: a server that does not take the body is 504, with a fault of its own") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;
@@ -268,7 +268,7 @@ TEST_CASE(
     check_told(cut, "upstream: answer cut off", 200, "failed");
 }
 
-TEST_CASE("bounds: what goes well is no fault") {
+TEST_CASE("bounds: a request that succeeds has no fault") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url(), "1/h"));
     CHECK(tidegate.get().status() == 200);

@@ -50,7 +50,7 @@ TEST_CASE("check API: a policy admits up to its quota, then says when to come ba
     CHECK(of_alice == 3);
 }
 
-TEST_CASE("check API: cost 0 asks and takes nothing") {
+TEST_CASE("check API: a cost of 0 shows what is left and takes nothing") {
     const CheckApi api;
     CHECK(api.left("alice") == 5);
     CHECK(api.left("alice") == 5);
@@ -59,7 +59,7 @@ TEST_CASE("check API: cost 0 asks and takes nothing") {
     CHECK(api.take("alice").status() == 429);
 }
 
-TEST_CASE("check API: a request is decided by routes and identity, as the proxy would") {
+TEST_CASE("check API: routes and identity decide about a request as in the proxy") {
     const CheckApi api;
     const auto ask = [&](const std::string& path, const std::string& from) {
         return api.check(R"({"request":{"path":")" + path + R"(","from":")" + from +
@@ -75,7 +75,7 @@ TEST_CASE("check API: a request is decided by routes and identity, as the proxy 
     CHECK(api.check(R"({"request":{"path":"/v1/a"}})").status() == 400);
 }
 
-TEST_CASE("check API: `all` takes everything or nothing, `each` goes on") {
+TEST_CASE("check API: `all` takes everything or nothing, `each` charges each item by itself") {
     const CountedIn counted = either_store();
     const CheckApi api(counted.yaml() + kCheckPolicies);
     const std::string alice = R"({"policy":"per-user","identifiers":{"user":"alice"},"cost":2})";
@@ -100,7 +100,7 @@ TEST_CASE("check API: `all` takes everything or nothing, `each` goes on") {
     CHECK(api.left("alice") == 0);
 }
 
-TEST_CASE("check API: what makes no sense is refused with a sentence, and nothing is taken") {
+TEST_CASE("check API: a malformed call is refused with a sentence, and takes nothing") {
     const CheckApi api;
     const std::vector<std::string> wrong{
         "",
@@ -147,7 +147,7 @@ TEST_CASE("check API: what makes no sense is refused with a sentence, and nothin
     CHECK(api.post("/v2/check", "{}").status() == 404);
 }
 
-TEST_CASE("check API: one charge of tiers, of many identifiers, and of names that are alike") {
+TEST_CASE("check API: one call charges tiers, many identifiers, and names that are alike") {
     const TemporaryFolder folder;
     const CheckApi api(
         "policies: {tiered: {key: [user], limits: [9/h, 99/d], tiers: {gold: [999/d]}}, alike: "
@@ -185,7 +185,8 @@ TEST_CASE("check API: an answer to HEAD has no body") {
     }
 }
 
-TEST_CASE("check API: with a token, who lacks it is refused; without one, a browser's page is") {
+TEST_CASE(
+    "check API: a configured token is required; without one, pages of a browser are refused") {
     const CheckApi open;
     CHECK(open.post("/v1/check", "{}", "Origin: https://evil.example\r\n").status() == 403);
     const CheckApi api(kCheckPolicies, ", token: let-me-in");
@@ -230,7 +231,7 @@ TEST_CASE("check API: a reservation is settled once, for less, for nothing, or f
     }
 }
 
-TEST_CASE("check API: the same settle is answered the same, another cost with the first one") {
+TEST_CASE("check API: a settlement that is repeated, at any cost, gets the answer of the first") {
     const CountedIn counted = either_store();
     const CheckApi api(counted.yaml() + kCheckSecret + kCheckPolicies);
     for (const int cost : {1, 2, 3}) {
@@ -254,7 +255,7 @@ TEST_CASE("check API: the same settle is answered the same, another cost with th
     }
 }
 
-TEST_CASE("check API: what is over the quota is not reserved") {
+TEST_CASE("check API: a reservation over the quota is refused") {
     const CheckApi api;
     const Message answer =
         api.post("/v1/reserve", R"({"policy":"per-user","identifiers":{"user":"alice"},"cost":6})");
@@ -262,7 +263,7 @@ TEST_CASE("check API: what is over the quota is not reserved") {
     CHECK_FALSE(json::parse(answer.body).contains("id"));
 }
 
-TEST_CASE("check API: any replica settles what another has given, once") {
+TEST_CASE("check API: any replica settles a reservation of another, once") {
     const CountedIn counted = counted_in_redis();
     const CheckApi one(counted.yaml() + kCheckSecret + kCheckPolicies);
     const CheckApi two(counted.yaml() + kCheckSecret + kCheckPolicies);
@@ -309,7 +310,7 @@ TEST_CASE("check API: a reservation over several policies is settled as one") {
     CHECK(api.left("bob") == 4);
 }
 
-TEST_CASE("check API: many at once never get more than the quota, settled or not") {
+TEST_CASE("check API: many reservations at once never exceed the quota, settled or not") {
     const CountedIn counted = either_store();
     const CheckApi api(counted.yaml() + kCheckSecret +
                        "policies: {per-user: {key: [user], limits: [40/h]}}\nroutes: [{policies: "
@@ -325,7 +326,7 @@ TEST_CASE("check API: many at once never get more than the quota, settled or not
     CHECK(admitted == 40);
 }
 
-TEST_CASE("check API: Redis away: the failure policy decides, and nothing is settled twice") {
+TEST_CASE("check API: without Redis the failure policy decides, and nothing is settled twice") {
     CountedIn counted = counted_in_redis();
     const CheckApi api(counted.yaml() + kCheckSecret +
                        "on_store_failure: deny\npolicies: {per-user: {key: [user], limits: "
@@ -361,7 +362,8 @@ TEST_CASE("check API: the example clients in shell, Python and C++ do what they 
     CHECK(run({CHECK_CLIENT, port, "alice"}).first == 1);
 }
 
-TEST_CASE("check API: the quickstart of a face shows how it is asked, and is refused in the end") {
+TEST_CASE(
+    "check API: the quickstart of a face shows how to call it, and refuses a call in the end") {
     // Its ports are fixed: elsewhere than on an idle machine somebody may have them.
     for (const std::uint16_t port : {std::uint16_t{8181}, std::uint16_t{9901}}) {
         if (Socket::try_connect(port)) return;

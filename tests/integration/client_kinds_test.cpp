@@ -73,7 +73,7 @@ TEST_CASE("clients: anonymous and members side by side, each with a limit of its
     CHECK(logged(tidegate, "/last").at("identifiers") == json::array({"user:alice"}));
 }
 
-TEST_CASE("clients: a user that is needed and absent is 401 with the methods that would help") {
+TEST_CASE("clients: a missing user that a policy needs is 401 with the methods that would help") {
     const CountedIn counted = either_store();
     const World world;
     const Tidegate tidegate(
@@ -181,7 +181,7 @@ TEST_CASE("clients: inspect and reset know a claim, a host, a method and a cooki
     CHECK(status_of(tidegate, head) == 200);
 }
 
-TEST_CASE("clients: host, method and cookie cannot be varied to get a new count") {
+TEST_CASE("clients: another host, method or cookie does not give a client a new count") {
     const CountedIn counted = either_store();
     const World world;
     const Tidegate tidegate(counted.yaml() +

@@ -83,7 +83,7 @@ TEST_CASE("commands: check takes a file by itself, after -c, and from standard i
          "larger than 1 MiB");
 }
 
-TEST_CASE("commands: check --strict takes warnings for faults") {
+TEST_CASE("commands: check --strict treats warnings as faults") {
     const TemporaryFolder folder;
     folder.write("odd.yaml", kOdd);
     folder.write("good.yaml", kGood);
@@ -159,7 +159,7 @@ TEST_CASE("commands: a configuration from standard input runs, and cannot be rel
     says(process.errors(), ": <stdin>\n");
 }
 
-TEST_CASE("commands: help and version have words and flags") {
+TEST_CASE("commands: help and version are commands and flags") {
     for (const std::vector<std::string>& arguments :
          {std::vector<std::string>{"help"}, {"-h"}, {"--help"}}) {
         const Finished finished = run_tidegate(arguments);
@@ -181,7 +181,7 @@ TEST_CASE("commands: help and version have words and flags") {
     check_refused({"help", "chek"}, {"there is no command `chek`; did you mean `check`?"});
 }
 
-TEST_CASE("commands: a wrong command is answered with the commands and a guess") {
+TEST_CASE("commands: an unknown command prints the commands and a suggestion") {
     check_refused({"chek"}, {"there is no command `chek`; did you mean `check`?", "`quickstart`",
                              "`doctor`", "`help`"});
     check_refused({"start"}, {"there is no command `start`"});
@@ -217,7 +217,7 @@ TEST_CASE("commands: the help of each command has examples of its own, or none")
     says(help_of({"keys", "new"}), "tidegate keys new alice");
 }
 
-TEST_CASE("commands: a wrong argument is answered with what the command takes") {
+TEST_CASE("commands: a wrong argument prints what the command takes") {
     for (const std::string command : {"run", "check", "doctor", "explain", "reload", "health"}) {
         check_refused({command, "-c"}, {"`-c` needs a file: `-c tidegate.yaml`", command});
         check_refused({command, "--config"}, {"`-c` needs a file"});
@@ -362,7 +362,7 @@ TEST_CASE("commands: every command reports a missing file in one sentence") {
     }
 }
 
-TEST_CASE("commands: a key is shown once, and its line opens the proxy") {
+TEST_CASE("commands: keys prints a new key once, and the proxy accepts the key by its line") {
     const TemporaryFolder folder;
     const Finished made = shell(folder, "$T keys new alice --tier pro >> api.keys");
     CHECK(made.code == 0);

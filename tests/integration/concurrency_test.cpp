@@ -70,7 +70,7 @@ void check_refused(const Tidegate& tidegate, const std::string& store) {
 
 }  // namespace
 
-TEST_CASE("concurrency: so many are in flight, not one more; an answer that is over frees a slot") {
+TEST_CASE("concurrency: as many are in flight as the quota; an answer that ends frees a slot") {
     const CountedIn counted = either_store();
     GatedUpstream upstream;
     const Tidegate tidegate(counted.yaml() + slots(upstream.upstream(), 3));
@@ -110,7 +110,8 @@ TEST_CASE("concurrency: two proxies on one Redis share the slots, and each may t
     CHECK(next.response().status() == 200);
 }
 
-TEST_CASE("concurrency: a client that leaves gives its slot back at once if none is to be kept") {
+TEST_CASE(
+    "concurrency: a client that leaves frees its slot at once if the configuration keeps none") {
     const CountedIn counted = either_store();
     GatedUpstream upstream;
     const Tidegate tidegate(counted.yaml() + slots(upstream.upstream(), 1));
@@ -121,7 +122,7 @@ TEST_CASE("concurrency: a client that leaves gives its slot back at once if none
     CHECK(upstream.upstream().requests() == 10);
 }
 
-TEST_CASE("concurrency: who comes and leaves again and again has no more at work than the quota") {
+TEST_CASE("concurrency: a client that leaves again and again has no more at work than the quota") {
     const CountedIn counted = either_store();
     GatedUpstream upstream;
     const Tidegate tidegate(counted.yaml() + slots(upstream.upstream(), 2, "1h"));
@@ -155,7 +156,7 @@ TEST_CASE("concurrency: a slot is kept for a time after its client left, through
     CHECK(Clock::now() - left < milliseconds{2200} + slack());
 }
 
-TEST_CASE("concurrency: a stop waits for no slot that is kept") {
+TEST_CASE("concurrency: a stop does not wait for slots that are kept") {
     const CountedIn counted = either_store();
     GatedUpstream upstream;
     Tidegate tidegate(counted.yaml() + slots(upstream.upstream(), 1, "1h"));
@@ -169,7 +170,8 @@ TEST_CASE("concurrency: a stop waits for no slot that is kept") {
     CHECK(Clock::now() - begin < milliseconds{2000} + slack());
 }
 
-TEST_CASE("concurrency: an answer of ours keeps the slot once the upstream has a part, else not") {
+TEST_CASE(
+    "concurrency: an answer of the proxy keeps the slot if the upstream has part of the request") {
     const CountedIn counted = either_store();
     const Upstream upstream([](Conversation& conversation) {
         Message request;

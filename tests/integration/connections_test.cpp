@@ -78,7 +78,7 @@ void check_room_for(const Tidegate& tidegate, int count) {
 }  // namespace
 
 TEST_CASE(
-    "connections: one address has no more than its own, over all threads, others have theirs" *
+    "connections: an address has its own bound over all threads, and other addresses have theirs" *
     only_in_the_clear(kTold)) {
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 2\nconnections: {per_ip: 6}\n" + simple(upstream.url()));
@@ -98,7 +98,7 @@ TEST_CASE(
                std::string::npos);
 }
 
-TEST_CASE("connections: an address has its room back however a connection ended" *
+TEST_CASE("connections: an address gets its slot back however a connection ends" *
           only_in_the_clear(kTold)) {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
@@ -191,7 +191,7 @@ TEST_CASE("connections: a flood from one address does not keep others out") {
     CHECK(refused(tidegate, "max") == 0);
 }
 
-TEST_CASE("connections: those over the maximum are turned away, and there is room again later" *
+TEST_CASE("connections: connections over the maximum are refused, and accepted again later" *
           only_in_the_clear(kTold)) {
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 1\nconnections: {max: 4}\n" + simple(upstream.url()));
@@ -210,7 +210,7 @@ TEST_CASE("connections: those over the maximum are turned away, and there is roo
     CHECK_SOON(tidegate.errors().find("connections.max is reached") != std::string::npos);
 }
 
-TEST_CASE("connections: an address with most of them makes room by those it has no request on" *
+TEST_CASE("connections: an address with most of them gives up those without a request" *
           only_in_the_clear(kTold)) {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
@@ -293,7 +293,7 @@ TEST_CASE(
     CHECK(process.wait(kPatience) == 0);
 }
 
-TEST_CASE("connections: two hundred at once are all served") {
+TEST_CASE("connections: two hundred connections at once are all served") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     CHECK(hammer({tidegate.port()}, 200, 2000) == Statuses{{200, 2000}});

@@ -152,7 +152,7 @@ TEST_CASE("cors: preflights are counted by address alone, and no policy counts t
     CHECK(preflight(tidegate, kPage, "127.0.0.3").status() == 204);
 }
 
-TEST_CASE("cors: at once, too, no more preflights pass than the limit admits") {
+TEST_CASE("cors: preflights at the same time pass only up to the limit") {
     const CountedIn counted = either_store();
     const Upstream upstream(Upstream::answering(application));
     const Tidegate tidegate(counted.yaml() + with_cors(upstream, kOrigins + ", preflight: 5/h"));
@@ -254,7 +254,7 @@ TEST_CASE("cors: an answer over the maximum of connections has the configured fi
     CHECK(SeenByScript(refused, kPage).may_read);
 }
 
-TEST_CASE("answers: every one has a date and, if so configured, the name of its request") {
+TEST_CASE("answers: every answer has a date and, if so configured, the id of its request") {
     const Upstream dated(
         ok("x", "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nX-Request-Id: theirs\r\n"));
     const Upstream undated(ok());

@@ -135,7 +135,7 @@ TEST_CASE("count by status: successes give their units back, failures do not") {
     CHECK(client.get("/", header("X-Guess", "good")).status() == 429);
 }
 
-TEST_CASE("count by status: good and bad guesses at once, from many: five bad ones, never six") {
+TEST_CASE("count by status: of many good and bad guesses at once, five bad ones pass, never six") {
     const CountedIn counted = either_store();
     const Upstream upstream(login());
     const Tidegate tidegate(counted.yaml() + failures(upstream));
@@ -159,7 +159,7 @@ TEST_CASE("count by status: good and bad guesses at once, from many: five bad on
     CHECK(tidegate.get("/", header("X-Guess", "bad")).status() == 429);
 }
 
-TEST_CASE("count by status: who leaves before the answer has guessed all the same") {
+TEST_CASE("count by status: a client that leaves before the answer has guessed all the same") {
     const CountedIn counted = either_store();
     GatedUpstream upstream;
     const Tidegate tidegate(counted.yaml() + failures(upstream.upstream(), "3"));
@@ -230,7 +230,8 @@ TEST_CASE("count by status: of many bad bodies at once no more than the quota co
     }
 }
 
-TEST_CASE("count by status: what was never sent on gives units back, and so does the upstream") {
+TEST_CASE(
+    "count by status: a request that was never forwarded gives units back, as does a good answer") {
     const CountedIn counted = either_store();
     const Upstream upstream([](Conversation& conversation) {
         Message request;
@@ -288,7 +289,7 @@ TEST_CASE("count by status: a kept connection that was closed took the request a
     CHECK(client.get("/third").status() == 429);
 }
 
-TEST_CASE("count by status: an answer made here is none of the upstream's, and gives units back") {
+TEST_CASE("count by status: an answer of the proxy's own gives units back") {
     const CountedIn counted = either_store();
     const Tidegate tidegate(counted.yaml() + "upstreams: {api: {servers: [http://127.0.0.1:" +
                             std::to_string(free_port()) +
@@ -298,7 +299,8 @@ TEST_CASE("count by status: an answer made here is none of the upstream's, and g
     for (int i = 0; i < 6; ++i) CHECK(client.get().status() == 502);
 }
 
-TEST_CASE("count all: hammering keeps you out, silence lets you in; no denial is remembered") {
+TEST_CASE(
+    "count all: a client that retries stays denied, one that waits passes, and no denial is kept") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(
@@ -359,7 +361,7 @@ TEST_CASE("costs: taken from a field only from trusted peers and within bounds, 
     CHECK_SOON(tidegate.metric("tidegate_cost_ignored_total{reason=\"out_of_range\"}") == 2);
 }
 
-TEST_CASE("costs: one that is above what can ever pass is refused without a time to come back") {
+TEST_CASE("costs: a cost above the quota is refused without a time to come back") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(
@@ -374,7 +376,7 @@ TEST_CASE("costs: one that is above what can ever pass is refused without a time
     CHECK(has_left(tidegate.get("/", header("X-Cost", "10")), "p-units", 0));
 }
 
-TEST_CASE("costs: a route that costs nothing asks and takes nothing, even when all is used up") {
+TEST_CASE("costs: a route of cost 0 takes nothing, even when the quota is used up") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(

@@ -198,7 +198,7 @@ TEST_CASE("dashboard: names of clients stay data, and do not command the termina
     }
 }
 
-TEST_CASE("dashboard: the figures ask for the token, and nothing is kept when `top` is off") {
+TEST_CASE("dashboard: the figures require the token, and nothing is kept when `top` is off") {
     const Upstream upstream(ok());
     const Tidegate tidegate("telemetry: {top: off}\n" + one_policy(upstream, kThreeAnHour),
                             "secret");

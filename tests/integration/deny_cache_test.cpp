@@ -42,7 +42,8 @@ void stop(const Tidegate& tidegate) {
 
 }  // namespace
 
-TEST_CASE("deny cache: hammering a denied key costs Redis nothing; other keys are not affected") {
+TEST_CASE(
+    "deny cache: repeating a denied request costs Redis nothing; other keys are not affected") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 1\n" + counted.yaml() +
@@ -72,7 +73,7 @@ TEST_CASE("deny cache: hammering a denied key costs Redis nothing; other keys ar
     CHECK(sent_during(*counted.redis, [&] { CHECK(tidegate.get("/?k=b").status() == 200); }) == 1);
 }
 
-TEST_CASE("deny cache: each thread asks once, then remembers") {
+TEST_CASE("deny cache: each thread asks Redis once, then remembers the denial") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 2\n" + counted.yaml() + counted_by_query(upstream, "1/h"));
@@ -83,7 +84,7 @@ TEST_CASE("deny cache: each thread asks once, then remembers") {
     CHECK_SOON(tidegate.metric(kHits) >= 98);
 }
 
-TEST_CASE("deny cache: a denial ends when it said, not before and not later") {
+TEST_CASE("deny cache: a denial ends at the time that it named, not before and not later") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 1\n" + counted.yaml() +
@@ -107,7 +108,7 @@ TEST_CASE("deny cache: a denial ends when it said, not before and not later") {
     CHECK(calls(*counted.redis, "evalsha") < 40);
 }
 
-TEST_CASE("deny cache: a dearer request is denied too, a cheaper one is asked about") {
+TEST_CASE("deny cache: a higher cost is denied too; for a lower cost the proxy asks Redis") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());
     const Tidegate tidegate(
@@ -128,7 +129,8 @@ TEST_CASE("deny cache: a dearer request is denied too, a cheaper one is asked ab
     CHECK(sent_during(*counted.redis, [&] { CHECK(ask(4) == 200); }) == 1);
 }
 
-TEST_CASE("deny cache: what others may free, or denials add to, is never remembered") {
+TEST_CASE(
+    "deny cache: a denial that others may end, or that counts by itself, is never remembered") {
     const CountedIn counted = counted_in_redis();
     GatedUpstream upstream;
     upstream.open();
@@ -152,7 +154,8 @@ TEST_CASE("deny cache: what others may free, or denials add to, is never remembe
     }
 }
 
-TEST_CASE("deny cache: no longer than max_ttl, so that a flush or a reset elsewhere is noticed") {
+TEST_CASE(
+    "deny cache: a denial is remembered for max_ttl at most, so that a reset elsewhere counts") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());
     const Tidegate tidegate("deny_cache: {max_ttl: 300ms}\n" + counted.yaml() +
@@ -178,7 +181,7 @@ TEST_CASE("deny cache: a reload forgets what was remembered, on all threads") {
     CHECK(tidegate.get("/?k=a").status() == 200);
 }
 
-TEST_CASE("deny cache: when it is off, every request is asked about") {
+TEST_CASE("deny cache: when it is off, every request goes to Redis") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());
     const Tidegate tidegate("deny_cache: off\n" + counted.yaml() +
@@ -219,7 +222,7 @@ TEST_CASE("deny cache: with and without it the same requests get the same answer
     CHECK(statuses[0] == statuses[1]);
 }
 
-TEST_CASE("batching: equal requests of one moment are few commands, and exactly the quota passes") {
+TEST_CASE("batching: equal requests at one time share commands, and exactly the quota passes") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());
     const Tidegate tidegate("threads: 1\ndeny_cache: off\n" + counted.yaml() +
@@ -268,7 +271,7 @@ TEST_CASE("batching: threads share commands, and exactly the quota of each clien
     CHECK_SOON(decisions(tidegate, "denied") == 6 * kRounds - 20);
 }
 
-TEST_CASE("batching: costs within one command are taken in order, each verdict its own") {
+TEST_CASE("batching: costs in one command are charged in order, each with a verdict of its own") {
     const CountedIn counted = counted_in_redis();
     const Upstream upstream(ok());
     const Tidegate tidegate(

@@ -81,7 +81,7 @@ TEST_CASE("doctor: the running Tidegate shows the certificate of its file") {
           1e9);
 }
 
-TEST_CASE("doctor: a listener in the clear is begun with HTTP/2 where it has h2") {
+TEST_CASE("doctor: it speaks HTTP/2 to a listener in the clear that has h2") {
     const Authority authority;
     const CertificateFiles files(issued(authority));
     const Upstream upstream(ok());
@@ -101,7 +101,7 @@ TEST_CASE("doctor: a listener in the clear is begun with HTTP/2 where it has h2"
     CHECK_MESSAGE(has(unknown, "listen.http", "fault", "it answers `HTTP/1.1"), unknown.dump());
 }
 
-TEST_CASE("doctor: a certificate that is not the file's, plain HTTP, and no server") {
+TEST_CASE("doctor: a certificate other than the file's, plain HTTP and no server are reported") {
     const Authority authority;
     const CertificateFiles files(issued(authority));
     const Upstream upstream(ok());

@@ -103,7 +103,7 @@ TEST_CASE("doctor: all is well, and nothing is left behind") {
     CHECK(upstream.seen().empty());
 }
 
-TEST_CASE("doctor: the rights of the documentation are enough, and what they hide is a note") {
+TEST_CASE("doctor: the documented rights are enough, and what they hide is a note") {
     const Upstream upstream(ok());
     const RedisServer redis;
     set_user(redis);
@@ -403,7 +403,7 @@ TEST_CASE("doctor: a server whose address a name before it has is never chosen, 
     CHECK(examine(unlimited({upstream.url()})).find("upstream.servers", "warning").empty());
 }
 
-TEST_CASE("doctor: a configuration with faults is all that is looked at") {
+TEST_CASE("doctor: of a configuration with faults nothing else is checked") {
     const auto found = examine("upstream: 7\nlimits: [x]\n");
     CHECK(found.code == 3);
     CHECK(found.report.at("faults") == 2);
@@ -437,7 +437,7 @@ TEST_CASE("doctor: it asks the running Tidegate whether questions of gateways na
     CHECK(some.text.find("admin-token") == std::string::npos);
 }
 
-TEST_CASE("doctor: without a Tidegate that runs, what was asked is not known") {
+TEST_CASE("doctor: without a running Tidegate, the questions of gateways are unknown") {
     const std::string listen =
         "listen: {address: \"127.0.0.1:8181\", face: forward_auth, dialect: "
         "nginx}\nlimits: [1/s]\n";

@@ -71,7 +71,7 @@ bool says_close(const Message& answer) {
 
 }  // namespace
 
-TEST_CASE("drain: a request whose head is half here is served, and answered as the last") {
+TEST_CASE("drain: a request whose head has half arrived is served, as the last of its connection") {
     const Upstream upstream(ok());
     Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
@@ -86,7 +86,7 @@ TEST_CASE("drain: a request whose head is half here is served, and answered as t
     CHECK(tidegate.wait() == 0);
 }
 
-TEST_CASE("drain: the answers made here say that they are the last, too") {
+TEST_CASE("drain: the proxy's own answers close the connection, too") {
     const Upstream upstream(ok());
     Tidegate tidegate(simple(upstream.url(), "1/h"));
     CHECK(tidegate.get().status() == 200);
@@ -102,7 +102,7 @@ TEST_CASE("drain: the answers made here say that they are the last, too") {
     CHECK(tidegate.wait() == 0);
 }
 
-TEST_CASE("drain: an upload in flight is taken to its end") {
+TEST_CASE("drain: an upload in flight is forwarded to its end") {
     const Upstream upstream(ok("taken"));
     Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();
@@ -151,7 +151,7 @@ TEST_CASE("drain: a client that was connected before is answered, though never a
     CHECK(tidegate.access_log(100).size() == 100);
 }
 
-TEST_CASE("drain: clients that say nothing do not hold it up") {
+TEST_CASE("drain: silent clients do not delay it") {
     const Upstream upstream(ok());
     Tidegate tidegate("timeouts: {client_idle: 1h}\n" + simple(upstream.url()));
     auto fresh = tidegate.client();
@@ -165,7 +165,7 @@ TEST_CASE("drain: clients that say nothing do not hold it up") {
     CHECK(Clock::now() - begin < milliseconds{1500} + slack());
 }
 
-TEST_CASE("drain: at the deadline what is left is cut, visibly, and called stopped") {
+TEST_CASE("drain: at the deadline the rest is cut off visibly, with the outcome `stopped`") {
     Halfway halfway;
     const Upstream upstream(std::ref(halfway));
     Tidegate tidegate("timeouts: {drain: 400ms}\n" + simple(upstream.url()));
@@ -257,7 +257,7 @@ TEST_CASE("drain: the second signal ends the delay before it, too") {
     CHECK(Clock::now() - begin < milliseconds{1500} + slack());
 }
 
-TEST_CASE("drain: a client that keeps its last connection open does not hold it up for long") {
+TEST_CASE("drain: a client that keeps its last connection open does not delay it for long") {
     const Upstream upstream(ok());
     Tidegate tidegate("timeouts: {drain: 1h}\n" + simple(upstream.url()));
     auto client = tidegate.client();

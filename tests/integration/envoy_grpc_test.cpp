@@ -233,7 +233,7 @@ TEST_CASE("envoy_grpc: with `count: all` each descriptor counts by itself") {
     CHECK(statuses(service.limit("example", more))[0].number(3) == 0);
 }
 
-TEST_CASE("envoy_grpc: what no rule is for passes, or not") {
+TEST_CASE("envoy_grpc: a descriptor that meets no rule passes or is refused, as configured") {
     const std::string unknown = descriptor({{"nobody", "x"}});
     CHECK(Service({kExample}).code("example", unknown) == kOk);
     const Service strict({kExample}, ", unmatched: deny");
@@ -244,7 +244,7 @@ TEST_CASE("envoy_grpc: what no rule is for passes, or not") {
     CHECK(strict.code("example", descriptor({{"whitelisted", "x"}})) == kOk);
 }
 
-TEST_CASE("envoy_grpc: a limit that the call brings holds, unless it may not") {
+TEST_CASE("envoy_grpc: a limit in the call applies, unless the configuration forbids it") {
     const Service service({kExample});
     const auto brought = [](std::uint64_t requests) {
         return descriptor({{"remote_address", "203.0.113.7"}}, own_limit(requests, 4));
@@ -294,7 +294,7 @@ descriptors:
     for (int i = 0; i < 3; ++i) CHECK(service.code("d", descriptor({{"g", "1"}})) == kOk);
 }
 
-TEST_CASE("envoy_grpc: calls that make no sense have a status of gRPC that says so") {
+TEST_CASE("envoy_grpc: malformed calls have a status of gRPC that says so") {
     const Service service({kExample});
     const std::string good = request("example", descriptor({{"remote_address", "a"}}));
     CHECK(grpc_status(service.ask(kRls, "")) == 3);
@@ -325,7 +325,7 @@ TEST_CASE("envoy_grpc: calls that make no sense have a status of gRPC that says 
     for (const int stream : streams) CHECK(grpc_status(client.answer(stream)) == 0);
 }
 
-TEST_CASE("envoy_grpc: the health of the services is told") {
+TEST_CASE("envoy_grpc: the health service reports the services") {
     const Service service({kExample});
     CHECK(service.answer(kHealth, "").number(1) == 1);
     CHECK(service.answer(kHealth, pb_bytes(1, "envoy.service.auth.v3.Authorization")).number(1) ==

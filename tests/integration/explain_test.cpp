@@ -94,7 +94,7 @@ json identifiers_of(const json& told) {
 
 }  // namespace
 
-TEST_CASE("explain: its decision about a request is the one of the proxy") {
+TEST_CASE("explain: it decides about a request as the proxy does") {
     const Upstream upstream(ok());
     const TemporaryFolder folder;
     const std::string yaml = gateway(upstream.url(), folder.write("api-keys.yaml", kApiKeys));
@@ -178,7 +178,7 @@ TEST_CASE("explain: of several listeners of a face one is chosen, and none is gu
     CHECK(ask({"--from", "127.0.0.1", "--body", file}).code == 2);
 }
 
-TEST_CASE("explain: of a call of the check API it shows what the call counts, and takes nothing") {
+TEST_CASE("explain: for a call of the check API it shows what the call counts, and takes nothing") {
     const std::uint16_t port = free_port();
     const Tidegate tidegate(
         "listen: {address: \"127.0.0.1:" + std::to_string(port) +
@@ -219,7 +219,7 @@ TEST_CASE("explain: of a call of the check API it shows what the call counts, an
     CHECK(run_tidegate({"explain", "-c", tidegate.file(), "--face", "check"}).code == 2);
 }
 
-TEST_CASE("explain: wrong use is 2, a faulty configuration 1") {
+TEST_CASE("explain: the exit code is 2 for wrong use and 1 for a faulty configuration") {
     const TemporaryFolder folder;
     const auto file = folder.write("t.yaml", "upstream: http://127.0.0.1:1\nlimits: [1/h]\n");
     const auto code = [&](std::vector<std::string> more) {

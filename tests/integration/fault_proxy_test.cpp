@@ -78,7 +78,7 @@ TEST_CASE("fault proxy: cut resets and refuses, until it is healed") {
     CHECK(received(again.far, 1) == "a");
 }
 
-TEST_CASE("fault proxy: what is swallowed arrives when it is healed, in order") {
+TEST_CASE("fault proxy: swallowed bytes arrive in order when it is healed") {
     const Socket listener = Socket::listen();
     FaultProxy proxy(listener.port());
     Through through(proxy, listener);
@@ -96,7 +96,7 @@ TEST_CASE("fault proxy: what is swallowed arrives when it is healed, in order") 
 }
 
 TEST_CASE(
-    "fault proxy: what is delayed arrives later, either way, and what follows overtakes not") {
+    "fault proxy: delayed bytes arrive later, both ways, and later bytes do not overtake them") {
     const Socket listener = Socket::listen();
     FaultProxy proxy(listener.port());
     Through through(proxy, listener);

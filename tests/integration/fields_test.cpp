@@ -22,7 +22,7 @@ constexpr const char* kTrusted = "127.0.0.2";
 
 }  // namespace
 
-TEST_CASE("fields: what is end to end passes, unchanged and in order, in both directions") {
+TEST_CASE("fields: end-to-end fields pass unchanged and in order, in both directions") {
     const Upstream upstream(
         ok("ok", "Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Answer:   spaced out  \r\n"));
     const Tidegate tidegate(simple(upstream.url()));
@@ -113,7 +113,7 @@ TEST_CASE("fields: an upgrade that was not configured is not passed on, and 101 
     CHECK_FALSE(upstream.last().has("Upgrade"));
 }
 
-TEST_CASE("fields: what an untrusted client says of itself is replaced") {
+TEST_CASE("fields: forwarding fields of an untrusted client are replaced") {
     const Upstream upstream(ok());
     const Tidegate tidegate(trusting(upstream.url()));
     tidegate.get("/",
@@ -132,7 +132,7 @@ TEST_CASE("fields: what an untrusted client says of itself is replaced") {
     CHECK(seen.field("X-Request-Id").size() >= 16);
 }
 
-TEST_CASE("fields: what a trusted proxy says is continued") {
+TEST_CASE("fields: forwarding fields of a trusted proxy are continued") {
     const Upstream upstream(ok());
     const Tidegate tidegate(trusting(upstream.url()));
     tidegate.get("/",
@@ -146,7 +146,7 @@ TEST_CASE("fields: what a trusted proxy says is continued") {
     CHECK(seen.field("X-Request-Id") == "theirs-1");
 }
 
-TEST_CASE("fields: X-Forwarded-* can be left off, and Forwarded and Via be had") {
+TEST_CASE("fields: X-Forwarded-* can be switched off, Forwarded and Via can be switched on") {
     const Upstream upstream(ok());
     {
         const Tidegate tidegate("forwarding: {x_forwarded: off, forwarded: on, via: off}\n" +
@@ -225,7 +225,7 @@ TEST_CASE("fields: an answer whose chunks have a broken extension is no answer")
     CHECK(tidegate.get("/").status() == 502);
 }
 
-TEST_CASE("fields: one that chooses the route is refused in every reading but its own") {
+TEST_CASE("fields: a field that chooses the route is refused in every spelling but its own") {
     const Upstream upstream(ok());
     const Tidegate tidegate("upstreams: {api: {servers: [\"" + upstream.url() +
                             "\"]}}\n"
@@ -273,7 +273,7 @@ TEST_CASE("fields: every answer made by the proxy carries a new request id") {
     CHECK(first.body.find("127.0.0.1") == std::string::npos);
 }
 
-TEST_CASE("fields: one that Connection names tells neither the upstream nor Tidegate who it is" *
+TEST_CASE("fields: a field that Connection names identifies no user, here or at the upstream" *
           only_over_http1("it has no Connection")) {
     const Upstream upstream(ok());
     for (const std::string field : {"X-User-Id: alice", "Cookie: sid=alice"}) {

@@ -56,7 +56,7 @@ const std::string kUsers =
 
 }  // namespace
 
-TEST_CASE("forward_auth: consent is 200 without a body, and says what is left") {
+TEST_CASE("forward_auth: an admitted request gets 200 without a body, with what is left") {
     const Asked asked("forwarded");
     const Message answer = asked.forwarded("/a?b=c", "192.0.2.1");
     CHECK(answer.status() == 200);
@@ -126,7 +126,7 @@ TEST_CASE("forward_auth: routes see the method, path and host of the original re
     CHECK(line.at("client") == "192.0.2.1");
 }
 
-TEST_CASE("forward_auth: a question that does not say one original request is refused") {
+TEST_CASE("forward_auth: a question without exactly one original request is refused") {
     const std::string uri = "X-Forwarded-Uri: /a\r\n";
     const std::string method = "X-Forwarded-Method: GET\r\n";
     const std::string host = "X-Forwarded-Host: app.test\r\nX-Forwarded-For: 192.0.2.1\r\n";
@@ -196,7 +196,7 @@ TEST_CASE("forward_auth: only trusted gateways name users, and none leaves a fie
     }
 }
 
-TEST_CASE("forward_auth: who is not in `from` is refused and its connection closed") {
+TEST_CASE("forward_auth: a peer outside `from` is refused and its connection closed") {
     const std::uint16_t port = free_port();
     const Tidegate tidegate("listen: [{address: \"127.0.0.1:" + std::to_string(port) +
                             "\", face: forward_auth, dialect: nginx, from: [127.0.0.2]}]\n"
@@ -273,7 +273,8 @@ TEST_CASE("forward_auth: two gateways and two Tidegates admit exactly a limit, c
     CHECK(admitted == 50);
 }
 
-TEST_CASE("forward_auth: Redis away: the failure policy decides, and the gateway gets an answer") {
+TEST_CASE(
+    "forward_auth: without Redis the failure policy decides, and the gateway gets an answer") {
     CountedIn counted = counted_in_redis();
     const auto routes = [&](const std::string& decides) {
         return counted.yaml() +

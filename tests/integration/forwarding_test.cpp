@@ -97,7 +97,7 @@ TEST_CASE("forwarding: HTTP/1.0 with keep-alive stays when the length is known" 
     }
 }
 
-TEST_CASE("forwarding: Connection: close is honoured and said back" *
+TEST_CASE("forwarding: Connection: close is honoured and answered by the same" *
           only_over_http1("it has no Connection")) {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
@@ -217,7 +217,7 @@ TEST_CASE("forwarding: a client that expects 100-continue gets it") {
     CHECK(client.response().body == "12345");
 }
 
-TEST_CASE("forwarding: who expects 100-continue and is limited is refused without the body") {
+TEST_CASE("forwarding: a limited client that expects 100-continue is refused without its body") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url(), "1/h"));
     CHECK(tidegate.get().status() == 200);
@@ -227,7 +227,7 @@ TEST_CASE("forwarding: who expects 100-continue and is limited is refused withou
     CHECK(client.response().status() == 429);
 }
 
-TEST_CASE("forwarding: what has arrived is passed on at once, both ways") {
+TEST_CASE("forwarding: bytes are forwarded as they arrive, both ways") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;

@@ -65,7 +65,8 @@ TEST_CASE(
     CHECK(upstream.requests() == 40);
 }
 
-TEST_CASE("half-close: an answer made here is given, too, and an end inside a request is none") {
+TEST_CASE(
+    "half-close: the proxy's own answers are sent, too, and a request cut by the end gets none") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url(), "1/h"));
     CHECK(tidegate.get().status() == 200);
@@ -83,7 +84,7 @@ TEST_CASE("half-close: an answer made here is given, too, and an end inside a re
     CHECK(logged(tidegate, "/body").at("error") == "client: left");
 }
 
-TEST_CASE("half-close: whatever a client waits for, it is waited with") {
+TEST_CASE("half-close: the proxy serves such a client through each kind of wait") {
     const CountedIn counted = either_store();
     const TemporaryFolder folder;
     const std::string htpasswd = folder.write("users.htpasswd", kSlowPasswords);

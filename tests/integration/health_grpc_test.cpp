@@ -56,7 +56,7 @@ const std::string kNotHttp2 = "its answer is not HTTP/2";
 
 }  // namespace
 
-TEST_CASE("health grpc: SERVING is well, NOT_SERVING is not, and each counts at once") {
+TEST_CASE("health grpc: SERVING is healthy, NOT_SERVING is not, and each counts at once") {
     std::atomic<std::uint64_t> status{1};
     H2Upstream upstream([&](const H2Call& call) {
         return call.path() == kHealthPath ? says(status) : H2Reply{.body = "ok"};
@@ -89,7 +89,7 @@ TEST_CASE("health grpc: `on` asks about the server as a whole") {
     CHECK(is_up(tidegate, upstream.port()));
 }
 
-TEST_CASE("health grpc: a call that fails, and what is no answer of gRPC, are failed checks") {
+TEST_CASE("health grpc: a failed call and an answer that is not gRPC are failed checks") {
     check_fault({.fields = {{"content-type", "application/grpc"}, {"grpc-status", "12"}}},
                 "it has no health service of gRPC (grpc-status 12)");
     check_fault({.body = "<html>"}, "its answer is not gRPC");

@@ -357,7 +357,7 @@ TEST_CASE("health: an answer that only its client ends begins the count anew, to
     CHECK(server_metric(tidegate, "ejections_total", streams.port()) == 0);
 }
 
-TEST_CASE("health: a lone server is never ejected, and of all that fail some are always asked") {
+TEST_CASE("health: a lone server is never ejected, and of many that fail some stay") {
     const Failing only;
     const Tidegate lone(unlimited({only.url()}, "eject: {failures: 1, for: 1min}"));
     CHECK(post(lone, 8) == std::vector<int>(8, 502));

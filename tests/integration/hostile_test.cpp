@@ -204,7 +204,7 @@ TEST_CASE("hostile: what a full socket kept back of a chunked upload arrives unh
     CHECK(client.response().status() == 200);
 }
 
-TEST_CASE("hostile: a reset is no end of a body that only the end delimits") {
+TEST_CASE("hostile: a reset does not end a body that only the end delimits") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read(request)) return;
@@ -357,7 +357,7 @@ TEST_CASE("hostile: the upstream never gets two identities to choose from") {
     CHECK(upstream.last().trailers == FieldList{{"X-Sum", "1"}});
 }
 
-TEST_CASE("hostile: the log tells the size of the answers made here too") {
+TEST_CASE("hostile: the log has the size of the proxy's own answers, too") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url(), "1/h"));
     auto client = tidegate.client();

@@ -160,7 +160,7 @@ TEST_CASE("http2 drain: a client that answers no PING has a second until the las
     CHECK(proxy.tidegate().wait() == 0);
 }
 
-TEST_CASE("http2 drain: at its deadline what is left is cut, and so it is by a second signal") {
+TEST_CASE("http2 drain: the deadline and a second signal cut off what is left") {
     GatedUpstream gated;
     for (const bool by_signal : {false, true}) {
         CAPTURE(by_signal);

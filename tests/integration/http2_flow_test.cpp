@@ -75,7 +75,7 @@ TEST_CASE("http2 flow: a window of one byte gets an answer byte by byte") {
     CHECK_FALSE(client.goaway());
 }
 
-TEST_CASE("http2 flow: an answer that is asked for byte by byte without end is given up") {
+TEST_CASE("http2 flow: an answer whose window opens byte by byte without end is given up") {
     const Upstream upstream(Upstream::answering(so_many));
     Http2Proxy proxy(simple(upstream.url()));
     Others others(proxy.port());
@@ -264,7 +264,7 @@ TEST_CASE("http2 flow: more than a window allows is a fault of its stream, or it
     CHECK(frame->error() == NGHTTP2_FLOW_CONTROL_ERROR);
 }
 
-TEST_CASE("http2 flow: what comes byte by byte is the same request") {
+TEST_CASE("http2 flow: a request that comes byte by byte is the same request") {
     const Upstream upstream(Upstream::answering(
         [](const Message& request) { return ok(request.target() + " " + request.body); }));
     Http2Proxy proxy(simple(upstream.url()));

@@ -97,7 +97,7 @@ void check_line(const nlohmann::json& line, int status) {
 
 }  // namespace
 
-TEST_CASE("http2 heads: what RFC 9113 calls malformed resets its stream, and is logged as 400") {
+TEST_CASE("http2 heads: a malformed request by RFC 9113 resets its stream, and is logged as 400") {
     const Upstream upstream(ok());
     Http2Proxy proxy(unlimited({upstream.url()}));
     const std::vector<Case> cases = malformed_heads();
@@ -266,7 +266,7 @@ TEST_CASE("http2 heads: crumbs of a cookie become one field, and too many of the
     CHECK(client.get("/", FieldList(257, {"cookie", "a=1"})).status() == 431);
 }
 
-TEST_CASE("http2 heads: what the upstream gets is an HTTP/1.1 request of the same meaning") {
+TEST_CASE("http2 heads: the upstream gets an HTTP/1.1 request of the same meaning") {
     const Upstream upstream(ok());
     Http2Proxy proxy(unlimited({upstream.url()}));
     H2Client client(proxy.port());

@@ -106,7 +106,7 @@ TEST_CASE("http2 hostile: of requests that are reset at once, no more than `stre
     CHECK(client.get().field("RateLimit").find("r=94") != std::string::npos);
 }
 
-TEST_CASE("http2 hostile: resets that the client brings the proxy to are resets of the client's") {
+TEST_CASE("http2 hostile: resets of the proxy that the client provokes count as the client's") {
     // Less than what may be on its way at once, or it would be the number of streams that ends it.
     Attacked attacked("http2: {abuse: {burst: 50, per: 10/s}}\n");
     SUBCASE("by a malformed head") {
@@ -187,7 +187,7 @@ TEST_CASE("http2 hostile: frames that serve no request are given up") {
     }
 }
 
-TEST_CASE("http2 hostile: a client that reads nothing while it floods is not heard any longer") {
+TEST_CASE("http2 hostile: the proxy stops reading from a client that floods and reads nothing") {
     Attacked attacked;
     for (const std::string& frame : {h2_ping(), h2_settings()}) {
         Others others(attacked.proxy.port());
@@ -330,7 +330,7 @@ TEST_CASE("http2 hostile: a head that is too large is 431, and past four times t
     attacked.proxy.check_alive();
 }
 
-TEST_CASE("http2 hostile: what is no HTTP/2 behind its first bytes ends the connection") {
+TEST_CASE("http2 hostile: bytes behind the preface that are not HTTP/2 end the connection") {
     Attacked attacked;
     const std::string body(70'000, 'x');
     for (const std::string& bytes :

@@ -117,7 +117,7 @@ TEST_CASE("http2: trailers pass both ways") {
     CHECK(client.fault().empty());
 }
 
-TEST_CASE("http2: interim answers come before the final one, 100 only to who expects it") {
+TEST_CASE("http2: interim answers come before the final one, 100 only if the client expects it") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;

@@ -96,7 +96,7 @@ TEST_CASE("address: over its limits it gets 429 before its credential is checked
     CHECK(tidegate.get("/", bearer(token_for("bob")), "127.0.0.2").status() == 200);
 }
 
-TEST_CASE("address: a look at its limits takes nothing, and as many pass as may") {
+TEST_CASE("address: checking its limits takes nothing, and the whole quota passes") {
     const CountedIn counted = either_store();
     const World world;
     const Tidegate tidegate(
@@ -109,7 +109,7 @@ TEST_CASE("address: a look at its limits takes nothing, and as many pass as may"
     CHECK(world.upstream.requests() == 20);
 }
 
-TEST_CASE("address: limits that hang on who the user is are not judged before that is known") {
+TEST_CASE("address: limits that depend on the user are not judged before the user is known") {
     const CountedIn counted = either_store();
     const World world;
     const Tidegate tidegate(counted.yaml() +
@@ -122,7 +122,7 @@ TEST_CASE("address: limits that hang on who the user is are not judged before th
     CHECK(tidegate.get("/", forged()).status() == 401);
 }
 
-TEST_CASE("address: without Redis a credential is looked at as ever") {
+TEST_CASE("address: without Redis credentials are checked as before") {
     CountedIn counted = counted_in_redis();
     const World world;
     const Tidegate tidegate(counted.yaml() + "replicas: 1\n" +
@@ -133,7 +133,7 @@ TEST_CASE("address: without Redis a credential is looked at as ever") {
     CHECK(tidegate.get("/", forged()).status() == 401);
 }
 
-TEST_CASE("address: by default it may be wrong 60 times a minute") {
+TEST_CASE("address: by default an address may send 60 wrong credentials a minute") {
     const World world;
     const Tidegate tidegate(world.with("key: [ip], limits: [1000/h]"));
     CHECK(hammer({tidegate.port()}, 8, 70, forged()) == Statuses{{401, 60}, {429, 10}});

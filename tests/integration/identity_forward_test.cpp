@@ -114,7 +114,7 @@ TEST_CASE("forward_as: naming the fields in Connection does not take them away")
     CHECK(told(world.upstream.last(), "x-auth-user").empty());
 }
 
-TEST_CASE("forward_as: a credential named in Connection is not taken from who needs it" *
+TEST_CASE("forward_as: a credential that Connection names identifies no user, and goes no further" *
           only_over_http1("it has no Connection")) {
     const World world;
     const Tidegate tidegate(world.with());
@@ -126,7 +126,7 @@ TEST_CASE("forward_as: a credential named in Connection is not taken from who ne
     CHECK_FALSE(world.upstream.last().has("X-Api-Key"));
 }
 
-TEST_CASE("forward_as: no trailer says it") {
+TEST_CASE("forward_as: no trailer sets the fields") {
     const World world;
     std::string more;
     SUBCASE("of anybody") {}
@@ -166,7 +166,7 @@ TEST_CASE("identity: credentials in trailers go no further") {
     CHECK(told(request, "x-sum") == Values{"7"});
 }
 
-TEST_CASE("forward_as: X-Real-IP is ours, and there once") {
+TEST_CASE("forward_as: X-Real-IP is the proxy's own, and there once") {
     const World world;
     const std::string told_as = "identity: {forward_as: {client_ip: X-Real-IP}}\n";
     std::string more;

@@ -47,7 +47,7 @@ std::vector<Kind> every_kind() {
 
 }  // namespace
 
-TEST_CASE("guesses: up to the limit they get 401, and the next 429") {
+TEST_CASE("guesses: those up to the limit get 401, and the next one 429") {
     const CountedIn counted = either_store();
     const World world;
     for (const Kind& kind : every_kind()) {
@@ -70,7 +70,7 @@ TEST_CASE("guesses: up to the limit they get 401, and the next 429") {
     }
 }
 
-TEST_CASE("guesses: at once, too, no more are tried than may be wrong") {
+TEST_CASE("guesses: at once, no more are tried than the limit allows") {
     const CountedIn counted = either_store();
     const World world;
     const Tidegate tidegate(counted.yaml() + world.with());
@@ -96,7 +96,7 @@ TEST_CASE("guesses: two proxies with one Redis count them together") {
     CHECK(second.get("/", basic("alice", "wonderland")).status() == 429);
 }
 
-TEST_CASE("guesses: without Redis they are counted all the same") {
+TEST_CASE("guesses: they are counted without Redis, too") {
     CountedIn counted = counted_in_redis();
     const World world;
     const Tidegate tidegate(counted.yaml() + "replicas: 1\n" + "on_store_failure: allow\n" +
@@ -122,7 +122,7 @@ TEST_CASE("guesses: right credentials use up nothing") {
     CHECK(client.get("/", basic("alice", "wrong")).status() == 429);
 }
 
-TEST_CASE("guesses: the same right credential many times at once is none") {
+TEST_CASE("guesses: the same right credential many times at once counts as none") {
     const CountedIn counted = either_store();
     const World world;
     const Tidegate tidegate(counted.yaml() + world.with());
@@ -131,7 +131,8 @@ TEST_CASE("guesses: the same right credential many times at once is none") {
     }
 }
 
-TEST_CASE("guesses: what was signed by our key, or names one that is not there, is none") {
+TEST_CASE(
+    "guesses: a token that a known key signed, or that names an unknown key, counts as none") {
     const World world;
     const Tidegate tidegate(world.with());
     const auto ended = std::chrono::hours(-1);
@@ -142,7 +143,7 @@ TEST_CASE("guesses: what was signed by our key, or names one that is not there, 
     CHECK(tidegate.get("/", bearer(token_for("alice"))).status() == 200);
 }
 
-TEST_CASE("guesses: whom a policy denies is turned away before anything is checked") {
+TEST_CASE("guesses: a client that a policy denies is refused before its credential is checked") {
     const World world;
     const Tidegate tidegate(identified(
         world.upstream,
@@ -154,7 +155,7 @@ TEST_CASE("guesses: whom a policy denies is turned away before anything is check
     CHECK(decisions(tidegate, "admitted", "failed_credentials") == 0);
 }
 
-TEST_CASE("guesses: between right ones the wrong ones are counted still") {
+TEST_CASE("guesses: wrong credentials between right ones are still counted") {
     const World world;
     const Tidegate tidegate(world.with());
     const std::string wrong = basic("alice", "wrong");
@@ -165,7 +166,8 @@ TEST_CASE("guesses: between right ones the wrong ones are counted still") {
     CHECK(tidegate.get("/", wrong).status() == 429);
 }
 
-TEST_CASE("guesses: who is locked out keeps what was found right before, and what is no guess") {
+TEST_CASE(
+    "guesses: an address over the limit may use known credentials, and those that are no guess") {
     const World world;
     // What one thread has found out, the others know.
     const Tidegate tidegate("threads: 4\n" + world.with());
@@ -228,7 +230,7 @@ TEST_CASE("guesses: hanging up before the answer is no way around") {
     CHECK(tidegate.get("/", basic("slow", "wrong")).status() == 429);
 }
 
-TEST_CASE("guesses: where the invalid are anonymous, they are counted, too") {
+TEST_CASE("guesses: invalid credentials that make a request anonymous are counted, too") {
     const World world;
     const Tidegate tidegate(world.with(", on_invalid_credentials: anonymous"));
     const std::string wrong = basic("alice", "wrong");
@@ -246,7 +248,7 @@ TEST_CASE("guesses: several limits hold at once") {
     CHECK(logged(tidegate, "/refused").at("limited_by") == "failed_credentials-daily");
 }
 
-TEST_CASE("guesses: each kind of limit that is taken is exact") {
+TEST_CASE("guesses: each algorithm that limits them is exact") {
     const CountedIn counted = either_store();
     const World world;
     for (const char* limit :

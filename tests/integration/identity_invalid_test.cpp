@@ -56,7 +56,7 @@ std::string told(const Message& answer) {
 
 }  // namespace
 
-TEST_CASE("invalid: a 401 says how to say who one is, and is an answer like others") {
+TEST_CASE("invalid: a 401 has a challenge for each method, and the fields of other answers") {
     const World world;
     const Tidegate tidegate(world.with());
     auto client = tidegate.client();
@@ -77,7 +77,7 @@ TEST_CASE("invalid: a 401 says how to say who one is, and is an answer like othe
     CHECK(world.upstream.requests() == 1);
 }
 
-TEST_CASE("invalid: the owner of a token learns what its signature proves") {
+TEST_CASE("invalid: a token with a right signature gets the reason of its refusal") {
     const World world;
     const Tidegate tidegate(world.with());
     const auto challenge = [&](const std::string& text) {
@@ -171,7 +171,7 @@ TEST_CASE("invalid: an anonymous request does not slip past a limit of users") {
     CHECK(world.upstream.requests() == 0);
 }
 
-TEST_CASE("invalid: an invalid credential does not have a lower method tried as anonymous either") {
+TEST_CASE("invalid: after an invalid credential no lower method is tried, as anonymous neither") {
     const World world;
     const Tidegate tidegate(world.with(", on_invalid_credentials: anonymous"));
     CHECK(tidegate.get("/", line("X-Api-Key", "wrong") + basic("alice", "wonderland")).status() ==

@@ -245,7 +245,7 @@ TEST_CASE("identity: a cookie counts by its hash, and each value is another user
     CHECK(world.upstream.requests() == before);
 }
 
-TEST_CASE("identity: on one connection each request is its own sender's") {
+TEST_CASE("identity: on one connection each request is identified by itself") {
     const World world;
     const Tidegate tidegate(world.with(world.jwt() + "," + world.api_key() + "," +
                                        world.basic_users() + ", {cookie: {name: session}}"));
@@ -292,7 +292,7 @@ TEST_CASE("identity: a refused request leaves nothing behind for the next of its
     }
 }
 
-TEST_CASE("identity: lists of users are of those who have proved it") {
+TEST_CASE("identity: lists match only users with a valid credential") {
     const World world;
     const Tidegate tidegate(identified(
         world.upstream, "user: [" + world.api_key(", namespace: key") + "]",

@@ -107,7 +107,7 @@ TEST_CASE("passwords: a client that leaves while its own is checked does no harm
     CHECK(world.tidegate.get("/", kRight).status() == 200);
 }
 
-TEST_CASE("passwords: of many who asked and left, none holds up who comes then") {
+TEST_CASE("passwords: checks of clients that have left delay no later client") {
     const World world;
     for (int address = 1; address <= 12; ++address) {
         for (int i = 0; i < kUnderWayForOne; ++i) {
@@ -135,7 +135,7 @@ TEST_CASE("passwords: addresses take turns") {
     for (auto& client : clients) CHECK(client.response().status() == 401);
 }
 
-TEST_CASE("passwords: a reload while one is checked lets it end as it began") {
+TEST_CASE("passwords: a check that is under way during a reload ends as it began") {
     World world;
     world.tidegate.write_configuration(world.yaml(", failed_credentials: 1/h"));
     CHECK(world.tidegate.reload().status() == 200);
@@ -160,7 +160,7 @@ TEST_CASE("passwords: a reload while one is checked lets it end as it began") {
     CHECK(world.tidegate.get("/", kRight).status() == 401);
 }
 
-TEST_CASE("passwords: one that was not checked was no guess") {
+TEST_CASE("passwords: a password that was not checked counts as no guess") {
     const World world;
     world.tidegate.write_configuration(world.yaml(", failed_credentials: 10/h"));
     CHECK(world.tidegate.reload().status() == 200);
@@ -188,7 +188,7 @@ TEST_CASE("passwords: a stop lets the one that is checked be answered, and waits
     CHECK(world.tidegate.wait() == 0);
 }
 
-TEST_CASE("passwords: of a long user or password, and of bytes that are no text") {
+TEST_CASE("passwords: a long user or password, and bytes that are no text, are 401") {
     const World world;
     const auto status_of = [&](const std::string& user, const std::string& password) {
         return world.tidegate.get("/", basic(user, password)).status();

@@ -121,7 +121,7 @@ TEST_CASE("rotation: while there are no keys a token waits for them, and is no g
     CHECK(tidegate.get("/", forged).status() == 429);
 }
 
-TEST_CASE("rotation: keys of another place end what was believed with those before") {
+TEST_CASE("rotation: keys of another URL invalidate tokens that the former keys verified") {
     const Provider before;
     Provider after;
     after.serve(key_set({other_key().jwk(R"("kid":"new",)")}));

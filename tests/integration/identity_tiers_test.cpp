@@ -73,7 +73,7 @@ TEST_CASE("tiers: what is remembered keeps its tier") {
     }
 }
 
-TEST_CASE("tiers: the list of users has the last word") {
+TEST_CASE("tiers: the list of users outranks a claim and a trusted header") {
     const World world;
     CHECK(world.quota(line("X-Api-Key", "promoted")) == 1000);
     CHECK(world.told() == "big");
@@ -83,7 +83,7 @@ TEST_CASE("tiers: the list of users has the last word") {
     CHECK(world.quota(line("X-User-Id", "dave") + line("X-User-Tier", "internal")) == 1000);
 }
 
-TEST_CASE("tiers: one that a policy does not have leaves its own limits in force") {
+TEST_CASE("tiers: a tier that a policy does not have leaves the policy's own limits in force") {
     const World world;
     CHECK(world.quota(line("X-Api-Key", "odd")) == 10);
     CHECK(world.told() == "odd");
@@ -99,7 +99,7 @@ TEST_CASE("tiers: one that a policy does not have leaves its own limits in force
 }
 
 TEST_CASE(
-    "tiers: of a list in a token the first that a policy knows counts, also when remembered") {
+    "tiers: of a list in a token the first tier that a policy knows counts, also when remembered") {
     const World world;
     const std::string erin = with_plan("erin", R"(["offline_access","a b",7,"big","pro"])");
     for (int i = 0; i < 4; ++i) {
@@ -111,7 +111,7 @@ TEST_CASE(
     CHECK(world.quota(with_plan("erin", "[]")) == 10);
 }
 
-TEST_CASE("tiers: a client cannot give itself one") {
+TEST_CASE("tiers: a client cannot give itself a tier") {
     const World world;
     const std::string wish = line("X-User-Tier", "internal") + line("X-Auth-Tier", "internal");
     CHECK(world.quota(wish + line("X-Api-Key", "plain")) == 10);

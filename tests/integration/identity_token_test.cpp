@@ -40,7 +40,7 @@ std::string with_head(const SigningKey& key, const std::string& algorithm,
 
 }  // namespace
 
-TEST_CASE("tokens: of each kind of key and signature") {
+TEST_CASE("tokens: every kind of key and signature is accepted") {
     const World world;
     const Tidegate tidegate(world.with(kAnyAlgorithm));
     const auto user_of = [&](const std::string& text) {
@@ -56,7 +56,7 @@ TEST_CASE("tokens: of each kind of key and signature") {
     CHECK(world.upstream.requests() == 4);
 }
 
-TEST_CASE("tokens: in a field of their own they stand alone") {
+TEST_CASE("tokens: a field of its own holds the token alone") {
     const World world;
     const Tidegate tidegate(world.with("algorithms: [ES256], header: X-Token"));
     CHECK(tidegate.get("/", line("x-token", token_for("alice"))).status() == 200);
@@ -66,7 +66,7 @@ TEST_CASE("tokens: in a field of their own they stand alone") {
     CHECK(last_user(world.upstream) == "nobody");
 }
 
-TEST_CASE("tokens: in a cookie among others") {
+TEST_CASE("tokens: a token is found in a cookie among others") {
     const World world;
     const Tidegate tidegate(world.with("algorithms: [ES256], cookie: id"));
     const std::string alice = token_for("alice");
@@ -80,7 +80,7 @@ TEST_CASE("tokens: in a cookie among others") {
     CHECK(last_user(world.upstream) == "nobody");
 }
 
-TEST_CASE("tokens: issuer, audience and a claim of the operator's choice") {
+TEST_CASE("tokens: issuer and audience are checked, and the configured claim names the user") {
     const World world;
     const Tidegate tidegate(world.with(
         "algorithms: [ES256], issuer: https://idp.example, audience: [api, web], claim: email"));

@@ -64,7 +64,7 @@ Message admin_answer(const Tidegate& tidegate, const std::string& method, const 
 
 }  // namespace
 
-TEST_CASE("inspect: tells what is counted of a user, and reset lets her in again at once") {
+TEST_CASE("inspect: it shows the counts of a user, and a reset admits the user at once") {
     const CountedIn counted_in = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(counted_in.yaml() + kUsersFromHere + one_policy(upstream, kPolicy));
@@ -246,7 +246,7 @@ TEST_CASE("inspect: counts of a limit that was taken out of the configuration ar
     says(asked(tidegate, {"inspect", "127.0.0.1"}).output, "of a limit that was removed");
 }
 
-TEST_CASE("inspect: a Redis that does not answer is said, in time, and nothing is forgotten") {
+TEST_CASE("inspect: a Redis that does not answer is reported in time, and nothing is forgotten") {
     const CountedIn counted_in = counted_in_redis();
     const Upstream upstream(ok());
     const Tidegate tidegate(counted_in.yaml() + "replicas: 1\n" +
@@ -270,7 +270,7 @@ TEST_CASE("inspect: a Redis that does not answer is said, in time, and nothing i
     await("Redis is back", [&] { return asked(tidegate, {"inspect", "127.0.0.1"}).code <= 1; });
 }
 
-TEST_CASE("inspect: each identifier of a cluster is asked where it is") {
+TEST_CASE("inspect: an identifier in a cluster is looked up at its own node") {
     ClusterWorld world({.masters = 3, .replicas = false});
     const Upstream upstream(ok());
     const Tidegate tidegate("store: {redis: {cluster: " + world.urls() +

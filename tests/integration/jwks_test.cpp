@@ -57,7 +57,7 @@ void wait_for(const std::function<bool()>& done) {
     }
 }
 
-TEST_CASE("jwks: who is ready has the keys") {
+TEST_CASE("jwks: a proxy that is ready has the keys") {
     const Trust trust;
     const Upstream upstream(ok());
     TlsServer server(trust.authority.issue(), [](TlsServer::Conversation& client) {

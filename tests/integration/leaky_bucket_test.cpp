@@ -97,7 +97,7 @@ TEST_CASE("leaky_bucket: beyond the line, and beyond max_delay, requests are ref
 }
 
 TEST_CASE(
-    "leaky_bucket: who leaves gives the place back if it is the last; else it passes unused") {
+    "leaky_bucket: when a request leaves the line, its place is free only if it was the last") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(counted.yaml() +
@@ -170,7 +170,7 @@ TEST_CASE("leaky_bucket: of several limits the longest wait counts") {
     CHECK(Clock::now() - begun <= milliseconds{666} + 3 * slack());
 }
 
-TEST_CASE("leaky_bucket: what is held is served while the program stops") {
+TEST_CASE("leaky_bucket: while the program stops, held requests are served") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     Tidegate tidegate(counted.yaml() + one_policy(upstream, leaky("quota: 2, per: 1s")));
@@ -184,7 +184,8 @@ TEST_CASE("leaky_bucket: what is held is served while the program stops") {
     CHECK(tidegate.wait() == 0);
 }
 
-TEST_CASE("leaky_bucket: what is held when the time to stop is over is cut off, never forwarded") {
+TEST_CASE(
+    "leaky_bucket: when the time to stop is over, held requests are cut off, never forwarded") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     Tidegate tidegate("timeouts: {drain: 200ms}\n" + counted.yaml() +
@@ -201,7 +202,7 @@ TEST_CASE("leaky_bucket: what is held when the time to stop is over is cut off, 
 }
 
 TEST_CASE(
-    "leaky_bucket: who sends the next request while held is still there, and served in order") {
+    "leaky_bucket: while a request is held its client may send the next, and both are served") {
     const CountedIn counted = either_store();
     const Upstream upstream(
         Upstream::answering([](const Message& request) { return ok(request.target()); }));

@@ -36,7 +36,7 @@ std::string policy(const std::string& upstream, const std::string& limits) {
 
 }  // namespace
 
-TEST_CASE("limits: five an hour admit five, and refuse the sixth with all it needs to know") {
+TEST_CASE("limits: five an hour admits five, and the sixth answer says why and when to return") {
     const Upstream upstream(ok("hello"));
     const Tidegate tidegate(simple(upstream.url(), "5/h"));
     for (int left = 4; left >= 0; --left) {
@@ -225,7 +225,7 @@ TEST_CASE("limits: routes choose policies and costs by path, method, host and he
     CHECK(tidegate.get("/elsewhere").status() == 404);
 }
 
-TEST_CASE("limits: a path that reads as two routes does not choose the dearer's neighbour") {
+TEST_CASE("limits: a path that reads as two routes does not choose the cheaper one") {
     const Upstream upstream(ok());
     const Tidegate tidegate(
         "upstreams: {api: {servers: [" + upstream.url() + "]}}\n" +
@@ -253,7 +253,7 @@ TEST_CASE("limits: the upstream's own rate limit fields are replaced") {
     CHECK(answer.field("RateLimit-Policy").find("fake") == std::string::npos);
 }
 
-TEST_CASE("limits: the refusal is the one that was configured") {
+TEST_CASE("limits: a refusal has the configured status and body") {
     const Upstream upstream(ok());
     const Tidegate tidegate(
         "response: {status: 503, headers: [retry-after, x-ratelimit], body: {content_type: "
@@ -283,7 +283,7 @@ TEST_CASE("limits: without retry-after among the headers there is none, whatever
     CHECK(refusal.body != "wait 0");
 }
 
-TEST_CASE("limits: a quota of nothing refuses, and does not say when to come back") {
+TEST_CASE("limits: a quota of 0 refuses, and does not say when to come back") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url(), "0/h"));
     const auto refusal = tidegate.get();

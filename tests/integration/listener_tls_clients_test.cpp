@@ -54,7 +54,7 @@ std::string counted_by(const Upstream& upstream, const std::string& method) {
 
 }  // namespace
 
-TEST_CASE("listener tls clients: where a certificate is required, who has none is refused") {
+TEST_CASE("listener tls clients: a client without a certificate is refused where one is required") {
     const Upstream upstream(ok());
     const ClientWorld clients;
     const TlsProxy proxy(clients.world, clients.tls("require"), simple(upstream.url()));
@@ -110,7 +110,8 @@ TEST_CASE("listener tls clients: a revoked certificate is refused, and so is one
     CHECK_FALSE(proxy.refusal(with(mallory)).empty());
 }
 
-TEST_CASE("listener tls clients: who resumes is asked again when the list of the revoked changed") {
+TEST_CASE(
+    "listener tls clients: after the revocation list has changed, a session is checked anew") {
     const Upstream upstream(ok());
     const ClientWorld clients;
     const Certificate alice = clients.client("alice");
@@ -149,7 +150,7 @@ TEST_CASE("listener tls clients: who resumes is asked again when the list of the
     }
 }
 
-TEST_CASE("listener tls clients: a session under one name is no entrance under another") {
+TEST_CASE("listener tls clients: a session of one name does not resume under another") {
     const Upstream upstream(ok());
     const ClientWorld clients;
     const TlsProxy proxy(
@@ -226,7 +227,7 @@ TEST_CASE("listener tls clients: a certificate that names no user, or two, is a 
     CHECK(proxy.get().status() == 200);
 }
 
-TEST_CASE("listener tls clients: X-Forwarded-Client-Cert is never the client's word") {
+TEST_CASE("listener tls clients: X-Forwarded-Client-Cert never comes from the client") {
     const Upstream upstream(ok());
     const ClientWorld clients;
     const Certificate alice =

@@ -116,7 +116,7 @@ TEST_CASE("listener tls hostile: a handshake that comes byte by byte, or in tiny
     attacked.check_alive();
 }
 
-TEST_CASE("listener tls hostile: a handshake that does not get on is closed in its time") {
+TEST_CASE("listener tls hostile: a handshake that stalls is closed at its deadline") {
     Attacked attacked("timeouts: {tls_handshake: 400ms, client_idle: 1h}\n");
     Wire established = attacked.wire();
     REQUIRE(established.shake());
@@ -234,7 +234,7 @@ TEST_CASE("listener tls hostile: an address with all unfinished handshakes makes
     attacked.check_alive();
 }
 
-TEST_CASE("listener tls hostile: who wants to shake hands again on a connection is not heard") {
+TEST_CASE("listener tls hostile: a client that renegotiates is not served any longer") {
     Attacked attacked;
     {
         Wire wire = attacked.wire(only(TLS1_2_VERSION));

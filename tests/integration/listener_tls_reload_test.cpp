@@ -67,7 +67,7 @@ TEST_CASE("listener tls reload: a session goes on in any thread, after a reload,
     CHECK(proxy.tidegate().metric("tidegate_tls_handshakes_total{result=\"resumed\"}") == 64);
 }
 
-TEST_CASE("listener tls reload: a ticket of another process is no fault, and not taken") {
+TEST_CASE("listener tls reload: a ticket of another process is not taken, and is no fault") {
     const Upstream upstream(ok());
     const TlsWorld world;
     const std::string tls = certificates({world.keep("own")});
@@ -142,7 +142,7 @@ TEST_CASE("listener tls reload: names and certificates come and go") {
 }
 
 TEST_CASE(
-    "listener tls reload: a pair that does not belong together keeps the old one, and says so") {
+    "listener tls reload: a key that does not match leaves the old pair in force, and is logged") {
     const Upstream upstream(ok());
     const TlsWorld world;
     const std::string tls = certificates({world.keep("own", world.issue("old", "DNS:localhost"))});
@@ -161,7 +161,7 @@ TEST_CASE(
     CHECK(proxy.shown() == "new");
 }
 
-TEST_CASE("listener tls reload: without a word, files that changed are taken within ten seconds") {
+TEST_CASE("listener tls reload: changed files are taken within ten seconds, without a signal") {
     const Upstream upstream(ok());
     const TlsWorld world;
     const TlsProxy proxy(world,

@@ -40,7 +40,8 @@ Speaking only(int version) {
 
 }  // namespace
 
-TEST_CASE("listener tls: requests follow each other on a connection, and upstreams hear https") {
+TEST_CASE(
+    "listener tls: a connection serves many requests, and upstreams get https as the scheme") {
     const Upstream upstream(ok());
     const TlsWorld world;
     const TlsProxy proxy(world, certificates({world.keep("own")}),
@@ -255,7 +256,7 @@ TEST_CASE("listener tls: a redirecting listener sends clients to it, uncounted a
     CHECK(world.client(static_cast<std::uint16_t>(std::stoi(tls))).get().status() == 200);
 }
 
-TEST_CASE("listener tls: a program that stops ends connections with TLS's own word of it") {
+TEST_CASE("listener tls: a program that stops ends connections with close_notify") {
     GatedUpstream gated;
     const TlsWorld world;
     TlsProxy proxy(
@@ -284,7 +285,7 @@ TEST_CASE("listener tls: a program that stops ends connections with TLS's own wo
     CHECK(Clock::now() - begin < milliseconds{5'000});
 }
 
-TEST_CASE("listener tls: what is cut at the deadline of a drain does not look whole") {
+TEST_CASE("listener tls: a connection that is cut at the deadline of a drain does not look whole") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read(request)) return;

@@ -78,7 +78,7 @@ TEST_CASE("messages: OPTIONS goes no further than Max-Forwards says") {
     CHECK(upstream.requests() == 3);
 }
 
-TEST_CASE("messages: OPTIONS of the whole server is asked of the whole server") {
+TEST_CASE("messages: OPTIONS * is forwarded as OPTIONS *") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     auto client = tidegate.client();

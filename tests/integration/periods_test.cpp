@@ -93,7 +93,7 @@ TEST_CASE("periods: a key in Redis lives until its period ends") {
 }
 
 TEST_CASE(
-    "periods: what a proxy admits without Redis is its share, and counts when Redis is back") {
+    "periods: a proxy admits its share without Redis, and the units count when Redis is back") {
     const Upstream upstream(ok());
     RedisServer redis;
     const Tidegate tidegate(
@@ -118,7 +118,7 @@ TEST_CASE(
     CHECK(is_end_of_month(std::stoll(tidegate.get().field("Retry-After"))));
 }
 
-TEST_CASE("periods: the commands say what the windows are") {
+TEST_CASE("periods: the commands show the windows") {
     const Upstream upstream(ok());
     const TemporaryFolder folder;
     const std::string file = folder.write("t.yaml", one_policy(upstream, kPolicy));

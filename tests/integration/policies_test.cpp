@@ -66,7 +66,7 @@ TEST_CASE(
     CHECK(admitted("alice") == 0);
 }
 
-TEST_CASE("lists: those exempt are not counted, those denied refused before anything is asked") {
+TEST_CASE("lists: exempt clients are not counted, denied clients are refused before any charge") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(counted.yaml() + kUsersFromHere +
@@ -93,7 +93,7 @@ TEST_CASE("lists: those exempt are not counted, those denied refused before anyt
     CHECK_SOON(decisions(tidegate, "admitted") == 1);
 }
 
-TEST_CASE("shadow: decides, counts and logs like any other, and refuses no request") {
+TEST_CASE("shadow: a policy in shadow decides, counts and logs, and refuses no request") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(
@@ -129,7 +129,7 @@ TEST_CASE("shadow: decides, counts and logs like any other, and refuses no reque
     CHECK(tidegate.get("/", tenant, "127.0.0.9").status() == 200);
 }
 
-TEST_CASE("shadow: what the enforced limits refuse takes nothing from it") {
+TEST_CASE("shadow: a request that the enforced limits refuse takes nothing from it") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(counted.yaml() +
@@ -145,7 +145,7 @@ TEST_CASE("shadow: what the enforced limits refuse takes nothing from it") {
     CHECK(logged(tidegate, "/fourth").at("shadow_limited_by") != "");
 }
 
-TEST_CASE("keys: what a policy counts by makes identifiers, each counted for itself") {
+TEST_CASE("keys: each key of a policy makes identifiers, each counted for itself") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(
@@ -199,7 +199,7 @@ TEST_CASE("keys: what a policy counts by makes identifiers, each counted for its
     CHECK(logged(tidegate, "/fixed").at("identifiers") == json::array({"constant:everybody"}));
 }
 
-TEST_CASE("keys: what an application could read as the counted parameter is refused") {
+TEST_CASE("keys: a spelling that an application could read as the counted parameter is refused") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(
@@ -242,8 +242,7 @@ TEST_CASE("keys: values that run into each other when they are joined stay apart
     }
 }
 
-TEST_CASE(
-    "keys: who cannot be named is skipped, counted with others or refused, as on_missing says") {
+TEST_CASE("keys: a request without the key is skipped, counted or refused, as on_missing says") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const std::string key = "{key: [\"header:x-tenant\", ip], limits: [2/h], on_missing: ";

@@ -67,7 +67,7 @@ TEST_CASE("program: a file that is not there is named") {
     }
 }
 
-TEST_CASE("program: the configurations that come with it are good") {
+TEST_CASE("program: the configurations that come with it are valid") {
     int files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(source_folder() + "/config")) {
         if (entry.path().extension() != ".yaml") continue;
@@ -82,7 +82,7 @@ TEST_CASE("program: the configurations that come with it are good") {
     CHECK_MESSAGE(finished.code == 0, finished.output << finished.errors);
 }
 
-TEST_CASE("program: help and version end well, an unknown command does not") {
+TEST_CASE("program: help and version succeed, an unknown command does not") {
     CHECK(run_tidegate({"--help"}).code == 0);
     CHECK(run_tidegate({"--version"}).code == 0);
     CHECK(run_tidegate({"frobnicate"}).code != 0);

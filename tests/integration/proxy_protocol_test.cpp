@@ -109,7 +109,7 @@ TEST_CASE("proxy_protocol: the upstream gets the client and the port that the he
           }) == 2);
 }
 
-TEST_CASE("proxy_protocol: LOCAL, UNKNOWN and a client of a Unix socket keep the balancer") {
+TEST_CASE("proxy_protocol: with LOCAL, UNKNOWN or a Unix socket the balancer is the client") {
     const Upstream upstream(ok());
     const Balanced balanced(simple(upstream.url()));
     const std::string unix_ends = "/run/a.sock" + std::string(205, '\0');
@@ -154,7 +154,7 @@ TEST_CASE("proxy_protocol: requests follow each other behind one header, pipelin
     CHECK(balanced.get(text_header("203.0.113.8"), "", "/6").body == "/6 203.0.113.8");
 }
 
-TEST_CASE("proxy_protocol: what is no header is closed without an answer") {
+TEST_CASE("proxy_protocol: a malformed header is closed without an answer") {
     const Upstream upstream(ok());
     const Balanced balanced(simple(upstream.url()));
     const std::vector<std::string> wrong{get_request("/"),
@@ -196,7 +196,7 @@ TEST_CASE("proxy_protocol: a second header is closed without an answer") {
     CHECK(upstream.requests() == 0);
 }
 
-TEST_CASE("proxy_protocol: other peers are closed, whatever they send") {
+TEST_CASE("proxy_protocol: a peer outside `from` is closed, whatever it sends") {
     const Upstream upstream(ok());
     const Balanced balanced(simple(upstream.url()));
     for (const std::string& bytes : {text_header() + get_request("/"), get_request("/")}) {
@@ -211,8 +211,9 @@ TEST_CASE("proxy_protocol: other peers are closed, whatever they send") {
                std::string::npos);
 }
 
-TEST_CASE("proxy_protocol: a listener that takes no header says how to write that it does" *
-          only_in_the_clear("the header comes before TLS")) {
+TEST_CASE(
+    "proxy_protocol: a listener without proxy_protocol refuses a header and logs how to allow it" *
+    only_in_the_clear("the header comes before TLS")) {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     for (const std::string& header : {text_header(), binary_ipv4()}) {
@@ -223,7 +224,7 @@ TEST_CASE("proxy_protocol: a listener that takes no header says how to write tha
                std::string::npos);
 }
 
-TEST_CASE("proxy_protocol: a header that does not come in time is given up, a check is no fault") {
+TEST_CASE("proxy_protocol: a header that comes too late is given up; a health check is no fault") {
     const Upstream upstream(ok());
     const Balanced balanced("timeouts: {tls_handshake: 300ms}\n" + simple(upstream.url()));
     auto silent = balanced.client("");
@@ -306,7 +307,7 @@ TEST_CASE("proxy_protocol: connections.per_ip counts the client that the header 
     CHECK(balanced.get(text_header()).status() == 200);
 }
 
-TEST_CASE("proxy_protocol: those that have not said who they are have a quarter of the room") {
+TEST_CASE("proxy_protocol: connections without a header yet have a quarter of connections.max") {
     const Upstream upstream(ok());
     const Balanced balanced("threads: 1\nconnections: {max: 16}\n" + simple(upstream.url()));
     std::vector<RawClient> silent;

@@ -123,7 +123,7 @@ void says(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE(
-    "redis access: the rights of docs/redis.md are enough for everything, and none too many") {
+    "redis access: the rights of docs/redis.md are enough for everything, and all are needed") {
     const Upstream upstream(Upstream::answering(answer));
     RedisServer redis;
     set_user(redis, kRights);

@@ -196,7 +196,7 @@ TEST_CASE("redis cluster: two proxies admit each user exactly as often as one Re
     CHECK(first.metric_sum("tidegate_store_failures_total") == 0);
 }
 
-TEST_CASE("redis cluster: what lies in several slots is counted in all or in none") {
+TEST_CASE("redis cluster: a request in several slots is counted in all or in none") {
     const ClusterWorld world({.masters = 3});
     const Upstream upstream(ok());
     // Under load everybody at one address is denied by it or by its own limit.
@@ -275,7 +275,7 @@ TEST_CASE("redis cluster: slots of concurrency are held on all nodes or on none"
           [&] { return tidegate.get("/", fields("d", "192.0.2.1")).status() == 200; });
 }
 
-TEST_CASE("redis cluster: a node is killed under load: the others serve, its heir takes over") {
+TEST_CASE("redis cluster: under load a node is killed: the others serve, its replica takes over") {
     ClusterWorld world({.masters = 3, .replicas = true, .node_timeout = milliseconds{1'000}});
     const Upstream upstream(ok());
     const std::string yaml = on(world, ", breaker: {failures: 5, probe_every: 200ms}") +

@@ -139,7 +139,7 @@ TEST_CASE("redis failure: `local` admits this proxy's share") {
     for (const auto& line : tidegate.access_log(20)) CHECK(line.at("store") == "local");
 }
 
-TEST_CASE("redis failure: a policy may decide for itself") {
+TEST_CASE("redis failure: a policy may have a failure policy of its own") {
     const Upstream upstream(ok());
     RedisServer redis;
     const Tidegate tidegate(
@@ -192,7 +192,7 @@ TEST_CASE("redis failure: a charge whose answer came too late is never sent agai
     CHECK(std::stoul(statistics.substr(statistics.find('=', found) + 1)) <= requests);
 }
 
-TEST_CASE("redis failure: started without Redis it serves its share, and takes to Redis later") {
+TEST_CASE("redis failure: started without Redis it serves its share, and uses Redis later") {
     const Upstream upstream(ok());
     RedisServer redis;
     redis.stop();

@@ -80,7 +80,7 @@ TEST_CASE("redis local: what was admitted without Redis counts in it when it is 
     }
 }
 
-TEST_CASE("redis local: a report is sent once, and the local share is not new") {
+TEST_CASE("redis local: a report is sent once, and the local share is not granted anew") {
     const Upstream upstream(ok());
     RedisServer redis;
     const Tidegate tidegate(settings(redis, upstream, "20/h"));

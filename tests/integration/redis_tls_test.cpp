@@ -160,7 +160,7 @@ TEST_CASE("redis tls: the name may be another than the host's") {
     CHECK(tidegate.access_log(1).at(0).at("store") == "redis");
 }
 
-TEST_CASE("redis tls: TLS where Redis speaks none, or none where it does, is no store") {
+TEST_CASE("redis tls: TLS on one side only leaves the store down") {
     const Upstream upstream(ok());
     const RedisServer plain;
     {
@@ -234,7 +234,7 @@ TEST_CASE("redis tls: it stops in time while Redis does not answer") {
     redis.server().resume();
 }
 
-TEST_CASE("redis tls: new certificates are taken with a reload, other ways to Redis are not") {
+TEST_CASE("redis tls: a reload takes new certificates, and no other address of Redis") {
     const Upstream upstream(ok());
     TlsRedis redis;
     const std::string rest = simple(upstream.url(), "1000/h");

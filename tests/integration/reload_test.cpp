@@ -294,7 +294,7 @@ TEST_CASE("reload: the access log goes on under another path, and its form chang
     CHECK(proxy.metric("tidegate_access_log_dropped_total") == 0);
 }
 
-TEST_CASE("reload: asked for ten times at once, each is done, one after the other") {
+TEST_CASE("reload: ten reloads at once are all done, one after the other") {
     const Upstream upstream(ok());
     const std::string yaml = simple(upstream.url());
     const Tidegate proxy(yaml);
@@ -328,7 +328,7 @@ TEST_CASE("reload: a program that is stopping ignores it and logs that") {
     CHECK(count(proxy.errors(), "ignoring HUP") == 1);
 }
 
-TEST_CASE("reload: a page in a browser on this machine cannot ask for it") {
+TEST_CASE("reload: a page in a browser on this machine cannot reload") {
     const Upstream upstream(ok());
     const Tidegate proxy(simple(upstream.url()));
     const auto ask = [&](const std::string& method, const std::string& fields) {

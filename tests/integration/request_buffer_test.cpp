@@ -72,7 +72,7 @@ void check_served(const Tidegate& tidegate, const std::string& from) {
 
 }  // namespace
 
-TEST_CASE("queue: a body of known length needs no connection until it is there") {
+TEST_CASE("queue: a body of known length takes no connection until it has arrived") {
     const Upstream upstream(ok());
     const Tidegate tidegate(unlimited({upstream.url()}, "request_buffer: 1KiB"));
     auto client = tidegate.client();

@@ -237,7 +237,7 @@ TEST_CASE(
     check_windows(accepted);
 }
 
-TEST_CASE("schedule: what refused is named, in the answer, the log and the metrics") {
+TEST_CASE("schedule: the answer, the log and the metrics name the limit that refused") {
     const CountedIn counted = either_store();
     const Upstream upstream(ok());
     const Tidegate tidegate(counted.yaml() +

@@ -194,7 +194,7 @@ class StoppedThread {
 
 }  // namespace
 
-TEST_CASE("service: ready, reloads and the stop are told to the service manager") {
+TEST_CASE("service: the service manager gets readiness, reloads and the stop") {
     const Upstream upstream(ok());
     const TemporaryFolder folder;
     const Manager manager(folder);
@@ -231,7 +231,7 @@ TEST_CASE("service: a program that does not start is never ready") {
     CHECK(manager.hear(milliseconds{0}).empty());
 }
 
-TEST_CASE("service: the watchdog hears of Tidegate as long as every worker's loop turns") {
+TEST_CASE("service: Tidegate notifies the watchdog as long as every worker's loop turns") {
     const Upstream upstream(ok());
     const TemporaryFolder folder;
     const Manager manager(folder);

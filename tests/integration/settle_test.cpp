@@ -35,7 +35,7 @@ void check_unanswered(const Message& settled) {
 
 }  // namespace
 
-TEST_CASE("settle: an answer that is lost is asked for again, from any replica, whatever arrives") {
+TEST_CASE("settle: a settlement whose answer was lost may be repeated at any replica") {
     const CountedIn counted = counted_in_redis();
     FaultProxy network(counted.redis->port());
     const CheckApi one(redis_at(network.port(), kImpatient) + kDenying);
@@ -69,7 +69,7 @@ TEST_CASE("settle: an answer that is lost is asked for again, from any replica, 
     CHECK(two.left("carol") == 3);
 }
 
-TEST_CASE("settle: of many at once, on two replicas, one cost counts, once") {
+TEST_CASE("settle: of many settlements at once, on two replicas, one cost counts, once") {
     const CountedIn counted = counted_in_redis();
     const CheckApi one(counted.yaml() + kDenying);
     const CheckApi two(counted.yaml() + kDenying);
@@ -101,7 +101,7 @@ TEST_CASE("settle: no worker of the process repeats a denial from before the uni
     CHECK(api.take("alice").status() == 429);
 }
 
-TEST_CASE("settle: in a cluster each slot is corrected once, and a slot that was away later") {
+TEST_CASE("settle: in a cluster each slot is corrected once, a slot that was away later") {
     ClusterWorld world({.masters = 3});
     // A user whose counts are on that node.
     const auto user_on = [&](std::size_t node) {

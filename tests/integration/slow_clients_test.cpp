@@ -79,7 +79,7 @@ std::string sixteen(const std::string& url, const std::string& more = "") {
 
 }  // namespace
 
-TEST_CASE("slow clients: a body that never falls silent and never gets on is 408") {
+TEST_CASE("slow clients: a body that comes too slowly, without ever stopping, is 408") {
     const Upstream upstream(ok());
     const Tidegate tidegate(
         "limits_on_requests: {body_rate: 10KiB}\ntimeouts: {request_body: 200ms}\n" +
@@ -93,7 +93,8 @@ TEST_CASE("slow clients: a body that never falls silent and never gets on is 408
     CHECK_SOON(tidegate.metric("tidegate_upstream_connections") == 0);
 }
 
-TEST_CASE("slow clients: a body that keeps its pace has the time for one body, or any time") {
+TEST_CASE(
+    "slow clients: a body that keeps the rate may last for request_body_total, or without end") {
     const Upstream upstream(ok());
     const std::string settings = "limits_on_requests: {body_rate: 1KiB}\n" + simple(upstream.url());
     const Tidegate tidegate("timeouts: {request_body: 200ms, request_body_total: 500ms}\n" +
@@ -107,8 +108,9 @@ TEST_CASE("slow clients: a body that keeps its pace has the time for one body, o
     slow.join();
 }
 
-TEST_CASE("slow clients: time in which the server does not take the body is not the client's" *
-          only_over_http1("windows take time, too")) {
+TEST_CASE(
+    "slow clients: time in which the server does not take the body does not count for the client" *
+    only_over_http1("windows take time, too")) {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;
@@ -127,7 +129,8 @@ TEST_CASE("slow clients: time in which the server does not take the body is not 
     sender.join();
 }
 
-TEST_CASE("slow clients: one that waits for 100 Continue has its time once it may send") {
+TEST_CASE(
+    "slow clients: the time of a client that waits for 100 Continue begins when it may send") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;
@@ -158,7 +161,7 @@ TEST_CASE("slow clients: one that waits for 100 Continue has its time once it ma
 }
 
 // The kernel tells of room only when much of what it holds is gone.
-TEST_CASE("slow clients: one that takes a little all the time is like one that takes nothing" *
+TEST_CASE("slow clients: a client that reads a little all the time is cut off like a silent one" *
           only_over_http1("windows count bytes, not the kernel")) {
     const Upstream upstream(ok(std::string(24 * kMebibyte, 'x')));
     const Tidegate tidegate("timeouts: {client_write: 500ms}\n" + simple(upstream.url()));
@@ -246,7 +249,7 @@ TEST_CASE("slow clients: one address keeps no upstream from others by answers it
     CHECK(whole == kConnections - 1);
 }
 
-TEST_CASE("slow clients: the address that a trusted proxy speaks for is the one that counts") {
+TEST_CASE("slow clients: behind a trusted proxy the address that it names counts") {
     const Upstream upstream(ok());
     const Tidegate tidegate("identity: {client_ip: {trusted_proxies: [127.0.0.1]}}\n" +
                             sixteen(upstream.url()));

@@ -47,7 +47,7 @@ std::vector<std::string> with_each(const std::string& begin, const std::vector<s
 
 }  // namespace
 
-TEST_CASE("smuggling: a coding that is not exactly chunked") {
+TEST_CASE("smuggling: a coding that is not exactly chunked is refused") {
     refuses_each(with_each(kHead + "Transfer-Encoding:",
                            {
                                " xchunked",
@@ -87,7 +87,7 @@ TEST_CASE("smuggling: a coding that is not exactly chunked") {
                            "\r\n\r\n0\r\n\r\n"));
 }
 
-TEST_CASE("smuggling: a coding behind a name that is not quite its own") {
+TEST_CASE("smuggling: a coding behind a name that is not quite its own does not frame") {
     refuses_each(with_each(kHead,
                            {
                                "Transfer-Encoding : chunked",
@@ -109,7 +109,7 @@ TEST_CASE("smuggling: a coding behind a name that is not quite its own") {
                            "\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"));
 }
 
-TEST_CASE("smuggling: a length that is not one plain number") {
+TEST_CASE("smuggling: a length that is not one plain number is refused") {
     refuses_each(with_each(kHead + "Content-Length:",
                            {
                                "",
@@ -225,7 +225,7 @@ TEST_CASE("smuggling: an end of chunks that another reader would not see") {
                            ""));
 }
 
-TEST_CASE("smuggling: a request line with anything but two single spaces in it") {
+TEST_CASE("smuggling: a request line with anything but two single spaces in it is refused") {
     refuses_each({
         " GET / HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET\t/\tHTTP/1.1\r\nHost: a\r\n\r\n",
@@ -257,7 +257,7 @@ TEST_CASE("smuggling: a request line with anything but two single spaces in it")
     });
 }
 
-TEST_CASE("smuggling: a target that is none of the four forms") {
+TEST_CASE("smuggling: a target in none of the four forms is refused") {
     refuses_each(with_each("GET ",
                            {
                                "/a#fragment",
@@ -296,7 +296,7 @@ TEST_CASE("smuggling: a target that is none of the four forms") {
                            " HTTP/1.1\r\nHost: a\r\n\r\n"));
 }
 
-TEST_CASE("smuggling: a Host that is none, or more than one") {
+TEST_CASE("smuggling: a malformed Host, or more than one, is refused") {
     refuses_each(with_each("GET / HTTP/1.1\r\n",
                            {
                                "",
@@ -351,7 +351,7 @@ TEST_CASE("smuggling: other versions get 505, CONNECT and TRACE 501, and nothing
         {"CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"});
 }
 
-TEST_CASE("smuggling: what is merely unusual passes, written anew") {
+TEST_CASE("smuggling: an unusual but valid request passes, written anew") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     struct Case {
@@ -405,7 +405,7 @@ TEST_CASE("smuggling: one empty line before a request is passed over, no more, h
     CHECK(upstream.requests() == 3);
 }
 
-TEST_CASE("smuggling: trailers cannot frame, route or name anybody") {
+TEST_CASE("smuggling: trailers cannot frame or route a request, or name its user") {
     const Upstream upstream(ok());
     const Tidegate tidegate(
         "identity: {client_ip: {trusted_proxies: [127.0.0.0/8]},"

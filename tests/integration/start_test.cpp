@@ -347,7 +347,7 @@ TEST_CASE("start: forwarding fields of a peer that is not trusted are logged onc
     CHECK(said.find("127.0.1.1 sends Forwarded, and") != std::string::npos);
 }
 
-TEST_CASE("start: a server that refuses has one line, however often it is asked, and one back") {
+TEST_CASE("start: a server that refuses is logged once, and once when it is back") {
     const auto port = free_port();
     const std::string url = "http://127.0.0.1:" + std::to_string(port);
     const Tidegate tidegate("threads: 4\n" + simple(url));
@@ -365,7 +365,7 @@ TEST_CASE("start: a server that refuses has one line, however often it is asked,
     CHECK(echo.wait(kPatience) == 0);
 }
 
-TEST_CASE("start: a name that does not resolve has one line for all threads") {
+TEST_CASE("start: a name that does not resolve is logged once for all threads") {
     const Tidegate tidegate("threads: 4\n" + simple("http://no-such-name.invalid:3000"));
     await_quietly([&] { return count_of(tidegate.errors(), "cannot resolve") > 0; });
     // Each thread tries once a second.

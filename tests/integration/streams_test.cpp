@@ -39,7 +39,7 @@ std::string until(RawClient& client, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("streams: events with silence between them last longer than `response`") {
+TEST_CASE("streams: an answer with silence between its events may last longer than `response`") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         while (conversation.read(request)) {
@@ -63,8 +63,7 @@ TEST_CASE("streams: events with silence between them last longer than `response`
     CHECK(tidegate.metric_sum("tidegate_request_faults_total") == 0);
 }
 
-TEST_CASE(
-    "streams: silence longer than `stream_idle` breaks the answer off, and is called stalled") {
+TEST_CASE("streams: silence longer than `stream_idle` breaks the answer off, as a stalled one") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read(request)) return;
@@ -175,7 +174,7 @@ TEST_CASE("streams: an upload that ends inside an answer leaves the answer its o
     CHECK(tidegate.access_log(1).back().at("error") == "");
 }
 
-TEST_CASE("streams: an upload that ends while the client reads nothing leaves it `client_write`") {
+TEST_CASE("streams: after the end of an upload a client that reads nothing has `client_write`") {
     const std::string large(24 * kMebibyte, 'x');
     const Upstream upstream([&](Conversation& conversation) {
         Message request;

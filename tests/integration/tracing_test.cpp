@@ -176,7 +176,7 @@ TEST_CASE("tracing: with `accept: anyone` every client's trace goes on") {
     CHECK_SOON(collector.spans("request").size() == 1);
 }
 
-TEST_CASE("tracing: without it both fields pass through untouched, right or wrong") {
+TEST_CASE("tracing: without `tracing` both fields pass unchanged, valid or not") {
     const Upstream upstream(ok());
     const Tidegate tidegate(simple(upstream.url()));
     CHECK(tidegate.get("/", "traceparent: nonsense\r\ntracestate: A=1,,\r\n").status() == 200);
@@ -250,7 +250,7 @@ TEST_CASE("tracing: failures and refusals are kept at `sample: 0`, within their 
     CHECK(attribute(collector.spans("decide").at(0), "tidegate.limit") == "p-1h");
 }
 
-TEST_CASE("tracing: gateways that ask have spans of the request and the decision") {
+TEST_CASE("tracing: a question of a gateway has spans of the request and the decision") {
     const Collector collector;
     const std::uint16_t port = free_port();
     const Tidegate tidegate("listen: [{address: \"127.0.0.1:" + std::to_string(port) +
@@ -269,7 +269,7 @@ TEST_CASE("tracing: gateways that ask have spans of the request and the decision
     CHECK(collector.spans("decide").at(0)["parentSpanId"] == request["spanId"]);
 }
 
-TEST_CASE("tracing: programs that ask have spans of the request and the decision") {
+TEST_CASE("tracing: a call of the check API has spans of the request and the decision") {
     const Collector collector;
     const CheckApi api(kCheckPolicies + collector.tracing());
     CHECK(api.take("alice").status() == 200);

@@ -34,7 +34,7 @@ TEST_CASE("tunnel http2: silence of both ends for tunnel_idle ends it, and clien
     CHECK(proxy.tidegate().access_log(1).back().at("error") == "tunnel: idle");
 }
 
-TEST_CASE("tunnel http2: a reload never touches one") {
+TEST_CASE("tunnel http2: a reload does not touch a tunnel") {
     const Upstream upstream(echo_frames);
     const Upstream other(echo_frames);
     Http2Proxy proxy(websockets(upstream));
@@ -80,7 +80,7 @@ TEST_CASE("tunnel http2: either end may vanish, and the connection's other strea
     CHECK_SOON(proxy.tidegate().metric("tidegate_upstream_connections") == 0);
 }
 
-TEST_CASE("tunnel http2: the end of one direction reaches the other end, which may still speak") {
+TEST_CASE("tunnel http2: the end of one direction reaches the other end, which may still send") {
     std::atomic<bool> saw_end{false};
     const Upstream upstream([&](Conversation& conversation) {
         Message request;
@@ -195,7 +195,7 @@ TEST_CASE(
     CHECK(proxy.tidegate().access_log(8).size() == 8);
 }
 
-TEST_CASE("tunnel http2: the second signal cuts it off at once") {
+TEST_CASE("tunnel http2: the second signal cuts a tunnel off at once") {
     const Upstream upstream(echo_frames);
     Http2Proxy proxy(websockets(upstream, "", "timeouts: {drain_tunnels: 1h, drain: 1h}\n"));
     H2Client client(proxy.port());
@@ -209,7 +209,7 @@ TEST_CASE("tunnel http2: the second signal cuts it off at once") {
     CHECK(proxy.tidegate().access_log(3).back().at("status") == 101);
 }
 
-TEST_CASE("tunnel http2: a thousand on one connection, and not one more than `streams`") {
+TEST_CASE("tunnel http2: one connection carries a thousand, and not one more than `streams`") {
     rlimit limit{};
     REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
     limit.rlim_cur = limit.rlim_max;

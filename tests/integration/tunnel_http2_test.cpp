@@ -9,7 +9,7 @@
 
 using namespace tidegate::test;
 
-TEST_CASE("tunnel http2: frames go both ways, and the log has what it was at its end") {
+TEST_CASE("tunnel http2: frames go both ways, and the log describes the tunnel at its end") {
     const Upstream upstream(echo_frames);
     Http2Proxy proxy(websockets(upstream));
     H2Client client(proxy.port());
@@ -81,7 +81,7 @@ TEST_CASE("tunnel http2: bytes that come right behind a handshake are not lost, 
     CHECK(socket.next().payload == "early");
 }
 
-TEST_CASE("tunnel http2: it is announced only where a route takes WebSockets") {
+TEST_CASE("tunnel http2: extended CONNECT is announced only where a route takes WebSockets") {
     const Upstream upstream(echo_frames);
     const auto announced = [](const Http2Proxy& proxy) {
         H2Client client(proxy.port());
@@ -122,7 +122,7 @@ TEST_CASE("tunnel http2: CONNECT for anything else is 501, and reaches no upstre
     CHECK(open_tunnels(proxy) == 0);
 }
 
-TEST_CASE("tunnel http2: the key is the proxy's, whatever the client says") {
+TEST_CASE("tunnel http2: the proxy makes the key, whatever the client sends") {
     const Upstream upstream(echo_frames);
     Http2Proxy proxy(websockets(upstream));
     H2Client client(proxy.port());
@@ -137,7 +137,8 @@ TEST_CASE("tunnel http2: the key is the proxy's, whatever the client says") {
     CHECK(second.ask("2") == "2");
 }
 
-TEST_CASE("tunnel http2: an answer other than 101 is forwarded, and none that would pass for it") {
+TEST_CASE(
+    "tunnel http2: an answer other than 101 is forwarded unless it would look like a tunnel") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         while (conversation.read(request)) {
@@ -236,7 +237,7 @@ TEST_CASE("tunnel http2: too many messages end in 1008, one that is too large in
     CHECK(client.get("/plain").status() == 200);
 }
 
-TEST_CASE("tunnel http2: what is no frame ends it with 1002, and no other tunnel") {
+TEST_CASE("tunnel http2: bytes that are no frame end their tunnel with 1002, and no other") {
     const Upstream upstream(echo_frames);
     Http2Proxy proxy(websockets(upstream));
     H2Client client(proxy.port());

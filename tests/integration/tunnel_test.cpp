@@ -35,7 +35,7 @@ std::string without(std::string fields, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("tunnel: frames go both ways, and the log has what it was at its end") {
+TEST_CASE("tunnel: frames go both ways, and the log describes the tunnel at its end") {
     const Upstream upstream(echo_frames);
     const Tidegate tidegate(websockets(upstream));
     std::string bytes;
@@ -104,7 +104,7 @@ TEST_CASE("tunnel: bytes that come right behind a handshake are not lost, on eit
     CHECK(client.next().payload == "early");
 }
 
-TEST_CASE("tunnel: elsewhere Upgrade is dropped, and the request goes on") {
+TEST_CASE("tunnel: on other routes Upgrade is dropped, and the request goes on") {
     const Upstream upstream(echo_frames);
     const Tidegate tidegate(websockets(upstream));
     auto client = tidegate.client();
@@ -118,7 +118,7 @@ TEST_CASE("tunnel: elsewhere Upgrade is dropped, and the request goes on") {
     CHECK_FALSE(upstream.last().has("Upgrade"));
 }
 
-TEST_CASE("tunnel: a handshake that is none is refused, and reaches no upstream") {
+TEST_CASE("tunnel: a malformed handshake is refused, and reaches no upstream") {
     const Upstream upstream(echo_frames);
     const Tidegate tidegate(websockets(upstream));
     const std::string fields = handshake_fields();
@@ -167,7 +167,7 @@ TEST_CASE("tunnel: an answer other than 101 is forwarded, and a 101 without its 
     CHECK(open_tunnels(tidegate) == 0);
 }
 
-TEST_CASE("tunnel: a tunnel is never on a connection of the pool, and goes to none") {
+TEST_CASE("tunnel: a tunnel takes no connection of the pool, and gives none back") {
     const Upstream upstream(echo_frames);
     const Tidegate tidegate("threads: 1\n" + websockets(upstream));
     CHECK(tidegate.get().status() == 200);
@@ -256,7 +256,7 @@ TEST_CASE("tunnel: too many messages end in 1008, one that is too large in 1009"
           std::multiset<std::string>{"client: message too large", "client: too many messages"});
 }
 
-TEST_CASE("tunnel: what is no frame ends it with 1002") {
+TEST_CASE("tunnel: bytes that are no frame end the tunnel with 1002") {
     const Upstream upstream(echo_frames);
     const Tidegate tidegate(websockets(upstream));
     WebSocketClient client(tidegate.port());
@@ -282,7 +282,7 @@ TEST_CASE("tunnel: silence of both ends for tunnel_idle ends it, of one alone it
     CHECK(tidegate.access_log(1).back().at("error") == "tunnel: idle");
 }
 
-TEST_CASE("tunnel: a reload never touches one") {
+TEST_CASE("tunnel: a reload does not touch a tunnel") {
     const Upstream upstream(echo_frames);
     const Upstream other(echo_frames);
     const Tidegate tidegate(websockets(upstream));
@@ -357,7 +357,7 @@ TEST_CASE("tunnel: a drain tells both ends, spread over drain_tunnels, and loses
     CHECK(tidegate.errors().find("has ended with") == std::string::npos);
 }
 
-TEST_CASE("tunnel: a drain ends for certain, whatever the ends of a tunnel do") {
+TEST_CASE("tunnel: a drain ends, whatever the ends of a tunnel do") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read(request)) return;
@@ -372,7 +372,7 @@ TEST_CASE("tunnel: a drain ends for certain, whatever the ends of a tunnel do") 
     CHECK(Clock::now() - begin < milliseconds{6'000});
 }
 
-TEST_CASE("tunnel: the second signal cuts it off at once") {
+TEST_CASE("tunnel: the second signal cuts a tunnel off at once") {
     const Upstream upstream(echo_frames);
     Tidegate tidegate(websockets(upstream, "", "timeouts: {drain_tunnels: 1h, drain: 1h}\n"));
     WebSocketClient first(tidegate.port());

@@ -155,17 +155,17 @@ void check_up(const Tidegate& tidegate, std::uint16_t port, Clock::time_point si
 
 }  // namespace
 
-TEST_CASE("upstream: a server that is killed under load loses only what was on it") {
+TEST_CASE("upstream: a server that is killed under load loses only its requests in flight") {
     const int lost = fail_one(Fault::killed);
     // What was not sent yet goes elsewhere.
     CHECK(lost <= kConnections);
 }
 
-TEST_CASE("upstream: a server that is stopped under load loses only what was on it") {
+TEST_CASE("upstream: a server that is stopped under load loses only its requests in flight") {
     fail_one(Fault::stopped);
 }
 
-TEST_CASE("upstream: a server that says nothing loses only what was on it") {
+TEST_CASE("upstream: a silent server loses only its requests in flight") {
     CHECK(fail_one(Fault::silent) > 0);
 }
 
@@ -177,23 +177,24 @@ TEST_CASE("upstream: of a server that has become slow no request is lost") {
     CHECK(fail_one(Fault::slow) == 0);
 }
 
-TEST_CASE("upstream: a server that closes without an answer loses only what was on it") {
+TEST_CASE("upstream: a server that closes without an answer loses only its requests in flight") {
     fail_one(Fault::closes);
 }
 
-TEST_CASE("upstream: a server that answers rubbish loses only what was on it") {
+TEST_CASE("upstream: a server that answers rubbish loses only its requests in flight") {
     CHECK(fail_one(Fault::garbage) > 0);
 }
 
-TEST_CASE("upstream: a server that ends its answers behind the head loses only what was on it") {
+TEST_CASE(
+    "upstream: a server that ends its answers behind the head loses only its requests in flight") {
     CHECK(fail_one(Fault::cut_after_head) > 0);
 }
 
-TEST_CASE("upstream: a server that resets inside its answers loses only what was on it") {
+TEST_CASE("upstream: a server that resets inside its answers loses only its requests in flight") {
     CHECK(fail_one(Fault::cut_in_body) > 0);
 }
 
-TEST_CASE("upstream: of a server that flaps every second only what was on it is lost") {
+TEST_CASE("upstream: a server that flaps every second loses only its requests in flight") {
     World world;
     FlakyServer& server = world.servers[2];
     for (int i = 0; i < 2; ++i) {
@@ -274,7 +275,7 @@ TEST_CASE("upstream: real servers, one stopped and one killed, recover when they
     check_lost(load.stop(), tidegate, {stopped.address(), killed.address()});
 }
 
-TEST_CASE("upstream: a name that leads nowhere takes nothing from the servers beside it") {
+TEST_CASE("upstream: a name that does not resolve takes nothing from the servers beside it") {
     const Upstream upstream(ok());
     const Tidegate tidegate(unlimited({"http://no-such-name.invalid:3000", upstream.url()}));
     for (int i = 0; i < 20; ++i) CHECK(tidegate.get().status() == 200);

@@ -121,7 +121,7 @@ TEST_CASE("upstream http2 bounds: a server that takes no requests is asked twice
     CHECK(tidegate.access_log(1).at(0).at("error") == "upstream: refused");
 }
 
-TEST_CASE("upstream http2 bounds: both sides speak when they like") {
+TEST_CASE("upstream http2 bounds: both sides may send at any time") {
     H2Upstream upstream([](const H2Call&) { return H2Reply{.body = "a", .stays_open = true}; },
                         {.early = true});
     H2Proxy proxy(to(upstream.url()));

@@ -114,7 +114,7 @@ TEST_CASE("upstream http2: a client that leaves cancels its request, and the con
     CHECK(upstream.connections() == 1);
 }
 
-TEST_CASE("upstream http2: a connection that is lost breaks what has begun, and no more") {
+TEST_CASE("upstream http2: a lost connection breaks the requests that have begun, and no others") {
     H2Upstream upstream([](const H2Call& call) -> std::optional<H2Reply> {
         if (call.path() == "/begun") return H2Reply{.body = "part", .stays_open = true};
         if (call.path() == "/post" || call.connection == 1) return std::nullopt;
@@ -157,7 +157,7 @@ TEST_CASE("upstream http2: an answer that breaks off or is malformed is a broken
     CHECK(upstream.connections() == 1);
 }
 
-TEST_CASE("upstream http2: a server that never says anything is slow, and its seat comes back") {
+TEST_CASE("upstream http2: a silent server is a slow one, and its seat comes back") {
     H2Upstream upstream(wait, {.is_silent = true});
     const Tidegate tidegate(to(upstream, "timeouts: {response: 200ms}, max_connections: 1"));
     CHECK(tidegate.get("/1").status() == 504);
@@ -165,7 +165,7 @@ TEST_CASE("upstream http2: a server that never says anything is slow, and its se
     CHECK(tidegate.access_log(2).at(0).at("error") == "upstream: slow");
 }
 
-TEST_CASE("upstream http2: a server that speaks HTTP/1 is named") {
+TEST_CASE("upstream http2: a server that speaks HTTP/1 is reported by name") {
     Upstream upstream([](Conversation& conversation) {
         conversation.some();
         conversation.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
@@ -178,7 +178,7 @@ TEST_CASE("upstream http2: a server that speaks HTTP/1 is named") {
     CHECK_SOON(tidegate.errors().find("it does not speak HTTP/2") != std::string::npos);
 }
 
-TEST_CASE("upstream http2: health checks speak it, too") {
+TEST_CASE("upstream http2: health checks use HTTP/2, too") {
     H2Upstream upstream([](const H2Call& call) {
         return H2Reply{.status = call.path() == "/healthz" ? 204 : 200};
     });

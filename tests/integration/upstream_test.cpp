@@ -62,7 +62,7 @@ std::string refused() {
 
 }  // namespace
 
-TEST_CASE("upstream: whatever is no answer is 502, and says nothing of the server's address") {
+TEST_CASE("upstream: whatever is no valid answer is 502, and does not show the server's address") {
     for (const auto& bad : bad_responses()) {
         CAPTURE(bad.fault);
         const Upstream upstream(saying(bad.bytes));
@@ -96,7 +96,7 @@ TEST_CASE("upstream: any request goes to the next server when one cannot be reac
     CHECK(alive.requests() == 12);
 }
 
-TEST_CASE("upstream: one that comes back is used again") {
+TEST_CASE("upstream: a server that comes back is used again") {
     const auto port = free_port();
     const Tidegate tidegate(simple("http://127.0.0.1:" + std::to_string(port)));
     CHECK(tidegate.get().status() == 502);
@@ -106,7 +106,7 @@ TEST_CASE("upstream: one that comes back is used again") {
     CHECK(answer.body == "back");
 }
 
-TEST_CASE("upstream: one that is slow to answer is 504") {
+TEST_CASE("upstream: a server that is slow to answer is 504") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (conversation.read(request)) conversation.wait_for_end();
@@ -159,7 +159,7 @@ TEST_CASE("upstream: no more connections than allowed, and 503 at once without a
     CHECK(upstream.connections() == 1);
 }
 
-TEST_CASE("upstream: an answer that breaks off is seen to be broken") {
+TEST_CASE("upstream: an answer that breaks off looks broken to the client") {
     const std::string status = "HTTP/1.1 200 OK\r\n";
     const std::vector<BadResponse> broken = {
         {"a length not reached", status + "Content-Length: 1000\r\n\r\npart"},
@@ -193,7 +193,7 @@ TEST_CASE("upstream: an answer that breaks off is seen to be broken") {
     }
 }
 
-TEST_CASE("upstream: a reset in mid-answer is seen to be broken") {
+TEST_CASE("upstream: a reset in mid-answer looks broken to the client") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read(request)) return;
@@ -253,7 +253,7 @@ TEST_CASE("upstream: a request that dies on its second connection too is 502, no
     CHECK(upstream.requests() == 3);
 }
 
-TEST_CASE("upstream: what a server says unasked is thrown away with its connection") {
+TEST_CASE("upstream: bytes that a server sends unasked are discarded with its connection") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read(request)) return;

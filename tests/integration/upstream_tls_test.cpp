@@ -200,7 +200,7 @@ TEST_CASE("upstream tls: the end of a drain ends a handshake that does not end")
     CHECK(tidegate.access_log(1).at(0).at("error") == "stopped");
 }
 
-TEST_CASE("upstream tls: a server that speaks no TLS is 502, and called so") {
+TEST_CASE("upstream tls: a server that speaks no TLS is 502, with a reason of its own") {
     const Authority authority;
     const TlsFiles files(authority);
     const Upstream plain([](Conversation& conversation) {
@@ -267,7 +267,7 @@ TEST_CASE("upstream tls: a reload takes files that were changed") {
     CHECK(tidegate.get().status() == 200);
 }
 
-TEST_CASE("upstream tls: a health check goes over TLS, and tells why it fails") {
+TEST_CASE("upstream tls: a health check goes over TLS, and its failure has the reason") {
     const Authority authority;
     const TlsFiles files(authority);
     const std::string check = ", health_check: {path: /healthz, every: 1s}";

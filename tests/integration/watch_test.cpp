@@ -65,7 +65,7 @@ TEST_CASE("watch: a file that is written, or renamed over the old one, takes eff
     CHECK(proxy.get("/b").status() == 200);
 }
 
-TEST_CASE("watch: a fault is told, and the old configuration stays until it is mended") {
+TEST_CASE("watch: a fault is logged, and the old configuration stays until the file is valid") {
     const Upstream upstream(ok());
     const Tidegate proxy(one_route(upstream, "/a"), "", {.options = {"--watch"}});
     proxy.write_configuration("nonsense: 1\n" + one_route(upstream, "/b"));
@@ -77,7 +77,7 @@ TEST_CASE("watch: a fault is told, and the old configuration stays until it is m
     CHECK(proxy.get("/b").status() == 200);
 }
 
-TEST_CASE("watch: included files count, also new ones and those that go") {
+TEST_CASE("watch: included files are watched, also new and removed ones") {
     const Upstream upstream(ok());
     const Tidegate proxy(one_route(upstream, "/a"), "", {.options = {"--watch"}});
     const fs::path part = path_in(proxy, "b.part.yaml");
@@ -96,7 +96,7 @@ TEST_CASE("watch: included files count, also new ones and those that go") {
     CHECK(proxy.get("/c").status() == 404);
 }
 
-TEST_CASE("watch: files that the configuration names count, and the same content is no change") {
+TEST_CASE("watch: files that the configuration names are watched; the same content is no change") {
     const Upstream upstream(ok());
     const fs::path folder = fs::temp_directory_path() / ("watch-" + std::to_string(::getpid()));
     fs::create_directory(folder);

@@ -253,7 +253,8 @@ TEST_CASE("concurrency: a reset leaves slots that are kept after their requests"
     });
 }
 
-TEST_CASE("count all: hammering keeps out, and the time named is that of the last blow") {
+TEST_CASE(
+    "count all: a client that retries stays denied, for a time counted from its last request") {
     over_every_store([](Subject& subject) {
         const auto some =
             policy("p", {counting(spec_of(Algorithm::sliding_log, 1, 10s), Count::all)});
@@ -281,7 +282,7 @@ TEST_CASE("count all: a denial by another limit counts too, and others still cou
     });
 }
 
-TEST_CASE("count by status: what another status answers comes back, what was named stays") {
+TEST_CASE("count by status: units come back for other statuses, and stay taken for those named") {
     over_every_store([](Subject& subject) {
         for (const Algorithm algorithm : {Algorithm::fixed_window, Algorithm::gcra}) {
             const auto some = policy("p", {counting(spec_of(algorithm, 2, 1h), Count::by_status)});
@@ -319,7 +320,7 @@ TEST_CASE("gcra: giving back what was held long lets no second burst through") {
     });
 }
 
-TEST_CASE("shadow policies never change the answer, and take only with it") {
+TEST_CASE("shadow policies never change the answer, and charge only what it admits") {
     over_every_store([](Subject& subject) {
         const auto enforced = policy("enforced", {sliding(3, 1h)});
         auto shadow = policy("shadow", {sliding(2, 1h)});
@@ -336,7 +337,7 @@ TEST_CASE("shadow policies never change the answer, and take only with it") {
     });
 }
 
-TEST_CASE("a mixture takes all or nothing") {
+TEST_CASE("limits of several algorithms take all or nothing") {
     over_every_store([](Subject& subject) {
         const auto some =
             policy("p", {sliding(9, 1h), of(Algorithm::gcra, 9, 1h),

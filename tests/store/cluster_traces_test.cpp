@@ -200,7 +200,7 @@ struct AskOne {
 
 // While a slot moves away a key that is gone from it is not made anew: a script that empties a set
 // and then fills it would stop half way.
-TEST_CASE("in a cluster: what is in sets is charged and given back while its slot moves") {
+TEST_CASE("in a cluster: sorted sets are charged and given back while their slot moves") {
     ClusterSubject cluster;
     limit::LimitSpec schedule;
     schedule.algorithm = limit::Algorithm::schedule;

@@ -149,7 +149,7 @@ TEST_CASE("counts: both stores answer the same as a charge of cost 0") {
     CHECK(compared > 5'000);
 }
 
-TEST_CASE("counts: a request is denied for exactly so long, and asking takes nothing") {
+TEST_CASE("counts: a denial lasts exactly as long as stated, and a look takes nothing") {
     LimitSpec leaky = spec_of(Algorithm::leaky_bucket, 5, 1s);
     leaky.burst = 2;
     LimitSpec bucket = spec_of(Algorithm::gcra, 7, 1s);
@@ -284,7 +284,7 @@ TEST_CASE("counts: limits of another tier are listed as unknown, and are cleared
     });
 }
 
-TEST_CASE("counts: others, and other policies, are not forgotten") {
+TEST_CASE("counts: a reset leaves other identifiers and other policies") {
     over_every_store([&](auto& subject) {
         const One one(spec_of(Algorithm::sliding_window, 3, 1h));
         const limit::Policy other = policy("q", {sliding(3, 1h)});

@@ -67,7 +67,7 @@ TEST_CASE("fault 2: sub-second precision and a clock that steps back neither loc
     });
 }
 
-TEST_CASE("fault 2: after a step back the time named is in the time of the asker") {
+TEST_CASE("fault 2: after a step back the named time is in the time of the caller") {
     over_every_store([](Subject& subject) {
         const auto some = policy("p", {sliding(1, 10s, {.precision = 1s})});
         REQUIRE(subject.charge(Ask(some, {"user:a"}), kStart).admitted);
@@ -158,7 +158,7 @@ TEST_CASE("fault 8: exactly the quota is admitted, never the one after it") {
     });
 }
 
-TEST_CASE("fault 9: hammering one limit takes nothing from the others") {
+TEST_CASE("fault 9: requests over one limit take nothing from the others") {
     over_every_store([](Subject& subject) {
         const auto some = policy("p", {sliding(1, 1s), sliding(10, 1h)});
         CHECK(admitted_of(subject, Ask(some, {"user:a"}), kStart, 200) == 1);

@@ -144,7 +144,8 @@ TEST_CASE("local report: the state is that of the same charges asked of Redis") 
     }
 }
 
-TEST_CASE("local report: what several admitted over the quota denies until it is over") {
+TEST_CASE(
+    "local report: units that several proxies admitted over the quota deny until they leave") {
     RedisSubject redis;
     for (std::uint32_t seed = 0; seed < 40; ++seed) {
         CAPTURE(seed);
@@ -265,7 +266,7 @@ TEST_CASE("local report: no place is given back once later requests have theirs"
     }
 }
 
-TEST_CASE("local report: what counts no more leaves nothing behind") {
+TEST_CASE("local report: units that no longer count leave nothing behind") {
     RedisSubject redis;
     const auto some = policy(
         "p", {sliding(10, 10s, {.precision = 1s}), log(10, 10s), fixed(10, 10s), gcra(10, 10s, 5)});
@@ -276,7 +277,7 @@ TEST_CASE("local report: what counts no more leaves nothing behind") {
     CHECK(redis.text({"DBSIZE"}) == "0");
 }
 
-TEST_CASE("local report: with clocks that differ it is how long ago that counts") {
+TEST_CASE("local report: with clocks that differ the age of units counts") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(10, 10s, {.precision = 1s}), gcra(10, 10s, 10)});
     const Ask ask(some, {"user:a"}, 4);
@@ -342,7 +343,8 @@ TEST_CASE("local report: records of other limits stay, and no key's life is shor
     CHECK(redis.charge(Ask(other, {"user:a"}, 0), kStart + 1s).limits[0].remaining == 97);
 }
 
-TEST_CASE("local report: one that is cut, or meets what is no state, changes nothing") {
+TEST_CASE(
+    "local report: a report that is cut, or meets a value that is no state, changes nothing") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(100, 10s, {.precision = 1s}), gcra(10, 10s, 10)});
     const Ask ask(some, {"user:a"});

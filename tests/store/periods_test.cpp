@@ -143,7 +143,7 @@ TEST_CASE("periods: units are given back to their period, and to no later one") 
     });
 }
 
-TEST_CASE("periods: several requests in one command are told of the end of the month") {
+TEST_CASE("periods: several requests in one command get the end of the month") {
     RedisSubject redis;
     const auto some = policy("p", {quota_of(2, Anchor::utc_month)});
     const Ask ask(some, {"user:a"});

@@ -39,7 +39,7 @@ constexpr Micros kRound = 1'700'000'000s;
 
 }  // namespace
 
-TEST_CASE("redis: what is given back at once may be taken again, to the unit") {
+TEST_CASE("redis: units given back at once may be taken again, to the unit") {
     for (const Limit& limit : refunded()) {
         CAPTURE(limit.name);
         RedisSubject redis;
@@ -54,7 +54,7 @@ TEST_CASE("redis: what is given back at once may be taken again, to the unit") {
     }
 }
 
-TEST_CASE("redis: given back twice is never below zero") {
+TEST_CASE("redis: giving back twice never leaves less than zero") {
     for (const Limit& limit : refunded()) {
         CAPTURE(limit.name);
         RedisSubject redis;
@@ -74,7 +74,7 @@ TEST_CASE("redis: given back twice is never below zero") {
     }
 }
 
-TEST_CASE("redis: what has gone stays gone, though it be given back") {
+TEST_CASE("redis: units that have left stay gone when they are given back") {
     for (const Limit& limit : refunded()) {
         CAPTURE(limit.name);
         RedisSubject redis;
@@ -172,7 +172,7 @@ TEST_CASE("redis: giving back shortens no expiry, and leaves none without one") 
     }
 }
 
-TEST_CASE("redis: a value that is no state is given nothing") {
+TEST_CASE("redis: a value that is no state gets nothing back") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(4, 20s)});
     const Ask ask(some, {"user:a"});

@@ -103,7 +103,7 @@ TEST_CASE("redis: a key of another type among the sets is an error, and costs ot
     CHECK(redis.text({"TYPE", set}) == "list");
 }
 
-TEST_CASE("redis: only what is still held is renewed") {
+TEST_CASE("redis: only slots that are still held are renewed") {
     RedisSubject redis;
     const Asker asker({slots(1)});
     REQUIRE(redis.charge(asker.holding(1), kStart).admitted);

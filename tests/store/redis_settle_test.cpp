@@ -147,7 +147,7 @@ TEST_CASE("redis: a reservation that is settled for more takes once, also above 
     }
 }
 
-TEST_CASE("redis: a reservation that was right, or had nothing to correct, is claimed alone") {
+TEST_CASE("redis: a reservation without anything to correct is only claimed") {
     RedisSubject redis;
     const auto some = policy("p", reserved());
     const Reserved one(redis, some);
@@ -186,7 +186,7 @@ TEST_CASE("redis: all identifiers of a reservation are corrected by one command"
     CHECK(redis.text({"DBSIZE"}) == "3");
 }
 
-TEST_CASE("redis: a claim is kept for as long as it is told") {
+TEST_CASE("redis: a claim is kept for the time that its argument says") {
     RedisSubject redis;
     const auto some = policy("p", reserved());
     for (const std::int64_t cost : {1, 4, 5}) {
@@ -198,7 +198,7 @@ TEST_CASE("redis: a claim is kept for as long as it is told") {
     }
 }
 
-TEST_CASE("redis: what could not be taken is not claimed, and can be settled later") {
+TEST_CASE("redis: a settlement that could not be charged is not claimed, and can come later") {
     RedisSubject redis;
     const auto some = policy("p", reserved());
     const Reserved one(redis, some, {"user:a", "user:b"});

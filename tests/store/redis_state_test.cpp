@@ -132,7 +132,7 @@ TEST_CASE("redis: a record of limits no longer asked for goes once it has expire
     CHECK(std::stoi(redis.text({"STRLEN", key})) < std::stoi(both));
 }
 
-TEST_CASE("redis: what changes of limits leave behind is bounded") {
+TEST_CASE("redis: records that changes of limits leave behind are bounded") {
     RedisSubject redis;
     for (int i = 0; i < 100; ++i) {
         const auto some = policy("p", {sliding(9, 1h + i * 1s)});
@@ -246,7 +246,7 @@ TEST_CASE("redis: a state of every algorithm that is cut or too long is an error
     }
 }
 
-TEST_CASE("redis: nothing that is left behind is without an expiry, and none is shortened") {
+TEST_CASE("redis: every key that is left behind has an expiry, and none is shortened") {
     RedisSubject redis;
     const auto all = policy("p", all_limits());
     const auto fewer = policy("p", {all.limits[2], all.limits[5], all.limits[4]});
@@ -310,7 +310,7 @@ TEST_CASE("redis: tiers and configurations of one policy keep each other's count
     CHECK_FALSE(ask(&some.tiers[1], 1).admitted);
 }
 
-TEST_CASE("redis: strangers of every algorithm are bounded, and the newest limits count") {
+TEST_CASE("redis: records of other limits, of every algorithm, are bounded, and the newest count") {
     RedisSubject redis;
     for (int i = 0; i < 60; ++i) {
         const auto some = policy("p", {made(spec_of(Algorithm::gcra, 9, 1h + i * 1s)),

@@ -449,7 +449,7 @@ TEST_CASE("redis: the rights asked for are enough for several requests of the sa
     }
 }
 
-TEST_CASE("redis: a value of another kind among several is asked alone, the others are decided") {
+TEST_CASE("redis: a value of another kind among several is sent alone, the others are decided") {
     RedisSubject redis;
     const auto some = policy("p", {sliding(20, 1min), sliding(30, 1h)});
     const auto before = policy("p", {sliding(20, 1min), sliding(30, 1h), sliding(9, 10min)});

@@ -20,7 +20,7 @@ constexpr Micros kMinute{1'700'000'040'000'000};  // the beginning of one
 
 }  // namespace
 
-TEST_CASE("sliding_window: each answer tells what is left and when the next unit is free") {
+TEST_CASE("sliding_window: each answer says what is left and when the next unit is free") {
     over_every_store([](Subject& subject) {
         const auto some = policy("p", {sliding(3, 1min, {.precision = 10s})});
         const Verdict first = subject.charge(Ask(some, {"user:a"}), kMinute + 4s);
@@ -56,7 +56,7 @@ TEST_CASE("fixed_window: anchored to the clock it ends with the clock's window")
     });
 }
 
-TEST_CASE("a cost of 0 asks, takes nothing and opens no window") {
+TEST_CASE("a cost of 0 takes nothing and opens no window") {
     over_every_store([](Subject& subject) {
         const auto some = policy("p", {fixed(1, 10s, Anchor::first_request), sliding(0, 1s)});
         const Verdict asked = subject.charge(Ask(some, {"user:a"}, 0), kStart);

@@ -60,7 +60,7 @@ TEST_CASE("admin: a method other than GET and HEAD gets 405 and the list of allo
     }
 }
 
-TEST_CASE("admin: all else asks every peer for a configured token, also on this machine") {
+TEST_CASE("admin: other paths require a configured token of every peer, also on this machine") {
     AdminRequest request = request_for("/api/limits");
     for (const bool local : {false, true}) {
         request.local = local;
@@ -79,7 +79,7 @@ TEST_CASE("admin: all else asks every peer for a configured token, also on this 
     }
 }
 
-TEST_CASE("admin: only the token itself, as a bearer, opens the rest") {
+TEST_CASE("admin: other paths take only the token itself, as a bearer") {
     AdminRequest request = request_for("/api");
     for (const std::string_view given : {"Bearer secret", "bearer secret", "Bearer  secret"}) {
         request.authorization = given;
@@ -105,8 +105,7 @@ TEST_CASE("admin: the token is not taken from the query") {
     }
 }
 
-TEST_CASE(
-    "admin: without a configured token only local peers get further, with any token or none") {
+TEST_CASE("admin: without a configured token only local peers may use other paths") {
     AdminSources sources = some_sources();
     sources.token = [] { return std::string_view(); };
     AdminRequest request = request_for("/api");
@@ -134,7 +133,7 @@ AdminSources open_sources() {
     return sources;
 }
 
-TEST_CASE("admin: a reload is permitted with the token, and where there is none to local peers") {
+TEST_CASE("admin: a reload needs the token or, where none is configured, a local peer") {
     AdminRequest request = reload_request();
     CHECK(answer_to(request, open_sources()).reload);
     CHECK(status_of(request) == 401);
@@ -306,7 +305,7 @@ TEST_CASE("admin: the dashboard may reset, under the name that it was served by,
     CHECK(status_of(request) == 403);
 }
 
-TEST_CASE("admin: the answer to a reload tells every fault and its place") {
+TEST_CASE("admin: the answer to a reload lists every fault with its place") {
     ReloadReport report;
     report.generation = 7;
     report.ok = true;

@@ -184,7 +184,7 @@ TEST_CASE("top answer: `by` is requests or denials") {
     CHECK(top_asked_for("/api/top?by=x").error().body.find("`by=denials`") != std::string::npos);
 }
 
-TEST_CASE("admin: who may see the dashboard's figures") {
+TEST_CASE("admin: the peers that may see the dashboard's figures") {
     AdminSources sources;
     std::string token;
     sources.token = [&] { return std::string_view(token); };

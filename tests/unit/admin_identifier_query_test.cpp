@@ -114,7 +114,7 @@ TEST_CASE("identifier_query: hosts, methods, claims and cookies are written as t
     CHECK(means("cookie:Cart=hush") == "refused: No policy has the key `cookie:Cart`.");
 }
 
-TEST_CASE("identifier_query: people may write as they know it") {
+TEST_CASE("identifier_query: addresses and users may be written as people know them") {
     CHECK(meant("203.0.113.7") == Texts{"ip:203.0.113.7"});
     CHECK(meant("2001:DB8::1") == Texts{"ip:2001:db8::/64", "ip:2001:db8::/48"});
     CHECK(meant("ip:2001:db8::1") == Texts{"ip:2001:db8::/64", "ip:2001:db8::/48"});
@@ -208,7 +208,7 @@ TEST_CASE("identifier_query: a text that is not an identifier is refused") {
     CHECK(why.find("user:alice") != std::string::npos);
 }
 
-TEST_CASE("identifier_query: every policy with a key that could make it, and its tiers") {
+TEST_CASE("identifier_query: it is looked up in every policy that could make it, and its tiers") {
     CHECK(counted_by("user:alice") == "by-both by-both/pro by-user ");
     CHECK(counted_by("ip:203.0.113.7") == "by-both by-both/pro by-user ");
     CHECK(counted_by("17:header:x-tenant=a+12:route:search") == "by-tenant ");

@@ -68,7 +68,7 @@ TEST_CASE("message_reader: an answer has the body that its head announces, or al
     CHECK(answer_of("HTTP/1.1 204 No Content\r\n\r\nnobody's") == "");
 }
 
-TEST_CASE("message_reader: an answer that breaks off is none") {
+TEST_CASE("message_reader: an answer that breaks off is a fault") {
     CHECK(answer_of("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab") ==
           "! it closed the connection");
     CHECK(answer_of("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n") ==
@@ -76,7 +76,7 @@ TEST_CASE("message_reader: an answer that breaks off is none") {
     CHECK(answer_of("HTTP/1.1 200 OK\r\n") == "! it closed the connection");
 }
 
-TEST_CASE("message_reader: what is not HTTP is refused, and said what is wrong") {
+TEST_CASE("message_reader: bytes that are not HTTP are refused with the reason") {
     CHECK(answer_of("hello\r\n\r\n") ==
           "! it is not HTTP as it should be (The status line is malformed.)");
     CHECK(answer_of("HTTP/1.1 200 OK\r\nX: " + std::string(100, 'x')) ==

@@ -184,7 +184,7 @@ TEST_CASE("admin: rubbish, long heads and bodies are refused and the connection 
                              200));
 }
 
-TEST_CASE("admin: a source that fails is a 500 that tells nothing") {
+TEST_CASE("admin: a source that fails is a 500 without details") {
     Fixture fixture;
     const std::string text =
         answer_to_bytes(fixture, "GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -294,7 +294,7 @@ TEST_CASE(
     CHECK(begins_with_status(read_to_end(last), 200));
 }
 
-TEST_CASE("admin: a request has its time as a whole, however it drips") {
+TEST_CASE("admin: a request has one deadline, however slowly its bytes come") {
     Fixture fixture(any_port(), {.patience = std::chrono::milliseconds(100)});
     ClientSocket socket = fixture.client();
     send(socket, "GET /healthz HTTP/1.1\r\nX: ");
@@ -307,7 +307,7 @@ TEST_CASE("admin: a request has its time as a whole, however it drips") {
     CHECK(read_to_end(socket).empty());
 }
 
-TEST_CASE("admin: an answer has its time as a whole, however its reader sips") {
+TEST_CASE("admin: an answer has one deadline, however slowly its reader takes it") {
     Fixture fixture(any_port(), {.patience = std::chrono::milliseconds(100)}, 64 << 20);
     ClientSocket socket = fixture.client();
     send(socket, kMetrics);
@@ -368,7 +368,7 @@ TEST_CASE("admin: requests for metrics at the same time get one text") {
     CHECK(fixture.metrics_made() == made + 1);
 }
 
-TEST_CASE("admin: a token given twice is none") {
+TEST_CASE("admin: a token that is sent twice is refused") {
     Fixture fixture;
     const std::string twice =
         "GET /api HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\n"

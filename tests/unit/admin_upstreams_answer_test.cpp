@@ -54,7 +54,7 @@ AdminRequest local_request() {
 
 }  // namespace
 
-TEST_CASE("admin upstreams: each server is told with its state and its counts") {
+TEST_CASE("admin upstreams: each server is listed with its state and its counts") {
     UpstreamStatus status = some_upstream();
     ServerStatus& server = status.servers[1];
     server.weight = 2;

@@ -86,7 +86,7 @@ TEST_CASE("access_logs: one that was opened for nothing is closed, and the one i
     CHECK(unused.expired());
 }
 
-TEST_CASE("access_logs: off is none, and a path that cannot be opened is named") {
+TEST_CASE("access_logs: `off` opens no log, and a path that cannot be opened is named") {
     const Folder folder;
     AccessLogs logs(1);
     CHECK(logs.open({.access_path = ""}) == nullptr);

@@ -40,7 +40,7 @@ struct Folder {
     fs::path path;
 };
 
-TEST_CASE("file_watch: a change is told once, when looks have found the same for a while") {
+TEST_CASE("file_watch: a change is reported once, when looks have found the same for a while") {
     SettledChange change(200ms);
     CHECK_FALSE(change.is_due(found(1, 1), at(0ms)));
     CHECK(change.is_settling());
@@ -64,7 +64,7 @@ TEST_CASE("file_watch: without events, two looks make a change settled") {
     CHECK(change.is_due(found(2, 1), at(3 * kLookEvery)));
 }
 
-TEST_CASE("file_watch: a change that could not be put in force is told again, in a minute") {
+TEST_CASE("file_watch: a change that could not be put in force is reported again, in a minute") {
     SettledChange change(200ms);
     change.is_due(found(1, 1), at(0s));
     REQUIRE(change.is_due(found(1, 1), at(5s)));
@@ -79,7 +79,7 @@ TEST_CASE("file_watch: a change that could not be put in force is told again, in
     CHECK_FALSE(change.is_due(found(2, 1), at(300s)));
 }
 
-TEST_CASE("file_watch: a change that is taken back before it settles is none") {
+TEST_CASE("file_watch: a change that is taken back before it settles is not reported") {
     SettledChange change(200ms);
     change.is_due(found(1, 1), at(0s));
     change.is_due(found(1, 1), at(5s));

@@ -66,7 +66,7 @@ TEST_CASE("https_get: a server that wants a client certificate is reported as su
     }
 }
 
-TEST_CASE("https_get: the body of a 200, asked for as HTTP wants it") {
+TEST_CASE("https_get: the body of a 200 is returned, and the request is one of HTTP/1.1") {
     World world;
     auto& server = world.serve(tls_answer("{}"));
     CHECK(fetch(server.url("/a/keys?x=%20y")) == "{}");
@@ -100,7 +100,7 @@ TEST_CASE("https_get: a certificate for another name is refused before anything 
     }
 }
 
-TEST_CASE("https_get: a certificate that is over, or has not begun, is refused") {
+TEST_CASE("https_get: a certificate that has expired, or is not valid yet, is refused") {
     World world;
     auto& over = world.prove(world.trusted.authority.issue("DNS:localhost", {-3'600, -1}));
     CHECK(mentions(fetch(over.url()), "certificate has expired"));
@@ -162,7 +162,7 @@ TEST_CASE("https_get: a body of just the bound is taken, one byte more is not") 
     CHECK(fetch(world.serve(until_end(kMax + 1)).url()) == longer);
 }
 
-TEST_CASE("https_get: an answer that is cut off is none") {
+TEST_CASE("https_get: an answer that is cut off is refused") {
     World world;
     const auto cut = [](std::string bytes) {
         return [bytes = std::move(bytes)](TlsServer::Conversation& client) {
@@ -187,7 +187,7 @@ TEST_CASE("https_get: an answer that is not HTTP, or has a head without end, is 
         "cannot be read"));
 }
 
-TEST_CASE("https_get: whatever is slow, everything is over in time") {
+TEST_CASE("https_get: each slow step ends at the deadline") {
     World world;
     const HttpsBounds bounds{.patience = 300ms};
     const auto begin = std::chrono::steady_clock::now();
@@ -212,13 +212,13 @@ TEST_CASE("https_get: whatever is slow, everything is over in time") {
     CHECK(std::chrono::steady_clock::now() - begin >= 300ms);
 }
 
-TEST_CASE("https_get: no server at the address, and no such name") {
+TEST_CASE("https_get: no server at the address, and no such name, are errors") {
     World world;
     CHECK(fetch("https://127.0.0.1:1/") == "! cannot connect to it: Connection refused");
     CHECK(mentions(fetch("https://no-such-host.invalid/"), "host name could not be resolved"));
 }
 
-TEST_CASE("https_get: a server that speaks no TLS") {
+TEST_CASE("https_get: a server that speaks no TLS is an error") {
     World world;
     asio::io_context io;
     asio::ip::tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
@@ -231,7 +231,7 @@ TEST_CASE("https_get: a server that speaks no TLS") {
     plain.join();
 }
 
-TEST_CASE("https_get: `ca` is believed in place of the system's authorities") {
+TEST_CASE("https_get: `ca` is trusted in place of the system's authorities") {
     World world;
     const test::Authority other;
     const auto fetch_with = [&](const std::string& ca) {
@@ -289,7 +289,7 @@ TEST_CASE("https_get: http:// is for this machine, whatever the name says") {
     }
 }
 
-TEST_CASE("https_get: a loop that ends in the middle takes everything with it") {
+TEST_CASE("https_get: a loop that ends in the middle of a request frees everything") {
     World world;
     auto& server = world.serve([](TlsServer::Conversation& client) {
         client.read_head();

@@ -88,7 +88,8 @@ TEST_CASE("inherited sockets: several may have one name") {
     for (const ListenerGroup& group : *groups) ::close(group.descriptors.front());
 }
 
-TEST_CASE("inherited sockets: what does not listen, or cannot be as configured, is refused") {
+TEST_CASE(
+    "inherited sockets: a socket that does not listen, or does not fit its item, is refused") {
     CHECK(says(Given(SOCK_STREAM, false).fault(), "does not listen for connections"));
     CHECK(says(Given(SOCK_DGRAM, false).fault(), "needs `ListenStream=` and `Accept=no`"));
     Given trusted(SOCK_STREAM, true);

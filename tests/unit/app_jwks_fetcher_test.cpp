@@ -133,7 +133,7 @@ TEST_CASE("jwks_fetcher: other keys replace those before, the same ones change n
     CHECK_FALSE(*source->keys() == *keys);
 }
 
-TEST_CASE("jwks_fetcher: keys stay when a fetch fails, whatever the way") {
+TEST_CASE("jwks_fetcher: keys stay when a fetch fails, in any way") {
     JwksFetcher::Options how = options();
     how.timing.every = how.timing.wanted_every = 5ms;
     how.bounds.patience = 500ms;
@@ -158,7 +158,7 @@ TEST_CASE("jwks_fetcher: keys stay when a fetch fails, whatever the way") {
     run_until(world.io, [&] { return source->version() != version; });
 }
 
-TEST_CASE("jwks_fetcher: a place that fails at first is tried again until it does not") {
+TEST_CASE("jwks_fetcher: a fetch that fails at first is repeated until it succeeds") {
     World world;
     world.set_answer(tls_answer("", "503 Service Unavailable"));
     const auto source = world.use_one();
@@ -247,7 +247,7 @@ TEST_CASE("jwks_fetcher: sources learn of a failed fetch, and of the one after i
     CHECK(source->fetches().succeeded == source->fetches().ended);
 }
 
-TEST_CASE("jwks_fetcher: a source of before goes on while its place does, and wants keys still") {
+TEST_CASE("jwks_fetcher: a source of the former configuration goes on while its URL stays") {
     JwksFetcher::Options how = options();
     how.timing.wanted_every = 1ms;
     World world(how);
@@ -306,7 +306,7 @@ struct Issuer {
     TlsServer server;
 };
 
-TEST_CASE("jwks_fetcher: an issuer's metadata name its keys, and `ca` is believed for both") {
+TEST_CASE("jwks_fetcher: an issuer's metadata name its keys, and `ca` is trusted for both") {
     const Issuer issuer;
     CHECK(issuer.keys() == 1);
     REQUIRE(issuer.server.seen().size() == 2);
@@ -359,7 +359,7 @@ TEST_CASE("jwks_fetcher: several sources of one place cost one fetch") {
 }
 
 TEST_CASE(
-    "jwks_fetcher: preparing waits for new places only, and gives nothing away before its time") {
+    "jwks_fetcher: preparing waits for new URLs only, and gives out keys only when it has ended") {
     World world;
     const auto next = source_of(world.server.url());
     bool prepared = false;
@@ -434,7 +434,7 @@ TEST_CASE("jwks_fetcher: a URL that is not https is never fetched") {
     CHECK(world.gauges().jwks[0].url.find("hunter2") == std::string::npos);
 }
 
-TEST_CASE("jwks_fetcher: may go while something is under way, before the loop and after it") {
+TEST_CASE("jwks_fetcher: it may be destroyed during a fetch, before the loop and after it") {
     World world;
     world.use_one();
     SUBCASE("nothing has begun") {}

@@ -21,7 +21,7 @@ std::string text_of(const config::Listen& listen) {
 
 }  // namespace
 
-TEST_CASE("listener: the log has the address, and what is not usual about it") {
+TEST_CASE("listener: the log has the address and its unusual settings") {
     CHECK(text_of(listen_at("127.0.0.1")) == "127.0.0.1:8443");
     config::Listen listen = listen_at(config::kEveryAddress);
     CHECK(text_of(listen) == "[::]:8443 (IPv6 and IPv4)");

@@ -73,7 +73,7 @@ TEST_CASE("listener_tls: other versions of HTTP make credentials anew, with the 
     CHECK((*after)[0].tickets == (*before)[0].tickets);
 }
 
-TEST_CASE("listener_tls: what is wrong names the listener") {
+TEST_CASE("listener_tls: an error names the listener") {
     const Rig rig;
     TlsServerSettings settings = rig.issue();
     settings.certificates[0].key = rig.issue().certificates[0].key;

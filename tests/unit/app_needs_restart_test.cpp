@@ -80,7 +80,7 @@ TEST_CASE(
     CHECK(only(needs_restart(running, next, 1, 1)).starts_with("`listen` cannot change"));
 }
 
-TEST_CASE("needs_restart: `tls` is turned on and off by one") {
+TEST_CASE("needs_restart: turning `tls` on or off needs one") {
     const config::Config plain = read("listen: [127.0.0.1:2, 127.0.0.1:1]\n");
     const std::string said =
         "`listen`: `tls` of `127.0.0.1:1` cannot be turned on or off while Tidegate runs: restart "

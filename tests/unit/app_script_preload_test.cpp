@@ -46,7 +46,7 @@ const std::string kWindowAndBucket =
 
 }  // namespace
 
-TEST_CASE("script_preload: the general one, which any charge may need, and those of the routes") {
+TEST_CASE("script_preload: it loads the general script and those of the routes") {
     CHECK(
         scripts_of(kRedis + std::string("routes: [{name: all, upstream: api, policies: []}]\n")) ==
         Scripts{general()});

@@ -45,7 +45,7 @@ TEST_CASE("watchdog: the interval is that of the service manager, for the proces
     CHECK_FALSE(watchdog_interval(never, 17));
 }
 
-TEST_CASE("watchdog: one loop that stands still is enough") {
+TEST_CASE("watchdog: one loop that stands still is enough to stop the notifications") {
     LoopWatch watch;
     CHECK_FALSE(look(watch, {{.turns = 0}, {.turns = 5}}));
     CHECK(look(watch, {{.turns = 1}, {.turns = 9}}));

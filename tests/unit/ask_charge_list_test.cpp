@@ -88,7 +88,7 @@ TEST_CASE("charge_list: on_missing passes over, counts together, or refuses") {
     CHECK(counted(all_skipped, request_for("/7")) == "");
 }
 
-TEST_CASE("charge_list: what the upstream could read differently does not choose") {
+TEST_CASE("charge_list: a value that the upstream could read differently is ambiguous") {
     World field(with_key("\"header:x-tenant\"", ", on_missing: skip"));
     for (const char* fields : {"X-Tenant: a\r\nX-Tenant: b\r\n", "X-Tenant: a\r\nX-Tenant: a\r\n",
                                "X-Tenant: a\r\nX_Tenant: b\r\n", "X_Tenant: b\r\n"}) {
@@ -176,7 +176,7 @@ TEST_CASE("charge_list: a policy in shadow refuses no request, whatever it canno
     CHECK(counted(world, request_for("/a/b", "X-T: 1\r\nX-T: 2\r\n")) == "p=ip:203.0.113.7 ");
 }
 
-TEST_CASE("charge_list: a denial in shadow is counted and logged, but not told and not a fault") {
+TEST_CASE("charge_list: a denial in shadow is counted and logged; the client does not see it") {
     World world(
         with("  p: {key: [ip], limits: [10/s]}\n"
              "  s: {key: [ip], limits: [1/s], mode: shadow}\n",
@@ -255,7 +255,7 @@ TEST_CASE("charge_list: a bad moment only leaves out a schedule in shadow") {
     CHECK(counted(world, request_for("/a/b?at=1")) == "s=ip:203.0.113.7 p=ip:203.0.113.7 ");
 }
 
-TEST_CASE("charge_list: what is left to do after an admission is known beforehand") {
+TEST_CASE("charge_list: whether an admission needs settling is known beforehand") {
     const auto settles = [](const std::string& limit) {
         World world(with("  p: {key: [ip], limits: [" + limit + "]}\n"));
         Request request(world, request_for("/7"));
@@ -269,7 +269,7 @@ TEST_CASE("charge_list: what is left to do after an admission is known beforehan
     CHECK(settles("{quota: 1, per: 1s, algorithm: leaky_bucket}"));
 }
 
-TEST_CASE("charge_list: slots have no window and a burst is told as its window") {
+TEST_CASE("charge_list: slots are shown without a window, and a burst as its window") {
     World world(
         with("  p: {key: [ip], limits: [{quota: 5, algorithm: concurrency}, {quota: 2, per: "
              "1s, algorithm: gcra, burst: 9}]}\n"));

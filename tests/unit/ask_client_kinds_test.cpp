@@ -182,7 +182,7 @@ TEST_CASE("clients: a cookie that nothing checks does not make a client authenti
     CHECK(counted(denied, "Cookie: session=made-up\r\n") == "client: denied");
 }
 
-TEST_CASE("clients: before a credential is checked, no list is asked about the user") {
+TEST_CASE("clients: before a credential is checked, no list is compared with its user") {
     World world(
         routed("  p: {key: [ip], limits: [9/s], deny: [anonymous, 198.51.100.0/24]}\n"
                "  q: {key: [ip], limits: [9/s], exempt: [authenticated]}\n"

@@ -313,7 +313,7 @@ TEST_CASE("engine: beyond the bound of requests that wait for keys, a request do
     next.leave();
 }
 
-TEST_CASE("engine: without limits a request is admitted at once, and nothing is asked") {
+TEST_CASE("engine: without limits a request is admitted at once, without the store") {
     EngineWorld world(kUpstream);
     Client client(world, get());
     client.begin();

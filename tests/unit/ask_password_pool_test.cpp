@@ -152,7 +152,7 @@ TEST_CASE("password_pool: the right password is right, another wrong, and the sl
     CHECK(wrong.check->state() == State::wrong);
 }
 
-TEST_CASE("password_pool: what several ask at once is computed once, and all are told") {
+TEST_CASE("password_pool: a check that several requests want at once runs once, for all of them") {
     World world;
     for (int i = 0; i < 20; ++i) REQUIRE(world.ask("alice", "right") == Submitted::yes);
     world.gate.await_begun(1);
@@ -163,7 +163,7 @@ TEST_CASE("password_pool: what several ask at once is computed once, and all are
     CHECK(world.gate.seen().size() == 1);
 }
 
-TEST_CASE("password_pool: another user, password or file is another question") {
+TEST_CASE("password_pool: another user, password or file is another check") {
     World world;
     REQUIRE(world.ask("alice", "right") == Submitted::yes);
     REQUIRE(world.ask("alice", "wrong") == Submitted::yes);
@@ -183,7 +183,7 @@ TEST_CASE("password_pool: another user, password or file is another question") {
     CHECK(world.state(5) == State::right);
 }
 
-TEST_CASE("password_pool: what was computed is not remembered") {
+TEST_CASE("password_pool: the result of a check is not remembered") {
     World world;
     world.gate.allow(2);
     for (int i = 0; i < 2; ++i) {
@@ -193,7 +193,7 @@ TEST_CASE("password_pool: what was computed is not remembered") {
     CHECK(world.gate.seen().size() == 2);
 }
 
-TEST_CASE("password_pool: when too much waits the next is refused, and may come again") {
+TEST_CASE("password_pool: when too many checks wait the next is refused, and may come again") {
     World world({.threads = 1, .waiting = 3, .per_address = 100});
     REQUIRE(world.ask("0", "right", 0) == Submitted::yes);
     world.gate.await_begun(1);
@@ -213,7 +213,7 @@ TEST_CASE("password_pool: when too much waits the next is refused, and may come 
     CHECK(world.state(4) == State::right);
 }
 
-TEST_CASE("password_pool: an address has a share and no more, others are not held up") {
+TEST_CASE("password_pool: an address has a share and no more, and does not delay others") {
     World world({.threads = 1, .waiting = 64, .per_address = 2});
     REQUIRE(world.ask("1", "right", 7) == Submitted::yes);
     REQUIRE(world.ask("2", "right", 7) == Submitted::yes);
@@ -227,14 +227,14 @@ TEST_CASE("password_pool: an address has a share and no more, others are not hel
     CHECK(world.ask("6", "right", 7) == Submitted::address_is_full);
 }
 
-TEST_CASE("password_pool: how many may ask the same has a bound") {
+TEST_CASE("password_pool: the number of requests that wait for one check is bounded") {
     World world({.waiters_per_check = 2});
     CHECK(world.ask("alice", "right") == Submitted::yes);
     CHECK(world.ask("alice", "right") == Submitted::yes);
     CHECK(world.ask("alice", "right") == Submitted::pool_is_full);
 }
 
-TEST_CASE("password_pool: what a client asked that left is not computed, and holds no place") {
+TEST_CASE("password_pool: a check whose client has left does not run, and holds no place") {
     World world({.threads = 1, .waiting = 2, .per_address = 2});
     REQUIRE(world.ask("0", "right", 0) == Submitted::yes);
     world.gate.await_begun(1);
@@ -254,7 +254,7 @@ TEST_CASE("password_pool: what a client asked that left is not computed, and hol
     CHECK(world.state(3) == State::right);
 }
 
-TEST_CASE("password_pool: a client that leaves while its password is checked is not told") {
+TEST_CASE("password_pool: a client that leaves during its check gets no result") {
     World world;
     REQUIRE(world.ask("alice", "right") == Submitted::yes);
     world.gate.await_begun(1);
@@ -266,7 +266,7 @@ TEST_CASE("password_pool: a client that leaves while its password is checked is 
     CHECK(world.sessions[0]->woken == 0);
 }
 
-TEST_CASE("password_pool: a client that leaves between the answer and hearing it is not told") {
+TEST_CASE("password_pool: a client that leaves between the result and its wake-up gets no result") {
     World world;
     REQUIRE(world.ask("alice", "right") == Submitted::yes);
     REQUIRE(world.ask("bob", "right") == Submitted::yes);
@@ -297,7 +297,8 @@ TEST_CASE("password_pool: an event loop that has ended is not posted to") {
     CHECK(session.check->state() == State::right);
 }
 
-TEST_CASE("password_pool: when it goes, what is begun is answered and what waits is dropped") {
+TEST_CASE(
+    "password_pool: when it is destroyed, the check under way ends and waiting ones are dropped") {
     Gate gate;
     asio::io_context io{1};
     Session first(io);
@@ -334,12 +335,12 @@ TEST_CASE("password_pool: a check may outlive the pool") {
     CHECK(session.woken == 0);
 }
 
-TEST_CASE("password_pool: without work it goes at once, with several threads too") {
+TEST_CASE("password_pool: without work it is destroyed at once, with several threads too") {
     PasswordPool({.threads = 4});
     PasswordPool({.threads = 1});
 }
 
-TEST_CASE("password_pool: many loops ask, leave and ask again, and everybody hears the truth") {
+TEST_CASE("password_pool: many loops ask, leave and ask again, and each result is right") {
     constexpr int kLoops = 3;
     std::atomic<int> wrong_answers{0};
     std::atomic<int> answers{0};

@@ -53,12 +53,12 @@ TEST_CASE("verdict: Retry-After is never earlier than the next unit of a limit t
     CHECK(seconds_told(1s, {two}, true) == 1);
 }
 
-TEST_CASE("verdict: what would never pass is given no time to come back") {
+TEST_CASE("verdict: a request that can never pass gets no time to come back") {
     CHECK(seconds_told(limit::kNever, 1s) == 0);
     CHECK(seconds_told(3s, limit::kNever) == 3);
 }
 
-TEST_CASE("verdict: a client is told of each limit once, for the identifier with least left") {
+TEST_CASE("verdict: the answer has each limit once, for the identifier with least left") {
     World world(kUpstream + "limits: [10/s, 100/min]\n" + kTrusting);
     Request request(world, get("X-User-Id: alice\r\n"), true);
     REQUIRE(request.decide() == Fault::none);
@@ -83,7 +83,7 @@ TEST_CASE("verdict: a client is told of each limit once, for the identifier with
     CHECK(told[1].reset_seconds == 4);
 }
 
-TEST_CASE("verdict: of two identifiers with as little left, the longer wait is told") {
+TEST_CASE("verdict: of two identifiers with as little left, the answer has the longer wait") {
     World world(kUpstream + "limits: [10/s]\n" + kTrusting);
     Request request(world, get("X-User-Id: alice\r\n"), true);
     REQUIRE(request.decide() == Fault::none);
@@ -97,7 +97,7 @@ TEST_CASE("verdict: of two identifiers with as little left, the longer wait is t
     CHECK(request.decision.ratelimit[0].reset_seconds == 3);
 }
 
-TEST_CASE("verdict: a store that is away is no limit that was reached") {
+TEST_CASE("verdict: a store that does not answer is not shown as a limit that was reached") {
     World world(kUpstream + "limits: [10/s]\n");
     Request request(world, get());
     REQUIRE(request.decide() == Fault::none);

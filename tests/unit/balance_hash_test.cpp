@@ -167,7 +167,7 @@ TEST_CASE("hash: with few requests, none is passed over for one") {
     }
 }
 
-TEST_CASE("hash: not the server that just failed the request, nor one that is out") {
+TEST_CASE("hash: a server that just failed the request is not chosen, nor one that is out") {
     Hashed hashed({1, 1, 1});
     for (std::uint64_t key = 0; key < 1'000; ++key) {
         CHECK(hashed.of(key, &hashed.world.at(1)) != 1);

@@ -62,13 +62,13 @@ TEST_CASE("least_connections: an idle upstream gets requests by weight") {
     CHECK(count_choices(20, 2'000, [&] { return many.choose(); }) == std::vector<int>(20, 100));
 }
 
-TEST_CASE("least_connections: those with equally few have turns, others none") {
+TEST_CASE("least_connections: servers with equally few requests take turns, others get none") {
     Fewest fewest({1, 1, 1});
     fewest.world.begin_requests(1, 1);
     CHECK(count_choices(3, 100, [&] { return fewest.choose(); }) == std::vector<int>{50, 0, 50});
 }
 
-TEST_CASE("least_connections: requests in flight are as the weights") {
+TEST_CASE("least_connections: requests in flight are in proportion to the weights") {
     CHECK(Fewest({4, 2, 1, 1}).load(80, 10'000) == std::vector<int>{40, 20, 10, 10});
     for (std::uint64_t seed = 1; seed < 10; ++seed) {
         const auto active = Fewest(std::vector<int>(32, 1), seed).load(320, 20'000);
@@ -92,7 +92,8 @@ TEST_CASE("least_connections: a server in slow start gets a share of its weight"
     CHECK(fewest.load(110, 10'000) == std::vector<int>{10, 100});
 }
 
-TEST_CASE("least_connections: not the server that just failed the request, nor one that is out") {
+TEST_CASE(
+    "least_connections: a server that just failed the request is not chosen, nor one that is out") {
     for (const std::size_t count : {3, 20}) {
         Fewest fewest(std::vector<int>(count, 1));
         for (std::size_t i = 2; i < count; ++i) fewest.world.check(i, false);

@@ -20,7 +20,7 @@ std::size_t begun_of(RetryBudget& budget, std::size_t requests) {
 
 }  // namespace
 
-TEST_CASE("retry_budget: a fifth of the requests in flight, and three at least") {
+TEST_CASE("retry_budget: it allows a fifth of the requests in flight, and at least three") {
     RetryBudget budget;
     CHECK(begun_of(budget, 0) == 3);
     CHECK(begun_of(budget, 1) == 3);

@@ -207,7 +207,8 @@ TEST_CASE("round_robin: others are tried before a server that could not be conne
     CHECK(are_as(count_choices(2, 3'000, [&] { return choice.choose(kBegin + 1s); }), {2, 1}));
 }
 
-TEST_CASE("round_robin: not the server that just failed the request, unless it is the only one") {
+TEST_CASE(
+    "round_robin: a server that just failed the request is not chosen unless it is the only one") {
     Robin robin({1, 1, 1});
     for (std::size_t i = 0; i < 3; ++i) {
         for (int n = 0; n < 10; ++n) CHECK(robin.choose(&robin.world.at(i)) != i);

@@ -55,7 +55,7 @@ void await(const std::atomic<int>& value, int least) {
 
 }  // namespace
 
-TEST_CASE("seats: as many as there are, then none until one is given back") {
+TEST_CASE("seats: there are as many as the bound, and one that is given back may be taken again") {
     Seats seats(3, 10);
     CHECK(seats.try_take());
     CHECK(seats.try_take());

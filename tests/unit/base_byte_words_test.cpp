@@ -60,7 +60,7 @@ TEST_CASE("byte words: a text is printable up to its first other byte, in whole 
     }
 }
 
-TEST_CASE("byte words: what is neither a digit nor a lower-case letter is replaced") {
+TEST_CASE("byte words: a byte that is neither a digit nor a lower-case letter is replaced") {
     for_each_byte([](const std::string& text) {
         std::string expected = text;
         for (char& c : expected)

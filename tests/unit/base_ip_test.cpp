@@ -100,7 +100,7 @@ TEST_CASE("ip: an IPv4-mapped address is IPv4 in all its spellings") {
     CHECK_FALSE(ip_of("1::ffff:203.0.113.7").v4);
 }
 
-TEST_CASE("ip: only 0.0.0.0 and :: name nobody") {
+TEST_CASE("ip: only 0.0.0.0 and :: are unspecified") {
     CHECK(ip_of("0.0.0.0").is_unspecified());
     CHECK(ip_of("::").is_unspecified());
     CHECK(ip_of("::ffff:0.0.0.0").is_unspecified());

@@ -28,7 +28,7 @@ TEST_CASE("json_escape: plain text and well-formed UTF-8 go as they are") {
           "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8c\x8a \xf4\x8f\xbf\xbf");
 }
 
-TEST_CASE("json_escape: what means something in JSON or to a terminal is escaped") {
+TEST_CASE("json_escape: bytes with a meaning in JSON or to a terminal are escaped") {
     CHECK(escaped("\"\\\n\r\t") == R"(\"\\\n\r\t)");
     CHECK(escaped(std::string_view("\0\x1f\x7f", 3)) == R"(\u0000\u001f\u007f)");
     CHECK(escaped("\xc2\x9b") == R"(\u009b)");  // C1: begins a terminal's control sequence
@@ -125,7 +125,7 @@ TEST_CASE("json_escape: a word has no space, and an item no comma either, wherev
     CHECK(write_if_plain_value("", room) == nullptr);
 }
 
-TEST_CASE("json_escape: of what is in memory around a text nothing is read or written") {
+TEST_CASE("json_escape: memory around a text is neither read nor written") {
     for (std::size_t size = 0; size <= 20; ++size) {
         const std::vector<char> text(size, 'x');  // the sanitizer knows where it ends
         std::vector<char> room(size + 1, '.');

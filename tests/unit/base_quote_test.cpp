@@ -15,7 +15,7 @@ TEST_CASE("quote: text stands between backquotes, a long one cut off at a whole 
     CHECK(quote(long_text) == "`" + std::string(59, 'x') + "...`");
 }
 
-TEST_CASE("quote: what a terminal would obey is shown as bytes") {
+TEST_CASE("quote: control characters are shown as bytes") {
     CHECK(quote("a\nb\x7f\x1b[2J") == "`a\\x0ab\\x7f\\x1b[2J`");
     CHECK(quote("a\u009bb") == "`a\\xc2\\x9bb`");
     CHECK(quote("\u202eevil") == "`\\xe2\\x80\\xaeevil`");

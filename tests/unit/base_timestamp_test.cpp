@@ -25,7 +25,7 @@ TEST_CASE("timestamp: Unix seconds with and without a fraction") {
     CHECK(parse_timestamp("999999999999.9999999") == 999'999'999'999'999'999us);
 }
 
-TEST_CASE("timestamp: anything else is none") {
+TEST_CASE("timestamp: any other text is refused") {
     for (const char* bad : {"",
                             " 1",
                             "1 ",
@@ -58,7 +58,7 @@ TEST_CASE("timestamp: anything else is none") {
     }
 }
 
-TEST_CASE("timestamp: what is written is read back") {
+TEST_CASE("timestamp: a written timestamp is read back") {
     CHECK(format_timestamp(0us) == "1970-01-01T00:00:00Z");
     CHECK(format_timestamp(1'795'255'200s) == "2026-11-21T10:00:00Z");
     for (const auto moment : {1us, 999'999us, 1'709'164'799'999'999us, 4'102'444'800'000'001us}) {

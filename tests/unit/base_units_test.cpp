@@ -59,7 +59,7 @@ TEST_CASE("units: a duration is a number and a unit") {
     CHECK(us("0.5day") == 43'200'000'000);
 }
 
-TEST_CASE("units: what is no duration is refused") {
+TEST_CASE("units: a text that is no duration is refused") {
     for (const char* text : {"",
                              "s",
                              "10",
@@ -112,7 +112,7 @@ TEST_CASE("units: a size in decimal units is refused with the binary one") {
     CHECK(parse_size("MB").error().starts_with("`MB` is not a size such as"));
 }
 
-TEST_CASE("units: what is no size is refused") {
+TEST_CASE("units: a text that is no size is refused") {
     for (const char* text : {"", "k", "8KB", "8kb", "8 k", "-8k", "1.5k", "08k", "Unlimited", "8kk",
                              "9007199254740992k", "99999999999999999999"}) {
         CAPTURE(text);
@@ -141,7 +141,7 @@ TEST_CASE("units: a rate is a quota and a time") {
     }
 }
 
-TEST_CASE("units: what is no rate is refused") {
+TEST_CASE("units: a text that is no rate is refused") {
     for (const char* text : {"", "/", "10", "10/", "/s", "-1/s", "1.5/s", "10/0s", "10/15",
                              "10 / s", "10/s/s", "010/s", "10/fortnight", "1e3/s", "10/-1s"}) {
         CAPTURE(text);
@@ -149,7 +149,7 @@ TEST_CASE("units: what is no rate is refused") {
     }
 }
 
-TEST_CASE("units: what is no rate is answered with what to write") {
+TEST_CASE("units: a text that is no rate gets advice on what to write") {
     const std::string like =
         " is not a rate such as `10/s`, `120/min`, `240/h`, `5000/day` or `5/15min`";
     const std::string month =
@@ -187,7 +187,7 @@ TEST_CASE("units: a duration is written as it is read") {
     CHECK(format_duration(microseconds{3'600'000'000}) == "1h");
 }
 
-TEST_CASE("quote: what a stranger wrote stays one short line") {
+TEST_CASE("quote: a text from outside becomes one short line") {
     CHECK(quote("abc") == "`abc`");
     CHECK(quote("a\nb\x1b[31m\x7f") == "`a\\x0ab\\x1b[31m\\x7f`");
     CHECK(quote(std::string(60, 'x')) == "`" + std::string(60, 'x') + "`");

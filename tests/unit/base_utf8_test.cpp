@@ -14,7 +14,7 @@ TEST_CASE("utf8: a prefix ends before the character that does not fit") {
     CHECK(utf8_prefix("\x80\x80\x80\x80\x80", 4) == "\x80\x80\x80\x80");
 }
 
-TEST_CASE("utf8: what is and what is not") {
+TEST_CASE("utf8: valid and invalid sequences are distinguished") {
     CHECK(is_utf8(""));
     CHECK(is_utf8("a\xc3\xa9\xf0\x9f\x8c\x8a"));
     CHECK_FALSE(is_utf8("a\xc3"));

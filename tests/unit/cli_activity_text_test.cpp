@@ -83,7 +83,7 @@ TEST_CASE("activity_text: names of clients do not command the terminal") {
     CHECK_FALSE(has_controls(denials->denials[0].json));
 }
 
-TEST_CASE("activity_text: what is no such answer is refused") {
+TEST_CASE("activity_text: any other answer is refused") {
     for (const char* text : {"", "[]", "{}", R"({"enabled":true})",
                              R"({"enabled":true,"denials":[{"id":1}],"identifiers":[1]})"}) {
         CHECK_FALSE(top_text(text));

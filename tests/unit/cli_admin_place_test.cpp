@@ -36,7 +36,7 @@ TEST_CASE("admin place: a token file that gives no token is named with the reaso
           "tidegate: --token-file: `/dev/null`: the file is empty");
 }
 
-TEST_CASE("admin place: a refusal of the admin listener is told by its detail") {
+TEST_CASE("admin place: a refusal of the admin listener is shown with its detail") {
     const FoundAdmin place = found({"", "127.0.0.1:28080", ""});
     CHECK(refusal_text(place, {503, kOfAdmin}) == "Redis is down.");
     CHECK(refusal_text(place, {401, R"({"type":"about:blank","status":401})"})

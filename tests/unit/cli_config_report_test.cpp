@@ -93,7 +93,7 @@ TEST_CASE("report: each certificate has a line with its key, its days and its na
           "b.example\n");
 }
 
-TEST_CASE("report: a listener that has RSA keys only is told what they cost") {
+TEST_CASE("report: a listener that has RSA keys only gets a note about their cost") {
     const std::vector<app::ListedCertificate> list{certificate("listen :1", "RSA 2048"),
                                                    certificate("listen :2", "ECDSA P-256"),
                                                    certificate("listen :2", "RSA 2048")};

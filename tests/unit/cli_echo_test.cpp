@@ -109,7 +109,7 @@ TEST_CASE("echo: chunked bodies are put together, trailers are not headers") {
     CHECK(echo["headers"].size() == 3);
 }
 
-TEST_CASE("echo: a body that was asked about is waited for after 100") {
+TEST_CASE("echo: it sends 100 Continue and then waits for the body") {
     const EchoServer server(any_port());
     asio::io_context io;
     ClientSocket socket = connect(io, server.address());
@@ -212,7 +212,7 @@ TEST_CASE("echo: stopping does not wait for delayed answers") {
     CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(10));
 }
 
-TEST_CASE("echo_options: nothing asked for is an echo at once") {
+TEST_CASE("echo_options: without options the answer is an echo at once") {
     for (const std::string_view target : {"/", "/?", "*", "/?a&b=c&&status", "/status=404", ""}) {
         const auto wishes = read_echo_options(target);
         REQUIRE(wishes.has_value());

@@ -94,7 +94,7 @@ TEST_CASE("explain check: a request takes its route, and is not forwarded") {
     CHECK(contains(explanation_text(nobody), "the item has no `from`"));
 }
 
-TEST_CASE("explain check: what the API would refuse is refused with its words") {
+TEST_CASE("explain check: a call that the API would refuse is refused with the same words") {
     const auto is_refused = [](std::string_view body, int status, const std::string& part,
                                bool reserves = false) {
         const auto told = asked(body, reserves);
@@ -119,7 +119,7 @@ TEST_CASE("explain check: what the API would refuse is refused with its words") 
     CHECK(stranger.items.empty());
 }
 
-TEST_CASE("explain check: all is one charge, each has its own result") {
+TEST_CASE("explain check: `all` is one charge, and each item of `each` has a result of its own") {
     const std::string alice = R"({"policy":"per-user","identifiers":{"user":"alice"}})";
     const std::string tenant =
         R"({"policy":"both","identifiers":{"user":"alice","header:x-tenant":"acme"}})";

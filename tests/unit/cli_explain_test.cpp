@@ -83,7 +83,7 @@ TEST_CASE("explain: a peer that is not trusted is the client, and its fields are
     CHECK(told.methods[0].outcome == Explanation::Method::Outcome::disbelieved);
 }
 
-TEST_CASE("explain: each hop that was walked stands there with its verdict") {
+TEST_CASE("explain: each hop that was walked is listed with its verdict") {
     const auto told = explained(from("10.0.0.1", "/search",
                                      {"X-Forwarded-For: 192.0.2.1, 203.0.113.7:80",
                                       "X-Forwarded-For: 10.0.0.2", "X-User-Id: alice"}));
@@ -169,7 +169,7 @@ TEST_CASE("explain: a path or method that is refused for its case says so") {
     CHECK(explained(get).refusal_reason == "The method differs from a known one only in case.");
 }
 
-TEST_CASE("explain: what the proxy would not read is refused with its words") {
+TEST_CASE("explain: a request that the proxy would not read is refused with the same words") {
     const struct {
         Question question;
         int status;
@@ -235,7 +235,7 @@ TEST_CASE("explain: a cost that is not taken says why") {
     CHECK(has(std::string(cost("10.0.0.1", {"X-Cost: 7", "X-Cost: 7"}).why), "not one whole"));
 }
 
-TEST_CASE("explain: whom a policy lets alone, turns away or cannot count") {
+TEST_CASE("explain: clients that a policy exempts, denies or cannot count") {
     auto told = explained(from("192.0.2.1", "/tenant/1", {"X-Tenant: acme"}));
     REQUIRE(told.policies.size() == 2);
     CHECK(told.policies[0].keys[0].identifiers ==
@@ -328,7 +328,7 @@ result    forwarded if the limits admit it  5 limits for 3 identifiers; nothing 
 )");
 }
 
-TEST_CASE("explain: the same for programs") {
+TEST_CASE("explain: the JSON has the same facts") {
     const auto told = json::parse(
         explanation_json(explained(from("10.0.0.1", "/search", {"X-Forwarded-For: 203.0.113.7"}))));
     CHECK(told["request"] == json({{"method", "GET"},

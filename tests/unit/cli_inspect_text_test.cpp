@@ -157,7 +157,7 @@ TEST_CASE("upstreams_text: all is up if every server is, and every name has an a
     CHECK(none->text == "the configuration has no upstreams\n");
 }
 
-TEST_CASE("upstreams_text: another answer is none") {
+TEST_CASE("upstreams_text: any other answer is refused") {
     for (const char* json : {"", "[]", "{}", R"({"upstreams":[{}]})", R"({"upstreams":[1]})",
                              R"({"upstreams":[{"name":"a","servers":[{}],"unresolved":[]}]})"}) {
         CHECK_FALSE_MESSAGE(upstreams_text(json), json);

@@ -11,7 +11,7 @@ TEST_CASE("reload command: what is in force, after the warnings") {
           "t.yaml:3:1: warning: odd\nconfiguration 2 is in force\n");
 }
 
-TEST_CASE("reload command: a refusal tells each fault, and what goes on") {
+TEST_CASE("reload command: a refusal lists each fault, and what stays in force") {
     CHECK(reload_text(R"({"result":"refused","generation":1,"errors":[)"
                       R"({"file":"t.yaml","line":3,"column":9,"message":"one"},)"
                       R"({"file":"t.yaml","message":"two"}]})") ==

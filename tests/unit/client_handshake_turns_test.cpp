@@ -100,7 +100,7 @@ TEST_CASE("handshake_turns: what is in the queue goes on by itself, outside of t
     CHECK(world.order == "abcdefghij");
 }
 
-TEST_CASE("handshake_turns: one that is gone holds up no other") {
+TEST_CASE("handshake_turns: a handshake that is gone delays no other") {
     World world;
     world.in_loop([&] {
         world.run_turn("abcdefghijk");

@@ -356,7 +356,7 @@ TEST_CASE("http2 connection: cut off, it ends once its requests have") {
     CHECK(client.connections.empty());
 }
 
-TEST_CASE("http2 connection: what is left when the time to drain has ended is cut, each kind") {
+TEST_CASE("http2 connection: when the time to drain has ended, each kind of stream is cut off") {
     for (const bool is_tunnel_first : {false, true}) {
         CAPTURE(is_tunnel_first);
         Client client("routes: [{upgrade: [websocket], policies: []}]\n");
@@ -439,7 +439,7 @@ TEST_CASE("http2 connection: a worker that holds too much gives no room, and the
     CHECK(client.http2.bodies.held() == 0);
 }
 
-TEST_CASE("http2 connection: by prior knowledge, where the listener takes it") {
+TEST_CASE("http2 connection: prior knowledge begins HTTP/2 where the listener takes it") {
     const client::Arrival both{.local_port = 80, .takes_http2 = true};
     Client client(both, "", true);
     const std::string begin = h2_world::preface() + headers(1, request());
@@ -465,7 +465,7 @@ TEST_CASE("http2 connection: a listener for HTTP/2 alone refuses the version of 
     CHECK(other.heads.empty());
 }
 
-TEST_CASE("http2 connection: a tunnel's bytes go both ways, and its end is told") {
+TEST_CASE("http2 connection: a tunnel's bytes go both ways, and its end arrives") {
     Client client("routes: [{upgrade: [websocket], policies: []}]\n");
     client.on_request = [&](Stream& stream) -> Task<> {
         CHECK(stream.protocol() == "websocket");
@@ -558,7 +558,7 @@ TEST_CASE("http2 connection: a client that has no window for the end of an answe
     CHECK(client.is_closed);
 }
 
-TEST_CASE("http2 connection: who watched the connection before is forgotten") {
+TEST_CASE("http2 connection: a former watcher of the connection is forgotten") {
     Client client;
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);

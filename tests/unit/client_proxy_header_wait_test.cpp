@@ -121,7 +121,7 @@ TEST_CASE("proxy_header_wait: a header that does not come to its end in time is 
     CHECK(slow.end == End::timeout);
 }
 
-TEST_CASE("proxy_header_wait: what is no header, or not a whole one, is malformed") {
+TEST_CASE("proxy_header_wait: bytes that are no header, or no whole one, are malformed") {
     World other;
     other.send("GET / HTTP/1.1\r\n\r\n");
     CHECK(other.end == End::malformed);
@@ -141,7 +141,7 @@ TEST_CASE("proxy_header_wait: a peer that says nothing and leaves is no fault") 
     CHECK(world.end == End::left);
 }
 
-TEST_CASE("proxy_header_wait: a balancer that has ended after header and request is heard") {
+TEST_CASE("proxy_header_wait: a request is served though the balancer closes its side after it") {
     World world;
     REQUIRE(::send(world.far, kText.data(), kText.size(), MSG_NOSIGNAL) > 0);
     world.hang_up();

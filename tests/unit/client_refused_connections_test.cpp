@@ -105,7 +105,7 @@ TEST_CASE("refused_connections: the answer says which bound is reached, and name
     CHECK(after(other, "X-Request-Id: ", 32) == "00000000000000000000000000000002");
 }
 
-TEST_CASE("refused_connections: who speaks in the clear where TLS is spoken is told so") {
+TEST_CASE("refused_connections: plain HTTP where TLS is spoken gets an answer that says so") {
     Rig rig;
     Client client;
     REQUIRE(client.can_send("GET / HTTP/1.1\r\n\r\n"));
@@ -135,7 +135,8 @@ TEST_CASE("refused_connections: a client of TLS gets no answer, and is counted")
           std::string::npos);
 }
 
-TEST_CASE("refused_connections: what was sent before a parting arrives, whatever still comes") {
+TEST_CASE(
+    "refused_connections: an answer sent before the close arrives, whatever the client sends") {
     Rig rig;
     Client client;
     REQUIRE(::send(client.accepted.get(), "alert", 5, MSG_NOSIGNAL) == 5);

@@ -108,7 +108,7 @@ TEST_CASE("tls_handshake: afterwards the connection speaks TLS, and the arrival 
     CHECK(connection->read_some(into).bytes == 3);
 }
 
-TEST_CASE("tls_handshake: a client whose bytes come one by one is heard, with what follows them") {
+TEST_CASE("tls_handshake: a client whose bytes come one by one is served, with what follows them") {
     World world;
     for (int i = 0; i < 10 && SSL_is_init_finished(world.peer->native()) == 0; ++i) {
         world.peer->receive();
@@ -137,7 +137,7 @@ TEST_CASE("tls_handshake: a client that comes back resumes its session") {
     CHECK(world.handshake->is_resumed());
 }
 
-TEST_CASE("tls_handshake: HTTP in the clear is told by its method, and stays to be read") {
+TEST_CASE("tls_handshake: HTTP in the clear is recognised by its method, and stays to be read") {
     for (const std::string request : {"GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0", "M-SEARCH *"}) {
         CAPTURE(request);
         const std::size_t method = request.find(' ');
@@ -153,7 +153,7 @@ TEST_CASE("tls_handshake: HTTP in the clear is told by its method, and stays to 
     }
 }
 
-TEST_CASE("tls_handshake: what is neither TLS nor HTTP has a reason of its own") {
+TEST_CASE("tls_handshake: bytes that are neither TLS nor HTTP have a reason of their own") {
     const std::string binary("\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00", 16);
     for (const auto& [bytes, reason] : std::initializer_list<std::pair<std::string, Failure>>{
              {"PROXY TCP4 203.0.113.7 192.0.2.1 1 2\r\n", Failure::proxy_header},
@@ -210,7 +210,7 @@ TEST_CASE(
     CHECK(method.end == End::left);
 }
 
-TEST_CASE("tls_handshake: a client without a common version is told from one that trusts us not") {
+TEST_CASE("tls_handshake: no common version and an untrusted certificate have different reasons") {
     const test::Authority authority;
     TlsServerSettings newest = settings_of(authority.issue());
     newest.min_version = TlsVersion::tls_1_3;
@@ -264,7 +264,7 @@ TEST_CASE("tls_handshake: the server in force when the first bytes come is the o
     CHECK(X509_check_host(shown.get(), "other.example", 0, 0, nullptr) == 1);
 }
 
-TEST_CASE("tls_handshake: one that is evicted ends at once, and its room goes to who needed it") {
+TEST_CASE("tls_handshake: an evicted handshake ends at once, and its room goes to the newcomer") {
     World world;
     // The same address begins another one, so that it has two.
     const client::HandshakeShares::Place second(world.shares, parse_ip("203.0.113.7"));

@@ -75,7 +75,7 @@ TEST_CASE("address: an address that cannot be listened on is refused") {
     CHECK(listen(std::string_view("unix:/a\0b", 9)) == "refused");
 }
 
-TEST_CASE("address: what was meant by an address that is none is said") {
+TEST_CASE("address: a wrong address gets advice on what was meant") {
     const auto advice = [](std::string_view text) {
         const auto address = parse_listen_address(text);
         REQUIRE_FALSE(address.has_value());
@@ -123,7 +123,7 @@ TEST_CASE("address: this machine reaches a wildcard at 127.0.0.1, over any kerne
     CHECK(reachable(*parse_listen_address("unix:/a")).to_string() == "unix:/a");
 }
 
-TEST_CASE("address: a server that is a listener of this machine is known") {
+TEST_CASE("address: a server that is a listener of this machine is recognised") {
     const auto leads = [](std::string_view url, std::string_view listener) {
         return leads_to(parse_server_url(url)->address, *parse_listen_address(listener));
     };

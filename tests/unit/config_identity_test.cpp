@@ -302,7 +302,7 @@ TEST_CASE(
     CHECK(config->forward_as.client_ip.empty());
 }
 
-TEST_CASE("config: invalid credentials may make anonymous") {
+TEST_CASE("config: invalid credentials may make a request anonymous") {
     CHECK(loaded(identity_of("on_invalid_credentials: anonymous"))->anonymous_on_invalid);
     CHECK_FALSE(loaded(identity_of("on_invalid_credentials: reject"))->anonymous_on_invalid);
 }
@@ -493,7 +493,7 @@ TEST_CASE("config: methods that could name the same user are warned about") {
               .size() == 2);
 }
 
-TEST_CASE("config: wrong credentials are limited by default where checking them is work") {
+TEST_CASE("config: wrong credentials are limited by default where checking them is expensive") {
     const auto limit_of = [](const std::string& methods, const std::string& more = "") {
         Beside files(user_of(methods, more));
         files.with("p.jwks", kPublicKeys)

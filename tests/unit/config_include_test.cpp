@@ -163,7 +163,7 @@ TEST_CASE("include: paths in an included file are relative to its folder") {
     CHECK(is_noted);
 }
 
-TEST_CASE("include: what it does not name is reported") {
+TEST_CASE("include: a file or folder that is not there is reported") {
     const Folder folder;
     const auto include = [&](const std::string& what) {
         std::string text = kMain;

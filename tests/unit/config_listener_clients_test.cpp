@@ -47,7 +47,7 @@ TEST_CASE("client auth: it needs authorities, and authorities need it") {
     CHECK_FALSE(off.config->asks_for_certificates());
 }
 
-TEST_CASE("client auth: a certificate that is no authority's vouches for nobody") {
+TEST_CASE("client auth: a certificate that is no authority's cannot verify clients") {
     const ClientFiles files;
     const auto loaded = files.load(kOwn + ", client_auth: require, client_ca: site.pem");
     listener_of(loaded);

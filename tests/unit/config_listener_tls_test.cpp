@@ -129,7 +129,8 @@ TEST_CASE("listener tls: a certificate that is not valid yet is a fault, on a re
     CHECK(files.load(kShort, "", config::Occasion::reload).errors.size() == 1);
 }
 
-TEST_CASE("listener tls: the end of a certificate is told two weeks before, with the days left") {
+TEST_CASE(
+    "listener tls: an expiring certificate is reported two weeks before, with the days left") {
     const auto ending = [](long life, long left) {
         return warning_of({.validity = {left - life, left}});
     };

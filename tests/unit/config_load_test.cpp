@@ -92,7 +92,7 @@ routes:
 
 }  // namespace
 
-TEST_CASE("config: every example is read without a word") {
+TEST_CASE("config: every example is read without a warning") {
     std::size_t examples = 0;
     for (const auto& entry : std::filesystem::directory_iterator(kExamples)) {
         if (entry.path().extension() != ".yaml") continue;
@@ -203,7 +203,7 @@ TEST_CASE("config: the short form is one upstream, one policy and one route") {
     CHECK(matched.route == 0);
 }
 
-TEST_CASE("config: without limits nothing is limited") {
+TEST_CASE("config: without limits no request is limited") {
     const auto config = read(kUpstream);
     CHECK(config->policies.empty());
     CHECK(config->routes.at(0).policies.empty());
@@ -575,7 +575,7 @@ TEST_CASE("config: a secret that is an empty file, a folder or too large is a fa
     }
 }
 
-TEST_CASE("config: a password is in no message") {
+TEST_CASE("config: no message shows a password") {
     for (const char* store : {"store: {redis: {url: \"redis://u:hunter2@h:99999\"}}",
                               "store: {redis: {url: \"redis://u:hunter2@h/x\"}}",
                               "store: {redis: {url: \"redis://u:x@h\", password: hunter2}}"}) {

@@ -32,7 +32,7 @@ std::vector<std::string> warned(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("proxy_protocol: the networks in `from` may send the header, and nobody else") {
+TEST_CASE("proxy_protocol: only the networks in `from` may send the header") {
     const auto listen =
         listener("{address: 10.0.0.7:8081, proxy_protocol: {from: [10.0.0.0/8, \"fd00::/8\"]}}");
     REQUIRE(listen.proxy_protocol.has_value());
@@ -52,7 +52,7 @@ TEST_CASE("proxy_protocol: a listener has none unless it says so") {
     CHECK_FALSE(listener("{address: \"unix:/run/t.sock\", proxy_protocol: off}").proxy_protocol);
 }
 
-TEST_CASE("proxy_protocol: at a Unix socket all who can connect may send it") {
+TEST_CASE("proxy_protocol: at a Unix socket every peer that can connect may send it") {
     for (const std::string how : {"on", "{}"}) {
         const auto listen =
             listener("{address: \"unix:/run/t.sock\", proxy_protocol: " + how + "}");
@@ -61,7 +61,7 @@ TEST_CASE("proxy_protocol: at a Unix socket all who can connect may send it") {
     }
 }
 
-TEST_CASE("proxy_protocol: check warns about senders that are everybody") {
+TEST_CASE("proxy_protocol: check warns if every address may send it") {
     const std::string listen = "listen: {address: 8080, proxy_protocol: {from: ";
     const auto said = warned(listen + "[10.0.0.0/8, 0.0.0.0/0]}}\n" + kUpstream);
     REQUIRE(said.size() == 1);

@@ -81,7 +81,7 @@ TEST_CASE("yaml advice: text behind a closing brace, reserved characters and str
     CHECK(fault_of("a:\n\t- b\n").ends_with("a tab indents this line; use spaces"));
 }
 
-TEST_CASE("yaml advice: UTF-16 is told from other bytes that are no text") {
+TEST_CASE("yaml advice: UTF-16 is distinguished from other bytes that are no text") {
     std::vector<Fault> faults;
     parse_document(std::string("\xff\xfe"
                                "a\0",

@@ -128,7 +128,7 @@ TEST_CASE("faces: a method that believes trusted proxies wants the gateway among
     CHECK_FALSE(has_warning("address: \"unix:/run/x\", trusted: on"));
 }
 
-TEST_CASE("faces: questions without an address are told from those of somebody who tries") {
+TEST_CASE("faces: too many questions without an address are a warning, and only such are a fault") {
     CHECK(judged(0, 0, 0).severity == Severity::note);
     CHECK(judged(900, 100, 0).severity == Severity::ok);
     CHECK(judged(3, 0, 3).severity == Severity::note);
@@ -142,7 +142,7 @@ TEST_CASE("faces: questions without an address are told from those of somebody w
               .severity == Severity::note);
 }
 
-TEST_CASE("faces: what is not Tidegate's metrics is no count") {
+TEST_CASE("faces: text that is not Tidegate's metrics gives no count") {
     CHECK_FALSE(read_question_counts(""));
     CHECK_FALSE(read_question_counts("<html>nginx</html>\n"));
     CHECK_FALSE(read_question_counts("tidegate_questions_without_address_total x\n"));

@@ -83,7 +83,7 @@ void check_is(const Finding& finding, Severity severity, const std::string& chec
 
 }  // namespace
 
-TEST_CASE("gateway file: what the documents say to copy is well") {
+TEST_CASE("gateway file: the documented configurations have no findings") {
     check_is(only(nginx()), Severity::ok, "gateway.questions", "127.0.0.1:8181");
     check_is(only(caddy(0)), Severity::ok, "gateway.questions", "127.0.0.1:8182");
     check_is(only(caddy(1)), Severity::ok, "gateway.questions", "127.0.0.1:8182");
@@ -141,7 +141,7 @@ TEST_CASE("gateway file: a listener that nginx cannot ask is a fault") {
     }
 }
 
-TEST_CASE("gateway file: a question is told by where it leads") {
+TEST_CASE("gateway file: a question is recognised by where it leads") {
     const auto asks = [](const std::string& server) {
         const Finding finding =
             only(without(nginx(), "proxy_pass http://tidegate", "proxy_pass http://" + server));
@@ -162,7 +162,7 @@ TEST_CASE("gateway file: a question is told by where it leads") {
              Severity::note, "gateway.questions", "no question to a listener");
 }
 
-TEST_CASE("gateway file: what cannot be seen is named and not judged") {
+TEST_CASE("gateway file: settings that are not in the file are named and not judged") {
     const auto is_skipped = [](const std::string& text, const std::string& part) {
         for (const Finding& one : found({text})) {
             CHECK_MESSAGE(one.severity == Severity::note, one.what);

@@ -150,14 +150,14 @@ TEST_CASE("listener_http: a client begins with the preface and SETTINGS, behind 
     CHECK(peer.seen() == header + std::string(kPreface) + kNoSettings);
 }
 
-TEST_CASE("listener_http: a peer that closes, or answers less than a frame's head, is told") {
+TEST_CASE("listener_http: a peer that closes, or answers less than a frame's head, is reported") {
     PlainPeer silent(kPreface.size() + kNoSettings.size(), "");
     CHECK(silent.tried().fault == "it closes the connection without an answer");
     PlainPeer brief(kPreface.size() + kNoSettings.size(), "HTTP/1");
     CHECK(brief.tried().bytes == "HTTP/1");
 }
 
-TEST_CASE("listener_http: a handshake offers h2 first, and tells what the server chose") {
+TEST_CASE("listener_http: a handshake offers h2 first, and reports what the server chose") {
     TlsSettings unverified;
     unverified.verify = false;
     const auto client = TlsClient::make(unverified);

@@ -89,7 +89,7 @@ TEST_CASE("listener_tls: each name is asked for once, and of a wildcard one that
           std::vector<std::string>{"a.example", "tidegate-doctor.b.example", "c.example"});
 }
 
-TEST_CASE("listener_tls: what clients see is said once for all names of a certificate") {
+TEST_CASE("listener_tls: a finding is reported once for all names of a certificate") {
     const TrustedAuthority trusted;
     const Certificate made = trusted.authority.issue("DNS:a.example,DNS:b.example", kLong);
     const TlsAnswer answer = answer_with(made.pem());
@@ -196,7 +196,8 @@ TEST_CASE("listener_tls: a redirect leads to a listener with TLS, or a note says
     }
 }
 
-TEST_CASE("listener_tls: a handshake tells version, chain and whether certificates are asked for") {
+TEST_CASE(
+    "listener_tls: a handshake reports version, chain and whether certificates are requested") {
     const Authority authority;
     TlsSettings unverified;
     unverified.verify = false;

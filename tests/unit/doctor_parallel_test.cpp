@@ -54,13 +54,13 @@ void check_all(const Findings& found, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("parallel: what is found is in order, and what is thrown is a fault") {
+TEST_CASE("parallel: findings are in order, and an exception is a fault") {
     check_all(look_at(0), 0);
     check_all(look_at(1), 1);
     check_all(look_at(100), 100);
 }
 
-TEST_CASE("parallel: where no thread can be had, all is looked at nonetheless") {
+TEST_CASE("parallel: without further threads every check still runs") {
     const NoThreads none;
     CHECK_THROWS_AS(std::thread([] {}).join(), std::system_error);
     check_all(look_at(40), 40);

@@ -212,7 +212,7 @@ TEST_CASE("redis_node: one that is loading, busy or moving meanwhile is not take
     CHECK(find(found, "redis.scripts") == nullptr);
 }
 
-TEST_CASE("redis_node: nothing but what expires by itself is written") {
+TEST_CASE("redis_node: every key that is written expires by itself") {
     Served served([](const Words& words) {
         const bool removes = words[0] == "PEXPIRE" || words[0] == "EXPIRE" || words[0] == "ZREM";
         return removes || words[0] == "SET" ? std::string("-NOPERM no\r\n") : willing(words);
@@ -269,7 +269,7 @@ TEST_CASE("redis_node: a database that is not there is a fault") {
         "database 1"));
 }
 
-TEST_CASE("redis_node: what the scripts answer has to be a verdict") {
+TEST_CASE("redis_node: the answer of a script has to be a verdict") {
     CHECK(says(find(check_who_answers("EVALSHA", "+nonsense\r\n"), "redis.scripts"),
                "its answer is not a verdict"));
     CHECK(says(find(check_who_answers("EVALSHA", "-ERR Error running script\r\n"), "redis.rights"),

@@ -65,7 +65,8 @@ TEST_CASE("report: the object has all that is in the text, and takes any bytes")
     CHECK(object.at("findings")[1].at("advice") == "start it");
 }
 
-TEST_CASE("findings: what others make up for is no fault, and what is well can be left out") {
+TEST_CASE(
+    "findings: a failure that others make up for is no fault; good findings can be left out") {
     Findings some("it");
     some.ok("a", "well");
     some.note("a", "so", "");

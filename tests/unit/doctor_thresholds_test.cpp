@@ -73,14 +73,14 @@ TEST_CASE("thresholds: versions are read as servers write them, and nothing else
     CHECK(parse_version("7.4.0-rc1+a_b \xc2\x9b")->text == "7.4.0-rc1+a_b");
 }
 
-TEST_CASE("thresholds: Redis 6 has all, 5 lacks something, 4 does not do") {
+TEST_CASE("thresholds: Redis 6 has everything, 5 lacks something, 4 is not supported") {
     CHECK(version("6.0.0").severity == Severity::ok);
     CHECK(version("5.0.14").severity == Severity::note);
     CHECK(version("4.0.14").severity == Severity::fault);
     CHECK(version("10.1").severity == Severity::ok);
 }
 
-TEST_CASE("thresholds: a clock is off when it is, whatever the way there took") {
+TEST_CASE("thresholds: an offset of the clock is found, whatever the round trip took") {
     CHECK(clock_off_by(999'999us).severity == Severity::ok);
     CHECK(clock_off_by(1'000'101us).severity == Severity::warning);
     CHECK(clock_off_by(-1'000'101us).severity == Severity::warning);

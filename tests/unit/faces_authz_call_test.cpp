@@ -68,7 +68,7 @@ TEST_CASE("authz_call: the attributes become the head of a request") {
     CHECK(read_authz_call(raw.SerializeAsString())->head.ends_with("x-a: \xff\r\n\r\n"));
 }
 
-TEST_CASE("authz_call: nothing breaks out of its line") {
+TEST_CASE("authz_call: no value breaks out of its line") {
     const auto with_header = [](const std::string& name, const std::string& value) {
         auto request = good();
         (*http_of(request).mutable_headers())[name] = value;

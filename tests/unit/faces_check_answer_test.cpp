@@ -49,7 +49,7 @@ const std::string kSecond = R"({"policy":"mails","limit":"mails-1s","identifier"
 
 }  // namespace
 
-TEST_CASE("check answer: each limit of a policy that is not in shadow is told") {
+TEST_CASE("check answer: each limit of a policy that is not in shadow is listed") {
     const Answered admitted(Decided::admitted);
     const std::string told = R"("admitted":true,"limits":[)" + kHour + "," + kSecond + "]";
     CHECK(admitted.text() == told);
@@ -57,7 +57,7 @@ TEST_CASE("check answer: each limit of a policy that is not in shadow is told") 
     CHECK(status_of(admitted.decision) == 200);
 }
 
-TEST_CASE("check answer: a refusal says when to come back, or that nobody can tell") {
+TEST_CASE("check answer: a refusal says when to come back, or that the time is unknown") {
     Answered refused(Decided::limited);
     refused.decision.refuse(ask::Fault::limited);
     auto& verdict = refused.decision.charge.verdict;
@@ -81,7 +81,7 @@ TEST_CASE("check answer: another fault has its status and a sentence, and no lim
     CHECK(unanswered.in_list() == "[{" + told + "}");
 }
 
-TEST_CASE("check answer: more units than the quota are not told, and an identifier is escaped") {
+TEST_CASE("check answer: no more units than the quota are shown, and an identifier is escaped") {
     Answered admitted(Decided::admitted, R"(user:"\)");
     admitted.decision.charge.verdict.limits[0].remaining = 101;
     CHECK(admitted.text().find(R"("identifier":"user:\"\\","quota":100,"left":100,)") !=

@@ -55,7 +55,7 @@ TEST_CASE("check call: a request has defaults") {
     CHECK(whole.request.headers[0].second == "b");
 }
 
-TEST_CASE("check call: lists are told by their place") {
+TEST_CASE("check call: a fault in a list names its place") {
     const CheckCall call = read(R"({"all":[{"policy":"a"},{"policy":"b","cost":2}]})");
     CHECK(call.form == CheckCall::Form::all);
     CHECK(call.items.size() == 2);

@@ -140,7 +140,7 @@ TEST_CASE("original request: another spelling of a field is refused, alone or be
                          "X-Forwarded-For: 192.0.2.1", "X-Original-Method: GET"}));
 }
 
-TEST_CASE("original request: a field that Connection names is no word of the gateway") {
+TEST_CASE("original request: a field that Connection names does not count as the gateway's") {
     Read read(Dialect::nginx, question({"X-Original-Method: GET", "X-Original-URI: /a"}));
     REQUIRE(read.fault.empty());
     config::Listen listen;

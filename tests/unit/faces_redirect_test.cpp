@@ -116,7 +116,7 @@ TEST_CASE("redirect: GET and HEAD get 301, other methods 308 so that they stay w
               "\r\nLocation: https://api.example:8443/\r\n"));
 }
 
-TEST_CASE("redirect: no limit counts it, and the metrics tell it from what was forwarded") {
+TEST_CASE("redirect: no limit counts it, and the metrics distinguish it from forwarded requests") {
     RedirectWorld world;
     for (int i = 0; i < 3; ++i) {
         CHECK(has(world.answer_to("GET /" + kHost + "\r\n"), " 301 "));
@@ -126,7 +126,7 @@ TEST_CASE("redirect: no limit counts it, and the metrics tell it from what was f
     CHECK_FALSE(world.counts("outcome=\"forwarded\""));
 }
 
-TEST_CASE("redirect: the answer does not wait for a body; a short one is read over") {
+TEST_CASE("redirect: the answer does not wait for a body; a short one is discarded") {
     RedirectWorld world;
     const std::string head = "POST /" + kHost + "Content-Length: 5\r\n";
     const std::string answer = world.answer_to(head + "\r\n");

@@ -25,7 +25,7 @@ SealedReservation content() {
 
 }  // namespace
 
-TEST_CASE("sealed id: what was sealed is opened by who has the secret") {
+TEST_CASE("sealed id: a process with the secret opens what another sealed") {
     const IdSeal seal("0123456789abcdef");
     SealedReservation sealed = content();
     const std::string id = seal.seal(sealed);
@@ -49,7 +49,7 @@ TEST_CASE("sealed id: what was sealed is opened by who has the secret") {
     CHECK_FALSE(IdSeal("fedcba9876543210").open(id));
 }
 
-TEST_CASE("sealed id: two of the same content differ, and show nothing of it") {
+TEST_CASE("sealed id: two ids of the same content differ, and show nothing of it") {
     const IdSeal seal("0123456789abcdef");
     SealedReservation one = content();
     SealedReservation other = content();
@@ -62,7 +62,7 @@ TEST_CASE("sealed id: two of the same content differ, and show nothing of it") {
         std::string::npos);
 }
 
-TEST_CASE("sealed id: a changed id is none") {
+TEST_CASE("sealed id: a changed id is refused") {
     const IdSeal seal("0123456789abcdef");
     SealedReservation sealed = content();
     const std::string id = seal.seal(sealed);

@@ -97,7 +97,7 @@ TEST_CASE("h2 abuse: a reset behind the answer's end costs nothing") {
     CHECK(goaway_error(world.sent()) == -1);
 }
 
-TEST_CASE("h2 abuse: resets that the client brings the server to cost as much") {
+TEST_CASE("h2 abuse: resets of the server that the client provokes cost as much") {
     SUBCASE("by a malformed head") {
         check_costs([](std::uint32_t i) {
             return headers(2 * i + 3, request_with({{"connection", "close"}}));
@@ -233,7 +233,7 @@ TEST_CASE("h2 abuse: updates of windows cost where no DATA was sent since") {
     }
 }
 
-TEST_CASE("h2 abuse: a client may tell of each frame that it has been sent") {
+TEST_CASE("h2 abuse: an update for each frame of DATA costs nothing") {
     World world(with(10));
     world.begin();
     Stream& stream = *world.ask(1);
@@ -275,7 +275,7 @@ TEST_CASE("h2 abuse: an answer is not sent byte by byte for long") {
     CHECK(turns <= kBurst + 2);
 }
 
-TEST_CASE("h2 abuse: a small rest of a window is nothing bad") {
+TEST_CASE("h2 abuse: a small rest of a window costs nothing") {
     World world(with(10));
     world.receive(preface({{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 16'385}}));
     world.sent();
@@ -304,7 +304,7 @@ TEST_CASE("h2 abuse: answers that end well pay for as many resets") {
     }
 }
 
-TEST_CASE("h2 abuse: what was taken comes back with time") {
+TEST_CASE("h2 abuse: the budget comes back with time") {
     World world(with(kBurst));
     world.begin();
     for (int i = 0; i < 1'000; ++i) {

@@ -6,7 +6,7 @@
 using namespace h2_client_world;
 using h2::Malformed;
 
-TEST_CASE("h2 client: says what it takes, before anything else") {
+TEST_CASE("h2 client: it sends its settings before anything else") {
     ClientWorld world;
     const auto frames = world.sent();
     REQUIRE(!frames.empty());
@@ -268,7 +268,7 @@ TEST_CASE("h2 client: the server says how many requests it takes") {
     CHECK(silent.client.streams_max() == 100);
 }
 
-TEST_CASE("h2 client: a refused request was not looked at") {
+TEST_CASE("h2 client: a refused request was not processed") {
     ClientWorld world;
     world.begin();
     ClientStream& refused = world.ask();
@@ -284,7 +284,7 @@ TEST_CASE("h2 client: a refused request was not looked at") {
     CHECK(cancelled.has_answered());
 }
 
-TEST_CASE("h2 client: GOAWAY names the last request that was looked at") {
+TEST_CASE("h2 client: GOAWAY names the last request that was processed") {
     ClientWorld world;
     world.begin();
     ClientStream& first = world.ask();
@@ -330,7 +330,7 @@ TEST_CASE("h2 client: an answer may end before the request does") {
     CHECK(world.sent().empty());
 }
 
-TEST_CASE("h2 client: what still comes of a request that was given up does no harm") {
+TEST_CASE("h2 client: late frames of a request that was given up do no harm") {
     ClientWorld world;
     world.begin();
     ClientStream& stream = world.ask();
@@ -358,7 +358,7 @@ TEST_CASE("h2 client: a server without SETTINGS is given up") {
     CHECK(world.client.is_done());
 }
 
-TEST_CASE("h2 client: a server that speaks HTTP/1 is found out") {
+TEST_CASE("h2 client: a server that speaks HTTP/1 is recognised") {
     ClientWorld world;
     world.ask();
     world.sent();
@@ -399,7 +399,7 @@ TEST_CASE("h2 client: pushes that SETTINGS never end are not answered without en
     CHECK(world.client.has_failed());
 }
 
-TEST_CASE("h2 client: an idle session gives its frame buffer back, and says goodbye") {
+TEST_CASE("h2 client: an idle session gives its frame buffer back, and ends with GOAWAY") {
     ClientWorld world;
     world.begin();
     ClientStream& stream = world.ask();

@@ -45,7 +45,7 @@ TEST_CASE("h2 server: a drain warns, waits a round trip, and lets streams end") 
     CHECK(world.server.error() == NGHTTP2_NO_ERROR);
 }
 
-TEST_CASE("h2 server: what comes for streams behind the last GOAWAY is passed over") {
+TEST_CASE("h2 server: frames of streams behind the last GOAWAY are ignored") {
     World world;
     world.begin();
     world.ask(1);
@@ -111,7 +111,7 @@ TEST_CASE("h2 server: a header block has to come to its end in time") {
     }
 }
 
-TEST_CASE("h2 server: what is not HTTP/2 is closed without a word") {
+TEST_CASE("h2 server: a client that does not speak HTTP/2 is closed without an answer") {
     World world;
     world.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     CHECK(world.server.is_done());

@@ -140,7 +140,7 @@ TEST_CASE("h2 fields: what is malformed is so whatever else is wrong, before or 
     CHECK(malformed(request_with({control, hop})) == Malformed::hop_field);
 }
 
-TEST_CASE("h2 fields: what HTTP/1 refuses of values, methods and targets gets 400 here, too") {
+TEST_CASE("h2 fields: values, methods and targets that HTTP/1 refuses get 400 here, too") {
     CHECK(fault(request_with({{"x-a", "b\x01"}})) == HeadFault::bad_field);
     CHECK(fault(request_with({{"x-a", " b"}})) == HeadFault::bad_field);
     CHECK(fault(request_with({{"x-a", "b\t"}})) == HeadFault::bad_field);
@@ -181,7 +181,7 @@ TEST_CASE("h2 fields: the authority is Host, and no other host may stand beside 
     CHECK(http::request_framing(two.head, framing) == http::FramingFault::bad_host);
 }
 
-TEST_CASE("h2 fields: the scheme is the transport's, but from whom it is trusted") {
+TEST_CASE("h2 fields: the scheme is the transport's, unless a trusted peer states it") {
     h2::RequestRules rules;
     CHECK(fault(with_value(":scheme", "https"), rules) == HeadFault::bad_scheme);
     rules.is_https = true;
@@ -241,7 +241,7 @@ TEST_CASE("h2 fields: a head may be as large as in HTTP/1, and not a byte larger
     CHECK(taken.head.target == "/");
 }
 
-TEST_CASE("h2 fields: fields have a bound, and what is past it is decoded and not kept") {
+TEST_CASE("h2 fields: fields have a bound, and fields past it are decoded and not kept") {
     h2::RequestRules rules;
     rules.bounds.fields = 3;
     FieldList fields = request_with({{"a", "1"}, {"b", "2"}, {"c", "3"}});
@@ -328,7 +328,7 @@ TEST_CASE("h2 fields: a body of unknown length is one, and may be waited for") {
     CHECK_FALSE(framing_of(request_with({{"expect", "100-continue"}}), false).expects_continue);
 }
 
-TEST_CASE("h2 fields: a length that cannot be held to is none") {
+TEST_CASE("h2 fields: a malformed length is none") {
     const auto length_of_head = [](const FieldList& fields) {
         return h2::announced_length(take(fields).head.fields);
     };

@@ -23,7 +23,7 @@ TEST_CASE("h2 server: the first frames announce its settings and the connection'
     CHECK(frames[1].word(0) == 1'048'576 - 65'535);
 }
 
-TEST_CASE("h2 server: RFC 8441 is announced and its requests told where a route allows it") {
+TEST_CASE("h2 server: RFC 8441 is announced, and its requests arrive, where a route allows it") {
     Settings settings;
     settings.connect_protocol = true;
     World world(settings);
@@ -39,7 +39,7 @@ TEST_CASE("h2 server: RFC 8441 is announced and its requests told where a route 
     CHECK(stream->head().path == "/chat");
 }
 
-TEST_CASE("h2 server: a request is told with its body, its trailers and its end") {
+TEST_CASE("h2 server: a request arrives with its body, its trailers and its end") {
     World world;
     world.begin();
     world.receive(headers(1, request("POST", "/up?x=1"), false) + data(1, "hello ") +
@@ -68,7 +68,7 @@ TEST_CASE("h2 server: a head without a body ends at once") {
     CHECK(world.event(Kind::end, 1));
 }
 
-TEST_CASE("h2 server: wherever the bytes are cut, the same is told") {
+TEST_CASE("h2 server: wherever the bytes are cut, the events are the same") {
     const std::string bytes =
         preface() + headers(1, request("POST"), false) + data(1, std::string(300, 'x')) + ping() +
         frame(NGHTTP2_PRIORITY, 0, 1, number(0, 5)) + headers(3, request_with({{"Bad", "name"}})) +
@@ -90,7 +90,8 @@ TEST_CASE("h2 server: wherever the bytes are cut, the same is told") {
     }
 }
 
-TEST_CASE("h2 server: a reset of the client is told, and what follows for the stream is nothing") {
+TEST_CASE(
+    "h2 server: a reset of the client is an event, and later frames of the stream are ignored") {
     World world;
     world.begin();
     Stream& stream = *world.ask(1);

@@ -85,7 +85,7 @@ TEST_CASE("h2 violations: fields without bytes are counted, too") {
     CHECK(stream->head_fault() == http::HeadFault::too_many_fields);
 }
 
-TEST_CASE("h2 violations: malformed requests are reset and told for the log") {
+TEST_CASE("h2 violations: malformed requests are reset and reported for the log") {
     World world;
     world.begin();
     SUBCASE("by their head") {
@@ -123,7 +123,8 @@ TEST_CASE("h2 violations: malformed requests are reset and told for the log") {
     CHECK(reset_error(world.sent()) == NGHTTP2_PROTOCOL_ERROR);
 }
 
-TEST_CASE("h2 violations: a stream on which the client has said its last is closed for it") {
+TEST_CASE(
+    "h2 violations: frames of the client behind the end or reset of its stream close the stream") {
     World world;
     world.begin();
     world.receive(headers(1, request()) + headers(3, request(), false) + rst_stream(3));
@@ -159,7 +160,7 @@ TEST_CASE("h2 violations: errors of the protocol that nghttp2 does not see end t
     CHECK_FALSE(world.server.is_abused());
 }
 
-TEST_CASE("h2 violations: what is late behind a reset of the server is passed over") {
+TEST_CASE("h2 violations: late frames behind a reset of the server are ignored") {
     World world;
     world.begin();
     Stream& stream = *world.ask(1, request("POST"), false);

@@ -57,7 +57,7 @@ TEST_CASE("chunked: a body is the same however it is cut") {
     }
 }
 
-TEST_CASE("chunked: what is not exactly right is refused") {
+TEST_CASE("chunked: any deviation from the grammar is refused") {
     for (const std::string_view message : {
              "5\nhello\r\n0\r\n\r\n",           // LF alone after the size
              "5\r\nhello\n0\r\n\r\n",           // LF alone after the content
@@ -98,7 +98,7 @@ TEST_CASE("chunked: what is not exactly right is refused") {
     }
 }
 
-TEST_CASE("chunked: extensions are read over as the grammar has them") {
+TEST_CASE("chunked: extensions that follow the grammar are skipped") {
     for (const std::string_view extension :
          {"", ";a", " ;a", "\t; a = b", ";a=b;c;d=\"e\"", ";a=\"\"", ";a=\"x;y=\\\" \xff\t\"",
           ";!#$%&'*+-.^_`|~=1"}) {

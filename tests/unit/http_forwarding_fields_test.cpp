@@ -49,7 +49,7 @@ const std::vector<std::pair<std::string_view, std::string_view>> kSent = {
     {"Via", "1.1 p.example.net"},
 };
 
-TEST_CASE("forwarding_fields: what an untrusted peer says of itself is set anew") {
+TEST_CASE("forwarding_fields: fields of an untrusted peer are set anew") {
     const Fields fields = fields_of(kSent);
     ForwardingInput input = input_of(fields, false);
     input.settings.forwarded = true;
@@ -63,7 +63,7 @@ TEST_CASE("forwarding_fields: what an untrusted peer says of itself is set anew"
           "Via: 1.0 fred, 1.1 p.example.net, 1.1 tidegate\r\n");
 }
 
-TEST_CASE("forwarding_fields: what a trusted peer says is continued") {
+TEST_CASE("forwarding_fields: fields of a trusted peer are continued") {
     const Fields fields = fields_of(kSent);
     ForwardingInput input = input_of(fields, true);
     input.settings.forwarded = true;
@@ -96,7 +96,8 @@ TEST_CASE("forwarding_fields: with all switched off, only trusted peers are pass
           "X-Forwarded-Prefix: /api\r\n");
 }
 
-TEST_CASE("forwarding_fields: what a peer says of a client's certificate is passed on from none") {
+TEST_CASE(
+    "forwarding_fields: what a peer writes about a client's certificate is passed on from none") {
     const Fields fields = fields_of({{"X-Forwarded-Client-Cert", "Hash=1"},
                                      {"x-forwarded-client-cert", "Hash=2"},
                                      {"X_Forwarded_Client_Cert", "Hash=3"},

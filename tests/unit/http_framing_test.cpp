@@ -162,7 +162,7 @@ TEST_CASE("framing: an answer with a length that is none is refused, even where 
           FramingFault::bad_transfer_encoding);
 }
 
-TEST_CASE("framing: a 204 that announces a body leaves a connection nobody can trust") {
+TEST_CASE("framing: after a 204 that announces a body the connection is not used again") {
     CHECK(of_response(204, "Content-Length: 0\r\n").framing.keep_alive);
     CHECK_FALSE(of_response(204, "Content-Length: 3\r\n").framing.keep_alive);
     CHECK_FALSE(of_response(204, "Transfer-Encoding: chunked\r\n").framing.keep_alive);
@@ -177,7 +177,7 @@ TEST_CASE("framing: a list is read item by item, empty ones passed over") {
     CHECK(seen == "[a][b][c d]");
 }
 
-TEST_CASE("framing: what Connection names goes no further, in any of its fields and any case") {
+TEST_CASE("framing: fields that Connection names go no further, in any case of their letters") {
     const auto result = of_request(
         kHost +
         "X-One: 1\r\nConnection: keep-alive, X-One\r\nX-Three: 1\r\nX-On: 1\r\n"
@@ -238,7 +238,7 @@ TEST_CASE("framing: hop-by-hop fields go no further, named or not") {
     CHECK_FALSE(is_hop_by_hop({field_name("Trailer"), "Trailer", "v"}));
 }
 
-TEST_CASE("framing: look-alikes of what frames a message are known by any mixture of marks") {
+TEST_CASE("framing: look-alikes of framing fields are recognised with any mixture of marks") {
     for (const std::string_view name :
          {"Content_Length", "content_length", "Content.Length", "content~LENGTH",
           "Transfer_Encoding", "Transfer.Encoding", "TRANSFER!ENCODING", "Proxy_Connection",

@@ -111,7 +111,7 @@ TEST_CASE("head: the bound that is crossed first decides, in whatever portions t
     }
 }
 
-TEST_CASE("head: what breaks the grammar is refused, and as soon as its line is there") {
+TEST_CASE("head: a line that breaks the grammar is refused as soon as it is there") {
     struct Case {
         std::string bytes;
         HeadFault fault;

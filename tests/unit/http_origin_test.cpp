@@ -160,7 +160,7 @@ TEST_CASE("origin: the parts of an origin are views into it") {
     CHECK(parse_origin("app://a")->port == 0);
 }
 
-TEST_CASE("origin: a pattern that is none says what to write") {
+TEST_CASE("origin: a malformed pattern gets advice on what to write") {
     CHECK(error_of("app.example.com") == "has no scheme: write `https://app.example.com`");
     CHECK(error_of("https://app.example.com/") ==
           "has a path: an origin ends with its host or port: write `https://app.example.com`");

@@ -39,7 +39,7 @@ TEST_CASE("problem: an exceeded quota names its policies and when to return") {
           R"("violated-policies":["per-client","login/0"],"retry_after":3})");
 }
 
-TEST_CASE("problem: a retry after nothing at all is told, one that is unknown is not") {
+TEST_CASE("problem: a time of 0 to come back is stated, an unknown one is not") {
     Problem problem;
     problem.status = 503;
     problem.retry_after_seconds = 0;

@@ -147,7 +147,7 @@ TEST_CASE("proxy_header: a line of version 1 has at most 107 bytes") {
     CHECK(shown(line(108).substr(0, 107)) == "is longer than 107 bytes");
 }
 
-TEST_CASE("proxy_header: what two readers could read differently is malformed") {
+TEST_CASE("proxy_header: a header that two readers could read differently is malformed") {
     const std::string unreadable = "has an address or a port that cannot be read";
     struct Row {
         std::string bytes;

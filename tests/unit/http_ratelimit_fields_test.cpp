@@ -31,12 +31,12 @@ TEST_CASE("ratelimit_fields: one item a limit, in the order given") {
     CHECK(state(items) == R"("default-1s";r=7;t=1, "default-1min";r=12;t=3)");
 }
 
-TEST_CASE("ratelimit_fields: no window is told below one second") {
+TEST_CASE("ratelimit_fields: no window below one second is stated") {
     CHECK(policy({{"burst", 10, 0, 7, 1}}) == R"("burst";q=10)");
     CHECK(state({{"burst", 10, 0, 0, 0}}) == R"("burst";r=0;t=0)");
 }
 
-TEST_CASE("ratelimit_fields: slots name their unit, a schedule is told as a policy only") {
+TEST_CASE("ratelimit_fields: slots name their unit, a schedule is stated as a policy only") {
     using Kind = RateLimitItem::Kind;
     const Items items = {{"slots", 5, 0, 3, 0, Kind::in_flight},
                          {"plan", 1, 0, 0, 9, Kind::schedule},
@@ -90,7 +90,7 @@ TEST_CASE("ratelimit_fields: the most restrictive limit has the smallest part of
     CHECK(most({{"a", kMax, 1, kMax, 1}, {"b", kMax, 1, kMax - 1, 1}}) == "b");
 }
 
-TEST_CASE("ratelimit_fields: the old fields tell of one limit, as whole lines") {
+TEST_CASE("ratelimit_fields: the old fields state one limit, as whole lines") {
     const Items items = {{"s", 10, 1, 9, 1}, {"h", 240, 3600, 10, 900}};
     std::string out;
     append_x_ratelimit_fields(items, out);

@@ -131,7 +131,7 @@ TEST_CASE("websocket: an extended CONNECT needs version 13 and no key") {
     }
 }
 
-TEST_CASE("websocket: whatever an upstream could take for the key is one") {
+TEST_CASE("websocket: a field that an upstream could take for the key counts as one") {
     const auto is_key = [](std::string_view name) {
         return is_websocket_key({field_name(name), name, "x"});
     };
@@ -150,7 +150,7 @@ TEST_CASE("websocket: a handshake is a GET of HTTP/1.1 with both tokens, a key a
           WebSocketRequest::handshake);
 }
 
-TEST_CASE("websocket: what asks for no WebSocket is an ordinary request") {
+TEST_CASE("websocket: a request that asks for no WebSocket is an ordinary one") {
     CHECK(request("") == WebSocketRequest::none);
     CHECK(request(replaced(kGood, "Upgrade: websocket", "Upgrade: h2c")) == WebSocketRequest::none);
     CHECK(request(replaced(kGood, "keep-alive, Upgrade", "keep-alive")) == WebSocketRequest::none);
@@ -238,7 +238,7 @@ TEST_CASE("websocket: a message is the sum of its frames, between which control 
     CHECK_FALSE(follower.is_at_frame_end());
 }
 
-TEST_CASE("websocket: what an end may not send is malformed, at any cut") {
+TEST_CASE("websocket: a frame that an end may not send is malformed, at any cut") {
     CHECK(is_malformed(frame(0x82, 1, false), FrameSource::client));
     CHECK(is_malformed(frame(0x82, 1, true), FrameSource::server));
     CHECK(is_malformed(frame(0x89, 126, false)));

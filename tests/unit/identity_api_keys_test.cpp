@@ -41,7 +41,7 @@ TEST_CASE("api_keys: a key is known by its SHA-256") {
     CHECK(keys.size() == 2);
 }
 
-TEST_CASE("api_keys: without keys nobody is known") {
+TEST_CASE("api_keys: without keys no user is found") {
     CHECK(owner(ApiKeys(), "abc") == "nobody");
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("api_keys: digits are read in either case, and a digest stands there o
     CHECK(keys.size() == 1);
 }
 
-TEST_CASE("api_keys: what is no digest, no user or no tier is refused") {
+TEST_CASE("api_keys: a malformed digest, user or tier is refused") {
     ApiKeys keys;
     const std::string digest(kAbc);
     for (const std::string& wrong :
@@ -91,7 +91,7 @@ TEST_CASE("api_keys: the longest names come back whole") {
     CHECK(owner(keys, "2") == "b/");
 }
 
-TEST_CASE("api_keys: of many, each is found and none that is not there") {
+TEST_CASE("api_keys: of many keys each is found, and no other") {
     ApiKeys keys;
     constexpr int kMany = 5'000;
     for (int i = 0; i < kMany; ++i) {

@@ -163,7 +163,7 @@ TEST_CASE("authenticator: a token that was found bad is not remembered, for good
     }
 }
 
-TEST_CASE("authenticator: what our key signed and is refused all the same is not checked anew") {
+TEST_CASE("authenticator: a refused token that a known key signed is not checked anew") {
     Door door({tokens()});
     const auto line = [](const std::string& claims) {
         return "Bearer " + signed_with(JwsAlgorithm::es256, claims);
@@ -189,7 +189,7 @@ TEST_CASE("authenticator: what our key signed and is refused all the same is not
     CHECK(door.look_and_check(bearer(early), kNow + 61s) == Result::user);
 }
 
-TEST_CASE("authenticator: what one thread has checked, all threads know") {
+TEST_CASE("authenticator: a token that one thread has checked is known to all threads") {
     const auto shared = std::make_shared<SharedCredentialCache>();
     const std::vector<UserMethod> methods{tokens(), passwords("staff")};
     Door first(methods, shared);
@@ -263,7 +263,7 @@ TEST_CASE("authenticator: a token whose key is not in a file is refused at once"
     CHECK(door.found.fault == CredentialFault::unknown_key);
 }
 
-TEST_CASE("authenticator: keys that change end what all threads knew") {
+TEST_CASE("authenticator: changed keys end what all threads remember") {
     const auto shared = std::make_shared<SharedCredentialCache>();
     const auto source = std::make_shared<KeySource>("https://idp.example/keys");
     source->put(set_of({secret().jwk()}));
@@ -373,7 +373,7 @@ TEST_CASE("authenticator: two Authorization fields are refused though another me
                             {"authorization", "Digest b"}})) == Result::user);
 }
 
-TEST_CASE("authenticator: what another request has had checked meanwhile is known") {
+TEST_CASE("authenticator: a credential that another request has had checked meanwhile is known") {
     Door door({tokens()});
     const std::string line = "Bearer " + signed_with(JwsAlgorithm::hs256);
     REQUIRE(door.look(bearer(line)) == Result::unchecked);

@@ -86,7 +86,7 @@ TEST_CASE("client_ip: a peer that is not trusted is the client") {
           "203.0.113.7");
 }
 
-TEST_CASE("client_ip: a Unix socket is believed only if its listener says so") {
+TEST_CASE("client_ip: a Unix socket is trusted only if its listener says so") {
     const auto settings = settings_of(Source::x_forwarded_for);
     const auto fields = fields_of({{"X-Forwarded-For", "203.0.113.7"}});
     CHECK(text_of(client_address({std::nullopt, false}, fields, settings)) == "nobody");
@@ -175,7 +175,7 @@ TEST_CASE("client_ip: several fields are one chain in their order") {
           "10.0.0.1");
 }
 
-TEST_CASE("client_ip: only the configured field is believed") {
+TEST_CASE("client_ip: only the configured field is read") {
     const Pairs pairs = {{"X-Forwarded-For", "192.0.2.1"},
                          {"Forwarded", "for=192.0.2.2"},
                          {"CF-Connecting-IP", "192.0.2.3"}};
@@ -421,7 +421,7 @@ TEST_CASE("client_ip: naming the client allocates nothing") {
     CHECK(text_of(chained) == "2001:db8::7");
 }
 
-TEST_CASE("client_ip: an address that names nobody is nobody, even as the peer") {
+TEST_CASE("client_ip: an unspecified address names no client, even as the peer") {
     const ClientIpSettings settings;
     CHECK(text_of(client_address({parse_ip("0.0.0.0"), false}, {}, settings)) == "nobody");
     CHECK(text_of(client_address({parse_ip("::"), true}, {}, settings)) == "nobody");

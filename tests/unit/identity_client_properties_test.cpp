@@ -122,7 +122,7 @@ TEST_CASE("client_ip: prefixing any client-made chain changes nothing") {
     }
 }
 
-TEST_CASE("client_ip: whatever a chain holds, somebody is named, and lines are one list") {
+TEST_CASE("client_ip: any chain names a client, and several lines are one list") {
     Random random(815);
     for (const Source source : {Source::x_forwarded_for, Source::forwarded}) {
         const ClientIpSettings settings = settings_of(source);

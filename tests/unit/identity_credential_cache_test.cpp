@@ -29,7 +29,7 @@ void insert(CredentialCache& table, std::string_view credential, const Credentia
     table.insert(table.key_of(0, credential), user, expires, kVersion);
 }
 
-TEST_CASE("remembered: who was inserted is found, and nobody else") {
+TEST_CASE("remembered: an inserted credential is found, and no other") {
     CredentialCache table({});
     insert(table, "token-a", {"alice", "pro"});
     insert(table, "token-b", {"bob", ""});
@@ -85,7 +85,7 @@ TEST_CASE("remembered: with other keys in force it is forgotten") {
     CHECK(find(table, "token", kNow, kVersion - 1) == "nobody");
 }
 
-TEST_CASE("remembered: what one method accepted means nothing to another") {
+TEST_CASE("remembered: a credential that one method accepted is unknown to another") {
     CredentialCache table({});
     insert(table, "secret", {"alice", "pro"});
     CHECK(find(table, "secret", kNow, kVersion, 1) == "nobody");
@@ -95,7 +95,7 @@ TEST_CASE("remembered: what one method accepted means nothing to another") {
     CHECK(find(table, "secret", kNow, kVersion, 0) == "alice/pro");
 }
 
-TEST_CASE("remembered: what is inserted again replaces what was") {
+TEST_CASE("remembered: inserting again replaces the entry") {
     CredentialCache table({});
     insert(table, "token", {"alice", "pro"}, kNow + 1s);
     insert(table, "token", {"alice", "free"}, kNow + 9s);
@@ -143,7 +143,7 @@ TEST_CASE("remembered: it never holds more bytes than it may") {
     CHECK(table.bytes() == 100);
 }
 
-TEST_CASE("remembered: who is asked for stays while others come and go") {
+TEST_CASE("remembered: an entry that is looked up stays while others come and go") {
     CredentialCache table({8, 1'000});
     insert(table, "busy", {"alice", ""});
     for (int i = 0; i < 1'000; ++i) {
@@ -152,7 +152,7 @@ TEST_CASE("remembered: who is asked for stays while others come and go") {
     }
 }
 
-TEST_CASE("remembered: when all are asked for, one goes all the same") {
+TEST_CASE("remembered: when all entries are looked up, one is evicted all the same") {
     CredentialCache table({4, 1'000});
     for (const char* name : {"a", "b", "c", "d"}) insert(table, name, {name, ""});
     for (const char* name : {"a", "b", "c", "d"}) CHECK(find(table, name) != "nobody");
@@ -161,7 +161,7 @@ TEST_CASE("remembered: when all are asked for, one goes all the same") {
     CHECK(table.size() == 4);
 }
 
-TEST_CASE("remembered: what expired makes room") {
+TEST_CASE("remembered: expired entries make room") {
     CredentialCache table({2, 1'000});
     insert(table, "a", {"a", ""}, kNow + 1s);
     insert(table, "b", {"b", ""}, kNow + 9s);
@@ -171,7 +171,7 @@ TEST_CASE("remembered: what expired makes room") {
     CHECK(find(table, "c", kNow + 2s) == "c/");
 }
 
-TEST_CASE("remembered: after clear() nobody is known, and it works on") {
+TEST_CASE("remembered: after clear() no entry is found, and new ones may be inserted") {
     CredentialCache table({2, 1'000});
     insert(table, "a", {"a", ""});
     insert(table, "b", {"b", ""});
@@ -184,7 +184,8 @@ TEST_CASE("remembered: after clear() nobody is known, and it works on") {
     CHECK(find(table, "d") == "d/");
 }
 
-TEST_CASE("remembered: what was being checked during clear() is not found afterwards") {
+TEST_CASE(
+    "remembered: a credential that was being checked during clear() is not found afterwards") {
     CredentialCache table({});
     const auto key = table.key_of(0, "password of the file before");
     table.clear();
@@ -192,7 +193,7 @@ TEST_CASE("remembered: what was being checked during clear() is not found afterw
     CHECK(find(table, "password of the file before") == "nobody");
 }
 
-TEST_CASE("remembered: clear() leaves no places of what was forgotten before") {
+TEST_CASE("remembered: clear() leaves no places of entries that were forgotten before") {
     CredentialCache table({4, 100});
     for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) insert(table, name, {name, ""});
     CHECK(find(table, "g", kNow + 60s) == "nobody");
@@ -205,7 +206,7 @@ TEST_CASE("remembered: clear() leaves no places of what was forgotten before") {
     }
 }
 
-TEST_CASE("remembered: with no room at all nothing is") {
+TEST_CASE("remembered: without room nothing is remembered") {
     CredentialCache table({0, 1'000});
     insert(table, "a", {"a", ""});
     CHECK(find(table, "a") == "nobody");
@@ -223,7 +224,7 @@ TEST_CASE("remembered: a refusal is not taken for a user, and is as exact in its
     CHECK(table.find(table.key_of(0, "new"), kNow, kVersion)->fault == CredentialFault::none);
 }
 
-TEST_CASE("remembered: what one thread has found out, another learns, with its end and its keys") {
+TEST_CASE("remembered: an entry of one thread is found by others, with its expiry and its keys") {
     SharedCredentialCache shared;
     CredentialCache one({}, shared.digest());
     CredentialCache other({}, shared.digest());

@@ -279,7 +279,7 @@ TEST_CASE("credentials: an empty cookie is absent") {
     CHECK(cookie("SID=; SID=") == "(absent)");
 }
 
-TEST_CASE("credentials: a cookie named twice with two values is nobody's") {
+TEST_CASE("credentials: a cookie named twice with two values is malformed") {
     CHECK(cookie("SID=abc; SID=abd") == "(malformed)");
     CHECK(cookie("SID=abc; SID=") == "(malformed)");
     CHECK(cookie("SID=; SID=abc") == "(malformed)");

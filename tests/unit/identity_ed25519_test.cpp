@@ -52,7 +52,7 @@ TEST_CASE("Ed25519: a signature has one form") {
                                        bytes_of(std::string(kFirstHalf) + kSecondHalfAndOrder)));
 }
 
-TEST_CASE("Ed25519: what is no key, or one that accepts everybody's signatures, is refused") {
+TEST_CASE("Ed25519: a malformed key, or one that accepts any signature, is refused") {
     for (const std::string_view hex : {
              // points of small order, with both signs of x
              "0000000000000000000000000000000000000000000000000000000000000000",

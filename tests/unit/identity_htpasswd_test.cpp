@@ -81,14 +81,14 @@ TEST_CASE("htpasswd: each user has a password of his own") {
     CHECK_FALSE(users.verify("Alice", "a"));
 }
 
-TEST_CASE("htpasswd: a user who is not there has no password, not even somebody else's") {
+TEST_CASE("htpasswd: an unknown user has no password, not even another user's") {
     const Htpasswd users = users_of("alice:" + hash("$2y$", 4, "a"));
     CHECK_FALSE(users.verify("mallory", "a"));
     CHECK_FALSE(users.verify("mallory", ""));
     CHECK_FALSE(users.verify("", "a"));
 }
 
-TEST_CASE("htpasswd: a user who is not there takes as long as the longest hash of the file") {
+TEST_CASE("htpasswd: an unknown user takes as long as the longest hash of the file") {
     using Clock = std::chrono::steady_clock;
     const Htpasswd users =
         users_of("quick:" + hash("$5$", 1'000, "x") + "\nslow:" + hash("$2y$", 9, "x") + "\n");
@@ -135,15 +135,14 @@ TEST_CASE("htpasswd: blank lines, comments, spaces around and what follows the h
     for (const char* name : {"alice", "bob", "eve"}) CHECK(users.verify(name, "x"));
 }
 
-TEST_CASE("htpasswd: a file without users lets nobody in") {
+TEST_CASE("htpasswd: a file without users accepts no password") {
     for (const char* text : {"", "\n", "# nobody"}) {
         CHECK(users_of(text).size() == 0);
         CHECK_FALSE(users_of(text).verify("alice", ""));
     }
 }
 
-TEST_CASE(
-    "htpasswd: hashes that are quick to guess are refused, and it is said what would be right") {
+TEST_CASE("htpasswd: hashes that are quick to guess are refused, with advice") {
     const auto refused = [](const std::string& made, std::string_view because) {
         const std::string message = fault("# people\nalice:" + made + "\n");
         CHECK_MESSAGE(message.starts_with("2: "), message);
@@ -206,7 +205,7 @@ TEST_CASE("htpasswd: a SHA-crypt hash that is broken or costs too much is refuse
     CHECK(contains(fault("alice:" + sha_text("$5$salt$", 86)), "not a complete"));
 }
 
-TEST_CASE("htpasswd: a line that is none, a name that is none and a user twice are refused") {
+TEST_CASE("htpasswd: a malformed line, a malformed name and a user twice are refused") {
     const std::string made = hash("$2y$", 4, "x");
     CHECK(fault("alice:" + made + "\nbob") == "2: there is no colon: `user:hash`");
     CHECK(contains(fault(":" + made), "1: the name of a user"));

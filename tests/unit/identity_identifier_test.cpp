@@ -46,7 +46,7 @@ TEST_CASE("identifier: a plain user is itself") {
     CHECK(user("a b:c/#~") == "user:a b:c/#~");
 }
 
-TEST_CASE("identifier: what would not survive a key or a log is encoded") {
+TEST_CASE("identifier: characters that would not survive a key or a log are encoded") {
     CHECK(user("{a}") == "user:%7Ba%7D");
     CHECK(user("100%") == "user:100%25");
     CHECK(user("a\r\nb\x7f") == "user:a%0D%0Ab%7F");

@@ -49,7 +49,7 @@ TEST_CASE("issuer metadata: those of another issuer are refused") {
           "");
 }
 
-TEST_CASE("issuer metadata: what is no strict JSON object or names no keys is refused") {
+TEST_CASE("issuer metadata: a text that is no strict JSON object, or names no keys, is refused") {
     for (const char* text : {"", "<html>", "[]", "\"x\"", "{", "{} x"}) CHECK(fault_of(text) != "");
     const std::string issuer = R"({"issuer":"https://idp.example/realms/one")";
     CHECK(fault_of(issuer + "}") == "it has no `jwks_uri`");

@@ -122,7 +122,7 @@ TEST_CASE("JWK set: keys of all kinds") {
     CHECK(set->candidates({}, JwsAlgorithm::hs512).keys().empty());
 }
 
-TEST_CASE("JWK set: what is no set is refused") {
+TEST_CASE("JWK set: a text that is no set is refused") {
     for (const std::string_view text :
          {"", "[]", "{}", R"({"keys":{}})", R"({"keys":null})", R"({"keys":[],"keys":[]})",
           R"({"Keys":[]})", R"({"keys":[]} x)", R"({"kty":"oct","k":"AAAA"})"}) {

@@ -10,7 +10,7 @@ TEST_CASE("leases: the last slot is given, the one after it is not") {
     CHECK(passes({.held = 0, .mine = false}, 1, 100));  // whatever it costs
 }
 
-TEST_CASE("leases: who holds a slot passes even when there are too many") {
+TEST_CASE("leases: a holder of a slot passes even when too many are held") {
     CHECK(passes({.held = 5, .mine = true}, 2, 1));
     CHECK(told({.held = 2, .mine = true}, 3, true).remaining == 1);
     CHECK(told({.held = 2, .mine = false}, 3, true).remaining == 0);

@@ -72,7 +72,7 @@ TEST_CASE("gcra: one more than the burst is denied and told exactly when to retu
     CHECK(counter.takes(kBegin + retry));
 }
 
-TEST_CASE("gcra: what is told grows by one when it says") {
+TEST_CASE("gcra: `remaining` grows by one at the stated time") {
     Counter counter(bucket(7, 1s, 5));
     CHECK(told(counter.flow, counter.at(kBegin), 0).remaining == 5);
     CHECK(told(counter.flow, counter.at(kBegin), 0).next_unit == 0us);
@@ -92,7 +92,7 @@ TEST_CASE("gcra: a cost above the burst never passes, whatever its size") {
     }
 }
 
-TEST_CASE("gcra: what hammering takes is bounded by twice the burst") {
+TEST_CASE("gcra: a flood takes at most twice the burst") {
     Counter counter(bucket(1, 1s, 3));
     for (int i = 0; i < 1'000; ++i) take(counter.state, counter.flow, kBegin, 1'000'000);
     CHECK(counter.at(kBegin).us == 6'000'000);
@@ -111,7 +111,7 @@ TEST_CASE("gcra: another quota takes the time over, a fraction rounded up") {
     CHECK(counter.at(kBegin).parts == 1);
 }
 
-TEST_CASE("gcra: a share of nothing admits nothing but a question") {
+TEST_CASE("gcra: a share of 0 admits only a cost of 0") {
     const Flow share(bucket(5, 1s, 5), 6);
     CHECK(passes(share, {}, 0));
     CHECK_FALSE(passes(share, {}, 1));
@@ -119,7 +119,7 @@ TEST_CASE("gcra: a share of nothing admits nothing but a question") {
     CHECK(told(share, {}, 0).remaining == 0);
 }
 
-TEST_CASE("gcra: what is given back at once is as if never taken") {
+TEST_CASE("gcra: units given back at once are as if never taken") {
     Counter counter(bucket(3, 1s, 4));
     REQUIRE(counter.takes(kBegin));
     REQUIRE(counter.takes(kBegin + 1ms, 2));
@@ -128,7 +128,7 @@ TEST_CASE("gcra: what is given back at once is as if never taken") {
     CHECK(counter.at(kBegin).parts == 1);
 }
 
-TEST_CASE("gcra: what has leaked is not given back, and nothing after the bucket was empty") {
+TEST_CASE("gcra: units that have leaked are not given back, nor any after the bucket was empty") {
     Counter counter(bucket(1, 1s, 4));
     REQUIRE(counter.takes(kBegin));
     REQUIRE(counter.takes(kBegin + 900ms));
@@ -189,7 +189,7 @@ TEST_CASE("leaky_bucket: only the last in line gives its place back") {
     CHECK(counter.at(kBegin).us == 100'000);
 }
 
-TEST_CASE("leaky_bucket: of two that came together nobody is the last") {
+TEST_CASE("leaky_bucket: of two requests that came together neither is the last") {
     Counter counter(bucket(10, 1s, 5, Algorithm::leaky_bucket));
     REQUIRE(counter.takes(kBegin));
     REQUIRE(counter.takes(kBegin));

@@ -59,7 +59,7 @@ TEST_CASE("make_limit: a fixed window is one sub-bucket as wide as the duration"
     CHECK(limit->precision == 90s);
 }
 
-TEST_CASE("make_limit: what a script would have to read whole has a largest quota") {
+TEST_CASE("make_limit: state that a script reads whole has a largest quota") {
     LimitSpec log = spec(1'000, std::chrono::hours{1});
     log.algorithm = Algorithm::sliding_log;
     CHECK(make_limit(log).has_value());
@@ -183,7 +183,7 @@ TEST_CASE("make_limit: a limit without a name is called what it is without its q
     CHECK(make_limit(fixed)->name == "burst");
 }
 
-TEST_CASE("make_limit: what cannot be counted is refused with what would be right") {
+TEST_CASE("make_limit: a limit that cannot be counted is refused with what would be right") {
     CHECK(fault(spec(-1, 1s)).find("0 to 4294967295") != std::string::npos);
     CHECK(fault(spec(kQuotaMax, 1s)).empty());
     CHECK_FALSE(fault(spec(kQuotaMax + 1, 1s)).empty());

@@ -77,7 +77,7 @@ TEST_CASE("schedule: midnight is no boundary, but for utc_day it is the only one
     CHECK(earliest_fit(moments, schedule(1, 24h, true), 1, kMidnight - 5h, 1) == kMidnight + 24h);
 }
 
-TEST_CASE("schedule: what no later moment can meet is past") {
+TEST_CASE("schedule: a moment that no later one can conflict with is past") {
     const auto moments = at({0s, 10s, 60s});
     CHECK(past(moments, schedule(5, 1min), kMidnight + 1min - 1us) == 0);
     CHECK(past(moments, schedule(5, 1min), kMidnight + 1min) == 1);

@@ -58,7 +58,7 @@ TEST_CASE("window: units count until their sub-bucket leaves, to the microsecond
     CHECK(counter.at(kBegin + 1'100ms).units == 0);
 }
 
-TEST_CASE("window: looking changes nothing, however late") {
+TEST_CASE("window: a look changes nothing, however late") {
     Counter counter(sliding(5, 1s, 100ms));
     counter.take_at(kBegin, 2);
     counter.take_at(kBegin + 500ms, 2);
@@ -157,7 +157,7 @@ TEST_CASE("window: one of a month lasts until the month ends, and never goes bac
     CHECK(counter.at(kMarch).units == 1);
 }
 
-TEST_CASE("window: what is given back leaves its sub-bucket, and an empty one no trace") {
+TEST_CASE("window: units given back leave their sub-bucket, and an empty one leaves no trace") {
     Counter counter(sliding(10, 1s, 100ms));
     counter.take_at(kBegin, 1);
     counter.take_at(kBegin + 100ms, 3);
@@ -204,7 +204,7 @@ TEST_CASE("window: a log keeps each microsecond apart, and no more than deny by 
     CHECK(at(kBegin + 240h + 1'099min).units == 0);
 }
 
-TEST_CASE("window: told never shows less than nothing left") {
+TEST_CASE("window: `remaining` is never below 0") {
     Counter counter(sliding(10, 1s, 100ms));
     counter.take_at(kBegin, 8);
     const Standing standing = counter.at(kBegin);

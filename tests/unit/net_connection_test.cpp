@@ -55,7 +55,7 @@ Task<> sleep_once(Wakeup& wakeup, bool& woken) {
 
 }  // namespace
 
-TEST_CASE("connection: what came before it was looked at is found") {
+TEST_CASE("connection: bytes that came before the first look are found") {
     Pair pair;
     pair.say("hello");
     CHECK_FALSE(pair.ours->readable());
@@ -64,7 +64,7 @@ TEST_CASE("connection: what came before it was looked at is found") {
     CHECK(pair.read().bytes == 5);
 }
 
-TEST_CASE("connection: a short read has found all there was, and what comes later is told") {
+TEST_CASE("connection: a short read has found all there was, and later bytes are noticed") {
     Pair pair;
     pair.say("hello");
     pair.settle();
@@ -117,7 +117,7 @@ TEST_CASE("connection: a reader that awaits more than is there wakes when it has
     CHECK(pair.read().bytes == 5);
 }
 
-TEST_CASE("connection: a descriptor that is released stays open, and nothing more is told") {
+TEST_CASE("connection: a descriptor that is released stays open, and its events are not reported") {
     Pair pair;
     pair.say("hello");
     pair.settle();
@@ -132,7 +132,7 @@ TEST_CASE("connection: a descriptor that is released stays open, and nothing mor
     CHECK(::recv(descriptor.get(), into.data(), into.size(), 0) == 10);
 }
 
-TEST_CASE("connection: an end that was told together with the last bytes is not forgotten") {
+TEST_CASE("connection: an end that is reported together with the last bytes is not forgotten") {
     Pair pair;
     pair.say("hello");
     pair.hang_up();
@@ -142,7 +142,7 @@ TEST_CASE("connection: an end that was told together with the last bytes is not 
     CHECK(pair.read().status == IoStatus::end);
 }
 
-TEST_CASE("connection: an end after the last bytes were read is told") {
+TEST_CASE("connection: an end after the last bytes were read is reported") {
     Pair pair;
     pair.say("hello");
     pair.settle();
@@ -179,7 +179,7 @@ TEST_CASE("connection: a peer that has only finished sending still takes what is
     CHECK(pair.ours->is_broken());
 }
 
-TEST_CASE("connection: who watches is woken once") {
+TEST_CASE("connection: a watcher is woken once") {
     Pair pair;
     Wakeup wakeup(pair.io.get_executor());
     bool woken = false;
@@ -213,7 +213,7 @@ TEST_CASE("connection: a full socket is not writable until the peer has read") {
     CHECK(pair.ours->writable());
 }
 
-TEST_CASE("connection: closed, it is worth trying, which fails; and nobody is woken by it") {
+TEST_CASE("connection: after close() it is ready, calls fail, and no sleeper is woken") {
     Pair pair;
     Wakeup wakeup(pair.io.get_executor());
     bool woken = false;
@@ -233,7 +233,7 @@ TEST_CASE("connection: closed, it is worth trying, which fails; and nobody is wo
     wakeup.wake_now();
 }
 
-TEST_CASE("connection: one that is closed by another's waking is not told of") {
+TEST_CASE("connection: a connection that another sleeper closed is not reported") {
     Pair first;
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
@@ -256,7 +256,8 @@ TEST_CASE("connection: one that is closed by another's waking is not told of") {
     ::close(ends[1]);
 }
 
-TEST_CASE("connection: who goes on at the end of any turn knows what the kernel knew by then") {
+TEST_CASE(
+    "connection: a coroutine that goes on at the end of a turn knows the kernel's news by then") {
     Pair pair;
     pair.settle();
     Wakeup wakeup(pair.io.get_executor());
@@ -280,7 +281,7 @@ TEST_CASE("connection: who goes on at the end of any turn knows what the kernel 
     CHECK(pair.ours->readable());
 }
 
-TEST_CASE("connection: a turn after the end asks nobody") {
+TEST_CASE("connection: a turn after the end does not ask the kernel") {
     Pair pair;
     pair.settle();
     pair.readiness.stop();
@@ -289,7 +290,7 @@ TEST_CASE("connection: a turn after the end asks nobody") {
     CHECK_FALSE(pair.ours->readable());
 }
 
-TEST_CASE("connection: what one event brings is done before the loop goes on") {
+TEST_CASE("connection: the work of one event is done before the loop goes on") {
     Pair pair;
     pair.settle();
     Wakeup first(pair.io.get_executor());

@@ -120,7 +120,7 @@ TEST_CASE("deadline: one that is put off again and again fires when that ends") 
     CHECK(alarm.fired == 1);
 }
 
-TEST_CASE("deadline: what is destroyed is off the wheel") {
+TEST_CASE("deadline: a destroyed deadline is off the wheel") {
     Clock clock;
     {
         Alarm alarm;

@@ -24,7 +24,7 @@ TEST_CASE("name_lookup: an address is its own answer, with the port asked for") 
     CHECK(lookup.error().empty());
 }
 
-TEST_CASE("name_lookup: what is no name has no endpoints, and a reason") {
+TEST_CASE("name_lookup: a malformed name has no endpoints, and a reason") {
     const NameLookup lookup(std::string(70, 'a'), 80);  // a label longer than DNS can ask for
     while (!lookup.done()) std::this_thread::yield();
     CHECK(lookup.endpoints().empty());

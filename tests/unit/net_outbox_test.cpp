@@ -87,7 +87,7 @@ TEST_CASE("outbox: as many pieces fit as a batch of body and its frame need") {
     CHECK(wire.received().size() == 2 * Outbox::kPiecesMax);
 }
 
-TEST_CASE("outbox: what the peer does not take yet goes on from the byte where it stopped") {
+TEST_CASE("outbox: sending goes on from the byte where the peer stopped taking") {
     const Wire wire;
     const std::string bytes = much();
     Outbox outbox;
@@ -173,7 +173,7 @@ TEST_CASE("outbox: flush_all whose connection is cut off meanwhile fails when it
     CHECK(status == IoStatus::failed);
 }
 
-TEST_CASE("sleeper: who steps aside goes on after those who were ready") {
+TEST_CASE("sleeper: a coroutine that steps aside goes on after those that were ready") {
     asio::io_context io{1};
     DeadlineWheel wheel{SteadyTime{}};
     Sleeper sleeper{io.get_executor(), wheel};

@@ -104,7 +104,7 @@ End end_of_vital_task(bool no_memory, TellEnd tell = nullptr) {
 
 }  // namespace
 
-TEST_CASE("task: a vital one that throws ends the program, which says what and where") {
+TEST_CASE("task: a vital task that throws ends the program, and the message says what and where") {
     const End bug = end_of_vital_task(false);
     CHECK(bug.signal == SIGABRT);
     CHECK(bug.errors.find("a bug") != std::string::npos);
@@ -130,13 +130,13 @@ TEST_CASE("task: a vital one that ends as it should ends nothing else") {
     CHECK(io.stopped());
 }
 
-TEST_CASE("task: what an exception says of itself is told, whatever it is") {
+TEST_CASE("task: the message has the text of any exception") {
     CHECK(words_of(std::make_exception_ptr(std::runtime_error("a bug"))) == "a bug");
     CHECK(words_of(std::make_exception_ptr(std::bad_alloc())) == "std::bad_alloc");
     CHECK(words_of(std::make_exception_ptr(7)) == "an exception of an unknown kind");
 }
 
-TEST_CASE("task: who never waits has ended when spawn, on its loop, returns") {
+TEST_CASE("task: a task that never waits has ended when spawn, on its loop, returns") {
     asio::io_context io{1};
     bool done = false;
     asio::post(io, [&] {
@@ -172,7 +172,7 @@ TEST_CASE("task: awaiting many that do not wait takes no more stack than one") {
     CHECK(sum == 1'000'000);
 }
 
-TEST_CASE("task: what is thrown after a sleep arrives where it is awaited") {
+TEST_CASE("task: an exception after a sleep arrives where the task is awaited") {
     asio::io_context io{1};
     Wakeup wakeup(io.get_executor());
     std::string caught;
@@ -188,7 +188,7 @@ TEST_CASE("task: what is thrown after a sleep arrives where it is awaited") {
     CHECK(caught == "late");
 }
 
-TEST_CASE("task: what nobody catches is told at the end, when the frames are gone") {
+TEST_CASE("task: an exception that is not caught is reported last, after the frames are gone") {
     asio::io_context io{1};
     const auto token = std::make_shared<int>(1);
     bool failed = false;
@@ -218,7 +218,7 @@ TEST_CASE("task: its loop does not end while it sleeps") {
     CHECK(io.stopped());
 }
 
-TEST_CASE("task: all who wait are destroyed with what would have woken them") {
+TEST_CASE("task: tasks that wait are destroyed with what would have woken them") {
     const auto token = std::make_shared<int>(1);
     asio::io_context io{1};
     {
@@ -231,7 +231,7 @@ TEST_CASE("task: all who wait are destroyed with what would have woken them") {
     io.run();
 }
 
-TEST_CASE("task: all who wait for an operation are destroyed with the loop") {
+TEST_CASE("task: tasks that wait for an operation are destroyed with the loop") {
     const auto token = std::make_shared<int>(1);
     {
         asio::io_context io{1};
@@ -242,7 +242,7 @@ TEST_CASE("task: all who wait for an operation are destroyed with the loop") {
     CHECK(token.use_count() == 1);
 }
 
-TEST_CASE("task: one that never began goes with the loop, and one that nobody awaits by itself") {
+TEST_CASE("task: one that never began is destroyed with the loop, one never awaited by itself") {
     const auto token = std::make_shared<int>(1);
     {
         asio::io_context io{1};

@@ -38,7 +38,7 @@ struct Noting final : Turn::Duty {
     std::unique_ptr<Noting>* destroys = nullptr;
 };
 
-TEST_CASE("turn: what an event leaves to do is done when the event is over, in its order, once") {
+TEST_CASE("turn: duties of an event are done when the event is over, in order, once") {
     World world;
     Noting a(world, 'a');
     Noting b(world, 'b');
@@ -54,7 +54,7 @@ TEST_CASE("turn: what an event leaves to do is done when the event is over, in i
     CHECK(world.notes == ".ba");
 }
 
-TEST_CASE("turn: outside of any, the loop makes one") {
+TEST_CASE("turn: outside of a turn the loop makes one") {
     World world;
     Noting a(world, 'a');
     Noting b(world, 'b');
@@ -66,7 +66,7 @@ TEST_CASE("turn: outside of any, the loop makes one") {
     CHECK(world.after_poll() == "aba");
 }
 
-TEST_CASE("turn: what was left before an event is done at its end, and not again") {
+TEST_CASE("turn: duties from before an event are done at its end, and not again") {
     World world;
     Noting a(world, 'a');
     world.turn.add(a);
@@ -106,7 +106,7 @@ TEST_CASE("turn: a duty that is gone is not done, also if another one of the tur
     CHECK(world.after_poll() == "a");
 }
 
-TEST_CASE("turn: a loop that ends does nothing more, and lets go of what was to be done") {
+TEST_CASE("turn: a loop that ends does no duties, and drops them") {
     std::string notes;
     struct Quiet final : Turn::Duty {
         explicit Quiet(std::string& its_notes) : notes(its_notes) {}
@@ -122,7 +122,7 @@ TEST_CASE("turn: a loop that ends does nothing more, and lets go of what was to 
     CHECK(notes.empty());
 }
 
-TEST_CASE("turn: the source tells its news before what is left to do is done") {
+TEST_CASE("turn: the source reports its events before duties are done") {
     World world;
     struct News final : Turn::Source {
         explicit News(World& its_world) : world(its_world) {}

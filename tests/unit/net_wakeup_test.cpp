@@ -33,7 +33,7 @@ struct World {
     asio::io_context io{1};
 };
 
-TEST_CASE("wakeup: who is woken later runs from the loop, in the order of waking") {
+TEST_CASE("wakeup: a sleeper that is woken later runs from the loop, in the order of waking") {
     World world;
     const auto a = world.sleeper('a');
     const auto b = world.sleeper('b');
@@ -43,7 +43,7 @@ TEST_CASE("wakeup: who is woken later runs from the loop, in the order of waking
     CHECK(world.after_poll() == "ba");
 }
 
-TEST_CASE("wakeup: in a turn of the loop, who is woken later runs at its end") {
+TEST_CASE("wakeup: in a turn of the loop, a sleeper that is woken later runs at its end") {
     World world;
     const auto a = world.sleeper('a', 2);
     Turn::of(world.io.get_executor()).run([&] {
@@ -68,7 +68,7 @@ TEST_CASE("wakeup: in a turn of the loop, who is woken later runs at its end") {
     CHECK(world.notes == ".aba");
 }
 
-TEST_CASE("wakeup: woken twice is woken once") {
+TEST_CASE("wakeup: waking a sleeper twice is waking it once") {
     World world;
     const auto a = world.sleeper('a', 2);
     a->wake_later();
@@ -82,7 +82,7 @@ TEST_CASE("wakeup: woken twice is woken once") {
     }
 }
 
-TEST_CASE("wakeup: nobody asleep, nothing happens") {
+TEST_CASE("wakeup: without a sleeper nothing happens") {
     World world;
     Wakeup nobody(world.io.get_executor());
     nobody.wake_later();
@@ -90,7 +90,7 @@ TEST_CASE("wakeup: nobody asleep, nothing happens") {
     CHECK(world.after_poll().empty());
 }
 
-TEST_CASE("wakeup: who is woken while others are woken has its turn as well") {
+TEST_CASE("wakeup: a sleeper that is woken while others are woken runs as well") {
     World world;
     const auto second = world.sleeper('2');
     const auto first = std::make_shared<Wakeup>(world.io.get_executor());

@@ -65,7 +65,7 @@ TEST_CASE("client_certificate_field: a value with a separator is quoted") {
           "URI=\"x:e;URI\";URI=x:plain;DNS=\"a=b\"\r\n");
 }
 
-TEST_CASE("client_certificate_field: only the proxy's own word reaches the upstream") {
+TEST_CASE("client_certificate_field: only the proxy's own field reaches the upstream") {
     const ClientCertificate certificate = alice();
     for (const std::string field : {"X-Forwarded-Client-Cert", "x-forwarded-client-cert",
                                     "X_Forwarded_Client_Cert", "X-Forwarded.Client-Cert"}) {

@@ -108,7 +108,7 @@ TEST_CASE("cors: `*` is what every page gets, without its origin") {
     }
 }
 
-TEST_CASE("cors: off, an answer says nothing of origins") {
+TEST_CASE("cors: without cors an answer has no fields about origins") {
     const std::string out = denied(kUpstream, origin("https://a.test"));
     CHECK_FALSE(has(out, "Access-Control"));
     CHECK_FALSE(has(out, "Vary"));
@@ -150,7 +150,7 @@ TEST_CASE("cors: a denied preflight is answered to its page as well") {
     CHECK_FALSE(has(out, "Access-Control-Max-Age"));
 }
 
-TEST_CASE("cors: a forwarded answer keeps the upstream's word about origins") {
+TEST_CASE("cors: a forwarded answer keeps the upstream's fields about origins") {
     const std::string theirs =
         "Access-Control-Allow-Origin: https://other.test\r\nVary: Accept\r\n";
     const std::string out = relayed(kCors, theirs);
@@ -193,7 +193,7 @@ TEST_CASE("cors: a preflight's answer says how long it holds, if the upstream do
     CHECK_FALSE(has(relayed(kCors, "", kPreflight), "Max-Age"));
 }
 
-TEST_CASE("answers: every one has a date, the upstream's own if it has one") {
+TEST_CASE("answers: every answer has a date, the upstream's own if it has one") {
     CHECK(has(denied(kUpstream, ""), "\r\n" + std::string(kDateLine)));
     CHECK(has(relayed(kUpstream, ""), "\r\n" + std::string(kDateLine)));
     const std::string theirs = relayed(kUpstream, "date: Thu, 01 Jan 1970 00:00:00 GMT\r\n");

@@ -121,7 +121,7 @@ TEST_CASE("heads: strip_prefix removes whole segments, and sends the rest as it 
     CHECK(sent("http://h.example?q") == "/?q");
 }
 
-TEST_CASE("heads: what is for one hop goes no further, nor what Connection names") {
+TEST_CASE("heads: hop-by-hop fields and those that Connection names go no further") {
     const auto out = forwarded(
         "Connection: keep-alive, X-Secret\r\nKeep-Alive: 5\r\nX-Secret: s\r\nTE: trailers\r\n"
         "Upgrade: h2c\r\nProxy-Connection: x\r\nProxy-Authorization: y\r\nX-Open: o\r\n");
@@ -133,7 +133,7 @@ TEST_CASE("heads: what is for one hop goes no further, nor what Connection names
     CHECK(has(out, "X-Open: o\r\n"));
 }
 
-TEST_CASE("heads: Connection cannot take away what we add") {
+TEST_CASE("heads: Connection cannot remove fields that the proxy adds") {
     const auto out = forwarded(
         "Connection: Host, X-Forwarded-For, X-Request-Id, Content-Length\r\nContent-Length: 4\r\n");
     CHECK(has(out, "Host: api.example\r\n"));
@@ -159,7 +159,7 @@ TEST_CASE("heads: an expectation goes on only where there is a body to wait for"
     CHECK_FALSE(has(forwarded("Expect: 100-continue\r\n"), "Expect"));
 }
 
-TEST_CASE("heads: a stranger's words about who is asking stay behind, in any spelling") {
+TEST_CASE("heads: identity fields of an untrusted peer are removed, in any spelling") {
     const auto out = forwarded(
         "X-User-Id: a\r\nx_user_id: b\r\nX-USER_ID: c\r\nX-Request-Id: d\r\nX_Request_Id: e\r\n"
         "X-Forwarded-For: 1.2.3.4\r\nX_Forwarded_For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n"
@@ -174,7 +174,7 @@ TEST_CASE("heads: a stranger's words about who is asking stay behind, in any spe
     CHECK(has(out, "X-Request-Id: made-here\r\n"));
 }
 
-TEST_CASE("heads: of a trusted peer only the field that is believed goes on") {
+TEST_CASE("heads: of a trusted peer only the field that is read goes on") {
     const auto one = forwarded("X-User-Id: alice\r\nX_User_Id: admin\r\n", true);
     CHECK(has(one, "X-User-Id: alice\r\n"));
     CHECK_FALSE(has(one, "admin"));
@@ -204,7 +204,7 @@ TEST_CASE("heads: Host is the client's, or the server's own where the configurat
               "GET /x?y HTTP/1.1\r\nHost: b.example\r\n"));
 }
 
-TEST_CASE("heads: OPTIONS of a whole server is asked of the whole server") {
+TEST_CASE("heads: OPTIONS * goes on as OPTIONS *") {
     World world(kUpstream);
     CHECK(Request(world, "OPTIONS http://a HTTP/1.1\r\nHost: a\r\n\r\n")
               .forwarded()
@@ -217,7 +217,7 @@ TEST_CASE("heads: OPTIONS of a whole server is asked of the whole server") {
               .starts_with("GET / HTTP/1.1\r\n"));
 }
 
-TEST_CASE("heads: trailers may not say who is asking, whoever sends them") {
+TEST_CASE("heads: identity fields are removed from the trailers of any peer") {
     CHECK(trailers_left("X-User-Id: a\r\nX_User_Id: a\r\nX-Forwarded-For: 1.1.1.1\r\n"
                         "X-Request-Id: r\r\nX-Checksum: c\r\nX-Forwarded-Client-Cert: h\r\n",
                         kUpstream + kTrusting) == "X-Checksum ");
@@ -251,7 +251,7 @@ TEST_CASE("heads: trailers may not direct a request, nor say what chose its rout
     CHECK(trailers_left("X-Tenants: 1\r\nTenant: 1\r\n", counted, fields) == "X-Tenants Tenant ");
 }
 
-TEST_CASE("heads: what Connection names goes from the trailers of a request too") {
+TEST_CASE("heads: fields that Connection names are removed from the trailers of a request, too") {
     CHECK(trailers_left("X-Hop: 1\r\nX-Sum: 2\r\n", kUpstream, "Connection: close, x-hop\r\n") ==
           "X-Sum ");
 }
@@ -301,7 +301,7 @@ TEST_CASE("heads: whether the connection goes on is said where the version leave
     CHECK(has(ten.relayed(), "Connection: keep-alive\r\n"));
 }
 
-TEST_CASE("heads: our word about limits takes the place of the upstream's") {
+TEST_CASE("heads: the proxy's fields about limits replace the upstream's") {
     const std::string answer =
         "HTTP/1.1 200 OK\r\nRateLimit: theirs\r\nRateLimit-Policy: theirs\r\n"
         "RateLimit-Remaining: theirs\r\nX-RateLimit-Limit: theirs\r\nContent-Length: 0\r\n\r\n";
@@ -316,7 +316,7 @@ TEST_CASE("heads: our word about limits takes the place of the upstream's") {
     CHECK(has(Answered(answer).relayed(), "RateLimit: theirs\r\n"));
 }
 
-TEST_CASE("heads: our word about limits takes the place of the upstream's in trailers, too") {
+TEST_CASE("heads: the proxy's fields about limits replace the upstream's in trailers, too") {
     const auto trailers_of = [](const std::string& yaml) {
         Answered answered("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", get(), yaml);
         if (yaml != kUpstream)
@@ -351,7 +351,7 @@ TEST_CASE("heads: an interim answer goes on without anything that would frame or
     CHECK(write_interim_head(request.stream, head) == "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n");
 }
 
-TEST_CASE("heads: an answer made here has a body of the length that it says") {
+TEST_CASE("heads: the proxy's own answer has a body of the length that it states") {
     World world(kUpstream);
     Request request(world, get());
     request.exchange.decision.fault = Fault::upstream_timeout;
@@ -364,7 +364,7 @@ TEST_CASE("heads: an answer made here has a body of the length that it says") {
     CHECK(has(out, "Content-Length: " + std::to_string(size) + "\r\n"));
 }
 
-TEST_CASE("heads: an answer made here to HEAD has a length but no body") {
+TEST_CASE("heads: the proxy's own answer to HEAD has a length but no body") {
     World world(kUpstream);
     Request request(world, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     request.exchange.decision.fault = Fault::no_route;

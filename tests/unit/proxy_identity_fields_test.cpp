@@ -12,7 +12,7 @@ IdentityFields fields_of(const std::string& identity) {
     return IdentityFields(*load("upstream: http://127.0.0.1:3000\nidentity: {" + identity + "}\n"));
 }
 
-TEST_CASE("identity_fields: what could pass for a name is known in every spelling") {
+TEST_CASE("identity_fields: fields that could name a user are recognised in every spelling") {
     const IdentityFields fields = fields_of(
         "client_ip: {trusted_proxies: [10.0.0.0/8]},"
         "user: [{header: {name: x-user-id, tier_header: x-plan}}, {header: {name: x-consumer, "

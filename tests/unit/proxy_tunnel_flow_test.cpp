@@ -48,7 +48,7 @@ bool passes(TunnelFlow& flow, const std::string& bytes, Micros now = {}) {
 
 }  // namespace
 
-TEST_CASE("tunnel_flow: whole heads and what there is of payloads go on, at any cut") {
+TEST_CASE("tunnel_flow: frame heads go on when they are whole, payloads as they come, at any cut") {
     const std::string bytes = kHello + frame(0x89, 0) + frame(0x82, 200);
     TunnelFlow flow(FrameSource::client);
     std::string held;
@@ -66,7 +66,7 @@ TEST_CASE("tunnel_flow: whole heads and what there is of payloads go on, at any 
     CHECK(flow.fault() == FlowFault::none);
 }
 
-TEST_CASE("tunnel_flow: what was admitted and not sent stays admitted") {
+TEST_CASE("tunnel_flow: bytes that were admitted and not sent stay admitted") {
     TunnelFlow flow(FrameSource::client);
     const std::string bytes = kHello + kHello;
     CHECK(flow.admit(bytes, {}) == bytes.size());
@@ -113,7 +113,8 @@ TEST_CASE("tunnel_flow: nothing goes on behind a Close frame of the sender") {
     CHECK(flow.fault() == FlowFault::none);
 }
 
-TEST_CASE("tunnel_flow: so many frames a second, and at once those of a second") {
+TEST_CASE(
+    "tunnel_flow: frames are bounded for each second, and those of one second may come at once") {
     const config::TunnelBounds bounds = messages(100, kSecond, 100);
     TunnelFlow flow(FrameSource::client, &bounds);
     for (int i = 0; i < 100; ++i) CHECK(passes(flow, kHello));
@@ -152,7 +153,7 @@ TEST_CASE("tunnel_flow: a message over its bytes does not go on, in one frame or
     CHECK(whole.fault() == FlowFault::message_too_large);
 }
 
-TEST_CASE("tunnel_flow: what is no frame does not go on, and what was before it does") {
+TEST_CASE("tunnel_flow: malformed bytes do not go on, and the frames before them do") {
     TunnelFlow flow(FrameSource::client);
     CHECK(flow.admit(kHello + "\x81\x05hello", {}) == kHello.size());
     CHECK(flow.fault() == FlowFault::bad_frames);

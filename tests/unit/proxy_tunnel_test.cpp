@@ -461,7 +461,7 @@ TEST_CASE("tunnel: in a drain the next waits for its turn, and goes on until the
     CHECK_FALSE(rig.is_over);
 }
 
-TEST_CASE("tunnel: a connection that is cut off ends it at once") {
+TEST_CASE("tunnel: a connection that is cut off ends its tunnel at once") {
     Rig rig;
     rig.open();
     rig.link->is_cut_off = true;

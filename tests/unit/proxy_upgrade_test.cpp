@@ -203,7 +203,8 @@ TEST_CASE("upgrade: the fields of an HTTP/1 handshake make no WebSocket of a GET
     CHECK(asked.x.relay.is_upgrade);
 }
 
-TEST_CASE("upgrade: a client would take any success for its tunnel, but only of a CONNECT") {
+TEST_CASE(
+    "upgrade: a 2xx to an extended CONNECT would look like an open tunnel, to a GET it would not") {
     const Connect connect;
     for (const int status : {200, 204, 206, 299}) CHECK(passes_for_tunnel(connect.x, status));
     for (const int status : {301, 304, 403, 426, 502}) {
@@ -227,7 +228,7 @@ TEST_CASE("upgrade: HTTP/1 handshakes keep the key of the client, and have one")
     CHECK(request.exchange.websocket_key.empty());
 }
 
-TEST_CASE("upgrade: the next request knows nothing of the key and the protocol") {
+TEST_CASE("upgrade: the next request does not see the key and the protocol") {
     Connect asked;
     REQUIRE(check_upgrade(asked.x) == Fault::none);
     REQUIRE_FALSE(asked.x.websocket_key.empty());
@@ -238,7 +239,7 @@ TEST_CASE("upgrade: the next request knows nothing of the key and the protocol")
     CHECK_FALSE(asked.x.relay.is_upgrade);
 }
 
-TEST_CASE("upgrade: keys are 16 bytes in base64, and another one each time") {
+TEST_CASE("upgrade: keys are 16 bytes in base64, and each is new") {
     const std::string key = random_websocket_key();
     CHECK(key.size() == 24);
     CHECK(key.ends_with("=="));

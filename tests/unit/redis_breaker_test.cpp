@@ -60,7 +60,7 @@ TEST_CASE("breaker: a lost connection does not close it") {
     CHECK(rig.breaker.is_down());
 }
 
-TEST_CASE("breaker: so many unanswered commands in a row open it, an answer begins anew") {
+TEST_CASE("breaker: unanswered commands in a row open it, and an answer restarts the count") {
     Rig rig;
     rig.breaker.on_connected(kStart);
     rig.breaker.on_timeouts(4);

@@ -695,14 +695,14 @@ TEST_CASE("client: garbage behind the last answer of the handshake is no connect
     CHECK(rig.refused == Failure::unavailable);
 }
 
-TEST_CASE("client: the fault of a server that is no Redis quotes what it said") {
+TEST_CASE("client: the fault of a server that is no Redis quotes its answer") {
     const auto fault = try_against([](const Words&) { return "HTTP/1.1 400 Bad Request\r\n\r\n"; });
     REQUIRE(fault);
     CHECK_FALSE(fault->refused);
     CHECK(fault->message.find("rotocol error") != std::string::npos);
 }
 
-TEST_CASE("client: what the handshake was refused is named, and no secret shown") {
+TEST_CASE("client: a step of the handshake that is refused is named, and no secret shown") {
     const auto fault_of = [](const std::string& command, const std::string& error) {
         return try_against(refusing(command, error), [](ClientOptions& options) {
             options.username = "proxy";
@@ -731,7 +731,7 @@ TEST_CASE("client: what the handshake was refused is named, and no secret shown"
     CHECK_FALSE(fault_of("NOTHING", "").has_value());
 }
 
-TEST_CASE("client: one try ends with its patience, whatever it is waiting for") {
+TEST_CASE("client: an attempt ends at its deadline, whatever it waits for") {
     asio::io_context io;
     FakeRedis silent(io);  // accepted by the system; the loop does not run
     const auto begun = std::chrono::steady_clock::now();
@@ -751,7 +751,7 @@ TEST_CASE("client: a server that is not ready yet is away and does not refuse us
     }
 }
 
-TEST_CASE("client: a user that may not PING is let in all the same") {
+TEST_CASE("client: a user without the right to PING can connect") {
     Rig rig;
     rig.server.refuse();
     rig.server.other = refusing("PING", "-NOPERM no permission for ping\r\n");
@@ -830,7 +830,7 @@ TEST_CASE("client: stopping ends the pause between attempts") {
         rig.io, [&] { return rig.ended; }, 1s));
 }
 
-TEST_CASE("client: a Unix socket will do; one that is not there is named") {
+TEST_CASE("client: a Unix socket works, and a missing one is named") {
     asio::io_context io;
     const auto folder =
         std::filesystem::temp_directory_path() / ("tidegate-" + std::to_string(::getpid()));

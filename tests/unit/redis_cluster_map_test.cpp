@@ -74,7 +74,7 @@ TEST_CASE("cluster map: a failed node still owns its slots; one without an addre
     CHECK(nodes->at(1).slots.empty());
 }
 
-TEST_CASE("cluster map: what is no list is refused whole") {
+TEST_CASE("cluster map: a malformed list is refused whole") {
     const std::string nonsense = "its list of the cluster's nodes is malformed";
     const std::string no_node = "it knows no node that serves a slot";
     CHECK(fault_of("") == no_node);

@@ -180,7 +180,7 @@ TEST_CASE("cluster: MOVED is followed at once, the slot is known, and the list i
     CHECK(rig.wait([&] { return rig.ask(101).told == 0 && rig.nodes[2].count("EVALSHA") > 2; }));
 }
 
-TEST_CASE("cluster: a thousand that were moved read the list once") {
+TEST_CASE("cluster: a thousand commands that are moved read the list once") {
     Rig rig;
     rig.run_whole();
     rig.nodes[0].evalsha = [&](const Words&) { return rig.moved(100, 2); };
@@ -274,7 +274,7 @@ TEST_CASE("cluster: no other error sends a command anywhere again") {
     }
 }
 
-TEST_CASE("cluster: to be sent elsewhere buys no time") {
+TEST_CASE("cluster: a redirection does not extend the deadline") {
     Rig rig;
     rig.timeout = 400ms;
     rig.run_whole();
@@ -286,7 +286,7 @@ TEST_CASE("cluster: to be sent elsewhere buys no time") {
     CHECK(asker.told_at - begin < 700ms);
 }
 
-TEST_CASE("cluster: one node is lost: its slots are away, the others served; its heir is found") {
+TEST_CASE("cluster: a lost node fails its slots alone, and its replica is found") {
     Rig rig;
     rig.run_whole();
     rig.nodes[1].refuse();
@@ -304,7 +304,7 @@ TEST_CASE("cluster: one node is lost: its slots are away, the others served; its
     CHECK(rig.states.size() == 2);
 }
 
-TEST_CASE("cluster: a node that leaves after its slots have is not missed") {
+TEST_CASE("cluster: a node that leaves after its slots have moved is no failure") {
     Rig rig;
     rig.run_whole();
     CHECK(rig.wait([&] { return rig.lists_read() >= 2; }));
@@ -340,7 +340,7 @@ TEST_CASE("cluster: slots without a node are reported, and asked of any node") {
     CHECK(rig.wait([&] { return rig.cluster->is_up(); }));
 }
 
-TEST_CASE("cluster: a node that left the list answers what it was asked, and is left") {
+TEST_CASE("cluster: a node that left the list answers its last commands, and is dropped") {
     Rig rig;
     rig.run_whole();
     rig.nodes[2].evalsha = [](const Words&) { return ""; };
@@ -382,7 +382,7 @@ TEST_CASE("cluster: a list that makes no sense changes nothing") {
     CHECK(rig.cluster->is_up());
 }
 
-TEST_CASE("cluster: no node is there: all is refused, and stops at once") {
+TEST_CASE("cluster: without any node commands are refused, and stop() ends at once") {
     Rig rig;
     for (FakeRedis& node : rig.nodes) node.refuse();
     rig.make({0, 1, 2});

@@ -6,7 +6,8 @@
 
 namespace tidegate::redis {
 
-TEST_CASE("error reply: what only a replica answers is known, also from inside a script") {
+TEST_CASE(
+    "error reply: an error that only a replica sends is recognised, also from inside a script") {
     CHECK(is_replica_error("READONLY You can't write against a read only replica."));
     CHECK(is_replica_error("MASTERDOWN Link with MASTER is down"));
     CHECK(
@@ -17,7 +18,7 @@ TEST_CASE("error reply: what only a replica answers is known, also from inside a
     CHECK_FALSE(is_replica_error(""));
 }
 
-TEST_CASE("error reply: a missing password is known, also in answer to a long command") {
+TEST_CASE("error reply: a missing password is recognised, also in answer to a long command") {
     CHECK(wants_password("NOAUTH Authentication required."));
     CHECK(wants_password("ERR Protocol error: unauthenticated multibulk length"));
     CHECK_FALSE(wants_password("NOPERM this user has no permissions"));
@@ -26,14 +27,14 @@ TEST_CASE("error reply: a missing password is known, also in answer to a long co
     CHECK_FALSE(has_no_password("WRONGPASS invalid username-password pair"));
 }
 
-TEST_CASE("error reply: a missing right is known, also from inside a script") {
+TEST_CASE("error reply: a missing right is recognised, also from inside a script") {
     CHECK(is_denied("NOPERM this user has no permissions to run the 'ping' command"));
     CHECK(is_denied("ERR The user executing the script can't run this command or subcommand"));
     CHECK(is_denied("ERR ACL failure in script: User x has no permissions"));
     CHECK_FALSE(is_denied("ERR unknown command"));
 }
 
-TEST_CASE("error reply: a server that is not ready is told from one that refuses us") {
+TEST_CASE("error reply: a server that is not ready is distinguished from one that refuses") {
     for (const char* error : {"LOADING Redis is loading", "BUSY Redis is busy", "MASTERDOWN Link",
                               "ERR max number of clients reached"}) {
         CHECK(is_temporary(error));

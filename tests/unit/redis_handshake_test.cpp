@@ -103,7 +103,7 @@ TEST_CASE("handshake: after a replica, the server has to take a write") {
     CHECK_FALSE(handshake.on_reply(error("NOPERM no")));
 }
 
-TEST_CASE("handshake: what the server refuses is named, and no secret shown") {
+TEST_CASE("handshake: a refusal of the server is named, and no secret shown") {
     const auto password = fault_of(options_of("s3cret", 0), error("WRONGPASS invalid pair"));
     CHECK(mentions(password, "the password was refused: WRONGPASS"));
     CHECK(password->refused);

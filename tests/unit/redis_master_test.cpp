@@ -205,7 +205,7 @@ TEST_CASE("master: a replica serves no decision, though a sentinel says that it 
     CHECK(rig.states == std::vector<bool>{false, true});
 }
 
-TEST_CASE("master: it is followed on +switch-master; what waits is sent to the new one, once") {
+TEST_CASE("master: +switch-master is followed, and waiting commands go to the new one, once") {
     Rig rig;
     rig.connect();
     rig.a.redis.evalsha = [](const Words&) { return ""; };
@@ -267,7 +267,7 @@ TEST_CASE("master: a lost connection is made again where the sentinels say then"
     CHECK(rig.next_answer() == "b");
 }
 
-TEST_CASE("master: news end the wait for a server that says nothing") {
+TEST_CASE("master: an announced switch ends the wait for a silent server") {
     Rig rig([](ClientOptions& options, SentinelOptions&) { options.timeout = 100ms; });
     rig.connect();
     rig.a.redis.evalsha = rig.a.redis.other = [](const Words&) { return ""; };
@@ -311,7 +311,7 @@ TEST_CASE(
     CHECK(rig.b.redis.count("EVALSHA") == 0);
 }
 
-TEST_CASE("master: news end a pause between attempts") {
+TEST_CASE("master: an announced switch ends a pause between attempts") {
     Rig rig([](ClientOptions& options, SentinelOptions&) { options.probe_every = 60s; });
     rig.connect();
     rig.a.redis.refuse();
@@ -390,7 +390,7 @@ TEST_CASE("master: sentinels have a password of their own") {
     CHECK(rig.a.redis.seen[0] == Words{"AUTH", "of redis"});
 }
 
-TEST_CASE("master: at the start, what is wrong is said with what would be right") {
+TEST_CASE("master: at the start, an error says what is wrong and what would be right") {
     Rig rig;
     SUBCASE("all is well") {
         rig.try_once();
@@ -434,7 +434,7 @@ TEST_CASE("master: at the start, what is wrong is said with what would be right"
     }
 }
 
-TEST_CASE("master: sentinels that talk nonsense are not believed") {
+TEST_CASE("master: malformed answers of sentinels are ignored") {
     Rig rig;
     rig.connect();
     rig.subscribed().say_to_subscribers("SSH-2.0-OpenSSH\r\n");
@@ -445,7 +445,7 @@ TEST_CASE("master: sentinels that talk nonsense are not believed") {
     CHECK(rig.a.redis.connections == 1);
 }
 
-TEST_CASE("master: many clients that ask at once are one question") {
+TEST_CASE("master: many clients that ask at once share one question") {
     Rig rig;
     rig.connect();
     const int asked = rig.sentinel.asked + rig.other_sentinel.asked;

@@ -95,7 +95,7 @@ TEST_CASE("resp: more than any reply needs is refused") {
     CHECK(many.is_broken());
 }
 
-TEST_CASE("resp: what is not RESP breaks it for good") {
+TEST_CASE("resp: bytes that are not RESP break the reader for good") {
     RespReader reader;
     REQUIRE(reader.feed("HTTP/1.1 400 Bad Request\r\n"));
     CHECK_FALSE(reader.next());
@@ -103,7 +103,7 @@ TEST_CASE("resp: what is not RESP breaks it for good") {
     CHECK_FALSE(reader.feed("+OK\r\n"));
 }
 
-TEST_CASE("resp: what only a newer protocol has is a value or breaks it") {
+TEST_CASE("resp: types of a newer protocol are values or break the reader") {
     for (const char* bytes : {",1.5\r\n", "#t\r\n", "_\r\n", "%1\r\n+a\r\n,1\r\n", "~1\r\n#f\r\n",
                               "(1\r\n", "=5\r\ntxt:a\r\n", ">1\r\n,1\r\n"}) {
         CAPTURE(bytes);

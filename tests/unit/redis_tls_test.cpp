@@ -278,7 +278,7 @@ TEST_CASE("tls: an address is held to the addresses of the certificate, and not 
     says(try_once(named, believing(authority), "127.0.0.1"), "IP address mismatch");
 }
 
-TEST_CASE("tls: what has expired, or is not valid yet, is refused") {
+TEST_CASE("tls: a certificate that has expired, or is not valid yet, is refused") {
     const Authority authority;
     const TlsServer late(authority.issue("DNS:localhost", {-7200, -3600}), answer_all);
     says(try_once(late, believing(authority)), "certificate has expired");
@@ -286,7 +286,7 @@ TEST_CASE("tls: what has expired, or is not valid yet, is refused") {
     says(try_once(early, believing(authority)), "certificate is not yet valid");
 }
 
-TEST_CASE("tls: the server's own certificate may be what is believed") {
+TEST_CASE("tls: the server's own certificate may be the trusted one") {
     const Authority authority;
     const test::Certificate own = authority.issue();
     TlsSettings pinned;
@@ -417,7 +417,7 @@ TEST_CASE("tls: the message says that a server does not speak TLS") {
     CHECK(fault->refused);
 }
 
-TEST_CASE("tls: a server that is away is no server that refuses") {
+TEST_CASE("tls: an unreachable server is not reported as one that refuses") {
     asio::io_context io;
     asio::ip::tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
     const auto port = acceptor.local_endpoint().port();
@@ -461,7 +461,7 @@ TEST_CASE("tls: a connection that is cut is made again, and commands that wait a
     CHECK(connections == 2);
 }
 
-TEST_CASE("tls: what was said last before a stop still arrives") {
+TEST_CASE("tls: commands that were sent just before a stop still arrive") {
     const Authority authority;
     std::atomic<bool> heard{false};
     const TlsServer server(authority.issue(), [&](TlsServer::Conversation& client) {
@@ -507,7 +507,7 @@ TEST_CASE("tls: other certificates are for the connections made from then on") {
     CHECK_FALSE(Client::try_once(options, 10s));
 }
 
-TEST_CASE("tls: a process without descriptors left says so, and loses none") {
+TEST_CASE("tls: a process without descriptors left reports that, and loses none") {
     asio::io_context io;
     const StreamSocket first(io.get_executor());  // what Asio itself needs is there
     const auto settings = TlsClient::make(believing(Authority()));

@@ -217,7 +217,7 @@ TEST_CASE("rls: units last as long as there, and only they have a name") {
     CHECK(unit_of(0s) == Unit::unknown);
 }
 
-TEST_CASE("rls: a domain is there once") {
+TEST_CASE("rls: a domain may occur once") {
     Domains domains;
     CHECK(domains.add("a") != nullptr);
     CHECK(domains.add("a") == nullptr);

@@ -126,7 +126,7 @@ TEST_CASE("router: routes with and without a host keep their order") {
     CHECK(route(router, "/x", "GET", "b") == "3");
 }
 
-TEST_CASE("router: the field of the name has exactly the value") {
+TEST_CASE("router: a condition on a field needs exactly its value") {
     Match beta = path("/**");
     beta.headers = {{"x-beta", "1"}, {"x-plan", "pro"}};
     const Router router = router_of({beta, path("/**")});

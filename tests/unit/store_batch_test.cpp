@@ -147,7 +147,7 @@ TEST_CASE("batch: a reply to a mixed command names those to send alone") {
     CHECK(decisions[1].verdict.retry_after == 1s);
 }
 
-TEST_CASE("batch: a reply that is none is unreadable for all") {
+TEST_CASE("batch: a malformed reply is unreadable for all") {
     const auto some = test::policy("some", {test::window(2, 1h)});
     std::array<LimitDecision, 2> decisions;
     decisions[0].items = {{&some, "ip:192.0.2.1"}};

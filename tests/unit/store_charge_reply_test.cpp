@@ -88,7 +88,7 @@ std::string admission_of_each() {
 
 }  // namespace
 
-TEST_CASE("charge_reply: an admission by windows tells what is left after it") {
+TEST_CASE("charge_reply: an admission by windows states what is left after it") {
     Asked asked({window(5, 1s), window(9, 1min)}, 2);
     REQUIRE(asked.reads(begun(kAdmitted) + doubles(77) + units(1, kNow + 1'000) + units(0, 0)));
     const Verdict& verdict = asked.verdict;
@@ -104,7 +104,7 @@ TEST_CASE("charge_reply: an admission by windows tells what is left after it") {
     CHECK(verdict.receipt.generations == std::vector<std::uint64_t>{77});
 }
 
-TEST_CASE("charge_reply: a denial by windows tells who denied and when it passes") {
+TEST_CASE("charge_reply: a denial by windows states which limit denied and when it passes") {
     Asked asked({window(5, 1s), window(9, 1min)}, 2);
     REQUIRE(
         asked.reads(begun(kDenied, kNow + 777) + doubles(77) + units(4, kNow + 100) + units(0, 0)));
@@ -129,7 +129,7 @@ TEST_CASE("charge_reply: a cost above the quota never passes, whatever the windo
     CHECK(huge.verdict.retry_after == kNever);
 }
 
-TEST_CASE("charge_reply: where the denied count too, what stands is after the denial") {
+TEST_CASE("charge_reply: where denied requests count too, the state is that after the denial") {
     LimitSpec spec = spec_of(Algorithm::sliding_window, 5, 1s);
     spec.count = limit::Count::all;
     Asked asked({made(spec)});
@@ -145,7 +145,7 @@ TEST_CASE("charge_reply: where the denied count too, what stands is after the de
     CHECK(both.verdict.limits[1].denied);
 }
 
-TEST_CASE("charge_reply: a bucket's time is told to the microsecond") {
+TEST_CASE("charge_reply: a bucket's time is stated to the microsecond") {
     Asked asked({made(spec_of(Algorithm::gcra, 3, 1s))});
     // Nearly full: three units of a third of a second each, less a microsecond and two thirds.
     REQUIRE(asked.reads(begun(kDenied) + doubles(77) + doubles(1, kNow + 999'998)));
@@ -190,7 +190,7 @@ TEST_CASE("charge_reply: a denial by schedule names the first moment that passes
     CHECK(unaffordable.verdict.earliest == 0us);
 }
 
-TEST_CASE("charge_reply: a schedule that could not tell all names no moment") {
+TEST_CASE("charge_reply: a schedule whose list is not complete names no moment") {
     LimitSpec spec = spec_of(Algorithm::schedule, 2'000, 1h);
     spec.horizon = 1h;
     Asked asked({made(spec)});
@@ -204,7 +204,7 @@ TEST_CASE("charge_reply: a schedule that could not tell all names no moment") {
     CHECK(asked.verdict.earliest > 0us);
 }
 
-TEST_CASE("charge_reply: what a schedule tells is moments and units, or it is refused") {
+TEST_CASE("charge_reply: the reply of a schedule is moments and units, or it is refused") {
     Asked asked({made(spec_of(Algorithm::schedule, 2, 1h))});
     const std::string full = begun(kDenied) + doubles(77) + doubles(2, 0);
     for (const char* member : {"", ":", "1:", ":1", "1:0", "1:-1", "x:1", "1:1x", "1;1", " 1:1",
@@ -228,7 +228,7 @@ TEST_CASE("charge_reply: slots that are held, and one that is held already") {
     CHECK_FALSE(asked.reads(begun(kDenied) + doubles(77) + doubles(3, 1)));
 }
 
-TEST_CASE("charge_reply: shadow tells what it would have done and changes nothing") {
+TEST_CASE("charge_reply: a shadow verdict states what it would have done and changes nothing") {
     auto enforced = policy("p", {window(5, 1s)});
     auto watched = policy("q", {window(1, 1s)});
     watched.shadow = true;
@@ -277,7 +277,7 @@ TEST_CASE("charge_reply: of charges in one command each sees what those before i
     CHECK_FALSE(read_charge_reply(wrong, charges, verdicts));
 }
 
-TEST_CASE("charge_reply: charges of different items in one command are told each their own") {
+TEST_CASE("charge_reply: charges of different items in one command have a verdict each") {
     const auto some = policy("p", {window(5, 1s), window(9, 1min)});
     const std::array<ChargeItem, 3> items{{{&some, "a"}, {&some, "b"}, {&some, "c"}}};
     const std::vector<limit::Charge> charges{

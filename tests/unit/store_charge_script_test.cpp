@@ -102,7 +102,7 @@ TEST_CASE("charge_script: the command is one EVALSHA with a key for each item") 
 }
 
 TEST_CASE(
-    "charge_script: charges of different items are one EVALSHA, with what is asked said once") {
+    "charge_script: charges of different items are one EVALSHA that states the common part once") {
     const auto some = policy("p", {window(5, 1s), window(9, 1min)});
     const std::array<ChargeItem, 4> items{
         {{&some, "ip:192.0.2.1"}, {&some, "user:a"}, {&some, "ip:192.0.2.2"}, {&some, "user:b"}}};
@@ -173,7 +173,7 @@ TEST_CASE("charge_script: no policy's name can pass for another with an identifi
     CHECK(std::unique(keys.begin(), keys.end()) == keys.end());
 }
 
-TEST_CASE("charge_script: windows are told by quota, sub-bucket and span") {
+TEST_CASE("charge_script: a window is described by quota, sub-bucket and span") {
     CHECK(told_of(window(5, 1s)).kind == 'w');
     CHECK(told_of(window(5, 1s)).terms == terms(5, 20'000, 1'000'000));
     LimitSpec strict = spec_of(Algorithm::sliding_window, 5, 1s);
@@ -199,7 +199,7 @@ TEST_CASE("charge_script: windows are told by quota, sub-bucket and span") {
     CHECK(told_of(limit).numbers.empty());
 }
 
-TEST_CASE("charge_script: a log is told by microseconds, and its marks are wide") {
+TEST_CASE("charge_script: a log is described by microseconds, and its marks are wide") {
     const Limit log = made(spec_of(Algorithm::sliding_log, 7, 1s));
     const Told told = told_of(log);
     CHECK(told.kind == 'l');
@@ -208,7 +208,7 @@ TEST_CASE("charge_script: a log is told by microseconds, and its marks are wide"
     CHECK(told.numbers.empty());
 }
 
-TEST_CASE("charge_script: what counts the denied too has a capital letter") {
+TEST_CASE("charge_script: a limit that counts denied requests has a capital letter") {
     for (auto [algorithm, kind] : {std::pair{Algorithm::sliding_window, 'W'},
                                    {Algorithm::fixed_window, 'W'},
                                    {Algorithm::sliding_log, 'L'},
@@ -222,7 +222,7 @@ TEST_CASE("charge_script: what counts the denied too has a capital letter") {
     }
 }
 
-TEST_CASE("charge_script: a bucket is told when it is full, a request how long its cost takes") {
+TEST_CASE("charge_script: the arguments state when a bucket is full, and how long a cost takes") {
     LimitSpec spec = spec_of(Algorithm::gcra, 3, 1s);
     spec.burst = 5;
     const Limit gcra = made(spec);
@@ -249,7 +249,7 @@ TEST_CASE("charge_script: a line is as long as the shorter of burst and max_dela
     CHECK(told_of(made(spec), {.items = {}, .cost = 6}).numbers == doubles(-1, 0));
 }
 
-TEST_CASE("charge_script: a schedule has a sorted set, and is told the moment") {
+TEST_CASE("charge_script: a schedule has a sorted set, and the moment as an argument") {
     LimitSpec spec = spec_of(Algorithm::schedule, 5, 1h);
     const limit::Charge charge{.items = {}, .cost = 1, .lease = {}, .moment = Micros{1'234'567}};
     const Told told = told_of(made(spec), charge);
@@ -264,7 +264,7 @@ TEST_CASE("charge_script: a schedule has a sorted set, and is told the moment") 
     CHECK(told_of(made(spec), charge).kind == 'd');
 }
 
-TEST_CASE("charge_script: concurrency has a sorted set, and is told the slot") {
+TEST_CASE("charge_script: concurrency has a sorted set, and the slot as an argument") {
     const Limit slots = made(spec_of(Algorithm::concurrency, 4, 0s));
     const limit::LeaseId lease{0x0102030405060708, 0xfffffffffffffffe};
     const Told told = told_of(slots, {.items = {}, .cost = 3, .lease = lease});
@@ -336,7 +336,7 @@ TEST_CASE("charge_script: a cost that no quota has room for stays exact in Lua")
     CHECK(command_words(limit::Charge{{&item, 1}, limit::kQuotaMax})[5] == doubles(4'294'967'295));
 }
 
-TEST_CASE("charge_script: charges in one command are told one after the other") {
+TEST_CASE("charge_script: charges in one command follow one another in its arguments") {
     const auto some = policy("p", {window(5, 1s), made(spec_of(Algorithm::gcra, 2, 1s))});
     const ChargeItem item{&some, "a"};
     const std::vector<limit::Charge> charges{{{&item, 1}, 1}, {{&item, 1}, 0}, {{&item, 1}, 3}};
@@ -355,7 +355,8 @@ TEST_CASE("charge_script: the fast path is not for several charges of the same i
     CHECK(command_words({charges.data(), 1})[1] == charge_script(charges[0]).sha1);
 }
 
-TEST_CASE("charge_script: only what counts the admitted, outside the shadow, shares a command") {
+TEST_CASE(
+    "charge_script: only limits that count admitted requests, outside of shadow, share a command") {
     const auto shares = [](std::vector<Limit> limits, bool shadow = false) {
         auto some = policy("p", {window(5, 1s)});
         auto other = policy("q", std::move(limits));

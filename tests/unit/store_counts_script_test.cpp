@@ -75,7 +75,7 @@ TEST_CASE("counts script: a reply is understood whole, and neither cut nor with 
     CHECK_FALSE(is_understood(reply + '\0', items));
 }
 
-TEST_CASE("counts script: numbers that cannot be are no reply") {
+TEST_CASE("counts script: a reply with impossible numbers is refused") {
     const auto windows = policy("p", {window(5, 1s)});
     const auto buckets = policy("p", {made(spec_of(Algorithm::gcra, 5, 1s))});
     const std::vector<ChargeItem> of_window{{&windows, "user:a"}};
@@ -112,7 +112,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("counts script: each policy is told of by its own state and sets") {
+TEST_CASE("counts script: each policy is described by its own state and sets") {
     auto first = policy("p", {window(5, 1s), made(spec_of(Algorithm::schedule, 2, 1h))});
     first.tiers.push_back({"pro", {made(spec_of(Algorithm::schedule, 5, 24h))}, 1});
     const auto second = policy("q", {window(5, 1s)});

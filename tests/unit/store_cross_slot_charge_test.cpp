@@ -194,7 +194,7 @@ TEST_CASE("cross_slot_charge: what one slot took is given back, once, where anot
     CHECK(rig.wait([&] { return rig.refunds(0) == 2; }));
 }
 
-TEST_CASE("cross_slot_charge: both deny, nothing is given back") {
+TEST_CASE("cross_slot_charge: if both slots deny, nothing is given back") {
     Rig rig;
     const auto some = policy(5);
     rig.admit(0, false, 1'000);
@@ -204,7 +204,7 @@ TEST_CASE("cross_slot_charge: both deny, nothing is given back") {
     CHECK(rig.metrics_have("tidegate_store_given_back_total 0"));
 }
 
-TEST_CASE("cross_slot_charge: an answer that is late or makes no sense is a failure of its slot") {
+TEST_CASE("cross_slot_charge: an answer that is late or malformed is a failure of its slot") {
     Rig rig;
     rig.replicas = 1;
     std::string reason;
@@ -280,7 +280,7 @@ TEST_CASE("cross_slot_charge: the items of a slot whose node is away follow thei
     CHECK(rig.metrics_have("tidegate_store_failures_total{reason=\"timeout\"} 0"));
 }
 
-TEST_CASE("cross_slot_charge: every node away is as one Redis away") {
+TEST_CASE("cross_slot_charge: without any node it behaves as without Redis") {
     Rig rig;
     rig.replicas = 1;
     rig.lose(0);
@@ -360,7 +360,7 @@ TEST_CASE("cross_slot_charge: slots of concurrency are renewed where they are, a
     }
 }
 
-TEST_CASE("cross_slot_charge: a node that serves both slots goes: each part fails once") {
+TEST_CASE("cross_slot_charge: a lost node that serves both slots fails each part once") {
     Rig rig;
     rig.replicas = 1;
     const auto shared = policy(5, OnStoreFailure::local);

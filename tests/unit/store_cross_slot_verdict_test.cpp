@@ -123,7 +123,7 @@ TEST_CASE("cross_slot_verdict: items of one slot are one part, in their order") 
 // Three slots, each of which may admit, deny or fail with each failure policy, in each order: all
 // or none is taken, no request is admitted that a slot denied, and nothing is given back that was
 // not taken.
-TEST_CASE("cross_slot_verdict: whatever the parts answer in whatever order, all or none is taken") {
+TEST_CASE("cross_slot_verdict: in any order of the answers, all units are taken or none") {
     const std::array<limit::Policy, 3> policies{policy_that("allow", OnStoreFailure::allow),
                                                 policy_that("local", OnStoreFailure::local),
                                                 policy_that("deny", OnStoreFailure::deny)};
@@ -336,7 +336,7 @@ TEST_CASE(
     CHECK(split.to_give_back(split.parts()[0]) == GiveBack::all);
 }
 
-TEST_CASE("cross_slot_verdict: what is known to fail before anybody is asked") {
+TEST_CASE("cross_slot_verdict: parts that are known to fail decide before any node is asked") {
     const auto open = policy_that("open", OnStoreFailure::allow);
     const auto shared = policy_that("shared", OnStoreFailure::local);
     const auto closed = policy_that("closed", OnStoreFailure::deny);

@@ -80,7 +80,7 @@ TEST_CASE("deny_cache: a lower cost may pass where a higher one was denied") {
     CHECK_FALSE(cache.recall(Denied(policy, "user:a", 0).charge, kNow, verdict));
 }
 
-TEST_CASE("deny_cache: another identifier, list of limits or set of items is another question") {
+TEST_CASE("deny_cache: another identifier, list of limits or set of items is another entry") {
     DenyCache cache{{}};
     const auto policy = policy_with({}, 1);
     const auto other = policy_with({}, 2);
@@ -97,7 +97,7 @@ TEST_CASE("deny_cache: another identifier, list of limits or set of items is ano
     CHECK(cache.recall(denied.charge, kNow, verdict));
 }
 
-TEST_CASE("deny_cache: what something else than time may change is not remembered") {
+TEST_CASE("deny_cache: a denial that something else than time may end is not remembered") {
     DenyCache cache{{}};
     const auto remembers = [&](const limit::Policy& policy) {
         cache.clear(kNow - 1s);
@@ -154,7 +154,7 @@ TEST_CASE("deny_cache: it is bounded, the oldest goes first, and it can be off o
     CHECK_FALSE(off.recall(denied.charge, kNow, verdict));
 }
 
-TEST_CASE("deny_cache: what was asked before a reload and answered after it is not remembered") {
+TEST_CASE("deny_cache: an answer to a question from before a reload is not remembered") {
     DenyCache cache{{}};
     const limit::Policy policy = policy_with({});
     const Denied denied(policy);

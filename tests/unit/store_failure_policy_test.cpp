@@ -57,7 +57,7 @@ TEST_CASE("failure_policy: each failure is counted under its name") {
 }
 
 TEST_CASE(
-    "failure_policy: what is taken in process waits for the report, unless it is given back") {
+    "failure_policy: units taken in process wait for the report, unless they are given back") {
     Rig rig;
     rig.replicas = 2;
     limit::LimitSpec spec = test::spec_of(limit::Algorithm::sliding_window, 4, 1h);

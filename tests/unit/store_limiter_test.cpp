@@ -266,7 +266,7 @@ TEST_CASE("limiter: deny comes before local before allow") {
     CHECK(rig.decide({&open}) == Result::admitted);
 }
 
-TEST_CASE("limiter: a policy in shadow denies nothing, whatever it says of failures") {
+TEST_CASE("limiter: a policy in shadow denies nothing, whatever its failure policy is") {
     Rig rig;
     rig.run_without_redis();
     auto closed = policy("closed", 5, OnStoreFailure::deny);
@@ -792,7 +792,7 @@ TEST_CASE("limiter: a look at Redis is one command, and a full address is rememb
     CHECK(rig.memory.keys() == 0);
 }
 
-TEST_CASE("limiter: a look that fails says nothing against the request") {
+TEST_CASE("limiter: a look that fails does not deny the request") {
     Rig rig;
     rig.run_without_redis();
     const auto closed = policy("closed", 1, OnStoreFailure::deny);

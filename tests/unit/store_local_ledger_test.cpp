@@ -131,7 +131,7 @@ TEST_CASE("local_ledger: what Redis keeps in sets is left out") {
     CHECK(rig.ledger.empty());
 }
 
-TEST_CASE("local_ledger: what is given back is no longer told of") {
+TEST_CASE("local_ledger: units that are given back are not reported") {
     Rig rig;
     const auto some = test::policy("p", {window(9, 1h), made(spec_of(Algorithm::gcra, 10, 10s)),
                                          made(spec_of(Algorithm::sliding_log, 9, 1h))});
@@ -163,7 +163,7 @@ TEST_CASE("local_ledger: sub-buckets that are over are not kept") {
     CHECK(all[0].ends > kBegin + 5'000 * 7ms);
 }
 
-TEST_CASE("local_ledger: a flood of new names pushes out itself, not who is near the limit") {
+TEST_CASE("local_ledger: a flood of new names evicts its own entries, not those near the limit") {
     Rig rig({.identifiers_max = 100, .portions_max = 1'000});
     const auto some = test::policy("p", {window(20, 1h)});
     for (int i = 0; i < 10; ++i) CHECK(rig.charge(some, "busy", kBegin));
@@ -177,7 +177,7 @@ TEST_CASE("local_ledger: a flood of new names pushes out itself, not who is near
     CHECK(busy == 1);
 }
 
-TEST_CASE("local_ledger: what is noted of all is bounded, too") {
+TEST_CASE("local_ledger: the total of all notes is bounded, too") {
     const auto some = test::policy("p", {made(spec_of(Algorithm::sliding_log, 1'000, 1h))});
     std::size_t most = 0;
     // Who goes is drawn, and goes with all he has: what is left differs from time to time.
@@ -195,7 +195,7 @@ TEST_CASE("local_ledger: what is noted of all is bounded, too") {
     CHECK(most > 100);
 }
 
-TEST_CASE("local_ledger: only who is ready is handed out, and everybody's turn comes") {
+TEST_CASE("local_ledger: only entries that are ready are handed out, each in its turn") {
     Rig rig;
     const auto some = test::policy("p", {window(20, 1h)});
     for (int i = 0; i < 300; ++i) rig.charge(some, std::to_string(i), kBegin);
@@ -206,7 +206,7 @@ TEST_CASE("local_ledger: only who is ready is handed out, and everybody's turn c
     CHECK(rig.ledger.size() == 270);
 }
 
-TEST_CASE("local_ledger: what is put back joins what came since") {
+TEST_CASE("local_ledger: units that are put back join those that came since") {
     auto precise = spec_of(Algorithm::sliding_window, 100, 10s);
     precise.precision = 1s;
     const auto some = test::policy("p", {made(precise), made(spec_of(Algorithm::gcra, 10, 10s))});

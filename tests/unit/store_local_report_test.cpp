@@ -69,7 +69,7 @@ struct Rig : test::RedisFixture {
 
 }  // namespace
 
-TEST_CASE("local_report: while Redis is away it waits, then each is told of once") {
+TEST_CASE("local_report: without Redis it waits, then it reports each identifier once") {
     Rig rig;
     rig.server.refuse();
     rig.await_up(false);
@@ -91,7 +91,7 @@ TEST_CASE("local_report: while Redis is away it waits, then each is told of once
     CHECK(rig.counted("reported", 3));
 }
 
-TEST_CASE("local_report: so many at once and no more, while Redis has not answered") {
+TEST_CASE("local_report: reports under way are bounded while Redis does not answer") {
     Rig rig;
     rig.await_connected();
     bool answering = false;
@@ -111,7 +111,7 @@ TEST_CASE("local_report: so many at once and no more, while Redis has not answer
     CHECK(rig.report->empty());
 }
 
-TEST_CASE("local_report: what was sent and not answered is not sent again") {
+TEST_CASE("local_report: a report that was sent and not answered is not sent again") {
     Rig rig;
     rig.await_connected();
     rig.server.evalsha = [](const Words&) { return ""; };
@@ -122,7 +122,7 @@ TEST_CASE("local_report: what was sent and not answered is not sent again") {
     CHECK(rig.told().size() == 1);
 }
 
-TEST_CASE("local_report: what did not leave is kept") {
+TEST_CASE("local_report: a report that was not sent is kept") {
     Rig rig;
     rig.await_connected();
     rig.admit("user:a");
@@ -133,7 +133,8 @@ TEST_CASE("local_report: what did not leave is kept") {
     CHECK(rig.counted("lost", 0));
 }
 
-TEST_CASE("local_report: what was reset is not kept, though it did not leave") {
+TEST_CASE(
+    "local_report: a report of an identifier that was reset is not kept, though it was not sent") {
     Rig rig;
     rig.await_connected();
     rig.admit("user:a");
@@ -148,7 +149,7 @@ TEST_CASE("local_report: what was reset is not kept, though it did not leave") {
     CHECK(rig.report->empty());
 }
 
-TEST_CASE("local_report: what was reset before it left tells of no units") {
+TEST_CASE("local_report: a report that was reset before it was sent has no units") {
     Rig rig;
     rig.await_connected();
     rig.admit("user:a");
@@ -162,7 +163,7 @@ TEST_CASE("local_report: what was reset before it left tells of no units") {
     CHECK(rig.counted("reported", 0));
 }
 
-TEST_CASE("local_report: what Redis refuses is asked a few times and then let go") {
+TEST_CASE("local_report: a report that Redis refuses is sent a few times and then dropped") {
     Rig rig;
     rig.await_connected();
     rig.server.evalsha = [](const Words&) { return "-OOM no room\r\n"; };
@@ -177,7 +178,7 @@ TEST_CASE("local_report: what Redis refuses is asked a few times and then let go
     CHECK(rig.report->empty());
 }
 
-TEST_CASE("local_report: after a failure it is quiet for a while") {
+TEST_CASE("local_report: after a failure it pauses for a while") {
     Rig rig;
     rig.await_connected();
     rig.server.evalsha = [](const Words&) { return "-OOM no room\r\n"; };
@@ -194,7 +195,7 @@ TEST_CASE("local_report: after a failure it is quiet for a while") {
     CHECK(rig.counted("reported", 1));
 }
 
-TEST_CASE("local_report: what counts no more is not told of") {
+TEST_CASE("local_report: units that no longer count are not reported") {
     Rig rig;
     rig.await_connected();
     rig.admit("user:a", process_now() - 2h);

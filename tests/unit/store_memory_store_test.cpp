@@ -52,7 +52,7 @@ struct Client {
 
 }  // namespace
 
-TEST_CASE("memory_store: only what is taken makes a key") {
+TEST_CASE("memory_store: only units that are taken make a key") {
     MemoryStore store(bounded(100));
     const auto some = policy(3, 1min);
     Client client{store, some};
@@ -64,7 +64,7 @@ TEST_CASE("memory_store: only what is taken makes a key") {
     CHECK(store.keys() == 1);
 }
 
-TEST_CASE("memory_store: at max_keys what has expired goes first and is no eviction") {
+TEST_CASE("memory_store: at max_keys expired names go first, and that is no eviction") {
     MemoryStore store(bounded(10));
     const auto brief = policy(3, 1s);
     const auto lasting = policy(3, 1h);
@@ -82,7 +82,7 @@ TEST_CASE("memory_store: at max_keys what has expired goes first and is no evict
     }
 }
 
-TEST_CASE("memory_store: a flood of new names pushes out itself, not who is near the limit") {
+TEST_CASE("memory_store: a flood of new names evicts its own entries, not those near the limit") {
     MemoryStore store(bounded(50));
     const auto some = policy(10, 1h);
     Client client{store, some};
@@ -309,7 +309,7 @@ TEST_CASE("memory_store: a tier without limits counts nothing") {
     CHECK(store.keys() == 0);
 }
 
-TEST_CASE("memory_store: who stands in for a store admits no schedule") {
+TEST_CASE("memory_store: in place of another store it admits no schedule") {
     MemoryStore::Options options;
     options.stands_in = true;
     MemoryStore store(options);

@@ -61,7 +61,7 @@ TEST_CASE("refund_script: only limits that do not keep the status are given back
     CHECK(refund_words(refund).empty());
 }
 
-TEST_CASE("refund_script: each algorithm is told what giving back to it needs") {
+TEST_CASE("refund_script: each algorithm gets the arguments that giving back needs") {
     LimitSpec opening = spec_of(Algorithm::fixed_window, 5, 10s);
     opening.anchor = limit::Anchor::first_request;
     const Limit first_request = made(opening);
@@ -147,7 +147,7 @@ TEST_CASE("refund_script: a past moment that was forwarded uncounted is not give
     CHECK(refund_words({charge, &receipt, Refund::Of::all, 0}).size() == 6);
 }
 
-TEST_CASE("refund_script: slots, and what counts all, are not given back by it") {
+TEST_CASE("refund_script: it gives back neither slots nor units of limits that count all") {
     LimitSpec counts_all = spec_of(Algorithm::sliding_window, 5, 1s);
     counts_all.count = limit::Count::all;
     for (const Limit& limit : {made(counts_all), made(spec_of(Algorithm::concurrency, 5, 0s))}) {

@@ -24,7 +24,8 @@ const Claim kOne{"0f", "user:a", 3, 1'500ms};
 
 }  // namespace
 
-TEST_CASE("settle_script: less is the keys and the argument of a refund, and a claim behind each") {
+TEST_CASE(
+    "settle_script: a lower cost has the keys and argument of a refund, and a claim behind each") {
     const auto some = policy("p", {window(9, 1s)});
     const std::vector<ChargeItem> items{{&some, "user:a"}, {&some, "user:b"}};
     const limit::Receipt receipt{1s, {5, 6}};
@@ -45,7 +46,7 @@ TEST_CASE("settle_script: less is the keys and the argument of a refund, and a c
     CHECK(words[9] == "3");
 }
 
-TEST_CASE("settle_script: with nothing to give back, the claim is all there is") {
+TEST_CASE("settle_script: with nothing to give back, there is only the claim") {
     const auto some = policy("p", {window(9, 1s)});
     const ChargeItem item{&some, "user:a"};
     const std::vector<std::string> wanted{"EVALSHA", std::string(settle_less_script().sha1),
@@ -62,7 +63,7 @@ TEST_CASE("settle_script: with nothing to give back, the claim is all there is")
     CHECK(words(2, 0) == wanted);  // nothing was taken
 }
 
-TEST_CASE("settle_script: more is the keys and the arguments of a charge, and a claim") {
+TEST_CASE("settle_script: a higher cost has the keys and arguments of a charge, and a claim") {
     const auto some = policy("p", {window(9, 1s)});
     const ChargeItem item{&some, "user:a"};
     std::string out;

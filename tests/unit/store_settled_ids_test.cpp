@@ -28,7 +28,7 @@ TEST_CASE("settled ids: the first claim counts, and the others learn its cost, u
     CHECK(ids.claim("a", 4, begin + 101s, begin + 119s).state == State::first);
 }
 
-TEST_CASE("settled ids: what could not be corrected is claimed anew, with any cost") {
+TEST_CASE("settled ids: a settlement that could not be corrected is claimed anew, with any cost") {
     using State = SettledIds::Claim::State;
     SettledIds ids;
     const SettledIds::Time begin{1h};

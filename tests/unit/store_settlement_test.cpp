@@ -114,7 +114,8 @@ const std::string kSecondClaim = "tg:settled:0f:{user:alice}";
 
 }  // namespace
 
-TEST_CASE("settlement: each slot is told once, beside its counts, and says so again") {
+TEST_CASE(
+    "settlement: each slot gets one command, with its counts, and the same again on a repeat") {
     SettleRig rig;
     std::string_view script = settle_less_script().sha1;
     std::int64_t cost = 1;
@@ -148,7 +149,7 @@ TEST_CASE("settlement: while the first slot does not answer, no other is asked")
     CHECK(rig.claims[kSecondClaim] == "1");
 }
 
-TEST_CASE("settlement: what another slot has missed is made up for, with the first cost") {
+TEST_CASE("settlement: a correction that a slot has missed is made up for, with the first cost") {
     SettleRig rig;
     rig.nodes[1].evalsha = [](const Words&) { return "-ERR no\r\n"; };
     CHECK(rig.settle(1) == std::nullopt);
@@ -159,7 +160,7 @@ TEST_CASE("settlement: what another slot has missed is made up for, with the fir
     CHECK(rig.scripts[kSecondClaim] == settle_less_script().sha1);
 }
 
-TEST_CASE("settlement: an answer that is no cost is none") {
+TEST_CASE("settlement: an answer that is no cost is refused") {
     SettleRig rig;
     for (const std::string answer : {":1\r\n", "$1\r\nx\r\n", "$2\r\n-1\r\n", "$-1\r\n"}) {
         CAPTURE(answer);

@@ -159,7 +159,8 @@ TEST_CASE("shared_charges: a decision that only its thread may send does not wai
     CHECK(pair.wait([&] { return decision.result != Result::pending; }));
 }
 
-TEST_CASE("shared_charges: what waits when a command is lost is sent by its own thread, once") {
+TEST_CASE(
+    "shared_charges: after a lost command, waiting decisions are sent by their own threads, once") {
     Pair pair;
     pair.fill_the_way();
     LimitDecision& waiting = pair.decide(0, pair.second);
@@ -177,7 +178,7 @@ TEST_CASE("shared_charges: what waits when a command is lost is sent by its own 
     CHECK(pair.decisions[1].store_failed);
 }
 
-TEST_CASE("shared_charges: a thread takes back what waits for too long") {
+TEST_CASE("shared_charges: a thread takes back decisions that wait for too long") {
     Pair pair;
     pair.fill_the_way();
     pair.decide(0, pair.second);
@@ -192,7 +193,7 @@ TEST_CASE("shared_charges: a thread takes back what waits for too long") {
     CHECK(pair.wait([&] { return pair.are_decided(); }));
 }
 
-TEST_CASE("shared_charges: a thread gives up what another does not answer in time") {
+TEST_CASE("shared_charges: a thread gives up decisions that another does not answer in time") {
     Pair pair;
     pair.fill_the_way();
     LimitDecision& waiting = pair.decide(0, pair.second);

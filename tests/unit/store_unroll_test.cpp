@@ -45,7 +45,7 @@ TEST_CASE("unroll: outside the branch LIMITS is the most, and a window has no nu
     CHECK(unroll(text, "u$ = u$ + 1\n", 2) == "if n > 2\nu = u + 1\na1, a2\n");
 }
 
-TEST_CASE("unroll: comments go, code behind which a comment stands stays") {
+TEST_CASE("unroll: comments are removed, and code before a comment stays") {
     CHECK(unroll("-- one {{a$}} LIMITS --window\na\n  -- two\n--\nb  -- three\n\n", "", 2) ==
           "a\nb  -- three\n\n");
     CHECK(branch("a\n-- b\n--each window\n", "-- c\nd$\n") == "a\nd1\n");

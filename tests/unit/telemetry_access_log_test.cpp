@@ -72,7 +72,7 @@ class StandardOutput {
     int saved_;
 };
 
-TEST_CASE("access_log: what was written before the end is in the file, by order of each thread") {
+TEST_CASE("access_log: lines written before the end are in the file, in the order of each thread") {
     const Folder folder;
     const std::string path = folder.file_path("log");
     {
@@ -103,7 +103,7 @@ TEST_CASE("access_log: what was written before the end is in the file, by order 
     CHECK(next[1] == 500);
 }
 
-TEST_CASE("access_log: the file is appended to and not readable by everybody") {
+TEST_CASE("access_log: the file is appended to, and not every user may read it") {
     const Folder folder;
     const std::string path = folder.file_path("log");
     for (int run = 0; run < 2; ++run) AccessLog({.path = path}, 1).write(0, record_of({}));

@@ -21,7 +21,7 @@ TEST_CASE("byte_ring: the capacity is a power of two") {
     CHECK(ByteRing(9).capacity() == 16);
 }
 
-TEST_CASE("byte_ring: what does not fit is refused whole, and fits once there is room") {
+TEST_CASE("byte_ring: a piece that does not fit is refused whole, and fits once there is room") {
     ByteRing ring(8);
     CHECK(ring.push("abcde"));
     CHECK_FALSE(ring.push("fghi"));
@@ -50,7 +50,7 @@ TEST_CASE("byte_ring: order is kept around the end") {
     CHECK(out + take_all(ring) == in);
 }
 
-TEST_CASE("byte_ring: two threads, nothing lost, nothing twice") {
+TEST_CASE("byte_ring: between two threads nothing is lost and nothing doubled") {
     ByteRing ring(64);
     std::string in;
     for (int i = 0; i < 20'000; ++i) in += std::to_string(i) + "\n";

@@ -76,7 +76,8 @@ TEST_CASE("exposition: the histograms of threads are one, whose buckets add up")
     CHECK(std::stod(sample(text, R"(took_seconds_sum{store="redis"})")) == doctest::Approx(2.0065));
 }
 
-TEST_CASE("exposition: what closes while it is read makes no negative number of open ones") {
+TEST_CASE(
+    "exposition: connections that close during a scrape make no negative number of open ones") {
     struct Opened {
         OpenCounter connections;
     } thread;

@@ -185,7 +185,7 @@ TEST_CASE("log_line: the time follows from line to line, forwards and backwards"
     CHECK(time_of(-1us) == "1969-12-31T23:59:59.999Z");
 }
 
-TEST_CASE("log_line: what a client chose can neither end the line nor a string") {
+TEST_CASE("log_line: text of a client can end neither the line nor a string") {
     RequestRecord record;
     record.path = "/a\"b\\c\nd\re\x1b[31m\x7f";
     record.host = std::string_view("h\0x", 3);

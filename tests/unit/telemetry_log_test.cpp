@@ -39,7 +39,7 @@ TEST_CASE("log: a line has its time in UTC, its level and its message") {
                                             "redis 127.0.0.1:6379: refused\n")));
 }
 
-TEST_CASE("log: what is below the level is not written") {
+TEST_CASE("log: messages below the level are not written") {
     set_log_level(Level::error);
     CHECK_FALSE(log_enabled(Level::warn));
     CHECK(log_enabled(Level::error));
@@ -53,7 +53,7 @@ TEST_CASE("log: what is below the level is not written") {
     CHECK(text.ends_with("error loud\n"));
 }
 
-TEST_CASE("log: what a peer said cannot begin a line of its own") {
+TEST_CASE("log: text of a peer cannot begin a line of its own") {
     const std::string text = logged([] { log_line(Level::info, "a\nb\x1b[0m{}%v\x7f"); });
     CHECK(text.ends_with("info a\\x0ab\\x1b[0m{}%v\\x7f\n"));
     const std::string hidden =

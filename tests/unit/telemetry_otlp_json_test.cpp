@@ -114,7 +114,7 @@ TEST_CASE("otlp_json: a refusal is no error of the server") {
     CHECK(attribute(span, "error.type") == nullptr);
 }
 
-TEST_CASE("otlp_json: what clients wrote cannot break out of its text") {
+TEST_CASE("otlp_json: text of a client cannot break out of its string") {
     TraceRecord record = request();
     record.method = "BR\"EW";
     record.path = "/\"}],\xff\x01";
@@ -129,7 +129,7 @@ TEST_CASE("otlp_json: what clients wrote cannot break out of its text") {
     CHECK(attribute(spans_of(record)[0], "server.port") == nullptr);
 }
 
-TEST_CASE("otlp_json: the decision says what was asked and what was answered") {
+TEST_CASE("otlp_json: the span of a decision has the charge and the verdict") {
     TraceRecord record = request();
     TraceRecord::Decide decide;
     decide.id = {9, 9, 9, 9, 9, 9, 9, 9};

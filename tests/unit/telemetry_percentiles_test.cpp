@@ -50,7 +50,7 @@ TEST_CASE("percentiles: each is at most 26% too high, whatever the times are") {
     }
 }
 
-TEST_CASE("percentiles: what is below the first cut or above the last bound says that bound") {
+TEST_CASE("percentiles: times below the first cut or above the last bound give that bound") {
     Fine quick;
     quick.observe(0ns);
     quick.observe(-1ns);

@@ -24,7 +24,8 @@ TEST_CASE("repeated failures: the first has a line, and then a line a minute has
     CHECK(failures.note("connect a", start + 500s) == 2);
 }
 
-TEST_CASE("repeated failures: a recovery is told once, and only of a failure that was told") {
+TEST_CASE(
+    "repeated failures: a recovery is logged once, and only after a failure that was logged") {
     RepeatedFailures failures;
     const Time start{5s};
     CHECK_FALSE(failures.recovered("connect a"));

@@ -58,7 +58,7 @@ TEST_CASE("top_names: after a minute without requests nothing old comes back") {
     CHECK(count_of(list, "a") == 0);
 }
 
-TEST_CASE("top_names: the reach is one to two minutes, or what the process is old") {
+TEST_CASE("top_names: the reach is one to two minutes, or the age of the process") {
     CHECK(TopNames::reach(at(0s), at(-1h)) == 60s);
     CHECK(TopNames::reach(at(59'900ms), at(-1h)) == 119s);
     CHECK(TopNames::reach(at(30s), at(20s)) == 10s);

@@ -83,7 +83,7 @@ TEST_CASE("trace_context: a later version is read as far as 00 goes, ff is none"
     CHECK(read_back("ff" + rest) == "-");
 }
 
-TEST_CASE("trace_context: what is malformed is no context") {
+TEST_CASE("trace_context: a malformed field is no context") {
     for (std::size_t size = 0; size < kSampled.size(); ++size) {
         CHECK(read_back(kSampled.substr(0, size)) == "-");
     }

@@ -107,7 +107,7 @@ TEST_CASE("trace_queue: requests come out whole, of every thread in turn") {
     CHECK(queue.dropped() == 0);
 }
 
-TEST_CASE("trace_queue: what a full queue drops is counted in spans, and room comes back") {
+TEST_CASE("trace_queue: spans that a full queue drops are counted, and room comes back") {
     TraceQueue queue(options(64), 2);  // 32 a thread
     for (int i = 0; i < 20; ++i) queue.push(0, request_of(3));
     CHECK(queue.dropped() == 30);
@@ -136,7 +136,7 @@ TEST_CASE("trace_queue: it calls once when it fills, and again after it was empt
     CHECK(calls == 2);
 }
 
-TEST_CASE("trace_queue: what still waits at its end is freed") {
+TEST_CASE("trace_queue: requests that still wait at its end are freed") {
     TraceQueue queue(options(64), 1);
     queue.push(0, request_of(5));
     queue.push(0, request_of(5));

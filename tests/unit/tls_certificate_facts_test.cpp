@@ -71,7 +71,7 @@ TEST_CASE("certificate_facts: an authority, one that signs itself, and where an 
     CHECK(of_leaf.issuer_location == "http://ca.example/root.der");
 }
 
-TEST_CASE("certificate_facts: the kind of the key is named, and digests tell certificates apart") {
+TEST_CASE("certificate_facts: the kind of the key is named, and digests distinguish certificates") {
     const Authority authority;
     const Certificate one = authority.issue();
     const Certificate other = authority.issue();

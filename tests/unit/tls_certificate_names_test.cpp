@@ -26,7 +26,7 @@ TEST_CASE("certificate names: case and the root's dot make no other name") {
     CHECK(normal_certificate_name("Example.com") == "example.com");
 }
 
-TEST_CASE("certificate names: what is no host name is none") {
+TEST_CASE("certificate names: a malformed host name is no name") {
     const std::string label(63, 'a');
     const std::string longest = label + '.' + label + '.' + label + '.' + std::string(61, 'a');
     REQUIRE(longest.size() == 253);

@@ -50,7 +50,7 @@ TEST_CASE("certificate: a file without one, or with a broken one, has a fault of
     }
 }
 
-TEST_CASE("certificate: a key is read; one that is locked is named so, and nobody is asked") {
+TEST_CASE("certificate: a key is read; a locked one is named as such, without a prompt") {
     const Authority authority;
     const Certificate made = authority.issue();
     const auto key = parse_private_key(made.key_pem());

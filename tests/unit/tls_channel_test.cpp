@@ -116,7 +116,7 @@ TEST_CASE("tls channel: a handshake that comes byte by byte wants to read until 
     }
 }
 
-TEST_CASE("tls channel: it is read what was written, in both directions") {
+TEST_CASE("tls channel: the peer reads what was written, in both directions") {
     Ends ends;
     ends.shake_hands();
     ends.peer->say("hello");
@@ -203,7 +203,7 @@ TEST_CASE("tls channel: many records are read at once, and a dry kernel is not a
     CHECK(ends.channel->is_dry());
 }
 
-TEST_CASE("tls channel: what did not fit is there for the next read") {
+TEST_CASE("tls channel: bytes that did not fit are there for the next read") {
     Ends ends;
     ends.shake_hands();
     ends.peer->say("hello");
@@ -230,7 +230,7 @@ TEST_CASE("tls channel: a record that comes in portions is read when it is whole
     CHECK(ends.read().bytes == 5);
 }
 
-TEST_CASE("tls channel: an end inside a record or between two, without a word, is a cut") {
+TEST_CASE("tls channel: an end without close_notify, inside a record or between two, is a cut") {
     for (std::size_t left = 0;; ++left) {
         CAPTURE(left);
         Ends ends;
@@ -250,7 +250,7 @@ TEST_CASE("tls channel: an end inside a record or between two, without a word, i
     }
 }
 
-TEST_CASE("tls channel: an end that the peer has told is a good end, and can be answered") {
+TEST_CASE("tls channel: an end with close_notify is a good end, and can be answered") {
     Ends ends;
     ends.shake_hands();
     ends.peer->write("last");
@@ -265,7 +265,7 @@ TEST_CASE("tls channel: an end that the peer has told is a good end, and can be 
     CHECK(ends.peer->was_told_the_end());
 }
 
-TEST_CASE("tls channel: a full kernel takes the word of the end later, and once") {
+TEST_CASE("tls channel: with a full socket close_notify is sent later, and once") {
     Ends ends(true);
     ends.shake_hands();
     std::string bytes(4'096, 'x');
@@ -320,7 +320,7 @@ TEST_CASE("tls channel: an end inside the handshake is a cut") {
     CHECK(ends.channel->shake_hands() == Status::cut_off);
 }
 
-TEST_CASE("tls channel: bytes that were changed on the way end it") {
+TEST_CASE("tls channel: bytes that were changed on the way end the connection") {
     Ends ends;
     ends.shake_hands();
     ends.peer->write("hello");
@@ -368,7 +368,7 @@ TEST_CASE("tls channel: key updates are followed, but not without end") {
     CHECK(ends.channel->system_error() == EPROTO);
 }
 
-TEST_CASE("tls channel: what came at once with too many key updates is not read") {
+TEST_CASE("tls channel: data that came with too many key updates is not read") {
     Ends ends;
     ends.shake_hands();
     for (int i = 0; i <= TlsChannel::kMessagesMax; ++i) ends.peer->update_key();
@@ -406,7 +406,7 @@ TEST_CASE("tls channel: a session is kept, and shortens one further handshake") 
     }
 }
 
-TEST_CASE("tls channel: closed, it fails, and touches no descriptor") {
+TEST_CASE("tls channel: after it was closed calls fail, and touch no descriptor") {
     Ends ends;
     ends.shake_hands();
     ends.peer->say("hello");
@@ -417,7 +417,7 @@ TEST_CASE("tls channel: closed, it fails, and touches no descriptor") {
     ends.channel->finish();
 }
 
-TEST_CASE("tls channel: it is the server, too") {
+TEST_CASE("tls channel: it works as the server, too") {
     const Authority authority;
     const auto context = test::server_context(authority.issue());
     const std::unique_ptr<SSL_CTX, test::ReleaseOpenSsl> other(SSL_CTX_new(TLS_client_method()));

@@ -28,7 +28,8 @@ using test::World;
 
 }  // namespace
 
-TEST_CASE("client_auth: a client that an authority vouches for is accepted, and its names known") {
+TEST_CASE(
+    "client_auth: a client with a certificate of an authority is accepted, and its names known") {
     const World world;
     for (const int version : kVersions) {
         for (const ClientAuth mode : {ClientAuth::require, ClientAuth::optional}) {
@@ -52,7 +53,7 @@ TEST_CASE("client_auth: a client without a certificate is accepted where that is
     }
 }
 
-TEST_CASE("client_auth: nobody is asked where it is off, and no certificate is believed") {
+TEST_CASE("client_auth: with `off` no client is asked, and no certificate counts") {
     const World world;
     const auto seen = visit(ClientAuthSettings{}, {&world.alice});
     CHECK(seen.is_accepted);
@@ -113,7 +114,7 @@ TEST_CASE("client_auth: depth is how many intermediates may be between") {
     CHECK_FALSE(accepts(4, {&world.bob}));
 }
 
-TEST_CASE("client_auth: an authority without its issuer vouches for what is below it alone") {
+TEST_CASE("client_auth: an authority without its issuer verifies only certificates below it") {
     const World world;
     const ClientAuthSettings middle{ClientAuth::require, world.middle.pem(), "", 4};
     CHECK(visit(middle, {&world.bob}).is_accepted);
@@ -130,7 +131,8 @@ TEST_CASE("client_auth: an authority without its issuer vouches for what is belo
     CHECK(visit(both, {&world.alice}).is_accepted);
 }
 
-TEST_CASE("client_auth: who is revoked is refused, and so is who is below a revoked one") {
+TEST_CASE(
+    "client_auth: a revoked certificate is refused, and so is one below a revoked authority") {
     const World world;
     const std::string of_root = make_revocation_list(world.root, {});
     const std::string of_middle = make_revocation_list(world.middle, {});
@@ -156,7 +158,7 @@ TEST_CASE("client_auth: who is revoked is refused, and so is who is below a revo
     CHECK(visit(world.settings(ClientAuth::optional, of_middle), {}).is_accepted);
 }
 
-TEST_CASE("client_auth: a stale list refuses whom it covers, and no one else") {
+TEST_CASE("client_auth: a stale list refuses the clients that it covers, and no others") {
     const World world;
     const std::string stale = make_revocation_list(world.middle, {}, {-3'600, -60});
     const std::string early = make_revocation_list(world.middle, {}, {60, 3'600});
@@ -204,7 +206,8 @@ TEST_CASE("client_auth: lists hold for chains that end at an intermediate withou
     CHECK(fault_of(both + alone.pem(), make_revocation_list(world.root, {}) + of_middle) == "");
 }
 
-TEST_CASE("client_auth: clients are told the authorities by name, each once, unless too many") {
+TEST_CASE(
+    "client_auth: clients get the names of the authorities, each once, unless there are too many") {
     const World world;
     const Certificate again = make_authority("root");
     const auto named = [](const std::string& ca) {
@@ -233,7 +236,7 @@ TEST_CASE("client_auth: a chain of more than 32 KiB is not read") {
     CHECK_FALSE(visit(world.settings(), {&large}).is_accepted);
 }
 
-TEST_CASE("client_auth: a file that cannot be used is told with its key") {
+TEST_CASE("client_auth: a file that cannot be used is reported with its key") {
     const World world;
     const auto fault_of = [](const ClientAuthSettings& settings) {
         const auto auth = parse_client_auth(settings);

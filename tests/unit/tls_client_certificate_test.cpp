@@ -26,7 +26,7 @@ std::string subject_of_name(const std::string& common_name) {
 
 }  // namespace
 
-TEST_CASE("client_certificate: it says its digest, its subject and every name in order") {
+TEST_CASE("client_certificate: it has its digest, its subject and every name in order") {
     const auto made = make_certificate({.subject = {{"O", "Acme"}, {"CN", "alice"}, {"CN", "al"}},
                                         .names = {{GEN_URI, "spiffe://example.org/b"},
                                                   {GEN_DNS, "b.example"},
@@ -56,7 +56,8 @@ TEST_CASE("client_certificate: one without any names has none") {
     CHECK_FALSE(read.uris.is_incomplete);
 }
 
-TEST_CASE("client_certificate: a name that a reader could take for another is left out, and said") {
+TEST_CASE(
+    "client_certificate: a name that a reader could take for another is left out, and reported") {
     using namespace std::string_literals;
     for (const std::string& bad :
          {"alice\0.evil"s, "a\nb"s, "a\x7f"s, "\xff"s, ""s, "a\xe2\x80\xae"s, "a\xc2\xad"s}) {

@@ -46,7 +46,7 @@ TEST_CASE("revocation_list: a file without one, or with a broken one, has a faul
     }
 }
 
-TEST_CASE("revocation_list: it says whose it is, from when, and when the next one is due") {
+TEST_CASE("revocation_list: it has its issuer, its date, and when the next one is due") {
     using namespace std::chrono_literals;
     const Certificate root = make_authority("root");
     const auto now = system_clock::now();

@@ -121,7 +121,7 @@ TEST_CASE("server credentials: ticket keys have 80 bytes, and there are at most 
     CHECK(fault_of(settings).empty());
 }
 
-TEST_CASE("server credentials: what they hold can be shown: files, names, types") {
+TEST_CASE("server credentials: the files, names and types that they hold can be shown") {
     const Authority authority;
     const auto credentials = test::credentials_of(
         settings_of({shown("a.pem", authority.issue(KeyKind::rsa, "DNS:A.example"), {"*.b."}),

@@ -102,7 +102,7 @@ TEST_CASE("tls server: a listener of HTTP/2 refuses all others, also those that 
     });
 }
 
-TEST_CASE("tls server: clients that offer none of the listener's protocols are told so") {
+TEST_CASE("tls server: clients that offer none of the listener's protocols are refused") {
     for (const HttpVersions http : {HttpVersions::both, HttpVersions::http1, HttpVersions::http2}) {
         in_each_version(http, [](const auto& agreed_on) {
             for (const std::string other : {"\x04smtp", "\x09http/1.1x", "\x03h2c", "\x02H2"}) {

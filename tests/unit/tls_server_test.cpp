@@ -63,7 +63,7 @@ TEST_CASE("tls server: the certificate is that of the name, else of the wildcard
     }
 }
 
-TEST_CASE("tls server: a client that sends no name has been told an address") {
+TEST_CASE("tls server: a client that sends no name gets the certificate for an address") {
     Listener listener;
     listener.add(KeyKind::p256, "DNS:a.example");
     const Certificate& address = listener.add(KeyKind::p256, "DNS:b.example,IP:192.0.2.1");

@@ -129,7 +129,7 @@ TEST_CASE("tls server: configured keys are for replicas, and their first one enc
     }
 }
 
-TEST_CASE("tls server: a ticket that was changed on the way is none") {
+TEST_CASE("tls server: a ticket that was changed on the way is refused") {
     const TlsServer server(two_names(), test::new_ticket_keys());
     const TlsSessionPtr session = session_with(server, TLS1_2_VERSION);
     std::string der(static_cast<std::size_t>(i2d_SSL_SESSION(session.get(), nullptr)), '\0');
@@ -154,7 +154,7 @@ TEST_CASE("tls server: a ticket that was changed on the way is none") {
     CHECK(resume(server, session, TLS1_2_VERSION).is_resumed);
 }
 
-TEST_CASE("tls server: who resumes under an unknown name is refused where unknown names are") {
+TEST_CASE("tls server: resuming under an unknown name is refused where unknown names are") {
     const Authority authority;
     TlsServerSettings settings;
     settings.certificates = {shown("a.pem", authority.issue("DNS:a.example"))};

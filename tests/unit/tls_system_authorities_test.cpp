@@ -25,7 +25,7 @@ std::vector<SharedCertificate> chain_of(const std::string& pem) {
 
 }  // namespace
 
-TEST_CASE("system_authorities: what one of them has issued is believed, until it expires") {
+TEST_CASE("system_authorities: a certificate of one of them is trusted, until it expires") {
     const TrustedAuthority trusted;
     const auto authorities = SystemAuthorities::read();
     REQUIRE(authorities.has_value());
@@ -40,7 +40,8 @@ TEST_CASE("system_authorities: what one of them has issued is believed, until it
     CHECK(expired->why.find("expired") != std::string::npos);
 }
 
-TEST_CASE("system_authorities: a stranger's certificate is doubted, and its issuer named") {
+TEST_CASE(
+    "system_authorities: a certificate of another authority is not trusted, and its issuer named") {
     const TrustedAuthority trusted;
     const Authority stranger;
     const auto authorities = SystemAuthorities::read();
@@ -64,7 +65,7 @@ TEST_CASE("system_authorities: the issuer of a certificate is known, whatever it
     CHECK_FALSE((*authorities)->have_issuer_of(*Authority().issue().certificate));
 }
 
-TEST_CASE("system_authorities: a system without any is told") {
+TEST_CASE("system_authorities: a system without any is reported") {
     ::setenv("SSL_CERT_FILE", "/nonexistent", 1);
     ::setenv("SSL_CERT_DIR", "/nonexistent:/nonexistent/too", 1);
     const auto authorities = SystemAuthorities::read();

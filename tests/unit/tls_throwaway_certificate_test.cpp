@@ -56,7 +56,7 @@ struct Throwaway {
 
 }  // namespace
 
-TEST_CASE("throwaway_certificate: a client that believes it takes it for this machine alone") {
+TEST_CASE("throwaway_certificate: a client that trusts it accepts it for this machine alone") {
     const Throwaway made;
     const X509* const self = made.certificate.get();
     CHECK(made.verdict(self, kNow, "localhost") == X509_V_OK);

@@ -162,7 +162,7 @@ TEST_CASE("group: a group begins with the addresses that the one before it knew"
     CHECK_FALSE(server_of(former, "192.0.2.1:81")->state.is_draining());
 }
 
-TEST_CASE("group: status() adds up what the workers count, and says who gets no requests") {
+TEST_CASE("group: status() adds up what the workers count, and which servers get no requests") {
     config::Upstream settings = upstream_of(
         {server_at("192.0.2.1", 81), server_at("192.0.2.2", 81, 4), server_at("a.test", 81)});
     settings.health_check.emplace();

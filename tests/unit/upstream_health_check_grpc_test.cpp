@@ -57,7 +57,7 @@ TEST_CASE("health_check_grpc: a call that fails says why") {
     CHECK(fault_of({.status = 404}, "") == "it answers 404");
 }
 
-TEST_CASE("health_check_grpc: what is no answer of gRPC is a fault") {
+TEST_CASE("health_check_grpc: an answer that is not gRPC is a fault") {
     const std::string good = framed("\x08\x01");
     CHECK(fault_of({.type = "text/html"}, good) == "its answer is not gRPC");
     CHECK(fault_of({.status_in_trailers = ""}, good) == "its answer is not gRPC");

@@ -166,7 +166,7 @@ std::string status_line(int status) {
 
 }  // namespace
 
-TEST_CASE("health_checks: without `health_check` nothing is asked") {
+TEST_CASE("health_checks: without `health_check` no server is checked") {
     Checked checked;
     config::Upstream settings = upstream_of({server_at("127.0.0.1", checked.fake().port)});
     checked.checks = std::make_shared<HealthChecks>(checked.io.get_executor(), group_of(settings));
@@ -197,7 +197,7 @@ TEST_CASE("health_checks: a check asks for the path, of the host, on a connectio
     CHECK(named.fake().requests[0].find("\r\nHost: status.test:81\r\n") != std::string::npos);
 }
 
-TEST_CASE("health_checks: which status is healthy, `status` says") {
+TEST_CASE("health_checks: `status` says which statuses are healthy") {
     for (const int status : {200, 204, 301, 399}) CHECK(finds({status_line(status)}).empty());
     for (const int status : {400, 404, 500, 503}) {
         CHECK(finds({status_line(status)}) == "it answers " + std::to_string(status));
@@ -222,7 +222,7 @@ TEST_CASE("health_checks: the final answer counts, however it comes") {
     CHECK(finds({"HTTP/1.1 100 Continue\r\n\r\n"}) == "it closes without an answer");
 }
 
-TEST_CASE("health_checks: what is no answer is a fault") {
+TEST_CASE("health_checks: a malformed answer is a fault") {
     CHECK(finds({"SSH-2.0-OpenSSH_9.2\r\n\r\n"}) == "its answer is not HTTP");
     CHECK(finds({std::string(100'000, 'x')}) == "its answer is not HTTP");
     CHECK(finds({"HTTP/1.1 200 OK\r\n"}) == "it closes without an answer");

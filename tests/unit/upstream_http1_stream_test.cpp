@@ -149,7 +149,7 @@ TEST_CASE("http1_stream: an answer comes in heads and batches, at any split of i
     }
 }
 
-TEST_CASE("http1_stream: what is no answer to the request is broken") {
+TEST_CASE("http1_stream: a malformed answer is broken") {
     for (const char* bytes : {
              "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
              "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
@@ -241,7 +241,7 @@ TEST_CASE("http1_stream: a connection with bytes behind the answer takes no othe
     CHECK_FALSE(world.stream.is_clean());
 }
 
-TEST_CASE("http1_stream: trailers that Connection names stay here") {
+TEST_CASE("http1_stream: trailers that Connection names are removed") {
     World world;
     world.ask();
     world.answer(

@@ -113,7 +113,7 @@ TEST_CASE("pool: an idle connection on which the server spoke or closed is throw
     }
 }
 
-TEST_CASE("pool: a server that spoke in this turn is noticed before its connection is told") {
+TEST_CASE("pool: a server that spoke in this turn is noticed before its connection is reported") {
     Pooled pooled({1});
     Server& server = pooled.make_idle();
     auto far = pooled.listeners[0].accept();
@@ -206,7 +206,7 @@ TEST_CASE("pool: no server may be chosen when all are unhealthy, or no name has 
     CHECK(named.pool->has_server());
 }
 
-TEST_CASE("pool: follows the group: what leads nowhere any more gets nothing and keeps nothing") {
+TEST_CASE("pool: servers that left the group get no requests and keep no connections") {
     Pooled pooled({}, [](config::Upstream& settings) {
         settings.servers.push_back(server_at("a.test", 81));
     });

@@ -174,7 +174,7 @@ TEST_CASE("seat_wait: the notification of a grant after the end of the wait does
     CHECK(io.poll() > 0);
 }
 
-TEST_CASE("seat_wait: a request that is pushed out is told, and has no place any more") {
+TEST_CASE("seat_wait: a request that is pushed out is woken, and has no place any more") {
     asio::io_context io;
     balance::Seats seats(1, 2);
     REQUIRE(seats.try_take());
