@@ -12,7 +12,7 @@ namespace tidegate::test {
 
 namespace {
 
-// What cannot happen.
+// Impossible here.
 void require(bool good, const char* what) {
     if (!good) throw std::runtime_error(std::string("certificates: ") + what);
 }

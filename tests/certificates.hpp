@@ -1,4 +1,4 @@
-// Certificates made by a test, and the authority that vouches for them.
+// Certificates made by a test, and the authority that issues them.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ struct Validity {
     long to = 3600;
 };
 
-// RSA keys have 2048 bits, and all are one key: to make it takes long.
+// RSA keys have 2048 bits, and all are one key: making one takes long.
 enum class KeyKind { p256, p384, rsa, short_rsa, ed25519, secp256k1 };
 
 class Authority {

@@ -11,7 +11,7 @@ namespace tidegate::test {
 
 namespace {
 
-// What cannot happen.
+// Impossible here.
 void demand(bool good, const char* what) {
     if (!good) throw std::runtime_error(std::string("client certificates: ") + what);
 }

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kPatience = 30s;
-constexpr int kStartsMax = 5;  // somebody else may take a port before the server does
+constexpr int kStartsMax = 5;  // another program may take a port before the server does
 
 void await(const std::string& what, const std::function<bool()>& holds) {
     const auto deadline = SteadyClock::now() + kPatience;

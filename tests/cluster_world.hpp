@@ -39,8 +39,8 @@ class ClusterWorld {
     // The slots of a node, in its own eyes.
     std::vector<std::uint16_t> slots_of(std::size_t node) const;
 
-    // From a node that runs to another, key by key, as redis-cli --cluster reshard does; the
-    // masters that run are told at the end. `before_key` is called before each key leaves.
+    // From a node that runs to another, key by key, as redis-cli --cluster reshard does; in the end
+    // each master that runs learns of it. `before_key` is called before each key leaves.
     void move_slots(const std::vector<std::uint16_t>& slots, std::size_t from, std::size_t to,
                     const std::function<void()>& before_key = {});
     // The first and the last step of that. A move that ends where it began has not been.

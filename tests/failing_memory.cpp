@@ -32,7 +32,7 @@ void* operator new(std::size_t size) {
     return tidegate::test::allocate(size);
 }
 
-// What does without an exception gets memory always: that its callers can do without is no fault.
+// An allocation that may fail without an exception never fails here: callers have a fallback.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
     return std::malloc(size);
 }

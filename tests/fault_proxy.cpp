@@ -57,7 +57,7 @@ void reset(Socket& socket) {
 
 }  // namespace
 
-// What the thread has: the listener, the connections, and what is the matter.
+// The state of the thread: the listener, the connections, and the fault in force.
 struct FaultProxy::Network : std::enable_shared_from_this<Network> {
     struct Connection {
         explicit Connection(Socket client)
@@ -91,7 +91,7 @@ struct FaultProxy::Network : std::enable_shared_from_this<Network> {
     std::list<ConnectionPtr> connections;
 };
 
-// Bound and not listening refuses, and nobody else can take the port.
+// A socket that is bound and does not listen refuses, and no other program can take the port.
 void FaultProxy::Network::bind(std::uint16_t port) {
     listener.open(asio::ip::tcp::v4());
     keep_from_children(listener);

@@ -32,7 +32,7 @@ class FaultProxy {
     void swallow();
     // What is sent from now on takes `time` longer to arrive, either way.
     void delay(std::chrono::milliseconds time);
-    // Ends whatever is the matter.
+    // Ends the fault in force.
     void heal();
     // New connections lead to another server; those that there are stay.
     void lead_to(std::uint16_t target);

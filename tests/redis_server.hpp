@@ -42,8 +42,8 @@ class RedisConnection {
 class RedisServer {
   public:
     // Starts `redis-server` with `arguments` added and waits until it answers PING, or, when it
-    // wants a password, refuses to. Throws std::runtime_error after 10 s. A sentinel watches nobody
-    // at first.
+    // wants a password, refuses to. Throws std::runtime_error after 10 s. A sentinel watches no
+    // master at first.
     explicit RedisServer(std::vector<std::string> arguments = {}, bool is_sentinel = false);
     ~RedisServer();
     RedisServer(const RedisServer&) = delete;

@@ -32,8 +32,8 @@ SUMMARY = re.compile(
 OVER_TLS = ("messages:*,fields:*,framing:*,smuggling:*,cutting:*,both sides:*,half-close:*,"
             "streams:*,bounds:*,slow clients:*,unread:*,answers:*,hostile:*,forwarding:*,drain:*,"
             "limits:*,concurrency:*,count by status:*,identity:*,tokens:*,address:*")
-# The same, and the other answers of the proxy itself. What is about HTTP/1's own bytes is not run, and cases
-# that say only_over_http1() are skipped.
+# The same, and the other answers of the proxy itself. Cases about HTTP/1's own bytes are not run,
+# and cases that say only_over_http1() are skipped.
 OVER_H2 = ("messages:*,fields:*,both sides:*,streams:*,bounds:*,slow clients:*,answers:*,"
            "forwarding:*,upstream: whatever*,upstream: an*,upstream: a reset*,upstream: a GET*,"
            "upstream: a POST*,upstream: a client*,upstream: a late*,drain: an answer*,"
@@ -314,7 +314,7 @@ def optimised(report, beside):
     step(report, "idle-connections", "scripts/soak", "--idle")
     # The README's commands and the image's services use the ports that users will use: one at a time.
     step(report, "readme", "python3", "tests/readme/check.py", "README.md")
-    # It compares who is admitted at which time.
+    # It compares which clients are admitted at which time.
     step(report, "moving", "scripts/moving", counted="^ok ")
 
 

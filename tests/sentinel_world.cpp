@@ -68,7 +68,7 @@ void SentinelWorld::start_servers() {
     if (shape_.fronted) put_networks();
 }
 
-// Before anybody knows a server by its own port.
+// Before any server knows another by its own port.
 void SentinelWorld::put_networks() {
     for (const auto& server : servers_) {
         networks_.push_back(std::make_unique<FaultProxy>(server->port()));

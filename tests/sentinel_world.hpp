@@ -19,7 +19,7 @@ struct SentinelWorldShape {
     std::size_t sentinels = 3;
     std::string password;           // of the servers; empty: none
     std::string sentinel_password;  // of the sentinels; these then have to be one alone
-    // Everybody, sentinels and replicas too, speaks to each server through a network that a test
+    // All connections to a server, those of sentinels and replicas too, pass a network that a test
     // can break.
     bool fronted = false;
 };
@@ -30,13 +30,13 @@ class SentinelWorld {
     inline static const std::string kMaster = "mymaster";
 
     // Returns when every sentinel knows of all others and of all replicas, and would fail over.
-    // Throws std::runtime_error when that does not come.
+    // Throws std::runtime_error when that takes too long.
     explicit SentinelWorld(SentinelWorldShape shape = {});
 
     std::size_t sentinel_count() const { return sentinels_.size(); }
     RedisServer& server(std::size_t index) { return *servers_[index]; }
     RedisServer& sentinel(std::size_t index) { return *sentinels_[index]; }
-    // Requires `fronted`. What stands in front of a server.
+    // Requires `fronted`. The network in front of a server.
     FaultProxy& network(std::size_t server) { return *networks_[server]; }
 
     // The server that sentinel `asked` takes for the master.
@@ -53,7 +53,7 @@ class SentinelWorld {
     void start_servers();
     void put_networks();
     void start_sentinels();
-    // Where a server is spoken to.
+    // The address at which clients reach a server.
     std::uint16_t port_of(std::size_t server) const;
     bool is_settled(const RedisServer& sentinel) const;
     // A command to a server or a sentinel, with the password that it wants; the reply as texts.

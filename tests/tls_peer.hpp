@@ -19,7 +19,7 @@ namespace tidegate::test {
 
 inline constexpr int kSmallSocket = 4'096;
 
-// Two ends of a stream, neither of which waits. Whoever takes one closes it.
+// Two ends of a stream, neither of which waits. The caller closes the ends that it takes.
 struct StreamPair {
     explicit StreamPair(bool is_small = false) {
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==

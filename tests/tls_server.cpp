@@ -16,12 +16,12 @@ namespace tidegate::test {
 
 namespace {
 
-// What cannot happen.
+// Impossible here.
 void require(bool good, const char* what) {
     if (!good) throw std::runtime_error(std::string("tls_server: ") + what);
 }
 
-// Takes the one protocol it knows, or none. The list has each behind its length.
+// Takes the one protocol that it knows, or none. The list has each behind its length.
 int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* bytes,
                     const unsigned char* offered, unsigned offered_bytes, void* own) {
     const auto& protocol = *static_cast<const std::string*>(own);
@@ -35,7 +35,7 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* bytes,
     return SSL_TLSEXT_ERR_NOACK;
 }
 
-// A client may close while we write: an error is enough.
+// A client may close during a write: that is an ordinary error.
 void block_sigpipe() {
     sigset_t signals;
     sigemptyset(&signals);
@@ -79,7 +79,7 @@ TlsServer::TlsServer(Certificate certificate, Handler handler, int newest, const
     SSL_CTX_use_PrivateKey(context_.get(), certificate_.key.get());
     if (!protocol_.empty()) SSL_CTX_set_alpn_select_cb(context_.get(), choose_protocol, &protocol_);
     if (newest != 0) {
-        // What is too old for the system's own bounds is what a test is after.
+        // A test may want a version that the system's own bounds exclude.
         SSL_CTX_set_security_level(context_.get(), 0);
         SSL_CTX_set_min_proto_version(context_.get(), 0);
         SSL_CTX_set_max_proto_version(context_.get(), newest);
@@ -180,7 +180,7 @@ void TlsServer::serve(int descriptor) {
         Conversation client(*this, tls.get());
         handler_(client);
     } else {
-        // A reset, for what the client has sent already, could destroy the alert.
+        // A reset, caused by bytes that the client has sent already, could destroy the alert.
         ::shutdown(descriptor, SHUT_WR);
         std::array<char, 4'096> unread;
         while (::recv(descriptor, unread.data(), unread.size(), 0) > 0) {

@@ -32,7 +32,7 @@ class TlsServer {
         // False when the client does not take it any more.
         bool send(std::string_view bytes);
         void wait_for_end();
-        // Says that no more comes, as TLS wants it; else a stream ends as if it had been cut.
+        // Sends close_notify; without it a stream ends as if it had been cut.
         void finish() { SSL_shutdown(tls_); }
 
       private:
@@ -47,9 +47,9 @@ class TlsServer {
     // Whether clients that are asked for a certificate may have none.
     enum class Clients { must_have_one, may_have_none };
 
-    // `newest`: the highest version of TLS it speaks; 0: any. `clients`: must vouch for clients,
-    // which then are asked for a certificate. `protocol`: what it chooses where clients offer it by
-    // ALPN; empty: it does not know ALPN.
+    // `newest`: the highest version of TLS it speaks; 0: any. `clients`: the authority of clients,
+    // which the server then asks for a certificate. `protocol`: what it chooses where clients offer
+    // it by ALPN; empty: it does not know ALPN.
     TlsServer(Certificate certificate, Handler handler, int newest = 0,
               const Authority* clients = nullptr, Clients rule = Clients::must_have_one,
               std::string protocol = {});
@@ -63,7 +63,7 @@ class TlsServer {
     // `https://host:port/path`
     std::string url(const std::string& path = "/keys", const std::string& host = "localhost") const;
     int connections() const { return connections_; }
-    // Of them, those that went on with the session of another one.
+    // Those of them that resumed a session.
     int resumptions() const { return resumptions_; }
     // Heads of all requests so far.
     std::vector<std::string> seen() const;

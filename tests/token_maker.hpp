@@ -1,5 +1,5 @@
-// Keys and signed tokens for tests, made with OpenSSL itself: what is tested checks tokens through
-// another library. Throws when OpenSSL refuses.
+// Keys and signed tokens for tests, made with OpenSSL itself: the program under test checks tokens
+// through another library. Throws when OpenSSL refuses.
 #pragma once
 
 #include <memory>

@@ -34,7 +34,7 @@ struct Chain {
                               : identity::ClientIpSettings::Source::x_forwarded_for;
     }
 
-    // Whom a trusted peer, 10.0.0.1, names with these lines.
+    // The client that a trusted peer, 10.0.0.1, names with these lines.
     std::optional<IpAddress> client(const std::vector<std::string>& lines) const {
         http::Fields fields;
         for (const std::string& line : lines) fields.push_back({field, "", line});
@@ -58,8 +58,8 @@ struct Chain {
         FUZZ_CHECK(named == last);
     }
 
-    // `lines` are a client's; 203.0.113.7 is whom the first trusted proxy saw, which appends
-    // `hop`; the second appends `proxy`.
+    // `lines` are a client's. 203.0.113.7 is the client that the first trusted proxy saw; it
+    // appends `hop`, and the second proxy appends `proxy`.
     void check_prefix(const std::vector<std::string>& lines, const std::string& hop,
                       const std::string& proxy) const {
         const auto client_ip = parse_ip("203.0.113.7");
@@ -72,7 +72,7 @@ struct Chain {
         FUZZ_CHECK(client(apart) == client_ip);
     }
 
-    // It may name anybody, but somebody, and whom has one spelling.
+    // The chain may name any client, but it names one, in one spelling.
     void check_named(const std::vector<std::string>& lines) const {
         const auto named = client(lines);
         FUZZ_CHECK(named && !named->is_unspecified());

@@ -1,6 +1,6 @@
-// Answers of an upstream: where each ends is what RFC 9112 section 6.3 says and nobody could read
-// otherwise; however the bytes are cut and whatever the client is sent, the content is the same;
-// and a truncated answer never looks whole.
+// Answers of an upstream: where each ends is what RFC 9112 section 6.3 says , and no reader could
+// find another end; however the bytes are cut and whatever the client is sent, the content is the
+// same; and a truncated answer never looks whole.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -115,7 +115,8 @@ Relayed relay(const Framing& framing, BodyKind outgoing, std::string_view input,
     result.whole = reader.end_of_input();
     FUZZ_CHECK(result.whole == (framing.body == BodyKind::until_close));
     if (!result.whole) return result;
-    // The end of the connection was the end of the body; a client of HTTP/1.1 is told so.
+    // The end of the connection was the end of the body; a client of HTTP/1.1 gets an end in
+    // chunks.
     BodyBatch last;
     last.done = true;
     append_batch_suffix(outgoing, last, reader.trailers(), result.encoded);

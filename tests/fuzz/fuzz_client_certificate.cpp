@@ -74,7 +74,7 @@ void check_names(const Names& names, bool is_ascii) {
     }
 }
 
-// No name is lost without a word.
+// A name that is left out is reported.
 void check_none_lost(const X509& certificate, const ClientCertificate& read) {
     std::size_t common_names = 0;
     const X509_NAME* const subject = X509_get_subject_name(&certificate);
@@ -144,7 +144,7 @@ void check_field(const ClientCertificate& read) {
     FUZZ_CHECK(pairs[1] == "Subject=\"" + read.subject + '"');
 }
 
-// A user is the one name that fits.
+// Exactly one name fits, and the user is that name.
 void check_user(const ClientCertificate& read, Subject subject, const Names& names) {
     for (const std::string prefix : {"", "a", "spiffe://example.org/"}) {
         const auto user = tidegate::identity::user_of({subject, prefix}, read);

@@ -1,5 +1,5 @@
 // Cookie: the value of one name, over all fields, held against a plainer reader; and however the
-// fields are put together, nobody gets a second value past it.
+// fields are put together, no second value gets past it.
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -119,7 +119,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     check(fields, joined);
 
-    // Whatever a client puts around it, a cookie is what it is or it is nobody's.
+    // Whatever a client puts around a cookie, the cookie is the same or it names no user.
     const Credential around = find_cookie(
         {{.name = "cookie", .value = text}, {.name = "Cookie", .value = "sid=good"}}, kName);
     FUZZ_CHECK(around.state == State::malformed ||

@@ -1,6 +1,6 @@
-// Forwarded (RFC 7239): whatever a client writes in front, the client is whom the trusted proxies
-// saw; and where the field is as the grammar wants it, reading it from left to right finds the
-// same.
+// Forwarded (RFC 7239): whatever a client writes in front, the client is the one that the trusted
+// proxies saw; and where the field is as the grammar wants it, reading it from left to right finds
+// the same.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
-// What servers of HTTP/2 send: however the bytes are cut, the client tells the same; the heads that
-// it tells are such as HTTP/1's parser would make, and bodies are as long as they say.
+// What servers of HTTP/2 send: however the bytes are cut, the client gives the same events; their
+// heads are such as HTTP/1's parser would make, and bodies are as long as they say.
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void check_field(const http::Field& field) {
     FUZZ_CHECK(field.id == http::field_name(field.name));
 }
 
-// What the client has told of one stream.
+// The events of one stream so far.
 struct Told {
     std::string events;
     std::string body;

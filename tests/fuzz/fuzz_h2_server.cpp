@@ -1,6 +1,6 @@
-// What clients of HTTP/2 send: however the bytes are cut, the server tells the same; the heads that
-// it tells are such as HTTP/1's parser would make; what it sends is whole frames, and no stream
-// ends twice.
+// What clients of HTTP/2 send: however the bytes are cut, the server gives the same events; their
+// heads are such as HTTP/1's parser would make; what it sends is whole frames, and no stream ends
+// twice.
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>

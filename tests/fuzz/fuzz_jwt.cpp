@@ -1,5 +1,5 @@
-// JSON Web Tokens: nothing but what we signed is believed, however it is changed, and what is
-// believed names a user that is safe. And sets of keys: whatever is in them, none is read past its
+// JSON Web Tokens: only tokens that we signed are accepted, however their bytes are changed, and an
+// accepted token names a safe user. And sets of keys: whatever is in them, none is read past its
 // rules.
 #include <chrono>
 #include <cstddef>
@@ -79,8 +79,8 @@ bool is_ours(std::string_view token) {
     return false;
 }
 
-// All who know no key can make: only our four are believed. (Who knows a signature on a curve can
-// make the other one of the same message, but not by accident.)
+// All that a client without a key can make: only our four are accepted. (A client that knows a
+// signature on a curve can make the other one of the same message, but not by accident.)
 void check_token(std::string_view token) {
     static const JwtMethod method = method_for("iss");
     const TokenVerdict verdict = verify_token(token, method, &our_keys(), kThen);
@@ -111,7 +111,7 @@ void check_changed(std::string_view data) {
     check_token(token);
 }
 
-// Anything as head or claims of a token that is rightly signed.
+// Anything as head or claims of a token that is signed with our key.
 void check_signed(std::string_view text) {
     static const auto key = tidegate::test::SigningKey::secret(std::string(32, 'k'));
     static const auto keys =

@@ -1,5 +1,5 @@
-// The request that a gateway asks about: whatever stands in its fields, what is read is one request
-// as the proxy itself would have read it, or none.
+// The request that a gateway asks about: whatever its fields hold, what is read is one request as
+// the proxy itself would have read it, or none.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// X-Forwarded-For: whatever a client writes in front, the client is whom the trusted proxies saw;
-// and a slow second reading, from left to right, finds the same.
+// X-Forwarded-For: whatever a client writes in front, the client is the one that the trusted
+// proxies saw; and a slow second reading, from left to right, finds the same.
 #include <arpa/inet.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// What an operator sees: metrics that add up, health that tells the truth.
+// What an operator sees: metrics that add up, and health that is right.
 #include <string>
 #include <vector>
 
@@ -35,7 +35,7 @@ std::vector<RawClient> crowd(const Tidegate& tidegate, const std::string& bytes)
     return all;
 }
 
-// Health and readiness are told at once.
+// Health and readiness are answered at once.
 void check_answers(const Tidegate& tidegate) {
     const auto begin = Clock::now();
     for (const std::string path : {"/healthz", "/readyz"}) {
@@ -57,7 +57,7 @@ TEST_CASE("admin: peers that send nothing, half a head or no body shut no client
         CAPTURE(begin);
         auto all = crowd(tidegate, begin);
         check_answers(tidegate);
-        // The last of them is still there, and may go on.
+        // The last connection is still open, and may go on.
         all.back().send(begin.empty() ? head + "\r\n" : "\r\n");
         CHECK(all.back().response().status() == 200);
         CHECK(all.front().closed());

@@ -1,4 +1,4 @@
-// Each algorithm through the program: what it lets pass in time, as the clock on the wall sees it.
+// Each algorithm through the program: what it admits over time, by the system's clock.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -47,7 +47,7 @@ bool keeps_rate(const Admissions& admitted, int burst, microseconds emission) {
     return true;
 }
 
-// No second of the clock on the wall held more than `quota`.
+// No second of the system's clock held more than `quota`.
 bool keeps_seconds(const Admissions& admitted, int quota) {
     const auto offset =
         std::chrono::system_clock::now().time_since_epoch() - Clock::now().time_since_epoch();

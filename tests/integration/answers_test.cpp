@@ -1,4 +1,4 @@
-// Answers that are not exactly right are 502, and what comes behind a right one is nobody's.
+// Malformed answers are 502, and bytes behind a good one belong to no request.
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,7 +18,8 @@ const std::string kStatus = "HTTP/1.1 200 OK\r\n";
 const std::string kChunked = kStatus + "Transfer-Encoding: chunked\r\n\r\n";
 const std::string kNul(1, '\0');
 
-// Each is said on a connection of its own that then stays silent: what is wrong has to be seen.
+// Each answer comes on a connection of its own, which then stays silent: the proxy has to see what
+// is wrong.
 void is_bad_gateway_each(const std::vector<std::string>& answers) {
     const Upstream upstream([&](Conversation& conversation) {
         Message request;

@@ -1,4 +1,4 @@
-// Clients and servers that speak, stop or leave while the other is not done.
+// Clients and servers that send, stop or leave while the other side has not finished.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -134,7 +134,7 @@ TEST_CASE(
     "both sides: when a client leaves, the proxy ends its request at the server, at any stage") {
     struct Stage {
         std::string request;
-        std::string answer;   // what the server has said by then
+        std::string answer;   // what the server had sent by then
         bool by_end = false;  // an end is enough: more of the request was to come
     };
     const std::vector<Stage> stages = {

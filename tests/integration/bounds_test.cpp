@@ -1,5 +1,5 @@
-// Every bound and every time that may run out: what the client sees, and what operators are told.
-// No two look alike in metrics and log.
+// Every bound and every deadline: what the client sees, and what metrics and log say. No two look
+// alike there.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kMebibyte = 1'048'576;
 const std::string kPost = "POST / HTTP/1.1\r\nHost: a\r\n";
 
-// The one request there was went wrong like this. Log and metrics have it once the line is written.
+// The only request failed in this way. Log and metrics have it once the line is written.
 void check_told(const Tidegate& tidegate, const std::string& fault, int status,
                 const std::string& outcome) {
     const auto line = tidegate.access_log(1).back();

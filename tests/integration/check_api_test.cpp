@@ -1,4 +1,4 @@
-// The check API: programs ask, reserve and settle.
+// The check API: programs charge, reserve and settle.
 
 #include <signal.h>
 
@@ -364,7 +364,7 @@ TEST_CASE("check API: the example clients in shell, Python and C++ do what they 
 
 TEST_CASE(
     "check API: the quickstart of a face shows how to call it, and refuses a call in the end") {
-    // Its ports are fixed: elsewhere than on an idle machine somebody may have them.
+    // Its ports are fixed: only on an idle machine are they sure to be free.
     for (const std::uint16_t port : {std::uint16_t{8181}, std::uint16_t{9901}}) {
         if (Socket::try_connect(port)) return;
     }

@@ -1,4 +1,4 @@
-// A Tidegate that programs ask, as tests of the check API ask it.
+// A Tidegate with a check API, and calls to it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A client that sends exactly the bytes that the test gives it. Where tests run over HTTP/2, it
-// says the same to a ListenerPort in HTTP/2: see H2Translator.
+// sends the same requests to a ListenerPort in HTTP/2: see H2Translator.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ class RawClient {
     // In HTTP/1.
     explicit RawClient(Socket connected);
     RawClient(RawClient&& other) noexcept;
-    // Leaves with a reset: an end alone would say that it waits for what it has asked.
+    // Leaves with a reset: after an end alone it would wait for its answers.
     ~RawClient();
 
-    // False when the peer has gone; what it said before can still be read.
+    // False when the peer has gone; what it sent before can still be read.
     bool send(std::string_view bytes) const;
     Message response();
     Message response_to_head();
@@ -32,11 +32,11 @@ class RawClient {
     // GET `path` on this connection, which stays open.
     Message get(const std::string& path = "/", const std::string& more_fields = "");
 
-    // Everything until the connection ends, which in HTTP/2 is until what was asked is answered.
+    // Everything until the connection ends; in HTTP/2 until all requests are answered.
     std::string rest();
     // What has arrived, at least a byte; empty at the end.
     std::string some();
-    // The peer closes, and says nothing more before.
+    // The peer closes, and sends nothing more before.
     bool closed() { return rest().empty(); }
     bool was_reset() const;
     bool was_truncated() const;

@@ -1,4 +1,4 @@
-// Slots in flight: taken by whoever is served, given back however that ends.
+// Slots in flight: a served request takes one, and gives it back however it ends.
 #include <signal.h>
 
 #include <optional>
@@ -276,7 +276,7 @@ TEST_CASE("concurrency: a proxy that is killed gives its slots back when their l
     first.signal(SIGKILL);
     CHECK(first.wait() == 128 + SIGKILL);
     const auto killed = Clock::now();
-    check_refused(second, "redis");  // nobody gave them back yet
+    check_refused(second, "redis");  // Redis has not got them back yet
     const RawClient next = admitted(second, upstream, kLease + milliseconds{1000} + slack());
     const RawClient other = admitted(second, upstream, milliseconds{1000} + slack());
     CHECK(Clock::now() - killed < kLease + milliseconds{1000} + slack());

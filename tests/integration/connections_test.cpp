@@ -1,4 +1,4 @@
-// More connections than there is room for: some wait or are turned away, nothing breaks.
+// More connections than there is room for: some wait or are refused, nothing breaks.
 #include <sys/resource.h>
 
 #include <atomic>
@@ -30,14 +30,14 @@ bool served_in_the_end(const Tidegate& tidegate) {
         try {
             if (tidegate.get().status() == 200) return true;
         } catch (const std::exception&) {
-            // Turned away: again.
+            // Refused: again.
         }
         std::this_thread::sleep_for(milliseconds{20});
     }
     return false;
 }
 
-// The client is told that there is no room for it, in words that contain `detail`, and why not.
+// The client gets an answer that there is no room, in words that contain `detail`.
 void check_turned_away(RawClient client, const std::string& detail) {
     client.send(get_request("/"));
     const auto answer = client.response();
@@ -65,7 +65,7 @@ void wait_for_none(const Tidegate& tidegate) {
     CHECK_SOON(tidegate.metric("tidegate_client_connections") == 0);
 }
 
-// As many are let in from one address as may be, and no more.
+// One address gets as many connections as it may have, and no more.
 void check_room_for(const Tidegate& tidegate, int count) {
     std::vector<RawClient> clients;
     for (int i = 0; i < count; ++i) {
@@ -112,7 +112,7 @@ TEST_CASE("connections: an address gets its slot back however a connection ends"
         "timeouts: {request_head: 200ms, request_body: 200ms, client_idle: 400ms}\n" +
         simple(upstream.url()));
     const std::vector<void (*)(RawClient&)> endings{
-        [](RawClient&) {},                                             // never says a word
+        [](RawClient&) {},                                             // never sends a byte
         [](RawClient& client) { CHECK(client.closed()); },             // and waits for the end
         [](RawClient& client) { client.reset(); },                     // before anything was sent
         [](RawClient& client) { client.finish_sending(); },            // half closed
@@ -142,7 +142,7 @@ TEST_CASE("connections: trusted proxies are not counted" * only_in_the_clear(kTo
     std::vector<RawClient> clients;
     for (int i = 0; i < 12; ++i) {
         clients.push_back(tidegate.client("127.0.0.9"));
-        // Whoever it speaks for: the bound is on connections, and these are the proxy's.
+        // Whichever client it forwards for: the bound is on connections, and these are the proxy's.
         CHECK(clients.back().get("/", "X-Forwarded-For: 203.0.113.7\r\n").status() == 200);
     }
     check_room_for(tidegate, 2);
@@ -230,7 +230,8 @@ TEST_CASE("connections: an address with most of them gives up those without a re
     CHECK_SOON(upstream.requests() == 11);
     CHECK_SOON(tidegate.metric("tidegate_client_connections") == 16);
     check_turned_away(tidegate.client(), "open here.");
-    // A quarter of the room is not kept from others: whichever has no request goes.
+    // Others get more than three quarters of the room: connections without a request are closed for
+    // them.
     std::vector<RawClient> others;
     for (int i = 0; i < 6; ++i) {
         others.push_back(tidegate.client("127.0.0.2"));

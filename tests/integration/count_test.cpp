@@ -74,7 +74,7 @@ void act_and_fail(Conversation& conversation) {
     if (path == "/closes") return;
     if (path == "/resets") return conversation.reset();
     if (path == "/garbage") conversation.send("garbage\r\n\r\n");
-    // Of a status that counts, and it is the upstream's word.
+    // Of a status that counts, from the upstream.
     if (path == "/broken-body") {
         conversation.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
     }
@@ -236,7 +236,8 @@ TEST_CASE(
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;
-        // Its word stands, though it breaks off, and though its client sends rubbish behind it.
+        // The status of the upstream counts, though its answer breaks off, and though its client
+        // sends rubbish behind its request.
         conversation.send("HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\npart");
         if (request.target() == "/cut") return;
         conversation.wait_for_end();

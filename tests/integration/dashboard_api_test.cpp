@@ -1,5 +1,5 @@
-// What the admin listener tells of the running proxy second by second, of its clients, and why they
-// were refused; and the commands that show it.
+// What the admin listener shows of the running proxy, second by second: its clients, and why it
+// refused them; and the commands that print it.
 #include <csignal>
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// What spares Redis: denials that are remembered, and equal questions that travel together.
+// What saves commands to Redis: denials that are remembered, and equal requests that share a
+// command.
 #include <signal.h>
 
 #include <string>
@@ -30,7 +31,8 @@ long sent_during(const RedisServer& redis, Act act) {
     return calls(redis, "evalsha") - before;
 }
 
-// Returns when it has stopped: a signal takes its time, and what arrives meanwhile is answered.
+// Returns when the program has stopped: a signal takes its time, and what arrives meanwhile is
+// answered.
 void stop(const Tidegate& tidegate) {
     tidegate.signal(SIGSTOP);
     await("the program stops", [&] {
@@ -102,8 +104,8 @@ TEST_CASE("deny cache: a denial ends at the time that it named, not before and n
         in_time += later <= milliseconds{700} + slack() / 5 ? 1 : 0;
     }
     CHECK(in_time >= admitted.size() / 2);
-    // Nearly all was answered here: a denial for each admission was asked for, and few more, for
-    // what it named is rounded up.
+    // The proxy itself answered nearly all: Redis saw a denial for each admission, and few more, as
+    // the named time is rounded up.
     CHECK_SOON(tidegate.metric(kHits) > 100);
     CHECK(calls(*counted.redis, "evalsha") < 40);
 }
@@ -291,7 +293,7 @@ TEST_CASE("batching: costs in one command are charged in order, each with a verd
     for (std::size_t i = 0; i < clients.size(); ++i) {
         if (clients[i].response().status() == 200) taken += 1 + i % 4;
     }
-    // Units of one are left over for nobody.
+    // Every unit is used.
     CHECK(taken == 40);
     CHECK(tidegate.get("/?k=same").status() == 429);
 }

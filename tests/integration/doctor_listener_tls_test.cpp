@@ -1,5 +1,5 @@
-// `tidegate doctor` on listeners with TLS. A server of the test's own is in Tidegate's place where
-// that has to be in a bad state.
+// `tidegate doctor` on listeners with TLS. Where Tidegate would have to be in a bad state, a server
+// of the test takes its place.
 #include <string>
 
 #include <doctest/doctest.h>

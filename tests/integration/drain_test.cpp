@@ -1,4 +1,4 @@
-// What becomes of clients when the program is asked to stop.
+// What happens to clients when the program stops.
 #include <signal.h>
 
 #include <atomic>
@@ -32,13 +32,13 @@ bool accepts(const Tidegate& tidegate) {
     }
 }
 
-// Asks to stop, and waits until it has begun to.
+// Sends TERM, and waits until the drain has begun.
 void begin_drain(const Tidegate& tidegate, int signal = SIGTERM) {
     tidegate.signal(signal);
     until([&] { return !accepts(tidegate); });
 }
 
-// Answers with a head and half a body, and the rest when it is told to.
+// Answers with a head and half a body, and with the rest when the test says so.
 class Halfway {
   public:
     static constexpr std::string_view kHalf = "the first half, ";

@@ -1,4 +1,4 @@
-// face: envoy_grpc, as Envoy asks it: its rate limit service, external authorization, health.
+// face: envoy_grpc, as Envoy calls it: its rate limit service, external authorization, health.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -391,7 +391,7 @@ TEST_CASE("envoy_grpc: Check decides about the client's request as a proxy would
     CHECK(value_in(fields_of(ok, 2), "x-real-ip") == "203.0.113.9");
     CHECK(ok.all(5).empty());
     CHECK_FALSE(value_in(fields_of(ok, 6), "RateLimit").empty());
-    // Nobody is known: what the client wrote goes.
+    // No user is known: the field that the client wrote is removed.
     CHECK(ask("/few/x").below(3).all(5) == std::vector<std::string>{"x-auth-user"});
 
     const PbMessage refused = ask("/few/x");

@@ -1,4 +1,5 @@
-// `tidegate explain`: it says of a request what the running proxy makes of it, and takes nothing.
+// `tidegate explain`: it states for a request what the running proxy does with it, and takes
+// nothing.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -169,7 +170,7 @@ TEST_CASE("explain: of several listeners of a face one is chosen, and none is gu
     const auto nginx = ask({"--listen", "127.0.0.1:8182", "--from", "127.0.0.1"});
     CHECK(json::parse(nginx.output).at("result").at("status") == 400);
 
-    CHECK(ask({"--listen", "127.0.0.1:8181"}).code == 2);  // who asks?
+    CHECK(ask({"--listen", "127.0.0.1:8181"}).code == 2);  // without `--from`
     CHECK(ask({"--listen", "unix:/run/t.sock", "--from", "127.0.0.1"}).code == 2);
     CHECK(ask({"--listen", "unix:/run/t.sock", "--trusted-socket"}).code == 2);
     CHECK(ask({"--listen", "127.0.0.1:8184", "--face", "forward_auth"}).code == 2);

@@ -1,4 +1,4 @@
-// The network that the fault matrix breaks: it does to connections what it says.
+// The network that the fault matrix breaks: each fault does to connections what it states.
 #include "fault_proxy.hpp"
 
 #include <optional>

@@ -11,7 +11,7 @@ using namespace tidegate::test;
 
 namespace {
 
-// 127.0.0.2 is a trusted proxy and may name users; 127.0.0.1 is anybody.
+// 127.0.0.2 is a trusted proxy and may name users; 127.0.0.1 is not trusted.
 std::string trusting(const std::string& url) {
     return "identity: {client_ip: {trusted_proxies: [127.0.0.2]}, user: [{header: {name: "
            "x-user-id, from: trusted_proxies}}]}\n" +
@@ -288,7 +288,8 @@ TEST_CASE("fields: a field that Connection names identifies no user, here or at 
         CHECK(tidegate.get("/", field + "\r\n").status() == 200);
         CHECK(upstream.last().count(name) == 1);
         CHECK(tidegate.get("/", field + "\r\n").status() == 429);
-        // Nobody's request to the upstream is nobody's here: it counts for the address.
+        // A request that identifies no user at the upstream identifies none here: its address
+        // counts it.
         CHECK(tidegate.get("/", field + "\r\nConnection: " + name + "\r\n").status() == 200);
         CHECK(upstream.last().count(name) == 0);
     }

@@ -1,4 +1,4 @@
-// A server that fails in the ways that servers fail, and the network before it.
+// A server, and the network before it, that fail in the usual ways.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ class FlakyServer {
         none,
         killed,          // its connections are reset, new ones refused
         stopped,         // as by SIGSTOP: the kernel accepts, and nothing comes
-        silent,          // takes requests and says nothing
+        silent,          // takes requests and sends no answer
         complains,       // answers 500
         slow,            // answers, but later than a check waits
         closes,          // takes a request and closes

@@ -1,4 +1,4 @@
-// forward_auth: what gateways that ask for consent are told, and whom they can speak for.
+// forward_auth: the answers that gateways get, and for which clients they may ask.
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,7 +13,7 @@ using namespace tidegate::test;
 
 namespace {
 
-// A Tidegate that is asked in one dialect; `more` is the rest of its configuration.
+// A Tidegate that speaks one dialect; `more` is the rest of its configuration.
 class Asked {
   public:
     explicit Asked(const std::string& dialect, const std::string& more = "limits: [2/h]\n",
@@ -28,14 +28,14 @@ class Asked {
         return RawClient(port_).ask(method + " " + target + " HTTP/1.1\r\nHost: " + host + "\r\n" +
                                     fields + "\r\n");
     }
-    // As nginx asks by the snippet of the documents.
+    // A question as nginx sends it with the snippet of the documents.
     Message nginx(const std::string& uri, const std::string& client,
                   const std::string& more = "") const {
         return ask("X-Original-URI: " + uri +
                        "\r\nX-Original-Method: GET\r\nX-Forwarded-For: " + client + "\r\n" + more,
                    "/_tidegate");
     }
-    // As Traefik and Caddy ask.
+    // A question as Traefik and Caddy send it.
     Message forwarded(const std::string& uri, const std::string& client,
                       const std::string& more = "", const std::string& method = "GET") const {
         return ask("X-Forwarded-Uri: " + uri + "\r\nX-Forwarded-Method: " + method +
@@ -145,7 +145,7 @@ TEST_CASE("forward_auth: a question without exactly one original request is refu
         "X-Forwarded-Uri: *\r\n" + method + host,                //
         uri + "X-Forwarded-Method: G ET\r\n" + host,             // no method
         uri + method + "X-Forwarded-Host: a@b\r\n",              // no host
-        uri + method + host + "Connection: x-forwarded-uri\r\n"  // taken away on the way
+        uri + method + host + "Connection: x-forwarded-uri\r\n"  // removed on the way
     };
     for (const std::string& fields : wrong) {
         CAPTURE(fields);

@@ -1,5 +1,5 @@
-// Requests that must go no further: each is refused, its connection closed, and the next client
-// is served as if nothing had been.
+// Requests that must go no further: each is refused, its connection closed, and the next client is
+// served as before.
 #include <string>
 #include <thread>
 #include <vector>
@@ -130,7 +130,7 @@ TEST_CASE("framing: a malformed chunk ends the request with an error and the con
         CHECK(tidegate.get("/next").status() == 200);
     }
     for (const auto& request : upstream.seen()) {
-        // The upstream never got a whole body, nor anything that stood behind it.
+        // The upstream never got a whole body, nor anything behind it.
         CHECK((request.target() == "/next" || request.broken));
     }
 }

@@ -294,7 +294,7 @@ bool H2Client::turn(Clock::time_point deadline) {
     try {
         bytes = socket_.receive(deadline);
     } catch (const std::runtime_error&) {
-        // Nothing came, which is for the caller to judge.
+        // Nothing came: the caller judges that.
     }
     lock.lock();
     is_being_read_ = false;

@@ -29,7 +29,7 @@ struct H2Request {
     std::string method = "GET";
     std::string path = "/";
     std::string authority = "example.test";  // empty: none is sent
-    std::string scheme{};                    // empty: that of the transport
+    std::string scheme{};                    // empty: the one of the transport
     std::string protocol{};                  // of an extended CONNECT (RFC 8441)
     FieldList fields{};                      // Content-Length is only sent if it is here
     std::string body{};
@@ -71,7 +71,7 @@ struct H2GoAway {
     std::string debug{};
 };
 
-// What was waited for did not come in time.
+// The awaited event did not come in time.
 struct TooLate : std::runtime_error {
     TooLate() : std::runtime_error("nothing arrived in time") {}
 };
@@ -153,7 +153,7 @@ class H2Client {
     bool is_connected() const;
     bool was_reset() const { return socket_.was_reset(); }
     bool was_truncated() const { return socket_.was_truncated(); }
-    // Without a word: a reset of the connection.
+    // A reset of the connection, without GOAWAY.
     void leave();
     Socket& socket() { return socket_; }
 

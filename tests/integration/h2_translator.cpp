@@ -125,7 +125,7 @@ void H2Translator::take_head(std::string_view head) {
             left_ = number(value, 10);
             if (left_ > 0) part_ = Part::length;
         }
-        // The only word of TE that HTTP/2 knows.
+        // The only value of TE that HTTP/2 allows.
         const bool is_te = same_name(name, "te");
         if (is_te && value.find("trailers") == std::string::npos) continue;
         if (is_te) value = "trailers";

@@ -1,12 +1,12 @@
-// What a RawClient says in HTTP/1, said in HTTP/2, and the answers as HTTP/1 has them: so one test
-// runs over both. Requests become streams as soon as their heads are complete; those that are sent
+// Turns the requests of a RawClient from HTTP/1 into HTTP/2, and the answers back: so one test runs
+// over both. Requests become streams as soon as their heads are complete; those that are sent
 // without waiting run side by side, and the test gets their answers in order.
 //
-// Once the server has said GOAWAY, and all is answered, the next request goes over a new
+// Once the server has sent GOAWAY, and all requests are answered, the next request goes over a new
 // connection.
 //
-// What HTTP/2 has no words for is left out: Connection and what goes with it, the coding of a body.
-// A request that cannot be said in HTTP/2 throws std::logic_error: such a test is
+// What HTTP/2 cannot express is left out: Connection and what goes with it, the coding of a body.
+// A request that HTTP/2 cannot express throws std::logic_error: such a test is
 // only_over_http1().
 #pragma once
 
@@ -32,8 +32,8 @@ class H2Translator {
     bool send(std::string_view bytes);
     // The next head of 1xx, or answer. Throws MalformedMessage when the stream ends without.
     Message response();
-    // What is left of the answers to what was asked, as text; where nothing was asked, once the
-    // connection has ended, which throws if it does not.
+    // The rest of the answers to all requests, as text; without a request, once the connection has
+    // ended, which throws if it does not.
     std::string rest();
     // What has come of the next answer, as text; empty at its end.
     std::string some();
@@ -48,11 +48,11 @@ class H2Translator {
 
   private:
     enum class Part { head, length, chunk_head, chunk, chunk_end, trailers };
-    // An answer that was not told yet.
+    // An answer that the test has not read yet.
     struct Awaited {
         int stream;
         std::size_t interim = 0;  // heads of 1xx that the test has got
-        bool head = false;        // told as text
+        bool head = false;        // read as text
     };
 
     bool take();

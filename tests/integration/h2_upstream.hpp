@@ -1,5 +1,5 @@
-// Servers behind the proxy that speak HTTP/2, and do what a test tells them. nghttp2's server
-// session does frames, HPACK and windows, and judges what the proxy sends.
+// Servers behind the proxy that speak HTTP/2, and do what a test wants. nghttp2's server session
+// does frames, HPACK and windows, and judges what the proxy sends.
 #pragma once
 
 #include <atomic>
@@ -70,7 +70,7 @@ class H2ServerSession {
     void go_on(int stream, std::string_view bytes, bool ends = false,
                const FieldList& trailers = {});
     void reset(int stream, std::uint32_t error);
-    // What is above `last` was not looked at.
+    // The proxy may repeat streams above `last`: the server did not process them.
     void goaway(int last, std::uint32_t error = NGHTTP2_NO_ERROR);
     const std::map<int, H2Call>& calls() const { return calls_; }
     int pings() const { return pings_; }
@@ -96,7 +96,7 @@ class H2ServerSession {
 struct H2UpstreamOptions {
     H2Entries settings{};
     bool early = false;      // answers when the head of a request is there
-    bool is_silent = false;  // accepts, reads, and never says anything
+    bool is_silent = false;  // accepts, reads, and never sends anything
     std::uint16_t port = 0;  // 0: any
 };
 
@@ -113,7 +113,7 @@ class H2Upstream {
     // `h2c://127.0.0.1:port`
     std::string url() const;
     int connections() const { return connections_; }
-    // Of them, those that are open.
+    // Those of them that are open.
     int open() const;
     // All so far, in the order of connections and streams.
     std::vector<H2Call> calls() const;
@@ -129,7 +129,7 @@ class H2Upstream {
                const FieldList& trailers = {});
     void reset(const H2Call& call, std::uint32_t error);
     void goaway(int connection, int last, std::uint32_t error = NGHTTP2_NO_ERROR);
-    // Ends the connection without a word.
+    // Ends the connection without GOAWAY.
     void close(int connection);
 
   private:

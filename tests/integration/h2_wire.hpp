@@ -1,5 +1,5 @@
-// HTTP/2 frame by frame: what a test sends is any bytes, right or wrong, and what comes is taken
-// apart. H2Client is the client that keeps to the rules.
+// HTTP/2 frame by frame: a test sends any bytes, right or wrong, and what comes is taken apart.
+// H2Client is the client that keeps to the rules.
 #pragma once
 
 #include <nghttp2/nghttp2.h>

@@ -78,7 +78,7 @@ int share_of(const Tidegate& tidegate, const Checked& server, int count) {
     return server.served() - before;
 }
 
-// Takes each request and says nothing, or answers, as the test says.
+// Takes each request and answers it or not, as the test wants.
 class Failing {
   public:
     Failing()
@@ -173,7 +173,7 @@ TEST_CASE("health: where all servers are down, requests get 503 and when to come
     CHECK(line.at("error") == "upstream: down");
     CHECK(line.at("upstream_server") == "");
     CHECK(line.at("tries") == 0);
-    // The proxy is no less ready: another one would fare no better.
+    // Readiness does not change: another proxy would have the same servers.
     CHECK(tidegate.admin("/readyz").value().status() == 200);
     first.set_health(200);
     await_quietly([&] { return tidegate.get().status() == 200; });

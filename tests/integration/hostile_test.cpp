@@ -1,5 +1,5 @@
-// Clients and servers that mean harm, or whose packets arrive in the worst order there is: the
-// program is stopped while they do, so that it finds everything at once.
+// Hostile clients and servers, or packets that arrive in the worst order: the program is stopped
+// while they do, so that it finds everything at once.
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -29,7 +29,7 @@ void pause(int ms) {
     std::this_thread::sleep_for(milliseconds{ms});
 }
 
-// While it lives the program sees nothing of what happens.
+// While it lives the program is stopped, and sees nothing of what happens.
 class Frozen {
   public:
     explicit Frozen(const Tidegate& tidegate) : tidegate_(tidegate) {
@@ -252,7 +252,7 @@ TEST_CASE("hostile: one client that pipelines without end does not keep others w
             while (!over && hog.send(many)) {
             }
         } catch (const std::exception&) {
-            // Nobody reads it any more.
+            // The proxy no longer reads the upload.
         }
     });
     std::thread receiver([&] {

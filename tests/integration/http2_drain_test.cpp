@@ -1,4 +1,4 @@
-// What becomes of streams when the program drains or reads its configuration anew, and when their
+// What happens to streams when the program drains or reads its configuration anew, and when their
 // connection is idle.
 #include <signal.h>
 
@@ -21,7 +21,7 @@ namespace {
 constexpr int kConnections = 100;
 constexpr std::uint32_t kRequestsEach = 100;
 
-// What became of the requests that a client has sent.
+// The fate of each request that a client has sent.
 struct Tally {
     std::atomic<int> answered{0};
     std::atomic<int> refused{0};  // the client may repeat it, and be counted once
@@ -29,8 +29,8 @@ struct Tally {
     std::atomic<int> unfinished{0};  // connections that were closed before all was asked
 };
 
-// A client that hears of GOAWAY and goes on with what it has in flight, but takes note of it only
-// when the connection ends: as one whose requests cross it on their way.
+// A client that reacts to GOAWAY only when the connection ends, like one whose requests cross the
+// frame on their way.
 class Heedless {
   public:
     Heedless(std::uint16_t port, Tally& tally) : wire_(port), tally_(tally) {}
@@ -131,7 +131,7 @@ TEST_CASE("http2 drain: GOAWAY twice, and what is in flight is answered") {
     const H2Frame second = wire.await(NGHTTP2_GOAWAY);
     CHECK(second.error() == NGHTTP2_NO_ERROR);
     CHECK(second.word(0) == 5);
-    wire.send(h2_headers(7, h2_request()));  // which is above that: nothing comes of it
+    wire.send(h2_headers(7, h2_request()));  // which is above that: the server ignores it
     gated.open();
     std::vector<std::uint32_t> answered;
     for (const H2Frame& frame : wire.rest()) {
@@ -221,7 +221,7 @@ TEST_CASE("http2 idle: a connection without streams ends in client_idle, with GO
     }));
     Http2Proxy proxy("timeouts: {client_idle: 300ms}\n" + unlimited({upstream.url()}));
     H2Client used(proxy.port());
-    // A stream that waits is no idleness.
+    // A connection with a waiting stream is not idle.
     CHECK(used.get("/slow").status() == 200);
     CHECK_FALSE(used.goaway());
     const auto begin = Clock::now();

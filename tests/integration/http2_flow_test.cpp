@@ -25,7 +25,7 @@ std::string so_many(const Message& request) {
                                              : "ok");
 }
 
-// Answers GETs; of what else is asked it reads the head alone, until it is over.
+// Answers GETs; of other requests it reads the head alone, until the test is over.
 class ReadsNothing {
   public:
     ReadsNothing() : upstream_([this](Conversation& conversation) { serve(conversation); }) {}
@@ -54,7 +54,7 @@ class ReadsNothing {
     Upstream upstream_;  // ends first, as its threads use the rest
 };
 
-// A whole request with a body and trailers, and its beginning of a connection.
+// A whole request with a body and trailers, and the preface of its connection.
 std::string request_bytes() {
     return h2_preface() + h2_frame(NGHTTP2_SETTINGS, NGHTTP2_FLAG_ACK, 0) +
            h2_long_headers(1, h2_block(h2_request("GET", "/first")), 20) +
@@ -98,7 +98,7 @@ TEST_CASE("http2 flow: DATA never exceeds a window, whichever way it is opened a
     H2Wire wire(proxy.port(), {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}});
     wire.send(h2_headers(1, h2_request("GET", "/200000")));
     CHECK(wire.await(NGHTTP2_HEADERS, 1).status() == 200);
-    // Nothing but the answer to a PING comes by a window that is shut.
+    // Through a window that is shut comes nothing but the answer to a PING.
     wire.send(h2_ping());
     CHECK(wire.next()->is(NGHTTP2_PING));
     wire.send(h2_window_update(1, 10));

@@ -183,7 +183,7 @@ TEST_CASE("http2 frames: sizes, streams and values that a frame may not have end
     ends(h2_headers(3, h2_request("POST"), false) +
              h2_frame(NGHTTP2_DATA, 0, 3, std::string(16'385, 'x')),
          NGHTTP2_FRAME_SIZE_ERROR);
-    // The client has acknowledged all there was to acknowledge.
+    // The client has acknowledged all SETTINGS.
     ends(h2_frame(NGHTTP2_SETTINGS, NGHTTP2_FLAG_ACK, 0), NGHTTP2_PROTOCOL_ERROR);
     ends(h2_frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 1, kNaming),
          NGHTTP2_PROTOCOL_ERROR);

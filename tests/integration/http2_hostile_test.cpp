@@ -1,5 +1,5 @@
-// Clients that cost more than they ask for, over HTTP/2: each is stopped, takes little memory, and
-// holds up no other client.
+// Clients that cost more than they pay for, over HTTP/2: each is stopped, takes little memory, and
+// delays no other client.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -15,7 +15,7 @@ using namespace tidegate::test;
 namespace {
 
 constexpr std::uint32_t kFrames = 20'000;
-constexpr long kMebibytes = 16;  // what any of this may take
+constexpr long kMebibytes = 16;  // what such a client may take
 constexpr milliseconds kProcessorTime{300};
 constexpr std::uint8_t kEndHeaders = NGHTTP2_FLAG_END_HEADERS;
 constexpr std::uint8_t kEndStream = NGHTTP2_FLAG_END_STREAM;
@@ -25,7 +25,7 @@ constexpr std::uint8_t kEndStream = NGHTTP2_FLAG_END_STREAM;
 struct Attacked {
     explicit Attacked(const std::string& more = "") : proxy(more + simple(upstream.url())) {}
 
-    // `make` is given up for abuse, sooner or later: beside others and, to see what it takes,
+    // `make` is stopped for abuse, sooner or later: beside others and, to measure what it takes,
     // alone.
     void check_given_up(const std::function<std::string(std::uint32_t)>& make,
                         const std::string& first = "") {
@@ -239,7 +239,7 @@ TEST_CASE("http2 hostile: a header block that does not get on ends its connectio
     half.send(h2_frame(NGHTTP2_HEADERS, kEndStream, 1, block));
     H2Wire cut(attacked.proxy.port());
     cut.send(h2_headers(1, h2_request()).substr(0, 20));
-    // What drips is not what gets on.
+    // Bytes that drip are no progress.
     H2Wire dripping(attacked.proxy.port());
     std::thread drip([&] {
         for (const char byte : h2_headers(1, h2_request())) {
@@ -318,7 +318,7 @@ TEST_CASE("http2 hostile: a head that is too large is 431, and past four times t
     CHECK(wire.await(NGHTTP2_HEADERS, 1).status() == 431);
     CHECK(attacked.proxy.tidegate().metric(
               "tidegate_request_faults_total{fault=\"client: head too large\"}") == 1);
-    // The connection goes on, and its table is as the client believes.
+    // The connection goes on, and its table is the one that the client expects.
     wire.send(h2_long_headers(
         3, h2_block(h2_request()) + h2_indexed_literal("x-a", std::string(30'000, 'x'))));
     CHECK(wire.await(NGHTTP2_HEADERS, 3).status() == 431);

@@ -14,8 +14,8 @@ using namespace tidegate::test;
 TEST_CASE("http2 streams: those over `streams` are refused, uncounted and unlogged") {
     GatedUpstream gated;
     Http2Proxy proxy("http2: {streams: 5}\n" + simple(gated.upstream().url(), "6/h"));
-    // It has not acknowledged the SETTINGS that say so. Who has breaks the rules, and nghttp2 ends
-    // the connection.
+    // The client has not acknowledged the SETTINGS that say so. One that has breaks the rules, and
+    // nghttp2 ends its connection.
     H2Wire wire(connect_h2(proxy.port()));
     wire.send(h2_preface());
     for (std::uint32_t i = 0; i < 5; ++i) wire.send(h2_headers(stream_of(i), h2_request()));

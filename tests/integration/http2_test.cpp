@@ -1,5 +1,5 @@
-// Requests over HTTP/2: what upstreams see of them, and clients of the answers. What is the same
-// over every transport is in the other files, which run over HTTP/2, too.
+// Requests over HTTP/2: what upstreams get, and what clients get back. Tests that are the same over
+// every transport are in the other files, which run over HTTP/2, too.
 #include <algorithm>
 #include <atomic>
 #include <string>

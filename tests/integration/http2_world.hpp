@@ -1,5 +1,5 @@
-// A Tidegate whose listener takes HTTP/2 and HTTP/1 in the clear, what attackers send it, and
-// whether it serves others meanwhile.
+// A Tidegate whose listener takes HTTP/2 and HTTP/1 in the clear, the floods of attackers, and a
+// check that it serves others meanwhile.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace tidegate::test {
 
-// One worker, so that attackers have it in common with others.
+// One worker, which attackers and others share.
 class Http2Proxy {
   public:
     // `rest` is the configuration but for `listen` and `threads`.

@@ -1,4 +1,5 @@
-// What an address costs and counts as, before its credential is looked at, and how it is read.
+// What an address costs and counts as before its credential is checked, and how the address is
+// read.
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -37,7 +38,7 @@ std::string forged() {
     return bearer(token(other_key(), "ES256", claims("alice")));
 }
 
-// Each of `requests` asks with a token that nobody has seen.
+// Each of `requests` has a token that was never sent before.
 Statuses ask_with_new_tokens(const Tidegate& tidegate, int threads, int requests) {
     std::atomic<int> number{0};
     std::mutex mutex;
@@ -89,9 +90,9 @@ TEST_CASE("address: over its limits it gets 429 before its credential is checked
     // A guess is taken before anything is checked: none was.
     CHECK(decisions(tidegate, "admitted", "failed_credentials") == 0);
     CHECK(decisions(tidegate, "denied", "failed_credentials") == 0);
-    // Redis is not asked about what it has said.
+    // The proxy remembers what Redis has said, and does not ask again.
     if (counted.redis) CHECK(tidegate.metric("tidegate_deny_cache_hits_total") >= 14);
-    // Others are heard.
+    // Other addresses are served.
     CHECK(tidegate.get("/", forged(), "127.0.0.2").status() == 401);
     CHECK(tidegate.get("/", bearer(token_for("bob")), "127.0.0.2").status() == 200);
 }
@@ -162,7 +163,7 @@ TEST_CASE("address: the zone of an address makes no other client of it") {
     CHECK(from("[fe80::7%eth1]:80") == 200);
     CHECK(from("fe80::7") == 200);
     CHECK(from("fe80::7%25eth2") == 429);
-    // Nor does it end the chain at the proxy, whose count all would share.
+    // Nor does it end the chain at the proxy, in whose count all would be.
     CHECK(from("2001:db8::7%eth0") == 200);
     CHECK(from("203.0.113.7, 127.0.0.1") == 200);
     CHECK(tidegate.metric("tidegate_forwarding_invalid_total") == 0);

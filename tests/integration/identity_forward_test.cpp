@@ -1,4 +1,4 @@
-// What the upstream is told about who is asking, in fields that nobody else can set.
+// The fields about the client that the upstream gets, which only the proxy can set.
 #include <string>
 #include <vector>
 
@@ -26,7 +26,7 @@ const std::string kAlice = line("X-Api-Key", "key-of-alice");
 const std::string kBob = line("X-Api-Key", "key-of-bob");
 const std::string kFromHere = ", client_ip: {trusted_proxies: [127.0.0.1]}";
 
-// Each way in which somebody could try to say it in our place.
+// Each way in which a client could try to set them in the proxy's place.
 std::string forged() {
     std::string fields;
     for (const char* name :
@@ -37,7 +37,7 @@ std::string forged() {
     return fields;
 }
 
-// How the upstream was told something of that name, in any spelling.
+// The values that the upstream got under that name, in any spelling.
 std::vector<std::string> told(const Message& request, const std::string& name) {
     std::vector<std::string> values;
     const auto look = [&](const FieldList& fields) {
@@ -119,8 +119,7 @@ TEST_CASE("forward_as: a credential that Connection names identifies no user, an
     const World world;
     const Tidegate tidegate(world.with());
     const auto answer = tidegate.client().get("/", line("Connection", "x-api-key") + kAlice);
-    // The upstream does not get it, so it says nothing here either: counting and telling go
-    // together.
+    // The upstream does not get the credential, so here it identifies no user either.
     CHECK(answer.status() == 200);
     CHECK(told(world.upstream.last(), "x-auth-user").empty());
     CHECK_FALSE(world.upstream.last().has("X-Api-Key"));

@@ -1,4 +1,4 @@
-// Who guesses credentials is stopped, exactly and early, and nobody else is.
+// The proxy stops clients that guess credentials, exactly and early, and no others.
 #include <string>
 #include <vector>
 
@@ -64,7 +64,7 @@ TEST_CASE("guesses: those up to the limit get 401, and the next one 429") {
         CHECK(limit == "failed_credentials-1h");
         CHECK_SOON(decisions(tidegate, "denied", "failed_credentials") == 3);
         CHECK(world.upstream.requests() == 0);
-        // Others are not concerned, nor is who names nobody.
+        // Other addresses are not affected, nor are requests without a credential.
         CHECK(tidegate.get("/", kind.wrong, "127.0.0.2").status() == 401);
         if (counted.redis) counted.redis->command({"FLUSHALL"});
     }
@@ -185,7 +185,7 @@ TEST_CASE(
     }
     CHECK(tidegate.get("/", line("X-Api-Key", "right")).status() == 200);
     CHECK(tidegate.get("/").status() == 200);
-    // Whether these are right is not found out.
+    // The proxy does not check whether these are right.
     CHECK(tidegate.get("/", bearer(token_for("carol"))).status() == 429);
     CHECK(tidegate.get("/", basic("carol", "looking-glass")).status() == 429);
 }
@@ -206,7 +206,7 @@ TEST_CASE("guesses: are counted by the client's address, not by that of the prox
     }
     CHECK(tidegate.get("/", from("2001:db8::6")).status() == 429);
     CHECK(tidegate.get("/", from("2001:db8:0:1::6")).status() == 401);
-    // Nor does who is not trusted choose one.
+    // A client that is not trusted does not choose its address.
     for (int i = 1; i <= 5; ++i) {
         CHECK(tidegate.get("/", from("192.0.2." + std::to_string(i)), "127.0.0.2").status() == 401);
     }
@@ -225,7 +225,7 @@ TEST_CASE("guesses: hanging up before the answer is no way around") {
         client.reset();
     }
     CHECK(tidegate.get("/", basic("slow", "wrong")).status() == 429);
-    // Nor is any of them given back when its hash is done.
+    // No guess is given back when its hash is done.
     await("the hashes", [&] { return tidegate.access_log(0).size() == 6; });
     CHECK(tidegate.get("/", basic("slow", "wrong")).status() == 429);
 }

@@ -1,4 +1,4 @@
-// What becomes of credentials that are not valid: the owner is helped, who guesses learns nothing.
+// What happens to invalid credentials: the owner gets the reason, a client that guesses does not.
 #include <string>
 #include <vector>
 
@@ -69,7 +69,7 @@ TEST_CASE("invalid: a 401 has a challenge for each method, and the fields of oth
           std::vector<std::string>{R"(Bearer realm="tidegate")",
                                    R"(ApiKey realm="tidegate", header="x-api-key")",
                                    R"(Basic realm="tidegate", charset="UTF-8")"});
-    // The connection goes on, with or without a body, and what is valid is let through on it.
+    // The connection goes on, with or without a body, and a valid request on it passes.
     CHECK(client.ask(post_request("/", "body", line("X-Api-Key", "wrong"))).status() == 401);
     client.send("HEAD / HTTP/1.1\r\nHost: example.test\r\nX-Api-Key: wrong\r\n\r\n");
     CHECK(client.response_to_head().status() == 401);
@@ -96,7 +96,7 @@ TEST_CASE("invalid: a token with a right signature gets the reason of its refusa
           because("The token is not valid yet."));
     CHECK(challenge(token(curve_key(), "ES256", R"({"sub":"alice","aud":"us"})")) ==
           because("The token lacks a claim that is needed here, or has a wrong one."));
-    // The same, and nobody of ours signed it.
+    // The same, and none of our keys signed it.
     const std::string nothing = because("The credentials are not valid.");
     CHECK(challenge(token(other_key(), "ES256", claims("alice", kForUs, -1h))) == nothing);
     CHECK(challenge(token(other_key(), "ES256", claims("alice", R"(,"aud":"them")"))) == nothing);
@@ -120,7 +120,7 @@ TEST_CASE("invalid: a client that guesses does not learn what was wrong") {
           answer_to("/key", with_head(R"({"alg":"ES256","kid":"two"})")));
     CHECK(answer_to("/key", with_head(R"({"alg":"ES256","kid":"two"})")) ==
           answer_to("/algorithm", with_head(R"({"alg":"ES384"})")));
-    // Whoever keeps the log is.
+    // The operator, who has the log, learns the reason.
     const auto error = [&](const std::string& path) { return logged(tidegate, path).at("error"); };
     CHECK(error("/password") == "password: wrong");
     CHECK(error("/user") == "password: wrong");

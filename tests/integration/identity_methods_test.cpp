@@ -1,4 +1,4 @@
-// Each way to say who is asking: whom it names, what it looks at, which one decides.
+// Each method of identifying a user: whom it names, what it reads, and which method decides.
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +14,8 @@ using nlohmann::json;
 
 namespace {
 
-// Every method at once, in the order of config/identity.yaml; whom each names is told apart.
+// Every method at once, in the order of config/identity.yaml; each names users of its own
+// namespace.
 struct World {
     TemporaryFolder folder;
     std::string jwks = folder.write("keys.json", key_set({curve_key().jwk()}));
@@ -105,7 +106,7 @@ TEST_CASE("identity: another scheme is no credential of a method, and goes on to
     CHECK(world.upstream.last().field("Authorization") == "Digest username=alice");
     CHECK(tidegate.get("/", line("Authorization", "Bearers x")).status() == 200);
     CHECK(last_user(world.upstream) == "nobody");
-    // Schemes are told apart in either case (RFC 9110 section 11.1).
+    // Schemes are compared without case (RFC 9110 section 11.1).
     CHECK(tidegate.get("/", line("Authorization", "bAsIc " + base64("bob:wonderland"))).status() ==
           200);
     CHECK(last_user(world.upstream) == "bob");
@@ -199,7 +200,7 @@ TEST_CASE("identity: a trusted header is believed from trusted peers alone") {
         CHECK(last_user(world.upstream) == "alice");
         CHECK(world.upstream.last().field("x-auth-tier") == "pro");
         CHECK(world.upstream.last().field("x-user-id") == "alice");
-        // Whose is it, when it is there twice?
+        // Two different values: neither is the user's.
         CHECK(tidegate.get("/", alice + line("X-User-Id", "bob")).status() == 200);
         CHECK(last_user(world.upstream) == "nobody");
         CHECK(world.upstream.last().count("x-user-id") == 0);

@@ -1,4 +1,5 @@
-// Passwords take long to check: who else waits for that, who is turned away, and who left.
+// Passwords take long to check: which requests wait for that, which are refused, and which clients
+// left.
 #include <signal.h>
 
 #include <string>
@@ -115,7 +116,7 @@ TEST_CASE("passwords: checks of clients that have left delay no later client") {
             client.send(guess(i));
         }
     }
-    // All of these would take longer than anybody waits for an answer here.
+    // All of these together would take longer than any client waits here.
     CHECK(world.tidegate.get("/", kRight, "127.0.1.1").status() == 200);
 }
 
@@ -129,7 +130,7 @@ TEST_CASE("passwords: addresses take turns") {
     auto other = world.tidegate.client("127.9.0.1");
     other.send(get_request("/other", kRight));
     CHECK(other.response().status() == 200);
-    // Who came before it is still waiting.
+    // The client that came before it still waits.
     CHECK(logged(world.tidegate, "/other").at("status") == 200);
     CHECK(world.tidegate.access_log(0).size() < kUnderWayForOne);
     for (auto& client : clients) CHECK(client.response().status() == 401);

@@ -1,4 +1,4 @@
-// Keys and passwords that are taken back: a reload ends what was believed with them.
+// Keys and passwords that are withdrawn: a reload invalidates what was accepted with them.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@ using namespace tidegate::test;
 
 namespace {
 
-// A file of `before`, and of `after` from a reload on: what it makes of `fields`. Asks often enough
+// A file of `before`, and of `after` from a reload on: the answers to `fields`. Asks often enough
 // that each thread has seen the credential.
 struct Reloaded {
     int before = 0;
@@ -35,7 +35,7 @@ Reloaded reload_between(const std::string& method, const std::string& file,
     Reloaded reloaded;
     reloaded.before = ask();
     folder.write("file", after);
-    CHECK(ask() == reloaded.before);  // nothing is read anew but by a reload
+    CHECK(ask() == reloaded.before);  // only a reload reads files anew
     CHECK(tidegate.reload().status() == 200);
     reloaded.after = ask();
     return reloaded;
@@ -89,7 +89,7 @@ TEST_CASE("identity reload: a broken file of keys changes nothing") {
     const Upstream upstream(ok());
     const std::string path = folder.write("keys.yaml", api_key_file({{"the-key", "alice"}}));
     const Tidegate tidegate(identified(upstream, "user: [{api_key: {keys: \"" + path + "\"}}]"));
-    folder.write("keys.yaml", "the-key: {user: alice}\n");  // the key itself, for its digest
+    folder.write("keys.yaml", "the-key: {user: alice}\n");  // the key itself in place of its digest
     const Message answer = tidegate.reload();
     CHECK(answer.status() != 200);
     CHECK(answer.body.find("the-key") == std::string::npos);

@@ -130,9 +130,9 @@ TEST_CASE("rotation: keys of another URL invalidate tokens that the former keys 
     const std::string old_token = bearer(token_named("old"));
     const std::string new_token = bearer(token_named("new", "bob", other_key()));
     for (int i = 0; i < 10; ++i) CHECK(tidegate.get("/", old_token).status() == 200);
-    // Whether there is such a key by now is not asked again so soon.
+    // Tidegate does not ask again so soon whether the key is there now.
     CHECK(tidegate.get("/", new_token).status() == 503);
-    // The same place: nothing is asked again, or forgotten.
+    // The same place: no fetch, and no key is forgotten.
     CHECK(tidegate.reload().status() == 200);
     CHECK(tidegate.get("/", old_token).status() == 200);
     CHECK(before.server.connections() == 1);
@@ -210,7 +210,7 @@ TEST_CASE("rotation: an unknown key is 401 after a fetch without it, and 503 if 
     const int pause = std::stoi(answer.field("Retry-After"));
     CHECK(pause >= 4);
     CHECK(pause <= 5);
-    // A client that comes again when it is told to gets an answer, not 503 for ever.
+    // A client that obeys Retry-After gets an answer, not 503 for ever.
     std::this_thread::sleep_for(seconds(pause));
     CHECK(tidegate.get("/", stranger).status() == 401);
     CHECK(provider.fetches() == 3);
@@ -250,7 +250,7 @@ TEST_CASE("rotation: a provider that is slow delays a token by a second, and no 
     CHECK(tidegate.get("/", bearer(token_named("new"))).status() == 503);
     CHECK(Clock::now() - begin >= seconds(1));
     CHECK(Clock::now() - begin < seconds(3));
-    // Others are not held up.
+    // Others are served meanwhile.
     const auto then = Clock::now();
     CHECK(tidegate.get("/", bearer(token_named("old"))).status() == 200);
     CHECK(Clock::now() - then < seconds(1));

@@ -1,4 +1,4 @@
-// What nobody may read anywhere: not in a log, not in a metric, not in an answer.
+// Secrets: none may be in a log, a metric or an answer.
 #include <string>
 #include <vector>
 
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Each credential, and what must not be seen of it.
+// Each credential, and the secret in it.
 struct Secret {
     std::string fields;
     std::vector<std::string> parts;
@@ -85,7 +85,7 @@ TEST_CASE("secrets: no password, key, token or cookie is written anywhere") {
     const auto secrets = all_secrets();
     std::string said;
     int asked = 0;
-    // Twice each, as what is remembered or locked out takes another way.
+    // Twice each, as a credential that is remembered or over the limit takes another way.
     for (int round = 0; round < 2; ++round) {
         for (const Secret& secret : secrets) {
             const std::string path = "/" + std::to_string(++asked);
@@ -101,7 +101,7 @@ TEST_CASE("secrets: no password, key, token or cookie is written anywhere") {
     });
     said += read_file(log) + tidegate.errors() + tidegate.admin("/metrics").value().body +
             tidegate.admin("/readyz").value().body;
-    CHECK(said.find("password: wrong") != std::string::npos);  // it was looked in the right place
+    CHECK(said.find("password: wrong") != std::string::npos);  // the search is not blind
     CHECK(said.find("failed_credentials") != std::string::npos);
     CHECK(said.find("plain-text-password") == std::string::npos);
     for (const Secret& secret : secrets) {

@@ -1,4 +1,4 @@
-// Which limits a user gets: who says so, and who has the last word.
+// Which limits a user gets: which source names the tier, and which source outranks the others.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -89,7 +89,7 @@ TEST_CASE("tiers: a tier that a policy does not have leaves the policy's own lim
     CHECK(world.told() == "odd");
     CHECK(world.quota(with_plan("erin", R"("platinum")")) == 10);
     CHECK(world.quota(line("X-User-Id", "erin") + line("X-User-Tier", "platinum")) == 10);
-    // What can be no tier is none.
+    // A claim that cannot be a tier is none.
     CHECK(world.quota(with_plan("erin", "7")) == 10);
     CHECK(world.told() == "");
     CHECK(world.quota(with_plan("erin", R"("pro\nX: y")")) == 10);
@@ -117,7 +117,7 @@ TEST_CASE("tiers: a client cannot give itself a tier") {
     CHECK(world.quota(wish + line("X-Api-Key", "plain")) == 10);
     CHECK(world.quota(wish + line("X-Api-Key", "plain"), "127.0.0.2") == 10);
     CHECK(world.told() == "");
-    CHECK(world.quota(wish + line("X-User-Id", "erin"), "127.0.0.2") == -1);  // nobody: 401
+    CHECK(world.quota(wish + line("X-User-Id", "erin"), "127.0.0.2") == -1);  // no user: 401
     CHECK(world.quota(line("X-User-Id", "erin") + line("X-User-Tier", "pro") +
                       line("X-User-Tier", "internal")) == 10);
     CHECK(world.quota(line("X-User-Id", "erin") + line("X_User_Tier", "internal")) == 10);

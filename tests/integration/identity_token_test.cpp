@@ -1,5 +1,5 @@
 // JSON Web Tokens through the built program: where they are found, what they are signed with, how
-// long they are believed, and the attacks on them.
+// long they are accepted, and the attacks on them.
 #include <string>
 #include <vector>
 
@@ -190,7 +190,8 @@ TEST_CASE("tokens: without keys a token is neither refused nor accepted") {
     }
     CHECK(logged(tidegate, "/asked").at("error") == "identity: unavailable");
     CHECK(world.upstream.requests() == 0);
-    // What no key could make good is refused, and who has no token has nothing to do with it.
+    // A token that no key could make good is refused at once, and requests without a token are not
+    // affected.
     CHECK(tidegate.get("/", bearer("not-a-token")).status() == 401);
     CHECK(tidegate.get("/").status() == 200);
     CHECK(last_user(world.upstream) == "nobody");

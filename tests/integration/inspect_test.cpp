@@ -237,7 +237,7 @@ TEST_CASE("inspect: counts of a limit that was taken out of the configuration ar
     CHECK(tidegate.get().status() == 200);
     tidegate.write_configuration(counted_in.yaml() +
                                  one_policy(upstream, "{key: [ip], limits: [5/h]}"));
-    // In Redis not before it is known how many share it.
+    // In Redis only when the number of proxies that share it is known.
     await("the reload", [&] { return tidegate.reload().status() == 200; });
     const Json json = inspected(tidegate, "127.0.0.1");
     const Json& policy = json.at("identifiers").at(0).at("policies").at(0);

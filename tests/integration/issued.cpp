@@ -18,7 +18,7 @@ struct ReleaseList {
     void operator()(ASN1_TIME* time) const { ASN1_TIME_free(time); }
 };
 
-// What cannot happen.
+// Impossible here.
 void require(bool good, const char* what) {
     if (!good) throw std::runtime_error(std::string("issued: ") + what);
 }

@@ -1,5 +1,5 @@
-// Keys of tokens from a server of keys, through the built program: what starts, waits, reloads and
-// stops because of them.
+// Keys of tokens from a key server, through the built program: what they change for start, waiting,
+// reload and stop.
 #include <stdlib.h>
 
 #include <atomic>
@@ -62,7 +62,7 @@ TEST_CASE("jwks: a proxy that is ready has the keys") {
     const Upstream upstream(ok());
     TlsServer server(trust.authority.issue(), [](TlsServer::Conversation& client) {
         client.read_head();
-        std::this_thread::sleep_for(300ms);  // a server of keys that takes its time
+        std::this_thread::sleep_for(300ms);  // a slow key server
         client.send(tls_answer(kKeys));
         client.finish();
     });
@@ -92,7 +92,7 @@ TEST_CASE("jwks: a failing key server does not stop the start, and is asked agai
     const auto said = tidegate.errors();
     CHECK(said.find("cannot be fetched, so Tidegate cannot check its tokens: it answered 503") !=
           std::string::npos);
-    // Another reason is told as well.
+    // Another reason is logged as well.
     CHECK(said.find("still cannot be fetched, so Tidegate cannot check its tokens: it answered "
                     "500") != std::string::npos);
     CHECK(said.find("hunter2") == std::string::npos);
@@ -125,7 +125,7 @@ TEST_CASE("jwks: a reload that names a server has its keys, and asks none again 
     tidegate.write_configuration(with_keys_from(upstream, after.url()));
     CHECK(tidegate.reload().status() == 200);
     CHECK_SOON(tidegate.metric(keys_at(after.url())) == 1);
-    CHECK_SOON(tidegate.metric_sum("tidegate_jwks_keys") == 1);  // the other is told no more
+    CHECK_SOON(tidegate.metric_sum("tidegate_jwks_keys") == 1);  // the other is no longer logged
 
     tidegate.write_configuration(simple(upstream.url()));
     CHECK(tidegate.reload().status() == 200);

@@ -1,5 +1,5 @@
-// What the tests of limiters share: where proxies count, upstreams that answer when they are told,
-// and what became of requests.
+// What the tests of limiters share: where proxies count, upstreams that answer when a test says so,
+// and the fate of requests.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ namespace tidegate::test {
 struct CountedIn {
     std::unique_ptr<RedisServer> redis;  // null: each in its process
 
-    // The key `store` of the configuration. Patient with Redis: on a busy machine, too, it is Redis
-    // that decides, not what stands in for it.
+    // The key `store` of the configuration. With a long timeout: Redis decides also on a busy
+    // machine, and not the local share.
     std::string yaml() const;
     // As the access log says it.
     std::string name() const { return redis ? "redis" : "memory"; }
@@ -32,11 +32,11 @@ struct CountedIn {
 CountedIn either_store();
 CountedIn counted_in_redis();
 
-// `upstreams` with `api`; what follows is written after it.
+// `upstreams` with `api`; the test appends the rest of the configuration.
 std::string api(const Upstream& upstream, const std::string& rest);
 // One route, `all`, of the policy `p` with this text, such as `{key: [ip], limits: [5/h]}`.
 std::string one_policy(const Upstream& upstream, const std::string& policy);
-// x-user-id is believed from 127.0.0.1.
+// 127.0.0.1 is trusted to name the user in x-user-id.
 inline const std::string kUsersFromHere =
     "identity: {client_ip: {trusted_proxies: [127.0.0.1]}, user: [{header: {name: x-user-id, "
     "from: trusted_proxies}}]}\n";
@@ -44,7 +44,7 @@ inline const std::string kUsersFromHere =
 // Waits until `holds`, or fails.
 void await(const std::string& what, const std::function<bool()>& holds,
            milliseconds patience = kPatience);
-// How often Redis was asked for `command`.
+// How often Redis got `command`.
 long calls(const RedisServer& redis, const std::string& command);
 // How often the one limit of `policy` (all its limits together, if it has more) answered so.
 double decisions(const Tidegate& tidegate, const std::string& outcome,
@@ -52,7 +52,7 @@ double decisions(const Tidegate& tidegate, const std::string& outcome,
 // The line of the access log whose path is `path`, once it is there; of several, any.
 nlohmann::json logged(const Tidegate& tidegate, const std::string& path);
 
-// Answers 200 to whom it lets go, one after the other or all.
+// Answers 200 to the requests that the test releases, one after the other or all.
 class GatedUpstream {
   public:
     GatedUpstream();

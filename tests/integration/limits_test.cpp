@@ -1,4 +1,4 @@
-// What a client is told about its limits, and that they hold: counts in the process.
+// What a client learns about its limits, and that they hold: counts in the process.
 #include <algorithm>
 #include <atomic>
 #include <string>

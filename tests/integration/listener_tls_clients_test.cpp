@@ -1,5 +1,5 @@
-// Listeners that ask clients for certificates: who is let in, who is counted as whom, and what
-// upstreams are told.
+// Listeners that ask clients for certificates: which clients are served, as whom they are counted,
+// and what upstreams get.
 #include <string>
 #include <vector>
 
@@ -63,7 +63,7 @@ TEST_CASE("listener tls clients: a client without a certificate is refused where
         CAPTURE(version);
         Speaking without;
         without.oldest = without.newest = version;
-        // TLS 1.2 has no word for it.
+        // TLS 1.2 has no alert for it.
         contains(proxy.refusal(without),
                  version == TLS1_3_VERSION ? "certificate required" : "handshake failure");
         CHECK(proxy.refusal(with(alice, version)).empty());
@@ -105,7 +105,7 @@ TEST_CASE("listener tls clients: a revoked certificate is refused, and so is one
         CHECK(proxy.refusal(with(alice, version)).empty());
     }
     clients.world.write("crl.pem", revocation_list(clients.believed, {}, {-7200, -3600}));
-    // Whether a stale list may be loaded is not the matter: nobody gets in by it.
+    // Whether a stale list may be loaded does not matter: it admits no client.
     static_cast<void>(proxy.tidegate().reload());
     CHECK_FALSE(proxy.refusal(with(mallory)).empty());
 }
@@ -144,7 +144,7 @@ TEST_CASE(
         Speaking bad = with(mallory, version);
         bad.session = &sessions[1];
         contains(proxy.refusal(bad), "certificate revoked");
-        // Nor does the ticket alone open the door.
+        // The ticket alone is not enough either.
         bad.own = nullptr;
         CHECK_FALSE(proxy.refusal(bad).empty());
     }

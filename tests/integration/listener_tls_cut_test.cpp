@@ -1,4 +1,4 @@
-// Bodies over TLS that somebody on the way has cut are never taken for whole, in either direction.
+// Bodies over TLS that were cut on the way are never whole, in either direction.
 #include <string>
 #include <thread>
 

@@ -105,7 +105,7 @@ TEST_CASE("listener tls hostile: a handshake that comes byte by byte, or in tiny
         REQUIRE(slow.hear());
         CHECK(slow.shake());
         CHECK(slow.is_served());
-        // The message in records of one byte each: let in or not, there must be an end to it.
+        // The message in records of one byte each: accepted or not, the handshake must end.
         Wire tiny = attacked.wire();
         const std::string hello = tiny.next();
         std::string records;
@@ -126,7 +126,7 @@ TEST_CASE("listener tls hostile: a handshake that stalls is closed at its deadli
     half.socket.send(half.next().substr(0, 40));
     Wire unfinished = attacked.wire();
     unfinished.socket.send(unfinished.next());
-    // What drips is not what gets on.
+    // Bytes that drip are no progress.
     Wire dripping = attacked.wire();
     const std::string hello = dripping.next();
     std::jthread drip([&] {
@@ -174,7 +174,7 @@ TEST_CASE("listener tls hostile: a thousand unfinished handshakes keep no client
             }
         }
     });
-    // Each has the server sign, and then says nothing more.
+    // Each makes the server sign, and then sends nothing more.
     const std::string hello = hello_of(attacked.world);
     std::vector<Socket> flood;
     for (int i = 0; i < 1'000; ++i) {
@@ -204,7 +204,7 @@ TEST_CASE("listener tls hostile: unfinished handshakes have a quarter of the roo
             silent.emplace_back(attacked.world, attacked.proxy.port());
             silent.back().socket.send(silent.back().next().substr(0, 40));
         }
-        // Closed unread: the client of another handshake is told nothing.
+        // Closed unread: the client of another handshake gets no answer.
         CHECK_SOON(!attacked.proxy.refusal().empty());
         CHECK(attacked.failed("too_many") >= 1);
         silent.pop_back();

@@ -1,4 +1,4 @@
-// What changes under a listener that speaks TLS, and what stays: tickets, certificates on disk.
+// What changes on a listener with TLS, and what stays: tickets, certificates on disk.
 #include <csignal>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Listeners that speak TLS: what they show, what they speak, and what upstreams, logs and browsers
-// are told of it.
+// Listeners with TLS: which certificates and protocols they use, and what upstreams, logs and
+// browsers get.
 #include <algorithm>
 #include <csignal>
 #include <string>
@@ -77,7 +77,7 @@ TEST_CASE("listener tls: a certificate is chosen by the name that the client ask
         {"sub.a.test", "a"}, {"*.b.test", "a"},     {"test", "a"},     {"b.test.c", "a"}};
     for (const auto& [name, shown] : rows) {
         CAPTURE(name);
-        // What no certificate can stand for may be refused just as well.
+        // Bytes that no certificate can have as a name may be refused just as well.
         if (name == "*.b.test" && !proxy.refusal(asking_for(name)).empty()) continue;
         CHECK(proxy.shown(asking_for(name)) == shown);
     }

@@ -13,7 +13,7 @@
 namespace tidegate::test {
 namespace {
 
-// A connection that is made anew after an answer that closes it, or none.
+// The client makes a new connection after an answer that closes it, or after none.
 class Patient {
   public:
     Patient(std::uint16_t port, std::string from) : port_(port), from_(std::move(from)) {}

@@ -1,4 +1,4 @@
-// Many requests at once, and what became of them.
+// Many requests at once, and the answers to them.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ Statuses hammer(const std::vector<std::uint16_t>& ports, int connections, int re
 // Requests that go on until they are stopped, about 200 a second on each connection.
 class BackgroundLoad {
   public:
-    // What is asked next; called by several threads.
+    // The next target; called by several threads.
     using NextRequest = std::function<std::string()>;
 
     // GETs of `/`.
@@ -46,8 +46,8 @@ class BackgroundLoad {
     std::vector<std::thread> threads_;
 };
 
-// Whether Redis made most of the last decisions of an access log. One of many may always find a
-// machine too busy to hear of it in time.
+// Whether Redis made most of the last decisions of an access log. On a busy machine a few may come
+// too late.
 bool ends_with_redis(const std::vector<nlohmann::json>& log);
 
 }  // namespace tidegate::test

@@ -1,4 +1,4 @@
-// HTTP/1 messages as a strict reader sees them: what a proxy sends is judged, not tolerated.
+// HTTP/1 messages for a strict reader: a message of the proxy is judged, not tolerated.
 #pragma once
 
 #include <cstddef>

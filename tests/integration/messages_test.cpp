@@ -214,7 +214,7 @@ TEST_CASE("messages: a client that expects 100-continue may be refused instead")
     const auto answer = client.response();
     CHECK(answer.status() == 417);
     if (over_http2()) return;
-    // The body may come or not: what follows cannot be told from a request.
+    // The body may come or not: bytes behind the head cannot be told from a request.
     CHECK(same_name(answer.field("Connection"), "close"));
     CHECK(client.closed());
 }

@@ -1,4 +1,4 @@
-// Quotas of days, weeks and months of UTC: what clients, the log and people are told of them.
+// Quotas of days, weeks and months of UTC: what clients, the log and the commands show.
 #include <chrono>
 #include <cstdint>
 #include <ctime>

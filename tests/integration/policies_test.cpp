@@ -1,4 +1,4 @@
-// Who is counted: tiers, lists, shadow, keys.
+// Which requests are counted, and how: tiers, lists, shadow, keys.
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,7 +80,7 @@ TEST_CASE("lists: exempt clients are not counted, denied clients are refused bef
         CHECK(tidegate.get("/both", "", "127.0.0.4").status() == 403);
         CHECK(tidegate.get("/net", "", "127.0.1.77").status() == 403);
         CHECK(tidegate.get("/mallory", header("X-User-Id", "mallory")).status() == 403);
-        // Nobody becomes the bot by saying so.
+        // A client does not become the bot by its own field.
         CHECK(tidegate.get("/liar", header("X-User-Id", "healthbot"), "127.0.0.5").status() ==
               (i == 0 ? 200 : 429));
     }
@@ -123,7 +123,7 @@ TEST_CASE("shadow: a policy in shadow decides, counts and logs, and refuses no r
     CHECK_SOON(decisions(tidegate, "denied") == 2);
     CHECK_SOON(decisions(tidegate, "admitted") == 4);
     CHECK(tidegate.metric("tidegate_deny_cache_hits_total") == 0);
-    // Not even those it cannot name, or would turn away.
+    // Not even those that it cannot count, or would deny.
     CHECK(tidegate.get("/", "", "127.0.0.8").status() == 200);
     CHECK(tidegate.get("/", tenant + tenant, "127.0.0.8").status() == 200);
     CHECK(tidegate.get("/", tenant, "127.0.0.9").status() == 200);
@@ -274,7 +274,7 @@ TEST_CASE("keys: a request without the key is skipped, counted or refused, as on
     CHECK(statuses("/silent", tenant) == std::vector{200, 200, 429, 429});
     CHECK(statuses("/alone", tenant) == std::vector{200, 200, 429, 429});
     CHECK(tidegate.get("/alone", tenant + tenant).status() == 400);
-    // An empty value is none; the field twice, in any spelling, is not guessed at.
+    // An empty value is none; a field that is there twice, in any spelling, is refused.
     CHECK(tidegate.get("/silent", "X-Tenant:\r\n").status() == 400);
     CHECK(tidegate.get("/silent/twice", tenant + tenant).status() == 400);
     CHECK(tidegate.get("/together", tenant + header("X_Tenant", "u")).status() == 400);

@@ -69,7 +69,7 @@ Process::~Process() {
 }
 
 void Process::signal(int number) const {
-    // Once it is reaped its id may belong to somebody else.
+    // Once it is reaped, another process may have its id.
     if (!ended_) ::kill(pid_, number);
 }
 

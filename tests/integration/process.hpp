@@ -62,9 +62,10 @@ struct Finished {
 
 // The program under test: $TIDEGATE_PROGRAM, else the one of this build.
 std::string program();
-// It is instrumented, so slow and large: bounds on time are wider, on memory not looked at.
+// The program is instrumented, so slow and large: bounds on time are wider, bounds on memory are
+// not checked.
 bool sanitized();
-// What a bound on time may be missed by.
+// The tolerance of a bound on time.
 milliseconds slack();
 
 // Runs `tidegate arguments...` to its end.

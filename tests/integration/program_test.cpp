@@ -1,4 +1,4 @@
-// The commands: what is wrong with a configuration is said where it is, and the exit code tells.
+// The commands: a fault of the configuration is reported with its place, and with the exit code.
 #include <signal.h>
 
 #include <filesystem>

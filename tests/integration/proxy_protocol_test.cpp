@@ -1,4 +1,5 @@
-// Behind a balancer that sends PROXY headers: who the client is, and what is closed.
+// Behind a balancer that sends PROXY headers: which client a request has, and which connections are
+// closed.
 #include <sys/socket.h>
 #include <sys/un.h>
 

@@ -1,5 +1,4 @@
-// Load of which every request is known: what it was, what its client got, and later which server
-// had it.
+// Load with a record of every request: its target, its answer, and later which server had it.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// A user of Redis's access list with the rights of docs/redis.md and no more, and what is said when
+// A user of Redis's access list with the rights of docs/redis.md and no more, and the errors when
 // one of them is missing; passwords and sockets.
 #include <stdlib.h>
 

@@ -52,10 +52,10 @@ std::vector<std::string> users_on(const ClusterWorld& world, std::size_t node, s
     return users;
 }
 
-// What became of each name's requests.
+// The fates of each name's requests.
 using ByName = std::map<std::string, Statuses>;
 
-// Everybody in `fields` (a name and its fields) asks `requests` times, on four connections to each
+// Each client in `fields` (a name and its fields) sends `requests`, on four connections to each
 // port, all at once.
 ByName ask_as(const std::vector<std::uint16_t>& ports,
               const std::map<std::string, std::string>& fields, int requests,
@@ -149,7 +149,7 @@ double longest_decision_us(const std::vector<nlohmann::json>& log) {
     return longest;
 }
 
-// As a user, who is at that address.
+// A user's request from that address.
 std::string fields(const std::string& user, const std::string& ip) {
     return as(user) + "X-Forwarded-For: " + ip + "\r\n";
 }
@@ -174,7 +174,7 @@ TEST_CASE("redis cluster: two proxies admit each user exactly as often as one Re
     }
     for (const auto& line : first.access_log(1)) CHECK(line.at("store") != "local");
     CHECK(first.metric_sum("tidegate_store_failures_total") == 0);
-    // Both say that they are there, in the slot of the key.
+    // Both proxies register, in the slot of the key.
     const auto replicas = world.slot_of("{replicas}");
     for (std::size_t node = 0; node < 3; ++node) {
         const auto slots = world.slots_of(node);
@@ -184,7 +184,7 @@ TEST_CASE("redis cluster: two proxies admit each user exactly as often as one Re
         });
     }
 
-    // Whatever is forgotten, each request is counted once.
+    // Each request is counted once, though scripts are forgotten.
     world.command_all({"SCRIPT", "FLUSH"});
     world.command_all({"FLUSHALL"});
     first.reload();  // and remembers no denials
@@ -199,7 +199,7 @@ TEST_CASE("redis cluster: two proxies admit each user exactly as often as one Re
 TEST_CASE("redis cluster: a request in several slots is counted in all or in none") {
     const ClusterWorld world({.masters = 3});
     const Upstream upstream(ok());
-    // Under load everybody at one address is denied by it or by its own limit.
+    // Under load, users at one address are denied by the address or by their own limit.
     const std::string yaml =
         on(world, kPatient) + "deny_cache: off\n" +
         api(upstream,
@@ -219,7 +219,7 @@ TEST_CASE("redis cluster: a request in several slots is counted in all or in non
         CHECK_SOON(first.metric("tidegate_store_given_back_total") +
                        second.metric("tidegate_store_given_back_total") >
                    0);
-        // All that was taken for the denied is back.
+        // The units of denied requests are back.
         const auto rest = ask_as(ports, {{"ip", fields("bob", "192.0.2.1")}}, 80, "/ip");
         CHECK(admitted_in(rest, "ip") == 50);
     }
@@ -233,7 +233,7 @@ TEST_CASE("redis cluster: a request in several slots is counted in all or in non
         CHECK(total(statuses, 200) <= 60);
         CHECK(total(statuses, 200) + total(statuses, 429) == 12 * 15);
         for (const auto& [user, counts] : statuses) CHECK(admitted_in(statuses, user) <= 10);
-        // One after the other nobody is in anybody's way.
+        // Requests one after the other do not get in each other's way.
         int more = 0;
         for (const auto& [user, text] : all) {
             for (int i = 0; i < 10; ++i) more += first.get("/", text).status() == 200 ? 1 : 0;
@@ -343,7 +343,7 @@ TEST_CASE("redis cluster: under load a node is killed: the others serve, its rep
             ++(was_lost ? local : local_of_others);
         }
         CHECK(local > 0);
-        // A busy machine may keep a node that is well from answering one in time.
+        // A busy machine may keep a healthy node from answering one in time.
         CHECK(local_of_others <= 10);
         CHECK(ends_with_redis(log));
     }
@@ -370,7 +370,7 @@ TEST_CASE("redis cluster: a request of which one slot is away is decided by the 
     const auto users = users_on(world, 1, 3);
     // A value of a header whose identifier is on node 0.
     const auto on_lost_node = [&](const std::string& header) {
-        // The identifier is as the access log and the store have it: asked through what is stored.
+        // The identifier as the access log and the store have it: the test looks at what is stored.
         for (int i = 0;; ++i) {
             const std::string value = "v" + std::to_string(i);
             world.command_all({"FLUSHALL"});
@@ -396,7 +396,7 @@ TEST_CASE("redis cluster: a request of which one slot is away is decided by the 
     for (int i = 0; i < 5; ++i) CHECK(ask("/open", 0, open) == 200);
     CHECK(ask("/open", 0, open) == 429);
     CHECK(ask("/user", 0, "") == 429);
-    // local: denied here after two, and the user gets back what was taken for the others.
+    // local: denied here after two, and the user gets back the units of the denied requests.
     CHECK(ask("/share", 1, share) == 200);
     CHECK(ask("/share", 1, share) == 200);
     for (int i = 0; i < 5; ++i) CHECK(ask("/share", 1, share) == 429);
@@ -411,7 +411,7 @@ TEST_CASE("redis cluster: a request of which one slot is away is decided by the 
 namespace {
 
 // Six users, whose slots move from node to node, six times, while two proxies ask for them; then
-// they ask for what is left. How often each was admitted in all, and how often nobody knew.
+// they ask for what is left. How often each was admitted in all, and how often that is unknown.
 struct Moved {
     std::map<std::string, int> admitted;
     int unavailable = 0;

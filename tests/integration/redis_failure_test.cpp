@@ -1,4 +1,4 @@
-// Redis away, stuck, and back: no request waits longer than the deadline, each has an answer.
+// Redis away, stuck, and back: no request waits longer than the deadline, and each has an answer.
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -58,7 +58,7 @@ int total(const Statuses& statuses) {
     return sum;
 }
 
-// Load while Redis is killed, started, paused and resumed; then all that must hold of it.
+// Load while Redis is killed, started, paused and resumed; then the checks of what must hold.
 void survive(const std::string& on_failure) {
     CAPTURE(on_failure);
     const Upstream upstream(ok());

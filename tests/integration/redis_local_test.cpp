@@ -1,4 +1,4 @@
-// Redis away and back: what two proxies admit by themselves meanwhile, and what they tell of it.
+// Redis away and back: what two proxies admit by themselves meanwhile, and what they report.
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,7 +36,7 @@ bool sees_redis(const Tidegate& tidegate, bool up) {
     return tidegate.metric("tidegate_store_state{state=\"down\"}") == (up ? 0 : 2);
 }
 
-// Until all workers have Redis, have told, and have nothing more to tell.
+// Until all workers have Redis, and have reported everything.
 void await_all_told(const Tidegate& tidegate) {
     double told = 0;
     await("it to have told", [&] {
@@ -96,7 +96,7 @@ TEST_CASE("redis local: a report is sent once, and the local share is not grante
     await("it to be back", [&] { return sees_redis(tidegate, true); });
     std::this_thread::sleep_for(milliseconds{300});
     CHECK(reports(tidegate) == told);
-    // Lost twice, told once: the second Redis knows of nothing.
+    // Lost twice, reported once: the second Redis knows of nothing.
     CHECK(redis.command({"KEYS", "tg:3:*"})->elements == 0);
 }
 

@@ -1,5 +1,5 @@
-// The master dies, hangs, is replaced, its sentinels go away: two Tidegates under load notice what
-// they must, answer everybody in time and find the new master by themselves.
+// The master dies, hangs, is replaced, its sentinels go away: two Tidegates under load notice it,
+// answer every request in time and find the new master by themselves.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -89,7 +89,8 @@ int admitted_by(const Lines& log, const std::string& store) {
     }));
 }
 
-// The masters that a Tidegate told of, oldest first, each move from where the last one led to.
+// The masters that the log of a Tidegate names, oldest first; each move begins where the last one
+// led to.
 std::vector<std::string> masters_told(const std::string& log) {
     static const std::regex kMove(R"(moved from (\S+) to (\S+))");
     std::vector<std::string> masters;
@@ -137,7 +138,7 @@ std::string failures(const std::vector<std::unique_ptr<Tidegate>>& gates) {
     return text;
 }
 
-// What must hold of one Tidegate's requests, whatever happened meanwhile.
+// What must hold of one Tidegate's requests, whatever fault there was.
 void check_answers(const Tidegate& tidegate, const Statuses& statuses, const Lines& log) {
     int total = 0;
     for (const auto& [status, count] : statuses) {
@@ -149,15 +150,15 @@ void check_answers(const Tidegate& tidegate, const Statuses& statuses, const Lin
     CHECK(longest_decision_us(log) <= deadline_us());
     CHECK(admitted_by(log, "local") <= kQuota / kReplicas);
     CHECK(ends_with_redis(log));
-    // State changes are told once. On a busy machine the sentinels may give up a second master, but
-    // no master comes twice.
+    // Each change of state is logged once. On a busy machine the sentinels may give up a second
+    // master, but no master comes twice.
     const auto masters = masters_told(tidegate.errors());
     CHECK(masters.size() >= 2);
     CHECK(occurrences(tidegate.errors(), "Redis is down") <= 2 * (masters.size() - 1));
     CHECK(std::set<std::string>(masters.begin(), masters.end()).size() == masters.size());
 }
 
-// `fault` ends the reign of the master, under load; then all that must hold of it.
+// `fault` ends the master, under load; then the checks of what must hold.
 void survive(
     SentinelWorld& world, const std::string& what,
     const std::function<void(std::size_t master)>& fault,
@@ -174,7 +175,7 @@ void survive(
     for (const auto& gate : gates) {
         loads.push_back(std::make_unique<BackgroundLoad>(gate->port(), 2));
     }
-    // A Tidegate that has heard of no master yet cannot tell that it moved.
+    // A Tidegate that has not found a master yet cannot log that it moved.
     await("the sentinels to be heard", [&] {
         return std::all_of(gates.begin(), gates.end(), [](const auto& gate) {
             return occurrences(gate->errors(), "reports the master") > 0;
@@ -216,7 +217,7 @@ void survive(
                  << "; failures: " << failures(gates));
 }
 
-// What `tidegate run` says when it does not start.
+// What `tidegate run` prints when it does not start.
 std::string refusal(const std::string& yaml) {
     try {
         const Tidegate tidegate(yaml);
@@ -239,7 +240,7 @@ TEST_CASE("redis sentinel: the master hangs under load, and wakes up as one that
         world, "paused", [&](std::size_t master) { world.server(master).pause(); },
         [&](std::size_t old) {
             world.server(old).resume();
-            // It takes itself for the master until it is told; nobody of ours asks it.
+            // It takes itself for the master until a sentinel corrects it; no proxy uses it.
             const long before = calls(world.server(old), "evalsha");
             pass(milliseconds{500});
             CHECK(calls(world.server(old), "evalsha") == before);
@@ -267,7 +268,7 @@ TEST_CASE("redis sentinel: a master made a replica without a message serves no r
     const Tidegate tidegate(settings(world.yaml(), upstream.url(), "1000000/h"));
     BackgroundLoad load(tidegate.port(), 2);
     pass(milliseconds{300});
-    // Connections stay, and no sentinel says a word.
+    // Connections stay, and no sentinel announces anything.
     REQUIRE(world.server(0).text({"REPLICAOF", "127.0.0.1", std::to_string(other.port())}) == "OK");
     await("all workers to leave it",
           [&] { return tidegate.metric_sum("tidegate_store_state", "state=\"down\"") == 2; });

@@ -18,8 +18,8 @@ using namespace tidegate::test;
 
 namespace {
 
-// `store: {redis: ...}`; `user_part` is `name:password@`, `more` follows the address. What is
-// counted here must not be answered by the local share because the machine was busy.
+// `store: {redis: ...}`; `user_part` is `name:password@`, `more` follows the address. The timeout
+// is long, so that the local share does not answer on a busy machine.
 std::string on_redis(std::uint16_t port, const std::string& user_part = "",
                      const std::string& more = "") {
     return "store: {redis: {url: \"redis://" + user_part + "127.0.0.1:" + std::to_string(port) +
@@ -71,14 +71,14 @@ TEST_CASE("redis: two proxies and eight connections admit a user exactly as ofte
         "routes: [{name: all, match: {path: \"/**\"}, upstream: api, policies: [users]}]\n";
     const Tidegate first(yaml);
     const Tidegate second(yaml);
-    // The first use of a script may find it unknown: that is not what is counted here.
+    // The first use of a script may find it unknown: this test does not count that.
     hammer({first.port(), second.port()}, 8, 16, "X-User-Id: bob\r\n", "127.0.0.2");
     redis.command({"CONFIG", "RESETSTAT"});
     const auto statuses =
         hammer({first.port(), second.port()}, 8, 600, "X-User-Id: alice\r\n", "127.0.0.2");
     CHECK(statuses == Statuses{{200, 120}, {429, 480}});
     CHECK(upstream.requests() == 16 + 120);
-    // Equal questions of a moment travel as one, and what was denied is remembered.
+    // Equal requests of one moment share a command, and denials are remembered.
     const long charges = calls(redis, "evalsha");
     CHECK(charges >= 1);
     CHECK(charges <= 600);

@@ -38,7 +38,7 @@ class TlsRedis {
                "ms, breaker: {failures: 5, probe_every: 200ms}, tls: {ca: \"" + path("ca.pem") +
                "\"" + more + "}}}\nreplicas: 1\n";
     }
-    // For `more`: a certificate of our own, vouched for by `vouching`.
+    // For `more`: a certificate of our own, issued by `vouching`.
     std::string presenting(const Authority& vouching) const {
         const Certificate own = vouching.issue("DNS:tidegate");
         folder_.write("own.pem", own.pem());
@@ -72,7 +72,7 @@ class TlsRedis {
     RedisServer server_;
 };
 
-// What the program says when it does not start.
+// What the program prints when it does not start.
 std::string refusal(const std::string& store) {
     const TemporaryFolder folder;
     const auto finished = run_tidegate(
@@ -129,7 +129,7 @@ TEST_CASE(
     for (const std::string protocols : {"TLSv1.2", "TLSv1.3"}) {
         CAPTURE(protocols);
         const TlsRedis redis("DNS:localhost", {}, true, protocols);
-        // Every time: what the server says may come behind what the client says, or with it.
+        // Every time: the server's alert may come after the client's bytes, or with them.
         for (int i = 0; i < 5; ++i) {
             const auto missing = refusal(redis.section());
             says(missing, redis.address());

@@ -1,4 +1,5 @@
-// A configuration that changes while requests go on: nothing is lost, nothing is half new.
+// A configuration that changes while requests go on: no request is lost, and none sees half of a
+// change.
 #include <signal.h>
 
 #include <atomic>
@@ -66,7 +67,7 @@ std::string two_routes(const Upstream& first, const Upstream& second,
            more;
 }
 
-// Says "slow" when it is let go, to whom asks for /slow; "quick" to others.
+// Answers /slow with "slow" when the test releases it, other paths with "quick".
 struct SlowUpstream {
     Upstream upstream{[this](Conversation& conversation) {
         Message request;
@@ -132,7 +133,7 @@ TEST_CASE("reload: what was counted stays counted, and another quota holds from 
     for (const int status : {200, 200, 429}) CHECK(proxy.get().status() == status);
     reload(proxy, simple(upstream.url(), "1/h"));
     CHECK(proxy.get().status() == 429);
-    // A connection that is open meets the new one with its next request.
+    // An open connection meets the new configuration with its next request.
     RawClient client = proxy.client();
     CHECK(client.get().status() == 429);
     reload(proxy, simple(upstream.url()));

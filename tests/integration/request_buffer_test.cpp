@@ -1,5 +1,5 @@
-// Bodies that are held before they need a connection, and slow uploads, which take none from
-// others.
+// Bodies that are held before they need a connection, and slow uploads: neither takes connections
+// from others.
 #include <atomic>
 #include <cstddef>
 #include <optional>
@@ -21,8 +21,8 @@ using namespace tidegate::test;
 
 namespace {
 
-// Clients of 127.0.0.1 that send `head` and then a byte a second each. One that is refused or ended
-// comes again.
+// Clients of 127.0.0.1 that send `head` and then a byte a second each. A client that is refused or
+// cut off connects again.
 class ByteASecond {
   public:
     ByteASecond(const Tidegate& tidegate, std::size_t count, const std::string& head)
@@ -135,7 +135,7 @@ TEST_CASE("queue: no byte of the next request gets into the trailers of a body t
     client.send("POST /up HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(body) +
                 "0\r\nX-Sum: " + sum + "\r\n\r\n");
     CHECK_SOON(queue_length(tidegate) == 1);
-    // While it waits, what may be a request comes where the trailers were.
+    // While it waits, bytes that may be a request follow where the trailers were.
     std::string next;
     while (next.size() < 8'000) next += "z\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
     client.send(next);
@@ -156,7 +156,7 @@ TEST_CASE("queue: an idempotent request whose body is held is sent whole again")
     const Upstream upstream([&](Conversation& conversation) {
         Message request;
         while (conversation.read(request)) {
-            if (++count == 2) return;  // it had been idle: the proxy cannot know what came of it
+            if (++count == 2) return;  // on an idle connection: may be repeated
             if (!conversation.send(ok())) return;
         }
     });

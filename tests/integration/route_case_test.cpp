@@ -91,7 +91,7 @@ TEST_CASE("case: no spelling of a path, a method or a host takes a strict route'
         if (tidegate.client().ask(post("/login", "POST", host)).status() == 200) ++admitted;
     CHECK(admitted == 3);
     CHECK(logins(upstream) == 3);
-    // Another method is none of that route's, and so is another path.
+    // Other methods and other paths are not on that route.
     CHECK(tidegate.get("/x/LOGIN").status() == 200);
     CHECK(tidegate.client().ask(post("/X/login")).status() == 200);
 

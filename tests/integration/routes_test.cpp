@@ -1,5 +1,5 @@
-// What a route says for itself, in a running proxy: its limits, the size of a body, the path that
-// the upstream is sent.
+// The settings of a route in a running proxy: its limits, the size of a body, the path that the
+// upstream gets.
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +35,7 @@ TEST_CASE("routes: a second limit is an added line beside the short form") {
                             "[ip], limits: [1/h]}]}\n");
     CHECK(admitted(tidegate, "/login", 4) == 2);
     CHECK(admitted(tidegate, "/both", 4) == 1);
-    // The request that /both admitted has counted here as well; what it refused has not.
+    // The request that /both admitted counts here as well; the one that it refused does not.
     CHECK(admitted(tidegate, "/other", 7) == 4);
     CHECK(logged(tidegate, "/other").at("route") == "default");
 }
@@ -149,6 +149,7 @@ TEST_CASE("routes: a body is bounded by its route, announced or in chunks") {
         CHECK(status("/none", 1, chunked) == 413);
     }
     CHECK(tidegate.get("/none").status() == 200);
-    // What a head announces is refused before the upstream sees anything of it.
+    // A body whose announced length is too large is refused before the upstream sees anything of
+    // it.
     for (const Message& request : upstream.seen()) CHECK(request.body.size() <= 4096);
 }

@@ -1,4 +1,4 @@
-// A message service: requests that name the moment they are meant for.
+// A message service: each request names the moment that it is for.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -68,7 +68,7 @@ std::string unix_seconds(std::int64_t moment_us) {
     return std::to_string(moment_us / kSecond) + "." + digits(moment_us % kSecond, 6);
 }
 
-// As somebody two hours east of Greenwich writes it.
+// As a client two hours east of Greenwich writes it.
 std::string rfc3339(std::int64_t moment_us, const char* offset = "%2B02:00") {
     const std::time_t there = moment_us / kSecond + 7200;
     std::tm parts{};
@@ -87,7 +87,7 @@ std::int64_t moment_of(const std::string& text) {
     return std::int64_t{::timegm(&parts)} * kSecond + std::stoll(fraction);
 }
 
-// The model: what was accepted, and every window there is.
+// The model: the accepted moments, and every window there is.
 class Accepted {
   public:
     void add(std::int64_t moment) { moments_.push_back(moment); }
@@ -187,7 +187,7 @@ ByRecipient asked_by_eight(const MessageService& service, std::int64_t around) {
     return accepted;
 }
 
-// What fits passes; what does not is told the first moment that does.
+// A moment that fits passes; else the answer has the first one that does.
 void ask_one_by_one(const MessageService& service, std::int64_t around, ByRecipient& accepted) {
     std::mt19937 random(99);
     std::uniform_int_distribution<std::int64_t> offset(-30 * 3600, 30 * 3600);
@@ -227,7 +227,7 @@ TEST_CASE(
     std::vector<const Tidegate*> proxies{&first};
     if (counted.redis) proxies.push_back(&second);
     const MessageService service(proxies);
-    // Around midnight, where calendar days would forget what the other side holds.
+    // Around midnight, where calendar days would forget the moments on the other side.
     const std::int64_t around = midnight();
     ByRecipient accepted = asked_by_eight(service, around);
     check_windows(accepted);

@@ -1,4 +1,4 @@
-// What the admin listener tells of one server of the upstream `api`.
+// What the admin listener shows of one server of the upstream `api`.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Under a service manager: what Tidegate tells it, and sockets that it passes. The test stands for
-// systemd.
+// Under a service manager: what Tidegate reports to it, and sockets that it passes. The test takes
+// the place of systemd.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -72,7 +72,7 @@ class Manager {
         return heard;
     }
 
-    // What came before is forgotten.
+    // Discards earlier datagrams.
     void forget() const {
         while (!hear(milliseconds{0}).empty()) {
         }
@@ -169,7 +169,7 @@ std::vector<pid_t> other_threads(pid_t pid) {
     return threads;
 }
 
-// Stands still from now on, until it is destroyed.
+// The thread is stopped from now on, until this is destroyed.
 class StoppedThread {
   public:
     explicit StoppedThread(pid_t thread) : thread_(thread) {
@@ -241,7 +241,7 @@ TEST_CASE("service: Tidegate notifies the watchdog as long as every worker's loo
     CHECK(manager.hear() == "WATCHDOG=1");
     CHECK(manager.hear() == "WATCHDOG=1");
     {
-        // One of them is a worker's at least, and the main thread runs on.
+        // At least one of them is a worker's, and the main thread runs on.
         std::vector<std::unique_ptr<StoppedThread>> stopped;
         for (const pid_t thread : other_threads(service.process().pid())) {
             stopped.push_back(std::make_unique<StoppedThread>(thread));
@@ -266,7 +266,7 @@ TEST_CASE("service: sockets that are passed serve by their names, on all threads
     const PassedSocket web;
     const PassedSocket internal;
     folder.write("tidegate.yaml", yaml("[systemd:internal, systemd:web]", upstream.url()));
-    // It waits in the queue before there is a program.
+    // It waits in the queue before the program runs.
     RawClient early(web.port);
     Service service(folder, {"LISTEN_FDNAMES=web:internal"},
                     {web.socket.number, internal.socket.number});

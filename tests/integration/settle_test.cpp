@@ -1,5 +1,5 @@
-// Settling reservations while Redis, the network or a node of its cluster fails: a settle without
-// an answer is sent again, and nothing is corrected twice.
+// Settling reservations while Redis, the network or a node of its cluster fails: a settlement
+// without an answer is sent again, and nothing is corrected twice.
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-// A reply must come soon: these tests wait until it does not.
+// A reply must come soon: these tests wait for replies that do not come.
 const std::string kImpatient = ", timeout: 100ms, breaker: {probe_every: 20ms}";
 const std::string kDenying = "on_store_failure: deny\n" + kCheckSecret + kCheckPolicies;
 
@@ -40,7 +40,7 @@ TEST_CASE("settle: a settlement whose answer was lost may be repeated at any rep
     FaultProxy network(counted.redis->port());
     const CheckApi one(redis_at(network.port(), kImpatient) + kDenying);
     const CheckApi two(counted.yaml() + kDenying);
-    // Others count, too: only the claim keeps a second settle from giving back what is theirs.
+    // Others count, too: only the claim keeps a second settlement from giving back units of theirs.
     for (const std::string user : {"alice", "bob", "carol"}) {
         REQUIRE(two.take(user, 1).status() == 200);
     }
@@ -53,7 +53,7 @@ TEST_CASE("settle: a settlement whose answer was lost may be repeated at any rep
     // Another replica is quicker, with another cost.
     check_unanswered(one.settle(both, 0));
     CHECK(two.settle(both, 1).status() == 200);
-    // What was sent arrives now.
+    // The delayed bytes arrive now.
     network.heal();
     const auto settled = [&](const std::string& id, int cost) {
         await("the settle is answered", [&] { return one.settle(id, cost).status() == 200; });

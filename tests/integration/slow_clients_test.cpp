@@ -1,4 +1,4 @@
-// Clients that send or read as slowly as they may, and what they can take from others that way.
+// Clients that send or read as slowly as they may, and what that takes from others.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -154,13 +154,13 @@ TEST_CASE(
     silent.send("POST /" + rest);
     CHECK(silent.response().status() == 100);
     CHECK(silent.response().status() == 408);
-    // The server is the one that is silent.
+    // Only the server is silent.
     auto waiting = tidegate.client();
     waiting.send("POST /silent" + rest);
     CHECK(waiting.response().status() == 504);
 }
 
-// The kernel tells of room only when much of what it holds is gone.
+// The kernel reports room only when much of what it holds is gone.
 TEST_CASE("slow clients: a client that reads a little all the time is cut off like a silent one" *
           only_over_http1("windows count bytes, not the kernel")) {
     const Upstream upstream(ok(std::string(24 * kMebibyte, 'x')));
@@ -193,7 +193,7 @@ TEST_CASE("slow clients: one address keeps no upstream from others by slow uploa
     const SlowUploads slow(tidegate, kConnections);
     CHECK_SOON(upstream.connections() == kConnections);
     std::this_thread::sleep_for(milliseconds{200});
-    // An address alone has all there is, and is told so when there is no more.
+    // An address alone has all connections, and gets an answer that says so when there are no more.
     const auto refused = tidegate.get();
     CHECK(refused.status() == 503);
     CHECK(refused.field("Retry-After") == "1");

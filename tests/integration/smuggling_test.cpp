@@ -1,6 +1,6 @@
-// What has been used to make two readers of one stream see different requests, and what a reader
-// that is merely strict must still take. Each refusal is followed by what a smuggler would like to
-// be the next request.
+// Known ways to make two readers of one stream see different requests, and odd messages that a
+// strict reader must still accept. Behind each refused request comes the one that a smuggler wants
+// to be read next.
 #include <string>
 #include <thread>
 #include <vector>
@@ -330,7 +330,7 @@ TEST_CASE("smuggling: a malformed Host, or more than one, is refused") {
                                "Host: a\r\n b\r\n",
                            },
                            "\r\n"));
-    // RFC 9112 section 3.2: the absolute form is no excuse.
+    // RFC 9112 section 3.2: the absolute form does not change that.
     refuses_each({"GET http://a/ HTTP/1.1\r\n\r\n",
                   "GET http://a/ HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
                   "GET http://a/ HTTP/1.1\r\nHost: b/c\r\n\r\n"});

@@ -132,7 +132,8 @@ bool Socket::begin_tls(SslPtr tls) {
         was_truncated_ = false;
         tls_->take(bytes);
     }
-    // A certificate that the client does not accept is no choice of the peer's.
+    // A client that does not accept the certificate is a fault of the test, not a choice of the
+    // peer.
     if (SSL_get_verify_mode(tls_->native()) != SSL_VERIFY_NONE &&
         SSL_get_verify_result(tls_->native()) != X509_V_OK) {
         throw std::runtime_error("the handshake has failed: " + tls_->fault());
@@ -150,7 +151,7 @@ std::string Socket::fault() const {
 
 bool Socket::send(std::string_view bytes) const {
     if (!tls_) return send_raw(bytes);
-    // So much at once that few calls are made, and little is held.
+    // This large, so that few calls are made, and little is held.
     constexpr std::size_t kPiece = 262'144;
     const auto sending = tls_->begin_sending();
     while (!bytes.empty()) {

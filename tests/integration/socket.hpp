@@ -1,8 +1,7 @@
-// Blocking TCP sockets on loopback, every wait of which ends. What is sent and received may go over
-// TLS: then an end of sending is TLS's own word of it, and a connection that ends without is
-// truncated.
+// Blocking TCP sockets on loopback, every wait of which ends. The bytes may go over TLS: then the
+// end of sending is a close_notify, and a connection that ends without one is truncated.
 //
-// For tests: what cannot happen throws std::runtime_error, what a peer may do is a value.
+// For tests: an impossible error throws std::runtime_error, an action of the peer is a value.
 #pragma once
 
 #include <chrono>
@@ -36,8 +35,8 @@ class Socket {
     Socket& operator=(Socket&& other) noexcept;
 
     // To 127.0.0.1, from the loopback address `from`: 127.0.0.2 is another client. Throws when
-    // nobody listens. Shakes hands with a ListenerPort that speaks TLS; where that is closed on
-    // instead, so is this socket.
+    // nothing listens there. Shakes hands with a ListenerPort that speaks TLS; if the listener
+    // closes instead, this socket is closed, too.
     static Socket connect(std::uint16_t port, const std::string& from = "127.0.0.1");
     // As connect(), but nothing when refused, and never over TLS.
     static std::optional<Socket> try_connect(std::uint16_t port,
@@ -64,7 +63,7 @@ class Socket {
     std::string receive(Clock::time_point deadline = Clock::now() + kPatience);
     // receive() found the connection reset rather than ended.
     bool was_reset() const { return was_reset_; }
-    // receive() found the end without TLS's word of it: more might have been to come.
+    // receive() found the end without close_notify: the peer may not have sent all.
     bool was_truncated() const { return was_truncated_; }
 
     // No more bytes from here; the other direction stays.

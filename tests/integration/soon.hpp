@@ -1,4 +1,4 @@
-// Checks of what the program does when the answer has left already: it counts, and tells.
+// Checks of what the program does after it has sent the answer: it counts, and logs.
 #pragma once
 
 #include <thread>
@@ -22,7 +22,8 @@ bool await_quietly(Holds holds) {
 
 }  // namespace tidegate::test
 
-// CHECK of what holds within a time, if only for a moment; where it does not, its values are told.
+// CHECK of what holds within a time, if only for a moment; where it does not, doctest prints its
+// values.
 #define CHECK_SOON(...)                                                                  \
     do {                                                                                 \
         const bool is_so = ::tidegate::test::await_quietly([&] { return __VA_ARGS__; }); \

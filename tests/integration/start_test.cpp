@@ -41,7 +41,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
     return count;
 }
 
-// The answer to GET / over ::1; nothing when nobody listens there.
+// The answer to GET / over ::1; nothing when nothing listens there.
 std::optional<Message> get_over_ipv6(std::uint16_t port) {
     const int descriptor = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     Socket socket(descriptor);
@@ -218,12 +218,12 @@ TEST_CASE("start: a port below 1024 without the right to it ends the start with 
     };
     std::optional<Finished> finished;
     std::thread([&] {
-        // Of this thread alone: a root that may not bind such ports.
+        // For this thread alone: as a root that may not bind such ports.
         if (::geteuid() == 0 && ::prctl(PR_CAPBSET_DROP, 10, 0, 0, 0) != 0) return;
         finished = start();
     }).join();
     REQUIRE(finished);
-    if (finished->code != 1) return;  // every port is free for all here
+    if (finished->code != 1) return;  // every port is open to all users here
     CHECK_MESSAGE(finished->errors.find("CAP_NET_BIND_SERVICE") != std::string::npos,
                   finished->errors);
     CHECK(finished->errors.find("or choose a higher port") != std::string::npos);
@@ -311,7 +311,7 @@ TEST_CASE("start: the quickstart over TLS prints a command that works, and sends
             const std::size_t command = errors.find("curl -i --cacert");
             CHECK_MESSAGE(command != std::string::npos, errors);
             if (command == std::string::npos) break;
-            // Of curl's builds, some know HTTP/2.
+            // Some builds of curl know HTTP/2.
             const auto answer =
                 answer_to(errors.substr(command, errors.find('\n', command) - command));
             CHECK((answer.starts_with("HTTP/2 200") || answer.starts_with("HTTP/1.1 200 OK\r\n")));

@@ -247,7 +247,7 @@ TEST_CASE("streams: a silent stream keeps its slot of concurrency, and gives it 
     await("a slot", [&] { return tidegate.get("/stalls").status() == 200; });
 }
 
-// A socket that its owner closed says so only when something is sent to it: the proxy asks.
+// A closed socket shows that only when something is sent to it: the proxy probes the client.
 TEST_CASE("streams: a client that has closed for good does not hold a silent stream to its end" *
           only_over_http1("the kernel decides")) {
     std::atomic<bool> over{false};
@@ -255,7 +255,7 @@ TEST_CASE("streams: a client that has closed for good does not hold a silent str
         Message request;
         if (!conversation.read(request)) return;
         conversation.send(kEvents + chunk("one"));
-        // Silent for longer than everything else here may take.
+        // Silent for longer than every other time in this test.
         const auto end = Clock::now() + milliseconds{45'000};
         while (!over && Clock::now() < end) pause(5);
     });

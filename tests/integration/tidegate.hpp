@@ -23,10 +23,10 @@ struct Invocation {
 class Tidegate {
   public:
     // Starts the program with `yaml`, to which `listen`, `admin` and `log` are added (on free
-    // ports, and a file), and `threads: 2` unless it says otherwise; returns when it is ready. The
-    // listener speaks TLS where over_tls() says so, and clients do, too. Where `yaml` has `listen`
-    // itself, port() is nobody's. Throws with what it wrote to standard error if it does not become
-    // so. With `admin_token`, that is the admin listener's.
+    // ports, and a file), and `threads: 2` unless it says otherwise; returns when the program is
+    // ready. The listener speaks TLS where over_tls() says so, and clients do, too. Where `yaml`
+    // has `listen` itself, nothing listens at port(). Throws with what it wrote to standard error
+    // if it does not become so. With `admin_token`, that is the admin listener's.
     explicit Tidegate(const std::string& yaml, const std::string& admin_token = "",
                       const Invocation& invocation = {});
     // Stops it if the test did not. A sanitizer's report, a crash or a hang fails the test.
@@ -42,7 +42,7 @@ class Tidegate {
                 const std::string& from = "127.0.0.1") const {
         return http_get(port_, path, more_fields, from);
     }
-    // The admin listener's answer; nothing when nobody listens there.
+    // The admin listener's answer; nothing when nothing listens there.
     std::optional<Message> admin(const std::string& path) const;
     // The value of a line of /metrics, `name{labels}` written as it is there; 0 if there is none.
     double metric(const std::string& series) const;
@@ -78,7 +78,7 @@ class Tidegate {
     std::string admin_token_;
     std::optional<ListenerPort> listener_;  // unless the test has its own
     std::optional<Process> process_;
-    bool end_was_seen_ = false;  // by the test, which judges it
+    bool end_was_seen_ = false;  // by the test, which checks it
 };
 
 // `upstream: url`, one policy of the limits given (none when empty): the smallest configuration.

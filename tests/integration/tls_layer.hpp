@@ -1,5 +1,5 @@
-// A client's side of TLS between what a test says and hears and the bytes on the wire, which its
-// Socket carries. No I/O of its own.
+// A client's side of TLS between what a test sends and receives and the bytes on the wire, which
+// its Socket carries. No I/O of its own.
 //
 // One thread may send while another receives: each call is safe, and begin_sending() keeps what
 // goes out in the order in which it was made.
@@ -18,7 +18,7 @@ class TlsLayer {
     enum class State : unsigned char {
         shaking,  // the handshake is not over
         open,     // it is
-        ended,    // the peer says that it has finished sending
+        ended,    // the peer has sent close_notify
         failed,   // see fault()
     };
 
@@ -40,10 +40,10 @@ class TlsLayer {
     std::unique_lock<std::mutex> begin_sending() { return std::unique_lock(sending_); }
     // `plain`, and what else is to be sent, as bytes for the wire. Under begin_sending().
     std::string sealed(std::string_view plain = {});
-    // Says that no more comes. The other direction stays.
+    // close_notify. The other direction stays.
     std::string ending();
 
-    // While nobody else uses this.
+    // While no other thread uses this.
     SSL* native() const { return tls_.get(); }
 
   private:

@@ -36,7 +36,7 @@ class Wire {
         return tls.state() == TlsLayer::State::open;
     }
     void ask(const std::string& plain) { socket.send(tls.sealed(plain)); }
-    // What is said over TLS; empty at the end, and where TLS has failed.
+    // What arrives over TLS; empty at the end, and where TLS has failed.
     std::string heard() {
         std::string plain = tls.read();
         while (plain.empty() && tls.state() == TlsLayer::State::open && hear()) {

@@ -10,9 +10,9 @@ void require(bool good, const char* what) {
     if (!good) throw std::runtime_error(std::string("tls_world: ") + what);
 }
 
-// A server of TLS 1.3 judges a client's certificate when the client has shaken hands already. It
-// gives a ticket to whom it lets in. Until then nothing is sent: unread, that would turn what the
-// server says into a reset.
+// A server of TLS 1.3 judges a client's certificate when the client has finished its handshake
+// already. It gives a ticket to a client that it accepts. Until then this client sends nothing:
+// unread bytes would turn the server's alert into a reset.
 bool is_admitted(Socket& socket) {
     const auto deadline = Clock::now() + kPatience;
     SSL* const tls = socket.tls();
@@ -57,7 +57,7 @@ SslPtr TlsWorld::make_client(const Speaking& how) const {
     SSL_CTX* const settings = context.get();
     X509_STORE_add_cert(SSL_CTX_get_cert_store(settings), authority_.certificate());
     SSL_CTX_set_verify(settings, SSL_VERIFY_PEER, nullptr);
-    // Clients that speak what is old must be able to.
+    // Clients must be able to speak old versions.
     if (how.oldest < TLS1_2_VERSION) SSL_CTX_set_security_level(settings, 0);
     SSL_CTX_set_min_proto_version(settings, how.oldest);
     SSL_CTX_set_max_proto_version(settings, how.newest);

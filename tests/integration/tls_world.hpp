@@ -18,7 +18,7 @@ struct ReleaseSession {
 };
 using SessionPtr = std::unique_ptr<SSL_SESSION, ReleaseSession>;
 
-// How a client speaks. It believes the authority of its TlsWorld.
+// How a client speaks. It trusts the authority of its TlsWorld.
 struct Speaking {
     std::string name = "localhost";  // asked for (SNI); empty: none
     int oldest = TLS1_2_VERSION;
@@ -41,7 +41,7 @@ class TlsWorld {
     // it.
     std::string keep(const std::string& name, const Certificate& certificate,
                      const std::string& more = "") const;
-    // The same with a new certificate of that name, which stands for `localhost`, too.
+    // The same with a new certificate of that name, which is also for `localhost`.
     std::string keep(const std::string& name) const;
     // Writes a file, and returns its path in quotes.
     std::string write(const std::string& name, const std::string& text) const;
@@ -64,7 +64,7 @@ class TlsWorld {
 // A Tidegate with one listener.
 class TlsProxy {
   public:
-    // `tls` is what stands in the listener's `tls: {...}`, `more` the rest of the configuration;
+    // `tls` is the inside of the listener's `tls: {...}`, `more` the rest of the configuration;
     // `listen_more` goes into the listener, such as `, proxy_protocol: on`.
     TlsProxy(const TlsWorld& world, const std::string& tls, const std::string& more,
              const std::string& listen_more = "");
@@ -95,7 +95,8 @@ class TlsProxy {
 // `certificates: [ITEMS]`
 std::string certificates(const std::vector<std::string>& items);
 
-// What the client may go on with later: a copy that nothing marks as used. Once an answer was read.
+// The session that the client may resume later: a copy, which stays usable. Once an answer was
+// read.
 SessionPtr session_of(const RawClient& client);
 bool was_resumed(const RawClient& client);
 

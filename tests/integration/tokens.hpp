@@ -51,11 +51,11 @@ std::string base64(std::string_view bytes);
 std::string basic(const std::string& user, const std::string& password);
 
 // A configuration: `identity` is the inside of a map, `policy` that of the one policy, `p`, of the
-// one route. The upstream is told user, tier and address in x-auth-user, x-auth-tier and x-client.
+// one route. The upstream gets user, tier and address in x-auth-user, x-auth-tier and x-client.
 std::string identified(const Upstream& upstream, const std::string& identity,
                        const std::string& policy = "key: [ip, user], limits: [1000/h]");
 
-// Whom the upstream took its last request to be from; `nobody` when no field said so.
+// The user that the upstream saw in its last request; `nobody` when no field named one.
 std::string last_user(const Upstream& upstream);
 
 }  // namespace tidegate::test

@@ -1,4 +1,4 @@
-// Tracing: what a collector may do to the exporter without any request noticing.
+// Tracing: faults of a collector, which no request notices.
 #include <atomic>
 #include <set>
 #include <string>
@@ -79,7 +79,7 @@ TEST_CASE("tracing: a collector that is away costs spans, and no request") {
     CHECK_SOON(spans_dropped(tidegate, "queue_full") > 0);
     CHECK_SOON(spans_dropped(tidegate, "unreachable") > 0);
     CHECK(spans_exported(tidegate) == 0);
-    // Whatever waits in the queue and the batch is all that is neither.
+    // The spans that are neither sent nor dropped wait in the queue and the batch.
     CHECK(tidegate.metric_sum("tidegate_trace_spans_dropped_total") >= 1'000 - 64 - 512);
 }
 

@@ -1,6 +1,6 @@
 // How clients speak to the Tidegate of a test: over HTTP/1 or HTTP/2, in the clear or over TLS, as
-// TIDEGATE_TRANSPORT says. Tests say nothing of it: Tidegate's listener, Socket::connect() and
-// RawClient see to it.
+// TIDEGATE_TRANSPORT says. Tests do not choose it: Tidegate's listener, Socket::connect() and
+// RawClient do.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ using SslPtr = std::unique_ptr<SSL, ReleaseOpenSsl>;
 bool over_tls();
 // `h2c` or `h2`.
 bool over_http2();
-// As upstreams are told: `http` or `https`.
+// What upstreams get as the scheme: `http` or `https`.
 std::string client_scheme();
 
 // The listener of a Tidegate at `port`, as its configuration has it; what it needs is written into
 // `folder`.
 std::string listen_yaml(std::uint16_t port, const class TemporaryFolder& folder);
-// A client that believes the authority of that listener, and nobody else.
+// A client that trusts the authority of that listener, and no other.
 SslPtr tls_to_listener();
 // The name that a client asks for in its handshake (SNI).
 void ask_for_name(SSL* tls, const std::string& name);
@@ -70,7 +70,7 @@ struct NotRun {
 inline NotRun only_in_the_clear(const char* why) {
     return {over_tls(), why};
 }
-// The same for HTTP/2: what the case says cannot be said in it.
+// The same for HTTP/2, which cannot express the case.
 inline NotRun only_over_http1(const char* why) {
     return {over_http2(), why};
 }

@@ -1,4 +1,4 @@
-// WebSockets over HTTP/2: how they end, and what holds them up.
+// WebSockets over HTTP/2: how they end, and what delays them.
 #include <signal.h>
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-// WebSockets over HTTP/2 (RFC 8441): handshakes, what becomes of them, and limits.
+// WebSockets over HTTP/2 (RFC 8441): handshakes, their answers, and limits.
 #include <set>
 #include <string>
 
@@ -14,7 +14,7 @@ TEST_CASE("tunnel http2: frames go both ways, and the log describes the tunnel a
     Http2Proxy proxy(websockets(upstream));
     H2Client client(proxy.port());
     H2Socket socket(client, handshake("/chat?token=x", {{"sec-websocket-protocol", "a, b"}}));
-    // Nothing of HTTP/1's handshake (RFC 8441 section 5).
+    // The request has nothing of HTTP/1's handshake (RFC 8441 section 5).
     for (const char* const name :
          {"connection", "upgrade", "sec-websocket-accept", "content-length", "transfer-encoding"}) {
         CHECK_FALSE(socket.answer().has(name));
@@ -90,7 +90,7 @@ TEST_CASE("tunnel http2: extended CONNECT is announced only where a route takes 
     };
     const Http2Proxy without(unlimited({upstream.url()}));
     CHECK(announced(without) == 0);
-    // Who asks all the same breaks the rules of pseudo-fields.
+    // A client that sends it all the same breaks the rules of pseudo-fields.
     H2Wire wire(without.port());
     wire.send(h2_headers(1, h2_request("CONNECT", "/", {{":protocol", "websocket"}}), false));
     CHECK(wire.await(NGHTTP2_RST_STREAM, 1).error() == NGHTTP2_PROTOCOL_ERROR);
@@ -161,7 +161,7 @@ TEST_CASE(
     CHECK(refused.body == "no");
     CHECK(client.ask(handshake("/wrong")).status() == 502);
     CHECK(client.ask(handshake("/bare")).status() == 502);
-    // To a CONNECT, any 2xx would say that the tunnel is open.
+    // To a CONNECT, any 2xx would mean that the tunnel is open.
     CHECK(client.ask(handshake("/ok")).status() == 502);
     CHECK(client.get("/plain").status() == 403);
     CHECK(open_tunnels(proxy) == 0);

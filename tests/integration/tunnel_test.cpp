@@ -1,4 +1,4 @@
-// WebSockets through the proxy: handshakes, what becomes of them, and how tunnels end.
+// WebSockets through the proxy: handshakes, their answers, and how tunnels end.
 #include <signal.h>
 
 #include <atomic>
@@ -110,7 +110,7 @@ TEST_CASE("tunnel: on other routes Upgrade is dropped, and the request goes on")
     auto client = tidegate.client();
     CHECK(client.get("/plain", handshake_fields()).status() == 200);
     CHECK_FALSE(upstream.last().has("Upgrade"));
-    // On a route that takes WebSockets, what asks for none is a request like any other.
+    // On a route that takes WebSockets, a request without a handshake is an ordinary one.
     CHECK(client.get("/").status() == 200);
     CHECK(client.get("/", "Connection: Upgrade\r\nUpgrade: h2c\r\n").status() == 200);
     CHECK_FALSE(upstream.last().has("Upgrade"));

@@ -1,4 +1,4 @@
-// Answers that nobody reads, and what they take of the machine.
+// Answers that clients do not read, and the memory that they take.
 #include <algorithm>
 #include <fstream>
 #include <sstream>

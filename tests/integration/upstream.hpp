@@ -1,4 +1,4 @@
-// Servers behind the proxy that do what a test tells them, right or wrong.
+// Servers behind the proxy that do what a test wants, right or wrong.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ class Conversation {
     bool read_head(Message& request);
     std::string some() { return reader_.some(); }
     bool send(std::string_view bytes) { return socket_.send(bytes); }
-    // Until the proxy closes; what it still says is thrown away.
+    // Until the proxy closes; further bytes of the proxy are thrown away.
     void wait_for_end() { reader_.rest(); }
     void close() const { socket_.shutdown(); }
     // Ends with a reset.

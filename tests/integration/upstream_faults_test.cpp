@@ -96,7 +96,7 @@ int check_lost(const RecordedLoad::Requests& requests, const Tidegate& tidegate,
         REQUIRE(server != servers.end());
         CAPTURE(server->second);
         CHECK(failed.contains(server->second));
-        // Its client was told, or saw the answer break off.
+        // Its client got an error, or saw the answer break off.
         CHECK(request.status != 503);
     }
     return lost;
@@ -233,7 +233,7 @@ TEST_CASE("upstream: when all servers fail, requests get 503 at once, until one 
     World world;
     for (FlakyServer& server : world.servers) server.set(Fault::killed);
     CHECK_SOON(world.tidegate.metric_sum("tidegate_upstream_server_up") == 0);
-    // Servers that are only ejected are better than none; the checks have the last word.
+    // Ejected servers are better than none; the checks outrank ejections.
     CHECK_SOON(world.tidegate.get("/down").status() == 503);
     for (int i = 0; i < 10; ++i) {
         const auto begin = Clock::now();

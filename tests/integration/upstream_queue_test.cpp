@@ -262,7 +262,7 @@ TEST_CASE("queue: no seat is lost when clients leave as it is given to them") {
     }
     CHECK_SOON(queue_length(tidegate) == 0);
     CHECK_SOON(tidegate.metric_sum("tidegate_upstream_server_active") == 0);
-    // Both seats are there: two requests are at the server at once.
+    // Both seats are in use: two requests are at the server at once.
     std::vector<RawClient> both;
     for (int i = 0; i < 2; ++i) both.push_back(asking(tidegate, "/together"));
     CHECK_SOON(together == 2);

@@ -1,4 +1,4 @@
-// Upstreams that are away, slow, broken or lying.
+// Upstreams that are away, slow or broken, or send wrong bytes.
 #include "integration/upstream.hpp"
 
 #include <atomic>
@@ -48,7 +48,7 @@ std::vector<BadResponse> bad_responses() {
     };
 }
 
-// Says `bytes` to whoever asks, and closes.
+// Sends `bytes` on each connection, and closes.
 Upstream::Handler saying(std::string bytes) {
     return [bytes = std::move(bytes)](Conversation& conversation) {
         Message request;
@@ -211,7 +211,7 @@ TEST_CASE("upstream: a GET on a pooled connection that died is sent once more, o
         if (!conversation.read(request)) return;
         conversation.send(ok("first"));
         if (conversation.number() == 1) {
-            conversation.read(request);  // takes the second request, and goes without a word
+            conversation.read(request);  // takes the second request, and closes without an answer
             return;
         }
         conversation.wait_for_end();

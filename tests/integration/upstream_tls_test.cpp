@@ -28,7 +28,7 @@ class TlsFiles {
     explicit TlsFiles(const Authority& believed) { believe(believed); }
 
     void believe(const Authority& authority) const { folder_.write("ca.pem", authority.pem()); }
-    // `more` of `tls`: a certificate of the proxy's own, vouched for by `vouching`.
+    // `more` of `tls`: a certificate of the proxy's own, issued by `vouching`.
     std::string presenting(const Authority& vouching) const {
         const Certificate own = vouching.issue("DNS:tidegate");
         folder_.write("own.pem", own.pem());

@@ -55,7 +55,7 @@ TEST_CASE("watch: a file that is written, or renamed over the old one, takes eff
     CHECK(proxy.get("/b").status() == 200);
     CHECK(proxy.get("/a").status() == 404);
 
-    // As editors save.
+    // As editors save a file.
     const std::string text = content_of(proxy.file());
     proxy.write_configuration(one_route(upstream, "/c"));
     CHECK_SOON(watched_generation(proxy) == 3);
@@ -84,7 +84,7 @@ TEST_CASE("watch: included files are watched, also new and removed ones") {
     write_file(part, "routes: [{match: {path: /b}, policies: []}]\n");
     CHECK_SOON(watched_generation(proxy) == 2);
     CHECK(proxy.get("/b").status() == 200);
-    // A fault in it names it, and its mending is seen.
+    // A fault in the file is logged with its name, and the mended file takes effect.
     write_file(part, "routes: [{match: {path: /b}}]\n");
     CHECK_SOON(proxy.metric("tidegate_reloads_total{result=\"refused\"}") == 1);
     CHECK(proxy.errors().find("b.part.yaml:1:10: ") != std::string::npos);

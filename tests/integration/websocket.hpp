@@ -1,5 +1,5 @@
-// WebSockets as their two ends see them: a client that sends exactly what the test gives it, and a
-// server that answers each message with the same.
+// WebSockets seen from both ends: a client that sends exactly the test's bytes, and a server that
+// answers each message with the same.
 #pragma once
 
 #include <array>

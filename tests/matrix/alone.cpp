@@ -9,7 +9,7 @@
 namespace tidegate::test {
 namespace {
 
-// Long enough for a thread to be told that its server is a replica now.
+// Long enough for a thread to notice that its server is a replica now.
 constexpr milliseconds kUntilAddressMoves{200};
 
 // The rights that docs/redis.md says are enough, word by word.

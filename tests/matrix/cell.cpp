@@ -26,7 +26,7 @@ using WallClock = std::chrono::system_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr milliseconds kTimeout{100};
-// A machine that does other things as well is late; a decision that waits for Redis is later.
+// On a busy machine answers are late; a decision that waits for Redis is later.
 constexpr milliseconds kLateMax = kTimeout + milliseconds{400};
 constexpr milliseconds kBackMax{10'000};
 constexpr int kGates = 2;
@@ -68,7 +68,7 @@ WallClock::time_point time_of(const nlohmann::json& line) {
            milliseconds{std::stoi(text.substr(text.find('.') + 1, 3))};
 }
 
-// A Tidegate, those who ask it, and what became of that.
+// A Tidegate, its clients, and the answers to them.
 class Gate {
   public:
     Gate(const std::string& yaml, std::vector<std::string> users)
@@ -156,7 +156,7 @@ int sum(const std::map<std::string, int>& counts) {
     return all;
 }
 
-// Collects what does not hold.
+// Collects the expectations that failed.
 struct Judge {
     std::vector<std::string>& broken;
 
@@ -179,7 +179,8 @@ void judge_answers(const Gates& gates, const Judge& judge) {
     }
 }
 
-// A unit that was taken by a command without an answer is nobody's; all others are accounted for.
+// A unit that was taken by a command without an answer is unaccounted for; all others are accounted
+// for.
 void judge_counts(const Tally& tally, const std::vector<std::string>& users, int losses,
                   int unanswered, const Judge& judge) {
     int admitted = 0;
@@ -228,7 +229,7 @@ int unanswered(const Gates& gates) {
     return count;
 }
 
-// Until everybody is well, and all decisions have been Redis's for a while.
+// Until all of it is healthy, and Redis has made all decisions for a while.
 void await_well(const Gates& gates) {
     const auto are_well = [&] {
         return std::all_of(gates.begin(), gates.end(),

@@ -16,11 +16,11 @@ struct Cell {
     int admitted_locally = 0;
     int quota = 0;  // of all users together
     std::string failures;
-    std::vector<std::string> broken;  // what should have held, and did not
+    std::vector<std::string> broken;  // the expectations that failed
 };
 
-// `servers` are of no use afterwards. Throws std::runtime_error when something does not happen that
-// has to, such as that Redis is back.
+// `servers` are of no use afterwards. Throws std::runtime_error when a necessary event, such as the
+// return of Redis, does not come.
 Cell run_cell(WayIn& servers, Fault fault);
 
 }  // namespace tidegate::test

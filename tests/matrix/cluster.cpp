@@ -43,7 +43,7 @@ void ClusterWay::find_heir() {
     if (heir_ == 0) throw std::runtime_error("cluster: the first master has no replica");
 }
 
-// The node says that it is to be found there, and all others believe it.
+// The node announces that address, and all others accept it.
 void ClusterWay::put_network() {
     network_ = std::make_unique<FaultProxy>(victim().port());
     const std::string port = std::to_string(network_->port());

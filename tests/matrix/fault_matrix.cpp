@@ -23,7 +23,7 @@ bool is_chosen(const std::string& cell) {
     return filter == nullptr || cell.find(filter) != std::string::npos;
 }
 
-// Two figures are all that is worth telling.
+// Two figures are enough.
 double rounded(double value) {
     std::ostringstream text;
     text << std::fixed << std::setprecision(2) << value;

@@ -28,7 +28,7 @@ bool SentinelWay::has_heir(Fault fault) const {
            fault == Fault::swallowed;
 }
 
-// Known to one sentinel; the others hear of it from that one.
+// Known to one sentinel, from which the others learn of it.
 void SentinelWay::await_heir() {
     await("another master", [&] {
         for (std::size_t i = 0; i < world_.sentinel_count(); ++i) {

@@ -114,7 +114,7 @@ void WayIn::suffer(Fault fault) {
 
 void WayIn::mend(Fault fault) {
     if (!has_heir(fault)) return;
-    // It takes itself for the master until it is told; nobody of ours may ask it.
+    // It takes itself for the master until a sentinel corrects it; no proxy may use it.
     if (fault == Fault::paused) victim().resume();
     if (fault == Fault::swallowed) network().heal();
 }
@@ -132,7 +132,7 @@ void WayIn::restart() {
     try {
         victim().command({"SHUTDOWN", "SAVE"});
     } catch (const std::runtime_error&) {
-        // It does not say good-bye.
+        // It does not announce that it leaves.
     }
     victim().stop();
     victim().start();

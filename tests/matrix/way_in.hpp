@@ -35,21 +35,21 @@ inline constexpr std::array<Fault, 10> kFaults{
 // As the table has it.
 std::string name_of(Fault fault);
 
-// One server, or several of which one decides about some users at least: the victim. Faults are its
-// own, or those of the network in front of it.
+// One server, or several. The victim is the server that fails; it decides about some users at
+// least. Faults are its own, or those of the network in front of it.
 class WayIn {
   public:
     virtual ~WayIn() = default;
 
     // Where Redis is, in the section `redis` of a configuration.
     virtual std::string address() const = 0;
-    // Who asks; the victim decides about some of them at least.
+    // The users that send requests; the victim decides about some of them at least.
     virtual std::vector<std::string> users() const;
 
     // Breaks it, under load. Returns when Redis can decide again: the server runs, the network is
     // whole, or another has taken over. Throws std::runtime_error when that does not come.
     void suffer(Fault fault);
-    // What of a fault is mended only after everybody has found the heir.
+    // The part of a fault that is mended only after everything has found the new master.
     void mend(Fault fault);
     // How often data may have been lost: the bound on what is admitted.
     virtual int losses(Fault fault) = 0;
@@ -61,7 +61,7 @@ class WayIn {
     virtual void flush_scripts();
     virtual void fail_over() = 0;
     virtual void reshard();
-    // Whether another takes over; then this waits for it.
+    // Whether another server takes over; then this waits for it.
     virtual bool has_heir(Fault fault) const = 0;
     virtual void await_heir() = 0;
 
@@ -79,7 +79,7 @@ bool can_suffer(std::string_view way, Fault fault);
 // do not start.
 std::unique_ptr<WayIn> make_way(std::string_view way, Fault fault);
 
-// Faults of the network, which has to be put between all before.
+// Faults of a network, which must be in front of every server from the start.
 bool is_of_network(Fault fault);
 // Waits until `holds`; throws std::runtime_error when that does not come.
 void await(const std::string& what, const std::function<bool()>& holds);

@@ -31,7 +31,7 @@ SCHEMA = "config/tidegate.schema.json"
 INSTALLED = "/usr/share/tidegate/tidegate.schema.json"  # of the configuration of the package
 OF_ENVOY = "config/recipes/ratelimit/"  # files of Envoy's rate limit service
 EXPECTED = re.compile(r"^# expect: \d+:\d+: (.*)$", re.MULTILINE)
-# What the reader says of a value that is of another kind than its key has.
+# The reader's message for a value of another type than its key has.
 WRONG_KIND = re.compile(r": (found|expected) (a list|a map|nothing|text|a number|an? .* instead)"
                         r"|; expected |is not a (duration|size|rate|number|switch)\b")
 # Whether the file is YAML at all, and what is in other files, is beyond a schema.

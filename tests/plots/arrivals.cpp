@@ -1,7 +1,7 @@
 // What each algorithm does with the same arrivals, as CSV: what scripts/plots draws.
 //
-// Every limit is ten in ten seconds, asked of a store of its own at times that are made up, so the
-// output is the same each time and on every machine.
+// Every limit is ten in ten seconds, in a store of its own, and the times of requests are made up:
+// so the output is the same each time and on every machine.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -23,7 +23,7 @@ using tidegate::store::MemoryStore;
 
 constexpr std::int64_t kQuota = 10;
 constexpr Micros kWindow = 10s;
-// What a request takes to be answered: how long it holds a slot of concurrency.
+// How long the answer to a request takes: so long it holds a slot of concurrency.
 constexpr Micros kService = 6s;
 // A border of the grid, so that windows begin at 0 s, 10 s, ... of the plot.
 constexpr Micros kStart{1'700'000'000'000'000};
@@ -135,7 +135,7 @@ void run(const Plot& plot) {
     std::vector<Arrival> arrivals = make_arrivals();
     Gate gate(plot.spec);
     if (plot.spec.algorithm == Algorithm::schedule) {
-        // In an order that has nothing to do with that of the moments, each of them once.
+        // In an order that is not that of the moments, each of them once.
         constexpr std::size_t kStep = 31;
         for (std::size_t i = 0; i < arrivals.size(); ++i) {
             gate.ask_ahead(arrivals[(i * kStep) % arrivals.size()]);

@@ -154,7 +154,8 @@ def check_upstreams(result):
         seen = result.seen[kind]
         most = admitted
         if kind == "flaky":
-            # Who met a death, or got no byte of an answer, may have been seen and sent again, once.
+            # A request that met the death of a server, or got no byte of an answer, may have been
+            # sent again, once.
             most += result.trouble.upstream_deaths * FLAKY_AT_ONCE
             most += result.requests_of(kind, code="502")
         if not forwarded <= seen <= most:

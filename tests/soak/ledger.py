@@ -6,7 +6,7 @@ import os
 # Kinds of request. Each has a route of its own, named like it, which its path begins with.
 KINDS = ("fast", "patient", "pipeline", "bulk", "flaky", "reset", "leave_up", "leave_down",
          "unread", "silent")
-NO_ROUTE = "-"  # the label of requests that were refused before a route was looked for
+NO_ROUTE = "-"  # the label of requests that were refused before a route was chosen
 
 
 class SharedCounters:

@@ -19,11 +19,12 @@ from world import Failed, Tidegate, Upstream, World, until
 
 CONNECTIONS = 1000
 GOOD_EVERY_SECONDS = 0.1
-# Half of the good ones, and all of them, are answered in. The machine has other things to do.
+# The time within which half of the good ones, and all of them, are answered. The machine has other
+# things to do.
 HALF_SECONDS_MAX, ALL_SECONDS_MAX = 0.05, 1.0
 GOOD_ADDRESS = "127.0.0.2"
 
-# Each: its name, what slowhttptest is told, the path it attacks.
+# Each: its name, the arguments of slowhttptest, the path it attacks.
 ATTACKS = (
     ("slow headers", ["-H", "-i", "2", "-x", "24"], "/fast/ok/x"),
     ("slow body", ["-B", "-i", "2", "-s", "8192", "-x", "10"], "/bulk/ok/x"),

@@ -26,7 +26,7 @@ def answer(body, status=b"200 OK"):
 SMALL = answer(b"x" * 100)
 BULK = answer(b"b" * BULK_BYTES)
 HUGE = answer(b"h" * HUGE_BYTES)
-# Less than it says; a chunk without its end; no head that anybody could read; nothing.
+# Less than it announces; a chunk without its end; a malformed head; nothing.
 CUT = BULK[:20_000]
 CUT_CHUNK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n400\r\nand no"
 GARBAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"
@@ -85,7 +85,8 @@ class Upstream:
                 return
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # A thousand answers that nobody reads are not to fill this machine's buffers from here.
+            # A thousand answers that clients do not read must not fill this machine's buffers from
+            # here.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 131_072)
             self.peers[connection.fileno()] = Peer(connection)
             self.poll.register(connection.fileno(), select.EPOLLIN)
@@ -98,7 +99,7 @@ class Upstream:
         data = peer.connection.recv(READ_BYTES)
         if not data:
             return self.drop(peer)
-        # The quick way of the quick kind: one whole request and nothing else.
+        # The common case: one whole request and nothing else.
         if not peer.input and peer.manner is None and data.startswith(b"GET /fast/"):
             if data.endswith(b"\r\n\r\n"):
                 self.counters.add(0)

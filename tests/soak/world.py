@@ -140,7 +140,7 @@ class Tidegate:
                           f"admin: {f'{{address: {admin!r}, token: {token}}}' if token else admin}\n"
                           f"log: {{access: {access}}}\n{settings}")
         environment = dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1",
-                           # A small quarantine, or nobody could see a leak for what is kept in it.
+                           # A small quarantine: else its memory would hide a leak.
                            ASAN_OPTIONS="detect_leaks=1:quarantine_size_mb=8")
         with open(self.errors_file, "wb") as errors:
             self.process = world.start([program, "run", "-c", config], stderr=errors,

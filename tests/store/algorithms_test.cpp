@@ -35,7 +35,7 @@ limit::Limit counting(limit::LimitSpec spec, Count count) {
     return made(spec);
 }
 
-// One identifier under one policy, asked in all the ways there are.
+// One identifier under one policy, charged in each way there is.
 struct Client {
     Subject& subject;
     const limit::Policy& counted;

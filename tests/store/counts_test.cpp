@@ -1,5 +1,4 @@
-// What people are told of counts, and forgetting them: the same in every store, and nothing else
-// than what the limiter does.
+// What people see of counts, and resets: the same in every store, and in accord with the limiter.
 #include <algorithm>
 #include <chrono>
 #include <sstream>
@@ -50,11 +49,11 @@ std::string written(const LimitCount& count) {
     return out.str();
 }
 
-// Before and after each charge: what was counted of it.
+// Before and after each charge: the counts of the identifier.
 struct Looked {
     Counts counts;
-    limit::Verdict told;         // to who asks each item alone with cost 0, one behind the other
-    std::vector<bool> of_slots;  // which limits are
+    limit::Verdict told;         // each item alone, at cost 0, in turn
+    std::vector<bool> of_slots;  // true for the limits
     bool admitted = false;
     bool shadow_admitted = false;
 };
@@ -102,7 +101,7 @@ void check_against_told(const Looked& looked) {
         for (const LimitCount& count : item.limits) {
             const limit::LimitVerdict& told = looked.told.limits.at(position++);
             CHECK(count.remaining == told.remaining);
-            // Who asks for a slot is told of a second, in place of what nobody knows.
+            // A request for a slot gets one second, as the real time is unknown.
             if (count.next_unit) CHECK(count.next_unit == told.next_unit);
             CHECK((count.denied || !told.denied));
         }

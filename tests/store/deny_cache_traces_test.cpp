@@ -25,7 +25,7 @@ class RememberingSubject : public Subject {
         return verdict;
     }
     void give_back(const limit::Refund& refund, Micros now) override {
-        // What spans several servers is not remembered, and nothing else gives back all.
+        // A denial that spans several servers is not remembered, and nothing else gives back all.
         if (refund.of != limit::Refund::Of::all) store_.give_back(refund, now);
     }
     void release(const limit::Charge& charge, Micros now) override { store_.release(charge, now); }
@@ -51,7 +51,7 @@ TEST_CASE("deny_cache: random traces get the same answers with remembered denial
     std::uint64_t remembered = 0;
     for (std::uint64_t seed = 1; seed <= 6'000; ++seed) {
         const Trace trace(seed, seed % 3 == 0 ? Limits::all : Limits::windows);
-        if (trace.clock() != Clock::steady) continue;  // the clock it lives by never steps
+        if (trace.clock() != Clock::steady) continue;  // the clock that it lives by never steps
         ForgettingSubject plain;
         RememberingSubject remembering;
         const auto expected = play(trace, plain);

@@ -82,7 +82,7 @@ TEST_CASE("fault 3: thousands of idle sub-buckets are passed over at once") {
         for (int i = 0; i < 1'000; ++i) {
             REQUIRE(subject.charge(Ask(some, {"user:a"}), begin + i * 1ms).admitted);
         }
-        // Half of the marks have expired; asking does not forget them, nor count them.
+        // Half of the marks have expired; a question neither forgets nor counts them.
         const Verdict half = subject.charge(Ask(some, {"user:a"}, 600), begin + 1'499ms);
         CHECK_FALSE(half.admitted);
         CHECK(half.limits[0].remaining == 500);

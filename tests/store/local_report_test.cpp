@@ -1,4 +1,4 @@
-// What was admitted in process while Redis was away, and what Redis makes of being told.
+// Units that were admitted in process while Redis was away, and what Redis makes of the report.
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -82,7 +82,7 @@ std::string counted(RedisSubject& redis, const std::string& key) {
     state.expiry = 0;
     for (StateRecord& record : state.records) {
         for (auto& mark : record.marks) mark.first -= record.base;
-        // Who was last in a line is not known once others were told of.
+        // The last in a line is unknown once others were reported.
         record.oldest = std::abs(record.oldest);
         record.base = 0;
     }
@@ -242,7 +242,7 @@ TEST_CASE(
     Alone alone;
     for (int i = 0; i < 200; ++i) REQUIRE(alone.charge(ask, kStart + i * 2s));
     const Micros now = kStart + 199 * 2s;
-    // Redis was asked before it was told.
+    // Redis was charged before the report came.
     REQUIRE(redis.charge(ask, now).admitted);
     report_all(redis, alone, now);
     CHECK(redis.charge(ask, now).limits[0].remaining == 2);

@@ -1,5 +1,5 @@
 // What limits.md says, as plainly as it can be written: lists of all that was admitted, and sums
-// over them. Slow, and sharing nothing with the limiters it judges.
+// over them. Slow, and it shares no code with the limiters that it judges.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tidegate::test {
 
-// What is asked, and when.
+// A request, and its time.
 struct Question {
     const limit::Charge& charge;
     std::int64_t now;

@@ -97,7 +97,7 @@ void WindowCounter::take(const Limit& limit, const Question& question) {
     if (limit.anchor != Anchor::first_request || counted == 0) newest_ = time;
     taken_.push_back({newest_, units});
     if (limit.algorithm != Algorithm::sliding_log) return;
-    // More moments than these deny all the same.
+    // Even so many moments deny.
     std::set<std::int64_t> moments;
     for (const Taken& one : taken_) moments.insert(one.at);
     while (moments.size() > limit::kLogQuotaMax + 1) {
@@ -178,7 +178,7 @@ void BucketCounter::take(const Limit& limit, const Question& question) {
     const Wide duration = limit.duration.count();
     const Wide before = backlog(limit, question.now);
     const Wide most = std::max(before, 2 * limit.burst * duration);
-    // Whoever comes alone at a moment later than all before it is known to be the last.
+    // A request that comes alone, later than all before it, is known to be the last.
     const bool last = line_.empty() || question.now > *line_.rbegin();
     line_.insert(question.now);
     last_ = last ? question.now : 0;

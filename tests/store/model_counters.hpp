@@ -53,7 +53,7 @@ class BucketCounter : public Counter {
     Wide tat_ = 0;
     std::int64_t quota_ = 1;
     std::multiset<std::int64_t> line_;  // when all came
-    std::int64_t last_ = 0;             // of leaky_bucket: who is last in line, 0: unknown
+    std::int64_t last_ = 0;             // of leaky_bucket: the last in line, 0: unknown
 };
 
 class ScheduleCounter : public Counter {

@@ -285,7 +285,8 @@ TEST_CASE("local report: what was admitted in process counts in its month, thoug
     CHECK(counted(march - 2h, march - 1h, march - 1h) == 4);
     CHECK(counted(march - 2h, march + 1h, march + 1h) == 0);  // the month is over
     CHECK(counted(march + 4h, march + 5h, march + 5h) == 4);
-    // The proxy's clock is 20 s behind that of Redis. What it took in February stays there.
+    // The proxy's clock is 20 s behind that of Redis. The units that it took in February stay
+    // there.
     CHECK(counted(march - 2h, march - 30s, march - 10s) == 4);
     CHECK(counted(march - 2h, march + 9 * kDay, march + 9 * kDay + 20s) == 0);
     // Of its last seconds in February, Redis' clock says that it was March.
@@ -306,7 +307,7 @@ TEST_CASE("local report: a month that Redis has counted in gets the units added"
     auto handed = ledger.hand_out(9, [](const auto&) { return true; });
     REQUIRE(handed.size() == 1);
     CHECK(handed[0].ends == utc(2024, 3, 1));
-    // What could not be sent joins what came later.
+    // Units that could not be sent join those that came later.
     memory.charge(Ask(some, {"user:a"}), now + 2h, verdict);
     ledger.take(Ask(some, {"user:a"}), verdict);
     ledger.put_back(std::move(handed[0]));

@@ -44,7 +44,7 @@ void give_back_as(RedisSubject& redis, const limit::Refund& refund, std::string_
 // Renews the slots of a charge at `now`.
 void renew(RedisSubject& redis, const limit::Charge& charge, std::optional<Micros> now);
 
-// A state taken apart (lua/state.lua): what counts, whatever marks are kept that count no more.
+// A state taken apart (lua/state.lua): what still counts, whatever older marks are kept.
 struct StateRecord {
     std::uint32_t id = 0;
     std::uint32_t units = 0;

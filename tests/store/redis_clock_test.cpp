@@ -1,4 +1,4 @@
-// The server's clock, and what becomes of a state when it is put back.
+// The server's clock, and what happens to a state when it is put back.
 #include <chrono>
 #include <string>
 #include <thread>
@@ -90,7 +90,7 @@ TEST_CASE("redis: by the server's clock a unit comes back when the answer says")
     const Verdict denied = redis.charge_by_server_clock(ask);
     REQUIRE_FALSE(denied.admitted);
     CHECK(denied.retry_after <= 200ms);
-    // The server's own clock is what is tested: there is nothing to wait on but time.
+    // The server's own clock is under test: the test can only let time pass.
     std::this_thread::sleep_for(denied.retry_after + 1ms);
     CHECK(redis.charge_by_server_clock(ask).admitted);
 }
@@ -118,7 +118,7 @@ TEST_CASE("redis: a server clock put back by more than a window locks no client 
         // As if the server's clock had been an hour ahead when these came.
         const Micros ahead = server_time(redis) + 1h;
         for (int i = 0; i < 4; ++i) redis.charge(asker.next(ahead), ahead);
-        // What was counted still counts for a while; the denial moves it.
+        // The units still count for a while; the denial moves them.
         CHECK(admitted_now(redis, asker, 9) <= 3);
         const Micros later = server_time(redis) + 2 * kind.limit.duration + 1s;
         CHECK(redis.charge(asker.next(later), later).admitted);
@@ -133,7 +133,7 @@ TEST_CASE("redis: after a server clock was put back keys live no longer than wha
         const Micros ahead = server_time(redis) + 1h;
         for (int i = 0; i < 4; ++i) redis.charge(asker.next(ahead), ahead);
         admitted_now(redis, asker, 4);
-        // A schedule keeps the moments it was told: those are the clients' own.
+        // A schedule keeps its moments: those are the clients' own.
         const std::int64_t most = kind.limit.algorithm == Algorithm::schedule ? 3'625'000 : 45'000;
         const std::string keys = redis.text({"EVAL",
                                              "local most = 0 "

@@ -107,7 +107,7 @@ TEST_CASE("redis: only slots that are still held are renewed") {
     RedisSubject redis;
     const Asker asker({slots(1)});
     REQUIRE(redis.charge(asker.holding(1), kStart).admitted);
-    // Too late: it may be another's by now.
+    // Too late: another request may have it by now.
     renew(redis, asker.holding(1), kStart + kLease);
     REQUIRE(redis.charge(asker.holding(2), kStart + kLease).admitted);
     renew(redis, asker.holding(1), kStart + kLease + 1s);

@@ -1,5 +1,5 @@
-// Settling in Redis: one script corrects the counts and claims the reservation, so the same settle
-// may be sent as often as its answer is lost.
+// Settling in Redis: one script corrects the counts and claims the reservation, so the same
+// settlement may be sent again whenever its answer is lost.
 #include <chrono>
 #include <string>
 #include <vector>
@@ -93,7 +93,7 @@ class Reserved {
 
     RedisSubject& redis_;
     const limit::Policy& some_;
-    limit::Policy all_;  // the same, and each limit counts whatever is asked
+    limit::Policy all_;  // the same, with limits that count every cost
     std::vector<std::string_view> identifiers_;
     Verdict taken_;
 };
@@ -107,7 +107,8 @@ TEST_CASE("redis: a reservation that is settled for less gives back once, howeve
         CAPTURE(limit.name);
         RedisSubject redis;
         const auto some = policy("p", {limit});
-        // Others count, too: nothing but the claim keeps a second settle from giving back theirs.
+        // Others count, too: only the claim keeps a second settlement from giving back units of
+        // theirs.
         REQUIRE(redis.charge(Ask(some, {"user:a"}, 3), kRound).admitted);
         const Reserved one(redis, some);
         const std::int64_t before = room(redis, some);
@@ -116,7 +117,7 @@ TEST_CASE("redis: a reservation that is settled for less gives back once, howeve
         CHECK(one.settle(1) == "1");
         CHECK(one.settle(1) == "1");
         CHECK(room(redis, some) == before + 3);
-        // Other costs change nothing, and learn the first.
+        // Other costs change nothing, and get the first.
         CHECK(one.settle(0) == "1");
         CHECK(one.settle(4) == "1");
         CHECK(one.settle(7) == "1");

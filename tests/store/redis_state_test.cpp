@@ -1,5 +1,5 @@
-// What is left in Redis: keys, their expiry, records that others know, values that are none of
-// ours.
+// What stays in Redis: keys, their expiry, records of other limits, values that Tidegate did not
+// write.
 #include <chrono>
 #include <map>
 #include <random>
@@ -61,7 +61,7 @@ std::string shortened(RedisSubject& redis, std::map<std::string, std::int64_t>& 
     return {};
 }
 
-// Charges and expects a verdict, or the one error that there is: nothing else, nothing half done.
+// Charges and expects a verdict, or the one possible error: no other error, and nothing half done.
 void check_survived(RedisSubject& redis, const limit::Charge& charge, Micros now) {
     const std::string error = redis.error(charge, now);
     CAPTURE(error);

@@ -1,5 +1,5 @@
-// Many connections at once on one Redis and few keys: nothing is admitted beyond a quota, and what
-// clients were told is what the store holds. TIDEGATE_CHARGES says how many charges in all.
+// Many connections at once on one Redis and few keys: nothing is admitted beyond a quota, and the
+// store holds what the verdicts said. TIDEGATE_CHARGES says how many charges in all.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -56,7 +56,7 @@ struct Hot {
     }
 };
 
-// When what was admitted, for each key.
+// The times of all admissions, for each key.
 using Admissions = std::vector<std::vector<std::int64_t>>;
 
 // Charges single units, by the server's clock, over a connection of its own.

@@ -210,8 +210,8 @@ std::string key_of(std::string_view prefix, const limit::Policy& policy, std::st
     return std::string(prefix) + "3:" + policy.name + ":{" + std::string(name) + "}";
 }
 
-// "" if the states under both prefixes are the same to whoever reads them. How long the keys were
-// to live depends on when they were written, unless both were written `in_step`.
+// "" if every reader finds the same states under both prefixes. How long the keys were to live
+// depends on when they were written, unless both were written `in_step`.
 std::string difference(RedisSubject& redis, const limit::Policy& policy, std::string_view name,
                        bool in_step) {
     const std::string one = redis.text({"GET", key_of("t:", policy, name)});
@@ -284,7 +284,7 @@ class CountedFastPath {
         }
     }
 
-    // Branches and loop have been asked, and have decided most charges themselves.
+    // Branches and loop have been used, and have decided most charges themselves.
     bool is_worth_it() const { return decides_most(branches_) && decides_most(loop_); }
 
   private:
@@ -458,7 +458,7 @@ TEST_CASE("redis: a value of another kind among several is sent alone, the other
     for (std::string_view name : names) items.push_back({&some, name});
     std::vector<limit::Charge> charges;
     for (const limit::ChargeItem& item : items) charges.push_back({{&item, 1}, 1});
-    // A state of more limits; a string that is none; a key of another type.
+    // A state of more limits; a malformed string; a key of another type.
     const limit::ChargeItem earlier{&before, names[1]};
     charge_as(redis, {{&earlier, 1}, 1}, "t:", kStart);
     redis.text({"SET", key_of("t:", some, names[2]), "of somebody else"});

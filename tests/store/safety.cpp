@@ -181,7 +181,7 @@ bool slots_are_safe(const Trace& trace, const std::vector<limit::Verdict>& verdi
         if (step.kind != Step::Kind::charge) {
             const Step& of = trace.steps()[step.of_step];
             const limit::Verdict& verdict = verdicts[step.of_step];
-            // Of what took nothing, nothing is given back: the lease may be held by another step.
+            // A charge that took nothing is not given back: another step may hold the lease.
             const bool gives_back =
                 step.of == limit::Refund::Of::all && verdict.admitted && of.cost > 0;
             for_each_limit(of, [&](const Name& name, const Limit&, bool shadow) {

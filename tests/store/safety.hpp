@@ -1,5 +1,5 @@
-// The property everything else bends to, checked from the list of admissions alone: no window of
-// any limit ever holds more than its quota. Knows neither the stores nor the model.
+// The most important property, checked from the list of admissions alone: no window of any limit
+// ever holds more than its quota. This check shares no code with the stores or the model.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace tidegate::test {
 
-// What is wrong with these verdicts; "" if nothing is. Traces whose clock steps back prove nothing
-// and pass: their admissions are not where their times say.
+// The fault of these verdicts; "" if there is none. Traces whose clock steps back prove nothing and
+// pass: their admissions are not where their times say.
 std::string unsafe(const Trace& trace, const std::vector<limit::Verdict>& verdicts,
                    bool slots_expire);
 

@@ -65,7 +65,8 @@ std::string shown(std::string command) {
     return command + "\n";
 }
 
-// A line of MONITOR as the page shows it: the command alone, with <bytes> for what is no text.
+// A line of MONITOR as the page shows it: the command alone, with <bytes> in place of bytes that
+// are not text.
 std::string shown_call(std::string_view line) {
     line.remove_prefix(line.find("] ") + 2);
     std::string out;
@@ -91,7 +92,7 @@ class Walk {
         store::append_charge_command({&charge, 1}, "tg:", now, command);
         return command;
     }
-    // What the script asks of Redis meanwhile is in calls().
+    // calls() returns the commands that the script sends to Redis meanwhile.
     std::string reply(Micros now) {
         redis_.connection().send(command(now));
         const Reply reply = redis_.connection().read();
@@ -115,7 +116,7 @@ class Walk {
         }
         return verdict;
     }
-    // That of both identifiers, which have asked for the same.
+    // The record of both identifiers, which have had the same requests.
     std::string value() {
         std::string value = redis_.text({"GET", "tg:3:default:{user:alice}"});
         CHECK(value == redis_.text({"GET", "tg:3:default:{ip:192.0.2.7}"}));

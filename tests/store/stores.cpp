@@ -88,7 +88,7 @@ limit::Verdict RedisSubject::charge(const limit::Charge& charge, Micros now) {
 }
 
 void RedisSubject::give_back(const limit::Refund& refund, Micros now) {
-    // Slots are no units: they are given up by commands of their own.
+    // Slots are not units: commands of their own give them up.
     if (refund.of == limit::Refund::Of::all) {
         std::vector<limit::ChargeItem> taken;
         for (std::size_t i = 0; i < refund.charge.items.size(); ++i) {

@@ -1,4 +1,4 @@
-// The stores under test behind one face, so that one suite runs over all of them.
+// The stores under test behind one interface, so that one suite runs over all of them.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +75,7 @@ class RedisSubject : public KeepingSubject {
     limit::Verdict charge_by_server_clock(const limit::Charge& charge);
     // The error that is answered instead of a verdict; "" if there is none.
     std::string error(const limit::Charge& charge, std::optional<Micros> now);
-    // Asks all, then reads all: verdicts in order.
+    // Charges all, then reads all answers: verdicts in order.
     struct Asked {
         limit::Charge charge;
         Micros now;
@@ -114,7 +114,7 @@ limit::Limit sliding(std::int64_t quota, Micros duration, const WindowOptions& o
 limit::Limit fixed(std::int64_t quota, Micros duration,
                    limit::Anchor anchor = limit::Anchor::clock);
 limit::LimitSpec spec_of(limit::Algorithm algorithm, std::int64_t quota, Micros duration);
-// What `spec` says, which must be possible.
+// The limit of `spec`, which must be valid.
 limit::Limit made(const limit::LimitSpec& spec);
 limit::Policy policy(std::string name, std::vector<limit::Limit> limits);
 

@@ -199,7 +199,7 @@ Micros Trace::next_time(const Limit& near) {
     if (near.follows_calendar() && one_in(3)) {
         return Micros{period_end(near.anchor, now_.count()) + between(-1, 1)};
     }
-    // What makes a unit come back.
+    // An event that makes a unit come back.
     Micros step = near.precision;
     if (near.algorithm != Algorithm::sliding_window && near.algorithm != Algorithm::fixed_window) {
         step = std::max(Micros{1}, near.duration / std::clamp<std::int64_t>(near.quota, 1, 1'000));
@@ -233,7 +233,7 @@ void Trace::add_charge() {
                 const limit::ChargeItem item{
                     one.get(), identifier,
                     tier == 0 ? nullptr : &one->tiers[static_cast<std::size_t>(tier - 1)]};
-                // Who is unlimited is not asked about.
+                // Unlimited clients are not charged.
                 if (!item.limits().empty()) step.items.push_back(item);
             }
         }
@@ -254,7 +254,7 @@ void Trace::add_charge() {
 
 void Trace::add_refund_or_release() {
     const auto choice = between(0, static_cast<std::int64_t>(charges_.size()) - 1);
-    // Mostly of what came last: else it has stopped counting long ago.
+    // Mostly of recent steps: older ones have stopped counting long ago.
     const auto position = one_in(3) ? static_cast<std::size_t>(choice) : charges_.size() - 1;
     Step step;
     step.now = now_;

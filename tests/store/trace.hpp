@@ -1,4 +1,4 @@
-// A random trace: policies of every kind, and what is asked of them in which order at what time.
+// A random trace: policies of every kind, and charges in some order at some times.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Step {
     std::int64_t cost = 1;
     limit::LeaseId lease{};
     Micros moment{0};
-    // A refund or a release: of which step, and of what.
+    // A refund or a release: of which step, and of how many units.
     std::size_t of_step = 0;
     limit::Refund::Of of = limit::Refund::Of::all;
     int status = 0;
@@ -78,7 +78,7 @@ class Trace {
     Micros now_{0};
 };
 
-// Asks all of it. A verdict for each step; those of refunds and releases are empty.
+// Plays all steps. A verdict for each; those of refunds and releases are empty.
 std::vector<limit::Verdict> play(const Trace& trace, Subject& subject);
 
 }  // namespace tidegate::test

@@ -104,7 +104,7 @@ struct Answers {
     }
 };
 
-// What a step asks, for who has to find out why the answers differ.
+// The charge of a step, to find out why the answers differ.
 std::string written(const Step& step) {
     std::ostringstream out;
     out << "at " << step.now.count() << ", cost " << step.cost << ", moment "

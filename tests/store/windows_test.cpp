@@ -150,7 +150,7 @@ TEST_CASE("the largest quota is counted to its last unit") {
         REQUIRE(subject.charge(Ask(some, {"user:a"}, limit::kQuotaMax - 1), kStart).admitted);
         CHECK_FALSE(subject.charge(Ask(some, {"user:a"}, 2), kStart + 2min).admitted);
         CHECK(subject.charge(Ask(some, {"user:a"}), kStart + 2min).limits[0].remaining == 0);
-        // The totals wrap around; the differences do not care.
+        // The totals wrap around; the differences stay right.
         CHECK(subject.charge(Ask(some, {"user:a"}, 7), kStart + 61min).limits[0].remaining ==
               limit::kQuotaMax - 8);
     });

@@ -62,7 +62,7 @@ class Fixture {
     }
     ClientSocket client() {
         ClientSocket socket(client_io_, endpoint_.protocol());
-        // What a client does not read must not vanish in its own kernel.
+        // A client must not lose, in its own kernel, bytes that it does not read.
         socket.set_option(asio::socket_base::receive_buffer_size(16 * 1024));
         socket.connect(endpoint_);
         return socket;
@@ -200,7 +200,7 @@ constexpr std::string_view kReload =
     "POST /reload HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n"
     "Connection: close\r\n\r\n";
 
-// Whether the server says something, or closes, within this time.
+// Whether the server sends something, or closes, within this time.
 bool has_news(ClientSocket& socket, std::chrono::milliseconds within) {
     pollfd wanted{socket.native_handle(), POLLIN, 0};
     return poll(&wanted, 1, static_cast<int>(within.count())) > 0;
@@ -223,7 +223,7 @@ TEST_CASE("admin: a new connection closes the one that waits longest for its pee
             send(rude.back(), begin);
         }
         CHECK(begins_with_status(answer_to_bytes(fixture, kHealth), 200));
-        // The first had to go, and what came last had not.
+        // The first had to go; the last did not.
         CHECK(read_to_end(rude.front()).size() < (1 << 20));
         if (begin == kMetrics) {
             CHECK(read_to_end(rude.back()).ends_with(std::string(1 << 20, 'm')));
@@ -351,7 +351,7 @@ TEST_CASE("admin: requests for metrics at the same time get one text") {
     for (ClientSocket& reader : readers)
         CHECK(read_to_end(reader).ends_with(std::string(100'000, 'm')));
     CHECK(fixture.metrics_made() <= 2);
-    // So do those who come together.
+    // Scrapes at the same time share one text.
     const std::size_t before = fixture.metrics_made();
     readers.clear();
     fixture.while_it_stands([&] {
@@ -362,7 +362,7 @@ TEST_CASE("admin: requests for metrics at the same time get one text") {
     });
     for (ClientSocket& reader : readers) CHECK(begins_with_status(read_to_end(reader), 200));
     CHECK(fixture.metrics_made() <= before + 3);
-    // And a new one when someone asks again.
+    // And a later scrape gets a new one.
     const std::size_t made = fixture.metrics_made();
     CHECK(begins_with_status(answer_to_bytes(fixture, kMetrics), 200));
     CHECK(fixture.metrics_made() == made + 1);

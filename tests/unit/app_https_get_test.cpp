@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 using test::tls_answer;
 using test::TlsServer;
 
-// What came of it: the body, or `! ` and why there is none.
+// The result: the body, or `! ` and the reason.
 std::string fetch(const std::string& url, HttpsBounds bounds = {}) {
     const auto parsed = config::parse_key_url(url);
     REQUIRE(parsed.has_value());
@@ -42,14 +42,14 @@ struct World {
     TrustedAuthority trusted;
     std::optional<TlsServer> server;
 
-    // One that answers so.
+    // A server that answers so.
     TlsServer& serve(const std::string& answer) {
         return server.emplace(trusted.authority.issue(), answer);
     }
     TlsServer& serve(TlsServer::Handler handler) {
         return server.emplace(trusted.authority.issue(), std::move(handler));
     }
-    // One with that certificate.
+    // A server with that certificate.
     TlsServer& prove(test::Certificate certificate) {
         return server.emplace(std::move(certificate), tls_answer("secret"));
     }
@@ -170,7 +170,7 @@ TEST_CASE("https_get: an answer that is cut off is refused") {
             client.send(bytes);
         };
     };
-    // Without TLS's own end, anybody on the way may have made the end of this one.
+    // Without close_notify, an attacker on the way may have cut the answer.
     CHECK(mentions(fetch(world.serve(cut("HTTP/1.1 200 OK\r\n\r\n{}")).url()), "cannot be read"));
     CHECK(mentions(fetch(world.serve(cut("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}")).url()),
                    "cannot be read"));

@@ -208,7 +208,7 @@ TEST_CASE("jwks_fetcher: keys that are wanted long after a fetch are fetched at 
     source->want();
     run_until(world.io, [&] { return source->fetches().begun == 2; });
     CHECK(source->fetches().is_under_way());
-    // A request that wants keys meanwhile looks first what has come.
+    // A request that wants keys meanwhile looks first whether they have come.
     source->want();
     world.await_fetches(2);
     run_ready(world.io);
@@ -259,7 +259,7 @@ TEST_CASE("jwks_fetcher: a source of the former configuration goes on while its 
     world.await_fetches(2);
     CHECK(before->version() == after->version());
     CHECK(before->fetches().succeeded == 2);
-    // Its place goes: nothing is fetched for it any more.
+    // Its URL leaves the configuration: its keys are not fetched any more.
     world.fetcher->use({});
     before->want();
     CHECK(runs_out(world.io));

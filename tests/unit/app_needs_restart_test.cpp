@@ -93,7 +93,7 @@ TEST_CASE(
     "needs_restart: another number of threads needs one, another word for the same does not") {
     CHECK(only(between("threads: 2\n", "threads: 3\n", 2, 3)).starts_with("`threads`"));
     CHECK(between("threads: auto\n", "threads: 2\n", 2, 2).empty());
-    // The machine has more cores now, but that was not asked for.
+    // The machine has more cores now, but the configuration asks for the same number.
     CHECK(between("threads: auto\n", "threads: auto\n", 2, 4).empty());
 }
 

@@ -52,7 +52,8 @@ struct Rig {
                   report = std::move(result);
               });
         io.restart();
-        // Not to the end of all work: former configurations are watched for as long as they live.
+        // It does not run until all work is done: former configurations are watched as long as they
+        // live.
         while (!report) io.run_one();
         return *report;
     }
@@ -204,7 +205,7 @@ TEST_CASE("reloader: more names than metrics are kept of are refused") {
     };
     rig.write(with_routes("a"));
     REQUIRE(rig.reload().ok);
-    // Found out late, when keys were fetched already: they are given up with the rest.
+    // The fault shows late, when keys were fetched already: they are dropped with the rest.
     rig.write(with_routes("b") +
               "identity: {user: [{jwt: {jwks: 'https://127.0.0.1:1/k', algorithms: [ES256]}}]}\n");
     CHECK(only_error(rig.reload()).find("10000 at most") != std::string::npos);

@@ -1,5 +1,5 @@
-// Anonymous clients, users and their tokens on one route: who is counted by which policy, who is
-// let past it, and who is refused.
+// Anonymous clients, users and their tokens on one route: which policy counts which client, which
+// clients it exempts, and which it refuses.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -81,7 +81,7 @@ TEST_CASE("clients: `on_missing: skip`, written, lets a request pass that has no
         "  p: {key: [\"header:x-a\", \"query:b\"], on_missing: skip, limits: [1/s]}\n", "p"));
     CHECK(counted(skip, "") == "");
     CHECK(counted(skip, "X-A: 1\r\n") == "p=header:x-a=1 ");
-    // What can be read in two ways is not missing.
+    // A value that can be read in two ways is not missing.
     CHECK(counted(skip, "X-A: 1\r\nX-A: 2\r\n") == kAmbiguous);
     CHECK(counted(skip, "X_A: 1\r\n") == kAmbiguous);
     CHECK(counted_head(skip, "GET /?b=1&b=2 HTTP/1.1\r\nHost: a\r\n\r\n") == kAmbiguous);
@@ -120,7 +120,7 @@ TEST_CASE("clients: a user that is needed and absent is 401, in shadow it is not
                "  s: {key: [user], mode: shadow, limits: [1/s]}\n",
                "s, p"));
     CHECK(counted(shadow, "") == "p=ip:203.0.113.7 ");
-    // No method could name a user: a challenge would be of no use.
+    // No method could name a user: a challenge would be useless.
     World nobody(routed("  p: {key: [user], limits: [1/s]}\n", "p", "", ""));
     CHECK(counted(nobody, "") == kNobody);
 }

@@ -56,7 +56,7 @@ struct Client {
         REQUIRE(is_decided);
         return request.decision.fault;
     }
-    // What must not take any more time.
+    // Work that must not take any more time.
     Fault decide_now() {
         poll();
         REQUIRE(is_decided);
@@ -120,8 +120,8 @@ std::string with_wrong_password() {
     return get("Authorization: Basic YWxpY2U6d3Jvbmc=\r\n");  // alice:wrong
 }
 
-// Keys that a test fetches. Tokens are not signed by them: whether a token's key is there is told
-// by the status.
+// Keys that a test fetches. Tokens are not signed by them: the status shows whether a token's key
+// is there.
 struct FetchedKeys : EngineWorld {
     explicit FetchedKeys(const std::string& guesses = "1/h")
         : EngineWorld(
@@ -213,7 +213,7 @@ TEST_CASE("engine: a token with an unknown key waits for a fetch, and holds no g
         CHECK(retry_after(client) == 5);
         CHECK(other.decide_now() == Fault::credentials_unchecked);
         // A fetch at the time of Retry-After would begin just before the client comes again, and
-        // would prove nothing to it.
+        // would not prove that the key is missing.
         CHECK_FALSE(world.source.take_wanted());
     }
     CHECK(world.source.waiters() == 0);

@@ -112,7 +112,7 @@ struct World {
     ~World() { gate.allow(1'000'000); }
 
     Session& session() { return *sessions.emplace_back(std::make_unique<Session>(io)); }
-    // Of a session of its own, which sleeps until it is told.
+    // A password check of a session of its own, which sleeps until it is woken.
     Submitted ask(std::string_view user, std::string_view password,
                   std::uint64_t address = kAddress) {
         Session& asking = session();
@@ -202,7 +202,7 @@ TEST_CASE("password_pool: when too many checks wait the next is refused, and may
     CHECK(world.pool.waiting() == 3);
     CHECK(world.ask("4", "right") == Submitted::pool_is_full);
     CHECK(world.state(4) == State::not_asked);
-    CHECK(world.ask("3", "right") == Submitted::yes);  // is being asked already
+    CHECK(world.ask("3", "right") == Submitted::yes);  // is under way already
     world.gate.allow(4);
     world.await_all();
     CHECK(world.pool.waiting() == 0);
@@ -245,7 +245,7 @@ TEST_CASE("password_pool: a check whose client has left does not run, and holds 
 
     world.sessions[1]->check.reset();
     CHECK(world.pool.waiting() == 1);
-    world.sessions[2]->check.reset();  // the other still wants to know
+    world.sessions[2]->check.reset();  // the other still waits for the result
     CHECK(world.pool.waiting() == 1);
     CHECK(world.ask("3", "right") == Submitted::yes);
     world.gate.allow(3);
@@ -310,7 +310,7 @@ TEST_CASE(
     first.await_answer();
     second.await_answer();
     std::thread opener([&] {
-        run_until(io, [&] { return second.woken == 1; });  // told before the first is done
+        run_until(io, [&] { return second.woken == 1; });  // before the first is done
         gate.allow(1);
     });
     pool.reset();

@@ -43,7 +43,7 @@ TEST_CASE("route: an extended CONNECT asks for a WebSocket, and has no length") 
     };
     const std::string version = "sec-websocket-version: 13\r\n";
     CHECK(judged("websocket", version) == Fault::none);
-    // What to do about it depends on the route.
+    // The route decides what to do about it.
     CHECK(judged("websocket", "") == Fault::none);
     CHECK(judged("websocket", version + "expect: 100-continue\r\n") == Fault::none);
     CHECK(judged("connect-udp", version) == Fault::unsupported_method);

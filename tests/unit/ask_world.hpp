@@ -57,7 +57,7 @@ inline void read_facts(const std::string& bytes, identity::Peer peer, Facts& fac
     check_framing(facts, framing, decision);
 }
 
-// The steps that need no store. What has to be proved is left unproved.
+// The steps that need no store. Credentials stay unchecked.
 inline Fault take_steps(const Ruleset& rules, const Facts& facts, Decision& decision) {
     if (decision.goes_on()) match_route(*rules.config, facts, decision);
     if (decision.goes_on()) identify(rules, facts, decision);

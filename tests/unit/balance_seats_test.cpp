@@ -299,7 +299,7 @@ TEST_CASE("seats: threads neither exceed the bound, lose a wake-up nor leave a s
         std::atomic<std::uint32_t> seated{kMax};
         std::atomic<bool> too_many{false};
         std::atomic<bool> not_granted{false};
-        // Until somebody waits, all seats are taken.
+        // All seats are taken until a request waits.
         for (std::uint32_t i = 0; i < kMax; ++i) REQUIRE(seats.try_take());
         const std::vector<IpAddress> b{*parse_ip(kB)};
         const auto use_seats = [&](unsigned seed) {

@@ -188,7 +188,7 @@ TEST_CASE("ip: any address survives its own text, and the text is the one inet_n
     for (int i = 0; i < 50'000; ++i) {
         IpAddress ip;
         ip.v4 = random() % 4 == 0;
-        // Many zero bytes, so that runs of all lengths come up.
+        // Many zero bytes, so that runs of all lengths occur.
         for (std::size_t b = 0; b < (ip.v4 ? 4U : 16U); ++b)
             ip.bytes[b] = random() % 3 == 0 ? static_cast<std::uint8_t>(random()) : std::uint8_t{0};
         if (!ip.v4) ip.bytes[0] = 0x20;  // neither mapped nor IPv4-compatible

@@ -78,7 +78,7 @@ std::string escaped_one(unsigned char byte) {
 }
 
 TEST_CASE("json_escape: each byte is seen wherever it stands in a text of any length") {
-    // Neighbours that are nearly special, for words are looked at as a whole.
+    // Neighbours of special bytes, as whole words are compared at once.
     for (const char neighbour : {' ', '!', '#', '[', ']', '~', 'a'}) {
         for (std::size_t size = 1; size <= 20; ++size) {
             for (std::size_t at = 0; at < size; ++at) {

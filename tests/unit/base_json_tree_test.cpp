@@ -1,4 +1,5 @@
-// A quick reader of JSON beside the strict one: both must take the same and say the same.
+// A quick reader of JSON beside the strict one: both must accept the same texts and find the same
+// values.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,4 +1,4 @@
-// Calls of the check API, and questions to one listener of several, explained.
+// Explanations of calls of the check API, and of questions to one of several listeners.
 #include <memory>
 #include <string>
 

@@ -260,7 +260,7 @@ TEST_CASE("explain: clients that a policy exempts, denies or cannot count") {
     CHECK(told.policies[0].outcome == PolicyOutcome::denied);
     CHECK(told.refusal == 403);
 
-    // A policy in shadow refuses nobody.
+    // A policy in shadow refuses no client.
     told = explained(from("203.0.113.7"));
     CHECK(told.refusal == 0);
     CHECK(told.policies[1].outcome == PolicyOutcome::no_identifier);

@@ -190,11 +190,11 @@ TEST_CASE("explain: keys are fetched for a token that needs them, and for nothin
     CHECK(explained({"Authorization: Bearer " + token("k", kHour)}, text, fetch).user->name ==
           "alice");
     CHECK(fetched == 1);
-    // Keys that have just come: one that is not among them is not there.
+    // The keys have just come: a key that is not among them does not exist.
     auto told = explained({"Authorization: Bearer " + token("another", kHour)}, text, fetch);
     CHECK(told.methods[0].outcome == Outcome::refused);
     CHECK(told.methods[0].fault == "token: no such key");
-    // And if none come, nobody can tell.
+    // And if none come, the answer is unknown.
     told = explained({"Authorization: Bearer " + token("k", kHour)}, text, [](const auto&) {});
     CHECK(told.methods[0].outcome == Outcome::unavailable);
     CHECK(told.refusal == 503);

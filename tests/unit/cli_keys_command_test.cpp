@@ -14,7 +14,7 @@
 namespace tidegate::cli {
 namespace {
 
-// Whose key a configuration finds `key` to be, when `line` is its file of keys: `user tier`.
+// The owner of `key`, as `user tier`, when `line` is the file of keys.
 std::string owner_of(const std::string& key, const std::string& line) {
     std::string folder = std::filesystem::temp_directory_path() / "tidegate-keys-XXXXXX";
     REQUIRE(mkdtemp(folder.data()) != nullptr);

@@ -1,4 +1,4 @@
-// A listener that asks for certificates and its clients, who shake hands in memory.
+// A listener that asks for certificates, and its clients; they shake hands in memory.
 #pragma once
 
 #include <array>
@@ -52,7 +52,7 @@ struct Visit {
     std::string_view fault;
     std::optional<ClientCertificate> certificate;
     TlsSessionPtr session;  // for the next time
-    TlsSessionPtr kept;     // the server's own idea of it
+    TlsSessionPtr kept;     // the server's view of it
 };
 
 inline ContextPtr context_of(const Client& client) {

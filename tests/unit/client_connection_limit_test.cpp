@@ -126,7 +126,7 @@ TEST_CASE("connection_limit: an address that is known later counts from then on"
     REQUIRE(one_more.has_value());
     CHECK_FALSE(all.add_address(*one_more, address, bounds(100, 2)));
     CHECK(all.take(address, bounds(100, 2)).error() == ConnectionRefusal::per_ip);
-    // What was refused counts in all until it goes, and for the address never.
+    // A refused connection counts for the whole until it goes, and never for its address.
     CHECK(all.taken() == 3);
     { const auto gone = std::move(*third); }
     CHECK(all.add_address(*one_more, address, bounds(100, 2)));

@@ -1,5 +1,5 @@
-// A connection of a client, with a server behind it that does what the test says. A test passes the
-// time and runs what is ready; nothing waits.
+// A connection of a client, and a server that does what the test says. A test moves the clock on
+// and runs what is ready; nothing waits.
 #pragma once
 
 #include <chrono>
@@ -54,8 +54,8 @@ struct ConnectionWorld {
         return settle();
     }
 
-    // How the server answers a request, unless there is `on_request`; what it looks at first; and
-    // how it answers a head that is not complete.
+    // The server's answer to a request, unless there is `on_request`; its first look at it; and its
+    // answer to a head that is not complete.
     virtual void answer(Stream& stream) { answer_ok(stream); }
     virtual void look_at(Stream&) {}
     virtual void answer_bad_head(Stream&) {}

@@ -49,7 +49,7 @@ TEST_CASE("handshake_shares: addresses with as many, or one more, do not give wa
     world.begin(ip(2), 2);
     CHECK(world.shares.find_for(ip(1)) == nullptr);
     CHECK(world.shares.find_for(ip(2)) == nullptr);
-    // Nor does an address lose the only one it has.
+    // An address does not lose its only one either.
     World many;
     for (int i = 1; i <= 9; ++i) many.begin(ip(i));
     CHECK(many.shares.find_for(ip(10)) == nullptr);

@@ -140,7 +140,7 @@ TEST_CASE("http1_connection: each answer over TLS has the listener's Strict-Tran
     const std::string interim = "HTTP/1.1 103 Early Hints\r\n\r\n";
     const std::string with = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + line + "\r\nok";
     CHECK(answers({.is_https = true, .hsts_line = &line}) == interim + with + interim + with);
-    // What was not handshaken with is in the clear.
+    // Without a handshake the connection is in the clear.
     CHECK(answers({.is_https = false, .hsts_line = &line}) == interim + kOk + interim + kOk);
     CHECK(answers({.is_https = true}) == interim + kOk + interim + kOk);
 }
@@ -207,7 +207,7 @@ TEST_CASE(
     "http1_connection: a request that throws resets its connection, and its owner learns why") {
     World world;
     const auto fail = [](Stream& stream) -> Task<> {
-        // Half an answer: the client must not take it for a whole one.
+        // Half an answer: it must not look whole to the client.
         stream.begin_head(200, "OK") += "Content-Length: 2\r\n";
         stream.end_head(http::BodyKind::none, {});
         CHECK(stream.send_all("o") == IoStatus::ok);

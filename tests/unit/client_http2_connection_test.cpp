@@ -573,7 +573,7 @@ TEST_CASE("http2 connection: a former watcher of the connection is forgotten") {
     connection->watch_read(&former);
     auto made =
         std::make_unique<Http2Connection>(client.context, std::move(connection), client::Arrival{});
-    // What comes before the connection's coroutine sleeps.
+    // Bytes that come before the connection's coroutine sleeps.
     REQUIRE(::send(ends[1], NGHTTP2_CLIENT_MAGIC, NGHTTP2_CLIENT_MAGIC_LEN, MSG_NOSIGNAL) ==
             NGHTTP2_CLIENT_MAGIC_LEN);
     client.settle();

@@ -112,7 +112,7 @@ TEST_CASE("proxy_header_wait: a header that does not come to its end in time is 
     silent.pass(300ms);
     CHECK(silent.end == End::timeout);
 
-    // A byte now and then buys no time.
+    // A byte now and then does not extend the deadline.
     World slow;
     for (std::size_t i = 0; i < 6 && !slow.end; ++i) {
         slow.send(kText.substr(i, 1));

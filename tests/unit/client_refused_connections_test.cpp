@@ -31,7 +31,7 @@ class Client {
         accepted = Descriptor(ends[1]);
     }
 
-    // What was said so far.
+    // The bytes that came so far.
     std::string heard() const {
         std::array<char, 4'096> block;
         const ssize_t bytes = ::recv(ours_.get(), block.data(), block.size(), 0);

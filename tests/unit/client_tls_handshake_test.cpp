@@ -128,7 +128,7 @@ TEST_CASE("tls_handshake: a client that comes back resumes its session") {
     REQUIRE(world.end == End::complete);
     world.peer->heard();  // the ticket
     const TlsSessionPtr session(SSL_get1_session(world.peer->native()));
-    // Else OpenSSL takes the session for one that was cut off.
+    // Else OpenSSL treats the session as one that was cut off.
     SSL_set_shutdown(world.peer->native(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     world.open();
     REQUIRE(SSL_set_session(world.peer->native(), session.get()) == 1);
@@ -177,7 +177,7 @@ TEST_CASE("tls_handshake: a client that is silent or slow is given up, and silen
     CHECK(silent.end == End::timeout);
     CHECK(silent.handshake->take_connection()->tls() == nullptr);
 
-    // A byte now and then buys no time.
+    // A byte now and then does not extend the deadline.
     World slow;
     slow.peer->receive();
     const std::string hello = slow.peer->to_send();

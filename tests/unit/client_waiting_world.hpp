@@ -1,4 +1,4 @@
-// The loop and the clock of a connection that waits for what comes before HTTP.
+// The loop and the clock of a connection that waits for what precedes HTTP.
 #pragma once
 
 #include <chrono>

@@ -149,7 +149,7 @@ TEST_CASE("address: a server that is a listener of this machine is recognised") 
     CHECK_FALSE(leads("http://127.0.0.2:8080", "127.0.0.1:8080"));
     CHECK(leads("http://10.0.0.5:8080", "10.0.0.5:8080"));
     CHECK(leads("http://10.0.0.5", "10.0.0.5:80"));
-    // This address may be of another machine, and a name may be of another container.
+    // This address may be another machine's, and a name may be another container's.
     CHECK_FALSE(leads("http://10.0.0.5:8080", "8080"));
     CHECK_FALSE(leads("http://api:8080", "8080"));
     CHECK_FALSE(leads("http://api.localhost:8080", "8080"));

@@ -1,4 +1,4 @@
-// Every file of tests/config_bad is one mistake; its first lines say what Tidegate says of it.
+// Every file of tests/config_bad is one mistake; its first lines have Tidegate's messages.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

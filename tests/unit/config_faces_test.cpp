@@ -1,4 +1,5 @@
-// What `check` warns about listeners that are no proxy: settings without effect, and strangers.
+// What `check` warns about listeners that are no proxy: settings without effect, and access for
+// every address.
 #include <string>
 #include <vector>
 

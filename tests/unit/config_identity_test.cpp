@@ -1,4 +1,4 @@
-// `identity`: who is asking, and what those files hold that say so.
+// `identity`: the methods that identify users, and the files that they read.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -92,7 +92,7 @@ std::shared_ptr<const config::Config> loaded(const std::string& text) {
     return result.config;
 }
 
-// The messages of what is warned about, without their places.
+// The messages of the warnings, without their places.
 std::vector<std::string> warnings_of(const std::string& text) {
     Beside files(text);
     files.with("p.jwks", kPublicKeys).with("k.keys", kAlicesDigest + ": {user: alice}\n");
@@ -428,7 +428,7 @@ TEST_CASE("config: a file of keys that is no ordinary file, or too large, is ref
                      files.path("tidegate.yaml") +
                          ":2:36: identity.user[0].api_key.keys: the file `k.keys` cannot be read"));
     std::filesystem::remove(files.path("k.keys"));
-    // Nobody ever writes to it: reading it would never end.
+    // No process ever writes to it: reading it would never end.
     REQUIRE(mkfifo(files.path("k.keys").c_str(), 0600) == 0);
     CHECK(files.load().errors.size() == 1);
     std::filesystem::remove(files.path("k.keys"));
@@ -479,7 +479,7 @@ TEST_CASE("config: methods that could name the same user are warned about") {
     const auto with = [](const std::string& second) { return user_of(kJwt + ", " + second); };
     CHECK(warnings_of(with("{api_key: {keys: k.keys}}")).empty());
     CHECK(one_begins(warnings_of(with("{api_key: {keys: k.keys, namespace: j}}")), warning));
-    // The same keys mean the same people, wherever they are sent.
+    // The same keys name the same users, whichever field holds them.
     CHECK(warnings_of(with("{jwt: {cookie: t, jwks: p.jwks, algorithms: [ES256], issuer: i, "
                            "audience: b, namespace: j}}"))
               .empty());
@@ -488,7 +488,7 @@ TEST_CASE("config: methods that could name the same user are warned about") {
               .size() == 1);
     CHECK(warnings_of(user_of("{api_key: {keys: k.keys}}, {api_key: {header: x-k, keys: k.keys}}"))
               .empty());
-    // Once a method is enough.
+    // One method is enough for the warning.
     CHECK(warnings_of(user_of("{cookie: {name: a}}, {cookie: {name: b}}, {cookie: {name: c}}"))
               .size() == 2);
 }
@@ -518,7 +518,7 @@ TEST_CASE("config: wrong credentials are limited by default where checking them 
     CHECK(limit_of(api_key + ", " + basic) == "60 1min");
     CHECK(limit_of(kJwt, ", failed_credentials: 7/h") == "7 1h");
     CHECK(limit_of(kJwt, ", failed_credentials: off") == "none");
-    // Nothing is computed for these.
+    // These need no computation.
     CHECK(limit_of(api_key) == "none");
     CHECK(limit_of("{cookie: {name: a}}") == "none");
     CHECK(limit_of(api_key, ", failed_credentials: 7/h") == "7 1h");
@@ -622,7 +622,7 @@ TEST_CASE("config: check warns about counting only users that a cookie names") {
     CHECK_FALSE(warned("user, ip", cookie));
     CHECK_FALSE(warned("\"user+ip\"", cookie));
     CHECK_FALSE(warned("user", kJwt));
-    // Whoever has a token can leave it out and send cookies instead.
+    // A client that has a token can leave it out and send cookies instead.
     CHECK(warned("user", kJwt + ", " + cookie));
 }
 

@@ -1,4 +1,4 @@
-// Client certificates, redirects, and what else stands beside `tls` of a listener.
+// Client certificates, redirects, and other settings beside `tls` of a listener.
 #include <string>
 
 #include "listener_files.hpp"

@@ -1,4 +1,4 @@
-// `tls` of a listener: what is read, and how certificates are judged.
+// `tls` of a listener: how it is read, and how certificates are judged.
 #include <sys/stat.h>
 
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 const std::string kShort = "certificate: site.pem, key: site.key";
 
-// What a self-signed certificate like this is told, on a start.
+// The warning about a self-signed certificate like this, on a start.
 std::string fault_of(const Wanted& wanted) {
     const ListenerFiles files;
     files.add("site", wanted);
@@ -235,7 +235,7 @@ TEST_CASE("listener tls: a chain that lacks an issuer or its order is warned abo
     files.add("site", leaf, middle.pem());
     CHECK(only(files.load(kShort).warnings) == "0");
 
-    // Where the machine knows no authority at all, none is missed.
+    // On a machine that knows no authority at all, there is no warning about a missing one.
     ::setenv("SSL_CERT_FILE", files.path("none.pem").c_str(), 1);
     ::setenv("SSL_CERT_DIR", "/nonexistent", 1);
     files.add("site", leaf);

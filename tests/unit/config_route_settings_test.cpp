@@ -1,4 +1,4 @@
-// What a route says for itself: default_policies, timeouts, the size of a body, strip_prefix.
+// The settings of a route: default_policies, timeouts, the size of a body, strip_prefix.
 #include <chrono>
 #include <string>
 #include <vector>

@@ -87,7 +87,7 @@ TEST_CASE("upstream tls: all keys are read, and files with them") {
     CHECK(upstream.tls.key == own.key_pem());
     CHECK(upstream.tls.server_name == "other.internal");
     CHECK(upstream.tls.min_version == TlsVersion::tls_1_3);
-    // What a reload goes by: other files are another upstream.
+    // A reload compares these: other files are another upstream.
     CHECK(upstream_of(files.load(settings)) == upstream);
     files.write("other.pem", test::Authority().pem());
     CHECK_FALSE(upstream_of(files.load(", tls: {ca: other.pem}")) ==

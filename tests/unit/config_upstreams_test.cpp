@@ -1,4 +1,4 @@
-// `upstreams` as the configuration reads them: how a server is chosen, what takes one out, which
+// `upstreams` as the configuration reads them: how a server is chosen, what ejects one, which
 // requests wait and are held; and what `check` warns about.
 #include <chrono>
 #include <string>
@@ -285,7 +285,7 @@ TEST_CASE("upstreams: check warns about a queue that cannot be served in time") 
     CHECK(warning(kTwo, "max_connections: 4, queue: {max: 801}") != "");
     CHECK(warning(kTwo, "max_connections: 4, queue: {max: 1024, wait: 2s}") == "");
     CHECK(warning(kTwo, "max_connections: 1, queue: off") == "");
-    // The default is nobody's choice.
+    // The default is not a choice of the operator.
     CHECK(warning(kTwo, "max_connections: 1") == "");
     CHECK(warning(kTwo, "max_connections: 1000000, queue: {max: 1000000, wait: 10min}") == "");
     CHECK(warning(kTwo, "max_connections: 1, queue: {max: 1000000, wait: 1ms}") != "");
@@ -307,7 +307,7 @@ TEST_CASE("upstreams: check warns about a check without the host that routes are
     CHECK(warnings(upstreams(kTwo, check) + hosts + "forwarding: {host: upstream}\n").empty());
     CHECK(warnings(upstreams(kNamed, check) + hosts).empty());
     CHECK(warnings(upstreams("[\"unix:/run/app.sock\"]", check) + hosts).empty());
-    // Nothing says that these servers tell hosts apart.
+    // Nothing shows that these servers distinguish hosts.
     CHECK(warnings(upstreams(kTwo, check) + kRoutes).empty());
 }
 

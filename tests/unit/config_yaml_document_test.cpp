@@ -111,7 +111,7 @@ TEST_CASE("document: size is bounded") {
 }
 
 TEST_CASE("document: control characters and broken UTF-8 are refused, not dropped") {
-    // 0x04 would end yaml-cpp's stream: all limits after it would be lost without a word.
+    // 0x04 would end yaml-cpp's stream: all limits after it would be lost silently.
     CHECK(Parsed(std::string("a: 1\n\x04\nb: 2\n")).first_fault() ==
           "2:1: remove the control character `\\x04`");
     CHECK(Parsed(std::string_view("a: \0", 4))

@@ -55,7 +55,7 @@ TEST_CASE("credentials: keys that can be fetched are counted, with the server's 
     const TlsServer soon(trusted.authority.issue(), tls_answer(kKeys));
     const Findings found = keys_from(soon.url("/keys?token=secret"));
     CHECK(has(found, "jwks.keys", Severity::ok));
-    // Those of tests are good for an hour.
+    // Certificates of tests are valid for an hour.
     CHECK(has(found, "jwks.certificate", Severity::warning));
     for (const Finding& finding : found.list()) {
         CHECK(finding.about.find("secret") == std::string::npos);

@@ -1,4 +1,4 @@
-// Listeners that gateways and programs ask: who reaches them, and what they are told.
+// Listeners for gateways and programs: which peers reach them, and what the answers show.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -135,7 +135,7 @@ TEST_CASE("faces: too many questions without an address are a warning, and only 
     CHECK(judged(900, 100, 100).severity == Severity::warning);
     CHECK(judged(900, 100, 1'000).severity == Severity::fault);
     CHECK(judged(900, 100, 1'000).what.starts_with("1000 of 1000 questions"));
-    // What counts users alone needs no address.
+    // A policy that counts only users needs no address.
     CHECK(judged(900, 100, 1'000,
                  "policies: {all: {key: [\"header:x-a\"], limits: [1/s]}}\n"
                  "routes: [{name: all, policies: [all]}]\n")

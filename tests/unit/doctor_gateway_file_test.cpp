@@ -1,4 +1,4 @@
-// Configurations of gateways: what doctor finds in them, and what it leaves alone.
+// Configurations of gateways: what doctor finds in them, and what it does not judge.
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -28,7 +28,7 @@ const config::Config& config() {
     return *loaded.config;
 }
 
-// What docs/faces.md says to copy.
+// The configuration that docs/faces.md says to copy.
 std::string documented(const std::string& fence, std::size_t number = 0) {
     std::ostringstream text;
     text << std::ifstream(test::source_folder() + "/docs/faces.md").rdbuf();
@@ -156,7 +156,7 @@ TEST_CASE("gateway file: a question is recognised by where it leads") {
     CHECK(asks("tidegate.internal:8184"));
     CHECK(asks("unix:/run/tidegate.sock:/"));
     CHECK_FALSE(asks("unix:/run/other.sock:/"));
-    // Somebody else is asked without any of it.
+    // nginx asks another server without any of it.
     check_is(only("server { location / { auth_request /a; } location /a { proxy_pass "
                   "http://127.0.0.1:4180; } }"),
              Severity::note, "gateway.questions", "no question to a listener");

@@ -49,7 +49,7 @@ TEST_CASE("redis_info: a policy that evicts loses counts, where there is a maxme
     CHECK(lru.check == "redis.eviction");
     CHECK(has(lru.what, "`allkeys-lru`"));
     CHECK(has(lru.advice, "noeviction"));
-    // All keys of ours expire.
+    // All keys of Tidegate expire.
     CHECK(memory("maxmemory:100\nmaxmemory_policy:volatile-ttl\n").severity == Severity::warning);
     CHECK(memory("maxmemory:0\nmaxmemory_policy:allkeys-lru\n").severity == Severity::note);
     CHECK(memory("maxmemory:0\nmaxmemory_policy:noeviction\n").severity == Severity::ok);

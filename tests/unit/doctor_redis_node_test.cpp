@@ -1,5 +1,5 @@
-// Fake servers of kinds that are hard to get: old, loading, with a wrong clock, or answering
-// nonsense.
+// Fake servers of kinds that are hard to get: old, loading, with a wrong clock, or with malformed
+// answers.
 #include <algorithm>
 #include <chrono>
 #include <sstream>
@@ -34,7 +34,7 @@ class Served {
     }
     ~Served() { stopped(); }
 
-    // No more is served, so that what was asked can be looked at.
+    // The fake serves no more, so that the test can look at its commands.
     FakeRedis& stopped() {
         io.stop();
         if (thread_.joinable()) thread_.join();
@@ -58,7 +58,7 @@ std::string time_answer(std::chrono::seconds offset) {
            bulk("0");
 }
 
-// As a server that lets us do everything, and decides nothing.
+// Like a server that permits everything, and decides nothing.
 std::string willing(const Words& words) {
     if (words[0] == "SCRIPT") {
         for (const redis::Script* script : store::all_scripts()) {
@@ -201,7 +201,7 @@ TEST_CASE("redis_node: one that is loading, busy or moving meanwhile is not take
         CHECK(find(busy, "redis.database") == nullptr);
     }
     CHECK(says(find(check_who_answers("ZADD", "-LOADING it\r\n"), "redis.answers"), "loading"));
-    // Rights are as they should be, and then a charge of several keys is told so.
+    // The rights are complete, and the server then refuses a charge of several keys.
     int scripts = 0;
     Served moving([&](const Words& words) {
         if (words[0] != "EVALSHA") return willing(words);
@@ -219,7 +219,7 @@ TEST_CASE("redis_node: every key that is written expires by itself") {
     });
     CHECK(says(find(check(served), "redis.rights"), "set, pexpire, expire, zrem"));
     for (const Words& words : served.stopped().seen) {
-        // Of a key that is not there neither makes one.
+        // Neither makes a key that is not there.
         if (words[0] == "ZADD") CHECK(words[2] == "XX");
         if (words[0] == "SETRANGE") CHECK(words[3].empty());
     }

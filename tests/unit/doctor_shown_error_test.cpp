@@ -15,7 +15,7 @@ TEST_CASE("shown error: a password that an old server repeats is not shown") {
 TEST_CASE("shown error: a password is not shown, however its server repeats it") {
     CHECK(shown_error("ERR what is AUTH secret? secretsecret", "secret") ==
           "`ERR what is AUTH ***? ******`");
-    // What is cut off or written otherwise is hidden before that.
+    // A text that is cut off or escaped is hidden before that.
     CHECK(shown_error("ERR " + std::string(53, 'x') + "secret", "secret").find("sec") ==
           std::string::npos);
     CHECK(shown_error("ERR a\x1b", "a\x1b") == "`ERR ***`");

@@ -84,7 +84,7 @@ TEST_CASE("thresholds: an offset of the clock is found, whatever the round trip 
     CHECK(clock_off_by(999'999us).severity == Severity::ok);
     CHECK(clock_off_by(1'000'101us).severity == Severity::warning);
     CHECK(clock_off_by(-1'000'101us).severity == Severity::warning);
-    // It may be right, for all that is known.
+    // It may be right; the check cannot know.
     CHECK(clock_off_by(1'500'000us, 600'000us).severity == Severity::ok);
     CHECK(clock_off_by(-2s).what == "its clock is 2.000 s behind ours (+/- 0.10 ms)");
     CHECK(clock_off_by(3s).what == "its clock is 3.000 s ahead of ours (+/- 0.10 ms)");

@@ -1,4 +1,4 @@
-// What a program reads of the check API: the text, to the byte.
+// The answers of the check API, to the byte.
 #include <chrono>
 #include <string>
 

@@ -1,4 +1,4 @@
-// What a body of the check API says, and what is said of one that says nothing.
+// The reader of a body of the check API, and its messages about malformed ones.
 #include <string>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// The request that a gateway asks about: who may say what it is.
+// The request that a gateway asks about: which fields state it.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 using config::Dialect;
 
-// What a gateway sends, and what was read of it.
+// The fields of a gateway, and the request that was read of them.
 struct Read {
     Read(Dialect dialect, const std::string& head, const std::string& prefix = "",
          std::size_t uri_bytes = 64)

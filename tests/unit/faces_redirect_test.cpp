@@ -49,7 +49,7 @@ struct RedirectWorld {
         world.io.restart();
         world.io.poll();
     }
-    // What the client gets for what it sends.
+    // The answer that the client gets to these bytes.
     std::string answer_to(std::string_view bytes) {
         REQUIRE(::send(far, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                 static_cast<ssize_t>(bytes.size()));

@@ -1,4 +1,4 @@
-// Ids of reservations: only who has the secret makes one, and nobody changes one.
+// Ids of reservations: only a process with the secret can make one, and a changed one is refused.
 #include <string>
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// A server that speaks just enough RESP, answers what it is told to and misbehaves on cue. On the
+// A server that speaks just enough RESP, answers what a test says and fails on command. On the
 // event loop of the test, which never sleeps: it runs the loop until something has happened.
 #pragma once
 

@@ -1,5 +1,5 @@
-// A sentinel that says what the test wants, to any number of connections. On the event loop of the
-// test.
+// A sentinel that answers what the test wants, to any number of connections. On the event loop of
+// the test.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ class FakeSentinel {
     std::string password;
     bool is_silent = false;
 
-    // What it has seen.
+    // The commands that it got.
     int asked = 0;
     int connections = 0;
     std::size_t subscribers() const {
@@ -47,7 +47,7 @@ class FakeSentinel {
         return count;
     }
 
-    // The master is there now, and everybody who is subscribed hears of it.
+    // The master is there now, and all subscribers get the news.
     void switch_to(int port, const std::string& name = "mymaster") {
         const std::string text = name + " 127.0.0.1 " + std::to_string(master_port) +
                                  " 127.0.0.1 " + std::to_string(port);

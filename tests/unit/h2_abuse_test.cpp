@@ -1,4 +1,4 @@
-// What an honest client never does, each with its outcome and its bound.
+// Things that an honest client never does, each with its outcome and its bound.
 #include <array>
 #include <functional>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kBurst = 50;
 
 // Sends what `make` gives for 0, 1, 2, ... until the server ends the connection or `max` are sent,
-// and answers nothing. Returns how many were sent.
+// and acknowledges nothing. Returns how many were sent.
 std::uint32_t flood(World& world, std::uint32_t max,
                     const std::function<std::string(std::uint32_t)>& make) {
     std::uint32_t count = 0;
@@ -27,7 +27,7 @@ std::uint32_t flood(World& world, std::uint32_t max,
     return count;
 }
 
-// Whether the server has ended the connection, said why, and is done.
+// Whether the server has ended the connection, with the reason, and is done.
 void check_ended(World& world) {
     CHECK(world.server.is_abused());
     CHECK(world.server.deadline() == world.now + 1s);
@@ -243,7 +243,7 @@ TEST_CASE("h2 abuse: an update for each frame of DATA costs nothing") {
     for (int i = 0; i < 1'000; ++i) {
         world.server.offer(stream, pieces, false);
         const auto frames = world.sent();
-        std::string updates = ping();  // and measure the way by it
+        std::string updates = ping();  // and measures the round trip by it
         for (const Frame& frame : frames) {
             if (!frame.is(NGHTTP2_DATA)) continue;
             for (std::uint32_t part = 0; part < frame.head.length; part += 4'096) {

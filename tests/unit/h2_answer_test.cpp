@@ -55,7 +55,7 @@ TEST_CASE("h2 server: streams take turns by frame") {
     World world;
     world.begin();
     Stream& first = *world.ask(1);
-    // RFC 9218 asks for the other order; the proxy does not hear it.
+    // RFC 9218 asks for the other order; the proxy ignores it.
     Stream& second = *world.ask(3, request_with({{"priority", "u=0"}}));
     const std::string content(32'000, 'x');
     const std::array<std::string_view, 1> pieces{content};
@@ -150,7 +150,7 @@ TEST_CASE("h2 server: after an early answer the client has half a second to end 
     world.begin();
     world.answer(*world.ask(1, request("PUT"), false));
     world.sent();
-    // What is on its way is passed over.
+    // Frames that are on their way are ignored.
     world.receive(data(1, "late"));
     CHECK(world.events.empty());
     SUBCASE("it ends it") {

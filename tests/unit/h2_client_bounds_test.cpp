@@ -56,7 +56,7 @@ TEST_CASE("h2 client: a connection on which many requests were reset should get 
     CHECK_FALSE(world.client.has_reset_many());
     CHECK(reset_requests(world, 10) == 1);
     CHECK(world.client.has_reset_many());
-    // It says so and no more: requests that are there go on, and for good.
+    // The connection reports it and no more: its present requests go on.
     CHECK_FALSE(world.client.is_leaving());
     world.now += 1h;
     ClientStream& stream = world.ask();

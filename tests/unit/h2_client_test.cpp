@@ -1,4 +1,4 @@
-// The client's side of HTTP/2: requests, answers, and the rules that answers are held to.
+// The client's side of HTTP/2: requests, answers, and the rules for answers.
 #include <array>
 
 #include "h2_client_world.hpp"
@@ -262,7 +262,7 @@ TEST_CASE("h2 client: the server says how many requests it takes") {
     world.client.release(second);
     CHECK(reset_error(world.sent()) == NGHTTP2_CANCEL);
     CHECK(world.client.has_room());
-    // Without a word it takes many, but not more than the client wants.
+    // Before SETTINGS it takes many, but not more than the client wants.
     ClientWorld silent;
     silent.begin();
     CHECK(silent.client.streams_max() == 100);

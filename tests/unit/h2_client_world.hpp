@@ -1,4 +1,5 @@
-// A server for tests of the HTTP/2 client: frames made by hand, and what came taken apart.
+// A server for tests of the HTTP/2 client: frames made by hand, and the client's frames taken
+// apart.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// A client for tests of the HTTP/2 server: frames made by hand, and what came back taken apart.
+// A client for tests of the HTTP/2 server: frames made by hand, and the server's frames taken
+// apart.
 #pragma once
 
 #include <nghttp2/nghttp2.h>

@@ -135,7 +135,7 @@ TEST_CASE("forwarding_fields: Via goes on with the version in which the request 
     CHECK(lines(input) == "Via: 1.1 p.example.net, 2.0 tidegate\r\n");
     input.version = HttpVersion::http_1_1;
     CHECK(lines(input) == "Via: 1.1 p.example.net, 1.1 tidegate\r\n");
-    // It says how the request came, not what carried it.
+    // Via states how the request came, not what carried it.
     input.settings = {true, false, false};
     input.version = HttpVersion::http_2;
     CHECK(lines(input).find("X-Forwarded-Proto: http\r\n") != std::string::npos);
@@ -155,7 +155,7 @@ TEST_CASE("forwarding_fields: a Unix socket has neither address nor port") {
           "X-Forwarded-Host: a\r\n"
           "Forwarded: for=unknown;proto=http;host=\"a\"\r\n"
           "Via: 1.0 fred, 1.1 p.example.net\r\n");
-    // Trusted, whoever it named last stays last.
+    // The peer is trusted: the last address that it named stays last.
     input.peer_trusted = true;
     input.client = parse_ip("203.0.113.9");
     const std::string text = lines(input);

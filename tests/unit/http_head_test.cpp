@@ -87,7 +87,7 @@ TEST_CASE("head: the bound that is crossed first decides, in whatever portions t
     const HeadBounds bounds{100, 10, 20};
     const std::string line = "GET / HTTP/1.1\r\n";
     const std::vector<std::pair<std::string, HeadFault>> cases = {
-        // What is wrong behind the bound is not looked at.
+        // Faults behind the bound are not looked for.
         {line + "A: " + std::string(90, 'a') + "\n\r\n", HeadFault::too_large},
         {line + "A: " + std::string(80, 'a') + "\n\r\n", HeadFault::bad_line_end},
         {"GET /" + std::string(90, 'a') + " HTTP/1.1\r\n\r\n", HeadFault::uri_too_long},
@@ -172,7 +172,7 @@ TEST_CASE("head: bounds on bytes, fields and the target have faults of their own
     const HeadBounds bounds{200, 3, 50};
     CHECK(read("GET /" + std::string(60, 'a') + " HTTP/1.1\r\n\r\n", bounds).fault ==
           HeadFault::uri_too_long);
-    // Told before the line has ended: there may be no end.
+    // Reported before the line has ended: there may be no end.
     CHECK(read("GET /" + std::string(150, 'a'), bounds).fault == HeadFault::uri_too_long);
     CHECK(read("GET / HTTP/1.1\r\nA: " + std::string(300, 'a'), bounds).fault ==
           HeadFault::too_large);

@@ -98,7 +98,7 @@ TEST_CASE("ratelimit_fields: the old fields state one limit, as whole lines") {
           "X-RateLimit-Limit: 240\r\nX-RateLimit-Remaining: 10\r\nX-RateLimit-Reset: 900\r\n");
 }
 
-// As whoever answers often does.
+// As callers that answer often do.
 struct Prepared {
     explicit Prepared(Items of) : items(std::move(of)) {
         for (const RateLimitItem& item : items) texts.push_back(ratelimit_texts(item));

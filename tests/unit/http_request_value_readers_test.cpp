@@ -1,5 +1,5 @@
-// Query parameters as applications read them: what Tidegate counts is what all of them would see,
-// or it refuses.
+// Query parameters as applications read them: Tidegate counts the value that all of them see, or it
+// refuses the request.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ namespace {
 
 const std::string kName = "tenant_id";
 
-// The first reader that sees something else than Tidegate does; empty: none, or it refuses.
+// The first reader that sees another value than Tidegate does; empty: none, or Tidegate refuses.
 std::string who_reads_otherwise(const std::string& parameter) {
     const RequestValue stated = http::value_in_query("?" + parameter, kName);
     if (stated.how == RequestValue::How::unclear) return {};

@@ -252,7 +252,7 @@ TEST_CASE("websocket: a frame that an end may not send is malformed, at any cut"
     CHECK(is_malformed(std::string("\x82\x7e\x00\x7d", 4) + zeros));    // 125 in two bytes
     CHECK(is_malformed("\x82\x7f" + zeros.substr(0, 6) + "\xff\xff"));  // 65,535 in eight
     CHECK(is_malformed("\x82\x7f\x80" + zeros.substr(0, 7)));           // 2^63
-    // Reserved bits and opcodes are for the ends to agree upon.
+    // Reserved bits and opcodes are a matter of the two ends.
     CHECK_FALSE(is_malformed(frame(0xc2, 1, false)));
     CHECK_FALSE(is_malformed(frame(0x8b, 1, false)));
 }

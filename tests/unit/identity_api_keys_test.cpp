@@ -36,7 +36,7 @@ TEST_CASE("api_keys: a key is known by its SHA-256") {
     CHECK(owner(keys, "abc") == "alice/pro");
     CHECK(owner(keys, "other") == "bob/");
     CHECK(owner(keys, "abd") == "nobody");
-    CHECK(owner(keys, kAbc) == "nobody");  // who reads the file has no key
+    CHECK(owner(keys, kAbc) == "nobody");  // a reader of the file does not have the key
     CHECK(owner(keys, "") == "nobody");
     CHECK(keys.size() == 2);
 }

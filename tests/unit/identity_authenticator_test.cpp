@@ -70,7 +70,7 @@ http::Fields fields(std::initializer_list<std::pair<std::string_view, std::strin
     return all;
 }
 
-// An authenticator of its methods, and what it found last.
+// An authenticator of these methods, and its last result.
 struct Door {
     explicit Door(std::vector<UserMethod> of,
                   std::shared_ptr<SharedCredentialCache> shared = nullptr)
@@ -110,7 +110,7 @@ TEST_CASE("authenticator: a token is checked once and then known, until it expir
         signed_with(JwsAlgorithm::es256, R"({"sub":"alice","plan":"pro","exp":1700000060})");
     CHECK(door.look(bearer(line)) == Result::unchecked);
     CHECK(door.authenticator.is_token(door.found));
-    CHECK(door.look(bearer(line)) == Result::unchecked);  // nothing is known before it is proved
+    CHECK(door.look(bearer(line)) == Result::unchecked);  // unknown before the check
     door.authenticator.check_token(door.found, kNow);
     REQUIRE(door.found.result == Result::user);
     CHECK(door.found.user == "alice");
@@ -142,7 +142,7 @@ TEST_CASE("authenticator: claims are kept with the token, under the namespace of
     CHECK(claim_identifier(door.found.claims, 1) == "claim:org=idp:9");
     REQUIRE(door.look(bearer(line)) == Result::user);  // of its own memory
     CHECK(claim_identifier(door.found.claims, 1) == "claim:org=idp:9");
-    // A thread that has not seen the token learns its claims from the one that has.
+    // A thread that has not seen the token gets its claims from the one that has.
     REQUIRE(other.look(bearer(line)) == Result::user);
     CHECK(claim_identifier(other.found.claims, 1) == "claim:org=idp:9");
     // The next request of the connection has none of them.
@@ -251,7 +251,7 @@ TEST_CASE("authenticator: a token whose key may be fetched yet is neither believ
     REQUIRE(door.look(bearer(text)) == Result::unchecked);
     CHECK_FALSE(door.authenticator.lacks_key(door.found));
     CHECK(door.look_and_check(bearer(text)) == Result::user);
-    // What no key could make good does not wait for one.
+    // A token that no key could make good does not wait for one.
     REQUIRE(door.look(bearer("Bearer not-a-token")) == Result::unchecked);
     CHECK_FALSE(door.authenticator.lacks_key(door.found));
 }
@@ -367,7 +367,7 @@ TEST_CASE("authenticator: two Authorization fields are refused though another me
     CHECK(door.look(fields({{"X-Api-Key", "key-of-alice"},
                             {"Authorization", "Digest a"},
                             {"authorization", "Digest b"}})) == Result::ambiguous);
-    Door keys({api_keys("key")});  // nobody here reads it
+    Door keys({api_keys("key")});  // no method here reads it
     CHECK(keys.look(fields({{"X-Api-Key", "key-of-alice"},
                             {"Authorization", "Digest a"},
                             {"authorization", "Digest b"}})) == Result::user);

@@ -31,7 +31,7 @@ std::string user_by_uri(std::vector<std::string> uris) {
 
 constexpr std::string_view kNotOne = "certificate: not exactly one name that fits";
 
-// What an authenticator of one certificate method finds.
+// The result of an authenticator with one certificate method.
 Authentication found(const UserMethod& method, const ClientCertificate* certificate,
                      const Peer& peer = {parse_ip("192.0.2.1"), false, false}) {
     const std::vector<UserMethod> methods{method};

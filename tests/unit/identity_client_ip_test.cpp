@@ -322,7 +322,7 @@ struct Step {
     bool operator==(const Step&) const = default;
 };
 
-// The walk with its reasons; its end is what the other functions return.
+// The walk with its reasons; its end is the result of the other functions.
 std::vector<Step> walk(const Pairs& pairs, const ClientIpSettings& settings,
                        bool peer_trusted = true) {
     std::vector<Hop> hops;
@@ -380,7 +380,7 @@ TEST_CASE("client_ip: a chain that does not come to a client says why") {
     CHECK(in_chain("unknown") == ChainFault::unreadable);
     CHECK(in_chain("") == ChainFault::unreadable);
     CHECK(in_chain("0.0.0.0, 10.0.0.2") == ChainFault::unspecified);
-    CHECK(in_chain("garbage", "203.0.113.7") == ChainFault::none);  // not believed anyway
+    CHECK(in_chain("garbage", "203.0.113.7") == ChainFault::none);  // not trusted anyway
     CHECK(fault({{"Forwarded", "for=203.0.113.7;for=203.0.113.7"}},
                 settings_of(Source::forwarded)) == ChainFault::unreadable);
 

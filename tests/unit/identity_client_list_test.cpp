@@ -47,7 +47,7 @@ TEST_CASE("client_list: authenticated and anonymous are all clients, each is one
     CHECK(others.includes(cookie));
     CHECK(others.includes(nobody));
     CHECK(others.entry_for(nobody) == "anonymous");
-    // By the address alone neither is known.
+    // The address alone identifies neither.
     CHECK_FALSE(others.includes(nobody.address));
 }
 

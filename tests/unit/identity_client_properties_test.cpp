@@ -1,4 +1,4 @@
-// What must hold of a client's address whatever anybody writes, tried at random with fixed seeds.
+// What must hold of a client's address whatever a client writes, tried at random with fixed seeds.
 #include <array>
 #include <cstddef>
 #include <cstdint>

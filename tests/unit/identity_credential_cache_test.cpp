@@ -200,7 +200,7 @@ TEST_CASE("remembered: clear() leaves no places of entries that were forgotten b
     CHECK(find(table, "f", kNow + 60s) == "nobody");
     table.clear();
     for (const char* name : {"h", "i"}) {
-        insert(table, name, {std::string(100, 'u'), ""});  // each pushes out the one before
+        insert(table, name, {std::string(100, 'u'), ""});  // each evicts the one before
         CHECK(find(table, name) == std::string(100, 'u') + "/");
         CHECK(table.size() == 1);
     }

@@ -53,7 +53,7 @@ std::string cookie(std::string_view value) {
     return cookie(Pairs{{"Cookie", value}});
 }
 
-// base64 by another way than the one under test: bit by bit.
+// base64 in another way than the code under test: bit by bit.
 std::string base64(std::string_view bytes) {
     constexpr std::string_view kDigits =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -171,8 +171,8 @@ TEST_CASE("credentials: a key in a field of its own is the whole value") {
     CHECK(key({{"X-API-Key", "secret, with: anything"}}) == "secret, with: anything");
     CHECK(key({{"X-API-Key", "Bearer abc"}}) == "Bearer abc");
     CHECK(key({{"X-API-Key", ""}}) == "(absent)");
-    // Who reads fields as variables would take it; with or without the other it is not ours to
-    // read.
+    // A server that reads fields as variables would take it; with or without the other, the request
+    // is refused.
     CHECK(key({{"X_API_Key", "abc"}}) == "(twice)");
     CHECK(key({{"X-API-Key", "abc"}, {"X.Api.Key", "def"}}) == "(twice)");
     CHECK(key({{"Authorization", "Bearer abc"}}) == "(absent)");

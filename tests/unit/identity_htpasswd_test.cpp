@@ -13,7 +13,7 @@
 namespace tidegate::identity {
 namespace {
 
-// What the system's library makes of it, with a salt of its own.
+// The hash of the system's library, with a salt of its own.
 std::string hash(std::string_view prefix, unsigned long count, const std::string& password) {
     char setting[CRYPT_GENSALT_OUTPUT_SIZE];
     REQUIRE(crypt_gensalt_rn(std::string(prefix).c_str(), count, nullptr, 0, setting,

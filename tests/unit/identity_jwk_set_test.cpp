@@ -171,7 +171,7 @@ TEST_CASE("JWK set: keys that are not for us are left out (RFC 7517 section 5)")
           "key 2 (kid `e`) is left out: its `alg` `RSA-OAEP` signs no token");
     CHECK(left_out(rsa().jwk(R"("alg":"none",)")) ==
           "key 2 is left out: its `alg` `none` signs no token");
-    // Kinds are compared as they are (RFC 7517 section 4.1).
+    // Key types are compared with case (RFC 7517 section 4.1).
     CHECK(left_out(R"({"kty":"rsa","n":"AA","e":"AA"})") ==
           "key 2 is left out: the `kty` `rsa` is not known");
     CHECK(parsed({p256().jwk(R"("use":"sig","key_ops":["sign","verify"],"alg":"ES256",)")})
@@ -289,7 +289,7 @@ TEST_CASE("JWK set: two keys of one kind cannot share a kid in a file") {
     CHECK(fault(set_of(twice)) == "key 2 (kid `a`): another key of its kind has the same `kid`");
     const auto fetched = parsed(twice, Origin::fetched);
     CHECK(fetched->candidates("a", JwsAlgorithm::hs256).keys().size() == 2);
-    // Kinds may (RFC 7517 section 4.5), and keys without a name.
+    // Key types may repeat (RFC 7517 section 4.5), and so may keys without a name.
     CHECK(parsed({secret().jwk(R"("kid":"a",)"), rsa().jwk(R"("kid":"a",)")})->size() == 2);
     CHECK(parsed({secret().jwk(), other.jwk()})->size() == 2);
 }

@@ -63,7 +63,7 @@ TEST_CASE("attack: a key is used for another algorithm than its own") {
                    *bound) == CredentialFault::none);
     CHECK(fault_of(signed_with(JwsAlgorithm::rs256, kGood, R"("kid":"r",)"), any_algorithm(),
                    *bound) == CredentialFault::algorithm);
-    // A secret that is too short for the hash, of whatever strength it is thought to be.
+    // A secret that is too short for the hash, however strong it may be.
     const auto brief = SigningKey::secret(std::string(31, 'b'));
     CHECK(fault_of(token_of(brief, "HS256", head_of(JwsAlgorithm::hs256, R"("kid":"b",)"), kGood),
                    any_algorithm(),
@@ -105,7 +105,7 @@ TEST_CASE("attack: kid as a path, a query, a command, empty, null, a number, ver
         const std::string more = "\"kid\":" + std::string(kid) + ",";
         CHECK(fault_of(signed_with(JwsAlgorithm::hs256, kGood, more)) ==
               CredentialFault::unknown_key);
-        // Signed with what such a kid is hoped to lead to.
+        // Signed with the key that such a kid is meant to lead to.
         for (const std::string& guess :
              {std::string(), std::string(1, '\0'), std::string("2"), std::string("key")}) {
             CHECK(fault_of(token_of(SigningKey::secret(guess), "HS256",

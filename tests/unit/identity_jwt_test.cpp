@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// ---- what is believed
+// ---- valid tokens
 
 TEST_CASE("JWT: a signed token names its user, with every algorithm") {
     for (const JwsAlgorithm algorithm : kAll) {
@@ -172,7 +172,7 @@ TEST_CASE("JWT: a token is good until exp and the leeway beyond, and not at its 
         CHECK(fault_of(token, method, all_keys(), end) == CredentialFault::expired);
         CHECK(fault_of(token, method, all_keys(), end + 24h) == CredentialFault::expired);
     }
-    // What is remembered goes by exp itself, without the leeway.
+    // The memory goes by exp itself, without the leeway.
     CHECK(verdict_of(token, method, all_keys(), kNow + 61s).claims.expires == kNow + 60s);
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("JWT: nbf and iat may not lie ahead by more than the leeway") {
              {R"("1700000000")", "null", "-1", "[]", "1e300", "1700000000000"})
             CHECK(fault(value) == CredentialFault::time_claim);
     }
-    // One of them good does not excuse the other.
+    // One valid claim does not excuse the other.
     CHECK(fault_of_claims(with_times(R"("exp":1800000000,"nbf":1900000000,"iat":1)")) ==
           CredentialFault::not_yet_valid);
     CHECK(fault_of_claims(with_times(R"("exp":1800000000,"nbf":1,"iat":1900000000)")) ==
@@ -334,7 +334,7 @@ TEST_CASE("JWT: of a list of tiers the first that some policy knows is the tier"
     CHECK(tier(R"(["a b",7,null,["internal"],"internal"])") == "internal");
     CHECK(tier(R"(["offline_access"])").empty());
     CHECK(tier("[]").empty());
-    // One text needs no policy that knows it: the upstream may be told.
+    // One text needs no policy that knows it: the upstream may get it.
     CHECK(tier(R"("gold")") == "gold");
 }
 

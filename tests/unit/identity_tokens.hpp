@@ -1,5 +1,4 @@
-// Keys of every kind, tokens signed with them, and what is made of those: for the tests of JSON Web
-// Tokens.
+// Keys of every kind, tokens signed with them, and their texts: for the tests of JSON Web Tokens.
 #pragma once
 
 #include <chrono>

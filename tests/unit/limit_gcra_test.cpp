@@ -184,7 +184,7 @@ TEST_CASE("leaky_bucket: only the last in line gives its place back") {
     CHECK(counter.at(kBegin).us == 200'000);
     give_back(counter.state, counter.flow, kBegin + 1us, 1, kBegin + 2us);
     CHECK(counter.at(kBegin).us == 100'000);
-    // Sent again it finds another last, whoever that is.
+    // If it is sent again, another request is last.
     give_back(counter.state, counter.flow, kBegin + 1us, 1, kBegin + 2us);
     CHECK(counter.at(kBegin).us == 100'000);
 }

@@ -26,7 +26,7 @@ inline std::string unescaped(std::string_view inside) {
     return nlohmann::json::parse('"' + std::string(inside) + '"').get<std::string>();
 }
 
-// Takes what stands before `end` from the front of `rest`, and drops `end`.
+// Takes the text before `end` from the front of `rest`, and drops `end`.
 inline std::string_view take(std::string_view& rest, std::string_view end) {
     const std::size_t at = rest.find(end);
     REQUIRE(at != std::string_view::npos);
@@ -118,7 +118,7 @@ inline std::string replaced(std::string_view text) {
     return out;
 }
 
-// Up to six pieces of what somebody could try, at most 30 bytes: nothing is cut.
+// Up to six pieces of hostile text, at most 30 bytes: nothing is cut.
 inline std::string hostile(std::mt19937& random) {
     static const std::vector<std::string> kPieces{",",
                                                   "=",

@@ -35,7 +35,7 @@ struct Pair {
         if (peer >= 0) ::close(peer);
         peer = -1;
     }
-    // What the kernel knows is told, and whoever it wakes has run.
+    // Reports what the kernel knows, and runs the coroutines that this wakes.
     void settle() {
         io.restart();
         while (io.poll() > 0) {
@@ -172,7 +172,7 @@ TEST_CASE("connection: a peer that has only finished sending still takes what is
     const iovec piece{answer.data(), answer.size()};
     CHECK(pair.ours->write_some({&piece, 1}).bytes == 6);
     pair.settle();
-    CHECK_FALSE(woken);  // the end is told once
+    CHECK_FALSE(woken);  // the end is reported once
     pair.hang_up();
     pair.settle();
     CHECK(woken);
@@ -194,7 +194,7 @@ TEST_CASE("connection: a watcher is woken once") {
     spawn_vital(pair.io.get_executor(), sleep_once(wakeup, woken));
     pair.say("y");
     pair.settle();
-    CHECK_FALSE(woken);  // it did not name itself again
+    CHECK_FALSE(woken);  // it did not register again
     wakeup.wake_now();
 }
 
@@ -250,7 +250,7 @@ TEST_CASE("connection: a connection that another sleeper closed is not reported"
     second->watch_read(&wakeup);
     first.say("x");
     REQUIRE(::send(ends[1], "x", 1, MSG_NOSIGNAL) == 1);
-    first.settle();  // both are told in one turn; whichever comes first takes both away
+    first.settle();  // both are reported in one turn; whichever comes first takes both away
     CHECK(first.ours == nullptr);
     CHECK(second == nullptr);
     ::close(ends[1]);
@@ -273,7 +273,7 @@ TEST_CASE(
         pair.say("out of turn");
     });
     CHECK(heard);
-    // What comes later is told as ever.
+    // Later bytes are reported as before.
     CHECK(pair.read().bytes == 11);
     CHECK_FALSE(pair.ours->readable());
     pair.say("x");

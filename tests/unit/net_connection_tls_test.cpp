@@ -106,7 +106,7 @@ TEST_CASE("tls connection: what fits no read and is inside TLS keeps it readable
     CHECK(both.read(4).bytes == 4);
     CHECK(both.ours->readable());
     CHECK(both.ours->has_spoken());
-    both.settle();  // the kernel has nothing more to tell
+    both.settle();  // the kernel has nothing more to report
     CHECK(both.read(4).bytes == 4);
     both.drain();
     CHECK_FALSE(both.ours->readable());

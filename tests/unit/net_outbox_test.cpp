@@ -46,7 +46,7 @@ struct Wire {
         }
     }
 
-    // Runs until nobody is left who could go on; what waits stays.
+    // Runs until no coroutine can go on; what waits stays.
     void settle() {
         io.restart();
         while (io.poll() > 0) {

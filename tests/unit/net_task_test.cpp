@@ -67,7 +67,7 @@ Task<> throw_after_sleep(Wakeup& wakeup, bool no_memory) {
     throw std::runtime_error("a bug");
 }
 
-// How a program ends whose loop runs a vital task that throws, and what it says.
+// How a program ends whose loop runs a vital task that throws, and its message.
 struct End {
     int signal = 0;
     std::string errors;

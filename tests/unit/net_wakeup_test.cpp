@@ -8,7 +8,7 @@
 namespace tidegate {
 namespace {
 
-// Sleeps as often as it is told to, and notes each time it was woken.
+// Sleeps as often as the test says, and notes each time it was woken.
 Task<> sleep_and_note(std::shared_ptr<Wakeup> wakeup, char name, int times, std::string& notes) {
     for (int i = 0; i < times; ++i) {
         co_await wakeup->wait();
@@ -52,7 +52,7 @@ TEST_CASE("wakeup: in a turn of the loop, a sleeper that is woken later runs at 
     });
     CHECK(world.notes == ".a");
     CHECK(world.io.poll() == 0);
-    // Who is woken while the turn ends waits for the next one.
+    // A sleeper that is woken while the turn ends waits for the next one.
     const auto b = world.sleeper('b');
     const auto wake = [](std::shared_ptr<Wakeup> mine, std::shared_ptr<Wakeup> other) -> Task<> {
         co_await mine->wait();

@@ -1,5 +1,5 @@
-// What answers say to browsers: origins, fields that scripts may read, dates, extra fields; and
-// answers of a policy's own.
+// What browsers get: origins, fields that scripts may read, dates, extra fields; and answers of a
+// policy's own.
 #include <string>
 
 #include <doctest/doctest.h>

@@ -83,7 +83,7 @@ class Far {
         REQUIRE(::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                 static_cast<ssize_t>(bytes.size()));
     }
-    // Sends what there is room for, and says how much that was.
+    // Sends as much as there is room for, and returns how much that was.
     std::size_t send_some(std::string_view bytes) const {
         const ssize_t sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
         return sent > 0 ? static_cast<std::size_t>(sent) : 0;
@@ -389,7 +389,7 @@ TEST_CASE("tunnel: one whose ends are both silent is closed on both sides") {
     REQUIRE(rig.passes_until([&] { return rig.exchange.relay.tunnel_fault == "tunnel: idle"; }));
     CHECK(rig.browser->got() == close_to_client(1001, "idle"));
     CHECK(unmasked(rig.server->got()) == kGoingAway);
-    // They may take a moment to answer.
+    // The ends may take a moment to answer.
     rig.server->finish();
     CHECK(rig.ends());
     CHECK(rig.end() == TunnelEnd::idle);
@@ -468,7 +468,7 @@ TEST_CASE("tunnel: a connection that is cut off ends its tunnel at once") {
     rig.link->sleeper.wakeup().wake_later();
     rig.settle();
     CHECK(rig.is_over);
-    CHECK(rig.fault == Fault::client_left);  // which the request tells as stopped
+    CHECK(rig.fault == Fault::client_left);  // which the log of the request shows as stopped
     CHECK(rig.end() == TunnelEnd::cut);
 }
 

@@ -1,5 +1,5 @@
-// WebSockets that are asked for over HTTP/2 (RFC 8441): an extended CONNECT on this side, a
-// handshake of HTTP/1.1 on the other.
+// WebSockets over HTTP/2 (RFC 8441): an extended CONNECT on this side, a handshake of HTTP/1.1 on
+// the other.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -164,7 +164,7 @@ TEST_CASE("upgrade: an extended CONNECT is never anything but a handshake") {
     CHECK(refused(kVersion13, kTakesWebSockets, "connect-udp") == Fault::unsupported_method);
     CHECK(refused("", kTakesWebSockets) == Fault::upgrade_version);
     CHECK(refused("sec-websocket-version: 8\r\n", kTakesWebSockets) == Fault::upgrade_version);
-    // A route that takes none says so, whatever the version.
+    // A route without WebSockets refuses, whatever the version.
     CHECK(refused("", kTakesNone) == Fault::unsupported_method);
 }
 

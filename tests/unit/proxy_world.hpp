@@ -80,7 +80,7 @@ struct Request {
     Fault decide() {
         return ask::take_steps(*exchange.generation, exchange.facts, exchange.decision);
     }
-    // Asks the store in process.
+    // Charges the store in process.
     void charge() {
         REQUIRE(decide() == Fault::none);
         world.limiter.decide(exchange.decision.charge, world.wakeup);

@@ -1,5 +1,5 @@
-// How applications read one parameter of a query: models of those readers, written down from what
-// they do. A test holds Tidegate's reading against all of them.
+// How applications read one parameter of a query: models of those readers, written from their
+// behaviour. A test holds Tidegate's reading against all of them.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Read {
 using MaybeRead = std::optional<Read>;
 using Reader = MaybeRead (*)(std::string_view parameter);
 
-// What stands for a list or map in the place of a value.
+// The value in place of a list or map.
 inline const std::string kCollection = "<collection>";
 
 inline int hex(char c) {
@@ -62,7 +62,7 @@ inline MaybeRead wsgi(std::string_view parameter) {
     return Read{decoded(name, clean), decoded(value, clean)};
 }
 
-// Tomcat: leaves out what does not decode.
+// Tomcat: leaves out a parameter that does not decode.
 inline MaybeRead servlet(std::string_view parameter) {
     bool clean = true;
     const auto [name, value] = halves(parameter);
@@ -101,7 +101,7 @@ inline MaybeRead qs(std::string_view parameter) {
     const std::size_t bracket = text.find("]=");
     const std::size_t end =
         bracket == text.npos ? std::min(text.find('='), text.size()) : bracket + 1;
-    // What does not decode stays, but for `+`.
+    // A text that does not decode stays, but for `+`.
     const auto decode = [](const std::string& part) {
         bool clean = true;
         std::string out = decoded(part, clean);
@@ -144,7 +144,7 @@ inline MaybeRead rack(std::string_view parameter) {
 inline constexpr std::pair<std::string_view, Reader> kAll[] = {
     {"PHP", php}, {"qs", qs}, {"Rack", rack}, {"WSGI", wsgi}, {"servlet", servlet}};
 
-// What edits of a name are made of.
+// The pieces of which edits of a name are made.
 inline constexpr std::string_view kEdits[] = {
     "",   "+",   "%20", ".", "%2E", "[", "]",   "%5B",  "%5d", "_",  "%5F", "%00",   "%",
     "%z", "%09", "?",   "=", "a",   "T", "%74", "%u00", "-",   "[]", "[0]", "%C3%A4"};

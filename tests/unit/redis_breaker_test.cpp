@@ -46,7 +46,7 @@ TEST_CASE("breaker: it opens once, and a connection closes it") {
     CHECK(rig.breaker.is_down());
     CHECK(rig.breaker.on_connected(kStart));
     CHECK(rig.breaker.is_up());
-    // A connection that comes back at once was never away.
+    // A connection that is back at once was never away.
     rig.breaker.on_connection_lost();
     CHECK_FALSE(rig.breaker.is_up());
     CHECK_FALSE(rig.breaker.is_down());
@@ -75,7 +75,7 @@ TEST_CASE("breaker: unanswered commands in a row open it, and an answer restarts
     CHECK(rig.breaker.unanswered_in_a_row() == 5);
     rig.breaker.open();
     CHECK_FALSE(rig.breaker.must_open());
-    // Back, it counts from nothing.
+    // Back, the count begins at zero.
     rig.breaker.on_connected(kStart);
     CHECK(rig.breaker.unanswered_in_a_row() == 0);
 }

@@ -102,7 +102,7 @@ struct Rig {
     asio::io_context io;
     FakeRedis server{io};
     std::shared_ptr<Client> client;
-    std::vector<bool> states;  // as they were told
+    std::vector<bool> states;  // in the order in which they were woken
     std::vector<std::string> reasons;
     std::deque<Asker> askers;
     std::optional<Failure> refused;  // of the last send
@@ -133,7 +133,7 @@ long lines_logged(std::string_view text, Act&& act) {
     return lines;
 }
 
-// The fault of one try against a server on a thread of its own.
+// The fault of one attempt against a server on a thread of its own.
 std::optional<ConnectFault> try_against(const std::function<std::string(const Words&)>& answer,
                                         const std::function<void(ClientOptions&)>& change = {}) {
     asio::io_context io;
@@ -165,7 +165,7 @@ TEST_CASE("client: commands of one turn leave together and each gets its own rep
     CHECK(rig.askers[1].answered("a"));
     CHECK(rig.askers[2].answered("b"));
     CHECK(rig.askers[3].answered("c"));
-    CHECK(rig.states.empty());  // it was never down
+    CHECK(rig.states.empty());  // the client never saw it down
 }
 
 TEST_CASE("client: a coroutine that a reply wakes goes on in the same turn") {
@@ -415,7 +415,7 @@ TEST_CASE("client: a server that closes every connection after the handshake is 
     CHECK(rig.server.connections <= 1 + Breaker::kReconnects + 3);
 }
 
-// What a server says that was made a replica behind the same address.
+// The error of a server that was made a replica behind the same address.
 std::string read_only(const Words&) {
     return "-READONLY You can't write against a read only replica.\r\n";
 }
@@ -472,7 +472,7 @@ TEST_CASE("client: a user that may not PEXPIRE can connect after a replica all t
     CHECK(rig.until([&] { return rig.server.count("PEXPIRE") == 1; }));
     rig.server.evalsha = [](const Words&) { return "+done\r\n"; };
     CHECK(rig.ask("b").answered("done"));
-    // And is not asked of a connection that ends in another way.
+    // And a connection that ends in another way is not asked.
     rig.server.hang_up();
     CHECK(rig.until([&] { return rig.server.connections == 3; }));
     CHECK(rig.ask("c").answered("done"));

@@ -1,4 +1,4 @@
-// A cluster of servers that answer what they are told to: what is asked of whom, and how often.
+// A cluster of servers that answer what a test says: which node gets which command, and how often.
 #include <array>
 #include <chrono>
 #include <deque>
@@ -75,7 +75,7 @@ struct Rig {
         spawn(io.get_executor(), Cluster::run(cluster),
               [this](const std::exception_ptr&) { ended = true; });
     }
-    // Until every node has been spoken to.
+    // Until every node has had a command.
     void run_whole(const std::vector<std::size_t>& seeds = {0}) {
         make(seeds);
         run();
@@ -120,7 +120,7 @@ struct Rig {
     bool ended = false;
 };
 
-// What a node was asked, but for how connections begin.
+// The commands of a node, but for how connections begin.
 std::vector<std::string> asked(const FakeRedis& node) {
     std::vector<std::string> words;
     for (const Words& one : node.seen) {
@@ -184,7 +184,7 @@ TEST_CASE("cluster: a thousand commands that are moved read the list once") {
     Rig rig;
     rig.run_whole();
     rig.nodes[0].evalsha = [&](const Words&) { return rig.moved(100, 2); };
-    CHECK(rig.wait([&] { return rig.lists_read() >= 2; }));  // the first one was news
+    CHECK(rig.wait([&] { return rig.lists_read() >= 2; }));  // the first one was new
     const std::size_t before = rig.lists_read();
     for (int i = 0; i < 1'000; ++i) rig.ask(static_cast<std::size_t>(i));
     CHECK(rig.wait([&] { return rig.lists_read() > before; }));
@@ -197,7 +197,7 @@ TEST_CASE("cluster: a list that has changed is read again, until it stays the sa
     Rig rig;
     rig.run_whole();
     CHECK(rig.wait([&] { return rig.lists_read() >= 2; }));
-    // No node says so, as no request asks for a slot that has moved.
+    // No node reports it, as no request needs a slot that has moved.
     rig.nodes[0].evalsha = [&](const Words&) { return rig.moved(100, 2); };
     rig.list =
         rig.line(0, "0-99 101-5460") + rig.line(1, "5461-10922") + rig.line(2, "100 10923-16383");
@@ -308,7 +308,7 @@ TEST_CASE("cluster: a node that leaves after its slots have moved is no failure"
     Rig rig;
     rig.run_whole();
     CHECK(rig.wait([&] { return rig.lists_read() >= 2; }));
-    // Nobody has asked for these slots meanwhile.
+    // No request needed these slots meanwhile.
     rig.list = rig.line(0, "0-10922") + rig.line(2, "10923-16383");
     rig.nodes[1].refuse();
     CHECK(rig.wait([&] { return !rig.cluster->is_away(Rig::kSlotOf[1]); }));
@@ -349,7 +349,7 @@ TEST_CASE("cluster: a node that left the list answers its last commands, and is 
     rig.list = rig.line(0, "0-16383");
     CHECK(rig.answer_to(Rig::kSlotOf[1]).answered("0"));
     CHECK(rig.wait([&] { return waiting.told > 0; }));
-    // Asked of who serves it now.
+    // The node that serves it now got the command.
     CHECK(rig.wait([&] { return rig.answer_to(Rig::kSlotOf[2]).answered("0"); }));
 }
 

@@ -1,4 +1,4 @@
-// Clients that follow a master: sentinels and servers that say and do what the test wants.
+// Clients that follow a master: sentinels and servers that answer and do what the test wants.
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -53,7 +53,7 @@ std::string role(std::string_view name) {
            "\r\n:0\r\n*0\r\n";
 }
 
-// A server of the two, which says what it is.
+// One of the two servers, with its role.
 struct Server {
     Server(asio::io_context& io, std::string own_name) : redis(io), name(std::move(own_name)) {
         redis.evalsha = [this](const Words&) { return "+" + name + "\r\n"; };
@@ -126,7 +126,7 @@ struct Rig {
         CHECK(until([&] { return asker.told != 0; }));
         return asker;
     }
-    // Asks until somebody answers who was not refused.
+    // Sends commands until a server answers one that was not refused.
     std::string next_answer() {
         std::string text;
         send();
@@ -142,7 +142,7 @@ struct Rig {
         return sentinel.subscribers() + other_sentinel.subscribers();
     }
     FakeSentinel& subscribed() { return sentinel.subscribers() != 0 ? sentinel : other_sentinel; }
-    // Says to all that `server` is the master.
+    // Announces to all that `server` is the master.
     void move_to(const Server& server) {
         FakeSentinel& first = subscribed();
         (&first == &sentinel ? other_sentinel : sentinel).master_port = server.redis.port();
@@ -172,7 +172,7 @@ struct Rig {
     std::deque<Asker> askers;
     std::optional<Failure> refused;
     std::optional<ConnectFault> fault;
-    std::optional<int> follower;  // hears what the client hears, right before it
+    std::optional<int> follower;  // gets what the client gets, right before it
     int announcements = 0;
     bool ended = false;
 };
@@ -220,7 +220,7 @@ TEST_CASE("master: +switch-master is followed, and waiting commands go to the ne
     CHECK(waiting.written == 1);
     CHECK(rig.b.redis.seen.front().front() == "ROLE");
     CHECK(lost.told == 1);
-    CHECK(rig.states.empty());  // it was never down
+    CHECK(rig.states.empty());  // the client never saw it down
 }
 
 TEST_CASE("master: the switch of another master, and one to where it is, change nothing") {
@@ -287,7 +287,7 @@ TEST_CASE("master: a client that waits for a silent server goes on asking where 
     rig.a.redis.hang_up();
     CHECK(rig.until([&] { return rig.a.redis.connections == 2; }));
     const auto before = std::chrono::steady_clock::now();
-    // Without a word to those who are subscribed.
+    // Without a message to the subscribers.
     rig.sentinel.master_port = rig.other_sentinel.master_port = rig.b.redis.port();
     CHECK(rig.until([&] { return rig.b.redis.count("ROLE") != 0; }));
     CHECK(rig.ask().text == "b");
@@ -305,7 +305,7 @@ TEST_CASE(
     CHECK(rig.ask().text == "a");
     CHECK(rig.a.redis.connections == 1);
     CHECK(rig.b.redis.connections == 0);
-    // One that asks anew may be sent to the wrong one, and finds the right one all the same.
+    // A client that asks anew may get the wrong address, and finds the right one all the same.
     rig.a.redis.hang_up();
     CHECK(rig.next_answer() == "a");
     CHECK(rig.b.redis.count("EVALSHA") == 0);

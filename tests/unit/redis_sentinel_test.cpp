@@ -24,7 +24,7 @@ RespValue list(const std::vector<std::string>& items) {
     return reply;
 }
 
-// As SENTINEL MASTERS is answered.
+// The answer to SENTINEL MASTERS.
 RespValue masters(const std::vector<std::string>& names) {
     RespValue reply{.kind = Kind::list};
     for (const std::string& name : names) {

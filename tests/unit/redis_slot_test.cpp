@@ -1,4 +1,4 @@
-// Vectors of the Redis Cluster specification, and what CLUSTER KEYSLOT says.
+// Vectors of the Redis Cluster specification, and answers of CLUSTER KEYSLOT.
 #include <string>
 
 #include <doctest/doctest.h>

@@ -89,7 +89,7 @@ class Commands {
     std::size_t at_ = 0;
 };
 
-// Answers everything: scripts with what the last word of the command was.
+// Answers everything: scripts with the last word of the command.
 void answer_all(TlsServer::Conversation& client) {
     Commands commands(client);
     for (auto words = commands.next(); !words.empty(); words = commands.next()) {
@@ -112,7 +112,7 @@ TlsSettings presenting(const Authority& authority, const test::Certificate& own)
 
 ClientOptions options_for(std::uint16_t port, const TlsSettings& settings,
                           const std::string& host = "localhost") {
-    // As the program has it: a write to a connection that has ended is an error, no more.
+    // As the program sets it: a write to a connection that has ended is only an error.
     std::signal(SIGPIPE, SIG_IGN);
     ClientOptions options;
     options.host = host;
@@ -208,7 +208,7 @@ TEST_CASE("tls: commands and replies pass, and the server is asked for by its na
 
 TEST_CASE("tls: ten thousand commands in flight get their replies in order") {
     const Authority authority;
-    // Nothing is answered before all is there: both ways fill up.
+    // The server answers nothing before all is there: both directions fill up.
     const TlsServer server(authority.issue(), [](TlsServer::Conversation& client) {
         Commands commands(client);
         std::string answers;
@@ -366,7 +366,7 @@ TEST_CASE("tls: a server that asks for a client certificate and does without it 
     const Authority clients;
     for (const int newest : {0, TLS1_2_VERSION}) {
         CAPTURE(newest);
-        // A connection that has brought an answer and ends has not ended for want of one.
+        // A connection that has brought an answer and ends has not ended for lack of one.
         const TlsServer server(
             authority.issue(),
             [](TlsServer::Conversation& client) {

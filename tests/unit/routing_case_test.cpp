@@ -30,7 +30,7 @@ Router paths(const std::vector<std::string>& texts, RouteCase route_case = Route
     return router_of(matches, route_case);
 }
 
-// "3" for the fourth route, else what else came of it.
+// "3" for the fourth route, else the fault.
 std::string route(const Router& router, std::string_view target, std::string_view method = "GET",
                   std::string_view host = "a", const http::Fields& fields = {}) {
     const Matched matched = router.match({method, target, host, &fields});

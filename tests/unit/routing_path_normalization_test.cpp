@@ -74,7 +74,7 @@ TEST_CASE("path_readings: an encoded byte that must be encoded has one reading")
     CHECK(texts("/a%20b") == Texts{"/a b"});
     CHECK(texts("/caf%C3%a9") == Texts{"/caf\xc3\xa9"});
     CHECK(texts("/100%25") == Texts{"/100%"});
-    // One that need not be is what only some servers decode.
+    // Only some servers decode an escape that is not needed.
     CHECK(texts("/se%61rch") == Texts{"/se%61rch", "/search"});
     CHECK(texts("/%7euser") == Texts{"/%7Euser", "/~user"});
 }
@@ -120,7 +120,7 @@ TEST_CASE("path_readings: parameters, cut before decoding and after it") {
     CHECK(texts("/admin;x") == Texts{"/admin;x", "/admin"});
     CHECK(texts("/x/..;/admin").count("/admin") == 1);
     CHECK(texts("/a%3Bb") == Texts{"/a%3Bb", "/a;b", "/a"});
-    // One server cuts to the next slash it was sent and sees /admin, another decodes first.
+    // One server cuts at the next slash as sent and sees /admin, another decodes first.
     const Texts found = texts("/admin;x%2Fpublic");
     CHECK(found.count("/admin") == 1);
     CHECK(found.count("/admin/public") == 1);

@@ -29,7 +29,7 @@ Router paths(const std::vector<std::string>& texts) {
     return router_of(matches);
 }
 
-// "3" for the fourth route, else what else came of it.
+// "3" for the fourth route, else the fault.
 std::string outcome(const Matched& matched) {
     switch (matched.outcome) {
         case MatchOutcome::matched:

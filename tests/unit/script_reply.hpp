@@ -1,4 +1,4 @@
-// What the charge script says, for servers that only act as if they ran it.
+// Answers of the charge script, for servers that only act as if they ran it.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ inline void append_packed_double(std::int64_t number, std::string& out) {
 }
 
 // To requests, admitted or not, of states with a window each that counted so many units before; the
-// next one is free, and what is denied passes, after a while.
+// next one is free, and a denied request passes, after a while.
 inline std::string script_reply(const std::vector<bool>& admitted, std::int64_t retry_us,
                                 const std::vector<std::int64_t>& units) {
     std::string bytes;

@@ -1,5 +1,5 @@
-// What the tests of the commands to Redis and of the answers to them share: limits, packed numbers
-// and commands taken apart.
+// What the tests of commands to Redis and of their answers share: limits, packed numbers and
+// commands taken apart.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,7 @@
 
 namespace tidegate::test {
 
-// What `spec` says, which must be possible.
+// The limit of `spec`, which must be valid.
 inline limit::Limit made(const limit::LimitSpec& spec) {
     auto limit = limit::make_limit(spec);
     if (!limit) throw std::invalid_argument(limit.error().what);

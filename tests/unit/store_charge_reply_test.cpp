@@ -43,14 +43,14 @@ std::string units(double count, double next_free) {
     return doubles(count, next_free);
 }
 
-// What a schedule tells when it denied.
+// The list of a schedule that denied.
 std::string moments(std::int64_t looked_at, const std::vector<std::string>& members) {
     std::string out = doubles(looked_at) + packed(static_cast<std::uint16_t>(members.size()));
     for (const std::string& member : members) out += static_cast<char>(member.size()) + member;
     return out;
 }
 
-// One policy, asked for one identifier.
+// One policy, charged for one identifier.
 struct Asked {
     explicit Asked(std::vector<Limit> limits, std::int64_t cost = 1)
         : some(policy("p", std::move(limits))), charge{{&item, 1}, cost} {}
@@ -300,7 +300,7 @@ TEST_CASE("charge_reply: charges of different items in one command have a verdic
     CHECK(read[2].limits[0].denied);
     REQUIRE(read_mixed_reply(alone + alone + alone, charges, verdicts, answers));
     CHECK(answers == std::vector(3, Mixed::ask_alone));
-    // One that contradicts itself is the fault of its own key alone.
+    // A reply that contradicts itself is the fault of its own key alone.
     const std::string mad = begun(kDenied) + doubles(8) + units(5, kNow + 9) + units(2, kNow + 9);
     REQUIRE(read_mixed_reply(admission + mad + denial, charges, verdicts, answers));
     CHECK(answers == std::vector{Mixed::decided, Mixed::unreadable, Mixed::decided});

@@ -38,7 +38,7 @@ std::vector<std::string> command_words(const limit::Charge& charge) {
     return command_words({&charge, 1});
 }
 
-// What the script is told of one limit that a request asks for alone.
+// The arguments about one limit that a request has alone.
 struct Told {
     char kind = 0;
     std::string terms;     // quota, and two numbers
@@ -244,7 +244,7 @@ TEST_CASE("charge_script: a line is as long as the shorter of burst and max_dela
     CHECK(told_of(made(spec)).terms == terms(3, 1'000'000, 0));
     spec.max_delay = 2s;
     CHECK(told_of(made(spec)).terms == terms(3, 1'666'666, 2));
-    // It would take any cost, were it not told.
+    // Without this bound it would take any cost.
     CHECK(told_of(made(spec), {.items = {}, .cost = 5}).numbers == doubles(1'666'666, 2));
     CHECK(told_of(made(spec), {.items = {}, .cost = 6}).numbers == doubles(-1, 0));
 }

@@ -1,4 +1,4 @@
-// Decisions of a limiter on a cluster, whose nodes answer as a test says.
+// Decisions of a limiter on a cluster, whose nodes answer what a test says.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -86,7 +86,7 @@ struct Rig {
         cluster_nodes = "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
     }
     static bool is_give_back(const Words& words) { return words[1] == give_back_script().sha1; }
-    // Charges that a node was asked for, and refunds.
+    // The charges and refunds that a node got.
     std::size_t charges(std::size_t node) const { return calls(node, false); }
     std::size_t refunds(std::size_t node) const { return calls(node, true); }
     std::size_t calls(std::size_t node, bool refunds) const {
@@ -264,7 +264,7 @@ TEST_CASE("cross_slot_charge: the items of a slot whose node is away follow thei
         CHECK(rig.decide(counted, shared) == Result::limited);
         CHECK(rig.decision.verdict.limits[1].denied);
         CHECK(rig.wait([&] { return rig.refunds(0) == 1; }));
-        // What Redis denies, is not even asked here.
+        // The limiter does not even ask for the part that Redis denies.
         rig.admit(0, false);
         const auto other = policy(2, OnStoreFailure::local);
         rig.decision.items = {{&counted, kOnFirst}, {&other, "user:bob"}};

@@ -37,7 +37,7 @@ std::uint16_t slot_named(const ChargeItem& item) {
     return static_cast<std::uint16_t>(std::stoi(std::string(item.identifier)));
 }
 
-// What a server says of a part: each limit with so much left, as if it had been asked alone.
+// A server's answer to a part: each limit with so much left, as if it were charged alone.
 void answer(CrossSlotVerdict::Part& part, bool admits, bool shadow_admits = true) {
     part.verdict = {};
     part.verdict.admitted = admits;
@@ -53,7 +53,7 @@ void answer(CrossSlotVerdict::Part& part, bool admits, bool shadow_admits = true
     CrossSlotVerdict::answered(part);
 }
 
-// What is asked of each server in turn, and what then holds.
+// The question to each server in turn, and what then holds.
 struct Told {
     Answer answer = Answer::admitted;
     bool shadow_admits = true;
@@ -149,7 +149,7 @@ TEST_CASE("cross_slot_verdict: in any order of the answers, all units are taken 
             split.begin(items, 1, slot_named);
             const Ended ended = run(split, told, order,
                                     local_admits ? Answer::admitted : Answer::denied, can_be_local);
-            // What must be so, said as plainly as can be.
+            // The expected result, as plainly as possible.
             bool denied = false;
             bool failed = false;
             bool closed = false;

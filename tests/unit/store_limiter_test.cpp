@@ -40,7 +40,7 @@ limit::Policy slots(std::int64_t quota) {
     return policy_of(test::spec_of(limit::Algorithm::concurrency, quota, {}));
 }
 
-// Answers to a charge of slots of concurrency, and to all that is about them afterwards.
+// Answers to a charge of slots of concurrency, and to all later commands about them.
 std::string answer_to_slots(const Words& words) {
     return words.at(2) == "2" ? script_reply(true, 0, {0}) : std::string(":0\r\n");
 }
@@ -257,7 +257,7 @@ TEST_CASE("limiter: deny comes before local before allow") {
     CHECK(rig.decide({&open, &shared, &closed}) == Result::unavailable);
     CHECK(rig.decide({&closed}) == Result::unavailable);
     CHECK(rig.decision.decided().empty());
-    CHECK(rig.memory.keys() == 0);  // what denies takes nothing from what is local
+    CHECK(rig.memory.keys() == 0);  // a denying policy takes nothing from the local one
     CHECK(rig.decide({&open, &shared}) == Result::admitted);
     REQUIRE(rig.decision.decided().size() == 1);
     CHECK(rig.decision.decided()[0].policy == &shared);
@@ -398,14 +398,14 @@ TEST_CASE(
     CHECK(mixed[1].result == Result::limited);
     CHECK(mixed[1].verdict.retry_after == 1h);
     CHECK(mixed[3].result == Result::admitted);
-    // What the script has not looked at was asked alone.
+    // A charge that the script has not looked at was sent alone.
     CHECK(asked[3].at(2) == "1");
     CHECK(asked[3].at(3) == "tg:3:some:{ip:192.0.2.3}");
     CHECK(mixed[2].result == Result::admitted);
     CHECK(mixed[2].verdict.limits.at(0).remaining == 0);
     CHECK(another.result == Result::admitted);
     CHECK(free.result == Result::admitted);
-    // A denial of one is remembered of that one.
+    // A denial of one identifier is remembered for that one.
     LimitDecision again;
     again.items = {{&some, names[1]}};
     rig.limiter->decide(again, rig.sleeper);
@@ -698,7 +698,7 @@ TEST_CASE("limiter: a slot that a late answer may have taken is given up") {
     CHECK(rig.decision.decided_by == StoreKind::local);
     rig.limiter->renew_slots(std::chrono::steady_clock::now());
     CHECK(rig.wait([&] { return rig.server.count("ZREM") == 1; }));
-    // The one that was taken here is given up here.
+    // The slot that was taken here is given up here.
     rig.limiter->settle(rig.decision, 200);
     for (int i = 0; i < 5; ++i) {
         LimitDecision one;

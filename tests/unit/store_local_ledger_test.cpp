@@ -138,7 +138,7 @@ TEST_CASE("local_ledger: units that are given back are not reported") {
     CHECK(rig.charge(some, "a", kBegin));
     CHECK(rig.charge(some, "a", kBegin + 1us));
     rig.give_back(some, "a", kBegin + 2us);
-    rig.give_back(some, "b", kBegin + 2us);  // of whom nothing is known
+    rig.give_back(some, "b", kBegin + 2us);  // of which nothing is known
     auto all = rig.all();
     REQUIRE(all.size() == 1);
     CHECK(all[0].limits[0].portions[0].units == 1);
@@ -180,7 +180,8 @@ TEST_CASE("local_ledger: a flood of new names evicts its own entries, not those 
 TEST_CASE("local_ledger: the total of all notes is bounded, too") {
     const auto some = test::policy("p", {made(spec_of(Algorithm::sliding_log, 1'000, 1h))});
     std::size_t most = 0;
-    // Who goes is drawn, and goes with all he has: what is left differs from time to time.
+    // The evicted name is drawn, and goes with all its units: what is left differs from time to
+    // time.
     for (int times = 0; times < 5; ++times) {
         Rig rig({.identifiers_max = 1'000, .portions_max = 500});
         for (int i = 0; i < 10'000; ++i) {

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 using test::run_until;
 using test::Words;
 
-// A worker that tells a Redis of what it admitted.
+// A worker that reports to Redis what it admitted.
 struct Rig : test::RedisFixture {
     Rig()
         : report(std::make_unique<LocalReport>(RedisStore{client, "tg:"},
@@ -36,7 +36,7 @@ struct Rig : test::RedisFixture {
         memory.charge({{&item, 1}, 1}, at, verdict);
         report->took({{&item, 1}, 1}, verdict);
     }
-    // As a tick of the worker, so long after the one before that no pause holds it up.
+    // A tick of the worker, so long after the one before that no pause delays it.
     void tick() {
         now += 2s;
         report->send(now);
@@ -49,7 +49,7 @@ struct Rig : test::RedisFixture {
         };
         return run_until(io, is_so, 2s);
     }
-    // The identifiers that were told of, in order.
+    // The identifiers that were reported, in order.
     std::vector<std::string> told() const {
         std::vector<std::string> identifiers;
         for (const Words& words : server.seen) {
@@ -85,7 +85,7 @@ TEST_CASE("local_report: without Redis it waits, then it reports each identifier
     rig.tick();
     CHECK(rig.report->empty());
     CHECK(rig.told() == std::vector<std::string>{"user:a", "user:b"});
-    // What comes later is told of by itself.
+    // Later units are reported by themselves.
     rig.admit("user:a");
     rig.tick();
     CHECK(rig.counted("reported", 3));

@@ -1,4 +1,4 @@
-// What a flood of new names does to the counts of the in-process store: docs/limits.md states it.
+// What a flood of new names does to the counts of the in-process store, as docs/limits.md states.
 #include <chrono>
 #include <map>
 #include <random>

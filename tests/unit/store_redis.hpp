@@ -15,7 +15,7 @@
 
 namespace tidegate::test {
 
-// What uses the client is a member of a derived class, whose destructor calls stop().
+// A member of a derived class uses the client; its destructor calls stop().
 struct RedisFixture {
     explicit RedisFixture(std::vector<const redis::Script*> scripts = store::all_scripts(),
                           std::size_t max_in_flight = 100,

@@ -42,7 +42,7 @@ std::vector<Limit> windows(std::size_t count) {
     return limits;
 }
 
-// Adds `limit` to a window: is the fast path still for both?
+// Adds `limit` to a window: does the fast path still decide both?
 bool is_plain(const LimitSpec& spec) {
     return is_fast(policy("p", {window(5, 1s), made(spec)}));
 }

@@ -22,7 +22,7 @@ TEST_CASE("settled ids: the first claim counts, and the others learn its cost, u
         CHECK(again.cost == 3);
     }
     CHECK(ids.claim("b", 1, begin + 59s, begin + 119s).state == State::first);
-    // Long after that nobody asks any more: an id is refused once it has expired.
+    // Long after that no process asks any more: an id is refused once it has expired.
     CHECK(ids.claim("c", 1, begin + 100s, begin + 160s).state == State::first);
     CHECK(ids.claim("b", 1, begin + 101s, begin + 119s).state == State::settling);
     CHECK(ids.claim("a", 4, begin + 101s, begin + 119s).state == State::first);

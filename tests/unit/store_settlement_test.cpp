@@ -1,4 +1,4 @@
-// Settling over the slots of a cluster, whose nodes answer as a test says.
+// Settling over the slots of a cluster, whose nodes answer what a test says.
 #include <array>
 #include <chrono>
 #include <map>
@@ -98,7 +98,7 @@ struct SettleRig {
     asio::io_context io;
     std::array<FakeRedis, 2> nodes{FakeRedis{io}, FakeRedis{io}};
     std::array<bool, 2> silent{};
-    std::array<std::string, 2> late;             // answers that a silent node has not given
+    std::array<std::string, 2> late;             // answers that a silent node has not sent
     std::map<std::string, std::string> claims;   // what was settled with which cost,
     std::map<std::string, std::string> scripts;  // and by which script
     std::shared_ptr<redis::Cluster> cluster;

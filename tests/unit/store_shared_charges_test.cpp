@@ -208,7 +208,7 @@ TEST_CASE("shared_charges: a thread gives up decisions that another does not ans
     CHECK(waiting.result == Result::admitted);
     CHECK(waiting.store_failed);
     CHECK(pair.metrics_have("tidegate_store_failures_total{reason=\"timeout\"} 1"));
-    // The other thread may still look at the policy.
+    // The other thread may still read the policy.
     CHECK(pair.owner.use_count() == 2);
     CHECK_FALSE(pair.limiters[0]->is_idle());
     pair.answer(1);

@@ -191,7 +191,7 @@ TEST_CASE("structure: the tests that docs/security.md names are there") {
             continue;
         }
         ++names;
-        // `...` stands for the rest of a name.
+        // `...` is the rest of a name.
         static const std::regex rest(R"(^\.\.\. | \.\.\.$)");
         const auto name = std::regex_replace((*it)[2].str(), rest, "");
         CHECK_MESSAGE(all.find(name) != std::string::npos, name);

@@ -57,7 +57,7 @@ RequestRecord record_of(Outcome outcome) {
     return record;
 }
 
-// Standard output is something else while this lives.
+// Redirects standard output while this lives.
 class StandardOutput {
   public:
     explicit StandardOutput(int fd) : saved_(dup(STDOUT_FILENO)) { dup2(fd, STDOUT_FILENO); }

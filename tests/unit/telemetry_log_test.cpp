@@ -15,7 +15,7 @@ template <class Act>
 std::string logged(Act&& act) {
     int pipe_ends[2];
     REQUIRE(pipe(pipe_ends) == 0);
-    flush_log();  // what came before is not ours
+    flush_log();  // earlier lines are not ours
     const int saved = dup(STDERR_FILENO);
     dup2(pipe_ends[1], STDERR_FILENO);
     close(pipe_ends[1]);

@@ -1,4 +1,4 @@
-// Which requests are traced, by which identifiers, and how they come to the exporter.
+// Which requests are traced, with which identifiers, and how they reach the exporter.
 #include <chrono>
 #include <memory>
 #include <mutex>

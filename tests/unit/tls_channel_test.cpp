@@ -219,7 +219,7 @@ TEST_CASE("tls channel: bytes that did not fit are there for the next read") {
 TEST_CASE("tls channel: a record that comes in portions is read when it is whole") {
     Ends ends;
     ends.shake_hands();
-    ends.read();  // what the server says of sessions
+    ends.read();  // session tickets of the server
     ends.peer->write("hello");
     const std::string record = ends.peer->to_send();
     for (std::size_t i = 0; i + 1 < record.size(); ++i) {

@@ -1,4 +1,4 @@
-// Whole handshakes: which clients resume, and which are looked at anew.
+// Whole handshakes: which clients resume, and which are verified anew.
 #include <array>
 #include <chrono>
 #include <ctime>
@@ -50,7 +50,7 @@ TEST_CASE("client_auth: a client resumes, and is still known by its certificate"
             CHECK(next.is_resumed);
             REQUIRE(next.certificate.has_value());
             CHECK(next.certificate->sha256 == first.certificate->sha256);
-            // A ticket that a resumed connection got does as well, and with another worker.
+            // The ticket of a resumed connection works as well, and with another worker.
             next = visit(world.settings(mode, crl), alice, next.session);
             CHECK(next.is_resumed);
             CHECK(next.certificate.has_value());
@@ -90,11 +90,11 @@ TEST_CASE("client_auth: after a change of authorities, lists, mode or depth no t
             {settings.mode, settings.ca, settings.crl + make_revocation_list(other, {}), 4}));
         CHECK(is_new_to({ClientAuth::optional, settings.ca, settings.crl, 4}));
         CHECK(is_new_to({settings.mode, settings.ca, settings.crl, 3}));
-        // What only looks otherwise is no change.
+        // A different spelling is no change.
         ClientAuthSettings same = settings;
         same.ca = "the root:\n" + same.ca + "\n";
         CHECK(visit(same, alice, session()).is_resumed);
-        // Nor does a ticket from where nobody was asked open the door.
+        // A ticket from a listener that asked for no certificate does not help either.
         const auto open = visit(ClientAuthSettings{}, Client{.version = version});
         CHECK_FALSE(visit(settings, Client{.version = version}, open.session).is_accepted);
     }

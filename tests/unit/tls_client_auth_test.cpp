@@ -1,4 +1,4 @@
-// Whole handshakes: whom a listener lets in, and whom it refuses.
+// Whole handshakes: which clients a listener accepts, and which it refuses.
 #include <chrono>
 #include <string>
 #include <utility>
@@ -89,7 +89,7 @@ TEST_CASE("client_auth: a certificate that fails ends the handshake, also where 
             CHECK(fault_of(mallory, {&stranger}) != "");
             CHECK(fault_of(forged) != "");
             CHECK(fault_of(own) != "");
-            // Who has a certificate is no authority.
+            // A client's certificate is not an authority.
             CHECK(fault_of(below_alice, {&world.alice}) != "");
         }
     }
@@ -110,7 +110,7 @@ TEST_CASE("client_auth: depth is how many intermediates may be between") {
     CHECK(accepts(1, {&world.bob, {&world.middle}}));
     CHECK_FALSE(accepts(0, {&world.bob, {&world.middle}}));
     CHECK(accepts(0, {&world.alice}));
-    // A client that keeps its intermediates to itself.
+    // A client that does not send its intermediates.
     CHECK_FALSE(accepts(4, {&world.bob}));
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("client_auth: an authority without its issuer verifies only certificat
     CHECK(visit(middle, {&world.bob}).is_accepted);
     CHECK_FALSE(visit(middle, {&world.alice}).is_accepted);
     CHECK_FALSE(visit(middle, {&world.alice, {&world.root}}).is_accepted);
-    // A client's own certificate stands for that client.
+    // A client's own certificate as an authority is for that client alone.
     const ClientAuthSettings alice{ClientAuth::require, world.alice.pem(), "", 4};
     CHECK(visit(alice, {&world.alice}).is_accepted);
     CHECK_FALSE(visit(alice, {&world.bob, {&world.middle}}).is_accepted);
@@ -196,7 +196,7 @@ TEST_CASE("client_auth: lists hold for chains that end at an intermediate withou
     CHECK(fault_of(world.middle.pem(), without_bob) == "certificate revoked");
     CHECK(fault_of(world.middle.pem(), make_revocation_list(world.root, {})) ==
           "unable to get certificate CRL");
-    // The root beside it takes it back, also where another one stands alone.
+    // The root beside it revokes it, also where another one is alone.
     const std::string without_middle = make_revocation_list(world.root, {&world.middle});
     const std::string both = world.root.pem() + world.middle.pem();
     CHECK(fault_of(both, without_middle + of_middle) == "certificate revoked");

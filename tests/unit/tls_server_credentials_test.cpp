@@ -76,7 +76,7 @@ TEST_CASE("server credentials: two certificates for a name need keys of two type
     CHECK(fault_of(Shown{shown("w.pem", wildcard), shown("ec.pem", ec, {"*.A.example"})}) ==
           "two certificates for `*.a.example` have keys of one type (ECDSA): those in `w.pem` and "
           "`ec.pem`");
-    // Said twice of one certificate, it is said once.
+    // Two findings about one certificate are reported once.
     CHECK(fault_of(Shown{shown("ec.pem", ec, {"a.example", "x.example", "X.example."})}).empty());
 }
 

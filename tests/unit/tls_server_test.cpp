@@ -118,7 +118,7 @@ TEST_CASE("tls server: of several certificates for a name, ECDSA where the clien
         shows({.version = version, .signatures = "RSA-PSS+SHA256:RSA+SHA256"}, first_rsa, b_rsa);
         shows({.version = version, .signatures = "ECDSA+SHA256:ECDSA+SHA384"}, first_ec, b_ec);
     }
-    // In TLS 1.2, the client's ciphers have their say.
+    // In TLS 1.2, the client's list of ciphers counts, too.
     shows({.version = TLS1_2_VERSION, .ciphers = "ECDHE-RSA-AES128-GCM-SHA256"}, first_rsa, b_rsa);
     shows({.version = TLS1_2_VERSION,
            .ciphers = "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384"},

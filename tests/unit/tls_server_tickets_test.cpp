@@ -33,7 +33,7 @@ TlsSessionPtr session_with(const TlsServer& server, int version) {
     return meeting.session();
 }
 
-// What a client that shows the ticket of `session` gets.
+// The result for a client that shows the ticket of `session`.
 struct Resumption {
     bool is_resumed;
     int tickets;  // new ones
@@ -123,7 +123,7 @@ TEST_CASE("tls server: configured keys are for replicas, and their first one enc
         const auto outcome = resume(*with({b, a}), session, version);
         CHECK(outcome.is_resumed);
         CHECK(outcome.tickets == 1);
-        // The name alone opens nothing.
+        // The name alone is not enough.
         const std::string forged = std::string(16, 'a') + std::string(64, 'z');
         CHECK_FALSE(resume(*with({forged}), session, version).is_resumed);
     }

@@ -42,7 +42,7 @@ inline std::shared_ptr<TicketKeys> new_ticket_keys() {
     return std::make_shared<TicketKeys>(std::vector<std::string>{}, TicketKeys::Time{});
 }
 
-// What a client can do and wants. Empty: as OpenSSL has it.
+// A client's abilities and wishes. Empty: OpenSSL's defaults.
 struct ClientHello {
     std::string name{};
     int version = 0;  // the only one

@@ -32,7 +32,7 @@ struct Throwaway {
         key = std::move(*parsed);
     }
 
-    // What a client says at `when` that believes `believed`; X509_V_OK: it goes on.
+    // What a client that trusts `believed` says at `when`; X509_V_OK: it goes on.
     int verdict(const X509* believed, system_clock::time_point when, const char* name) const {
         X509_STORE* const store = X509_STORE_new();
         X509_STORE_add_cert(store, const_cast<X509*>(believed));

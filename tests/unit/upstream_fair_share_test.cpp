@@ -85,9 +85,10 @@ TEST_CASE("fair_share: the upload furthest behind, of an address over its share,
     upstream.upload(kGreedy, 10);
     upstream.unread(kGreedy, 20s);
     CHECK(upstream.asks(kOther) == &slowest);
-    // Not for itself: it may have all that there is, and is told so when there is no more.
+    // The request does not make room for itself: its address may have all connections, and gets an
+    // answer when there are no more.
     CHECK(upstream.asks(kGreedy) == nullptr);
-    // However often it asks in vain, others find what they need.
+    // However often it asks in vain, others find a connection.
     CHECK(upstream.asks(kOther) == &slowest);
 }
 
@@ -197,7 +198,7 @@ TEST_CASE("fair_share: during a shortage an address with its share gets no more"
     CHECK_FALSE(upstream.admits(kGreedy, 1));
     CHECK(upstream.admits(kOther, 1));
     CHECK(upstream.admits("203.0.113.5", 1));
-    // One was missing, and one is kept.
+    // One was missing, and one is reserved.
     CHECK(upstream.admits(kGreedy, 2));
     upstream.all.resize(1);
     CHECK(upstream.admits(kGreedy, 1));
@@ -246,7 +247,7 @@ TEST_CASE(
         upstream.hold(kOther);
     }
     CHECK(upstream.admits(kGreedy, 1, now));
-    // With its share it may still look for a request that makes room.
+    // With its share it may still search for a request that makes room.
     CHECK(upstream.admits(kOther, 0, now));
 }
 
@@ -290,7 +291,7 @@ TEST_CASE("fair_share: what is reserved for several addresses adds up, to all bu
         CHECK_FALSE(upstream.admits(kGreedy, kept, kStart + i * 20ms + 15ms));
         CHECK(upstream.admits(kGreedy, kept + 1, kStart + i * 20ms + 15ms));
     }
-    // An address with less than its share may have what is kept for others.
+    // An address with less than its share may have what is reserved for others.
     CHECK(upstream.admits(kOther, 1, kStart + 200ms));
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("group: an address that is gone drains, and the others stay what they 
     CHECK(goes->state.is_draining());
     CHECK_FALSE(server_of(group, "192.0.2.3:81")->state.is_draining());
 
-    // What comes again begins anew: the one that drains may have requests.
+    // An address that comes again begins anew: the one that drains may have requests.
     group.resolved(0, {endpoint_at("192.0.2.2", 81)});
     CHECK(server_of(group, "192.0.2.2:81") != goes);
     CHECK(goes->state.is_draining());
@@ -133,7 +133,7 @@ TEST_CASE("group: the version changes when the servers do, and only then") {
     CHECK(has_changed());
     group.resolved(0, {endpoint_at("192.0.2.1", 81), endpoint_at("192.0.2.2", 81)});
     CHECK_FALSE(has_changed());
-    // Name servers turn the order round.
+    // Name servers rotate the order.
     group.resolved(0, {endpoint_at("192.0.2.2", 81), endpoint_at("192.0.2.1", 81)});
     CHECK_FALSE(has_changed());
     group.note_check(*group.servers()[0], "it answers 500");
@@ -236,7 +236,7 @@ TEST_CASE("group: that this machine has no descriptor left is no fault of the se
     CHECK(group.status().servers[0].health == ServerHealth::ejected);
 }
 
-// Other threads look while the main thread resolves: what they hold lasts.
+// Other threads read while the main thread resolves: what they hold stays valid.
 TEST_CASE("group: any thread may take the servers while they change") {
     Group group(upstream_of({server_at("a.test", 81)}), 1, nullptr);
     group.resolved(0, {endpoint_at("192.0.2.1", 81)});

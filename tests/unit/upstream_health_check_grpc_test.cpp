@@ -1,4 +1,4 @@
-// What the answer of a health service of gRPC says about its server.
+// What the answer of a gRPC health service means for its server.
 #include <string>
 #include <string_view>
 
@@ -73,7 +73,7 @@ TEST_CASE("health_check_grpc: an answer that is not gRPC is a fault") {
     std::string compressed = good;
     compressed[0] = 1;
     CHECK(fault_of({}, compressed) == none);
-    // Fields that are not known may be long, but not without end.
+    // Unknown fields may be long, but not without end.
     const std::string padded = std::string("\x12\xd0\x1f") + std::string(4'048, 'x') + "\x08\x01";
     CHECK(fault_of({}, framed(padded)).empty());
     const std::string huge = std::string("\x12\xa0\x1f") + std::string(4'000, 'x');

@@ -39,7 +39,7 @@ class Fake {
     void close() { acceptor_.close(); }
 
     std::uint16_t port = 0;
-    // What is sent in one piece each; none: it says nothing, until the other side closes.
+    // The pieces that the fake sends; none: it stays silent, until the other side closes.
     Texts answer{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", "ok"};
     bool stays_open = false;  // after the answer
     Texts requests;
@@ -123,7 +123,7 @@ struct Checked {
     }
     ServerStatus status(std::size_t server = 0) const { return group->status().servers[server]; }
     bool is_checked() const { return status().is_checked; }
-    // What the first check finds, as the log says; empty: healthy.
+    // The result of the first check, as the log has it; empty: healthy.
     std::string finds() {
         int pipe_ends[2];
         REQUIRE(::pipe(pipe_ends) == 0);
@@ -325,7 +325,7 @@ TEST_CASE("health_checks: stop() ends pauses and a check under way") {
         checked.start();
         REQUIRE(runs_until(checked.io, [&] { return checked.fake().requests.size() == 1; }));
         checked.stop();
-        CHECK_FALSE(checked.is_checked());  // a check that was ended says nothing
+        CHECK_FALSE(checked.is_checked());  // a check that was stopped reports nothing
         CHECK(checked.fake().open == 0);
     }
     SUBCASE("before it has begun") {

@@ -17,7 +17,7 @@ namespace {
 using test::Authority;
 using test::TlsServer;
 
-// What a check of `https://localhost:port` finds.
+// The result of a check of `https://localhost:port`.
 HealthAnswer check_over_tls(std::uint16_t port, const Authority& believed) {
     TlsSettings settings;
     settings.ca = believed.pem();

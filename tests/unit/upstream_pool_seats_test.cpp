@@ -86,7 +86,7 @@ TEST_CASE("pool: an evicted connection is uncounted once, and never kept") {
     CHECK_FALSE(stays.lease.is_evicted());
     CHECK_FALSE(pooled.connects(server, refused));
 
-    // Given back as if nothing had happened: neither is it idle, nor is another one's place free.
+    // Given back as after a normal end: the connection is not idle, and no other place is free.
     pooled.pool->give_back(left.lease);
     CHECK_FALSE(left.lease);
     CHECK_FALSE(pooled.takes_idle(server));
@@ -376,7 +376,7 @@ TEST_CASE("pool: an address that fills the queue makes room for others, its last
     CHECK_FALSE(InLine(pooled, "192.0.2.1").is_waiting);  // not for itself
     CHECK(pooled.group->seats().waiting() == 8);
 
-    // All in one turn, before any that is pushed out has noticed.
+    // All in one turn, before any request that is pushed out has noticed.
     std::vector<std::unique_ptr<InLine>> others;
     for (int i = 0; i < 6; ++i) {
         others.push_back(std::make_unique<InLine>(pooled, "192.0.2." + std::to_string(10 + i)));

@@ -117,7 +117,7 @@ TEST_CASE("pool: a server that spoke in this turn is noticed before its connecti
     Pooled pooled({1});
     Server& server = pooled.make_idle();
     auto far = pooled.listeners[0].accept();
-    // A client's connection, told of in the same turn and before the server's.
+    // A client's connection, reported in the same turn and before the server's.
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
     const ConnectionPtr client(new Connection(pooled.world.readiness, ends[0]));

@@ -166,7 +166,7 @@ TEST_CASE("pool tls: a version that is too old is a fault") {
 }
 
 TEST_CASE("pool tls: a handshake that does not end is a timeout") {
-    // The kernel accepts, and nobody answers.
+    // The kernel accepts, and no program answers.
     const Pooled listening({1});
     TlsPooled silent(listening.group->settings().servers[0].address.port, {});
     Stream stream(silent.buffers);

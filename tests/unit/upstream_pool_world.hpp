@@ -73,7 +73,7 @@ struct Pooled {
         return true;
     }
     bool connects(Server& server, Stream& stream) { return connects(server, stream, request); }
-    // Whether the seat stays its owner's, who gives it back.
+    // Whether the owner keeps the seat, and gives it back.
     bool cannot_reach(Server& server, ConnectFault fault = ConnectFault::unreachable) {
         const std::uint32_t taken = group->seats().taken();
         Stream stream{world.buffers};

@@ -1,4 +1,4 @@
-// What the tests of upstreams share: settings that no file was read for, and addresses.
+// What the tests of upstreams share: settings that come from no file, and addresses.
 #pragma once
 
 #include <cstdint>
