@@ -99,7 +99,8 @@ bool is_own_name(std::string_view host) {
     return http::equal_ignoring_case(host, "localhost") || parse_ip(host);
 }
 
-// The dashboard asks, as this listener has served it. Behind a proxy with TLS its scheme is https.
+// The dashboard asks, under the name that this listener has served it by. Behind a proxy with TLS
+// its scheme is https.
 bool is_of_dashboard(const AdminRequest& request) {
     std::string_view origin = request.origin;
     for (const std::string_view scheme : {"http://", "https://"}) {
@@ -140,7 +141,7 @@ AdminAnswer reload(const AdminRequest& request, bool has_token) {
     return answer;
 }
 
-// Why the listener shows a request nothing, if it does. Without a token, a page that a browser
+// Why the listener refuses to show anything, if it does. Without a token, a page that a browser
 // takes for one of this host could read which clients are counted.
 std::optional<AdminAnswer> objection_to_look(const AdminRequest& request, bool has_token) {
     if (request.method != "GET") return wrong_method("GET");

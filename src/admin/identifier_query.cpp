@@ -77,7 +77,7 @@ std::string written(std::string_view kind, std::string_view body) {
     return out;
 }
 
-// As the log has it, it stays; else it is taken as the value itself.
+// A value in the form of the log stays; any other is taken as the value itself.
 std::string canonical(std::string_view text) {
     const std::size_t colon = text.find(':');
     const std::string_view kind = text.substr(0, colon);
@@ -92,7 +92,7 @@ std::string canonical(std::string_view text) {
     return written(kind, body);
 }
 
-// Cookies have a case.
+// Names of cookies have a case.
 bool is_same_name(Kind kind, std::string_view a, std::string_view b) {
     return kind == Kind::cookie ? a == b : http::equal_ignoring_case(a, b);
 }
@@ -102,7 +102,8 @@ Kind stated_kind(std::string_view kind) {
     return kind == "cookie" ? Kind::cookie : Kind::header;
 }
 
-// What is counted of the kind and name of `kind:name=value`, as a key has it; null: nothing is.
+// What is counted of the kind and name of `kind:name=value`, as a key has it; null: no key counts
+// it.
 const limit::KeyPart* stated_part(Kind kind, std::string_view name, const config::Config& config) {
     for (const auto& policy : config.policies) {
         for (const limit::Key& key : policy->key) {

@@ -65,8 +65,8 @@ const limit::Tier* tier_called(const limit::Policy& policy, std::string_view nam
     return name.empty() || found == policy.tiers.end() ? nullptr : &*found;
 }
 
-// Limits of tiers that are not known to be this user's are of interest where they count something;
-// and so are a policy's own where it is known that a tier's hold.
+// Limits of tiers that may not be this user's are listed where they count something. So are a
+// policy's own limits where a tier's limits are known to hold.
 bool is_shown(const Inspected& inspected, std::size_t item) {
     const limit::ChargeItem& one = inspected.items[item];
     return counts_something(inspected.counts.items[item]) ||

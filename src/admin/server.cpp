@@ -41,7 +41,7 @@ constexpr std::string_view kTooMuchWork =
 
 using Body = std::shared_ptr<const std::string>;
 
-// What an answer has to know of its request.
+// The facts of a request that its answer needs.
 struct Asked {
     int minor_version = 1;
     bool keep_alive = false;
@@ -119,7 +119,7 @@ std::string head_of(const AdminAnswer& answer, std::size_t body_bytes, const Ask
     if (answer.retry_after_seconds) {
         http::append_field("Retry-After", std::to_string(*answer.retry_after_seconds), head);
     }
-    // What goes without saying differs (RFC 9112 section 9.3).
+    // The default differs (RFC 9112 section 9.3).
     if (asked.keep_alive != (asked.minor_version == 1)) {
         http::append_field("Connection", asked.keep_alive ? "keep-alive" : "close", head);
     }
@@ -163,7 +163,7 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     // One request and its answer; false when it was the connection's last.
     static Task<bool> serve_one(Impl& self, Place connection, MessageReader& reader);
     static Task<Body> metrics(Impl& self);
-    // The answer to what may take long, or why it has to wait.
+    // The answer to a request that may take long, or the reason why it has to wait.
     static Task<AdminAnswer> work(Impl& self, Place connection, AdminAnswer asked);
     static Task<bool> refuse(Impl& self, Place connection, int status);
     static Task<bool> send(Impl& self, Place connection, const AdminAnswer& answer, Body body,
@@ -173,7 +173,7 @@ struct AdminServer::Impl : std::enable_shared_from_this<Impl> {
     Timer accept_pause;
     AdminSources sources;
     const AdminBounds bounds;
-    // Those that wait for their peers stand in the order in which they began to.
+    // Connections that wait for their peers, in the order in which they began to wait.
     std::list<Connection> connections;
     std::shared_ptr<Body> next_metrics;  // for the requests of this turn of the loop
     telemetry::LogInterval log_interval;

@@ -19,7 +19,7 @@ UpstreamsJson server_json(const upstream::ServerStatus& server) {
             {"ejections", server.ejections}};
 }
 
-// What is no UTF-8 becomes U+FFFD.
+// Bytes that are not UTF-8 become U+FFFD.
 std::string text_of(const UpstreamsJson& json, int indent) {
     return json.dump(indent, ' ', true, UpstreamsJson::error_handler_t::replace);
 }

@@ -83,7 +83,7 @@ Task<std::string> CollectorClient::open(SteadyTime until) {
 Task<CollectorClient::Answer> CollectorClient::exchange(const std::string& json) {
     const std::shared_ptr<TimedSocket> socket = socket_;
     const std::string head = fmt::format("{}{}\r\n\r\n", head_, json.size());
-    // Why it did not take the request may lie there: an answer.
+    // The reason why the collector did not take the request may lie there: an answer.
     const error_code unsent = co_await socket->write(head, json);
     admin::MessageReader reader(*socket, kAnswerHeadMax);
     http::ResponseHead answered;

@@ -46,7 +46,7 @@ telemetry::ActivityCopy copy_of(telemetry::Activity& activity, Kind kind) {
 
 }  // namespace
 
-// A question to the workers. Only the main thread touches it, but for holding it.
+// A question to the workers. Other threads only hold it; the main thread alone touches it.
 struct DashboardService::Job {
     explicit Job(const Executor& executor) : answered(executor, Timer::time_point::max()) {}
 
@@ -123,7 +123,7 @@ Task<admin::AdminAnswer> DashboardService::activity(admin::ActivityRequest reque
                                if (job->is_done()) job->answered.cancel();
                            });
             } catch (const std::bad_alloc&) {
-                // The thread serves its requests, and does not answer.
+                // The thread is busy with its requests, and does not answer.
             }
         });
     }

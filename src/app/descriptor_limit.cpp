@@ -14,7 +14,7 @@ namespace {
 
 // Connections of the admin listener; files.
 constexpr std::size_t kOwnDescriptors = 64 + 64;
-// Connections that are being turned away; listeners, the event loop and Redis.
+// Connections that the workers are refusing; listeners, the event loop and Redis.
 constexpr std::size_t kDescriptorsOfWorker = client::RefusedConnections::kKeptMax + 16;
 
 }  // namespace
@@ -39,7 +39,7 @@ std::size_t client_connections_max(std::size_t workers, const config::Config& co
     const std::size_t descriptors = raise_descriptor_limit();
     const std::size_t most = descriptors_for_clients(descriptors, workers, config);
     if (most < config.connections.max) {
-        // A little less than the default is what many systems have, and nothing to mend.
+        // Many systems have a little less than the default; the operator need not change that.
         const bool matters = most < config.connections.max / 2;
         telemetry::log(
             matters ? telemetry::Level::warn : telemetry::Level::debug,

@@ -16,7 +16,7 @@ namespace tidegate::app {
 
 namespace {
 
-// Not IN_MODIFY: a log that is written in the same folder would tell of each line.
+// Not IN_MODIFY: a log that is written in the same folder would cause an event for each line.
 constexpr std::uint32_t kEvents =
     IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_ONLYDIR;
 

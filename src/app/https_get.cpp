@@ -67,7 +67,7 @@ std::string fault_of_reading(const MessageFault& fault, const HttpsBounds& bound
     return "its answer cannot be read: " + reason_of(fault);
 }
 
-// Of a server that ended the connection before it said anything.
+// For a server that ended the connection before it sent anything.
 std::string fault_of_silence(SSL* tls, error_code unsent, const MessageFault& fault,
                              const HttpsBounds& bounds) {
     if (tls != nullptr && tls_fault(tls, fault.ec, false).wants_certificate) {
@@ -87,7 +87,8 @@ Task<Result<HttpsBody, std::string>> exchange(ByteStream& stream, const config::
     const error_code unsent = co_await stream.write(request);
     admin::MessageReader reader(stream, kHeadBytesMax);
     http::ResponseHead head;
-    // Why it did not take the request may lie there: an answer, or an alert of TLS.
+    // The reason why the server did not take the request may lie there: an answer, or an alert of
+    // TLS.
     const bool is_read = co_await reader.read_head(head);
     if (!is_read && !reader.is_heard()) {
         co_return ErrorMessage{fault_of_silence(stream.tls(), unsent, reader.fault(), bounds)};
@@ -100,7 +101,7 @@ Task<Result<HttpsBody, std::string>> exchange(ByteStream& stream, const config::
     co_return HttpsBody{std::move(text), peer_valid_until(stream.tls())};
 }
 
-// All that comes after connecting.
+// The steps after connecting.
 Task<Result<HttpsBody, std::string>> ask(ByteStream& stream, const config::HttpsUrl& url,
                                          const HttpsBounds& bounds, const std::string& accept,
                                          const std::string& ca) {
@@ -130,7 +131,7 @@ Task<Result<HttpsBody, std::string>> https_get(Executor executor, config::HttpsU
     }
     socket->expect_within(until - steady_now());
     auto answer = co_await ask(*socket, url, bounds, accept, ca);
-    // What it was doing when the socket was closed under it would only mislead.
+    // The deadline closed the socket: the error of the interrupted step would only mislead.
     const bool late = !socket->socket().is_open();
     socket->close();
     if (!answer && late) co_return too_late();

@@ -30,7 +30,7 @@ struct InspectService::Job {
         : until(deadline), answered(executor, Timer::time_point::max()) {}
 
     const SteadyTime until;  // the longest wait
-    Config config;           // what the items point into
+    Config config;           // the values that the items point into
     std::string identifier;
     std::vector<limit::ChargeItem> items;
 
@@ -43,7 +43,7 @@ struct InspectService::Job {
     std::size_t left = 1;  // that have to answer
     bool done = false;
 
-    // Any thread. Each who answers calls it once.
+    // Any thread. Each worker that answers calls it once.
     static void finish(const JobPtr& job) {
         asio::post(job->answered.get_executor(), [job] {
             if (--job->left > 0) return;
@@ -162,7 +162,7 @@ Task<std::string> InspectService::await(JobPtr job) {
     // Portions go one after the other, each within its time.
     const auto portions = static_cast<int>(1 + job->items.size() / store::kItemsCountedMax);
     co_await Job::wait(job, kWorkerPatience + portions * settings.timeout);
-    // What is not done may yet be written to by the worker.
+    // An item that is not done may yet be written to by the worker.
     co_return job->done ? job->fault : "The worker that asks Redis did not answer in time.";
 }
 

@@ -29,7 +29,7 @@ using telemetry::log;
 using Keys = Result<std::shared_ptr<const JwkSet>, std::string>;
 
 constexpr std::chrono::milliseconds kPoll{10};
-// Of what is odd in a set; all of it could be a hundred lines.
+// Odd keys of a set are logged up to this number; all of them could be a hundred lines.
 constexpr std::size_t kWarningsMax = 5;
 
 // A location, and what is known of it.
@@ -79,7 +79,7 @@ Task<Keys> keys_of(Executor executor, const Place& place, const HttpsBounds& bou
     }
 }
 
-// Gives sources the latest keys, then the word that there may be some.
+// Gives sources the latest keys, then the notice that there may be some.
 void tell_sources(Place& place) {
     place.fetches.next = place.schedule.due(true);
     for_each_source(place, [&](KeySource& source) {
@@ -197,7 +197,7 @@ void JwksFetcher::fill_in(Gauges& gauges) const {
     gauges.jwks.clear();
     std::map<std::string, int> seen;
     for (const auto& [location, place] : impl_->places) {
-        // Two that differ only in what is not shown must not share one name.
+        // Two URLs that differ only in what is not shown must not share one name.
         const int number = ++seen[place->shown];
         Gauges::KeyPlace told;
         told.url = number == 1 ? place->shown : fmt::format("{}#{}", place->shown, number);

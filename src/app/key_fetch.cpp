@@ -18,7 +18,7 @@ using config::HttpsUrl;
 using Fetched = Result<HttpsBody, std::string>;
 using UrlOrFault = Result<HttpsUrl, std::string>;
 
-// What keys are asked for as (RFC 7517 section 8.5); many servers know only the other.
+// The types that requests for keys accept (RFC 7517 section 8.5); many servers know only the other.
 constexpr const char* kAcceptKeys = "application/jwk-set+json, application/json";
 constexpr const char* kAcceptMetadata = "application/json";
 

@@ -13,7 +13,7 @@ namespace tidegate::app {
 
 namespace {
 
-// How often a look-up that is under way is asked whether it is done.
+// How often Tidegate looks whether a look-up under way is done.
 constexpr std::chrono::milliseconds kLookupPause{10};
 
 }  // namespace

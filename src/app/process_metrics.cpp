@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kOpenFiles = "/proc/self/fd";
 
-// Linux 6.2 and later tell the number as the folder's size; others have to be asked for each one.
+// Linux 6.2 and later state the number as the folder's size; with others it has to be counted.
 std::optional<std::uint64_t> open_descriptors() {
     struct stat folder {};
     if (::stat(kOpenFiles, &folder) != 0) return std::nullopt;

@@ -71,9 +71,9 @@ Task<ReloadReport> Reloader::reload() {
     }
     report.generation = current_->number;
     log_report(report);
-    access_logs_.sweep();  // one may have been opened for nothing
+    access_logs_.sweep();  // one may have been opened for a configuration that is refused
     trace_exporters_.sweep();
-    if (!report.ok) {  // and what a refused one wanted is watched no more
+    if (!report.ok) {  // and files that only the refused configuration named are watched no more
         jwks_fetcher_.use(key_sources(config()));
         upstreams_.use(current_->upstreams);
     }
@@ -221,7 +221,7 @@ Reloader::Faults Reloader::faults_of(const config::Config& next) const {
     return faults;
 }
 
-// Everything that can fail. A failure leaves no visible change behind.
+// Every step that can fail. A failure leaves no visible change behind.
 Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
     std::shared_ptr<const config::Config> next, Faults& faults) {
     auto snapshot = std::make_shared<ConfigSnapshot>();
@@ -235,8 +235,8 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare(
     // name that cannot be resolved is no fault of the file.
     snapshot->upstreams = upstreams_.make(*next);
     co_await upstreams_.ready(upstreams_.new_of(snapshot->upstreams), kLookupPatience);
-    // Nor shall requests meet a method that has no keys yet. None to be had is no fault of the
-    // file.
+    // Requests must not meet a method that has no keys yet either. If there are none to be had,
+    // that is no fault of the file.
     co_await jwks_fetcher_.prepare(key_sources(*next));
     if (stopped_) {
         faults.push_back({"tidegate", 0, 0, "Tidegate is stopping and does not reload"});

@@ -39,8 +39,8 @@ using telemetry::log;
 
 constexpr std::chrono::milliseconds kRedisPatience{3'000};
 
-// What keeps us from starting, or an empty string. A Redis that refuses us will go on refusing; one
-// that is away may come.
+// The reason why the program cannot start, or an empty string. A Redis that refuses us will go on
+// refusing; one that is away may come.
 std::string check_redis(const SharedState& shared, const config::Config& config) {
     if (!shared.redis) return {};
     const auto fault = shared.redis_cluster

@@ -49,7 +49,8 @@ std::vector<const redis::Script*> preloaded_scripts(const config::Config& config
         for (const limit::Policy* policy : route.policies) {
             items.insert(items.end(), policy->key.size(), {policy, {}});
             if (!is_cluster(config)) continue;
-            // Identifiers mostly lie in different slots there, and each slot is asked apart.
+            // Identifiers mostly lie in different slots there, and each slot gets a command of its
+            // own.
             scripts.add_charge({&items.back(), 1});
             items.clear();
         }

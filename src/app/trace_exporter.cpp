@@ -117,7 +117,7 @@ void TraceExporter::fill_batch() {
     }
 }
 
-// False: the collector is not to be asked again at once.
+// False: the exporter must not ask the collector again at once.
 Task<bool> TraceExporter::deliver() {
     const std::string& json = batch_.finish();
     for (bool is_first = true;; is_first = false) {

@@ -186,7 +186,8 @@ Task<> Worker::accept(Listener& listener) {
         if (!listener.acceptor.is_open()) break;
         accept_ready(listener);
         if (!listener.starved) continue;
-        // Out of descriptors: others may close some meanwhile. Never stop listening.
+        // The program is out of descriptors: other connections may close some meanwhile. Never stop
+        // listening.
         Timer pause(io_, kStarvedPause);
         co_await pause.async_wait(as_values);
     }
@@ -229,7 +230,7 @@ void Worker::tell_internal_error(const std::exception_ptr& failure) {
     try {
         log(Level::error, "internal error, a client's connection was reset: {}", words_of(failure));
     } catch (const std::bad_alloc&) {
-        // Nor is there memory for the line: the count has to do.
+        // There is no memory for the log line either: the count has to do.
     }
 }
 

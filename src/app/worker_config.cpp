@@ -193,7 +193,7 @@ void Worker::adopt(const ConfigSnapshot& snapshot) {
         former_pools_.push_back(pool);
     }
     if (heartbeat_) heartbeat_->configure(snapshot.config->replicas.value_or(0));
-    // They are of limits that may be others now.
+    // The remembered denials belong to limits that may be others now.
     limiter_.forget_denials(denials_of(*snapshot.config, shared_.workers));
 }
 

@@ -5,8 +5,8 @@
 // most TLS handshakes makes room for others. Where TLS is spoken the worker closes what it refuses
 // without an answer: the client could not read one.
 //
-// Behind a balancer, the PROXY header names the client, for `connections.per_ip` and for what
-// Tidegate believes.
+// Behind a balancer, the PROXY header names the client, for `connections.per_ip` and for
+// trusting forwarding fields.
 #include <netinet/in.h>
 #include <sys/socket.h>
 

@@ -20,8 +20,7 @@ using Made = IdentifierMaker::Made;
 using PolicyOutcome = ChargeNotes::Outcome;
 using KeyOutcome = ChargeNotes::KeyOutcome;
 
-// The first policy of the route that enforces and whose `deny` is not empty and `lists` the client;
-// null: none.
+// The first enforced policy of the route with a `deny` that lists the client; null: none.
 template <class Lists>
 const config::Policy* denying_policy(const Decision& decision, const Lists& lists) {
     const auto& policies = decision.route->policies;
@@ -61,7 +60,7 @@ void add_items(const limit::Policy& policy, const limit::Tier* tier, std::size_t
     }
 }
 
-// What becomes of a key that made an identifier, or could not.
+// The result for a key that made an identifier, or could not.
 KeyOutcome outcome_of(const limit::Key& key, Made made) {
     if (made == Made::some) return KeyOutcome::counted;
     if (made == Made::unclear) return KeyOutcome::unclear;
@@ -238,7 +237,7 @@ bool list_policies(const config::Config& config, IdentifierMaker& maker, Decisio
     return true;
 }
 
-// A policy's `deny` by network. Users and whether there is one are not asked of a preflight.
+// A policy's `deny` by network. Entries about users do not apply to a preflight.
 bool is_network_denied(const Decision& decision) {
     const auto denies = [&](const config::Policy* policy) {
         const auto& networks = policy->deny.networks;
@@ -260,7 +259,7 @@ void list_preflight(const config::Config& config, const Facts& facts, Decision& 
     auto* const note = begin_note(notes, policy);
     const PolicyOutcome outcome = list_policy(config, policy, maker, decision, note);
     if (note != nullptr) note->outcome = outcome;
-    // Without an address there is nothing to count it by, and it must not pass uncounted.
+    // Without an address there is no key for its count, and it must not pass uncounted.
     if (const Fault fault = fault_of(outcome); fault != Fault::none) return decision.refuse(fault);
     name_items(decision);
     decision.charge.cost = 1;
@@ -347,7 +346,7 @@ bool list_address_limits(const config::Config& config, const Facts& facts, Decis
     if (decision.charge.items.empty()) return false;
     name_items(decision);
     decision.charge.cost = cost_of(*decision.route, facts).units;
-    // What costs nothing passes whatever is counted.
+    // A request of cost 0 passes whatever is counted.
     if (decision.charge.cost == 0) drop_items(decision, 0);
     return decision.charge.cost > 0;
 }
@@ -357,7 +356,7 @@ bool list_failed_credentials(const config::Config& config, const Facts& facts, D
     if (policy == nullptr) return false;
     decision.identifiers.clear();
     IdentifierMaker maker(config, facts, decision);
-    // A client without an address cannot be told from others, whom it must not lock out.
+    // A client without an address cannot be distinguished from others, which it must not lock out.
     if (list_policy(config, *policy, maker, decision, nullptr) != PolicyOutcome::counted)
         drop_items(decision, 0);
     if (decision.charge.items.empty()) return false;

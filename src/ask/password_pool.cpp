@@ -65,8 +65,8 @@ struct PasswordPool::Shared {
 
     std::mutex mutex;
     std::condition_variable_any news;
-    // Not begun yet, in order for each address. Addresses take turns: however many guesses one
-    // address makes, another waits for one of them at most.
+    // Jobs that have not begun, in order for each address. Addresses take turns: however many
+    // guesses one address makes, another waits for one of them at most.
     std::unordered_map<std::uint64_t, std::deque<JobPtr>> queues;
     std::deque<std::uint64_t> turns;  // the addresses of `queues`; the first is next
     std::size_t waiting = 0;          // in all of them
@@ -100,7 +100,7 @@ void PasswordPool::Shared::work(const std::stop_token& stop) {
     }
 }
 
-// Tells all that wait. Requires the mutex.
+// Wakes all that wait for the job. Requires the mutex.
 void PasswordPool::Shared::finish(Job& job, State state) {
     for (std::shared_ptr<Waiter>& waiter : job.waiters) {
         const Executor executor = waiter->executor;

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// The end of its ejection would bring the server back: nothing else keeps it out.
+// The end of its ejection would bring the server back: no other state keeps it out.
 bool is_only_ejected(const ServerState& server, SteadyTime now) {
     const Rank rank = server.rank(now);
     return rank == Rank::ejected || rank == Rank::ejected_avoided;
@@ -123,8 +123,8 @@ std::vector<ServerState*> Health::return_surplus(SteadyTime now) {
     for (ServerState* server : out) {
         ServerState::set(server->slow_since_, now);
         ServerState::set(server->ejected_until_, now);
-        // Cut short, it does not make the next one longer: where most servers fail, they would take
-        // turns until each is out for minutes.
+        // An ejection that was cut short does not make the next one longer: where most servers
+        // fail, they would take turns until each is out for minutes.
         if (server->ejections_ > 0) --server->ejections_;
     }
     return out;

@@ -82,7 +82,7 @@ bool parse_v6(std::string_view text, std::array<std::uint8_t, 16>& bytes) {
         bytes = read;
         return true;
     }
-    // `::` stands for at least one group.
+    // `::` replaces at least one group.
     if (groups >= kGroups) return false;
     const auto tail = static_cast<std::ptrdiff_t>(2 * (groups - gap));
     bytes.fill(0);

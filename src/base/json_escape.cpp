@@ -13,7 +13,7 @@ namespace tidegate {
 
 namespace {
 
-// What goes as it is: printable ASCII from kLowest on but `"`, `\` and kSeparator.
+// Characters that go as they are: printable ASCII from kLowest on but `"`, `\` and kSeparator.
 template <char kLowest, char kSeparator>
 constexpr std::array<bool, 256> make_plain() {
     std::array<bool, 256> plain{};
@@ -65,7 +65,7 @@ bool copy_plain_words(std::string_view text, char* out) {
     return special == 0;
 }
 
-// What nearly all texts are. If false, what was written means nothing.
+// The common case. If false, the bytes that were written mean nothing.
 template <class Plain>
 bool copy_plain(std::string_view text, char* out) {
     if (text.size() >= 8) return copy_plain_words<std::uint64_t, Plain>(text, out);

@@ -9,7 +9,7 @@
 namespace tidegate {
 namespace {
 
-// Makes a value of what the parser finds, and stops at what other readers take in another way.
+// Makes a value of the parser's events, and stops at texts that other readers take in another way.
 class Builder final : public nlohmann::json_sax<JsonValue> {
   public:
     JsonValue root;

@@ -74,7 +74,7 @@ bool take_clock(std::string_view& text, std::int64_t& seconds) {
     return hour < 24 && minute < 60 && second < 60;
 }
 
-// `Z` or `+01:00`: what has to be taken away to get UTC.
+// `Z` or `+01:00`: what to subtract to get UTC.
 bool take_offset(std::string_view& text, std::int64_t& seconds) {
     seconds = 0;
     if (take(text, "Zz")) return true;

@@ -128,7 +128,7 @@ std::optional<std::int64_t> parse_fixed(std::string_view text, int scale_digits)
         fraction = text.substr(dot + 1);
         if (fraction.empty()) return std::nullopt;
     }
-    // Zeros at the end add no precision, so they may be as many as one likes.
+    // Zeros at the end add no precision, so any number of them is allowed.
     while (!fraction.empty() && fraction.back() == '0') fraction.remove_suffix(1);
     if (fraction.size() > static_cast<std::size_t>(scale_digits)) return std::nullopt;
 

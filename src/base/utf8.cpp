@@ -64,7 +64,7 @@ std::size_t utf8_length(std::string_view text) {
     for (std::size_t i = 1; i < length; ++i) {
         if ((byte(i) & 0xC0U) != 0x80U) return 0;
     }
-    // The second byte tells overlong forms, surrogates and what lies above U+10FFFF.
+    // The second byte distinguishes overlong forms, surrogates and numbers above U+10FFFF.
     if (lead == 0xE0 && byte(1) < 0xA0) return 0;
     if (lead == 0xED && byte(1) > 0x9F) return 0;
     if (lead == 0xF0 && byte(1) < 0x90) return 0;

@@ -97,7 +97,7 @@ class StopSignals {
     sigset_t before_{};
 };
 
-// Says once that the proxy does not answer, and once that it does again.
+// Reports once that the proxy does not answer, and once that it does again.
 class SilenceReport {
   public:
     void note_silence(const std::string& why) {

@@ -9,7 +9,7 @@ namespace {
 // The argument of `help`, which may be any command.
 constexpr const char* kCommandArgument = "COMMAND";
 
-// CLI11 tells the values of IsMember only in the description of the type: `TEXT:{proxy,check}`.
+// CLI11 gives the values of IsMember only in the description of the type: `TEXT:{proxy,check}`.
 std::vector<std::string> choices_of(const CLI::Option& option) {
     std::vector<std::string> choices;
     const std::string type = option.get_type_name();

@@ -32,13 +32,13 @@ constexpr std::size_t kFillerBytes = 16'384;
 constexpr auto kClientPatience = 75s;
 constexpr auto kLingerPatience = 1s;
 
-// What there is to say of a request's body once it has been read.
+// The description of a request's body once it has been read.
 struct ReadBody {
     std::uint64_t bytes = 0;
     std::string beginning;  // kBodyShownMax and no more
 };
 
-// By hand but for the values, so that a field takes one line.
+// Written by hand except for the values, so that a field takes one line.
 std::string echo_of(const http::RequestHead& head, const ReadBody& body) {
     std::string fields;
     for (const auto& field : head.fields) {

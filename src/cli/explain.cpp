@@ -21,7 +21,7 @@ namespace {
 
 using ask::Fault;
 
-// The host that `fields` do not say.
+// The host when `fields` do not state one.
 std::optional<std::string> host_of(const Question& question) {
     const auto names_host = [](std::string_view field) {
         return http::equal_ignoring_case(field.substr(0, field.find(':')), "host");

@@ -14,7 +14,7 @@ using Form = faces::CheckCall::Form;
 
 constexpr int kBadCall = 400;
 
-// What an item is charged with points into it.
+// The charges of an item point into it.
 struct ExplainedItem {
     explicit ExplainedItem(std::shared_ptr<const config::Config> config)
         : request(std::move(config)) {}

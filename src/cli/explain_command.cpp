@@ -71,7 +71,8 @@ void fetch_keys(const std::shared_ptr<identity::KeySource>& source) {
     fetcher.use({source});
 }
 
-// Which listener is asked; nothing where that does not matter. The error says what to write.
+// The listener that the request goes to; nothing where that does not matter. The error says what to
+// write.
 using ChosenListener = Result<std::optional<std::size_t>, std::string>;
 
 std::string addresses_of(const config::Config& config, const std::vector<std::size_t>& listeners) {
@@ -245,7 +246,7 @@ CLI::App* describe_explain(CLI::App& app, const std::string& default_file,
     explain->add_flag("--json", arguments.as_json, "Print an object for programs");
     explain->footer(kExplainFooter);
     explain->final_callback([&arguments] {
-        // Of a listener, the configuration tells whether its peers have addresses.
+        // The configuration of a listener says whether its peers have addresses.
         const bool may_lack_peer =
             !arguments.listen.empty() || arguments.face == to_string(Face::check);
         if (!may_lack_peer && !arguments.trusted_socket && arguments.from.empty()) {

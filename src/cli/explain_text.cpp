@@ -48,7 +48,7 @@ std::string aligned(const Facts& facts) {
     return text;
 }
 
-// What a client or a file wrote: as it is, if it cannot be taken for anything but a word.
+// Text of a client or a file: as it is, if it cannot be taken for anything but a word.
 std::string shown(std::string_view text) {
     constexpr std::size_t kPlainMax = 60;
     const bool plain = !text.empty() && text.size() <= kPlainMax &&

@@ -24,7 +24,7 @@ namespace tidegate::cli {
 namespace {
 
 constexpr std::size_t kSecretBytes = 24;
-// Makes a key easy to find in a repository or a log, and hard to take for its SHA-256.
+// Makes a key easy to find in a repository or a log, and hard to mistake for its SHA-256.
 constexpr std::string_view kPrefix = "tg_";
 
 constexpr const char* kKeysFooter =

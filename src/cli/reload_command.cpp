@@ -23,7 +23,7 @@ constexpr int kOk = 200;
 constexpr int kConflict = 409;
 // A little more than the proxy gives a reload.
 constexpr std::chrono::seconds kReloadPatience{65};
-// Less than what watches containers gives it.
+// Less than the time that Kubernetes or Docker gives it.
 constexpr std::chrono::seconds kHealthPatience{2};
 
 constexpr const char* kReloadFooter =

@@ -79,7 +79,7 @@ std::string curl_line(const config::Address& address) {
     return fmt::format("curl -i http://{}/", config::reachable(address).to_string());
 }
 
-// `file` is empty for the quickstart, of which `curl` shows how it is asked.
+// `file` is empty for the quickstart, for which it prints a `curl` command.
 int run(config::Loaded loaded, const std::string& file, std::string_view what,
         const RunArguments& arguments, const std::string& curl = "") {
     fmt::print(stderr, "tidegate {}: {}\n{}", TIDEGATE_VERSION, what, report(loaded));

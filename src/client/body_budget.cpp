@@ -4,7 +4,7 @@ namespace tidegate::client {
 
 namespace {
 
-// Clients may use the room that they have been given before they hear that there is no more.
+// Clients may use the room that they have been given before they learn that there is no more.
 constexpr std::size_t kHardBound = 2;
 
 }  // namespace

@@ -38,7 +38,8 @@ Http1Connection::~Http1Connection() {
     if (!link_.input.has_connection()) {
         // It was handed over.
     } else if (stream_) {
-        // An exception ended a request: its client must not take what it has for an answer.
+        // An exception ended a request: its client must not take the bytes that it has for an
+        // answer.
         connection().reset();
     } else {
         connection().close();
@@ -121,7 +122,7 @@ bool Http1Connection::cut_off_if(bool is_meant) {
     return is_meant;
 }
 
-// Nothing is held meanwhile: no buffer, no stream.
+// The connection holds nothing meanwhile: no buffer, no stream.
 Task<> Http1Connection::await_input() {
     link_.input.release_buffer();
     is_idle_ = true;

@@ -36,8 +36,9 @@ Http1Input::Head Http1Input::read_head(const http::HeadBounds& bounds, http::Req
     }
 }
 
-// Returns the length of the head, or 0: it goes on, or `fault` says why not. Only once does it try
-// to read a head without scanning it: one that comes byte by byte must not be read as often.
+// Returns the length of the head, or 0: it is not complete, or `fault` says why it is refused. It
+// tries only once to read a head without scanning it: a head that comes byte by byte must not be
+// read that often.
 std::size_t Http1Input::take_head(const http::HeadBounds& bounds, http::RequestHead& into,
                                   HeadFault& fault) {
     fault = HeadFault::none;
@@ -107,7 +108,7 @@ bool Http1Input::has_left(Wakeup& wakeup) {
         const bool had_ended = connection_->has_ended();
         read_ahead();
         // The client may wait for its answer, or it has closed for good. While the upstream is
-        // silent, nothing is sent that would tell.
+        // silent, the proxy sends nothing that would show which.
         if (!had_ended && connection_->has_ended()) connection_->probe_peer();
     }
     return connection_->is_broken();
@@ -119,13 +120,13 @@ bool Http1Input::is_at_end() {
     return connection_->has_ended() && !has_read_ahead();
 }
 
-// Reads what follows while the request is being answered, only to learn what became of the client.
-// The bytes belong to the next request, which will look for them.
+// Reads what follows while the request is being answered, only to learn whether the client is still
+// there. The bytes belong to the next request, which will look for them.
 void Http1Input::read_ahead() {
     if (connection_->has_ended()) return;
     // A head that fills its buffer to the last byte leaves no room behind it.
     const bool full = buffer_.space().empty();
-    // Pipelined requests fill what there is: the client is there.
+    // Pipelined requests fill the buffer: the client is there.
     if (has_read_ahead() && (full || !body_buffer_.empty())) return;
     Buffer& into = full ? body_buffer_ : buffer_;
     const IoResult read = connection_->read_some(into.space(BufferPool::kLarge));

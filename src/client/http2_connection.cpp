@@ -29,7 +29,7 @@ milliseconds spread(milliseconds time) {
            milliseconds{std::uniform_int_distribution<std::int64_t>(0, time.count() / 5)(random)};
 }
 
-// A list of unusual size gives its room back, or a connection of no requests could hold more than
+// A list of unusual size gives its room back, or a connection without requests could hold more than
 // one that serves many: a read of nothing but small frames makes thousands of events.
 template <class List>
 void clear_list(List& list) {
@@ -172,8 +172,8 @@ Http2Connection::Next Http2Connection::step() {
     return may_read ? Next::step : Next::sleep;
 }
 
-// Neither side has anything to say any more. What has been gathered and not written may be the end
-// of an answer.
+// Neither side has anything to send any more. Bytes that have been gathered and not written may be
+// the end of an answer.
 bool Http2Connection::is_over() const {
     return link_.server.has_failed() || (link_.server.is_done() && link_.output.empty());
 }
@@ -189,7 +189,7 @@ bool Http2Connection::read() {
 }
 
 // No stream's coroutine runs meanwhile: what it gathers would end what the events look at. So a
-// request has with it what has come of its body.
+// request gets with its head the part of its body that has come.
 void Http2Connection::receive(std::string_view bytes) {
     if (bytes.empty()) return;
     is_resting_ = false;
@@ -347,7 +347,7 @@ void Http2Connection::count_end() {
     context_.metrics.http2_connection_ended(why);
 }
 
-// They have no client any more.
+// Their client is gone.
 Task<> Http2Connection::end_streams() {
     link_.is_over = true;
     // An exception has left them without a coroutine.

@@ -8,7 +8,7 @@ namespace tidegate::client {
 
 namespace {
 
-// What a Server asks for.
+// The steps that a Server asks for.
 constexpr std::size_t kRoomMin = 2'048;
 
 }  // namespace

@@ -226,7 +226,7 @@ IoStatus Http2Stream::offer(std::span<const std::string_view> pieces, bool is_la
     return progress();
 }
 
-// What became of what was offered last.
+// The state of what was offered last.
 IoStatus Http2Stream::progress() const {
     if (!stream_->is_answered() && is_closed()) return IoStatus::failed;
     return stream_->is_taking() ? IoStatus::ok : IoStatus::would_block;
@@ -249,8 +249,8 @@ Task<IoStatus> Http2Stream::send_rest(std::chrono::milliseconds patience) {
     }
 }
 
-// The client does not take what was offered. That goes with its owner now, who may have to wait
-// before the request ends: nothing of it may be sent any more.
+// The client does not take what was offered. The bytes go with their owner now, which may have to
+// wait before the request ends: none of them may be sent any more.
 IoStatus Http2Stream::give_up() {
     has_given_up_ = true;
     link_->server.reset(*stream_, NGHTTP2_INTERNAL_ERROR);

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLinger{2'000};
 constexpr std::size_t kLingerBytesMax = 1'048'576;
 
-// Over TLS an answer that only the end delimits is not whole without the word of that end.
+// Over TLS an answer that only the end delimits is not whole without a close_notify.
 Task<> send_end(Connection& connection, Sleeper& sleeper, milliseconds patience,
                 const bool& is_cut_off) {
     sleeper.allow(patience);

@@ -20,8 +20,8 @@ constexpr std::size_t kFirstBytes = 24;
 
 enum class FirstBytes : std::uint8_t { tls, http, proxy_header, incomplete };
 
-// A record of TLS never begins with a letter, a request in the clear always does. What is neither
-// OpenSSL may judge.
+// A record of TLS never begins with a letter, a request in the clear always does. OpenSSL judges
+// other bytes.
 FirstBytes kind_of(std::string_view bytes) {
     if (http::looks_like_proxy_header(bytes)) return FirstBytes::proxy_header;
     const auto end = std::find_if(bytes.begin(), bytes.end(), [](char c) {

@@ -12,7 +12,7 @@ constexpr std::string_view kTooMany =
     "connections that wait for PROXY headers or TLS handshakes are a quarter of connections.max "
     "already: raise it, or bound addresses by connections.new_per_ip";
 
-// What was wrong, and what to do about it.
+// The reason, and what to do about it.
 std::string_view refusal_words(ProxyHeaderRefusal reason) {
     switch (reason) {
         case ProxyHeaderRefusal::timeout:
@@ -42,7 +42,7 @@ std::string_view refusal_words(TlsHandshakeFailure reason) {
     }
 }
 
-// What clients do is no fault of the configuration; strangers on the internet try a lot.
+// Faults of clients are no faults of the configuration; on the internet they are frequent.
 Level level_of(TlsHandshakeFailure reason) {
     const bool is_ours =
         reason == TlsHandshakeFailure::too_many || reason == TlsHandshakeFailure::proxy_header;

@@ -110,14 +110,14 @@ Result<Address, std::string> url_address(const urls::url_view& url, std::uint16_
     return address;
 }
 
-// In lower case, without the dot at its end.
+// In lower case, without the root's dot.
 std::string plain_host_name(std::string_view host) {
     std::string name = to_lower(std::string(host));
     if (name.ends_with('.')) name.pop_back();
     return name;
 }
 
-// The authority as Host wants it, made of the parts: percent-encoding has no place in it.
+// The authority for Host, made of the parts: percent-encoding has no place in it.
 std::string authority_of(const urls::url_view& url, const Address& address) {
     std::string authority = address.to_string();
     if (!url.has_port()) authority.resize(authority.rfind(':'));
@@ -137,7 +137,7 @@ Result<int, std::string> database_of(std::string_view path) {
 
 constexpr std::string_view kHttps = "https://";
 
-// What was meant by a text that is no address to listen on; ends a message. Empty: unknown.
+// The likely meaning of a text that is no address to listen on; ends a message. Empty: unknown.
 std::string listen_advice(std::string_view text) {
     constexpr std::string_view kSsl = " ssl";
     const bool is_url = text.starts_with(kHttps);
@@ -174,10 +174,10 @@ std::string listen_advice(std::string_view text) {
 constexpr std::pair<std::string_view, std::string_view> kSchemesOfHttp2[] = {
     {"h2://", kHttps}, {"grpcs://", kHttps}, {"grpc://", "h2c://"}};
 
-// `localhost:3000` and `3000`: the URL that was meant, as the end of a message. Empty: unknown. No
-// text that may hold a password is repeated.
+// `localhost:3000` and `3000`: the likely URL, as the end of a message. Empty: unknown. No text
+// that may hold a password is repeated.
 std::string server_advice(std::string_view text) {
-    // What others write for HTTP/2: `h2://`, and `grpc://` for its main use.
+    // Spellings of HTTP/2 in other programs: `h2://`, and `grpc://` for its main use.
     for (const auto& [theirs, ours] : kSchemesOfHttp2) {
         if (!text.starts_with(theirs)) continue;
         const std::string meant = std::string(ours) + std::string(text.substr(theirs.size()));

@@ -15,7 +15,7 @@ namespace tidegate::config {
 
 namespace {
 
-// Never 0, which stands for a file that cannot be read.
+// Never 0, which means a file that cannot be read.
 std::uint64_t hash_of(std::string_view text) {
     return std::hash<std::string_view>{}(text) | 1;
 }

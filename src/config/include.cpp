@@ -164,7 +164,7 @@ class Merger {
         }
     }
 
-    // The document's own value of that key, of the same kind. Null: it is of another kind, which
+    // The document's own value of that key, of the same type. Null: it is of another type, which
     // its reader reports.
     TreeNode* counterpart(const Entry& entry) {
         Entry* const own = entry_of(document_, entry.key);

@@ -11,8 +11,8 @@ namespace tidegate::config {
 
 namespace {
 
-// The section without what the user chose: `routes[3].match` is `routes[].match`, and a policy is
-// `policies.*`, also on a route.
+// The section without the names that the user chose: `routes[3].match` is `routes[].match`, and a
+// policy is `policies.*`, also on a route.
 std::string section_kind(std::string_view section) {
     std::string kind;
     for (std::size_t i = 0; i < section.size(); ++i) {
@@ -20,7 +20,7 @@ std::string section_kind(std::string_view section) {
         if (section[i] == '[') i = std::min(section.find(']', i), section.size()) - 1;
     }
     if (kind.ends_with(".policies[]")) return "policies.*";
-    // A single listener need not stand in a list, nor its only certificate.
+    // A single listener need not be in a list, nor its only certificate.
     for (const std::string_view list : {"listen", "listen[].tls.certificates"}) {
         if (kind == list || kind.starts_with(std::string(list) + '.'))
             kind.insert(list.size(), "[]");
@@ -37,7 +37,7 @@ std::string section_kind(std::string_view section) {
 
 std::string_view advice_for_key(std::string_view section, std::string_view key) {
     const std::string kind = section_kind(section);
-    // Lists of limits stand in several sections.
+    // Lists of limits occur in several sections.
     const std::string_view last = kind.ends_with(".limits[]") ? std::string_view("limits[]") : kind;
     const auto is_meant = [&](const MisplacedKey& one) {
         return one.key == key && one.section == last;

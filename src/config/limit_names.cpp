@@ -1,4 +1,4 @@
-// A limit is known by one name to clients, in the log and in reports: no two may share it.
+// Clients, the log and reports know a limit by one name: no two may share it.
 #include <string>
 #include <unordered_map>
 #include <utility>

@@ -94,11 +94,11 @@ void read_traffic(Section& root, Config& config, Declared& declared) {
     note_forwarding(root, {"upstream", "upstreams"}, declared);
 }
 
-// Whether there is a way for requests at all.
+// Whether requests can come in at all.
 void check_traffic(Section& root, const Config& config) {
     const bool is_proxy = config.has_face(Face::proxy);
     if (root.find("upstream")) return;
-    // The check API is asked about policies by their names.
+    // Calls of the check API name policies.
     if (!is_proxy && config.has_face(Face::check) && root.find("policies")) return;
     // The rate limit service has limits of its own.
     if (!is_proxy && root.find("rls")) return;

@@ -24,7 +24,7 @@ admin: 127.0.0.1:9901
 limits: [10/min]
 )yaml";
         case Face::check:
-        case Face::envoy_grpc:  // has none: Envoy's own configuration is what is long
+        case Face::envoy_grpc:  // has none: Envoy's own configuration is the long one
             break;
     }
     return R"yaml(listen: {address: "127.0.0.1:8181", face: check}

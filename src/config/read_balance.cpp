@@ -18,7 +18,7 @@ constexpr std::string_view kRoundRobin = "round_robin";
 constexpr std::string_view kLeastConnections = "least_connections";
 constexpr std::string_view kHash = "{hash: ip}";
 
-// What other proxies call these ways, in lower case.
+// The names of these ways in other proxies, in lower case.
 std::string_view balance_of_others(std::string_view word) {
     constexpr std::pair<std::string_view, std::string_view> kWords[] = {
         {"leastconn", kLeastConnections},

@@ -1,4 +1,4 @@
-// `tls` of something that is connected to. A file that could not be used is found when the
+// `tls` of a server that Tidegate connects to. A file that could not be used is found when the
 // configuration is read, not when the first connection is made.
 #include <utility>
 
@@ -100,7 +100,7 @@ TlsSettings read_upstream_tls(const Value& value) {
                                {{"1.2", TlsVersion::tls_1_2}, {"1.3", TlsVersion::tls_1_3}});
     section.refuse_others();
     if (faults.size() == faults_before) {
-        // OpenSSL has an opinion of its own, on the length of keys for one.
+        // OpenSSL checks more, such as the length of keys.
         if (const auto made = TlsClient::make(tls); !made) value.fault(made.error());
     }
     return tls;

@@ -31,7 +31,7 @@ void read_body_rate(const Value& value, RequestBounds& bounds) {
     }
 }
 
-// A bucket of a second is all that is kept of an address.
+// Of each address, the table keeps only a bucket of one second.
 void read_new_per_ip(const Value& value, Connections& connections) {
     constexpr std::int64_t kNewPerIpMax = 1'000'000;
     if (value.is_off()) return;

@@ -93,8 +93,8 @@ const Policy* default_preflight(Config& config) {
     return config.policies[add_policy(std::move(policy), config)].get();
 }
 
-// The fields that Tidegate adds to answers, and that browsers show to scripts only if they are
-// told.
+// The fields that Tidegate adds to answers. Browsers show them to scripts only if the answer lists
+// them.
 std::string exposed_fields(const Response& response) {
     std::string out;
     if (response.ratelimit_fields) out += "RateLimit, RateLimit-Policy, ";

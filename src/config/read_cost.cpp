@@ -14,7 +14,7 @@ std::int64_t most_at_once(const limit::Limit& limit) {
     return limit.is_bucket() ? limit.burst : limit.quota;
 }
 
-// A quota of 0 is meant to deny and warned about; a slot is one, whatever the request costs.
+// A quota of 0 is meant to deny and has a warning; a slot is one, whatever the request costs.
 bool can_never_pass(std::int64_t cost, const limit::Limit& limit) {
     return limit.quota != 0 && !limit.is_concurrency() && cost > most_at_once(limit);
 }

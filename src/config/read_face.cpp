@@ -1,4 +1,4 @@
-// How a listener is asked: `face` and what belongs to it.
+// The kind of a listener: `face` and what belongs to it.
 #include <algorithm>
 
 #include "base/quote.hpp"
@@ -60,7 +60,7 @@ void warn_about_strangers(const Value& from, const Listen& listen) {
 // A peer that reaches such a listener speaks for every client.
 void check_reach(const Section& section, const std::optional<Value>& from, const Listen& listen,
                  const Address& address) {
-    // A balancer on this machine passes on those of others.
+    // A balancer on this machine forwards requests of others.
     if (!others_can_connect(address) && !listen.proxy_protocol) return;
     if (from) warn_about_strangers(*from, listen);
     if (!listen.from.empty() || !listen.token.empty()) return;
@@ -161,7 +161,7 @@ void read_check(const Value& value, Config& config) {
     }
 }
 
-// A gateway never says how a request ended, nor does who asks the check API.
+// Neither a gateway nor a client of the check API says how a request ended.
 void check_faces(const Config& config, const Declared& declared, Context& context) {
     constexpr Face kAsked[] = {Face::forward_auth, Face::check, Face::envoy_grpc};
     const auto* const found_face = std::find_if(std::begin(kAsked), std::end(kAsked),

@@ -18,7 +18,7 @@ constexpr std::int64_t kConnectionWindowMin = 65'535;
 constexpr std::int64_t kStreamWindowMin = 1'024;
 constexpr std::int64_t kBufferedMax = 68'719'476'736;
 
-// The nearest of the words that are right would be `http1`.
+// The nearest of the valid words would be `http1`.
 constexpr std::string_view kNamesOfHttp2[] = {"http2",  "http/2", "http2.0", "http/2.0",
                                               "HTTP/2", "h2c",    "2",       "2.0"};
 

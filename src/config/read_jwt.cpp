@@ -16,7 +16,7 @@ using identity::JwsAlgorithm;
 
 constexpr std::string_view kEmpty = "the list is empty: Tidegate would refuse every token";
 
-// What a token says of itself, or the name of one of its claims.
+// A claim that a token states, or the name of one of its claims.
 std::optional<std::string> read_claim_text(const Value& value, std::string_view wanted) {
     constexpr std::size_t kClaimBytesMax = 1'024;
     auto text = value.text(wanted);
@@ -123,7 +123,7 @@ void check_place_of_keys(Section& section) {
     }
 }
 
-// Keys of a file, a URL or an issuer. Requires that `algorithms` have been read.
+// The keys of a file, a URL or an issuer. Requires that `algorithms` have been read.
 void read_keys(Section& section, identity::JwtMethod& jwt, Declared& declared) {
     const auto jwks = section.find("jwks");
     const auto discovery = section.find("discovery");

@@ -45,7 +45,7 @@ bool looks_secret(std::string_view name) {
                        [&](std::string_view part) { return lower.find(part) != lower.npos; });
 }
 
-// Fields in which the user is named to us, or by us to the upstream.
+// Fields in which a trusted peer names the user to Tidegate, or Tidegate to the upstream.
 bool names_user(std::string_view name, const Config& config) {
     const auto same = [&](const std::string& other) {
         return http::equal_as_variable(name, other);

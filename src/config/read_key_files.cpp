@@ -1,4 +1,4 @@
-// What credentials are compared with: keys of tokens, API keys, passwords. Messages never show what
+// The files for checking credentials: keys of tokens, API keys, passwords. Messages never show what
 // these files hold, but for the names of users and tiers.
 #include <algorithm>
 #include <array>
@@ -80,8 +80,8 @@ void refuse_other_entries(const TreeNode& owner, Context& context) {
     }
 }
 
-// `entry` has the digest of a key as its own. No message repeats that: who mistook the file wrote
-// the key itself there.
+// `entry` has the digest of a key as its own. No message repeats it: an operator who mistook the
+// file wrote the key itself there.
 void read_api_key(const Entry& entry, Context& context, ApiKeys& keys, Declared& declared) {
     const bool missing = entry.value.kind == TreeNode::Kind::null;
     const Value owner(context, entry.value, "key", missing ? entry.place : entry.value.place);

@@ -21,7 +21,7 @@ using limit::Micros;
 
 constexpr int kMicroDigits = 6;
 constexpr Micros kDay = std::chrono::hours{24};
-constexpr std::uint16_t kUnauthorized = 401;  // what a wrong credential is answered with
+constexpr std::uint16_t kUnauthorized = 401;  // the status of a wrong credential
 constexpr std::string_view kSpellings =
     "a rate such as `10/s`, a list `[seconds, quota, precision]` or a map "
     "`{quota: 10, per: 1s}`";
@@ -42,7 +42,7 @@ std::optional<std::int64_t> read_quota(const Value& value) {
     return value.integer({0, limit::kQuotaMax});
 }
 
-// Unlike Value::duration(), to the microsecond; bounds are make_limit()'s affair.
+// Unlike Value::duration(), to the microsecond; make_limit() checks the bounds.
 std::optional<Micros> read_time(const Value& value) {
     return value.parsed("a duration such as `1s`, `15min` or `1h`", parse_duration);
 }
@@ -151,7 +151,7 @@ std::optional<MomentSource> read_moment(const Value& value) {
     return MomentSource{MomentSource::In::query, std::move(*name)};
 }
 
-// What only schedules have, and must have.
+// The settings that only schedules have, and must have.
 void read_schedule(Section& section, LimitSpec& spec, std::optional<MomentSource>& moment) {
     section.choice<bool>("window", spec.utc_day, {{"sliding", false}, {"utc_day", true}});
     if (const auto horizon = section.find("horizon")) spec.horizon = read_time(*horizon);

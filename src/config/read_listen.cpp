@@ -56,7 +56,7 @@ bool is_pair(const Address& one, const Address& other) {
     return one.port == other.port && one.host == kEveryAddress && other.host == kEveryIpv4;
 }
 
-// Whether one has every IPv4 address and the other one's socket can do without them.
+// Whether one has every IPv4 address and the other one's socket works without them.
 bool can_share(const Address& one, const Address& other) {
     return is_pair(one, other) || is_pair(other, one);
 }
@@ -138,8 +138,8 @@ void read_listen(const Value& value, Config& config) {
     }
 }
 
-// Compared with what a field of HTTP brings, which neither has controls nor begins or ends in
-// spaces.
+// Compared with the value of a field of HTTP, which has no controls and neither begins nor ends
+// with spaces.
 std::optional<std::string> read_bearer_token(const Value& value) {
     std::optional<std::string> token = value.secret();
     if (!token) return token;

@@ -105,7 +105,7 @@ void read_tls_settings(const Value& value, Listen& listen) {
     if (const auto hsts = section.find("hsts")) read_hsts(*hsts, listen);
     section.refuse_others();
     if (faults.size() != faults_before) return;
-    // OpenSSL refuses more than the checks above, weak signatures for one.
+    // OpenSSL refuses more than the checks above, such as weak signatures.
     if (const auto made = parse_credentials(settings); !made) value.fault(made.error());
 }
 

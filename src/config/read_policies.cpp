@@ -55,7 +55,7 @@ void read_who_and_what(Section& section, Config& config, Policy& policy) {
         deny->warn("has no effect: a policy with `mode: shadow` refuses no request");
 }
 
-// What a refusal by this policy says in place of `response`.
+// The answer of this policy to a refused request, in place of `response`.
 void read_refusal(Section& section, Policy& policy) {
     const auto status = section.find("status");
     if (status) policy.status = static_cast<int>(status->integer({400, 599}).value_or(0));

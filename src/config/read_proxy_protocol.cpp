@@ -1,5 +1,4 @@
-// What a balancer in front of a listener says for its clients: `proxy_protocol` and
-// `forwarded_proto`.
+// A balancer in front of a listener: `proxy_protocol` and `forwarded_proto`.
 #include <algorithm>
 
 #include "base/quote.hpp"

@@ -1,4 +1,4 @@
-// `response`: what a denied request is answered with.
+// `response`: the answers to denied requests.
 #include <algorithm>
 #include <utility>
 

@@ -43,7 +43,7 @@ void append_printable(std::string_view text, std::string& out) {
     }
 }
 
-// One limit a unit, as the service there counts.
+// One limit a unit, as in that service.
 std::optional<limit::Limit> limit_of(std::int64_t requests, Unit unit, Algorithm algorithm) {
     limit::LimitSpec spec;
     spec.algorithm = algorithm;
@@ -173,7 +173,7 @@ class FileReader {
             return;
         }
         const auto unit = read_unit(*unit_value);
-        // Without a number nothing is admitted, as there.
+        // Without a number no request is admitted, as in that service.
         std::optional<std::int64_t> requests = 0;
         if (requests_value) requests = requests_value->integer({0, limit::kQuotaMax});
         if (!unit || !requests) return;
@@ -208,7 +208,7 @@ class FileReader {
         }
     }
 
-    // Beside the one of `rate_limit`, or in its place: a list of Tidegate's.
+    // A list of Tidegate's own limits, beside the one of `rate_limit` or in its place.
     static void read_more_limits(const Value& value, Rule& rule, Policy& policy) {
         if (rule.is_unlimited) {
             value.fault("not beside `unlimited: true`");

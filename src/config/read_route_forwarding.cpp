@@ -1,5 +1,5 @@
-// How a route forwards its requests: how long it waits, how much it takes and holds, and what of
-// the path the upstream is sent.
+// How a route forwards its requests: how long it waits, how much it takes and holds, and which path
+// the upstream gets.
 #include <chrono>
 #include <limits>
 #include <string>

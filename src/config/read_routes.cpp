@@ -302,7 +302,7 @@ void read_route(const Value& value, Config& config, Declared& declared,
     }
     const std::size_t faults_before_others = faults.size();
     section.refuse_others();
-    // What is refused may be meant for `match`: then the route does not take every request.
+    // A key that is refused may be meant for `match`: then the route does not take every request.
     if (takes_everything && faults.size() == faults_before_others && !declared.takes_everything) {
         declared.takes_everything = config.routes.size();
     }

@@ -1,5 +1,5 @@
-// The certificates that a listener shows. What clients would refuse is found when the configuration
-// is read, not by the first client.
+// The certificates that a listener shows. The reader finds what clients would refuse, so that no
+// client has to.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -95,7 +95,7 @@ void judge_time(const Value& value, const CertificateFile& file, system_clock::t
             value.fault(expired);
         }
     } else if (until - now < kEndIsNear && until - now < (until - from) / 3) {
-        // One that lives for days has its end near for all its life.
+        // A certificate that lives for days is near its end all its life.
         value.warn(which + " expires " + time_left(until - now) + ", on " + shown_moment(until) +
                    ": renew it");
     }
@@ -177,7 +177,7 @@ void judge_keys(const std::vector<Pair>& pairs) {
     }
 }
 
-// Tidegate could not tell which of two is meant.
+// Tidegate could not know which of two is meant.
 void judge_names_together(const Value& value, const std::vector<Pair>& pairs) {
     std::map<std::pair<std::string_view, KeyType>, const Pair*> owners;
     for (const Pair& pair : pairs) {

@@ -89,7 +89,7 @@ void read_short_limits(const Value& value, Config& config, Declared& declared) {
     policy.on_store_failure = declared.on_store_failure;
     Declared::Named& entry = declared.policies[name];
     entry.place = value.place();
-    // Limits with a fault have been reported; the policy stands for them meanwhile.
+    // The reader has reported limits with a fault; the policy replaces them meanwhile.
     entry.position = add_policy(std::move(policy), config);
 }
 
@@ -107,7 +107,7 @@ void add_last_route(const Value& upstream, const std::optional<Value>& limits, C
     const auto policy = declared.policies.find(kShortName);
     const bool has_limits = limits && policy != declared.policies.end();
     if (declared.takes_everything) {
-        // `upstream` is then where routes go that name no other.
+        // `upstream` is then the target of routes that name no other.
         if (has_limits && !policy->second.used) {
             limits->fault("would never count: the route " +
                           quote(config.routes[*declared.takes_everything].name) +

@@ -37,7 +37,7 @@ void read_tls(const Value& value, RedisSettings& redis) {
     const std::size_t faults = value.context().faults.size();
     TlsSettings tls = read_client_tls(value);
     if (value.context().faults.size() == faults) {
-        // OpenSSL has an opinion of its own, on the length of keys for one.
+        // OpenSSL checks more, such as the length of keys.
         if (const auto made = TlsClient::make(tls); !made) value.fault(made.error());
     }
     if (redis.tls || redis.sentinel) {

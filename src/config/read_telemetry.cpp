@@ -1,4 +1,4 @@
-// `telemetry`: what Tidegate remembers of clients for people who look.
+// `telemetry`: the data about clients that Tidegate keeps for operators.
 #include "base/numbers.hpp"
 #include "base/quote.hpp"
 #include "config/read_sections.hpp"

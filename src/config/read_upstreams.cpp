@@ -18,7 +18,7 @@ constexpr std::size_t kServersMax = 1'000;
 constexpr std::size_t kUpstreamsMax = 10'000;
 constexpr std::int64_t kConnectionsMax = 1'000'000;
 
-// Requests to an upstream that is Tidegate itself would go round and round.
+// Requests to an upstream that is Tidegate itself would go round in circles.
 bool is_tidegate_itself(const Value& value, const Address& server, const Config& config) {
     const std::string shown = quote(server.to_string());
     for (const Listen& listen : config.listen) {
@@ -114,7 +114,7 @@ void read_server_choice(Section& section, Config& config, Upstream& upstream) {
     }
 }
 
-// `tls: on` and the like: the URLs say whether TLS is spoken.
+// `tls: on` and the like: the URLs already say whether TLS is spoken.
 void judge_tls_switch(const Value& value, bool is_used) {
     if (value.is_off()) {
         if (!is_used) return;
@@ -137,7 +137,7 @@ void read_tls(const Value& value, Upstream& upstream) {
     value.fault("no server is encrypted: write `https://` in `servers`, or remove `tls`");
 }
 
-// `http`: what is spoken to `https://` servers and Unix sockets, whose URLs do not say it.
+// `http`: the version for `https://` servers and Unix sockets, whose URLs do not state it.
 void read_http(const Value& value, Upstream& upstream) {
     const std::optional<bool> is_http2 = read_http_version(value);
     if (!is_http2) return;

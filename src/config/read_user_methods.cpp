@@ -109,7 +109,7 @@ FoundMethod read_header(Section& section, Declared&) {
     return found;
 }
 
-// Takes the methods one by one, and knows what those before look at.
+// Takes the methods one by one, and knows which fields those before read.
 class MethodsReader {
   public:
     MethodsReader(Config& config, Declared& declared) : config_(config), declared_(declared) {}
@@ -171,7 +171,7 @@ class MethodsReader {
         return found != seen_.end() ? &*found : nullptr;
     }
 
-    // Two methods that look at the same: what the first refuses, the second is never asked about.
+    // Two methods that read the same field: the second never sees what the first refuses.
     bool claim_place(const Value& method, const CredentialPlace& place) {
         if (const Seen* other = reader_of(place, false)) {
             const bool is_certificate = place.in == CredentialPlace::In::certificate;

@@ -10,7 +10,7 @@ namespace tidegate::config {
 
 namespace {
 
-constexpr std::size_t kWordBytesMax = 48;  // a longer word is no misspelling of ours
+constexpr std::size_t kWordBytesMax = 48;  // a longer word is no misspelling of a key
 
 char folded(char c) {
     return c == '-' ? '_' : to_lower(c);

@@ -270,7 +270,7 @@ Value Value::item(std::size_t index) const {
 }
 
 Value Value::child(const Entry& entry) const {
-    // What is missing has no place of its own in YAML: its key has.
+    // A missing key has no place of its own in YAML: the section's key has one.
     const bool missing = entry.value.kind == TreeNode::Kind::null;
     const std::string key = is_identifier(entry.key) ? entry.key : quote(entry.key);
     return {*context_, entry.value, name_.empty() ? key : name_ + "." + key,

@@ -1,4 +1,4 @@
-// What is legal but hardly meant, and names that are not there.
+// Settings that are valid but probably a mistake, and names that do not exist.
 #include <algorithm>
 #include <set>
 
@@ -21,7 +21,7 @@ void unknown_name(const Value& value, std::string_view kind, const std::string& 
 
 namespace {
 
-// A route on which all that is counted is what clients choose does not limit who varies it.
+// A route that counts only values which clients choose does not limit a client that varies them.
 void warn_about_free_keys(const Config& config, const Declared& declared, Context& context) {
     for (std::size_t i = 0; i < declared.routes.size(); ++i) {
         const auto& policies = config.routes[i].policies;

@@ -1,4 +1,4 @@
-// Policies and routes that tell users, tiers and anonymous clients apart: which clients meet no
+// Policies and routes that distinguish users, tiers and anonymous clients: which clients meet no
 // limit, and what no client can be.
 #include <algorithm>
 #include <array>
@@ -35,7 +35,7 @@ std::string subject_of(const Policy& policy, const Declared& declared) {
     return is_named ? "policies." + policy.name : "the policy " + quote(policy.name);
 }
 
-// A kind of client, for which it is known beforehand which keys a request has.
+// A kind of client of which the reader knows beforehand which keys a request has.
 struct Sender {
     std::string_view text;
     bool has_user;
@@ -129,7 +129,7 @@ constexpr std::string_view kNoMethod = "no method";
 // A policy that refuses every request, or counts none, as nothing names users.
 void warn_about_impossible_keys(const Policy& policy, const Config& config,
                                 const Declared& declared, Context& context) {
-    // Who asks the check API names the user.
+    // A client of the check API names the user.
     const bool only_check = config.has_face(Face::check) && !config.has_face(Face::proxy) &&
                             !config.has_face(Face::forward_auth);
     if (only_check) return;

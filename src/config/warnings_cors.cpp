@@ -1,4 +1,4 @@
-// What configurations that pages of other origins meet may not mean.
+// Configurations for pages of other origins that probably are a mistake.
 #include <algorithm>
 
 #include "base/quote.hpp"

@@ -1,4 +1,4 @@
-// What is legal in `identity` but hardly meant.
+// Settings of `identity` that are valid but probably a mistake.
 #include <algorithm>
 
 #include "base/quote.hpp"
@@ -39,7 +39,7 @@ void warn_about_token(const JwtMethod& jwt, const Declared::Method& method, Cont
     }
 }
 
-// Whether a user that both name is the same one by intention: the same keys or passwords say so.
+// Whether a user that both name is intended to be the same: the same keys or passwords show it.
 bool is_same_authority(const UserMethod& a, const UserMethod& b) {
     if (a.how.index() != b.how.index()) return false;
     if (const auto* jwt = std::get_if<JwtMethod>(&a.how)) {

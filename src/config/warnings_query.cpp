@@ -1,4 +1,4 @@
-// What applications may read in another way than it is counted or matched here.
+// Values that applications may read in another way than Tidegate counts or matches them.
 #include <algorithm>
 #include <set>
 #include <string>

@@ -23,7 +23,7 @@ void warn_about_shadowed(const Config& config, const Declared& declared, Context
     }
 }
 
-// What makes `other` looser than `route`; empty: nothing that is known.
+// The setting that makes `other` looser than `route`; empty: none that is known.
 std::string what_is_lacking(const Route& route, const Route& other) {
     for (const Policy* policy : route.policies) {
         const auto& policies = other.policies;
@@ -118,7 +118,8 @@ void warn_about_left_headers(const Config& config, const Declared& declared, Con
     }
 }
 
-// One warning for all such routes: `policies` is required, and easily taken for the whole truth.
+// One warning for all such routes: `policies` is required, and readers easily take it for all
+// policies of a route.
 void warn_about_empty_policies(const Declared& declared, Context& context) {
     if (declared.default_policies.empty() || declared.empty_policies.empty()) return;
     std::string names;

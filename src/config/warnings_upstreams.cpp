@@ -1,4 +1,5 @@
-// What is legal in `upstreams` but hardly meant: settings without effect, servers without requests.
+// Settings of `upstreams` that are valid but probably a mistake: settings without effect, servers
+// without requests.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -39,7 +40,7 @@ void warn_about_retries(Section& section, const Upstream& upstream) {
     const auto retries = section.find("retries");
     const auto& servers = upstream.servers;
     const auto others = static_cast<int>(servers.size()) - 1;
-    // 1 is the default, so to write it down is no mistake.
+    // 1 is the default, so writing it down is no mistake.
     if (!retries || upstream.retries <= std::max(1, others)) return;
     if (!std::all_of(servers.begin(), servers.end(), is_one_address)) return;
     retries->warn(others == 0
@@ -99,7 +100,7 @@ void warn_about_queue(Section& section, const Upstream& upstream) {
         std::to_string(served) + " for requests of 5ms, or raise `wait` or `max_connections`");
 }
 
-// A server that tells hosts apart gets the client's host in requests, and its own address in
+// A server that distinguishes hosts gets the client's host in requests, and its own address in
 // checks. A route of the upstream that is for one host shows that the server may do so.
 void warn_about_check_hosts(const Config& config, const Declared& declared, Context& context) {
     if (!config.forwarding.preserve_host) return;

@@ -81,7 +81,7 @@ class TreeBuilder : public YAML::EventHandler {
         bool has_key = false;
         std::optional<Entry> key;
         std::map<std::string, int> lines;  // where each key of the map is
-        bool stands_for_key = false;       // where plain text is wanted: thrown away
+        bool stands_for_key = false;       // where plain text is required: thrown away
     };
 
     void fault(const YAML::Mark& mark, std::string message) {
@@ -259,7 +259,7 @@ void refuse_second_document(YAML::Parser& parser, std::vector<Fault>& faults) {
     try {
         parser.HandleNextDocument(second);
     } catch (const Abandoned&) {
-        return;  // the first document is whole: its faults are worth telling, too
+        return;  // the first document is whole: its faults are worth a report, too
     }
 }
 

@@ -53,11 +53,11 @@ Findings examine_location(const identity::KeyLocation& location, const TimeLimit
     return findings;
 }
 
-// The one of `pem` that expires first is what matters. `key` is where it is configured.
+// The certificate of `pem` that expires first counts. `key` is where it is configured.
 void examine_file(const std::string& key, const std::string& pem, Findings& all) {
     if (pem.empty()) return;
     const auto certificates = parse_certificates(pem);
-    if (!certificates) return;  // the configuration has an error that says so
+    if (!certificates) return;  // the configuration has an error about it
     auto first = system_clock::time_point::max();
     for (const CertificatePtr& one : *certificates) first = std::min(first, valid_until(*one));
     Findings findings(key);

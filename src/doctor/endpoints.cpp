@@ -12,7 +12,7 @@ namespace tidegate::doctor {
 Result<Endpoints, std::string> find_endpoints(const config::Address& address,
                                               std::chrono::milliseconds time) {
     using boost::system::in_place_error;
-    // Between two looks whether the name was looked up.
+    // The interval between two looks whether the name was looked up.
     constexpr std::chrono::milliseconds kPause{5};
     if (address.is_unix()) {
         return Endpoints{asio::local::stream_protocol::endpoint(address.unix_path)};

@@ -117,7 +117,7 @@ void check_chain_field(const config::Listen& listen, const config::Config& confi
                   advice);
 }
 
-// A method `header` believes a gateway about users only if `trusted_proxies` lists it, too.
+// Only if `trusted_proxies` lists a gateway as well, a method `header` trusts it to name users.
 void check_trust(const config::Listen& listen, const config::Config& config, Findings& findings) {
     const auto& trusted = config.client_ip.trusted_proxies;
     const bool reads_users =

@@ -149,7 +149,7 @@ class GatewayReader {
 
     Sign read_plain() {
         while (!is_at_end_of_word()) {
-            // `${name}` of nginx is one word, and so is what a backslash makes of the next sign.
+            // `${name}` of nginx is one word, and so is a backslash with the next sign.
             const bool is_variable = !is_caddy() && text_.substr(at_).starts_with("${");
             const bool is_escape = !is_caddy() && text_[at_] == '\\' && at_ + 1 < text_.size();
             word_ += take();

@@ -35,7 +35,7 @@ Task<Http2Answer> greet_in_http2(std::shared_ptr<TimedSocket> socket, Http2Trial
         ec = received.ec;
     }
     if (!answer.bytes.empty()) {
-        // What came tells more than how it ended.
+        // The bytes that came show more than the way in which it ended.
     } else if (!socket->socket().is_open()) {
         answer.fault = "it does not answer in time";
     } else if (ec == asio::error::eof) {

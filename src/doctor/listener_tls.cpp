@@ -50,7 +50,7 @@ std::string list_of(const std::vector<std::string>& names) {
     return text;
 }
 
-// What was shown to clients that ask for `names`.
+// The certificates that clients get who ask for `names`.
 struct Shown {
     std::vector<std::string> names;
     const TlsAnswer* answer;  // the first of them

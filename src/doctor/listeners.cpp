@@ -61,7 +61,7 @@ bool may_connect(const Listen& listen) {
                                                                   : parse_ip(host_of(listen)));
 }
 
-// The head of the answer, or what came of it.
+// The head of the answer, or the reason why there is none.
 Task<std::string> ask_redirect(std::shared_ptr<TimedSocket> socket,
                                StreamProtocol::endpoint endpoint, std::string request,
                                std::chrono::milliseconds time) {
@@ -93,7 +93,7 @@ class ListenerExamination {
   public:
     ListenerExamination(const config::Config& config, const TimeLimit& time_limit)
         : config_(config), time_limit_(time_limit) {
-        // Whatever is shown is looked at.
+        // Every certificate that the listener shows is checked.
         TlsSettings settings;
         settings.verify = false;
         auto client = TlsClient::make(settings);
@@ -160,7 +160,7 @@ class ListenerExamination {
         if (names.empty()) names.emplace_back("localhost");
         std::vector<NameTrial> trials;
         for (const std::string& name : names) {
-            // What the listener does to clients without a certificate, it does whatever the name.
+            // The listener treats clients without a certificate alike, whatever the name.
             trials.push_back({name, shake_hands(listen, endpoint, name, trials.empty())});
             if (trials.back().answer.speaks_no_tls) break;
         }

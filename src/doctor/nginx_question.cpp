@@ -61,7 +61,7 @@ std::string in_variable(const std::string& field) {
     return name;
 }
 
-// The value that the client sent.
+// The value of a field that the client sent.
 bool is_of_client(const std::string& value, const std::string& field) {
     return to_lower(value) == "$http_" + in_variable(field);
 }
@@ -74,7 +74,7 @@ const Directive* location_at(const Directive& server, std::string_view path) {
     return nullptr;
 }
 
-// A `return` in `block` that gives 429, or what a variable says; null: none.
+// A `return` in `block` that gives 429, or the value of a variable; null: none.
 const Directive* return_of_429(const Directive& block) {
     for (const Directive& one : block.block) {
         if (one.name() == "return" && one.words.size() > 1 &&
@@ -143,7 +143,7 @@ class NginxFileCheck {
                      "asks " + listen->address.to_string() + " and uses the answer as it should");
     }
 
-    // The first server of an upstream stands for all of them.
+    // The first server of an upstream represents all of them.
     const config::Listen* listener_of(std::string_view url) const {
         constexpr std::string_view kScheme = "http://";
         constexpr std::string_view kUnix = "unix:";
@@ -178,7 +178,7 @@ class NginxFileCheck {
 
     // The fields and the body that nginx sends with the question.
     void check_question(const Directive& location, const NginxScope* scope) {
-        // Several questions may go the same way.
+        // Several questions may go to the same place.
         if (std::find(checked_.begin(), checked_.end(), &location) != checked_.end()) return;
         checked_.push_back(&location);
         const InForce fields = in_force("proxy_set_header", scope);

@@ -103,7 +103,7 @@ bool RedisConnection::authenticate(const RedisTarget& target, Findings& findings
                            ? target.certificate_advice()
                            : "check whether it hangs, or whether another program listens there");
     } else if (reply.is_error() && redis::has_no_password(reply.text)) {
-        // Tidegate itself takes that for a mistake, too.
+        // Tidegate itself treats that as a mistake, too.
         findings.fault("redis.password", "it has no password, but the configuration has one",
                        fmt::format("set a password there, or remove it from {}", target.section));
     } else if (reply.is_error()) {
@@ -114,7 +114,7 @@ bool RedisConnection::authenticate(const RedisTarget& target, Findings& findings
     return !reply.is_error();
 }
 
-// Whether it answers, and what kept it from doing so.
+// Whether it answers, and the reason if it does not.
 bool RedisConnection::ping(const RedisTarget& target, Findings& findings) {
     const RespValue reply = ask({"PING"});
     if (is_lost()) {

@@ -27,7 +27,7 @@ using std::chrono::duration_cast;
 using std::chrono::system_clock;
 using Kind = RedisNode::Kind;
 
-// What kind of server it is. Empty: not to be found out.
+// The kind of the server. Empty: unknown.
 struct Identity {
     std::string version;
     std::string mode;  // `standalone`, `cluster`, `sentinel`
@@ -143,7 +143,7 @@ std::optional<microseconds> time_of(const RespValue& answer) {
     return std::chrono::seconds(*seconds) + microseconds(*micros);
 }
 
-// Of several measurements the one that was answered soonest: it can be wrong by half of that.
+// Of several measurements the one with the quickest answer: its error is at most half of that time.
 void measure_clock(RedisConnection& connection, const RedisNode& node, Findings& findings) {
     constexpr int kMeasurements = 5;
     std::optional<microseconds> offset;

@@ -1,4 +1,4 @@
-// Whether the user may send what Tidegate sends: each command once, on keys that no one else uses.
+// Whether the user may send the commands of Tidegate: each once, on keys that nothing else uses.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -38,7 +38,7 @@ limit::Limit made(Algorithm algorithm) {
     spec.algorithm = algorithm;
     spec.quota = kQuota;
     if (limit::traits_of(algorithm).has(limit::kPer)) spec.duration = std::chrono::seconds{2};
-    // What it could hold within the default would be too much.
+    // A larger sample within the default time would be too much load.
     if (limit::traits_of(algorithm).has(limit::kMoment)) spec.horizon = std::chrono::minutes{1};
     return *limit::make_limit(spec);
 }
@@ -63,7 +63,7 @@ class TestCharge {
     TestCharge(const TestCharge&) = delete;
     TestCharge& operator=(const TestCharge&) = delete;
 
-    // Empty: the charge was admitted, as it has to be; else what was wrong.
+    // Empty: the charge was admitted, as it has to be; else the fault.
     std::string charge(std::int64_t cost) {
         const limit::Charge charge = charge_of(cost);
         answer_ = connection_.ask_resp(command_of(charge));

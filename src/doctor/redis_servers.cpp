@@ -115,7 +115,7 @@ Findings examine_cluster(const config::Config& config, const config::RedisSettin
         std::find_if(known.begin(), known.end(), [](const auto& one) { return one; });
     if (first == known.end()) return of_seeds;
     const Masters& masters = **first;
-    // The findings about the masters say what is well.
+    // The findings about the masters report good news.
     Findings all = std::move(of_seeds).at_most(Severity::warning).only_wrong();
     Findings cluster("cluster");
     report_slots(masters,

@@ -25,7 +25,7 @@ namespace {
 
 using upstream::HealthAnswer;
 
-// What was found at one address of a server.
+// The findings at one address of a server.
 struct AtAddress {
     StreamProtocol::endpoint endpoint;
     std::string fault;                     // why it cannot be connected to, a clause
@@ -148,7 +148,7 @@ void report_reachable(const Server& server, bool others_serve, Findings& finding
     }
 }
 
-// What to change about upstream `name`.
+// The advice about upstream `name`.
 std::string tls_advice(const std::string& name, const TlsAnswer& answer) {
     const std::string key = "upstreams." + name + ".tls";
     if (answer.wants_certificate) return fmt::format("write `certificate` and `key` in {}", key);
@@ -177,7 +177,7 @@ void report_tls(const Server& server, bool others_serve, Findings& findings) {
     }
 }
 
-// Which version of HTTP requests go in, where it is not HTTP/1.1.
+// The version of HTTP of requests, where it is not HTTP/1.1.
 void report_http2(const Server& server, bool others_serve, Findings& findings) {
     constexpr std::string_view kCheck = "upstream.http2";
     const auto severity = others_serve || server.serves() ? Severity::warning : Severity::fault;

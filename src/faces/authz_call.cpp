@@ -49,7 +49,7 @@ void append_client_field(std::string_view name, std::string_view value, std::str
     http::append_field(name, value, head);
 }
 
-// A word of the request line: what would end it ends the call.
+// A word of the request line: a character that would end it ends the call.
 std::string_view word_of(std::string_view text, const char* what) {
     const bool is_word = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
         return static_cast<unsigned char>(c) > ' ' && c != '\x7f';

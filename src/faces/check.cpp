@@ -38,7 +38,7 @@ Path path_of(std::string_view path) {
     return path == "/v1/settle" ? Path::settle : Path::other;
 }
 
-// One call on its way: what is read of it, and what is answered.
+// One call on its way: its request and its answer.
 class CheckServing {
   public:
     CheckServing(const Check& face, Exchange& exchange) : face_(face), x_(exchange) {}
@@ -67,7 +67,7 @@ class CheckServing {
         }
     }
 
-    // Set if the call was answered by this; else the decision's fault says the answer.
+    // Set if the call was answered by this; else the fault of the decision is the answer.
     std::optional<FaultAnswer>& answer() { return answer_; }
 
   private:
@@ -112,7 +112,7 @@ class CheckServing {
 
     ask::Engine& engine() const { return face_.worker.engine; }
 
-    // Asks the store about what is listed. False: the caller awaits engine().finish_charge().
+    // Charges the store for the listed items. False: the caller awaits engine().finish_charge().
     bool charge(const ask::Question& question) {
         return question.decision.charge.items.empty() || engine().charge(question);
     }
@@ -125,8 +125,7 @@ class CheckServing {
                              std::chrono::steady_clock::now());
     }
 
-    // Lists what the item, which is a request, is charged with. A sentence says what is wrong with
-    // it.
+    // Lists the charges of the item, which is a request. A sentence names its fault.
     Task<std::string> list_request_item(const CheckItem& item, CheckQuestion& asked,
                                         ask::Decision& decision) {
         make_request_question(item, x_.config(), asked, decision);
@@ -148,7 +147,7 @@ class CheckServing {
         }
     }
 
-    // Each item for itself: the answer names what is refused, and the others go on.
+    // Each item by itself: the answer names the refused ones, and the others go on.
     Task<> ask_each(const CheckCall& call) {
         constexpr std::size_t kMore = 32;  // bytes by which an answer is longer than the first
         std::string told = R"({"each":)";
@@ -294,7 +293,7 @@ class CheckServing {
     Exchange& x_;
     std::string body_;
     std::optional<FaultAnswer> answer_;
-    // What x_.decision points into, until it is recorded.
+    // The data that x_.decision points into, until it is recorded.
     std::vector<std::unique_ptr<CheckQuestion>> asked_;
     std::vector<std::unique_ptr<ask::Decision>> listed_;
 };

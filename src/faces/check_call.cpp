@@ -11,7 +11,7 @@ namespace tidegate::faces {
 
 namespace {
 
-// Where a value stands in a body. Written out only when something is wrong there.
+// The place of a value in a body. Written out only when there is a fault.
 struct Place {
     const Place* outer = nullptr;  // null: the body itself
     std::string_view name{};
@@ -69,7 +69,7 @@ std::chrono::seconds ttl_at(const JsonNode& value, const Place& place) {
     wrong(place, "write a time from `1s` to `10min`");
 }
 
-// One body. What is wrong with it throws.
+// One body. A fault in it throws.
 class BodyReader {
   public:
     explicit BodyReader(std::string_view body) : tree_(tree_of(body)) {}
@@ -144,7 +144,7 @@ class BodyReader {
         }
     }
 
-    // At the top of a reservation its own members stand beside those of the item.
+    // At the top of a reservation its own members are beside those of the item.
     void read_item(const JsonNode& value, bool reserves, const Place& place,
                    CheckItem& item) const {
         if (value.kind != JsonNode::Kind::object) {

@@ -43,7 +43,7 @@ void read_head(const config::RequestBounds& limits, CheckQuestion& question,
     ask::check_framing(question.facts, framing, decision);
 }
 
-// What only a whole request has.
+// The members that only a whole request has.
 bool needs_request(const limit::KeyPart& part) {
     return part.kind == Kind::capture || part.kind == Kind::claim;
 }
@@ -78,7 +78,7 @@ bool has_choice(const CheckItem& item, const limit::Key& key) {
     });
 }
 
-// Whether all that the policy counts by is there, and nothing else.
+// Whether all keys of the policy are there, and nothing else.
 std::string fault_of_identifiers(const CheckItem& item, const config::Policy& policy) {
     for (const auto& one : item.identifiers) {
         const std::string& name = one.first;

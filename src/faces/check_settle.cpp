@@ -74,7 +74,7 @@ class Settling {
         if (claim.state == Claim::State::settling) co_return Settled{State::settling};
         if (claim.state == Claim::State::settled) co_return Settled{State::settled, claim.cost};
         if (!co_await correct_here(cost)) {
-            // The next settle may count some of the units a second time, but none are missed.
+            // The next settlement may count some of the units a second time, but misses none.
             ids.forget(reserved_.nonce);
             co_return Settled{State::uncounted};
         }

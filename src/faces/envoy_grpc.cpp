@@ -44,7 +44,7 @@ bool is_method(std::string_view path, std::string_view service, std::string_view
            path.ends_with(method);
 }
 
-// One call on its way: what is read of it, and what is answered.
+// One call on its way: its request and its answer.
 class GrpcServing {
   public:
     GrpcServing(EnvoyGrpc& face, Exchange& exchange) : face_(face), x_(exchange) {}
@@ -90,7 +90,7 @@ class GrpcServing {
     }
 
   private:
-    // When the caller has the answer no more use for; less what it takes to get there.
+    // When the caller needs the answer; earlier by the time that the answer takes to get there.
     std::optional<SteadyTime> deadline_of_call() const {
         using std::chrono::nanoseconds;
         constexpr nanoseconds kWay = std::chrono::milliseconds{2};
@@ -317,7 +317,7 @@ class GrpcServing {
     std::string message_;  // of the answer
     bool has_answer_ = false;
     std::optional<FaultAnswer> refusal_;
-    // What the exchange points into, until it is recorded.
+    // The data that the exchange points into, until it is recorded.
     AuthzCall authz_call_;
     RlsCall rls_call_;
     std::optional<RlsCharge> charge_;

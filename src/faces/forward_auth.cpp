@@ -47,7 +47,7 @@ FaultAnswer refusal_for_nginx(const Exchange& x) {
     return answer;
 }
 
-// Nothing tells clients apart whom the gateway does not name. Said once an hour.
+// Clients that the gateway does not name cannot be distinguished. Logged once an hour.
 void report_missing_address(const ForwardAuth& face, const Exchange& x) {
     static telemetry::LogInterval said{std::chrono::hours{1}};
     face.metrics.count_question_without_address();
@@ -70,7 +70,7 @@ FaultAnswer consent(const Exchange& x) {
     return answer;
 }
 
-// Of a refusal the client gets all fields that a gateway hands on.
+// When it refuses a request, a gateway gives all fields to its client.
 FaultAnswer refusal(const ForwardAuth& face, const Exchange& x) {
     return face.listen.dialect == Dialect::nginx ? refusal_for_nginx(x)
                                                  : proxy::make_fault_answer(x);

@@ -13,7 +13,7 @@ using config::Dialect;
 using http::Field;
 using http::FieldName;
 
-// What the fields of a dialect say, in the order of their names and values here.
+// The values of a dialect's fields, in the order of their names and values here.
 enum : std::size_t { kMethod, kTarget, kHost, kFields };
 using FieldTexts = std::array<std::string_view, kFields>;
 

@@ -55,7 +55,7 @@ Micros until_reset(const limit::Limit& limit, const limit::LimitVerdict& verdict
 
 std::vector<http::RateLimitItem> told(const ask::Decision& decision) {
     std::vector<http::RateLimitItem> items = decision.ratelimit;
-    // The texts are those of a policy that stands for all limits that calls bring.
+    // The texts are those of a policy that represents all limits in calls.
     for (http::RateLimitItem& item : items) {
         if (item.name.starts_with(config::kRlsOverridePolicy)) item.texts = nullptr;
     }
@@ -167,7 +167,7 @@ std::string RlsCharge::count(std::size_t position, const rls::Rule* rule,
     return {};
 }
 
-// Items of one policy stand side by side, as apply_verdict() wants.
+// Items of one policy are next to each other, as apply_verdict() requires.
 ask::Decision& RlsCharge::begin(const Items& items, std::int64_t cost, bool alone) {
     ask::Decision& decision =
         std::exchange(has_charged_, true) ? decisions_.emplace_back() : x_.decision;
@@ -225,7 +225,7 @@ void RlsCharge::read_limits(const Counted& counted, const ask::Decision& decisio
     });
 }
 
-// `count: all`: over one limit, the request counts on the others all the same.
+// `count: all`: a request over one limit counts on the others, too.
 Task<> RlsCharge::charge_each(RlsAnswer& answer) {
     std::size_t quotas = 0;
     std::size_t quotas_over = 0;
@@ -301,7 +301,8 @@ Task<> RlsCharge::charge_all_or_none(Items items, RlsAnswer& answer) {
     };
     for (const Items& group : groups) {
         if (is_late()) co_return take_back_all();
-        // The call is refused by now: the store says what is left of the others, and takes nothing.
+        // The call is already refused: the store states what is left of the others, and takes
+        // nothing.
         const std::int64_t cost = answer.is_over ? 0 : group.front()->cost;
         ask::Decision* const decision = co_await charge(group, cost, groups.size() > 1);
         if (!is_down()) read(*decision, group, answer);
@@ -320,14 +321,14 @@ void RlsCharge::note_activity() const {
     telemetry::Activity::Names* const names = worker_.activity.names();
     if (names == nullptr) return;
     for (const ask::Decision& decision : decisions_) {
-        // Without cost, the store was only asked.
+        // Without cost, the store only looked.
         if (decision.charge.cost == 0) continue;
         proxy::note_activity(*names, *x_.generation, decision, x_.facts.request_id,
                              std::chrono::steady_clock::now());
     }
 }
 
-// The fields and the body for the client, and what the exchange is recorded as.
+// The fields and the body for the client, and the facts that the record of the exchange gets.
 void RlsCharge::finish(RlsAnswer& answer) {
     const config::Response& response = x_.config().response;
     std::vector<http::RateLimitItem> items;

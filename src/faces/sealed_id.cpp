@@ -116,7 +116,7 @@ nlohmann::ordered_json json_of(const SealedReservation& content) {
             {"t", std::move(parts)}};
 }
 
-// Of text that this program has sealed: what is not as expected throws, and is no id.
+// Text that this program has sealed: an unexpected character throws, and the id is refused.
 SealedReservation content_of(const JsonValue& json) {
     SealedReservation content;
     content.reservation.cost = json.at("c").get<std::int64_t>();

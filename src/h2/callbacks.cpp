@@ -11,8 +11,8 @@ namespace tidegate::h2 {
 
 namespace {
 
-// What nghttp2 would bound itself, out of the way of the Server's own budget: its limit on resets
-// is fixed, and it counts a CONTINUATION once for each piece that its head comes in.
+// Raises bounds of nghttp2 that would act before the Server's own budget: its limit on resets is
+// fixed, and it counts a CONTINUATION once for each piece that its head comes in.
 constexpr std::uint64_t kUnbounded = 1'000'000'000;
 
 Server& server_of(void* server) {
@@ -30,7 +30,7 @@ nghttp2_session* Callbacks::open(Server& server, Memory& memory) {
     return session;
 }
 
-// Sessions copy what they are made with.
+// Sessions copy their options.
 nghttp2_session_callbacks* Callbacks::all() {
     static const auto made = [] {
         SessionCallbacks own = make_session_callbacks();

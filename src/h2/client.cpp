@@ -203,7 +203,7 @@ void Client::tick(Time now, ClientEventList& events) {
         block_due_ = Time::max();
         end_with(NGHTTP2_ENHANCE_YOUR_CALM);
     }
-    // The server takes no more of what there is to send.
+    // The server takes no more bytes now.
     if (now >= close_due_) {
         close_due_ = Time::max();
         has_failed_ = true;

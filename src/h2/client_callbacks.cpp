@@ -30,7 +30,7 @@ nghttp2_session* ClientCallbacks::open(Client& client, Memory& memory) {
     return session;
 }
 
-// Sessions copy what they are made with.
+// Sessions copy their options.
 nghttp2_session_callbacks* ClientCallbacks::all() {
     static const auto made = [] {
         SessionCallbacks own = make_session_callbacks();

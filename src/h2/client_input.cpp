@@ -1,4 +1,4 @@
-// Client: what the server sends.
+// Client: the bytes of the server.
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>
@@ -155,7 +155,7 @@ void Client::close(std::uint32_t id, std::uint32_t error) {
     ClientStream* const stream = find(id);
     if (stream == nullptr || stream->is_closed_) return;
     if (stream == block_of_) {
-        // nghttp2 tells no more of a block whose stream is gone.
+        // nghttp2 reports no more of a block whose stream is gone.
         block_of_ = nullptr;
         block_ = nullptr;
     }

@@ -129,7 +129,7 @@ void FieldBlock::add(std::string_view name, std::string_view value) {
     }
 }
 
-// What is wrong with a field by itself.
+// The fault of a field by itself.
 bool FieldBlock::is_refused(FieldName id, std::string_view value) {
     if (is_for_one_hop(id)) {
         malformed_ = Malformed::hop_field;
@@ -244,7 +244,7 @@ Malformed FieldBlock::missing() const {
     } else {
         is_right = is_right && has(kScheme) && has(kPath);
         if (has(kProtocol)) is_right = is_right && is_connect && has(kAuthority);
-        // What was too much for the bounds has not been kept.
+        // Fields beyond the bounds have not been kept.
         if (fault_ == HeadFault::none && pseudo(kPath).empty()) is_right = false;
     }
     return is_right ? Malformed::none : Malformed::pseudo_field;

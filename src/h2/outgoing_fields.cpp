@@ -15,7 +15,7 @@ namespace {
 
 using http::FieldName;
 
-// nghttp2 copies what it is given, and asks for pointers to what could change.
+// nghttp2 copies its arguments, and asks for pointers to data that could change.
 std::uint8_t* bytes_of(std::string_view text) {
     return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
 }

@@ -13,7 +13,7 @@ namespace tidegate::h2 {
 
 namespace {
 
-// What is left of a buffer is no place for a frame of less content than this.
+// The rest of a buffer is too small for a frame with less content than this.
 constexpr std::size_t kWorthAFrame = 1'024;
 
 }  // namespace
@@ -77,7 +77,7 @@ std::ptrdiff_t Output::take(nghttp2_session* session, std::uint32_t id, Outgoing
         const bool had_trailers = body.trailers_ != nullptr;
         flags |= NGHTTP2_DATA_FLAG_EOF;
         if (submit_trailers(session, id, body)) flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        // Else write() tells.
+        // Else write() reports the failure.
         is_drained = bytes == 0 && had_trailers;
     }
     return static_cast<std::ptrdiff_t>(bytes);

@@ -137,10 +137,10 @@ void Server::release(Stream& stream) {
     }
 }
 
-// The answer is out, and what comes of the request is dropped. A server may reset the stream at
-// once (RFC 9113 section 8.1), but curl, for one, then loses the answer if it is about to send the
-// last of its request: short bodies, and all calls of gRPC. So the client may end the request,
-// unless the windows that it has cannot hold the rest.
+// The answer is out, and the rest of the request is dropped. A server may reset the stream at once
+// (RFC 9113 section 8.1), but curl, for one, then loses the answer if it is about to send the last
+// of its request: short bodies, and all calls of gRPC. So the client may end the request, unless
+// its windows cannot hold the rest.
 void Server::wait_for_end(Stream& stream) {
     if (stream.announced_ && *stream.announced_ - stream.body_bytes_ > settings_.stream_window) {
         return submit_reset(stream, NGHTTP2_NO_ERROR);

@@ -1,4 +1,4 @@
-// Server: what the client sends.
+// Server: the bytes of the client.
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void Server::receive(std::string_view bytes, Time now, EventList& events) {
 void Server::feed(std::string_view bytes) {
     if (bytes.empty() || is_ending_ || has_failed_) return;
     const auto* const data = reinterpret_cast<const std::uint8_t*>(bytes.data());
-    // Not what an HTTP/2 client sends first, or there is no memory left.
+    // The bytes are not those that an HTTP/2 client sends first, or there is no memory left.
     if (nghttp2_session_mem_recv(session_, data, bytes.size()) < 0) fail();
 }
 
@@ -47,7 +47,8 @@ void Server::judge(const FrameHead& head) {
     }
 }
 
-// What nghttp2 lets pass, because it remembers no stream that is closed and ignores priorities.
+// Frames that nghttp2 lets pass, because it remembers no stream that is closed and ignores
+// priorities.
 std::uint32_t Server::violation(const FrameHead& head) {
     switch (head.type) {
         case NGHTTP2_CONTINUATION:
@@ -90,7 +91,7 @@ bool Server::is_free(const FrameHead& head) {
             return head.has(NGHTTP2_FLAG_ACK) && settings_due_ != Time::max();
         case NGHTTP2_PING:
             if (head.has(NGHTTP2_FLAG_ACK)) return has_pinged_;
-            // Clients measure the way by one PING for the DATA of a round trip.
+            // Clients measure the round trip by one PING for the DATA of each.
             return std::exchange(may_ping_, false);
         case NGHTTP2_WINDOW_UPDATE:
             return is_free_update(head);
@@ -235,7 +236,7 @@ void Server::add_body(std::uint32_t id, std::string_view bytes) {
 }
 
 void Server::end_request(Stream& stream) {
-    // Of a stream that is released, what comes is not counted.
+    // Bytes for a stream that is released are not counted.
     if (!stream.is_released_ && stream.announced_ && stream.body_bytes_ != *stream.announced_) {
         return reset_for(stream, Malformed::length);
     }
@@ -256,7 +257,7 @@ void Server::close(std::uint32_t id, std::uint32_t error) {
     Stream* const stream = find(id);
     if (stream == nullptr) return;
     if (stream == trailers_of_) {
-        // nghttp2 tells no more of a block whose stream is gone.
+        // nghttp2 reports no more of a block whose stream is gone.
         trailers_of_ = nullptr;
         block_ = nullptr;
     }

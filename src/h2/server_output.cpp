@@ -1,4 +1,4 @@
-// Server: what is sent to the client.
+// Server: the bytes for the client.
 #include <nghttp2/nghttp2.h>
 
 #include "h2/server.hpp"
@@ -17,7 +17,7 @@ bool Server::wants_write() const {
     return !has_failed_ && (!output_.is_empty() || nghttp2_session_want_write(session_) != 0);
 }
 
-// How much of what was offered makes the next DATA frame, of at most `max` bytes.
+// The size of the next DATA frame, of at most `max` bytes.
 long Server::take(Stream& stream, std::size_t max, std::uint32_t& flags) {
     bool is_drained = false;
     const auto bytes = output_.take(session_, stream.id_, stream.body_, max, flags, is_drained);

@@ -8,7 +8,7 @@ namespace tidegate::h2 {
 namespace {
 
 constexpr std::size_t kRepliesUnsentMax = 10'000;  // to SETTINGS and PING
-// Of a message that is to be sent. The head of the other side's message has bounds of its own.
+// The bound on a message to send. The head of the other side's message has bounds of its own.
 constexpr std::size_t kSentHeadMax = 1'048'576;
 
 }  // namespace

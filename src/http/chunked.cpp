@@ -13,7 +13,7 @@ namespace {
 using State = ChunkedDecoder::State;
 using Step = ChunkedDecoder::Step;
 
-// What is left of a line, taken off from the front.
+// The rest of a line, taken off from the front.
 class Rest {
   public:
     explicit Rest(std::string_view text) : text_(text) {}

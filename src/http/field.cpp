@@ -39,8 +39,8 @@ constexpr Words words_of(std::string_view name) {
     return {join(load_word<std::uint16_t>(begin), load_word<std::uint16_t>(end - 2)), 0, 0};
 }
 
-// A name in lower case. Another of its length is the same if the bit that tells the cases apart
-// makes it so where there is a letter.
+// A name in lower case. Another of its length is the same if the bit for the case makes it so where
+// there is a letter.
 class KnownName {
   public:
     constexpr KnownName(std::string_view text, FieldName name) : id(name), words_(words_of(text)) {

@@ -57,13 +57,14 @@ void pass_on(const ForwardingInput& input, FieldName id, std::string_view name, 
 void append_x_forwarded_for(const ForwardingInput& input, std::string_view peer, std::string& out) {
     const bool continued =
         input.peer_trusted && append_joined(input.fields, FieldName::x_forwarded_for, out);
-    // A Unix socket has no address to add; whoever was named last is still who spoke to it.
+    // A Unix socket has no address to add; the last address in the list is still that of its
+    // client.
     if (peer.empty()) return;
     if (continued) out += ", ";
     out += peer;
 }
 
-// What the first proxy of the chain saw: kept from a trusted peer, else ours.
+// The view of the first proxy in the chain: kept from a trusted peer, else the proxy's own.
 void append_first_seen(const ForwardingInput& input, FieldName id, std::string_view name,
                        std::string_view ours, std::string& out) {
     const std::string_view theirs =
@@ -98,7 +99,7 @@ void pass_on_x_forwarded(const ForwardingInput& input, std::string& out) {
     pass_on(input, FieldName::x_real_ip, "X-Real-IP", out);
 }
 
-// RFC 7239 section 6: an IPv6 address stands in brackets, and these need quotes.
+// RFC 7239 section 6: an IPv6 address is in brackets, and these need quotes.
 void append_forwarded_for(const IpAddress& ip, std::string_view text, std::string& out) {
     if (!ip.v4) out += "\"[";
     out += text;
@@ -130,7 +131,7 @@ void append_via(const ForwardingInput& input, std::string& out) {
     out += kPseudonym;
 }
 
-// What gateways write for `forward_auth`. The proxy does not write them itself.
+// The fields that gateways write for `forward_auth`. The proxy does not write them itself.
 bool is_of_gateway(FieldName name) {
     return name == FieldName::x_forwarded_method || name == FieldName::x_forwarded_uri;
 }
@@ -142,8 +143,8 @@ bool is_other_forwarding_field(const Field& field) {
            field.name.find('_') == field.name.npos;
 }
 
-// X-Forwarded-Prefix and its like, of which we know only that trusted peers may say them. Not
-// X-Forwarded-Client-Cert, which many proxies hand on as their client wrote it.
+// X-Forwarded-Prefix and its like, which trusted peers may send. Not X-Forwarded-Client-Cert, which
+// many proxies hand on as their client wrote it.
 void pass_on_others(const ForwardingInput& input, std::string& out) {
     if (!input.peer_trusted) return;
     for (const Field& field : input.fields) {

@@ -19,7 +19,7 @@ bool parse_length(std::string_view text, std::uint64_t& length) {
     return length <= kLengthMax;
 }
 
-// What the fields say, before the rules of requests and responses.
+// The facts of the fields, before the rules of requests and responses.
 struct Seen {
     int lengths = 0;
     int encodings = 0;
@@ -163,7 +163,7 @@ FramingFault response_framing(ResponseHead& head, bool to_head, Framing& framing
     const bool bodiless = to_head || head.status < 200 || head.status == 204 || head.status == 304;
     if (bodiless) {
         framing.body = BodyKind::none;
-        // It has no body and says it has: what may follow answers no request.
+        // The status has no body and its fields announce one: bytes that follow answer no request.
         const bool announced = seen.encodings > 0 || framing.length > 0;
         if (head.status == 204 && announced) framing.keep_alive = false;
     } else if (seen.encodings > 0) {

@@ -96,7 +96,7 @@ bool begins_with_ignoring_case(std::string_view text, std::string_view prefix) {
 }
 
 // RFC 9112 section 3.2: origin, absolute or asterisk form. The authority form is CONNECT's alone
-// and left in `target` for who refuses CONNECT.
+// and left in `target`, for the step that refuses CONNECT.
 bool split_target(RequestHead& head) {
     head.authority = {};
     head.query = {};

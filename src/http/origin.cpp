@@ -65,7 +65,7 @@ std::optional<std::uint16_t> read_port(std::string_view text) {
     return parse_number<std::uint16_t>(text);
 }
 
-// What is wrong with a text that is no origin, as far as a known mistake explains it.
+// The mistake in a text that is no origin, if it is a known one.
 std::string mistake_in(std::string_view text) {
     const std::size_t end = text.find(kSchemeEnd);
     if (end == std::string_view::npos) {

@@ -49,7 +49,7 @@ void append_ratelimit_policy(std::span<const RateLimitItem> items, std::string& 
     for (const RateLimitItem& item : items) {
         if (!first) out += ", ";
         first = false;
-        // Two statements, for a conditional expression would copy the text first.
+        // Two statements: a conditional expression would copy the text first.
         if (item.texts != nullptr) {
             out += item.texts->policy;
         } else {

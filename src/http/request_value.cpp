@@ -37,8 +37,8 @@ bool has_control(std::string_view text) {
                        [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
 }
 
-// What the least exact of servers compare: PHP takes `.`, a space and a `[` that nothing closes for
-// `_`, others ignore case.
+// The comparison of the least exact servers: PHP takes `.`, a space and a `[` that nothing closes
+// for `_`, others ignore case.
 char loosely(char c) {
     if (c == '.' || c == ' ' || c == '[') return '_';
     return to_lower(c);

@@ -16,8 +16,8 @@
 namespace tidegate::identity {
 namespace {
 
-// A password that was right is right for so long after its last use without being hashed again.
-// Only a reload brings other passwords, and ends this.
+// For this long after its last use, a password that was right needs no new hash. Only a reload
+// brings other passwords, and ends this.
 constexpr std::chrono::seconds kPasswordRemembered{60};
 // So is a token that one of our keys signed and that is refused all the same: its sender could have
 // us check the signature as often as it likes, as that is no guess. One whose time is still to come
@@ -49,7 +49,7 @@ bool has_two_authorizations(const http::Fields& fields) {
            }) > 1;
 }
 
-// False when there is nothing to go on with: absent, or the authentication says why.
+// False when there is nothing to go on with: no credential, or the authentication has the reason.
 bool is_present(const Credential& credential, Authentication& authentication) {
     switch (credential.state) {
         case Credential::State::absent:
@@ -90,7 +90,8 @@ Authenticator::Authenticator(const std::vector<UserMethod>& methods,
 void Authenticator::look(const Peer& peer, const ClientCertificate* certificate,
                          const http::Fields& fields, Time now, Authentication& authentication) {
     authentication.reset();
-    // Whichever of two the upstream would believe: not even a method that reads neither decides.
+    // The upstream could trust either of two: then no method decides, not even one that reads
+    // neither.
     if (reads_authorization_ && has_two_authorizations(fields)) {
         authentication.result = Authentication::Result::ambiguous;
         return;
@@ -128,7 +129,7 @@ bool Authenticator::recall(Authentication& authentication, Time now) {
     authentication.user = known->name;
     authentication.tier = known->tier;
     if (!known->claims.empty()) authentication.claims = known->claims;
-    // Else a client that guesses at the same address would lock this user out in the end.
+    // Else another client at the same address could lock this user out by guessing.
     if (known->expires - now < kPasswordRemembered / 2 &&
         std::holds_alternative<BasicMethod>((*methods_)[authentication.method].how)) {
         remember(authentication, now + kPasswordRemembered, kFixedVersion);
@@ -176,11 +177,11 @@ void Authenticator::look_with(const CookieMethod& method, const http::Fields& fi
     name({hex.data(), hex.size()}, {}, authentication);
 }
 
-// A field from a peer that is not trusted is not looked at; one that is there twice names no user.
+// A field from a peer that is not trusted is ignored; a field that is there twice names no user.
 void Authenticator::look_with(const HeaderMethod& method, const Peer& peer,
                               const http::Fields& fields, Authentication& authentication) const {
     if (!peer.trusted) return;
-    // What Connection names does not reach the upstream, which would see another user.
+    // A field that Connection names does not reach the upstream, which would see another user.
     const auto stated = [&](std::string_view name) {
         const bool is_named = std::any_of(fields.begin(), fields.end(), [&](const auto& field) {
             return field.id == http::FieldName::named_by_connection &&
@@ -229,7 +230,7 @@ bool Authenticator::is_token(const Authentication& authentication) const {
 
 void Authenticator::check_token(Authentication& authentication, Time now) {
     const auto& method = std::get<JwtMethod>((*methods_)[authentication.method].how);
-    // Both before the keys: keys that come in between are newer than what is remembered.
+    // Both come before the keys: keys that come in between are newer than the remembered ones.
     if (method.keys->is_fetched()) authentication.fetches = method.keys->fetches();
     const std::uint64_t version = method.keys->version();
     const auto keys = method.keys->keys();
@@ -270,7 +271,7 @@ void Authenticator::refuse_missing_key(Authentication& authentication) {
     refuse(CredentialFault::unknown_key, authentication);
 }
 
-// Of a refusal the fault.
+// The fault of a refusal.
 void Authenticator::remember(const Authentication& authentication, Time expires,
                              std::uint64_t version) {
     CredentialCache::User user{authentication.user, authentication.tier, {}, authentication.claims};
@@ -294,8 +295,8 @@ void Authenticator::conclude_password(Authentication& authentication, std::strin
     remember(authentication, now + kPasswordRemembered, kFixedVersion);
 }
 
-// Whoever could name a user `key:bob` could pass for the `bob` of the method whose namespace is
-// `key`; so without a namespace of its own no method names one that looks like that.
+// A method that could name a user `key:bob` could name the `bob` of the method whose namespace is
+// `key`. So without a namespace of its own no method names a user that looks like that.
 void Authenticator::name(std::string_view user, std::string_view tier,
                          Authentication& authentication) const {
     const std::string& space = (*methods_)[authentication.method].space;

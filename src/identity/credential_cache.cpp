@@ -30,7 +30,7 @@ std::optional<CredentialCache::User> CredentialCache::find(const Key& key, Time 
 
 void CredentialCache::insert(const Key& key, const User& user, Time expires,
                              std::uint64_t version) {
-    // A copy first: `user` may be a view into what is forgotten.
+    // A copy first: `user` may be a view into an entry that is about to be forgotten.
     std::string names;
     names.reserve(user.name.size() + user.tier.size() + user.claims.size());
     names.append(user.name).append(user.tier).append(user.claims);
@@ -81,7 +81,7 @@ void CredentialCache::evict_one() {
 }
 
 void CredentialCache::clear() {
-    keyed_ = KeyedDigest();  // what is being checked now would be inserted by a number of before
+    keyed_ = KeyedDigest();  // checks under way hold the former one
     positions_.clear();
     entries_.clear();
     free_.clear();

@@ -45,8 +45,8 @@ bool is_token68(std::string_view text) {
 }
 
 // The value of the only field of that name. Another spelling that some servers take for the same
-// (`X_Api_Key`) makes two of it, or one that is not ours to read.
-// Connection names it: the upstream does not get it, so it must not say whose request this is.
+// (`X_Api_Key`) makes two of it, or one that must not be read. A field that Connection names does
+// not reach the upstream, so it must not identify the user.
 bool is_for_this_hop(const http::Field& field) {
     return field.id == http::FieldName::named_by_connection;
 }

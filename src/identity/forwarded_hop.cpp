@@ -55,13 +55,13 @@ std::optional<IpAddress> read_v4(std::string_view text, bool (*port_ok)(std::str
     return only(parse_ip(text.substr(0, colon)), true);
 }
 
-// RFC 7239 section 6: IPv6 stands in brackets; `unknown` and `_hidden` are no addresses.
+// RFC 7239 section 6: IPv6 is in brackets; `unknown` and `_hidden` are no addresses.
 std::optional<IpAddress> read_node(std::string_view node) {
     if (node.starts_with('[')) return read_bracketed(node, is_node_port);
     return read_v4(node, is_node_port);
 }
 
-// Whether the quote at `at` is escaped: an odd number of backslashes stands before it.
+// Whether the quote at `at` is escaped: an odd number of backslashes precedes it.
 bool is_escaped(std::string_view text, std::size_t at) {
     std::size_t backslashes = 0;
     while (backslashes < at && text[at - 1 - backslashes] == '\\') ++backslashes;

@@ -18,7 +18,7 @@
 namespace tidegate::identity {
 namespace {
 
-// What libcrypt makes of a password has an end: a longer one is an error to it.
+// libcrypt has a bound on passwords: a longer one is an error to it.
 constexpr std::size_t kCryptPasswordBytesMax = CRYPT_MAX_PASSPHRASE_SIZE - 1;
 
 constexpr long kShaRoundsMin = 1'000;
@@ -33,7 +33,7 @@ bool is_crypt_text(std::string_view text) {
                        [](char c) { return c == '.' || c == '/' || is_alphanumeric(c); });
 }
 
-// What a hash is, as far as it can be taken.
+// The facts about a hash, as far as it can be used.
 struct Kind {
     double effort = 0;  // what it takes to compute; to compare by
     std::string fault;  // not empty: it cannot be taken

@@ -14,7 +14,7 @@ bool must_be_encoded(char c) {
     return c < ' ' || c > '~' || c == '{' || c == '}' || c == '%';
 }
 
-// Appends `text` encoded; a `#` that comes to stand at `body` is, too. False once `out` grows
+// Appends `text` encoded; a `#` at the position `body` is encoded, too. False once `out` grows
 // beyond `end`, at the latest by three bytes: a long text is not encoded in vain.
 bool append_encoded_value(std::string_view text, std::size_t body, std::size_t end,
                           std::string& out) {

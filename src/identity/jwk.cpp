@@ -39,7 +39,7 @@ constexpr std::array<Curve, 3> kCurves{{
     {"P-521", KeyKind::p521, CJOSE_JWK_EC_P_521, 66},
 }};
 
-// Why a key is none. Not a word of it is of the key's secret parts.
+// Why a key is refused. The text has no part of the key's secrets.
 struct NotForUs {
     std::string why;
 };
@@ -48,7 +48,7 @@ struct Malformed {
 };
 using KeyOrFault = std::variant<Jwk, NotForUs, Malformed>;
 
-// Bytes that are gone from memory with this.
+// Bytes that this wipes from memory when it ends.
 class Wiped {
   public:
     explicit Wiped(std::string bytes) : bytes_(std::move(bytes)) {}
@@ -261,7 +261,7 @@ KeyOrFault read_parameters(const JsonValue& object) {
     return NotForUs{"the `kty` " + quote(*kind) + " is not known"};
 }
 
-// What `kid` and `alg` add. Nothing if both are good.
+// The facts that `kid` and `alg` add. Nothing if both are good.
 std::variant<std::monostate, NotForUs, Malformed> read_restrictions(const JsonValue& object,
                                                                     Jwk& key) {
     if (object.contains("kid")) {

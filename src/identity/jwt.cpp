@@ -36,7 +36,7 @@ std::optional<WallTime> read_time(const JsonValue& value) {
                     std::chrono::microseconds(fraction));
 }
 
-// With room to the end of the clock's type, for whoever adds something.
+// With a margin to the end of the clock's type, for additions.
 system_clock::time_point clock_time(WallTime time) {
     constexpr WallTime kLast = std::chrono::sys_days(std::chrono::year(2200) / 1 / 1);
     return std::min(time, kLast);
@@ -156,7 +156,7 @@ TokenVerdict refused(CredentialFault fault, bool keys_missing = false) {
     return {fault, keys_missing, {}};
 }
 
-// All that comes before the signature. Without a fault there are keys that may have signed `jws`.
+// The checks before the signature. Without a fault there are keys that may have signed `jws`.
 TokenVerdict find_keys(std::string_view token, const JwtMethod& method, const JwkSet* keys,
                        Jws& jws, JwkSet::Candidates& candidates) {
     const CredentialFault fault = read_jws(token, jws);

@@ -28,7 +28,7 @@ MacContext make_mac() {
     return context;
 }
 
-// To make one costs allocations, to begin anew with one does not.
+// Making one costs allocations, beginning anew with one does not.
 EVP_MAC_CTX* context_of_thread() {
     thread_local const MacContext context = make_mac();
     return context.get();
@@ -52,7 +52,7 @@ KeyedDigest::Value KeyedDigest::of(std::initializer_list<std::string_view> parts
     Value value{};
     std::size_t size = 0;
     done = done && EVP_MAC_final(context, value.data(), &size, value.size()) == 1;
-    // A name that is not of its text would be another identifier's.
+    // A digest of another text would be another identifier's name.
     if (!done || size != value.size()) throw std::runtime_error("SipHash failed");
     return value;
 }

@@ -11,7 +11,8 @@ bool Refund::concerns(const Limit& limit) const {
         case Of::all:
             break;
     }
-    // What hammering took stays taken; a schedule's moments and slots have ways of their own.
+    // Units that denied requests took stay taken; a schedule's moments and slots have ways of their
+    // own.
     return limit.count != Count::all;
 }
 

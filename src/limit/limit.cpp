@@ -50,7 +50,7 @@ std::string written(Micros duration) {
     return {};
 }
 
-// What the limit is, without its quota, and without what follows from the rest by itself.
+// The limit's settings, without its quota, and without those that follow from the rest.
 std::string default_name(const Limit& limit) {
     const AlgorithmTraits& traits = limit.traits();
     if (has_period(limit.anchor)) return std::string(name_of(limit.anchor));

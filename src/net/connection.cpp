@@ -38,8 +38,8 @@ IoResult Connection::read_some(std::span<char> into) {
     if (tls_) [[unlikely]]
         return read_over_tls(into);
     const IoResult read = receive(into, 0);
-    // Less than there was room for is all there was: epoll tells what comes later, except an end
-    // that was delivered together with it.
+    // Less than there was room for is all there was: epoll reports later bytes, except an end that
+    // was delivered together with it.
     if (read.status == IoStatus::ok && read.bytes < into.size()) readable_ = hung_up_;
     return read;
 }
@@ -157,7 +157,7 @@ bool Connection::has_spoken_over_tls() {
 void Connection::on_events(std::uint32_t events) {
     const ConnectionPtr self(this);
     if ((events & kEnd) != 0) hung_up_ = true;
-    // After an end, the kernel tells of a reset by this event alone: reading goes on to find the
+    // After an end, the kernel reports a reset by this event alone: reading goes on to find the
     // end.
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) broken_ = true;
     if ((events & read_events_) != 0) {
@@ -176,7 +176,7 @@ int Connection::connect_error() const {
     return ::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-// Other sockets than those of TCP know of no such thing, and need it not: their ends are told.
+// Only TCP sockets have this option; the kernel reports the ends of others.
 void Connection::probe_peer() {
     constexpr int kOn = 1;
     constexpr int kSeconds = 10;  // of silence before a question, and between two

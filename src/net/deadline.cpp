@@ -26,7 +26,7 @@ void DeadlineWheel::advance(SteadyTime now) {
 }
 
 void DeadlineWheel::sweep(List& slot) {
-    // Away from the wheel first: what fires may set deadlines that belong into this very slot.
+    // Off the wheel first: a deadline that fires may set others that belong into this very slot.
     List due;
     due.swap(slot);
     while (!due.empty()) {

@@ -13,7 +13,7 @@ namespace tidegate {
 
 namespace {
 
-// Then what else the loop has to do gets its turn: timers, new connections, answers of Redis.
+// Then the other work of the loop gets its turn: timers, new connections, answers of Redis.
 constexpr int kTurnsInARow = 4;
 constexpr std::uint32_t kToRead = EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
@@ -42,7 +42,8 @@ bool Readiness::add(int descriptor, Connection& connection) {
     return ::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
 
-// Closing takes the descriptor out of the kernel's set; what was fetched before is struck out here.
+// Closing takes the descriptor out of the kernel's set; events that were fetched before are dropped
+// here.
 void Readiness::remove(const Connection& connection) {
     for (std::size_t i = next_; i < count_; ++i) {
         if (events_[i].data.ptr == &connection) events_[i].data.ptr = nullptr;
@@ -76,7 +77,7 @@ void Readiness::watch() {
         do {
             turn_.run([] {});
         } while (count_ > 1 && ++turns < kTurnsInARow && epoll_.is_open());
-        // Last: what the turn brought is on its way before the kernel is asked again.
+        // Last: the turn's output is on its way before the kernel is asked again.
         if (epoll_.is_open()) watch();
     });
 }

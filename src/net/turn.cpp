@@ -19,7 +19,7 @@ void Turn::add(Duty& duty) {
     duties_.push_back(duty);
 }
 
-// What is added meanwhile is for another turn: other events get theirs.
+// Duties that are added meanwhile are for another turn: other events get theirs.
 void Turn::end() noexcept {
     is_running_ = false;
     Duties now;

@@ -39,7 +39,7 @@ void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
     if (charge.result == Result::pending) return;
     IdentifierSet counted;
     for (const limit::ChargeItem& item : charge.items) {
-        // What costs nothing only asks.
+        // A request of cost 0 takes nothing.
         if (charge.cost > 0 && counted.insert(item.identifier)) {
             names.requests.add(item.identifier, now);
         }

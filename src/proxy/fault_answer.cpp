@@ -108,7 +108,7 @@ FaultAnswer plain_answer(const Exchange& exchange, Content content) {
     problem.request_id = exchange.facts.request_id;
     if (answer.retry_after > 0) problem.retry_after_seconds = answer.retry_after;
     http::append_problem(problem, answer.body);
-    answer.body += '\n';  // a terminal's prompt begins on a line of its own
+    answer.body += '\n';  // the prompt of a terminal begins on a line of its own
     return answer;
 }
 
@@ -143,7 +143,7 @@ FaultAnswer limited_answer(const Exchange& exchange, Content content) {
     const std::string earliest = moment.count() > 0 ? format_timestamp(moment) : "";
     problem.earliest = earliest;
     http::append_problem(problem, answer.body);
-    answer.body += '\n';  // a terminal's prompt begins on a line of its own
+    answer.body += '\n';  // the prompt of a terminal begins on a line of its own
     return answer;
 }
 

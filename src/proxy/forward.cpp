@@ -159,7 +159,8 @@ void Forwarding::note_grpc_status() {
     x_.relay.grpc_status = status.value_or(limit::AnswerStatus::kNoGrpc);
 }
 
-// The request goes nowhere else: an answer that takes hours keeps others from no retry.
+// The request goes to no other server: an answer that takes hours must not keep others from a
+// retry.
 void Forwarding::note_answered() {
     x_.relay.reached = Reached::answer;
     x_.relay.upstream_status = stream_.head().status;
@@ -183,9 +184,9 @@ Task<Fault> Forwarding::relay_answer() {
     note_answered();
     if (passes_for_tunnel(x_, stream_.head().status)) co_return Fault::upgrade_ignored;
     stream_.begin_body();
-    // Nor does it hold a body.
+    // It holds no body either.
     if (!x_.held_body.empty() && upload_.is_complete()) x_.forget_held_body();
-    // A body that is still coming in could not be told from the next request.
+    // A body that is still coming in could not be distinguished from the next request.
     client_.keep_alive_if(upload_.is_complete());
     for (unsigned portions = 1;; ++portions) {
         const BodyBatch batch = stream_.take_body(trailer_bounds());
@@ -197,7 +198,7 @@ Task<Fault> Forwarding::relay_answer() {
         }
         if (x_.relay.status == 0) {
             write_answer_head(x_, stream_.head(), stream_.framing(), worker_.date.line());
-            x_.relay.status = stream_.head().status;  // from here on the client has seen something
+            x_.relay.status = stream_.head().status;  // the client sees the answer now
         }
         IoStatus status = client_.send(batch, stream_.trailers());
         if (status == IoStatus::would_block) status = co_await send_rest();

@@ -67,7 +67,7 @@ void Forwarding::turn_elsewhere() {
     if (next != nullptr) turn_to(*next);
 }
 
-// Why there is no answer, where more is known of it.
+// The reason why there is no answer, where one is known.
 Fault Forwarding::name_broken() {
     if (pool_.note_tls_failure(stream_)) return Fault::upstream_tls;
     return pool_.note_no_http2(stream_) ? Fault::upstream_no_http2 : Fault::upstream_broken;
@@ -98,8 +98,9 @@ bool Forwarding::may_retry() {
     return retry_.has_value();
 }
 
-// What the server did wrong. A status is not: applications mean a 500. Nor is what ended an answer
-// that had begun well: the streams of many servers only end when their clients leave.
+// The faults that count against the server. A status is none: applications mean a 500. Nor is the
+// end of an answer that had begun well: the streams of many servers only end when their clients
+// leave.
 void Forwarding::note_outcome(Fault fault) {
     upstream::SharedServer& server = server_->shared();
     switch (fault) {

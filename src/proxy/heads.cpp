@@ -20,9 +20,9 @@ using http::BodyKind;
 using http::Field;
 using http::FieldName;
 
-// A field that could pass for one that names the client or user, but is not believed: every one of
-// a peer that is not trusted, and of a trusted peer those that come twice or in another spelling.
-// The peer may have added its own to what its client sent.
+// A field that could pass for one that names the client or user, but is not trusted: every one of a
+// peer that is not trusted, and of a trusted peer those that come twice or in another spelling. The
+// peer may have added its own to what its client sent.
 bool is_forged(const Exchange& exchange, const Field& field) {
     const IdentityFields& fields = exchange.generation->identity_fields;
     if (!fields.include(field.name)) return false;
@@ -95,7 +95,8 @@ bool is_replaced(const config::Response& response, const Exchange& exchange, con
 }
 
 // The upstream's where the listener has its own: a browser goes by the first of two, and by the
-// last answer it got, so one word for all answers of the host (RFC 6797 sections 7.1 and 8.1).
+// last answer it got, so all answers of the host need the same field (RFC 6797 sections 7.1 and
+// 8.1).
 bool is_hsts(const Field& field) {
     return field.id == FieldName::other &&
            http::equal_ignoring_case(field.name, "Strict-Transport-Security");
@@ -205,7 +206,7 @@ const std::string& write_answer_head(Exchange& exchange, const http::ResponseHea
     if (response.request_id) append_field("X-Request-Id", exchange.facts.request_id, out);
     if (has_cors) append_forwarded_cors_fields(exchange, answer.fields, out);
     append_limit_fields(exchange, out);
-    // To HEAD and in a 304 it tells of the body that is not there; 204 must not have one.
+    // To HEAD and in a 304 it describes the body that is not there; 204 must not have one.
     std::optional<std::uint64_t> length;
     if (framing.body == BodyKind::length ||
         (answer.status != kNoContent && had_content_length(answer.fields))) {
@@ -248,7 +249,8 @@ const std::string& write_interim_head(client::Stream& client, const http::Respon
     return out;
 }
 
-// RFC 9110 sections 6.5.1 and 7.6.1: what Connection names goes from the trailers too.
+// RFC 9110 sections 6.5.1 and 7.6.1: fields that Connection names are removed from the trailers,
+// too.
 void filter_request_trailers(const Exchange& exchange, http::Fields& trailers) {
     if (trailers.empty()) return;
     // The proxy identifies no client by a trailer, so it trusts none.

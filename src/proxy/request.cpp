@@ -27,9 +27,9 @@ bool has_left(void* exchange) {
     return client.has_left(client.sleeper().wakeup());
 }
 
-// Once the request was sent on, only what the upstream said gives units back: an upstream that has
-// not answered may have acted, whatever answer the client got. It may also still be at work though
-// the client has left: until its answer is whole, slots of concurrency are kept for a while.
+// Once the request was forwarded, only a status of the upstream gives units back: an upstream that
+// has not answered may have acted, whatever answer the client got. It may also still be at work
+// though the client has left: until its answer is whole, slots of concurrency are kept for a while.
 void settle(ask::Engine& engine, Exchange& x) {
     constexpr int kNoAnswer = 0;
     const milliseconds hold = x.config().timeouts.hold_aborted;
@@ -51,7 +51,7 @@ FaultAnswer refusal_of(const Exchange& x) {
     return x.relay.is_grpc ? make_grpc_fault_answer(x) : make_fault_answer(x);
 }
 
-// Of an OPTIONS that goes no further: what the upstream can do, only the upstream knows.
+// To an OPTIONS that goes no further: only the upstream knows what it can do.
 FaultAnswer answer_of_final_recipient() {
     FaultAnswer answer;
     answer.status = 200;
@@ -95,7 +95,7 @@ void begin(WorkerContext& worker, Exchange& x) {
 void check_framing(Exchange& x) {
     ask::check_framing(x.facts, x.client->framing(), x.decision);
     x.client->begin_body();
-    // A face's 200 would tell the client that its tunnel is open.
+    // A face's 200 would mean to the client that its tunnel is open.
     if (x.decision.goes_on() && !x.facts.protocol.empty() && x.face != Face::proxy) {
         x.decision.refuse(Fault::unsupported_method, "This listener opens no WebSockets.");
     }

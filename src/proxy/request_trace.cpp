@@ -25,7 +25,7 @@ bool is_of_name(const Field& field, std::string_view name) {
     return field.id == http::FieldName::other && http::equal_ignoring_case(field.name, name);
 }
 
-// Only of peers that are believed: else anybody could have the proxy record and export.
+// Only for trusted peers: else any client could have the proxy record and export.
 bool continues_callers(const Exchange& x) {
     return x.facts.peer.trusted || x.config().tracing->accept_anyone;
 }

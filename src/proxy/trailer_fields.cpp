@@ -7,7 +7,8 @@ namespace {
 
 using config::MomentSource;
 
-// What RFC 9110 section 6.5.1 lists, but for framing, which no trailer passes on.
+// The fields that RFC 9110 section 6.5.1 lists, except those for framing, which no trailer passes
+// on.
 constexpr std::string_view kDirecting[] = {
     "cache-control",
     "content-encoding",

@@ -56,7 +56,7 @@ class Tunnel {
         SteadyTime blocked_since{};
     };
 
-    // Moves what there is. False: there may be more.
+    // Moves the bytes that are there. False: there may be more.
     template <class From, class To>
     bool move(Direction& way, From& from, To& to);
     // False: the receiver does not take it now, or not any more.
@@ -212,7 +212,7 @@ void Tunnel::count(Direction& way, std::size_t bytes) {
     }
 }
 
-// What the ends themselves did.
+// The ends themselves did this.
 void Tunnel::look_at_ends() {
     for (const Direction* const way : {&up_, &down_}) {
         if (!end_ && (way->flow.has_closed() || way->has_source_ended)) end_ = way->source;
@@ -293,7 +293,8 @@ bool Tunnel::is_over() {
     if (is_broken_off_) return true;
     const bool were_told = up_.is_finished && down_.is_finished;
     if (were_told && (!is_ending_ || down_.has_source_ended)) return true;
-    // The upstream may answer the Close frame: closed on at once, it would not read it.
+    // The upstream may answer the Close frame: if the proxy closed at once, the answer could be
+    // lost.
     if (were_told) deadline_ = std::min(deadline_.value_or(now_ + kCloseTime), now_ + kCloseTime);
     if (!deadline_ || now_ < *deadline_) return false;
     const bool is_in_order = down_.is_finished || down_.flow.has_closed();

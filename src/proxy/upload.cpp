@@ -61,8 +61,8 @@ Task<Fault> Upload::hold() {
     while (fault == Fault::none && !client_.is_body_done() && held.size() < bytes_max) {
         const BodyBatch batch = take_body(fault);
         for (const std::string_view piece : batch.view()) held.append(piece);
-        // Before begin() sends them, or sends them again, other bytes may come in their place:
-        // those of the client's next request.
+        // Before begin() sends these bytes, or sends them again, those of the client's next request
+        // may come in their place.
         if (batch.done) http::keep_in(x_.held_trailers, client_.trailers());
         const bool needs_more = batch.count == 0 && !batch.done;
         client_.drop_body(batch);
@@ -77,7 +77,7 @@ Task<Fault> Upload::hold() {
     co_return fault;
 }
 
-// Head and what is there of the body leave in one write; the rest follows beside the answer.
+// The head and the present part of the body leave in one write; the rest follows beside the answer.
 Fault Upload::begin() {
     state_ = State::idle;
     fault_ = Fault::none;
@@ -133,12 +133,12 @@ Task<> Upload::end() {
     while (state_ == State::running) co_await answer_sleeper_.sleep();
 }
 
-// What of the body is there, held to its bound.
+// The present part of the body, held to its bound.
 BodyBatch Upload::take_body(Fault& fault) {
     const auto& bounds = x_.config().limits_on_requests;
     BodyBatch batch = client_.take_body({bounds.header_bytes, bounds.headers});
     x_.relay.bytes_received += batch.content_bytes;
-    // What is announced counts, so that it need not arrive first.
+    // The announced length counts, so that the body need not arrive first.
     const std::uint64_t bytes_max = x_.decision.route->body_bytes;
     if (x_.relay.bytes_received > bytes_max ||
         client_.body_announced() > bytes_max - x_.relay.bytes_received) {
@@ -160,7 +160,7 @@ Task<> Upload::run(Upload& self) {
         self.fault_ = co_await self.send_body();
     } catch (...) {
         self.failure_ = std::current_exception();
-        self.fault_ = Fault::client_left;  // no answer; rethrow() says more
+        self.fault_ = Fault::client_left;  // no answer; rethrow() has the reason
     }
     self.state_ = self.fault_ == Fault::none ? State::idle : State::failed;
     // The exchange may be gone before the client's connection is.

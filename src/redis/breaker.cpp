@@ -5,7 +5,7 @@ namespace tidegate::redis {
 namespace {
 
 constexpr milliseconds kFirstPause{50};
-// A connection that ends sooner was let in only to be thrown out.
+// A server that ends a connection sooner has only accepted it.
 constexpr milliseconds kShortLived{1'000};
 
 }  // namespace
@@ -39,7 +39,7 @@ milliseconds Breaker::pause_after_failure(std::minstd_rand& random) {
     return milliseconds{share(random)};
 }
 
-// A server that lets every connection in and throws it out again must not be hammered.
+// A server that accepts every connection and closes it must not get attempts without a pause.
 milliseconds Breaker::pause_after_loss(SteadyTime now, std::minstd_rand& random) {
     const bool was_short = now - connected_at_ < kShortLived;
     const bool was_cut = state_ != State::down;  // and not given up for its silence

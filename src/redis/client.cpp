@@ -47,7 +47,7 @@ Task<> Client::run(std::shared_ptr<Client> self) {
     while (!client.stopped_) {
         const auto fault = co_await client.connect();
         if (client.stopped_) break;
-        // The master is elsewhere by now: that was no failure of the one that is.
+        // The master is elsewhere by now: that was no failure of the present one.
         if (fault && client.moved_to_) continue;
         if (fault) {
             client.drop_connection(Failure::unavailable);
@@ -68,7 +68,7 @@ Task<> Client::run(std::shared_ptr<Client> self) {
 }
 
 void Client::stop() {
-    // What the last requests gave back, or gave up, still has to leave.
+    // The commands that the last requests sent at their ends still have to leave.
     flush();
     stopped_ = true;
     leave_watch();
@@ -110,7 +110,7 @@ void Client::flush() {
     connection->flush();
 }
 
-// As late as can be: until then a request may still grow.
+// As late as possible: until then a request may still grow.
 void Client::on_flush() {
     if (breaker_.is_up()) pipeline_.send_waiting(to_connection());
 }
@@ -132,7 +132,7 @@ void Client::on_reply(std::uint64_t ticket, const Reply& reply) {
             on_script_error(*command, ticket, reply.text);
             return;
         }
-        // A request that is no script may do without its answer: the log shows what is missing.
+        // A request that is no script can do without its answer: the log shows what is missing.
         if (breaker_.is_up() && is_denied(reply.text) && may_log(next_log_of_rights_)) {
             log(Level::error, "Redis at {} refused a command: {}{}", place(),
                 shown_error(reply.text), options_.advice(reply.text));
@@ -213,7 +213,7 @@ void Client::sweep_deadlines() {
     std::vector<Request*> late;
     pipeline_.take_late(steady_now(), late);
     breaker_.on_timeouts(static_cast<int>(late.size()));
-    // Only now: a request that fails may send something else.
+    // Only now: a request that fails may send another command.
     for (Request* request : late) request->on_failure(Failure::timeout);
     if (breaker_.must_open()) {
         const int in_a_row = breaker_.unanswered_in_a_row();

@@ -11,7 +11,7 @@ namespace tidegate::redis {
 
 namespace {
 
-// Between two looks whether a name was looked up.
+// The interval between two looks whether a name was looked up.
 constexpr milliseconds kConnectLookupPause{10};
 
 }  // namespace
@@ -114,7 +114,7 @@ Client::Connected Client::shake_hands() {
         pipeline_.send_now({&command, steady_now() + step->time}, to_connection());
         watch_deadlines();
         while (!command.done()) co_await wakeup_.wait();
-        // Why the connection is lost says more than that it is.
+        // The reason for the loss says more than the loss itself.
         if (!command.reply() && !closed_because_.empty()) {
             co_return ConnectFault{false, closed_because_};
         }

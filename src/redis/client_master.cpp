@@ -1,5 +1,6 @@
-// How a client follows the master: to where the sentinels say it is, and only while the server says
-// itself that it is one. Without sentinels the address says it: a name, or an address that moves.
+// How a client follows the master: at the address that the sentinels name, and only while the
+// server itself says that it is a master. Without sentinels the configured address leads to it: a
+// name, or an address that moves.
 #include <utility>
 
 #include "base/quote.hpp"
@@ -12,7 +13,7 @@ namespace {
 // The client notices a master that became a replica within this time, also when no sentinel
 // announces one.
 constexpr milliseconds kRoleEvery{1'000};
-// An attempt, or a pause before one, goes on only while the sentinels do not know better.
+// An attempt, or a pause before one, ends when the sentinels name another master.
 constexpr milliseconds kAskEvery{500};
 // Clients that waited for a master connect within this time of its news, not all at once.
 constexpr milliseconds kSpread{100};
@@ -100,10 +101,11 @@ void Client::check_master_later() {
 void Client::on_news(const MasterWatch::News& news) {
     if (stopped_) return;
     const bool is_elsewhere = news.master && *news.master != master_;
-    // Not every sentinel knows of a switch at once: a server that says that it is the master is
-    // left only when there was one.
+    // Not every sentinel knows of a switch at once: the client leaves a server that says that it is
+    // the master only after a switch.
     if (!is_elsewhere || (!news.is_switch && is_master_)) {
-        // A switch comes unasked, and may be older than the reason for which the client asks.
+        // A switch is announced at any time, and may be older than the reason for which the client
+        // asks.
         if (!news.is_switch) news_ = news;
         // Perhaps it was not the master yet when the client was last there.
         if (news.is_switch && !connection_) pause_timer_.cancel();

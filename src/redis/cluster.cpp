@@ -15,8 +15,8 @@ using telemetry::log;
 
 constexpr milliseconds kLearnEvery{60'000};
 constexpr milliseconds kLearnAgain{1'000};  // after a change
-// Between two readings of the list, whatever happens: a slot that moves costs one reading, a
-// thousand that move in a second as well.
+// Between two readings of the list, at least: a slot that moves costs one reading, a thousand that
+// move in a second as well.
 constexpr milliseconds kLearnPause{500};
 
 // While slots move from node to node, one may name the last but one.
@@ -104,7 +104,7 @@ bool Cluster::is_away(std::uint16_t slot) const {
     return client == nullptr || !client->is_up();
 }
 
-// Of a slot whose owner is not known, any node that is up: it names the owner.
+// For a slot whose owner is not known, any node that is up: it names the owner.
 Client* Cluster::client_for(std::uint16_t slot) const {
     const Position owner = owners_[slot];
     if (owner != kNoNode) return nodes_[owner]->client.get();
@@ -253,7 +253,8 @@ void Cluster::adopt(const std::vector<ClusterNode>& masters) {
 }
 
 // What has changed may be about to change again. While a node is missing the others are asked for
-// its heir as often as it would be tried itself. Jittered: a hundred proxies do not ask at once.
+// its successor as often as it would be tried itself. Jittered: a hundred proxies do not ask at
+// once.
 void Cluster::plan_learning() {
     const milliseconds pause = !learned_ || is_down_ ? options_.node.probe_every
                                : changed_            ? kLearnAgain

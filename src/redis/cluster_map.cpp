@@ -22,7 +22,7 @@ std::optional<std::uint16_t> parse_slot(std::string_view text) {
 }
 
 // `host:port`, where the host may be an IPv6 address without brackets, or nothing: then it is
-// `asked_host`. `?` stands for a host that is not known.
+// `asked_host`. `?` is a host that is not known.
 std::optional<NodeAddress> parse_address(std::string_view text, const std::string& asked_host) {
     const std::size_t colon = text.rfind(':');
     if (colon == std::string_view::npos) return std::nullopt;
@@ -68,7 +68,7 @@ Line read_line(std::string_view line, const std::string& asked_host, ClusterNode
     if (!parsed) return Line::nonsense;
     node.address = *parsed;
     node.name = take_until(',', place);
-    // Without a host name, other facts may stand in its place: `shard-id=...`.
+    // Without a host name, other facts may be in its place: `shard-id=...`.
     if (node.name == "?" || node.name.find('=') != std::string::npos) node.name.clear();
     while (!line.empty()) {
         if (!add_slots(take_until(' ', line), node.slots)) return Line::nonsense;

@@ -12,7 +12,7 @@ namespace tidegate::redis {
 
 namespace {
 
-// No reply to anything we ask is as long.
+// No reply to a command of Tidegate is as long.
 constexpr std::size_t kReplyBytesMax = 1 << 20;
 
 Reply plain(const redisReply& reply) {
@@ -41,7 +41,7 @@ struct HiredisConnection::Hooks {
     static void add_read(void* data) { static_cast<HiredisConnection*>(data)->watch_read(); }
     static void add_write(void* data) {
         HiredisConnection& self = *static_cast<HiredisConnection*>(data);
-        // Writable means connected while the connection is being made; and what a flush left over
+        // Writable means connected while the connection is being made; and the rest of a flush
         // waits for the socket, not for the next turn.
         if (!self.connected_ || self.flushing_) {
             self.watch_write();
@@ -236,8 +236,8 @@ void HiredisConnection::watch_read() {
     descriptor_.async_wait(decltype(descriptor_)::wait_read,
                            [self = shared_from_this()](const error_code&) {
                                self->turn_.run([&] { self->read(); });
-                               // Only now, or hiredis would have asked for the next wait before
-                               // the coroutines were woken that the replies are for.
+                               // Only now: else hiredis would ask for the next wait before the
+                               // coroutines that wait for the replies are woken.
                                self->watching_read_ = false;
                                if (self->context_ != nullptr) self->watch_read();
                            });

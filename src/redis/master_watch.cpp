@@ -25,7 +25,7 @@ constexpr milliseconds kPingEvery{1'000};
 // Between two rounds of trying all sentinels, and for one that accepts a connection only to close
 // it.
 constexpr milliseconds kRoundPause{1'000};
-// Between two rounds of asking, growing while there is always a client that asks: a hundred proxies
+// The interval between two rounds of asking; it grows while a client always asks: a hundred proxies
 // without a master must not keep its sentinels from finding one.
 constexpr milliseconds kAskPauseMin{25};
 constexpr milliseconds kAskPauseMax{250};
@@ -100,8 +100,8 @@ void MasterWatch::ask(int follower) {
     asio::post(io_, [this] { asked_.wake_later(); });
 }
 
-// One sentinel is enough, so that the others are of no use would not show until it is gone. That
-// none is of use, clients say.
+// One working sentinel is enough, so faults of the others would not show until it is gone. If none
+// works, clients report it.
 Task<> MasterWatch::try_all() {
     std::vector<std::string> faults;
     for (std::size_t node = 0; node < options_.nodes.size(); ++node) {

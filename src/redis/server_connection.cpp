@@ -12,7 +12,7 @@ namespace {
 
 using Fault = ServerConnection::Fault;
 
-// Between two looks whether a name was looked up.
+// The interval between two looks whether a name was looked up.
 constexpr std::chrono::milliseconds kLookupPause{5};
 constexpr std::size_t kPieceBytes = 16'384;
 
@@ -91,7 +91,7 @@ Fault ServerConnection::fault_of(const error_code& ec) const {
 
 Task<ServerConnection::Reply> ServerConnection::ask(std::string command) {
     const error_code unsent = co_await send(std::move(command));
-    // Why the server has closed may lie there: an alert of TLS, or an error.
+    // The reason why the server has closed may lie there: an alert of TLS, or an error.
     Reply reply = co_await next();
     if (unsent && reply && !reply->is_error()) co_return fault_of(unsent);
     co_return reply;
@@ -109,7 +109,7 @@ Task<ServerConnection::Reply> ServerConnection::next() {
         const auto [ec, bytes] = co_await stream_.read_some(piece);
         if (ec) co_return fault_of(ec);
         is_heard_ = true;
-        // What does not fit breaks the reader, and the next turn says so.
+        // Bytes that do not fit break the reader, and the next turn reports that.
         reader_.feed({piece.data(), bytes});
     }
 }

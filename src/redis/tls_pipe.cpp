@@ -14,7 +14,7 @@ namespace tidegate::redis {
 
 namespace {
 
-// What hiredis left behind when it closed its end has so long to be sent.
+// The bytes that hiredis left when it closed its end have this long to be sent.
 constexpr std::chrono::milliseconds kLinger{500};
 
 error_code last_error() {
@@ -30,7 +30,7 @@ error_code adopt(int descriptor, int family, StreamSocket& socket) {
     return ec;
 }
 
-// What became of a connection that was being made, once its socket is writable.
+// The outcome of a connection that was being made, once its socket is writable.
 error_code outcome_of_connecting(int descriptor) {
     int error = 0;
     socklen_t size = sizeof error;
@@ -123,7 +123,7 @@ Task<> TlsPipe::encrypt(std::shared_ptr<TlsPipe> self) {
         const auto [ended, size] = co_await pipe.far_.read_some(pipe.plain_out_);
         if (ended) break;
         const error_code cut = co_await pipe.server_.write({pipe.plain_out_.data(), size});
-        // The other way learns why: an alert may still be unread.
+        // The other direction learns why: an alert may still be unread.
         if (cut) break;
     }
     error_code ignored;
@@ -132,7 +132,7 @@ Task<> TlsPipe::encrypt(std::shared_ptr<TlsPipe> self) {
 }
 
 // Once hiredis has closed its end this still reads, and drops what it reads: a connection that is
-// closed with something unread is reset, and what was sent last may be lost with it.
+// closed with unread bytes is reset, and the last bytes that were sent may be lost with it.
 Task<> TlsPipe::decrypt() {
     while (true) {
         const auto [ended, size] = co_await server_.read_some(plain_in_);

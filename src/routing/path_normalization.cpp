@@ -52,7 +52,7 @@ Unit take_unit(std::string_view text, std::size_t& at) {
     return {static_cast<char>(byte), true};
 }
 
-// RFC 3986 section 3.3: may a byte stand in a segment as it is?
+// RFC 3986 section 3.3: may a byte be in a segment as it is?
 bool is_segment_char(char c) {
     return is_alphanumeric(c) ||
            std::string_view("-._~!$&'()*+,;=:@").find(c) != std::string_view::npos;
@@ -67,7 +67,7 @@ class SegmentScan {
         end_segment();
         first_ = false;
     }
-    // What follows `;` up to a separator some servers throw away, with the `;` itself.
+    // Some servers throw away the text from a `;` up to a separator, with the `;` itself.
     void parameters() {
         features_ |= kParameters;
         if (length_ == 0) features_ |= kEmptySegments;
@@ -134,7 +134,7 @@ struct Manner {
     bool dots_removed = true;   // RFC 3986 section 5.2.4
 };
 
-// Builds the text of one reading, segment by segment. Linear: what `..` takes away was put there
+// Builds the text of one reading, segment by segment. Linear: `..` removes only text that was added
 // once.
 class Reader {
   public:

@@ -43,8 +43,8 @@ bool is_name(std::string_view text) {
                        [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '-'; });
 }
 
-// Refuses what requests are refused for, and what servers read in different ways, as such a
-// literal could never be the only reading of a path.
+// Refuses literals for which requests are refused, and those that servers read in different ways:
+// such a literal could never be the only reading of a path.
 Problem check_literal(std::string_view text) {
     if (text.find_first_of("*{}") != text.npos)
         return std::string("`*` and `{name}` must be a whole segment: `/a/*` or `/a/{id}`");

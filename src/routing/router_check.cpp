@@ -1,4 +1,4 @@
-// What `check` and `explain` ask of the routes: which one shadows another, and why one does not
+// Questions of `check` and `explain` about routes: which one shadows another, and why one does not
 // match. No request waits for it.
 #include <algorithm>
 #include <utility>

@@ -13,9 +13,10 @@ namespace {
 
 using Outcome = LentCharge::Outcome;
 
-// So many different questions do not wait for the end of their turn: Redis may begin meanwhile.
+// With so many different charges, none waits for the end of its turn: Redis may begin meanwhile.
 constexpr std::size_t kWaitingMax = 16;
-// Commands that a new question is compared with: those of the busiest keys are among the latest.
+// The number of commands that a new charge is compared with: those of the busiest keys are among
+// the latest.
 constexpr std::size_t kComparedMax = 32;
 constexpr std::chrono::seconds kMixingPause{5};
 // A charge does not wait longer for a command of another thread.
@@ -23,7 +24,7 @@ constexpr std::chrono::milliseconds kLentMax{10};
 
 }  // namespace
 
-// What a command is asked: a decision of this thread, or a charge that a thread has lent.
+// One question in a command: a decision of this thread, or a charge that another thread has lent.
 struct BatchQueue::Entry {
     Entry(LimitDecision& of, std::size_t hash_of_items)
         : charge(of.charge()),
@@ -99,7 +100,7 @@ class BatchQueue::Command final : public redis::Request {
     void on_failure(redis::Failure failure) override {
         for (const Asker& asker : askers_) fail(asker, failure_of(failure));
         end();
-        // They may have better luck with the connections of their own threads.
+        // Their own threads may have better connections.
         queue_.return_due();
     }
 
@@ -189,8 +190,8 @@ bool BatchQueue::is_idle() const {
     return idle_.size() == commands_.size() && idle_lent_.size() == lent_.size();
 }
 
-// Who lends may have to send what others lend: not while it would wait for a connection here. While
-// Redis is away the failure policy decides at once.
+// A thread that lends may have to send charges of others: not while its own would wait for a
+// connection here. While Redis is away the failure policy decides at once.
 bool BatchQueue::may_lend(const LimitDecision& decision) const {
     return shared_ != nullptr && decision.owner != nullptr && shared_->is_busy() &&
            redis_.servers.is_connected();
@@ -311,7 +312,7 @@ std::optional<redis::Failure> BatchQueue::send(const Entry& entry, bool stays_op
     }
     ++waiting_;
     if (stays_open) open_.push_back(&command);
-    // What none may join does not make others wait either.
+    // A command that no other charge may join does not make others wait either.
     if (shared_ != nullptr && stays_open) command.count_since(shared_->begin_command(entry.asked));
     return std::nullopt;
 }

@@ -102,7 +102,8 @@ void take(const limit::Charge& charge, Answer& answer) {
     }
 }
 
-// The script tells of the schedules in the order it looks at them: limits of a run, then items.
+// The script lists the schedules in the order in which it looks at them: limits of a run, then
+// items.
 std::vector<const Limit*> schedules_asked(const limit::Charge& charge, Micros now) {
     std::vector<const Limit*> schedules;
     for (std::size_t begin = 0; begin < charge.items.size();) {
@@ -151,7 +152,7 @@ bool read_schedules(ReplyReader& reader, const limit::Charge& charge, Micros now
     return true;
 }
 
-// Of what the script answers to a charge of windows, alone or among others.
+// The reply to a charge of windows, alone or among others, begins with this.
 std::size_t reply_size(const limit::Charge& charge) {
     std::size_t size = 8 + 1 + 8;
     for (const ChargeItem& item : charge.items) size += 8 + 16 * item.limits().size();

@@ -152,7 +152,7 @@ void append_policies(std::span<const ChargeItem> items, std::size_t times, std::
     out += "\r\n";
 }
 
-// What the script needs to know of the request for this limit, besides the cost.
+// The facts of the request that the script needs for this limit, besides the cost.
 void append_numbers(const Limit& limit, const limit::Charge& charge, std::string& out) {
     if (limit.is_bucket()) {
         // The script never denies because of the cost itself in a line: a negative time makes it.

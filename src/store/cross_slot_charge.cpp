@@ -143,7 +143,7 @@ void CrossSlotCharge::give_back_parts() {
     if (any) services_.metrics.count_given_back();
 }
 
-// What is given back leaves the receipt, so that it is not given back again at the end.
+// Units that are given back leave the receipt, so that they are not given back again at the end.
 void CrossSlotCharge::give_back(Part& part, GiveBack what) {
     limit::Receipt& receipt = part.verdict.receipt;
     limit::Receipt given = receipt;

@@ -32,7 +32,7 @@ void add_back(std::int64_t cost, const Limit& limit, LimitVerdict& verdict) {
     if (verdict.remaining == full) verdict.next_unit = Micros{0};
 }
 
-// Whether a schedule is among what denied.
+// Whether a schedule is among the limits that denied.
 bool schedule_denied(const CrossSlotVerdict::Part& part) {
     std::size_t next = 0;
     for (const ChargeItem& item : part.items) {

@@ -14,7 +14,7 @@ using limit::ChargeItem;
 using limit::Limit;
 using limit::Micros;
 
-constexpr std::size_t kSamples = 8;        // of what may be forgotten
+constexpr std::size_t kSamples = 8;        // of entries that may be forgotten
 constexpr std::size_t kLookedAtMost = 64;  // by one hand_out()
 
 // Copies count in the same way and as much: what is noted of one is true of the other.
@@ -116,7 +116,7 @@ std::size_t LocalLedger::put_back(LocalTaken taken) {
     return forgotten;
 }
 
-// Limits are copied once for all who are counted by them.
+// Limits are copied once for all identifiers that they count.
 const std::shared_ptr<const limit::Policy>& LocalLedger::copy_of(const ChargeItem& item) {
     const std::size_t index = item.tier != nullptr ? item.tier->index : item.policy->index;
     if (index >= copies_.size()) copies_.resize(index + 1);
@@ -167,7 +167,7 @@ LocalTaken LocalLedger::remove(std::size_t place) {
     return removed;
 }
 
-// A flood of new names pushes out itself, not those near their limit.
+// A flood of new names evicts its own entries, not those near their limit.
 std::size_t LocalLedger::make_room(std::size_t names) {
     std::size_t forgotten = 0;
     while (!kept_.empty() &&
@@ -176,7 +176,7 @@ std::size_t LocalLedger::make_room(std::size_t names) {
         double least_weight = -1;
         for (std::size_t sample = 0; sample < kSamples; ++sample) {
             // The newest is among them, and goes before those that are as heavy: a flood of names
-            // pushes out itself.
+            // evicts its own entries.
             const std::size_t place = sample == 0 ? kept_.size() - 1 : random_() % kept_.size();
             const LocalTaken& one = *kept_[place];
             const double weight = one.ends <= latest_ ? 0 : one.weight();

@@ -17,7 +17,7 @@ using limit::Micros;
 
 // The pause after a failure.
 constexpr std::chrono::seconds kQuiet{1};
-// What Redis refuses was not carried out: it is sent again, a few times.
+// A report that Redis refuses was not carried out: it is sent again, a few times.
 constexpr int kRefusalsMax = 3;
 
 }  // namespace

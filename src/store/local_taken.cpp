@@ -65,7 +65,7 @@ void take_in_bucket(OfLimit& taken, const Limit& limit, Micros at, std::int64_t 
     limit::take(taken.bucket, limit, at, units);
 }
 
-// Adds to a bucket what came after it.
+// Adds later units to a bucket.
 void add_later_bucket(OfLimit& earlier, const Limit& limit, const OfLimit& later) {
     if (later.units == 0) return;
     const Micros first = earlier.units == 0 ? later.first : earlier.first;

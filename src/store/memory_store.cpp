@@ -94,7 +94,7 @@ struct MemoryStore::Impl {
     bool stands_in;
 };
 
-// A charge of which all states are found, and locked until this ends. One a thread at a time.
+// A charge whose states are all found, and locked until this ends. One a thread at a time.
 class MemoryStore::Call {
   public:
     Call(Impl& store, const limit::Charge& charge, Micros now)
@@ -105,7 +105,7 @@ class MemoryStore::Call {
         for (Found& found : work.found) found.state = store.shards[found.shard].find(found.name);
     }
 
-    // Calls `visit(position of the item, limit, state, record)` for all that is counted of it.
+    // Calls `visit(position of the item, limit, state, record)` for all counts of the charge.
     template <class Visit>
     void for_each_record(Visit visit) {
         for (std::size_t i = 0; i < work.found.size(); ++i) {

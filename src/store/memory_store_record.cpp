@@ -149,7 +149,7 @@ MomentStanding MomentsCount::look(const Limit& limit, const Asked& asked) const 
     return standing;
 }
 
-// Whoever stands in for a store does not know the moments it holds: it cannot admit any.
+// The store that replaces Redis does not know its moments: it cannot admit any.
 std::int64_t MomentsCount::share(const Limit& limit, const Asked& asked) {
     return asked.stands_in ? 0 : limit.quota;
 }

@@ -8,8 +8,8 @@
 namespace tidegate::store {
 namespace {
 
-// So many buckets a new name looks at for what has expired: at capacity, and before the table
-// grows. That is more than it grows by, so names that expired make room instead.
+// A new name looks at so many buckets for expired ones: at capacity, and before the table grows.
+// That is more than it grows by, so names that expired make room instead.
 constexpr std::size_t kSweepStepsAtCapacity = 64;
 constexpr std::size_t kSweepStepsToGrow = 3;
 
@@ -107,9 +107,9 @@ void Shard::sweep(std::size_t steps, std::int64_t now_us) {
 }
 
 // Makes room for a name of policy `own`. Each policy with names has an equal share of the table,
-// and no other policy's name pushes it below that. Above it, what is lighter goes; of equals a name
-// of the policy that asks for room. Where slots in flight leave none above it, a policy in its
-// share makes room for one that has fewer names.
+// and no other policy's name pushes it below that. Of the names above the share the lightest goes;
+// of equals one of the policy that asks for room. Where slots in flight leave none above it, a
+// policy in its share makes room for one that has fewer names.
 bool Shard::evict_for(std::uint32_t own, std::int64_t now_us) {
     const std::size_t share = share_beside(own);
     PolicyNames& mine = policies_[own];
@@ -144,7 +144,8 @@ std::size_t Shard::share_beside(std::uint32_t own) const {
 // that holds the most; all that one without a share holds is above the share.
 PolicyNames::Choice Shard::ask_others(std::uint32_t own, std::size_t above, std::size_t up_to,
                                       std::int64_t now_us) {
-    // Whether its counts decide nothing, what it holds, and which it is: no two stand alike.
+    // Whether its counts decide nothing, the number that it holds, and which it is: no two compare
+    // equal.
     using Rank = std::tuple<bool, std::size_t, std::size_t>;
     for (Rank last{true, kAny, 0};;) {
         Rank first{false, 0, 0};

@@ -32,7 +32,7 @@ void StateTable::insert(std::unique_ptr<State> state) {
 void StateTable::erase(const State& state) {
     Bucket* place = &bucket_at(bucket_of(state.hash));
     while (place->get() != &state) place = &(*place)->next;
-    // In this order: the state must not go while what follows it is still its own.
+    // In this order: the state must not go while the next one is still its own.
     const Bucket gone = std::exchange(*place, std::move((*place)->next));
     --states_;
 }

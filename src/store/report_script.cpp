@@ -21,8 +21,8 @@ void append_time(ExactTime time, std::string& out) {
 }
 
 // By how much a bucket that held something before is fuller. Once a full one would have become
-// empty since the first unit came, whatever it holds came later: then only what has not leaked yet
-// is more.
+// empty since the first unit came, all that it holds came later: then only units that have not
+// leaked yet are added.
 ExactTime added(const LocalTaken::OfLimit& taken, const Limit& limit, Micros now) {
     const Micros full{limit::time_for(limit, limit.burst).us};
     return now - taken.first <= full ? limit::time_for(limit, taken.units)

@@ -8,7 +8,7 @@
 namespace tidegate::store {
 namespace {
 
-constexpr std::uint16_t kMembersMax = 4'000;  // more the script does not tell
+constexpr std::uint16_t kMembersMax = 4'000;  // the script lists no more
 
 // `moment:units`
 bool add_moments(std::string_view text, std::vector<std::int64_t>& moments) {

@@ -36,7 +36,7 @@ std::string sha1_of(std::string_view text) {
     return out;
 }
 
-// A script and what its views look at.
+// A script and the data of its views.
 class OwnedScript {
   public:
     OwnedScript(std::string_view name, std::initializer_list<std::string_view> parts) {

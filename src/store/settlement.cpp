@@ -90,7 +90,7 @@ Task<std::optional<std::int64_t>> settle_in_redis(const RedisStore& redis,
     for (const CommandPtr& one : sent) {
         const std::optional<std::int64_t> answered = settled_cost(one);
         if (!answered) co_return std::nullopt;
-        // The first slot has lost what it knew: what another one knows is older.
+        // The first slot has lost its claim: that of another slot is older.
         if (*answered != *cost) co_return answered;
     }
     co_return cost;

@@ -142,8 +142,8 @@ AccessLog::~AccessLog() {
     if (!impl_) return;
     impl_->stop.store(true, std::memory_order_release);
     impl_->wake_up.signal();
-    // Whoever reads our standard output may have stopped reading: then the writer sits in a system
-    // call that nothing ends, and the program must end all the same.
+    // The reader of our standard output may have stopped reading: then the writer is stuck in a
+    // system call, and the program must end all the same.
     if (impl_->done.get_future().wait_for(impl_->stop_patience) == std::future_status::ready) {
         impl_->writer.join();
     } else {

@@ -28,7 +28,7 @@ std::array<Value, kSize> since(const std::array<Value, kSize>& now,
     return changed;
 }
 
-// What `before` does not have yet was 0.
+// A counter that `before` does not have yet was 0.
 template <class Value>
 std::vector<Value> since(const std::vector<Value>& now, const std::vector<Value>& before) {
     std::vector<Value> changed;

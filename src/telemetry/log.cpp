@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kQueuedLinesMax = 1024;
 constexpr std::chrono::milliseconds kFlushPatience{1'000};
 
-// Standard error by plain writes: what fails there has nowhere else to be told.
+// Standard error by plain writes: a failure there cannot be reported anywhere.
 class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
   public:
     // How often the writer has come to a flush.
@@ -117,7 +117,7 @@ bool log_enabled(Level level) {
 
 void log_line(Level level, std::string_view message) {
     if (!log_enabled(level)) return;
-    // What a peer said may be part of a message; it must not make lines of its own.
+    // Text of a peer may be part of a message; it must not make lines of its own.
     the_error_log().logger->log(spdlog_level(level), spdlog::string_view_t{displayable(message)});
 }
 

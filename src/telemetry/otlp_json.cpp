@@ -124,7 +124,7 @@ std::string_view protocol_version(HttpVersion version) {
     return version == HttpVersion::http_2 ? "2" : number_of(version);
 }
 
-// What `error.type` says: Tidegate's own word of it, else the status. Empty: no error.
+// What `error.type` says: Tidegate's own name of the fault, else the status. Empty: no error.
 std::string error_type(std::string_view fault, int status, int error_from) {
     if (!fault.empty()) return std::string(fault);
     return status >= error_from ? std::to_string(status) : std::string();

@@ -25,7 +25,7 @@ bool is_more_frequent(const FrequentName& a, const FrequentName& b) {
 
 void TopNames::begin_generation(Time now) {
     const Time begins{now.time_since_epoch() - now.time_since_epoch() % kGeneration};
-    // Without a gap, what was counted until now becomes the generation before.
+    // Without a gap, the present counts become the generation before.
     if (begins == ends_) {
         std::swap(current_, former_);
     } else {

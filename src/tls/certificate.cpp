@@ -79,7 +79,7 @@ bool belong_together(const X509& certificate, const EVP_PKEY& key) {
 }
 
 bool has_issued(const X509& issuer, const X509& certificate) {
-    // OpenSSL notes in a certificate what it has found out of its extensions.
+    // OpenSSL caches in a certificate what it has read of its extensions.
     const bool has =
         X509_check_issued(const_cast<X509*>(&issuer), const_cast<X509*>(&certificate)) == X509_V_OK;
     ERR_clear_error();

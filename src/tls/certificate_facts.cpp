@@ -44,7 +44,7 @@ std::string issuer_location_of(const X509& certificate) {
 }  // namespace
 
 CertificateFacts facts_of(const X509& certificate) {
-    // OpenSSL notes in a certificate what it has found out of its extensions.
+    // OpenSSL caches in a certificate what it has read of its extensions.
     auto* const noted = const_cast<X509*>(&certificate);
     CertificateFacts facts{.subject = shown_name(*X509_get_subject_name(&certificate)),
                            .issuer = shown_name(*X509_get_issuer_name(&certificate)),

@@ -91,7 +91,7 @@ std::vector<std::string> names_of(const X509& certificate) {
 bool is_for(const X509& certificate, const std::string& name) {
     constexpr unsigned int kFlags =
         X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT;
-    // OpenSSL notes in a certificate what it has found out of its extensions.
+    // OpenSSL caches in a certificate what it has read of its extensions.
     auto* const noted = const_cast<X509*>(&certificate);
     const bool fits = parse_ip(name)
                           ? X509_check_ip_asc(noted, name.c_str(), 0) == 1

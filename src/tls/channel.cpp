@@ -163,7 +163,7 @@ TlsChannel::Outcome TlsChannel::read(std::span<char> into) {
             total += bytes;
             messages_ = 0;
         }
-        // What else has come with it needs no system call.
+        // Bytes that have come with it need no system call.
         is_kernel_shut_ = true;
     } while (status == Status::ok && total < into.size() && SSL_has_pending(tls_.get()) == 1);
     is_kernel_shut_ = false;
@@ -190,7 +190,7 @@ bool TlsChannel::has_begun_record() const {
            std::string_view(SSL_rstate_string(tls_.get())) == "RB";
 }
 
-// After an error, OpenSSL need not say the same again.
+// After an error, OpenSSL need not give the same result again.
 void TlsChannel::note_end(Status status) {
     if (status == Status::end || status == Status::cut_off || status == Status::failed) {
         ended_ = status;
@@ -257,7 +257,7 @@ TlsChannel::Status TlsChannel::status_of_reading(int result) {
 void TlsChannel::on_message(int written, int version, int type, const void* bytes, std::size_t size,
                             SSL*, void* self) {
     auto& channel = *static_cast<TlsChannel*>(self);
-    // Its level, and what it says.
+    // Its level and its kind.
     if (written != 0 && type == SSL3_RT_ALERT && size == 2) {
         channel.sent_alert_ = static_cast<const unsigned char*>(bytes)[1];
     }

@@ -178,8 +178,8 @@ bool is_about_lists(int error) {
 }
 
 // OpenSSL wants a list for the authority itself, too, which an intermediate that stands alone
-// cannot have, nor a client's own certificate in client_ca. Lists are asked about when the chain is
-// built and trusted, so its last is the authority.
+// cannot have, nor a client's own certificate in client_ca. Lists are checked when the chain is
+// built and trusted, so its last certificate is the authority.
 int ignore_missing_list(int is_good, X509_STORE_CTX* chain) {
     if (is_good == 1) return 1;
     const int last = sk_X509_num(X509_STORE_CTX_get0_chain(chain)) - 1;
@@ -191,7 +191,7 @@ int ignore_missing_list(int is_good, X509_STORE_CTX* chain) {
     return 1;
 }
 
-// A context owns what its callbacks look at: a connection may outlive all else.
+// A context owns the data of its callbacks: a connection may outlive all else.
 void free_kept(void*, void* kept, CRYPTO_EX_DATA*, int, long, void*) {
     delete static_cast<std::shared_ptr<const ParsedClientAuth>*>(kept);
 }

@@ -37,7 +37,7 @@ Signature judge_signature(X509_CRL& list, std::span<const CertificatePtr> author
     return signature;
 }
 
-// Which of the issuer's keys has signed it; null: it does not say.
+// The key of the issuer that has signed it; null: it does not say.
 const ASN1_OCTET_STRING* key_id_of(X509_CRL& list) {
     const int at = X509_CRL_get_ext_by_NID(&list, NID_authority_key_identifier, -1);
     return at < 0 ? nullptr : X509_EXTENSION_get_data(X509_CRL_get_ext(&list, at));

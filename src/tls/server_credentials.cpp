@@ -54,7 +54,7 @@ std::string try_out(SSL_CTX* context, const Pair& pair) {
     return fits ? std::string() : reason;
 }
 
-// What the files hold, into `pair`; or a fault.
+// Reads the files into `pair`; or returns a fault.
 std::string parse_pair(const ServerCertificate& settings, SSL_CTX* context, Pair& pair) {
     const std::string file = quote(settings.file);
     auto certificates = parse_certificates(settings.certificate);
@@ -78,8 +78,8 @@ std::string parse_pair(const ServerCertificate& settings, SSL_CTX* context, Pair
     return {};
 }
 
-// What `pair` is shown for: the names that its certificate states, and those of `more`, which are
-// the configuration's. Or a fault.
+// The names for which `pair` is used: those that its certificate states, and those of `more`, which
+// are the configuration's. Or a fault.
 std::string collect_names(const std::vector<std::string>& more, Pair& pair) {
     CertificateNames seen;
     pair.names = names_of(*pair.certificate);

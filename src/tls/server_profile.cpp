@@ -78,8 +78,7 @@ int on_protocols(SSL*, const unsigned char** chosen, unsigned char* chosen_size,
 }
 
 // Of a listener without HTTP/1. A client that offers no protocol would speak HTTP/1, as clients of
-// HTTP/2 always offer it (RFC 9113 section 3.2); an alert tells it more than a connection that
-// ends.
+// HTTP/2 always offer it (RFC 9113 section 3.2); an alert says more than a connection that ends.
 int on_client_hello(SSL* tls, int* alert, void*) {
     const unsigned char* offered = nullptr;
     std::size_t size = 0;

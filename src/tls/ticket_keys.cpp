@@ -76,7 +76,7 @@ void TicketKeys::rotate(Time now) {
     const std::lock_guard lock(mutex_);
     if (made_.empty() || now - made_.front() < kNewEvery) return;
     TicketKey newest;
-    // Without chance, the keys stay until the next call.
+    // Without random bytes, the keys stay until the next call.
     if (!fill_with_chance(newest)) return;
     std::vector<TicketKey> keys{newest};
     std::vector<Time> made{now};

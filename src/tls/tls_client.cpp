@@ -79,7 +79,7 @@ int note_asked(SSL* tls, void*) {
     return 1;  // go on with the certificate that is configured, or without one
 }
 
-// What a new context of `settings` is like, but for the authorities.
+// The settings of a new context of `settings`, but for the authorities.
 std::string set_up(SSL_CTX* context, const TlsSettings& settings) {
     SSL_CTX_set_min_proto_version(
         context, settings.min_version == TlsVersion::tls_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION);
@@ -87,7 +87,8 @@ std::string set_up(SSL_CTX* context, const TlsSettings& settings) {
     SSL_CTX_set_verify(context, settings.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
     SSL_CTX_set_cert_cb(context, note_asked, nullptr);
     TlsChannel::keep_sessions(context);
-    // Who names one authority of a chain, or the server's own certificate, means just that one.
+    // A configuration that names one authority of a chain, or the server's own certificate, means
+    // just that one.
     if (!settings.ca.empty()) {
         X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_PARTIAL_CHAIN);
     }
@@ -129,7 +130,7 @@ TlsPtr TlsClient::connection_to(const std::string& host, const TlsSessionPtr& se
     TlsPtr tls(SSL_new(context_.get()));
     const std::string& name = settings_.server_name.empty() ? host : settings_.server_name;
     if (tls != nullptr && !expect_name(tls.get(), name)) tls.reset();
-    // A session that does not fit is one that is not used.
+    // A session that does not fit is not used.
     if (tls != nullptr && session != nullptr) SSL_set_session(tls.get(), session.get());
     constexpr unsigned char kHttp2[] = {2, 'h', '2'};
     if (tls != nullptr && offer == Offer::http2 &&

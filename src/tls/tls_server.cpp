@@ -36,7 +36,7 @@ struct FreeCipher {
     void operator()(EVP_CIPHER* cipher) const { EVP_CIPHER_free(cipher); }
 };
 
-// What OpenSSL's callbacks need. The SSL_CTX owns it, as connections may outlive the TlsServer.
+// The data of OpenSSL's callbacks. The SSL_CTX owns it, as connections may outlive the TlsServer.
 class ServerState {
   public:
     ServerState(std::shared_ptr<const ServerCredentials> credentials,

@@ -179,7 +179,8 @@ void FairShare::update_shortages(SteadyTime now) {
     reserved_max_ = std::min(needed, max_ - share_);
 }
 
-// What the short addresses need and do not hold. One pass: many requests ask during a shortage.
+// The connections that the short addresses need and do not hold. One pass: many requests ask during
+// a shortage.
 std::size_t FairShare::count_reserved() const {
     std::array<Shortage, kShortages> left = shortages_;
     for (const ActiveRequest& request : requests_) {

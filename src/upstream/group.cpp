@@ -176,8 +176,8 @@ void Group::resolved(std::size_t configured, const Endpoints& endpoints) {
     publish();
 }
 
-// Servers that stay are the same objects, with all that is known of them. Two names may lead to the
-// same address: it is one server, with the weight of the first.
+// Servers that stay are the same objects, with their state. Two names may lead to the same address:
+// it is one server, with the weight of the first.
 void Group::publish() {
     const Servers before = servers();
     Servers next;

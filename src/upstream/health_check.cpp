@@ -122,7 +122,7 @@ Task<Asked> ask_server(TimedSocket& socket, const HealthQuestion& question, Heal
                     asked.ec, asked.has_spoken};
 }
 
-// `connects_only`: where the settings ask nothing, nothing is sent.
+// `connects_only`: if the settings state no request, none is sent.
 Task<HealthAnswer> run_check(std::shared_ptr<TimedSocket> socket, HealthQuestion question,
                              bool connects_only) {
     const config::HealthCheck& settings = question.settings;

@@ -29,7 +29,7 @@ std::string fields_for(const HealthQuestion& question) {
                                    : "Accept: */*\r\n");
 }
 
-// One check on its connection: what is asked, and what has come of the answer.
+// One check on its connection: its request, and the answer so far.
 class Http2Check {
   public:
     Http2Check(const HealthQuestion& question, std::string_view scheme, h2::Time now)
@@ -66,7 +66,7 @@ class Http2Check {
 
     bool has_settings() const { return client_.has_settings(); }
 
-    // What came breaks the rules of HTTP/2, or is no answer.
+    // The bytes that came break the rules of HTTP/2, or are no answer.
     bool is_bad() const {
         return client_.has_failed() || client_.error() != NGHTTP2_NO_ERROR ||
                (stream_ != nullptr && stream_->malformed() != h2::Malformed::none);

@@ -83,7 +83,7 @@ Task<> Http2Connection::go_on() {
 Http2Connection::Next Http2Connection::step() {
     if (is_over_) return Next::close;
     bool is_open = true;
-    // Also while the server takes nothing: it may first want to get rid of what it has to say.
+    // Also while the server takes nothing: it may first want to send its own bytes.
     if (connection_->readable()) is_open = read();
     const SteadyTime now = context_->deadlines.now();
     if (now >= client_->deadline()) {

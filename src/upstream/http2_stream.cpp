@@ -121,7 +121,7 @@ IoStatus Http2Stream::begin(bool has_body) {
     return IoStatus::ok;
 }
 
-// What became of what was offered last.
+// The state of what was offered last.
 IoStatus Http2Stream::progress() const {
     if (stream_->is_sent()) return IoStatus::ok;
     if (is_lost()) return IoStatus::failed;
@@ -146,7 +146,7 @@ Task<IoStatus> Http2Stream::send_rest(Sleeper& sleeper, std::chrono::millisecond
         sender_ = &sleeper.wakeup();
         co_await sleeper.sleep();
     }
-    // What was offered goes with its owner: nothing of it may be sent any more.
+    // The offered bytes go with their owner: none of them may be sent any more.
     sender_ = nullptr;
     cancel();
     co_return IoStatus::failed;

@@ -89,7 +89,7 @@ Server* Pool::choose(std::optional<std::uint64_t> key, const Server* other_than,
             chosen = 0;
         }
         if (chosen) return servers[*chosen].get();
-        // Names may just have led elsewhere.
+        // Names may just have got other addresses.
         if (group_->version() == version_) return nullptr;
     }
 }
@@ -115,8 +115,8 @@ bool Pool::take_idle(Server& server, Stream& stream) {
     while (server.idle_count() > 0) {
         ConnectionPtr connection = server.take_idle();
         count_idle(-1);
-        // An idle connection that became readable was closed, or its server speaks out of turn:
-        // the proxy must never take what it says for the next answer.
+        // An idle connection that became readable was closed, or its server speaks out of turn: the
+        // proxy must never take its bytes for the next answer.
         if (!connection->has_spoken()) {
             stream.open(server, std::move(connection), true);
             return true;

@@ -15,11 +15,11 @@ namespace tidegate::upstream {
 
 namespace {
 
-// A server that has gone without a word must not keep requests waiting on a shared connection:
-// what it has not acknowledged for so long ends the connection. (Many servers punish pings.)
+// A server that vanished silently must not keep requests waiting on a shared connection: what it
+// has not acknowledged for so long ends the connection. (Many servers punish pings.)
 constexpr int kUserTimeoutMs = 30'000;
 
-// Begins to connect a new `descriptor` without waiting. 0, EINPROGRESS, or what went wrong.
+// Begins to connect a new `descriptor` without waiting. Returns 0, EINPROGRESS, or the error.
 int begin_connect(const SharedServer& server, Descriptor& descriptor) {
     const StreamProtocol::endpoint& endpoint = server.endpoint;
     const int family = endpoint.protocol().family();
@@ -151,7 +151,7 @@ bool Pool::note_no_http2(const Stream& stream) {
     return true;
 }
 
-// What comes of sessions comes with the first answer.
+// Session tickets come with the first answer.
 void Pool::remember_session(Http1Stream& stream) {
     if (TlsChannel* const tls = stream.connection()->tls()) {
         stream.server().remember(tls->take_session());

@@ -36,7 +36,7 @@ Task<ConnectFault> Pool::share(Server& server, Sleeper& sleeper, Stream& stream,
             open_shared(server, stream, seat);
             co_return ConnectFault::none;
         }
-        // What the server says of it may have come meanwhile.
+        // The server's SETTINGS may have come meanwhile.
         const std::size_t room =
             server.streams_said() > 0 ? server.streams_said() : http2_.settings.streams;
         Http2AttemptPtr attempt;

@@ -12,7 +12,7 @@ namespace tidegate::upstream {
 
 namespace {
 
-// How soon a name that never led anywhere is looked up again.
+// How soon a name that never had an address is looked up again.
 constexpr std::chrono::milliseconds kUnresolvedPause{1'000};
 // How often the resolver asks whether a look-up is done.
 constexpr std::chrono::milliseconds kLookupPause{10};
