@@ -20,7 +20,8 @@ for _, key in ipairs(KEYS) do
         local first = block - blocks + 1
         local name = string.format('%.0f:%.0f:', duration, precision)
         local oldest = tonumber(redis.call('HGET', key, name .. 'oldest') or first)
-        -- What no longer counts is looked for sub-bucket by sub-bucket, no further than all of them.
+        -- Looks for units that no longer count sub-bucket by sub-bucket, no further than all of
+        -- them.
         local gone, fields = 0, {}
         for ended = oldest, math.min(first, oldest + blocks) - 1 do
             local field = name .. string.format('%.0f', ended)

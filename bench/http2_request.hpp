@@ -17,8 +17,8 @@ class Http2Request {
     // GET / over TLS. `authority` has at most 126 bytes.
     explicit Http2Request(std::string_view authority);
 
-    // What is to be sent: first the connection's beginning and the request, then acknowledgements.
-    // Each is given once.
+    // The next bytes to send: first the connection's beginning and the request, then
+    // acknowledgements. Each comes once.
     std::string take_output();
 
     // Throws when the answer is not a 200 on this connection.

@@ -1,5 +1,5 @@
-// What it costs to believe a token: one that is remembered, and one that was not seen before,
-// beside what OpenSSL alone takes for its signature.
+// The cost of checking a token: one that is remembered, and one that was not seen before, beside
+// OpenSSL's cost for its signature alone.
 #include <chrono>
 #include <memory>
 #include <stdexcept>
@@ -130,7 +130,7 @@ BENCHMARK_CAPTURE(openssl_alone, RS256, "RS256");
 BENCHMARK_CAPTURE(openssl_alone, ES256, "ES256");
 BENCHMARK_CAPTURE(openssl_alone, ES512, "ES512");
 
-// A token that a stranger made up: what it costs us to say no.
+// A token with a wrong signature: the cost of refusing it.
 void refused(benchmark::State& state, std::string_view algorithm) {
     const SigningKey key = key_for(algorithm);
     const SigningKey forger =

@@ -1,4 +1,4 @@
-// What a charge costs in process.
+// The cost of a charge in process.
 #include <malloc.h>
 
 #include <chrono>
@@ -30,7 +30,7 @@ limit::Policy three_windows(std::int64_t quota) {
     return policy;
 }
 
-// Identifiers of so many clients, asked in turn.
+// Identifiers of so many clients, charged in turn.
 std::vector<std::string> names_of(const std::string& kind, std::int64_t clients) {
     std::vector<std::string> names;
     for (std::int64_t i = 0; i < clients; ++i) names.push_back(kind + std::to_string(i));

@@ -1,4 +1,4 @@
-// What counting the most frequent names costs the thread that serves the request: an add.
+// The cost of counting the most frequent names, for the thread that serves the request: an add.
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kNamesKept = 1'024;
 constexpr std::size_t kStream = 1 << 16;
 
-// `number_of(random)` says whose turn it is.
+// `number_of(random)` chooses the name.
 template <class NumberOf>
 std::vector<std::string> stream_of(NumberOf number_of) {
     std::mt19937_64 random(1);

@@ -1,10 +1,10 @@
 // A client that asks at a constant rate, however long the answers take, or as fast as they come.
 //
 // At a rate, request i is due at i / rate, and its time counts from then, not from when a
-// connection was free to send it: a server that stalls is charged for everybody who would have come
-// meanwhile (the fault of many clients is to stop asking then, which is called coordinated
-// omission). Everything is bounded: connections, requests, time. One thread, one loop; prints one
-// line of JSON.
+// connection was free to send it: a server that stalls is charged for every request that would
+// have come meanwhile (many clients send none then, which is called coordinated omission).
+// Everything is bounded: connections, requests, time. One thread, one loop; prints one line of
+// JSON.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -44,7 +44,7 @@ using std::chrono::nanoseconds;
 constexpr std::size_t kReadBytes = 65'536;
 constexpr std::size_t kHeadBytesMax = 65'536;
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
-// Stands in a head for the number of the request, which is as long.
+// A placeholder in a head for the number of the request, which is as long.
 constexpr std::string_view kNumber = "@number@";
 
 struct Options {
@@ -208,7 +208,7 @@ Progress take(Answer& answer, std::string_view bytes) {
         answer.head.resize(head_bytes);
         if (!read_head(answer)) return Progress::broken;
     }
-    if (bytes.size() > answer.body_left) return Progress::broken;  // nobody asked for more
+    if (bytes.size() > answer.body_left) return Progress::broken;  // bytes behind the answer
     answer.body_left -= bytes.size();
     return answer.body_left == 0 ? Progress::complete : Progress::wants_more;
 }
@@ -250,7 +250,8 @@ class Client {
         const Clock::time_point last = end + in_seconds(options_.patience);
         while (!all_lost()) {
             now_ = Clock::now();
-            // At a rate what was due is sent, even late; else the time is over when it is over.
+            // At a rate every due request is sent, even late; else the run ends when its time is
+            // over.
             const bool more = sent_ < total_ && now_ < (options_.rate > 0 ? last : end);
             if (more) send_what_is_due();
             if ((!more && waiting_ == 0) || now_ >= last) break;
@@ -293,7 +294,7 @@ class Client {
     }
 
     Clock::time_point next_due() const {
-        // Without a connection it is an answer that is waited for, not a time.
+        // Without a connection the client waits for an answer, not for a time.
         return options_.rate > 0 && !idle_.empty() ? due(sent_) : Clock::time_point::max();
     }
 
@@ -374,7 +375,7 @@ class Client {
     Heads heads_;
     int epoll_;
     std::vector<Connection> connections_;
-    std::deque<Connection*> idle_;  // who waited longest is first
+    std::deque<Connection*> idle_;  // the connection that waited longest is first
     std::array<char, kReadBytes> buffer_{};
     Clock::time_point begin_;
     Clock::time_point now_;

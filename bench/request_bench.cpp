@@ -1,5 +1,5 @@
-// What the steps of a request cost that need no waiting: heads read and written, identity, the
-// question to the store. In the world of the tests, where no socket is open.
+// The cost of the steps of a request that never wait: heads read and written, identity, the charge
+// for the store. In the world of the tests, where no socket is open.
 #define DOCTEST_CONFIG_IMPLEMENT  // that world checks what it makes; there are no test cases here
 #include <string>
 #include <string_view>
@@ -83,7 +83,7 @@ void write_request_head(benchmark::State& state, std::string_view bytes) {
 BENCHMARK_CAPTURE(write_request_head, curl, kShort);
 BENCHMARK_CAPTURE(write_request_head, browser, kLong);
 
-// With the fields that tell the client where it stands.
+// With the RateLimit fields.
 void write_answer_head(benchmark::State& state, const std::string& yaml) {
     World world(yaml);
     Request request(world, std::string(kShort));
@@ -115,7 +115,7 @@ BENCHMARK_CAPTURE(identify, peer, kPlain, "");
 BENCHMARK_CAPTURE(identify, two_trusted_hops, kBehindProxies,
                   "X-Forwarded-For: 198.51.100.7, 10.1.2.3, 10.4.5.6\r\n");
 
-// Routing, identity, identifiers and the items of the question: all before the store is asked.
+// Routing, identity, identifiers and the items of the charge: all steps before the store.
 void decide_up_to_the_store(benchmark::State& state) {
     ask::World world(kLimited);
     ask::Request request(world, std::string(kLong));

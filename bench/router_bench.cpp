@@ -1,4 +1,4 @@
-// What it costs to find the route of a request among 10, 100 and 1,000.
+// The cost of finding the route of a request among 10, 100 and 1,000.
 #include <stdexcept>
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
-// What a decision costs Redis, and what it keeps: the script of lua/ beside the usual one that
-// keeps a hash for each identifier (hash_limiter.lua). CPU time of the server, read from the
-// system; rounds of all contenders take turns, and the median round counts.
+// The cost of a decision for Redis, and the memory that it keeps: the script of lua/ beside the
+// usual one that keeps a hash for each identifier (hash_limiter.lua). CPU time of the server, read
+// from the system; rounds of all contenders take turns, and the median round counts.
 //
 //   bench_script [rounds] [compare|kinds|loop|memory]
 #include <algorithm>
@@ -74,7 +74,7 @@ struct Case {
     std::int64_t quota;
     std::size_t warm_up;
     std::size_t calls;
-    bool admitted;  // what every answer must be once warm
+    bool admitted;  // every answer once warm
 };
 
 constexpr std::array<Case, 3> kCases{{
@@ -83,7 +83,7 @@ constexpr std::array<Case, 3> kCases{{
     {"10,000 users, denied", 10'000, 3, 60'000, 40'000, false},
 }};
 
-// A limiter that can be asked for two identifiers at a simulated time.
+// A limiter that two identifiers can be charged on, at a simulated time.
 struct Contender {
     const char* name;
     // Appends the command that begins with the `call`-th request of a case.
@@ -97,7 +97,7 @@ struct Names {
     std::string user;
 };
 
-// Users come in no order that a cache would like, 20 us after one another.
+// Users come in an order that no cache likes, 20 us after one another.
 Names names_of(const Case& some, std::size_t call) {
     const std::size_t user = call * 7'919 % some.users;
     return {"ip:10.0." + std::to_string(user >> 8) + "." + std::to_string(user & 255),
@@ -243,7 +243,7 @@ void compare(test::RedisServer& server, int rounds) {
     }
 }
 
-// ---- by what is asked
+// ---- by kind of charge
 
 // Under each policy one identifier is counted: the address and the user in turn.
 struct Kind {
@@ -316,7 +316,7 @@ std::vector<Kind> kinds() {
     };
 }
 
-// Our script asked that, so many requests a command; `digest` as above.
+// The same charges for our script, so many requests a command; `digest` as above.
 Contender asked(const Kind& kind, std::string digest, std::size_t calls = 1) {
     const auto append = [&kind, digest, calls](const Case& some, std::size_t call,
                                                std::string& out) {
@@ -436,7 +436,7 @@ Kept kept(test::RedisConnection& redis) {
 void take(test::RedisConnection& redis, const limit::Policy& policy, Micros now,
           std::uint64_t request) {
     const limit::ChargeItem item{&policy, "ip:203.0.113.7"};
-    // A schedule is asked for moments a minute apart.
+    // The moments of a schedule are a minute apart.
     const Micros moment = kBegin + static_cast<std::int64_t>(request) * 1min;
     const limit::Charge charge{{&item, 1}, 1, {1, request}, moment};
     std::string command;

@@ -1,5 +1,4 @@
-// A client that makes TLS connections for their own sake: each asks once and ends, or asks once and
-// stays.
+// A client that measures TLS connections: each sends one request, and then ends or stays.
 //
 // The request is one of HTTP/1.1 or, with --http2, of HTTP/2.
 //
@@ -100,7 +99,7 @@ class Client {
         TlsPtr tls;
     };
 
-    // Shakes hands, asks and has the answer.
+    // Shakes hands, sends the request and reads the answer.
     Connection open() {
         Descriptor descriptor = connect_to(options_.address, options_.port);
         TlsPtr made = shake_hands(context_.get(), descriptor.get(), options_.name, session_.get());

@@ -1,4 +1,4 @@
-// What the clients here that connect for themselves have alike: sockets, OpenSSL's objects, faults.
+// What the clients here share: sockets, OpenSSL's objects, faults.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ using ContextPtr = std::unique_ptr<SSL_CTX, Free>;
 using TlsPtr = std::unique_ptr<SSL, Free>;
 using SessionPtr = std::unique_ptr<SSL_SESSION, Free>;
 
-// Throw what errno says, or OpenSSL.
+// Throw the error of errno, or of OpenSSL.
 [[noreturn]] void fail(const std::string& what);
 [[noreturn]] void fail_tls(const std::string& what);
 

@@ -3,7 +3,7 @@
 //
 // Says `open` when all are open and have carried one message each. A line on standard input starts
 // the messages, and a line of JSON says how they went; the end of standard input ends it all. So
-// what opening takes is not in what is measured. Everything is bounded: tunnels, time. One thread,
+// the figures do not include the opening. Everything is bounded: tunnels, time. One thread,
 // one loop.
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -67,7 +67,7 @@ class Tunnel {
         blocks_ = false;
     }
 
-    // The next message: one that no other tunnel has, and this one only once.
+    // The next message: no other tunnel has it, and this one has it only once.
     void send_message(Masks& masks) {
         std::array<char, kMessageBytes + 1> text{};
         std::snprintf(text.data(), text.size(), "%031zu %032llu", number_,

@@ -33,12 +33,12 @@ constexpr int kBacklog = 4096;
 constexpr std::size_t kHeadBytesMax = 16'384;
 
 struct Connection {
-    std::string input;  // what is not yet answered
+    std::string input;  // bytes that are not answered yet
     bool is_tunnel = false;
 };
 
-// The answer to what begins `input`, which it takes off; empty: more has to come. Throws when it is
-// not as this server wants it.
+// The answer to the message that begins `input`, which it takes off; empty: more has to come.
+// Throws when the message is not as this server wants it.
 std::string shake_hands_with(std::string& input) {
     const std::size_t end = input.find(kHeadEnd);
     if (end == input.npos) {

@@ -83,7 +83,7 @@ local function take_from(run, k, i, cost, number_at)
     state.changed = true
 end
 
--- Tells how the states of a run stand.
+-- Describes the states of a run.
 local function tell(run, told)
     local format = '<d' .. string.rep('dd', #run)
     for i = run.first, run.last do

@@ -46,7 +46,7 @@ local written = #keys > states and {} or nil
 local next_policy, policy_states, to_come = 3, 0, 0
 local limits, layout, head
 local {{quota$, width$, span$}}
--- For more than LIMITS limits: the terms, what is told of each limit, and formats.
+-- For more than LIMITS limits: the terms, what the answer says of each limit, and formats.
 local terms, told, head_format, units_format, told_format
 
 for first = 0, #keys - 1, states do
@@ -70,7 +70,7 @@ for first = 0, #keys - 1, states do
         -- A state that is not there is one of zeros.
         local value = held or rep('\0', head) .. sub(policies, next_policy - 5 * limits, next_policy - 1)
         if #value < head then understood = false break end
-        -- MGET answers nothing for a key of another type, too. PTTL tells them apart.
+        -- MGET answers nothing for a key of another type, too. PTTL distinguishes them.
         if not held and call('PTTL', keys[first + i]) ~= -2 then understood = false break end
 
         -- Whether nothing but units changes; when the last of the new sub-buckets stops counting.

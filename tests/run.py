@@ -82,7 +82,7 @@ class Report:
 
     @staticmethod
     def tell_left_out(log):
-        """What of a step needs something that this machine does not have."""
+        """Prints the parts of a step that this machine cannot run."""
         with open(log, encoding="utf-8", errors="replace") as file:
             print("".join(f"     {line}" for line in file if line.startswith("not run: ")), end="",
                   flush=True)
@@ -98,7 +98,7 @@ class Report:
 
 
 def faults_in(log):
-    """What of a log says why: the faults and what follows them, else its end."""
+    """The lines of a log that say why: the faults and the lines behind them, else its end."""
     with open(log, encoding="utf-8", errors="replace") as file:
         lines = [line.rstrip("\n")[:400] for line in file]
     chosen = sorted({number for fault, line in enumerate(lines) if FAULT.search(line)
@@ -185,7 +185,7 @@ class Program:
 
 
 class Beside:
-    """Steps that run one after another beside others, with what processor time those leave."""
+    """Steps that run one after another beside others, in the processor time that those leave."""
 
     def __init__(self, report):
         self.report = report
@@ -240,7 +240,7 @@ def integration(name, kind, settings, cases=None):
 
 
 def some(report, begin_others=lambda: None):
-    """What every change is tested with; `begin_others` is called when all of it is built."""
+    """The tests for every change; `begin_others` is called when all of it is built."""
     step(report, "format", "scripts/format", "--check")
     step(report, "shellcheck", "shellcheck", *[f"scripts/{name}" for name in SHELL_SCRIPTS],
          ".ci/run", "docker/collect")
@@ -280,7 +280,7 @@ def some(report, begin_others=lambda: None):
 
 
 def begin_builds(beside):
-    """What --all needs further."""
+    """The further builds of --all."""
     beside.begin("build-release", "scripts/build", "release", "tidegate", "store_conformance")
     beside.begin("build-tsan", "scripts/build", "tsan", "tidegate", "store_conformance", *TSAN_UNITS)
     beside.begin("build-fuzz", "scripts/build", "fuzz", "fuzz_targets")
@@ -319,7 +319,7 @@ def optimised(report, beside):
 
 
 def threads(report, beside):
-    """What crosses threads, under the thread sanitizer: it needs threads, not many traces."""
+    """Code that crosses threads, under the thread sanitizer: it needs threads, not many traces."""
     beside.begin("image", "scripts/image", counted="^ok ")
     run_programs(report, [
         integration("integration-tsan", "tsan", {"TIDEGATE_SANITIZED": "1"},

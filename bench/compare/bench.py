@@ -116,7 +116,7 @@ def rows_chosen(chosen):
 
 
 def report_begun(chosen, rows):
-    """What is known before anything is measured, and what was measured before."""
+    """The facts known before any measurement, and the results of earlier ones."""
     report = {"machine": machine.description(), "versions": {}, "seconds": chosen.seconds,
               "labels": {row.name: row.label for row in rows}, "left_out": {}, "rounds": [],
               "growth": []}

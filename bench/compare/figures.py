@@ -1,4 +1,4 @@
-"""Medians of the rounds, ratios in one run, and whether what must be reached is."""
+"""Medians of the rounds, ratios in one run, and whether the requirements are met."""
 
 import dataclasses
 import statistics
@@ -87,7 +87,7 @@ PEER_NAMES = {"nginx": "nginx", "haproxy": "HAProxy"}
 HTTP2_WORDS = {part: f"h2 TLS, {connections} x {streams}" + (" streams" if streams > 1 else "")
                for part, (connections, streams) in http2.LOADS.items()}
 
-# What is said of the part in which the proxy has a CPU to share with nobody but its upstream.
+# How the document describes the part in which the proxy shares a CPU with its upstream alone.
 BOUND = ", the proxy as the bottleneck"
 
 

@@ -45,7 +45,7 @@ class Growth:
     # ---- each series: (name, x, figures) for each point
 
     def identifiers(self, world, store, count):
-        """A million names, each with three windows; what one more request then takes."""
+        """A million names, each with three windows; the cost of one more request."""
         setup = self.tidegate(world, ONE_NAME + f"policies: {{all: {{key: [user], limits: "
                               f"{peers.rates(peers.PLENTY)}}}}}\n" + EVERYTHING % "all", store)
         empty = self.used_kib(setup)
@@ -70,7 +70,7 @@ class Growth:
         return {"grown_kib": after - before}
 
     def routes(self, world, _, count):
-        """The last of so many routes is asked for."""
+        """Each request takes the last of so many routes."""
         text = ONE_NAME + "policies: {}\nroutes:\n" + "".join(
             f"  - {{name: r{i}, match: {{path: /r{i}/**}}, upstream: api, policies: []}}\n"
             for i in range(count))
@@ -153,7 +153,7 @@ ANSWERED = Row("growth", "", None)
 
 
 def series(growth):
-    """name -> (the points' function, what it is of, the values of x, whether rounds repeat it)."""
+    """name -> (the points' function, its subject, the values of x, whether rounds repeat it)."""
     no_limits = peers.tidegate(growth.program)
     found = {}
     for store in ("memory", "redis"):

@@ -1,4 +1,4 @@
-"""Who asks: wrk, or bench_rate at a constant rate; and what they ask for."""
+"""The load: wrk, or bench_rate at a constant rate; and the requests that they send."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ from peers import BATCH, QUESTION, SECRET, check_item
 
 USERS = 10_000
 CONNECTIONS = 64
-STEADY_RATE = 5_000  # requests a second: below what each row that is asked so can do
+STEADY_RATE = 5_000  # requests a second: below the limit of each row with a steady rate
 IDLE_CLIENTS = 9_900
 
 

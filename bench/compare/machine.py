@@ -20,7 +20,7 @@ class Missing(Exception):
 
 
 class Wrong(Exception):
-    """What was measured is not what was meant to be, in words."""
+    """The measurement is not the intended one; says why."""
 
 
 def free_port():
@@ -133,7 +133,7 @@ class World:
 
     def __init__(self, folder, cpus=None):
         self.folder = pathlib.Path(folder)
-        self.folder.chmod(0o755)  # nginx started by root reads files as somebody else
+        self.folder.chmod(0o755)  # nginx started by root reads files as another user
         self.cpus = cpus or {}  # role -> list of CPUs, as taskset takes it
         self.upstream = None  # (port) -> a command, to be the upstream in place of nginx
         self._servers = []

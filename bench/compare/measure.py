@@ -99,7 +99,7 @@ class Measuring:
 
 
 def two_cpus():
-    """Who runs where when proxy and upstream share a CPU."""
+    """The CPU of each process when proxy and upstream share one."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         raise Missing("there is one CPU only")

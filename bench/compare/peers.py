@@ -22,8 +22,8 @@ IDLE_CONNECTIONS = 256
 BATCH = 100  # checks of one call
 SERVERS = 100  # of one upstream, whose health is checked
 CHECKED_EVERY = 5  # seconds
-# Of each name: windows of a second, a minute and an hour. Plenty admits all that is asked here;
-# one an hour admits one.
+# Of each name: windows of a second, a minute and an hour. `plenty` admits every request here; one
+# an hour admits one.
 PLENTY = (1_000_000, 60_000_000, 3_600_000_000)
 ONE = (100, 100, 1)
 # (duration, precision) of these for hash_limiter.lua: one sub-bucket a window, as such lists are
@@ -40,11 +40,11 @@ LUA_LIBRARIES = "/usr/share/lua/5.1"
 class Setup:
     """A proxy with all it needs, running."""
 
-    port: int  # where to ask
+    port: int  # the server's address
     proxy: Server | Together | None
     upstream: Server
     redis: Optional[Server] = None
-    # How many units of a user are taken (or, below zero, left). None: it does not tell.
+    # How many units of a user are taken (or, below zero, left). None: the peer does not show it.
     count_of: Optional[Callable[[str], int]] = None
     admin_port: Optional[int] = None
     checked: int = 0  # servers whose health is checked
@@ -175,7 +175,7 @@ def start_face(world, program, face, quotas):
 
 
 def forward_auth(program, quotas):
-    """Asked as Traefik and Caddy ask."""
+    """Takes questions as Traefik and Caddy send them."""
     def start(world):
         setup = start_face(world, program, "forward_auth, dialect: forwarded", quotas)
         if quotas == PLENTY:
@@ -185,7 +185,7 @@ def forward_auth(program, quotas):
 
 
 def nginx_auth_request(program, quotas):
-    """nginx that asks Tidegate first, by what docs/faces.md says to write."""
+    """nginx that asks Tidegate first, with the configuration of docs/faces.md."""
     def start(world):
         asked = start_face(world, program, "forward_auth, dialect: nginx", quotas)
         http = (f"upstream tidegate {{ server 127.0.0.1:{asked.port}; "
@@ -240,7 +240,7 @@ def check_item(address, user, cost=1):
 
 
 def _left_of_check(port, user):
-    """What a call of cost 0 says is left of the user's hour."""
+    """The rest of the user's hour, by a call of cost 0."""
     call = check_item(*probe_fields(user).values(), cost=0)
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/check",
                                      data=json.dumps(call).encode())
@@ -250,7 +250,7 @@ def _left_of_check(port, user):
 
 
 def _remaining(port, user, more=None):
-    """What the answer to one more request says is left of the hour; that request takes a unit."""
+    """The rest of the hour, by the answer to one more request, which takes a unit."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/",
                                      headers={**probe_fields(user), **(more or {})})
     with urllib.request.urlopen(request, timeout=5) as answer:
@@ -264,7 +264,7 @@ def probe_fields(user):
     return {"X-Forwarded-For": "10.255.255.1", "X-User-Id": user}
 
 
-# What a gateway says of the request beside its fields, as Traefik and Caddy do.
+# The fields in which a gateway describes the request, as Traefik and Caddy send them.
 QUESTION = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-Forwarded-Host": "bench.test"}
 
 

@@ -1,4 +1,4 @@
-"""What is measured beside each other."""
+"""The rows, which are measured beside each other."""
 
 import dataclasses
 from typing import Callable, Optional

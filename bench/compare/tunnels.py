@@ -55,7 +55,7 @@ def all_rows(program):
 
 @dataclasses.dataclass
 class TunnelMeasuring:
-    """As Measuring, for these parts. Every message is held against what was sent."""
+    """As Measuring, for these parts. Every message is compared with the one that was sent."""
 
     client: str  # bench_tunnel
     upstream: str  # bench_tunnel_echo

@@ -1,4 +1,4 @@
-"""The dashboard as a file: its expressions, and what of it Grafana would not show well."""
+"""The dashboard as a file: its expressions, and the parts that Grafana would not show well."""
 
 import re
 

@@ -52,7 +52,7 @@ class Trial:
 
 
 def promtool(*arguments):
-    """What promtool finds wrong."""
+    """The faults that promtool finds."""
     ran = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False)
     return [ran.stdout + ran.stderr] if ran.returncode else []
 
@@ -62,7 +62,7 @@ def alerts():
 
 
 def faults_of_alert(rule, tests, headings):
-    """What an alert lacks, but for its expression."""
+    """The parts that an alert lacks, beside its expression."""
     name = rule["alert"]
     severity = rule.get("labels", {}).get("severity")
     if severity not in SEVERITIES:
@@ -109,7 +109,7 @@ def substituted(expression):
 
 
 def faults_of_expression(prometheus, expression, shown, needs_result):
-    """What is wrong with an expression, asked of a real Prometheus."""
+    """The faults of an expression that a real Prometheus finds."""
     asked = substituted(expression)
     if "$" in asked:
         yield f"a variable that the dashboard does not have: {asked}"

@@ -92,7 +92,7 @@ class App:
         }[self.name]
 
     def seen(self, trial):
-        """What it saw of the requests of this trial, by their numbers."""
+        """The requests of this trial that it saw, by their numbers."""
         found = collections.defaultdict(list)
         with open(self.log, errors="replace") as lines:
             for line in map(json.loads, lines):
@@ -157,7 +157,7 @@ def try_login(app, name, methods):
 
 
 def texts_in(value):
-    """The texts in what a parser made of a query."""
+    """The texts in a parser's result for a query."""
     if isinstance(value, dict):
         return [text for one in value.values() for text in texts_in(one)]
     if isinstance(value, list):

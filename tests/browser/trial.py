@@ -113,7 +113,7 @@ def preflights_are_limited(place):
 
 def wildcard_sees_429(place):
     """Of the API's answers these pages see nothing: the API does not know them. Tidegate's own
-    answers are for the origins that it is told."""
+    answers allow the origins that it gets as arguments."""
     origin = "https://a.b.example.org"
     seen = place.page(origin, QUOTA + 1)
     need(statuses(seen) == [0] * QUOTA + [429], "the page sees other answers", seen)

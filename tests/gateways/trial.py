@@ -95,7 +95,7 @@ MALLORY = [["X-Auth-User: mallory"], ["x-auth-user: mallory"],
 
 
 class Part:
-    """What is tried, and what of it was not as it must be."""
+    """The expectations that were tried, and those that failed."""
 
     def __init__(self, name):
         self.name, self.found, self.wrong = name, "", []
@@ -167,7 +167,7 @@ class Answer:
         self.status, self.fields, self.body = response.status, response.headers, response.read()
 
     def echoed(self):
-        """What the upstream got; nothing when the answer is not the upstream's."""
+        """The request that the upstream got; nothing when the answer is not the upstream's."""
         try:
             got = json.loads(self.body)
             return got if "target" in got else None
@@ -189,7 +189,7 @@ def ask(gateway, fields=(), method="GET", target="/", source="127.0.0.1", body=b
 
 
 def values(got, name):
-    """All values of a field that reached the upstream, whatever sign stands for `-`."""
+    """All values of a field that reached the upstream, with any sign in the place of `-`."""
     def plain(text):
         return re.sub(r"[^a-z0-9]", "-", text.lower())
 

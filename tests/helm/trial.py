@@ -114,7 +114,7 @@ class Trial:
 
 
 def faults_of_design(objects):
-    """What Kubernetes takes, but would not work."""
+    """Settings that Kubernetes takes, but that would not work."""
     wrong = []
     by_kind = {one["kind"]: one for one in objects}
     deployment = by_kind["Deployment"]["spec"]

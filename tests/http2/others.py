@@ -67,7 +67,7 @@ def judge_spec(part, report):
 # ---- curl
 
 class Curl:
-    """What `curl` has written of one transfer."""
+    """The output of `curl` for one transfer."""
 
     def __init__(self, place, port, *options, scheme="http", path="/", data=None):
         command = ["curl", "-sS", "-i", "--raw", "-m", "30", "--cacert", str(place.authority), "-w",
@@ -171,7 +171,7 @@ def judge_versions(part, place):
 # ---- h2load
 
 def h2load(place, port, scheme, *options):
-    """(what it says in the end, all well)"""
+    """(its last lines, all well)"""
     done = subprocess.run(["h2load", "-n", str(REQUESTS), *options,
                            f"{scheme}://localhost:{port}/?bytes=1000"], capture_output=True,
                           text=True, check=False)

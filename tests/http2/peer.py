@@ -21,7 +21,7 @@ class Gone(Exception):
 
 
 class Answer:
-    """What has come on one stream so far."""
+    """The events of one stream so far."""
 
     def __init__(self):
         self.status, self.fields, self.body, self.trailers = 0, [], b"", []
@@ -107,7 +107,7 @@ class Peer:
     # -- answers
 
     def read(self, patience=PATIENCE_S):
-        """What has come; waits for something."""
+        """The events so far; waits for at least one."""
         self.socket.settimeout(patience)
         data = self.socket.recv(65536)
         if not data:
@@ -179,7 +179,7 @@ class Peer:
             data += more
 
     def announced(self, setting, absent=None):
-        """What the server's first SETTINGS say."""
+        """The server's first SETTINGS."""
         self.until(lambda: self.has_settings, "SETTINGS")
         return self.h2.remote_settings.get(setting, absent)
 

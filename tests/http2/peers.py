@@ -17,7 +17,7 @@ LAST_OF_ALL = 2**31 - 1
 
 
 def guarded(part, body):
-    """What a client cannot go on with is wrong, too."""
+    """An answer with which a client cannot go on is a fault, too."""
     try:
         body()
     except (OSError, Gone, h2.exceptions.ProtocolError) as error:

@@ -43,7 +43,7 @@ threads: 2
 
 
 class Part:
-    """What is tried, and what of it was not as it must be."""
+    """The expectations that were tried, and those that failed."""
 
     def __init__(self, name):
         self.name, self.found, self.wrong, self.is_run = name, "", [], True

@@ -112,7 +112,7 @@ class Tunnel:
         return self.events.pop(0)
 
     def ask(self, message):
-        """What comes back for it."""
+        """The answer to it."""
         kind = wsproto.events.TextMessage if isinstance(message, str) else \
             wsproto.events.BytesMessage
         self.send(kind(message))

@@ -88,7 +88,7 @@ class Container:
             stdin=subprocess.DEVNULL, stdout=self.said, stderr=subprocess.STDOUT)
 
     def output(self):
-        """What it has said so far."""
+        """Its output so far."""
         self.said.seek(0)
         return self.said.read()
 

@@ -4,7 +4,7 @@
  *
  * Proxies are asked for units of one limit. Redis admits while it counts less than the quota. It
  * comes and goes, and may lose its data while it is away; a question may fail though it is carried
- * out, at once or later. Who gets no answer counts in process, against the share of one of SEEN
+ * out, at once or later. A proxy that gets no answer counts in process, against the share of one of SEEN
  * proxies, and notes what it admits. When Redis is there, what is noted is told once: it may be
  * kept because it did not leave, be lost on the way, or arrive, in this window or when that is over.
  *

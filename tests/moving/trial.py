@@ -195,7 +195,7 @@ PAIRS = [
 
 
 class Asked:
-    """One request: when it was sent, what came of it, and how long that took."""
+    """One request: when it was sent, its result, and how long that took."""
 
     def __init__(self, step, client):
         self.step, self.client = step, client
@@ -214,7 +214,7 @@ class Asked:
 
 
 def send_steps(pair, ports):
-    """For each port, what was asked there."""
+    """The requests to each port."""
     asked = [[] for _ in ports]
     begin = time.time() + 0.2
     if pair.at_second:
@@ -264,7 +264,7 @@ def waits_text(asked):
 
 
 def try_pair(world, program, pair, found, app):
-    """What was not as it must be."""
+    """The expectations that failed."""
     if (pair.name, "yaml") not in found or (pair.name, pair.language) not in found:
         return [f"{PAGE} has no blocks `moving {pair.name}`"]
     mine = (pair.name, "yaml") if pair.start else (f"{pair.name}-tidegate", "yaml")

@@ -107,7 +107,7 @@ class Trial:
         return found
 
     def starts(self):
-        """What is wrong with the program as the unit starts it; empty: it is alive."""
+        """The fault of the program as the unit starts it; empty: it is alive."""
         process = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up; exec \"$@\"", "sh",
                                     "chroot", "--userspec=nobody", str(self.root), "tidegate", "run", "-c",
                                     f"/{CONFIG}"], stderr=subprocess.PIPE, text=True)

@@ -79,7 +79,7 @@ class Schema:
                     yield inner
 
     def sections(self, section):
-        """The maps with defined keys that stand at `upstreams.NAME.servers[].`."""
+        """The maps with defined keys at `upstreams.NAME.servers[].`."""
         nodes = [self.tree]
         for name in re.findall(r"\[\]|[^.\[\]]+", full_path(section)):
             nodes = list(self.step(nodes, name))
@@ -98,7 +98,7 @@ class Schema:
         return walk(self.tree)
 
     def fault(self, text):
-        """What is wrong with a configuration, in a line; empty: nothing."""
+        """The fault of a configuration, in a line; empty: none."""
         try:
             found = jsonschema.exceptions.best_match(
                 self.validator.iter_errors(yaml.load(text, Loader)))
@@ -108,7 +108,7 @@ class Schema:
 
 
 def full_path(section):
-    """From the page's short names: `limit.` and `jwt.` stand for themselves there."""
+    """From the page's short names; the page uses `limit.` and `jwt.` as they are."""
     first = section.split(".")[0]
     if first == "limit":
         return "limits[]." + section.removeprefix("limit.")

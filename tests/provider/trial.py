@@ -133,7 +133,7 @@ def use(port, token):
 
 
 def detail(body):
-    """Of problem details, what is wrong."""
+    """The fault that problem details state."""
     try:
         return json.loads(body)["detail"]
     except (ValueError, KeyError):
@@ -226,7 +226,7 @@ def refused(port, token):
 
 
 def parts(provider, tidegate):
-    """(what, what was found, whether it holds) of each part."""
+    """(expectation, finding, whether it holds) of each part."""
     load = rotate_under_load(provider, tidegate, FAR_ROTATIONS, FAR_APART_S)
     yield ("keys rotate, far apart: every valid token is accepted at once", load.said(),
            set(load.statuses) == {200} and not load.wrong, load.wrong)

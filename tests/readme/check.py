@@ -79,7 +79,7 @@ def pattern(expected):
 
 
 class Shell:
-    """One bash that runs command after command, and what it left running."""
+    """One bash that runs command after command, and the jobs that it left running."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -125,7 +125,7 @@ class Shell:
 
 
 def end_group(group):
-    """TERM, and KILL for what does not listen."""
+    """TERM, and KILL for processes that do not end."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(group, number)
@@ -152,7 +152,7 @@ def wait_for(path, wanted):
 
 
 def check(shell, command, expected):
-    """None, or what is wrong."""
+    """None, or the fault."""
     wanted = pattern(expected)
     if re.search(r"(?<!&)&\s*$", command):
         path = shell.start(re.sub(r"&\s*$", "", command))

@@ -178,7 +178,7 @@ class World:
             time.sleep(0.02)
 
     def faults(self):
-        """What a sanitizer has found in the programs."""
+        """The findings of a sanitizer in the programs."""
         logs = [readme.read(f"{self.folder}/log-{number}") for number in range(len(self.running))]
         return [log for log in logs if re.search(r"runtime error: |ERROR: \w+Sanitizer", log)]
 
@@ -194,7 +194,7 @@ class World:
 
 
 def check_file(name, files):
-    """What is wrong with the file itself."""
+    """The faults of the file itself."""
     path = f"{FOLDER}/{name}.yaml"
     if files.get(path) != shown(path):
         return [f"{PAGE} does not show {path} as it is: tests/recipes/check.py --write"]
@@ -207,7 +207,7 @@ def check_file(name, files):
 
 
 def check_commands(name, blocks):
-    """What the commands of a recipe print that its page does not say."""
+    """The differences between a recipe's page and the output of its commands."""
     wrong = []
     world = World(name)
     shell = readme.Shell(world.folder)

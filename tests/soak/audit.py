@@ -25,7 +25,7 @@ SANITIZED_FACTOR = 10
 
 
 class Result:
-    """What is known of a run when it is over."""
+    """The figures of a run when it is over."""
 
     def __init__(self, store, seconds, sanitized):
         self.store, self.seconds, self.sanitized = store, seconds, sanitized
@@ -129,7 +129,7 @@ def check_clients(result):
 
 
 def check_answers(result, kind, said):
-    """Each answer that came whole is told so, and each that did not."""
+    """Log and metrics know of each answer whether it came whole."""
     unanswered = said["cut"] + said["lost"]
     if said["sent"] != sum(said["answered"].values()) + unanswered:
         yield f"{kind}: clients lost count: {said}"
@@ -146,7 +146,7 @@ def check_answers(result, kind, said):
 
 
 def check_upstreams(result):
-    """What was admitted reached an upstream once, unless somebody left or died meanwhile."""
+    """An admitted request reached an upstream once, unless its client or server went away."""
     for kind in KINDS:
         begun = result.requests_of(kind)
         admitted = begun - result.requests_of(kind, outcomes=REFUSED)

@@ -42,7 +42,7 @@ class Cut(Exception):
 
 
 class Ledger:
-    """What one thread counted of one kind."""
+    """The counts of one thread for one kind."""
 
     def __init__(self):
         self.sent = 0
@@ -150,7 +150,7 @@ def ask(wire, ledger, request):
 
 
 def patient(port, ledger):
-    """Sends and reads a few bytes at a time, and is served like anybody."""
+    """Sends and reads a few bytes at a time, and is served like other clients."""
     wire = Wire(port, receive_bytes=4096)
     wire.portion, wire.pause = 2_000, 0.002
     body = b"p" * 2_000
@@ -282,7 +282,7 @@ def silent(port, ledger):
 
 
 def garbage(port, ledger):
-    """What is no request is told so, once, and the connection ends."""
+    """Malformed bytes get one answer that says so, and the connection ends."""
     wire = Wire(port)
     if random.random() < 0.5:
         request = random.choice(NONSENSE)

@@ -21,7 +21,7 @@ REQUEST = b"GET /fast/ok/x HTTP/1.1\r\nHost: idle.test\r\n\r\n"
 
 
 def room_for(descriptors):
-    """Raises the limit on open files, for us and for what we start. False: not allowed."""
+    """Raises the limit on open files, for this process and its children. False: not allowed."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < descriptors:
         try:

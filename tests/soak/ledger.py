@@ -1,4 +1,4 @@
-"""Kinds of request, and counters of them that outlive whoever counts."""
+"""Kinds of request, and counters of them that outlive the counting process."""
 
 import mmap
 import os
@@ -10,7 +10,7 @@ NO_ROUTE = "-"  # the label of requests that were refused before a route was cho
 
 
 class SharedCounters:
-    """A number for each kind, in a file: what a process counted outlives its SIGKILL."""
+    """A number for each kind, in a file: the counts of a process outlive its SIGKILL."""
 
     def __init__(self, path):
         size = 8 * len(KINDS)

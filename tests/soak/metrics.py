@@ -1,4 +1,4 @@
-"""What Tidegate says it did."""
+"""The metrics of Tidegate."""
 
 import collections
 import re

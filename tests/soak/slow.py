@@ -51,7 +51,7 @@ routes:
 
 
 def good_request(port):
-    """(status or what went wrong, seconds), on a connection of its own."""
+    """(status or fault, seconds), on a connection of its own."""
     begin = time.monotonic()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10,
                                             source_address=(GOOD_ADDRESS, 0))
@@ -89,7 +89,7 @@ def attack(world, tidegate, options, path, seconds):
 
 
 def answers_to_others(before, after):
-    """By code and outcome, what the attack itself was told."""
+    """The answers to the attack itself, by code and outcome."""
     codes = {}
     for (route, code, outcome), count in after.requests().items():
         more = count - before.requests()[route, code, outcome]
@@ -100,7 +100,7 @@ def answers_to_others(before, after):
 
 
 def run_one(program, options, path, seconds, per_ip):
-    """One attack on a Tidegate of its own: (line of the table, what was violated)."""
+    """One attack on a Tidegate of its own: (line of the table, violations)."""
     with tempfile.TemporaryDirectory(prefix="tidegate-slow-") as folder, World(folder) as world:
         attacked, good = Upstream(world, "attacked"), Upstream(world, "good")
         attacked.wait()

@@ -53,7 +53,7 @@ def settings(store, steady, dying, lasting):
 
 
 class Trouble:
-    """What goes wrong on purpose, at its times: (when, what to do), again and again."""
+    """The faults on purpose and their times: (when, action), again and again."""
 
     def __init__(self, seconds, dying, redis, log_counter):
         self.began = time.monotonic()
@@ -70,7 +70,7 @@ class Trouble:
         self.plan.append((seconds * 0.4, self.pause_log))
 
     def look(self):
-        """Does what is due."""
+        """Runs the actions that are due."""
         passed = time.monotonic() - self.began
         due = [what for when, what in self.plan if when <= passed]
         self.plan = [step for step in self.plan if step[0] > passed]
@@ -126,7 +126,7 @@ class Trouble:
 
 
 def run_load(world, tidegate, seconds, trouble):
-    """Samples of (RSS, descriptors); what wrk counted; what the other clients counted."""
+    """Samples of (RSS, descriptors); the counts of wrk; the counts of the other clients."""
     wrk = world.start(["wrk", "-t2", f"-c{audit.FAST_AT_ONCE}", f"-d{seconds:.0f}s",
                        "--timeout", "10s", "-s", HERE / "load.lua",
                        f"http://127.0.0.1:{tidegate.port}/"],
@@ -168,7 +168,7 @@ def wait_for_quiet(tidegate, descriptors_before):
 
 
 def half(program, kind, seconds, sanitized):
-    """One run over one store. The lines of its table and what was violated."""
+    """One run over one store. The lines of its table and the violations."""
     with tempfile.TemporaryDirectory(prefix="tidegate-soak-") as folder, World(folder) as world:
         steady, dying, lasting = (Upstream(world, name) for name in ("steady", "dying", "lasting"))
         for upstream in (steady, dying, lasting):

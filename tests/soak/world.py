@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Failed(Exception):
-    """What must not happen, in words."""
+    """A failed expectation, in words."""
 
 
 def free_port():
@@ -24,7 +24,7 @@ def free_port():
 
 
 def until(condition, seconds, what):
-    """Waits for `condition()` and returns what it gave; raises Failed when it does not come."""
+    """Waits for `condition()` and returns its value; raises Failed when that takes too long."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > deadline:
@@ -174,7 +174,7 @@ class Tidegate:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def open_files(self):
-        """What its descriptors are, in words; sockets by the addresses they join."""
+        """Its descriptors in words; sockets by the addresses they join."""
         found = []
         for name in os.listdir(f"/proc/{self.process.pid}/fd"):
             try:

@@ -175,7 +175,7 @@ def folder_of(chosen, name):
 
 
 def missing(chosen):
-    """What the chosen suites need and is not here, and how to get it; a line each."""
+    """The missing programs of the chosen suites, and how to get them; a line each."""
     programs = ["openssl", *(name for suite in chosen.only for name in PROGRAMS[suite])]
     for name in programs:
         if not shutil.which(name):

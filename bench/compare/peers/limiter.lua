@@ -47,7 +47,8 @@ function limiter:ask(address, user)
     return verdict, fault
 end
 
--- Ends the request with 429 unless Redis admits it for both names, with 503 if Redis cannot tell.
+-- Ends the request with 429 unless Redis admits it for both names, with 503 if Redis gives no
+-- verdict.
 function limiter:admit(address, user)
     local verdict, fault = self:ask(address, user)
     if not verdict then
