@@ -1,16 +1,16 @@
 /*
- * Counting in process while Redis is away, and telling it afterwards, as store/limiter.cpp and
+ * Counting in process while Redis is away, and reporting it afterwards, as store/limiter.cpp and
  * store/local_report.cpp do it (`on_store_failure: local`).
  *
  * Proxies are asked for units of one limit. Redis admits while it counts less than the quota. It
  * comes and goes, and may lose its data while it is away; a question may fail though it is carried
- * out, at once or later. A proxy that gets no answer counts in process, against the share of one of SEEN
- * proxies, and notes what it admits. When Redis is there, what is noted is told once: it may be
- * kept because it did not leave, be lost on the way, or arrive, in this window or when that is over.
+ * out, at once or later. A proxy that gets no answer counts in process, against the share of one of
+ * SEEN proxies, and notes what it admits. When Redis is there, it reports the notes once: a report
+ * may be kept because it did not leave, be lost on the way, or arrive, in this window or later.
  *
  * Checked in every order of events: a window admits at most quota x (1 + losses) + the sum of the
- * shares; nothing that was admitted in process is told twice, nor anything else; Redis never counts
- * more than its quota and all shares. And at the end, where no data and no word was lost: Redis
+ * shares; no unit that was admitted in process is reported twice, and no other; Redis never counts
+ * more than its quota and all shares. And at the end, where no data and no message was lost: Redis
  * counts all that was admitted.
  *
  * runs: -DPROXIES=2 -DSEEN=2 -DQUOTA=2 -DASKED=6 -DFLAPS=2 -DFAILURES=1 -DLOSSES=1 -DWINDOWS=1
@@ -28,7 +28,7 @@ byte count;                     /* units that it counts */
 /* of the window that is open */
 byte window;
 byte admitted, in_redis;        /* units; those that Redis admitted and has not lost */
-byte orphans;                   /* taken for questions that nobody waited for, and not lost */
+byte orphans;                   /* taken for questions that no proxy waited for, and not lost */
 byte told;                      /* reported, and not lost */
 byte losses, words_lost;
 /* proxies */
@@ -51,7 +51,7 @@ inline check() {
     assert(count == in_redis + orphans + told)
 }
 
-/* A unit is taken that nobody hears of. */
+/* A unit is taken, and no proxy learns of it. */
 inline take_unheard() {
     if
     :: count < QUOTA -> count++; orphans++

@@ -3,13 +3,13 @@
  * store/cross_slot_charge.cpp do it.
  *
  * Each request asks every slot, which admits while it holds less than its quota. A question may be
- * lost, carried out though its answer is lost, or carried out after nobody waits any more; a
+ * lost, carried out though its answer is lost, or carried out when no proxy waits any more; a
  * give-back may be lost. A slot without an answer has failed. A request is admitted if all slots
  * have said so; else each slot that has said so is given back, once. A window of a slot may end
  * meanwhile, and what it held with it.
  *
  * Checked in every order of events: no slot ever holds more than its quota; what is given back was
- * taken, in this window, and once; who goes on holds a unit of every slot. And at the end: what a
+ * taken, in this window, and once; a request that goes on holds a unit of every slot. And at the end: what a
  * slot holds beyond what went on are units of questions or give-backs that were lost; without
  * losses it is nothing.
  *

@@ -5,13 +5,13 @@
  * Each caller (a replica, or a program that asks again) has a cost of its own, and asks up to CALLS
  * times. It asks slot 0, which decides the cost, and then the others with that cost. A slot corrects
  * its counts and claims the reservation in one script, or says with which cost it was claimed. A
- * command may be lost, be carried out though its answer is lost, or be carried out after nobody
- * waits any more. A node may fail over to a replica that lacks the latest writes: the claim and the
+ * command may be lost, be carried out though its answer is lost, or be carried out when no
+ * caller waits any more. A node may fail over to a replica that lacks the latest writes: the claim and the
  * correction go together.
  *
  * Checked in every order of events: no slot corrects twice what it has; without a failover all slots
- * that are settled have one cost; who is told 200 knows every slot settled with its cost, and who is
- * told 409 with another. And at the end: if anybody was answered and nothing failed over, every slot
+ * that are settled have one cost; a caller that gets 200 knows every slot settled with its cost,
+ * and one that gets 409 with another. And at the end: if a caller was answered and nothing failed over, every slot
  * is settled.
  *
  * runs: -DCALLERS=2 -DSLOTS=2 -DCALLS=2 -DLOSSES=2 -DFAILOVERS=0
