@@ -75,9 +75,9 @@ API for one user, or for {BATCH} with `each`; a request is one call.
 """
 
 CHECKS = f"""
-{SERVERS} servers on loopback, each asked for `/` over a new connection every {CHECKED_EVERY} s. First
-{UNASKED_SECONDS} s without requests: what all threads of the proxy had of one CPU. Then load as in
-the first table.
+{SERVERS} servers on loopback, each asked for `/` every {CHECKED_EVERY} s, over a connection that
+serves checks for up to a minute. First {UNASKED_SECONDS} s without requests: what all threads of
+the proxy had of one CPU. Then load as in the first table.
 """
 
 METHOD = f"""

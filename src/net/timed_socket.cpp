@@ -16,6 +16,10 @@ void TimedSocket::expect_within(std::chrono::steady_clock::duration patience) {
     });
 }
 
+void TimedSocket::expect_nothing() {
+    timer_.expires_at(std::chrono::steady_clock::time_point::max());
+}
+
 void TimedSocket::close() {
     error_code ignored;
     socket().close(ignored);

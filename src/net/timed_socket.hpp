@@ -18,6 +18,8 @@ class TimedSocket : public ByteStream, public std::enable_shared_from_this<Timed
 
     // Closes the socket unless this is called again within `patience`.
     void expect_within(std::chrono::steady_clock::duration patience);
+    // The peer may be silent for as long as it likes, until expect_within() is called again.
+    void expect_nothing();
 
     void close();
 

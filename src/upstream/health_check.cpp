@@ -1,70 +1,26 @@
 #include "upstream/health_check.hpp"
 
+#include <sys/socket.h>
+
 #include <algorithm>
-#include <cstddef>
+#include <cerrno>
 #include <memory>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
+
 #include "base/units.hpp"
-#include "base/version.hpp"
-#include "http/field.hpp"
-#include "http/framing.hpp"
-#include "http/head.hpp"
 #include "net/deadline.hpp"
 #include "net/timed_socket.hpp"
 #include "net/tls_fault.hpp"
+#include "upstream/health_check_http1.hpp"
 #include "upstream/health_check_http2.hpp"
 
 namespace tidegate::upstream {
 
 namespace {
-
-constexpr http::HeadBounds kHeadBounds{16'384, 200, 16'384};
-// Interim answers and the head of the final one.
-constexpr std::size_t kAnswerBytesMax = 65'536;
-
-enum class HeadRead : std::uint8_t { unfinished, whole, bad };
-
-// The final answer at the front of `bytes`, behind any interim ones.
-HeadRead read_head(std::string_view bytes, HealthAnswer& answer) {
-    constexpr int kFinal = 200;
-    constexpr int kSwitchingProtocols = 101;  // for which the check does not ask
-    for (;;) {
-        http::HeadScanner scanner;
-        const std::size_t length = scanner.scan(bytes, kHeadBounds);
-        if (scanner.fault() != http::HeadFault::none) return HeadRead::bad;
-        if (length == 0) return HeadRead::unfinished;
-        http::ResponseHead head;
-        if (http::parse_response_head(bytes.substr(0, length), kHeadBounds, head) !=
-            http::HeadFault::none) {
-            return HeadRead::bad;
-        }
-        // A request would get no answer either where the length can be read in two ways.
-        http::Framing framing;
-        if (head.status == kSwitchingProtocols ||
-            http::response_framing(head, false, framing) != http::FramingFault::none) {
-            return HeadRead::bad;
-        }
-        if (head.status >= kFinal) {
-            answer.status = head.status;
-            for (const http::Field& field : head.fields) {
-                if (http::equal_ignoring_case(field.name, "location"))
-                    answer.location = field.value;
-            }
-            return HeadRead::whole;
-        }
-        bytes.remove_prefix(length);
-    }
-}
-
-std::string request_for(const std::string& authority, const config::HealthCheck& settings) {
-    return "GET " + settings.path +
-           " HTTP/1.1\r\nHost: " + (settings.host.empty() ? authority : settings.host) +
-           "\r\nUser-Agent: tidegate-health/" + std::string(kVersion) +
-           "\r\nAccept: */*\r\nConnection: close\r\n\r\n";
-}
 
 // This process or machine lacks descriptors or memory, which says nothing about a server.
 bool is_want_of_ours(error_code ec) {
@@ -91,98 +47,101 @@ Task<std::string> shake_hands(ByteStream& stream, const HealthQuestion& question
 }
 
 struct Asked {
-    HeadRead head = HeadRead::unfinished;
     error_code ec;
     bool has_spoken = false;
+    bool is_bad = false;
+    bool has_answer = false;
 };
 
-Task<Asked> ask_over_http1(TimedSocket& socket, const HealthQuestion& question,
-                           HealthAnswer& answer) {
-    Asked asked;
-    asked.ec = co_await socket.write(request_for(question.authority, question.settings));
-    std::string text;
-    while (!asked.ec && asked.head == HeadRead::unfinished && text.size() < kAnswerBytesMax) {
-        char bytes[4'096];
-        const ByteStream::Received received = co_await socket.read_some(bytes);
-        asked.ec = received.ec;
-        text.append(bytes, received.bytes);
-        asked.head = read_head(text, answer);
-    }
-    asked.has_spoken = !text.empty();
-    co_return asked;
-}
-
 Task<Asked> ask_server(TimedSocket& socket, const HealthQuestion& question, HealthAnswer& answer) {
-    if (!question.is_http2) co_return co_await ask_over_http1(socket, question, answer);
+    if (!question.is_http2) {
+        const Http1Asked asked = co_await ask_over_http1(socket, question, answer);
+        co_return Asked{asked.ec, asked.has_spoken, asked.is_bad, asked.has_answer};
+    }
     const Http2Asked asked = co_await ask_over_http2(socket, question, answer);
     const bool is_whole = question.settings.only_connects() ? asked.has_settings : asked.has_answer;
-    co_return Asked{is_whole       ? HeadRead::whole
-                    : asked.is_bad ? HeadRead::bad
-                                   : HeadRead::unfinished,
-                    asked.ec, asked.has_spoken};
+    co_return Asked{asked.ec, asked.has_spoken, asked.is_bad, is_whole};
+}
+
+std::string too_late(std::string_view what, const HealthQuestion& question) {
+    return std::string(what) + " within " + format_duration(question.settings.timeout);
+}
+
+// Where the settings ask nothing, `connects_only`, there is no handshake. Fills in the fault if
+// there is one.
+Task<> connect_to_check(TimedSocket& socket, const HealthQuestion& question, bool connects_only,
+                        HealthAnswer& answer) {
+    const error_code ec = co_await socket.connect(question.endpoint);
+    // Its time may have ended in the same turn of the loop, and the socket with it.
+    if (!socket.socket().is_open()) {
+        answer.fault = too_late("it accepts no connection", question);
+    } else if (ec) {
+        answer.fault = "cannot connect: " + ec.message();
+    } else if (!connects_only && !question.tls_host.empty()) {
+        answer.fault = co_await shake_hands(socket, question);
+    }
+}
+
+// Why the server did not answer.
+std::string fault_without_answer(const TimedSocket& socket, const HealthQuestion& question,
+                                 const Asked& asked, bool is_late) {
+    if (asked.is_bad) {
+        return question.is_http2 ? "its answer is not HTTP/2" : "its answer is not HTTP";
+    }
+    if (is_late) return too_late("it does not answer", question);
+    if (socket.tls() != nullptr) {
+        // In TLS 1.3, a server may refuse the client's certificate after the handshake.
+        const TlsFault fault = tls_fault(socket.tls(), asked.ec, asked.has_spoken);
+        if (fault.refused) return fault.message;
+    }
+    return "it closes without an answer";
+}
+
+bool is_expected(const HealthAnswer& answer, const config::HealthCheck& settings) {
+    return settings.path.empty() || std::any_of(settings.status.begin(), settings.status.end(),
+                                                [&](const config::StatusRange& range) {
+                                                    return range.contains(answer.status);
+                                                });
+}
+
+Task<> ask_on_connection(TimedSocket& socket, const HealthQuestion& question, bool is_kept,
+                         HealthAnswer& answer) {
+    // RFC 9110 section 15.5.9: what a server may say to a connection that it ends for being unused.
+    constexpr int kRequestTimeout = 408;
+    const Asked asked = co_await ask_server(socket, question, answer);
+    const bool is_late = !socket.socket().is_open();
+    answer.is_stale =
+        is_kept && !is_late && (!asked.has_spoken || answer.status == kRequestTimeout);
+    if (!asked.has_answer) {
+        answer.fault = fault_without_answer(socket, question, asked, is_late);
+    } else if (!is_expected(answer, question.settings)) {
+        answer.fault = "it answers " + std::to_string(answer.status);
+    }
 }
 
 // `connects_only`: if the settings state no request, none is sent.
 Task<HealthAnswer> run_check(std::shared_ptr<TimedSocket> socket, HealthQuestion question,
                              bool connects_only) {
-    const config::HealthCheck& settings = question.settings;
-    const StreamProtocol::endpoint& endpoint = question.endpoint;
     const SteadyTime began = steady_now();
+    const bool is_kept = socket->socket().is_open();
     HealthAnswer answer;
-    error_code no_socket;
-    socket->socket().open(endpoint.protocol(), no_socket);
-    answer.could_ask = !is_want_of_ours(no_socket);
-    if (no_socket) {
-        answer.fault = "cannot connect: " + no_socket.message();
-        co_return answer;
-    }
-    socket->expect_within(settings.timeout);
-    const auto too_late = [&](std::string_view what) {
-        return std::string(what) + " within " + format_duration(settings.timeout);
-    };
-
-    error_code ec = co_await socket->connect(endpoint);
-    answer.took = steady_now() - began;
-    // Its time may have ended in the same turn of the loop, and the socket with it.
-    if (!socket->socket().is_open()) {
-        answer.fault = too_late("it accepts no connection");
-        co_return answer;
-    }
-    if (ec || connects_only) {
-        socket->close();
-        if (ec) answer.fault = "cannot connect: " + ec.message();
-        co_return answer;
-    }
-    if (!question.tls_host.empty()) {
-        answer.fault = co_await shake_hands(*socket, question);
-        answer.took = steady_now() - began;
-        if (!answer.fault.empty()) {
-            socket->close();
+    if (!is_kept) {
+        error_code no_socket;
+        socket->socket().open(question.endpoint.protocol(), no_socket);
+        answer.could_ask = !is_want_of_ours(no_socket);
+        if (no_socket) {
+            answer.fault = "cannot connect: " + no_socket.message();
             co_return answer;
         }
     }
-    const Asked asked = co_await ask_server(*socket, question, answer);
-    ec = asked.ec;
-    const HeadRead head = asked.head;
-    answer.took = steady_now() - began;
-    const bool late = !socket->socket().is_open();
-    socket->close();
-    const auto fits = [&](const config::StatusRange& range) {
-        return range.contains(answer.status);
-    };
-    if (head == HeadRead::unfinished) {
-        // In TLS 1.3, a server may refuse the client's certificate after the handshake.
-        const bool is_refused = !late && socket->tls() != nullptr &&
-                                tls_fault(socket->tls(), ec, asked.has_spoken).refused;
-        answer.fault = late         ? too_late("it does not answer")
-                       : is_refused ? tls_fault(socket->tls(), ec, asked.has_spoken).message
-                                    : "it closes without an answer";
-    } else if (head == HeadRead::bad) {
-        answer.fault = question.is_http2 ? "its answer is not HTTP/2" : "its answer is not HTTP";
-    } else if (!settings.path.empty() &&
-               std::none_of(settings.status.begin(), settings.status.end(), fits)) {
-        answer.fault = "it answers " + std::to_string(answer.status);
+    socket->expect_within(question.settings.timeout - question.spent);
+    if (!is_kept) co_await connect_to_check(*socket, question, connects_only, answer);
+    if (answer.fault.empty() && !connects_only) {
+        co_await ask_on_connection(*socket, question, is_kept, answer);
     }
+    answer.took = steady_now() - began;
+    if (!answer.fault.empty() || answer.is_stale) answer.rest.reset();
+    if (!answer.rest) socket->close();
     co_return answer;
 }
 
@@ -195,6 +154,17 @@ Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuest
 
 Task<HealthAnswer> check_http2(std::shared_ptr<TimedSocket> socket, HealthQuestion question) {
     return run_check(std::move(socket), question, false);
+}
+
+bool is_quiet(TimedSocket& socket) {
+    if (!socket.socket().is_open()) return false;
+    SSL* const tls = socket.tls();
+    if (tls != nullptr && (SSL_has_pending(tls) != 0 || BIO_pending(SSL_get_rbio(tls)) > 0)) {
+        return false;
+    }
+    char byte = 0;
+    const auto bytes = ::recv(socket.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
 }  // namespace tidegate::upstream

@@ -3,14 +3,22 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "config/upstream.hpp"
+#include "http/framing.hpp"
 #include "net/asio.hpp"
 #include "net/timed_socket.hpp"
 #include "tls/tls_client.hpp"
 
 namespace tidegate::upstream {
+
+// What follows the head of an answer in HTTP/1.
+struct AnswerRest {
+    http::Framing framing;
+    std::string bytes;  // have come with the head
+};
 
 struct HealthAnswer {
     // False: this process had no socket left, which says nothing about the server.
@@ -19,6 +27,10 @@ struct HealthAnswer {
     int status = 0;          // of the answer; 0: none came, or the check only connects
     std::string location{};  // where a redirect leads to
     std::chrono::nanoseconds took{0};  // until the head of the answer, or the connection, was there
+    // Says nothing about the server: it had given up the kept connection when the check came.
+    bool is_stale = false;
+    // Set: the connection is open, and read_rest() says whether it can take another check.
+    std::optional<AnswerRest> rest{};
 };
 
 // What a check sends, and where. The references outlive the check.
@@ -29,6 +41,8 @@ struct HealthQuestion {
     const std::string& tls_host;     // empty: not encrypted
     const TlsClient* tls = nullptr;  // not null if encrypted
     bool is_http2 = false;
+    bool keeps = false;                 // in HTTP/1: the server may keep the connection
+    std::chrono::nanoseconds spent{0};  // of the time of the settings, before the check
 };
 
 // Connects, shakes hands and, to a server that speaks HTTP/2, waits until it has said so, within
@@ -36,10 +50,19 @@ struct HealthQuestion {
 Task<HealthAnswer> check_http2(std::shared_ptr<TimedSocket> socket, HealthQuestion question);
 
 // Connects, shakes hands in TLS, sends, in the server's version of HTTP, the GET that the settings
-// describe, reads the head of the answer and closes the connection without the body, all within the
-// time of the settings. Of a call of gRPC it reads all of the answer. A head that breaks the rules
-// which the answers to requests are held to is a fault. Closing `socket`, which is not open yet,
-// ends the check.
+// describe, and reads the head of the answer, all within the time of the settings. Of a call of
+// gRPC it reads all of the answer. A head that breaks the rules which the answers to requests are
+// held to is a fault. Closes the connection without the body, unless the answer has a `rest`.
+// `socket` is not open yet, or is_quiet() holds for it: then the check uses its connection.
+// Closing it ends the check.
 Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuestion question);
+
+// Reads what follows the head of an answer, as far as it is short, within what is left of the time
+// of the check. True: the answer is whole, and nothing is behind it.
+Task<bool> read_rest(TimedSocket& socket, AnswerRest rest);
+
+// On the connection that an earlier check has kept, the server has neither closed nor sent
+// anything since.
+bool is_quiet(TimedSocket& socket);
 
 }  // namespace tidegate::upstream

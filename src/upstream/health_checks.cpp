@@ -4,8 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "upstream/health_check.hpp"
-
 namespace tidegate::upstream {
 
 namespace {
@@ -17,6 +15,12 @@ constexpr milliseconds kFollowEvery{500};
 
 }  // namespace
 
+bool keeps_connection(const config::Upstream& settings, balance::CheckVerdict verdict,
+                      std::chrono::nanoseconds age, std::chrono::nanoseconds pause) {
+    if (settings.idle_connections == 0 || verdict == balance::CheckVerdict::unhealthy) return false;
+    return age + pause < std::min<std::chrono::nanoseconds>(kKeptMax, settings.idle_timeout);
+}
+
 HealthChecks::HealthChecks(const Executor& executor, GroupPtr group)
     : executor_(executor),
       group_(std::move(group)),
@@ -27,12 +31,7 @@ HealthChecks::HealthChecks(const Executor& executor, GroupPtr group)
 Task<> HealthChecks::run(std::shared_ptr<HealthChecks> self) {
     if (!self->group_->settings().health_check) co_return;
     while (!self->stopped_) {
-        for (const ServerPtr& server : self->group_->servers()) {
-            const auto is_it = [&](const auto& one) { return one.lock() == server; };
-            if (std::any_of(self->watched_.begin(), self->watched_.end(), is_it)) continue;
-            self->watched_.emplace_back(server);
-            spawn_vital(self->executor_, watch(self, server));
-        }
+        self->follow_group();
         self->changed_.expires_after(kFollowEvery);
         co_await self->changed_.async_wait(as_values);
     }
@@ -41,32 +40,81 @@ Task<> HealthChecks::run(std::shared_ptr<HealthChecks> self) {
 void HealthChecks::stop() {
     stopped_ = true;
     changed_.cancel();
-    for (Timer* const pause : pauses_) pause->cancel();
-    for (const auto& socket : sockets_) socket->close();
+    for (const WatchedPtr& one : watched_) end(*one);
 }
 
-Task<> HealthChecks::watch(std::shared_ptr<HealthChecks> self, ServerPtr server) {
-    Timer pause(self->executor_);
-    self->pauses_.push_back(&pause);
-    while (!self->stopped_ && !server->state.is_draining()) {
-        // From beginning to beginning: a check that takes long does not stretch `every`.
-        pause.expires_after(self->next_pause());
-        const auto socket = std::make_shared<TimedSocket>(StreamSocket(self->executor_));
-        self->sockets_.push_back(socket);
-        const HealthAnswer answer =
-            co_await check_health(socket, {.endpoint = server->endpoint,
-                                           .authority = server->authority,
-                                           .settings = *self->group_->settings().health_check,
-                                           .tls_host = server->tls_host,
-                                           .tls = self->group_->tls(),
-                                           .is_http2 = server->is_http2});
-        std::erase(self->sockets_, socket);
-        if (self->stopped_ || server->state.is_draining()) break;
-        if (answer.could_ask) self->group_->note_check(*server, answer.fault);
-        co_await pause.async_wait(as_values);
+void HealthChecks::follow_group() {
+    const std::uint64_t version = group_->version();
+    if (std::exchange(version_, version) == version) return;
+    for (const WatchedPtr& one : watched_) {
+        if (one->server->state.is_draining()) end(*one);
     }
-    std::erase(self->pauses_, &pause);
-    std::erase_if(self->watched_, [&](const auto& one) { return one.lock() == server; });
+    for (const ServerPtr& server : group_->servers()) {
+        const auto is_it = [&](const WatchedPtr& one) { return one->server == server; };
+        if (std::any_of(watched_.begin(), watched_.end(), is_it)) continue;
+        const auto one = std::make_shared<Watched>(server, executor_);
+        watched_.push_back(one);
+        spawn_vital(executor_, watch(shared_from_this(), one));
+    }
+}
+
+void HealthChecks::end(Watched& one) {
+    one.pause.cancel();
+    if (one.socket != nullptr) one.socket->close();
+}
+
+Task<> HealthChecks::watch(std::shared_ptr<HealthChecks> self, WatchedPtr one) {
+    while (!self->is_over(*one)) {
+        // From beginning to beginning: a check that takes long does not stretch `every`.
+        const SteadyTime next = steady_now() + self->next_pause();
+        HealthAnswer answer = co_await self->check(*one, next);
+        if (self->is_over(*one)) break;
+        if (answer.could_ask) self->group_->note_check(*one->server, answer.fault);
+        const bool stays = co_await self->keep(*one, std::move(answer));
+        if (!stays) one->socket.reset();
+        if (self->is_over(*one)) break;
+        one->pause.expires_at(next);
+        co_await one->pause.async_wait(as_values);
+    }
+    if (one->socket != nullptr) one->socket->close();
+    std::erase(self->watched_, one);
+}
+
+Task<HealthAnswer> HealthChecks::check(Watched& one, SteadyTime next) {
+    const SteadyTime began = steady_now();
+    HealthQuestion question{.endpoint = one.server->endpoint,
+                            .authority = one.server->authority,
+                            .settings = *group_->settings().health_check,
+                            .tls_host = one.server->tls_host,
+                            .tls = group_->tls(),
+                            .is_http2 = one.server->is_http2};
+    const auto keeps = [&] {
+        return keeps_connection(group_->settings(), one.server->state.verdict(),
+                                began - one.connected_at, next - began);
+    };
+    if (one.socket != nullptr && is_quiet(*one.socket)) {
+        question.keeps = keeps();
+        HealthAnswer answer = co_await check_health(one.socket, question);
+        if (!answer.is_stale) co_return answer;
+    }
+    if (one.socket != nullptr) one.socket->close();
+    one.socket = std::make_shared<TimedSocket>(StreamSocket(executor_));
+    one.connected_at = began;
+    question.keeps = keeps();
+    question.spent = steady_now() - began;
+    co_return co_await check_health(one.socket, question);
+}
+
+Task<bool> HealthChecks::keep(const Watched& one, HealthAnswer answer) {
+    if (!answer.rest) co_return false;
+    // The server may have closed in between: then the socket is no longer quiet.
+    const bool is_whole = co_await read_rest(*one.socket, std::move(*answer.rest));
+    if (is_whole && one.server->state.verdict() == balance::CheckVerdict::healthy) {
+        one.socket->expect_nothing();
+        co_return true;
+    }
+    one.socket->close();
+    co_return false;
 }
 
 // Ten percent more or less, so that the checks of many proxies do not come at once.

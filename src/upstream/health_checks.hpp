@@ -1,19 +1,36 @@
 // Checks each server of an upstream every `every` of its `health_check`. One object for the
 // process, on the main thread, so that workers do not multiply the checks.
+//
+// Checks over HTTP/1 may keep their connection, one for each server, for the next check. The
+// connection goes when a check fails, when the server drains, and with stop().
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "net/asio.hpp"
+#include "net/deadline.hpp"
 #include "net/timed_socket.hpp"
 #include "upstream/group.hpp"
+#include "upstream/health_check.hpp"
 
 namespace tidegate::upstream {
 
-class HealthChecks {
+// For how long a connection serves checks: what only a new connection shows, such as a listener
+// that is gone, is noticed by then.
+inline constexpr std::chrono::minutes kKeptMax{1};
+
+// Whether a connection of `age` to a server with `verdict` may be kept for the next check, which
+// comes in `pause`. Pure.
+bool keeps_connection(const config::Upstream& settings, balance::CheckVerdict verdict,
+                      std::chrono::nanoseconds age, std::chrono::nanoseconds pause);
+
+class HealthChecks : public std::enable_shared_from_this<HealthChecks> {
   public:
     HealthChecks(const Executor& executor, GroupPtr group);
 
@@ -24,16 +41,34 @@ class HealthChecks {
   private:
     using ServerPtr = std::shared_ptr<SharedServer>;
 
-    // The checks of one server, until it drains.
-    static Task<> watch(std::shared_ptr<HealthChecks> self, ServerPtr server);
+    // The checks of one server, and their connection.
+    struct Watched {
+        Watched(ServerPtr server_of_it, const Executor& executor)
+            : server(std::move(server_of_it)), pause(executor) {}
+
+        const ServerPtr server;
+        Timer pause;                          // until the next check
+        std::shared_ptr<TimedSocket> socket;  // null, of a check, or kept for the next one
+        SteadyTime connected_at;
+    };
+    using WatchedPtr = std::shared_ptr<Watched>;
+
+    void follow_group();
+    // Checks a server until it drains.
+    static Task<> watch(std::shared_ptr<HealthChecks> self, WatchedPtr one);
+    // One check, the next of which comes at `next`.
+    Task<HealthAnswer> check(Watched& one, SteadyTime next);
+    // After check(): true if the connection stays for the next one.
+    Task<bool> keep(const Watched& one, HealthAnswer answer);
+    bool is_over(const Watched& one) const { return stopped_ || one.server->state.is_draining(); }
+    static void end(Watched& one);
     std::chrono::milliseconds next_pause();
 
     const Executor executor_;
     const GroupPtr group_;
-    Timer changed_;  // waits for servers to come; stop() ends the wait
-    std::vector<std::weak_ptr<SharedServer>> watched_;
-    std::vector<Timer*> pauses_;                         // of watch()
-    std::vector<std::shared_ptr<TimedSocket>> sockets_;  // of checks
+    Timer changed_;                         // waits for servers to come; stop() ends the wait
+    std::optional<std::uint64_t> version_;  // of the group's servers; unset: not looked yet
+    std::vector<WatchedPtr> watched_;
     std::minstd_rand random_;
     bool stopped_ = false;
 };
