@@ -67,12 +67,9 @@ void DashboardService::sample() {
     gauges.upstream_connections = shared_.metrics.upstream_connections();
     gauges.store_is_up = shared_.metrics.store_is_up();
     gauges.generation = reloader_.snapshot().number;
-    for (const upstream::UpstreamStatus& status : status_of(reloader_.upstreams())) {
-        const auto up = std::count_if(
-            status.servers.begin(), status.servers.end(),
-            [](const auto& server) { return server.health == upstream::ServerHealth::up; });
-        gauges.upstreams.push_back(
-            {static_cast<std::uint32_t>(status.servers.size()), static_cast<std::uint32_t>(up)});
+    for (const auto& group : reloader_.upstreams()) {
+        const auto servers = group->count_servers();
+        gauges.upstreams.push_back({servers.all, servers.up});
     }
     series_.add(shared_.metrics.live_totals(), std::move(gauges), std::chrono::system_clock::now(),
                 std::chrono::steady_clock::now());

@@ -30,7 +30,10 @@ struct SomeSeries {
             totals.answers[3] = n;
             totals.add_route("-", {});
             totals.add_route(kHostile, {n, n});
-            totals.add_policy("p", true, {n, 1});
+            telemetry::LivePolicies policies;
+            policies.add({"p", true});
+            totals.add_policies(policies);
+            totals.policies[0] = {n, 1};
             totals.request_cuts.assign(Fine::kCutBuckets, 0);
             totals.request_cuts[3] = n;
             telemetry::LiveGauges gauges;
