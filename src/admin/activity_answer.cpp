@@ -59,7 +59,8 @@ AdminAnswer answer_to_top(ActivityRequest::Kind kind, const std::vector<ThreadAc
                           std::size_t names_max, std::chrono::seconds reach) {
     std::vector<telemetry::CountedNames> parts;
     for (const ThreadActivity& one : threads) {
-        parts.insert(parts.end(), one.copy.names.begin(), one.copy.names.end());
+        const auto& generations = one.copy.names.generations;
+        parts.insert(parts.end(), generations.begin(), generations.end());
     }
     const telemetry::TopList list = telemetry::merge(parts, kListedMax);
     ActivityJson identifiers = ActivityJson::array();
@@ -82,8 +83,9 @@ AdminAnswer answer_to_denials(const std::vector<ThreadActivity>& threads, std::s
     std::vector<std::pair<std::size_t, const telemetry::Denial*>> all;
     for (const ThreadActivity& one : threads) {
         left_out += one.copy.denials_left_out;
-        for (const telemetry::Denial& denial : one.copy.denials) {
-            all.emplace_back(one.thread, &denial);
+        const auto& denials = one.copy.denials;
+        for (auto denial = denials.rbegin(); denial != denials.rend(); ++denial) {
+            all.emplace_back(one.thread, &*denial);
         }
     }
     // Those of one thread stay in their order, also if the clock was set.

@@ -10,6 +10,7 @@
 
 #include "config/config.hpp"
 #include "net/asio.hpp"
+#include "telemetry/activity.hpp"
 #include "upstream/server_status.hpp"
 
 namespace tidegate::admin {
@@ -40,11 +41,7 @@ struct CountsRequest {
 
 // What people ask about the clients that requests were counted for.
 struct ActivityRequest {
-    enum class Kind : std::uint8_t {
-        top_requests,  // identifiers with most requests
-        top_denials,   // identifiers that were most often over a limit
-        denials,       // the last requests that a limit refused
-    };
+    using Kind = telemetry::ActivityKind;
     Kind kind = Kind::top_requests;
 };
 

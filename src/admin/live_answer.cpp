@@ -49,7 +49,7 @@ LiveJson route_columns(const LiveTotals& totals) {
 LiveJson upstream_columns(const std::vector<upstream::UpstreamStatus>& upstreams) {
     LiveJson columns = LiveJson::array();
     for (const upstream::UpstreamStatus& one : upstreams) {
-        if (columns.size() == LiveTotals::kColumnsMax) {
+        if (columns.size() == telemetry::kLiveColumnsMax) {
             columns.push_back({{"rest", upstreams.size() - columns.size()}});
             break;
         }

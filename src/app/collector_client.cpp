@@ -10,6 +10,7 @@
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "http/head.hpp"
+#include "net/tls_fault.hpp"
 
 namespace tidegate::app {
 
@@ -29,12 +30,26 @@ std::optional<std::chrono::seconds> retry_after_of(const http::ResponseHead& hea
     return std::chrono::seconds(std::min(*seconds, kDay));
 }
 
+// In TLS 1.3 a server refuses the client's certificate, or that there is none, when the client has
+// sent its request already.
+std::string fault_of_reading(TimedSocket& socket, const admin::MessageReader& reader,
+                             error_code unsent) {
+    SSL* const tls = socket.tls();
+    if (tls != nullptr && !reader.is_heard() &&
+        tls_fault(tls, reader.fault().ec, false).wants_certificate) {
+        return std::string(kNoClientCertificate);
+    }
+    return unsent ? "the spans cannot be sent: " + unsent.message()
+                  : "its answer cannot be read: " + reason_of(reader.fault());
+}
+
 }  // namespace
 
-CollectorClient::CollectorClient(Executor executor, config::HttpsUrl url,
+CollectorClient::CollectorClient(Executor executor, config::HttpsUrl url, TlsSettings tls,
                                  const std::string& header_lines)
     : executor_(std::move(executor)),
       url_(std::move(url)),
+      tls_(std::move(tls)),
       head_(fmt::format("POST {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: tidegate/{}\r\n"
                         "Content-Type: application/json\r\n{}Content-Length: ",
                         url_.target, url_.authority, kVersion, header_lines)) {}
@@ -77,7 +92,7 @@ Task<std::string> CollectorClient::open(SteadyTime until) {
     if (ec) co_return "cannot connect to it: " + ec.message();
     if (!url_.is_tls) co_return std::string();
     socket_->expect_within(until - steady_now());
-    co_return co_await begin_tls(*socket_, url_.address.host, {});
+    co_return co_await begin_tls(*socket_, url_.address.host, tls_);
 }
 
 Task<CollectorClient::Answer> CollectorClient::exchange(const std::string& json) {
@@ -88,11 +103,7 @@ Task<CollectorClient::Answer> CollectorClient::exchange(const std::string& json)
     admin::MessageReader reader(*socket, kAnswerHeadMax);
     http::ResponseHead answered;
     const bool is_read = co_await reader.read_head(answered);
-    if (!is_read) {
-        co_return Answer{.fault = unsent
-                                      ? "the spans cannot be sent: " + unsent.message()
-                                      : "its answer cannot be read: " + reason_of(reader.fault())};
-    }
+    if (!is_read) co_return Answer{.fault = fault_of_reading(*socket, reader, unsent)};
     Answer answer{.status = answered.status, .retry_after = retry_after_of(answered)};
     const int minor_version = answered.minor_version;
     const auto connection = http::single_value(answered.fields, http::FieldName::connection);

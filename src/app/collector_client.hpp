@@ -11,6 +11,7 @@
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
 #include "net/timed_socket.hpp"
+#include "tls/tls_settings.hpp"
 
 namespace tidegate::app {
 
@@ -24,9 +25,10 @@ class CollectorClient {
         std::string body{};
     };
 
-    // `header_lines` are whole lines. A URL with https wants a certificate of the host that goes
-    // back to one of the system's authorities.
-    CollectorClient(Executor executor, config::HttpsUrl url, const std::string& header_lines);
+    // `header_lines` are whole lines. `tls` is for a URL with https: its collector must prove that
+    // it is the URL's host.
+    CollectorClient(Executor executor, config::HttpsUrl url, TlsSettings tls,
+                    const std::string& header_lines);
 
     // Ends by `until`. The caller keeps `json` as it is meanwhile.
     Task<Answer> post(const std::string& json, SteadyTime until);
@@ -38,6 +40,7 @@ class CollectorClient {
 
     Executor executor_;
     config::HttpsUrl url_;
+    TlsSettings tls_;
     std::string head_;                     // up to the number of Content-Length
     std::shared_ptr<TimedSocket> socket_;  // null, or closed: the next batch opens one
 };

@@ -106,7 +106,9 @@ Task<Result<HttpsBody, std::string>> ask(ByteStream& stream, const config::Https
                                          const HttpsBounds& bounds, const std::string& accept,
                                          const std::string& ca) {
     if (!url.is_tls) co_return co_await exchange(stream, url, bounds, accept);
-    std::string fault = co_await begin_tls(stream, url.address.host, ca);
+    TlsSettings settings;
+    settings.ca = ca;
+    std::string fault = co_await begin_tls(stream, url.address.host, std::move(settings));
     if (!fault.empty()) co_return ErrorMessage{std::move(fault)};
     co_return co_await exchange(stream, url, bounds, accept);
 }

@@ -73,6 +73,10 @@ Result<telemetry::MetricSlots, std::string> Metrics::admit(const telemetry::Metr
         worker->upstream.grow(grown.upstreams.size());
     }
     names_ = std::move(grown);
+    while (live_policies_.slots() < names_.decisions.size()) {
+        const telemetry::DecisionName& name = names_.decisions[live_policies_.slots()];
+        live_policies_.add({name.policy, name.shadow});
+    }
     return slots;
 }
 
@@ -111,7 +115,7 @@ telemetry::LiveTotals Metrics::live_totals() const {
     const std::lock_guard lock(mutex_);
     telemetry::LiveTotals totals;
     proxy::Metrics::add_to(totals, all(&WorkerMetrics::proxy), names_.routes);
-    ask::Metrics::add_to(totals, all(&WorkerMetrics::ask), names_.decisions);
+    ask::Metrics::add_to(totals, all(&WorkerMetrics::ask), live_policies_);
     for (const auto& worker : workers_) {
         totals.store_failures += worker->store.failures();
         totals.upstream_failures += worker->upstream.failures();

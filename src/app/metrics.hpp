@@ -107,6 +107,7 @@ class Metrics {
     // Names are looked at and added under the mutex; counting never waits for it.
     mutable std::mutex mutex_;
     telemetry::NameRegistry names_;
+    telemetry::LivePolicies live_policies_;  // of the decisions in `names_`
     std::size_t names_max_ = kNamesMax;
     std::string version_;
     std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();

@@ -49,9 +49,7 @@ Task<error_code> connect_to_any(std::shared_ptr<TimedSocket> socket, Endpoints e
     co_return ec;
 }
 
-Task<std::string> begin_tls(ByteStream& stream, std::string host, std::string ca) {
-    TlsSettings settings;
-    settings.ca = std::move(ca);
+Task<std::string> begin_tls(ByteStream& stream, std::string host, TlsSettings settings) {
     const auto client = TlsClient::make(settings);
     if (!client) co_return client.error();
     TlsPtr tls = (*client)->connection_to(host);

@@ -15,6 +15,7 @@
 #include "net/asio.hpp"
 #include "net/deadline.hpp"
 #include "net/timed_socket.hpp"
+#include "tls/tls_settings.hpp"
 
 namespace tidegate::app {
 
@@ -33,9 +34,9 @@ Task<Result<Endpoints, std::string>> look_up(Executor executor, config::Address 
 Task<error_code> connect_to_any(std::shared_ptr<TimedSocket> socket, Endpoints endpoints,
                                 SteadyTime until);
 
-// The handshake as a client: the server must prove that it is `host` by a certificate that goes
-// back to one of the authorities of `ca`, as PEM; empty: to one of the system's. Returns the fault;
-// empty: none. Throws std::exception when the machine has no memory or OpenSSL cannot be set up.
-Task<std::string> begin_tls(ByteStream& stream, std::string host, std::string ca);
+// The handshake as a client: the server must prove that it is `host`, or has the name that
+// `settings` want. Returns the fault; empty: none. Throws std::exception when the machine has no
+// memory or OpenSSL cannot be set up.
+Task<std::string> begin_tls(ByteStream& stream, std::string host, TlsSettings settings);
 
 }  // namespace tidegate::app

@@ -30,7 +30,7 @@ bool is_taken(const CollectorClient::Answer& answer) {
 TraceExporter::TraceExporter(Options options, telemetry::TraceQueue& queue)
     : options_(std::move(options)),
       queue_(queue),
-      collector_(io_.get_executor(), options_.url, options_.header_lines),
+      collector_(io_.get_executor(), options_.url, options_.tls, options_.header_lines),
       pause_(io_),
       retry_(io_),
       batch_(options_.resource) {

@@ -26,6 +26,7 @@ class TraceExporter {
   public:
     struct Options {
         config::HttpsUrl url;
+        TlsSettings tls{};  // for a URL with https
         std::string header_lines{};
         telemetry::TraceResource resource{};
         std::chrono::milliseconds flush_every{1'000};

@@ -32,6 +32,7 @@ std::shared_ptr<telemetry::TraceQueue> TraceExporters::open(const config::Config
         threads_);
     auto exporter = std::make_unique<TraceExporter>(
         TraceExporter::Options{.url = settings.otlp,
+                               .tls = settings.tls,
                                .header_lines = settings.header_lines,
                                .resource = {settings.service, std::string(kVersion), instance_}},
         *queue);

@@ -127,8 +127,14 @@ void Worker::forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
     });
 }
 
-void Worker::show_activity(std::function<void(telemetry::Activity&)> look) {
-    asio::post(io_, [this, look = std::move(look)] { look(context_.activity); });
+void Worker::show_activity(std::function<bool(telemetry::Activity&)> look) {
+    asio::post(io_, [this, look = std::move(look)]() mutable {
+        try {
+            if (!look(context_.activity)) show_activity(std::move(look));
+        } catch (const std::bad_alloc&) {
+            // The thread serves its requests, and does not answer.
+        }
+    });
 }
 
 void Worker::drain() {

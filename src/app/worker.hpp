@@ -60,8 +60,9 @@ class Worker {
     // Whoever owns the items owns what they point to: configuration and identifier.
     void forget(std::shared_ptr<const std::vector<limit::ChargeItem>> items,
                 std::function<void()> done);
-    // Calls `look` on this worker's thread with what it remembers of clients.
-    void show_activity(std::function<void(telemetry::Activity&)> look);
+    // Calls `look` on this worker's thread with what it remembers of clients, once in each turn of
+    // its loop until `look` returns true.
+    void show_activity(std::function<bool(telemetry::Activity&)> look);
     // Drained: it has no connection left and answers no request any more. Any thread.
     bool has_left() const { return finished_; }
     // Grows at every tick of DeadlineWheel while the loop runs. Any thread.

@@ -43,15 +43,15 @@ void Metrics::write(telemetry::Exposition& out, telemetry::Threads<Metrics> thre
 }
 
 void Metrics::add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
-                     const telemetry::NameList<telemetry::DecisionName>& limits) {
-    for (std::size_t slot = 0; slot < limits.size(); ++slot) {
-        telemetry::LivePair counts;
-        for (const Metrics* one : threads) {
+                     const telemetry::LivePolicies& policies) {
+    totals.add_policies(policies);
+    for (const Metrics* one : threads) {
+        for (std::size_t slot = 0; slot < policies.slots(); ++slot) {
             const DecisionCounts& of_thread = one->decisions_[slot];
-            counts.all += of_thread.admitted.value();
-            counts.denied += of_thread.denied.value();
+            telemetry::LivePair& column = totals.policies[policies.column(slot)];
+            column.all += of_thread.admitted.value();
+            column.denied += of_thread.denied.value();
         }
-        totals.add_policy(limits[slot].policy, limits[slot].shadow, counts);
     }
 }
 

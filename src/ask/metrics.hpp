@@ -47,9 +47,10 @@ class Metrics {
     void grow(std::size_t limits) { decisions_.grow(limits); }
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
                       const telemetry::NameList<telemetry::DecisionName>& limits);
-    // tidegate_decisions_total for the dashboard, the limits of each policy summed up.
+    // tidegate_decisions_total for the dashboard, the limits of each policy summed up. `policies`
+    // has the slots of all limits.
     static void add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
-                       const telemetry::NameList<telemetry::DecisionName>& limits);
+                       const telemetry::LivePolicies& policies);
 
   private:
     struct DecisionCounts {

@@ -2,7 +2,7 @@
 // Inline, as every charge in process hashes its identifiers.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -20,12 +20,17 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 inline std::uint64_t hash_text(std::string_view text, std::uint64_t hash, std::uint64_t secret) {
     constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
     hash ^= text.size() * kOdd;
-    while (!text.empty()) {
-        std::uint64_t word = 0;
-        const std::size_t length = std::min(text.size(), sizeof(word));
-        std::memcpy(&word, text.data(), length);
+    const char* at = text.data();
+    std::size_t left = text.size();
+    std::uint64_t word = 0;
+    for (; left >= sizeof(word); left -= sizeof(word), at += sizeof(word)) {
+        std::memcpy(&word, at, sizeof(word));
         hash = mix(hash ^ word, secret);
-        text.remove_prefix(length);
+    }
+    if (left > 0) {
+        word = 0;
+        std::memcpy(&word, at, left);
+        hash = mix(hash ^ word, secret);
     }
     return mix(hash ^ secret, kOdd);
 }

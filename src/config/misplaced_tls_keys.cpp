@@ -56,6 +56,7 @@ constexpr MisplacedKey kTlsKeys[] = {
     {"forwarding", "x_forwarded_client_cert", "`client_certificate: on`"},
     {"identity", "client_certificate",
      "it as an item of `user`: `user: [{client_certificate: {subject: CN}}]`"},
+    {"tracing", "ca", "it in `tls`: `tls: {ca: ca.pem}`"},
     {"upstreams.*", "ca", kUpstreamTls},
     {"upstreams.*", "ssl", kUpstreamTls},
     {"upstreams.*", "ssl_verify", kUpstreamTls},

@@ -81,11 +81,11 @@ std::string read_authorities(const Value& value) {
     return authorities_in(value);
 }
 
-TlsSettings read_client_tls(const Value& value) {
+TlsSettings read_client_tls(const Value& value, const std::string& host) {
     Section section(value,
-                    "a map: `{ca: ca.pem, certificate: client.pem, key: client.key, server_name: "
-                    "redis.internal}`");
-    TlsSettings tls = read_common(section, "redis.internal");
+                    "a map: `{ca: ca.pem, certificate: client.pem, key: client.key, server_name: " +
+                        host + "}`");
+    TlsSettings tls = read_common(section, host);
     section.refuse_others();
     return tls;
 }

@@ -115,8 +115,8 @@ Admin default_admin();
 void read_store(const Value& value, Config& config);
 void read_deny_cache(const Value& value, Config& config);
 // `tls` of a connection to a server: authorities and Tidegate's own certificate. Reads and checks
-// the files.
-TlsSettings read_client_tls(const Value& value);
+// the files. `host` is such a name as messages show for that of the server.
+TlsSettings read_client_tls(const Value& value, const std::string& host = "redis.internal");
 // The same of an upstream, which need not be verified.
 TlsSettings read_upstream_tls(const Value& value);
 // A file of certificates of authorities, as PEM; empty when it is broken, which has been reported.

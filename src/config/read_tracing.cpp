@@ -9,6 +9,7 @@
 #include "config/header_field.hpp"
 #include "config/read_sections.hpp"
 #include "http/field.hpp"
+#include "tls/tls_client.hpp"
 
 namespace tidegate::config {
 
@@ -40,6 +41,20 @@ void read_keep(const Value& value, Tracing& tracing) {
     read_kept_rate(section, "failed", tracing.keep_failed);
     read_kept_rate(section, "limited", tracing.keep_limited);
     section.refuse_others();
+}
+
+// Requires that `otlp` has been read.
+void read_collector_tls(const Value& value, Tracing& tracing) {
+    const std::vector<Fault>& faults = value.context().faults;
+    const std::size_t faults_before = faults.size();
+    tracing.tls = read_client_tls(value, "otel.internal");
+    const bool is_url_known = !tracing.otlp.address.host.empty();
+    if (is_url_known && !tracing.otlp.is_tls) {
+        value.fault("the collector is not encrypted: write `https://` in `otlp`, or remove `tls`");
+    }
+    if (faults.size() != faults_before) return;
+    // OpenSSL has an opinion of its own, on the length of keys for one.
+    if (const auto made = TlsClient::make(tracing.tls); !made) value.fault(made.error());
 }
 
 // Fields that the exporter writes itself.
@@ -104,6 +119,7 @@ void read_tracing(const Value& value, Config& config) {
             tracing->otlp = *read;
         }
     }
+    if (const auto tls = section.find("tls")) read_collector_tls(*tls, *tracing);
     if (const auto sample = section.find("sample")) {
         if (const auto share = sample->fraction()) tracing->sample = *share;
     }

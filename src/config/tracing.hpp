@@ -7,11 +7,13 @@
 
 #include "base/units.hpp"
 #include "config/socket_address.hpp"
+#include "tls/tls_settings.hpp"
 
 namespace tidegate::config {
 
 struct Tracing {
     HttpsUrl otlp;
+    TlsSettings tls;                                // of an `https://` collector
     double sample = 0.01;                           // 0..1, of traces that begin here
     Rate keep_failed{10, std::chrono::seconds{1}};  // a quota of 0: none
     Rate keep_limited{1, std::chrono::seconds{1}};

@@ -29,6 +29,15 @@ class IdentifierSet {
     std::size_t size_ = 0;
 };
 
+void count_identifiers(const store::LimitDecision& charge, telemetry::TopNames& names,
+                       std::chrono::steady_clock::time_point now) {
+    if (charge.items.size() == 1) return names.add(charge.items.front().identifier, now);
+    IdentifierSet counted;
+    for (const limit::ChargeItem& item : charge.items) {
+        if (counted.insert(item.identifier)) names.add(item.identifier, now);
+    }
+}
+
 }  // namespace
 
 void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
@@ -37,13 +46,8 @@ void note_activity(telemetry::Activity::Names& names, const ask::Ruleset& rules,
     using Result = store::LimitDecision::Result;
     const store::LimitDecision& charge = decision.charge;
     if (charge.result == Result::pending) return;
-    IdentifierSet counted;
-    for (const limit::ChargeItem& item : charge.items) {
-        // A request of cost 0 takes nothing.
-        if (charge.cost > 0 && counted.insert(item.identifier)) {
-            names.requests.add(item.identifier, now);
-        }
-    }
+    // A request of cost 0 takes nothing.
+    if (charge.cost > 0) count_identifiers(charge, names.requests, now);
     if (charge.result != Result::limited) return;
     IdentifierSet denied;
     bool is_first = true;

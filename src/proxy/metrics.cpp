@@ -47,45 +47,61 @@ void Metrics::write(telemetry::Exposition& out, Threads threads, const RouteName
 }
 
 void Metrics::add_to(telemetry::LiveTotals& totals, Threads threads, const RouteNames& routes) {
+    using telemetry::Outcome;
+    // Before the sums, which then are not less than the routes together.
+    add_routes(totals, threads, routes);
     totals.request_cuts.resize(request_cuts().size() + 1);
-    add_route(
-        totals, threads, "-", [](const Metrics& one) -> const auto& { return one.no_route_; });
-    for (std::size_t slot = 0; slot < routes.size(); ++slot) {
-        add_route(
-            totals, threads,
-            routes[slot], [slot](const Metrics& one) -> const auto& { return one.routes_[slot]; });
-    }
     totals.decision_cuts.resize(decision_cuts().size() + 1);
     for (const Metrics* one : threads) {
+        for (std::size_t i = 0; i < totals.answers.size(); ++i) {
+            totals.answers[i] += one->answers_[i].value();
+        }
+        for (std::size_t i = 0; i < totals.outcomes.size(); ++i) {
+            totals.outcomes[i] += one->outcomes_[static_cast<Outcome>(i)].value();
+        }
+        for (std::size_t i = 0; i < totals.request_cuts.size(); ++i) {
+            totals.request_cuts[i] += one->seconds_.cut_bucket(i);
+        }
         for (const auto& histogram : one->decision_seconds_) {
             for (std::size_t i = 0; i < totals.decision_cuts.size(); ++i) {
                 totals.decision_cuts[i] += histogram.cut_bucket(i);
             }
         }
     }
+    const auto less = [](std::uint64_t all, std::uint64_t shown) {
+        return all > shown ? all - shown : 0;
+    };
+    telemetry::LivePair others{totals.requests(),
+                               totals.outcomes[static_cast<std::size_t>(Outcome::limited)]};
+    for (const telemetry::LivePair& route : totals.routes) {
+        others = {less(others.all, route.all), less(others.denied, route.denied)};
+    }
+    totals.add_other_routes(routes.size() + 1 - totals.route_names.size(), others);
 }
 
-void Metrics::add_route(telemetry::LiveTotals& totals, Threads threads, const std::string& label,
-                        const std::function<const RouteCounts&(const Metrics&)>& counts_of) {
+void Metrics::add_routes(telemetry::LiveTotals& totals, Threads threads, const RouteNames& routes) {
+    totals.add_route("-",
+                     live_pair(
+                         threads, [](const Metrics& one) -> const auto& { return one.no_route_; }));
+    for (std::size_t slot = 0; slot < routes.size() && totals.has_room_for_route(); ++slot) {
+        totals.add_route(routes[slot], live_pair(
+                                           threads, [slot](const Metrics& one) -> const auto& {
+                                               return one.routes_[slot];
+                                           }));
+    }
+}
+
+telemetry::LivePair Metrics::live_pair(
+    Threads threads, const std::function<const RouteCounts&(const Metrics&)>& counts_of) {
     using telemetry::Outcome;
     telemetry::LivePair counts;
     for (const Metrics* one : threads) {
-        const RouteCounts& of_thread = counts_of(*one);
-        of_thread.status.for_each([&](Face, int status, Outcome outcome, std::uint64_t count) {
-            const std::size_t answer = status == StatusCounts::kNoAnswer ? telemetry::kAnswersNone
-                                       : status == StatusCounts::kOther
-                                           ? telemetry::kAnswersOther
-                                           : static_cast<std::size_t>(status / 100 - 1);
-            totals.answers[answer] += count;
-            totals.outcomes[static_cast<std::size_t>(outcome)] += count;
+        counts_of(*one).status.for_each([&](Face, int, Outcome outcome, std::uint64_t count) {
             counts.all += count;
             if (outcome == Outcome::limited) counts.denied += count;
         });
-        for (std::size_t i = 0; i < totals.request_cuts.size(); ++i) {
-            totals.request_cuts[i] += of_thread.seconds.cut_bucket(i);
-        }
     }
-    totals.add_route(label, counts);
+    return counts;
 }
 
 template <class Visit>

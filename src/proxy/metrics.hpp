@@ -61,6 +61,9 @@ class Metrics {
         RouteCounts& counts = route_slot < routes_.size() ? routes_[route_slot] : no_route_;
         counts.status.count(face, status, outcome);
         counts.seconds.observe(took);
+        answers_[answer_class(status)].add();
+        outcomes_[outcome].add();
+        seconds_.observe(took);
     }
     // tidegate_request_faults_total{fault}
     void count_fault(ask::Fault fault) { faults_[fault].add(); }
@@ -84,7 +87,8 @@ class Metrics {
     void grow(std::size_t routes) { routes_.grow(routes); }
     static void write(telemetry::Exposition& out, telemetry::Threads<Metrics> threads,
                       const telemetry::NameList<std::string>& routes);
-    // The same counts for the dashboard; those of no route come first.
+    // The same counts for the dashboard; those of no route come first. Takes as long for thousands
+    // of routes as for those that have a column of their own.
     static void add_to(telemetry::LiveTotals& totals, telemetry::Threads<Metrics> threads,
                        const telemetry::NameList<std::string>& routes);
 
@@ -103,18 +107,30 @@ class Metrics {
     using Threads = telemetry::Threads<Metrics>;
     using RouteNames = telemetry::NameList<std::string>;
 
+    static std::size_t answer_class(int status) {
+        if (status == 0) return telemetry::kAnswersNone;
+        if (status < 100 || status > 599) return telemetry::kAnswersOther;
+        return static_cast<std::size_t>(status / 100 - 1);
+    }
     // Calls `visit(label, counts_of)` for every route, and for no route; `counts_of(metrics)` are
     // its own.
     template <class Visit>
     static void for_each_route(const RouteNames& routes, Visit&& visit);
-    static void add_route(telemetry::LiveTotals& totals, Threads threads, const std::string& label,
-                          const std::function<const RouteCounts&(const Metrics&)>& counts_of);
+    // Of one route: all requests, and those that were limited.
+    static telemetry::LivePair live_pair(
+        Threads threads, const std::function<const RouteCounts&(const Metrics&)>& counts_of);
+    static void add_routes(telemetry::LiveTotals& totals, Threads threads,
+                           const RouteNames& routes);
     static void write_requests(telemetry::Exposition& out, Threads threads,
                                const RouteNames& routes);
     static void write_tunnels(telemetry::Exposition& out, Threads threads);
 
     telemetry::GrowingTable<RouteCounts> routes_;
     RouteCounts no_route_;
+    // Of all routes, so that the dashboard need not add up those of each.
+    std::array<telemetry::Counter, telemetry::kAnswerClasses> answers_{};
+    telemetry::CounterBy<telemetry::Outcome, telemetry::Outcome::aborted> outcomes_;
+    telemetry::FineHistogram<telemetry::kRequestBounds> seconds_;
     telemetry::CounterBy<ask::Fault, ask::kLastFault> faults_;
     std::array<telemetry::FineHistogram<kDecisionBounds>, store::kStoreKinds>
         decision_seconds_{};  // by StoreKind

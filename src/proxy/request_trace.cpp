@@ -92,9 +92,18 @@ std::vector<TraceRecord::Forward> forwards_of(const RequestTrace& trace, const E
 
 }  // namespace
 
+const telemetry::SpanId& RequestTrace::own_span() {
+    if (!has_span) self.span = ids->next_span();
+    has_span = true;
+    return self.span;
+}
+
 void RequestTrace::begin_try(const upstream::ServerPtr& server) {
     if (tries.size() == kTriesMax) tries.pop_back();
-    tries.push_back({ids->next_span(), server, steady_now(), {}, ask::Fault::none});
+    Try& one = tries.emplace_back();
+    one.id = ids->next_span();
+    one.server = server;
+    one.began = steady_now();
 }
 
 void RequestTrace::end_try() {
@@ -117,19 +126,25 @@ void begin_trace(const WorkerContext& worker, Exchange& x) {
         trace.self.trace = trace.ids->next_trace();
         trace.self.is_sampled = traces.sampler().takes(trace.self.trace);
     }
-    trace.self.span = trace.ids->next_span();
+    trace.has_span = false;
     x.trace = &trace;
 }
 
 bool is_trace_field(std::string_view name) {
+    // Few names pass, and this is asked of every field.
+    constexpr std::size_t kLetters = telemetry::kTraceState.size();
+    static_assert(telemetry::kTraceParent.size() == kLetters + 1);
+    if (name.size() < kLetters || name.size() > kLetters + 1 || (name[0] | 0x20) != 't') {
+        return false;
+    }
     return http::equal_ignoring_case(name, telemetry::kTraceParent) ||
            http::equal_ignoring_case(name, telemetry::kTraceState);
 }
 
-void append_trace_fields(const RequestTrace& trace, std::string& out) {
+void append_trace_fields(RequestTrace& trace, std::string& out) {
     telemetry::TraceParent forward = trace.self;
-    if (!trace.tries.empty()) forward.span = trace.tries.back().id;
-    out.append(telemetry::kTraceParent).append(": ");
+    forward.span = trace.tries.empty() ? trace.own_span() : trace.tries.back().id;
+    out += "traceparent: ";
     telemetry::append_traceparent(forward, out);
     out += "\r\n";
     if (!trace.state.empty()) http::append_field(telemetry::kTraceState, trace.state, out);
@@ -157,7 +172,7 @@ void keep_trace(const WorkerContext& worker, const Exchange& x, const TracedEnd&
     record->parent = trace.parent;
     record->state = trace.state;
     record->is_sampled = trace.self.is_sampled;
-    record->span = trace.self.span;
+    record->span = trace.own_span();
     record->began = facts.began_at;
     record->took = end.took;
     record->method = facts.head.method.substr(0, kTraceMethodMax);

@@ -37,12 +37,15 @@ struct RequestTrace {
     // More tries than these share the last one's span.
     static constexpr std::size_t kTriesMax = 12;
 
-    telemetry::TraceParent self;              // the span of the request
+    telemetry::TraceParent self;              // see own_span()
+    bool has_span = false;                    // `self` has a span of its own
     std::optional<telemetry::SpanId> parent;  // the caller's; unset: the trace begins here
     std::string state;                        // tracestate, for the upstream
     telemetry::TraceIds* ids = nullptr;       // of the thread
     boost::container::static_vector<Try, kTriesMax> tries;
 
+    // The span of the request; drawn when it is first asked for, as most requests are not exported.
+    const telemetry::SpanId& own_span();
     void begin_try(const upstream::ServerPtr& server);
     void end_try();
     // The try that has ended last came to nothing.
@@ -57,7 +60,7 @@ void begin_trace(const WorkerContext& worker, Exchange& x);
 bool is_trace_field(std::string_view name);
 
 // Appends the fields for the upstream; the last try is the parent of what the upstream does.
-void append_trace_fields(const RequestTrace& trace, std::string& out);
+void append_trace_fields(RequestTrace& trace, std::string& out);
 
 // What the access log says of a request, too.
 struct TracedEnd {

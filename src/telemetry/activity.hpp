@@ -36,19 +36,36 @@ class Activity {
     void set_names_max(std::size_t names_max);
 
     std::size_t names_max() const { return names_max_; }
+    // Another one after set_names_max() has begun anew.
+    std::uint64_t version() const { return version_; }
     // Null: off.
     Names* names() { return names_.get(); }
 
   private:
     std::size_t names_max_ = 0;
+    std::uint64_t version_ = 0;
     std::unique_ptr<Names> names_;
 };
 
-// What the admin listener shows of a thread, as a value of its own.
+// Of what a thread remembers, what the admin listener asks for.
+enum class ActivityKind : std::uint8_t {
+    top_requests,  // identifiers with most requests
+    top_denials,   // identifiers that were most often over a limit
+    denials,       // the last requests that a limit refused
+};
+
+// What the admin listener shows of a thread, as a value of its own. Made in pieces, each of which
+// takes the thread some tens of microseconds at most.
 struct ActivityCopy {
-    std::vector<CountedNames> names;  // of the kind asked for
-    std::vector<Denial> denials;      // newest first
+    static constexpr std::size_t kPieceDenials = 16;
+
+    // The next piece; true: it was the last one. On the thread of `activity`.
+    bool add_piece(Activity& activity, ActivityKind kind, Activity::Time now);
+
+    NamesCopy names;              // of the kind asked for
+    std::vector<Denial> denials;  // oldest first
     std::uint64_t denials_left_out = 0;
+    std::uint64_t version = 0;  // of what the pieces so far are of
 };
 
 }  // namespace tidegate::telemetry

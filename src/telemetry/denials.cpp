@@ -51,11 +51,14 @@ void DenialLog::keep(const DenialView& denial, std::chrono::system_clock::time_p
     kept.retry_after_seconds = denial.retry_after_seconds;
 }
 
-std::vector<Denial> DenialLog::newest() const {
-    std::vector<Denial> all = ring_;
-    std::sort(all.begin(), all.end(),
-              [](const Denial& a, const Denial& b) { return a.number > b.number; });
-    return all;
+std::vector<Denial> DenialLog::after(std::uint64_t number, std::size_t count_max) const {
+    const std::uint64_t oldest = last_number_ - ring_.size() + 1;
+    std::vector<Denial> found;
+    for (std::uint64_t n = std::max(number + 1, oldest); n <= last_number_; ++n) {
+        if (found.size() == count_max) break;
+        found.push_back(ring_[(n - 1) % kKept]);
+    }
+    return found;
 }
 
 }  // namespace tidegate::telemetry

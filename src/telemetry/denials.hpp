@@ -58,8 +58,8 @@ class DenialLog {
     bool admits(std::string_view identifier, Time now);
     void keep(const DenialView& denial, std::chrono::system_clock::time_point time);
 
-    // Newest first.
-    std::vector<Denial> newest() const;
+    // Those whose number is above `number`, oldest first: the first `count_max` of them.
+    std::vector<Denial> after(std::uint64_t number, std::size_t count_max) const;
     std::uint64_t left_out() const { return left_out_; }
 
   private:

@@ -7,11 +7,6 @@ namespace tidegate::telemetry {
 
 namespace {
 
-void add_to(LivePair& sum, const LivePair& counts) {
-    sum.all += counts.all;
-    sum.denied += counts.denied;
-}
-
 std::uint64_t since(std::uint64_t now, std::uint64_t before) {
     return now > before ? now - before : 0;
 }
@@ -46,42 +41,45 @@ std::uint64_t sum_of(const std::array<std::uint64_t, kSize>& counts) {
 
 // The upstreams beyond the bound as one.
 void sum_up_rest(std::vector<LiveGauges::Servers>& upstreams) {
-    if (upstreams.size() <= LiveTotals::kColumnsMax) return;
+    if (upstreams.size() <= kLiveColumnsMax) return;
     LiveGauges::Servers rest;
-    for (std::size_t i = LiveTotals::kColumnsMax; i < upstreams.size(); ++i) {
+    for (std::size_t i = kLiveColumnsMax; i < upstreams.size(); ++i) {
         rest.all += upstreams[i].all;
         rest.up += upstreams[i].up;
     }
-    upstreams.resize(LiveTotals::kColumnsMax);
+    upstreams.resize(kLiveColumnsMax);
     upstreams.push_back(rest);
 }
 
 }  // namespace
 
-void LiveTotals::add_policy(const std::string& policy, bool shadow, LivePair counts) {
-    const LivePolicy name{policy, shadow};
-    const auto position = static_cast<std::size_t>(
-        std::find(policy_names.begin(), policy_names.end(), name) - policy_names.begin());
-    if (position == policy_names.size() && position < kColumnsMax) {
-        policy_names.push_back(name);
-        policies.emplace_back();
-    } else if (position == policy_names.size()) {
-        other_policies_.insert(name);
-        policies_left = other_policies_.size();
-        policies.resize(kColumnsMax + 1);
+void LivePolicies::add(const LivePolicy& policy) {
+    const auto column =
+        static_cast<std::size_t>(std::find(names_.begin(), names_.end(), policy) - names_.begin());
+    column_of_slot_.push_back(static_cast<std::uint8_t>(column));
+    if (column < names_.size()) return;
+    if (column < kLiveColumnsMax) {
+        names_.push_back(policy);
+    } else {
+        others_.insert(policy);
     }
-    add_to(policies[position], counts);
+}
+
+void LiveTotals::add_policies(const LivePolicies& columns) {
+    policy_names = columns.names();
+    policies_left = columns.left();
+    policies.assign(columns.columns(), {});
 }
 
 void LiveTotals::add_route(const std::string& route, LivePair counts) {
-    if (route_names.size() < kColumnsMax) {
-        route_names.push_back(route);
-        routes.push_back(counts);
-        return;
-    }
-    ++routes_left;
-    routes.resize(kColumnsMax + 1);
-    add_to(routes.back(), counts);
+    route_names.push_back(route);
+    routes.push_back(counts);
+}
+
+void LiveTotals::add_other_routes(std::size_t count, LivePair counts) {
+    if (count == 0) return;
+    routes_left = count;
+    routes.push_back(counts);
 }
 
 std::uint64_t LiveTotals::requests() const {

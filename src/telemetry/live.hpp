@@ -1,8 +1,8 @@
 // What the process did in each of the last ten minutes' seconds, from counters that are read once a
 // second: no request pays for it.
 //
-// One thread. Bounded: kSamples samples of at most kColumnsMax routes, policies and upstreams; what
-// is beyond is summed up in one column more.
+// One thread. Bounded: kSamples samples of at most kLiveColumnsMax routes, policies and upstreams;
+// what is beyond is summed up in one column more.
 #pragma once
 
 #include <array>
@@ -43,14 +43,36 @@ struct LivePolicy {
     auto operator<=>(const LivePolicy&) const = default;
 };
 
+inline constexpr std::size_t kLiveColumnsMax = 64;
+
+// Which column the decisions of a limit are in: that of its policy, or that of the rest. There may
+// be thousands of limits, so this is kept from second to second; it grows with their names.
+class LivePolicies {
+  public:
+    // The policy of the limit in the next slot.
+    void add(const LivePolicy& policy);
+
+    std::size_t slots() const { return column_of_slot_.size(); }
+    std::size_t column(std::size_t slot) const { return column_of_slot_[slot]; }
+    std::size_t columns() const { return names_.size() + (others_.empty() ? 0 : 1); }
+    const std::vector<LivePolicy>& names() const { return names_; }
+    std::size_t left() const { return others_.size(); }  // policies that the rest is the sum of
+
+  private:
+    std::vector<std::uint8_t> column_of_slot_;
+    std::vector<LivePolicy> names_;
+    std::set<LivePolicy> others_;
+};
+
 // Counts since the start, and what their columns are. Columns are only ever added at the end.
 struct LiveTotals {
-    static constexpr std::size_t kColumnsMax = 64;
-
-    // Adds to the column of `policy`, or to that of the rest.
-    void add_policy(const std::string& policy, bool shadow, LivePair counts);
-    // Each route once, in the order of the columns.
+    // With a count of 0 for each column.
+    void add_policies(const LivePolicies& columns);
+    // Each route once, in the order of the columns. Requires has_room_for_route().
     void add_route(const std::string& route, LivePair counts);
+    bool has_room_for_route() const { return route_names.size() < kLiveColumnsMax; }
+    // The `count` routes that have no column of their own, as one.
+    void add_other_routes(std::size_t count, LivePair counts);
 
     std::uint64_t requests() const;
 
@@ -66,9 +88,6 @@ struct LiveTotals {
     std::vector<std::uint64_t> request_cuts;
     std::uint64_t store_failures = 0;
     std::uint64_t upstream_failures = 0;
-
-  private:
-    std::set<LivePolicy> other_policies_;
 };
 
 // What is so now.

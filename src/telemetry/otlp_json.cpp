@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <span>
 
-#include "base/hex.hpp"
 #include "base/json_escape.hpp"
 #include "base/json_tree.hpp"
 #include "base/numbers.hpp"
+#include "telemetry/trace_hex.hpp"
 
 namespace tidegate::telemetry {
 
@@ -25,10 +24,12 @@ constexpr int kSampledFlag = 1;
 constexpr int kServerFault = 500;
 constexpr int kClientFault = 400;
 
-void append_bytes(std::span<const unsigned char> bytes, std::string& out) {
-    out += '"';
-    append_hex(bytes, out);
-    out += '"';
+template <std::size_t kBytes>
+void append_bytes(const std::array<unsigned char, kBytes>& bytes, std::string& out) {
+    std::array<char, 2 * kBytes + 2> text;
+    text.front() = text.back() = '"';
+    write_hex(bytes, text.data() + 1);
+    out.append(text.data(), text.size());
 }
 
 // 64-bit integers are strings in the JSON of protobuf.

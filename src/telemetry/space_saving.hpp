@@ -42,10 +42,11 @@ class SpaceSaving {
     // How often a name without a counter may have come; 0 while there are free counters.
     std::uint64_t missed_max() const { return size_ < names_max_ ? 0 : buckets_[least_].count; }
 
-    // Calls `visit(Name)` for every name that has a counter, in no order.
+    // Calls `visit(Name)` for the names of the counters from `begin` to before `end`, which is at
+    // most size(). Counters are in no order; one keeps its place, and may get another name.
     template <class Visit>
-    void for_each(Visit&& visit) const {
-        for (Index i = 0; i < size_; ++i) {
+    void for_each(std::size_t begin, std::size_t end, Visit&& visit) const {
+        for (auto i = static_cast<Index>(begin); i < end; ++i) {
             visit(Name{name_of(i), buckets_[counters_[i].bucket].count, counters_[i].error});
         }
     }

@@ -8,13 +8,16 @@ namespace tidegate::telemetry {
 
 namespace {
 
-CountedNames copy_of(const SpaceSaving& counters) {
-    CountedNames copy{{}, counters.total(), counters.missed_max(), counters.names_max()};
-    copy.names.reserve(counters.size());
-    counters.for_each([&](const SpaceSaving::Name& one) {
-        copy.names.push_back({std::string(one.name), one.count, one.error});
+void reserve(CountedNames& copy, std::size_t names) {
+    copy.names.reserve(names);
+    copy.text.reserve(names * SpaceSaving::kNameBytesMax);
+}
+
+void copy_names(const SpaceSaving& from, std::size_t begin, std::size_t end, CountedNames& copy) {
+    from.for_each(begin, end, [&](const SpaceSaving::Name& one) {
+        copy.names.push_back({copy.text.size(), one.name.size(), one.count, one.error});
+        copy.text += one.name;
     });
-    return copy;
 }
 
 bool is_more_frequent(const FrequentName& a, const FrequentName& b) {
@@ -35,9 +38,28 @@ void TopNames::begin_generation(Time now) {
     ends_ = begins + kGeneration;
 }
 
-std::vector<CountedNames> TopNames::counted(Time now) {
+bool TopNames::copy_piece(NamesCopy& copy, Time now) {
     if (now >= ends_) begin_generation(now);
-    return {copy_of(former_), copy_of(current_)};
+    if (copy.ends != ends_) {
+        copy = {};
+        copy.ends = ends_;
+    }
+    for (std::size_t room = kPieceNames; copy.generation < copy.generations.size();) {
+        const SpaceSaving& from = copy.generation == 0 ? former_ : current_;
+        CountedNames& to = copy.generations[copy.generation];
+        if (copy.next == 0) reserve(to, from.names_max());
+        const std::size_t end = std::min(copy.next + room, from.size());
+        copy_names(from, copy.next, end, to);
+        room -= end - copy.next;
+        copy.next = end;
+        if (end < from.size()) return false;
+        to.total = from.total();
+        to.missed_max = from.missed_max();
+        to.names_max = from.names_max();
+        copy.next = 0;
+        ++copy.generation;
+    }
+    return true;
 }
 
 std::chrono::seconds TopNames::reach(Time now, Time began) {
@@ -50,7 +72,9 @@ TopList merge(std::span<const CountedNames> parts, std::size_t length) {
     struct Sums {
         std::uint64_t at_least = 0;
         std::uint64_t error = 0;
-        std::uint64_t not_missed = 0;  // the `missed_max` of the parts that list the name
+        std::uint64_t not_missed = 0;        // the `missed_max` of the parts that list the name
+        const CountedNames* part = nullptr;  // the last one that lists it, and what that says
+        CountedNames::Name last;
     };
     TopList list;
     std::uint64_t missed = 0;
@@ -59,10 +83,17 @@ TopList merge(std::span<const CountedNames> parts, std::size_t length) {
         list.total += part.total;
         missed += part.missed_max;
         for (const CountedNames::Name& one : part.names) {
-            Sums& of = sums[one.name];
+            Sums& of = sums[part.name_of(one)];
+            if (of.part == &part) {
+                of.at_least -= of.last.count - of.last.error;
+                of.error -= of.last.error;
+            } else {
+                of.not_missed += part.missed_max;
+            }
             of.at_least += one.count - one.error;
             of.error += one.error;
-            of.not_missed += part.missed_max;
+            of.part = &part;
+            of.last = one;
         }
     }
     list.error_max = missed;

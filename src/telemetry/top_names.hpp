@@ -2,6 +2,7 @@
 // of several threads become one list.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +18,33 @@ namespace tidegate::telemetry {
 // What one thread has counted, as a value that another thread may read.
 struct CountedNames {
     struct Name {
-        std::string name;
+        std::size_t begin = 0;  // in `text`
+        std::size_t bytes = 0;
         std::uint64_t count = 0;  // never too low
         std::uint64_t error = 0;  // how much too high `count` may be
     };
-    std::vector<Name> names;       // each once
+    std::string_view name_of(const Name& one) const {
+        return std::string_view(text).substr(one.begin, one.bytes);
+    }
+
+    std::vector<Name> names;  // of the same name the last one counts
+    std::string text;
     std::uint64_t total = 0;       // names that were added
     std::uint64_t missed_max = 0;  // how often a name that is not listed may have come
     std::size_t names_max = 0;
+};
+
+// A copy of a TopNames that is made in pieces, so that the thread that counts is held up for some
+// microseconds at a time. What that thread counts between two pieces may be missing: each count is
+// right for some moment between the first piece and the last, and a name that came more often than
+// `missed_max` before the first piece is there.
+struct NamesCopy {
+    std::array<CountedNames, 2> generations;  // the one before, and the current one
+
+    // Where the next piece begins.
+    std::size_t generation = 0;
+    std::size_t next = 0;
+    std::chrono::steady_clock::time_point ends{};  // of the current generation
 };
 
 // One thread. Counts begin anew every minute, at the same moment on all threads; the minute before
@@ -33,6 +53,7 @@ class TopNames {
   public:
     using Time = std::chrono::steady_clock::time_point;
     static constexpr std::chrono::seconds kGeneration{60};
+    static constexpr std::size_t kPieceNames = 256;
 
     // See SpaceSaving.
     TopNames(std::size_t names_max, std::uint64_t secret)
@@ -43,8 +64,9 @@ class TopNames {
         if (now >= ends_) begin_generation(now);
         current_.add(name);
     }
-    // What was added in this generation and the one before.
-    std::vector<CountedNames> counted(Time now);
+    // Copies at most kPieceNames more names of this generation and the one before, and begins anew
+    // if the generation is another than at the last piece. True: the copy is whole.
+    bool copy_piece(NamesCopy& copy, Time now);
 
     // How long counts reach back at `now`, in a process that began at `began`.
     static std::chrono::seconds reach(Time now, Time began);

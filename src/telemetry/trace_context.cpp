@@ -1,9 +1,11 @@
 #include "telemetry/trace_context.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 
 #include "base/hex.hpp"
+#include "telemetry/trace_hex.hpp"
 
 namespace tidegate::telemetry {
 
@@ -106,11 +108,13 @@ std::optional<TraceParent> parse_traceparent(std::string_view value) {
 }
 
 void append_traceparent(const TraceParent& parent, std::string& out) {
-    out += "00-";
-    append_hex(parent.trace, out);
-    out += '-';
-    append_hex(parent.span, out);
-    out += parent.is_sampled ? "-01" : "-00";
+    std::array<char, kTraceParentBytes> text;
+    std::memcpy(text.data(), "00-", 3);
+    write_hex(parent.trace, text.data() + 3);
+    text[35] = '-';
+    write_hex(parent.span, text.data() + 36);
+    std::memcpy(text.data() + 52, parent.is_sampled ? "-01" : "-00", 3);
+    out.append(text.data(), text.size());
 }
 
 void TraceStateReader::add(std::string_view value) {

@@ -2,10 +2,13 @@
 // of a process give the same identifier.
 #pragma once
 
+#include <endian.h>
+
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <random>
 
 #include "telemetry/trace_context.hpp"
@@ -59,9 +62,8 @@ class TraceIds {
         return mixed ^ (mixed >> 31);
     }
     static void put(std::uint64_t number, unsigned char* to) {
-        for (int shift = 56; shift >= 0; shift -= 8) {
-            *to++ = static_cast<unsigned char>(number >> static_cast<unsigned>(shift));
-        }
+        const std::uint64_t bytes = htobe64(number);
+        std::memcpy(to, &bytes, sizeof bytes);
     }
     static constexpr std::uint64_t kBlockLast = (std::uint64_t{1} << kBlockBits) - 1;
 
@@ -76,9 +78,9 @@ class TraceSampler {
         : below_(share >= 1.0 ? kAll : static_cast<std::uint64_t>(share * double{kAll})) {}
 
     bool takes(const TraceId& id) const {
-        std::uint64_t number = 0;
-        for (std::size_t i = id.size() - 7; i < id.size(); ++i) number = number << 8 | id[i];
-        return number < below_;
+        std::uint64_t bytes = 0;
+        std::memcpy(&bytes, id.data() + id.size() - sizeof bytes, sizeof bytes);
+        return (be64toh(bytes) & (kAll - 1)) < below_;
     }
 
   private:

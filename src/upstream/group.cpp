@@ -16,6 +16,11 @@ namespace tidegate::upstream {
 
 namespace {
 
+ServerHealth health_of(const balance::ServerState& state, SteadyTime now) {
+    if (state.verdict() == balance::CheckVerdict::unhealthy) return ServerHealth::unhealthy;
+    return state.is_ejected(now) ? ServerHealth::ejected : ServerHealth::up;
+}
+
 using balance::HealthChange;
 using telemetry::Level;
 using telemetry::log;
@@ -292,6 +297,16 @@ std::string Group::failure_kind(const SharedServer& server) const {
     return "connect " + settings_.name + " " + server.address;
 }
 
+Group::ServerCounts Group::count_servers() const {
+    ServerCounts counts;
+    const SteadyTime now = steady_now();
+    for (const auto& server : servers()) {
+        ++counts.all;
+        if (health_of(server->state, now) == ServerHealth::up) ++counts.up;
+    }
+    return counts;
+}
+
 UpstreamStatus Group::status() const {
     UpstreamStatus status;
     status.upstream = settings_.name;
@@ -303,11 +318,7 @@ UpstreamStatus Group::status() const {
         one.configured = server->name;
         one.weight = static_cast<int>(state.weight());
         one.is_checked = state.verdict() != balance::CheckVerdict::unknown;
-        if (state.verdict() == balance::CheckVerdict::unhealthy) {
-            one.health = ServerHealth::unhealthy;
-        } else if (state.is_ejected(now)) {
-            one.health = ServerHealth::ejected;
-        }
+        one.health = health_of(state, now);
         one.active = static_cast<std::uint32_t>(server->active());
         for (const SharedServer::Counts& worker : server->counts) {
             one.requests += worker.requests.value();

@@ -92,6 +92,12 @@ class Group {
     // Every server has been checked once, if they are checked.
     bool is_checked() const;
     UpstreamStatus status() const;
+    // Servers, and those of them that are up: the numbers of status() without its texts.
+    struct ServerCounts {
+        std::uint32_t all = 0;
+        std::uint32_t up = 0;
+    };
+    ServerCounts count_servers() const;
 
   private:
     struct alignas(64) WorkerRoom {

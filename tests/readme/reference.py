@@ -68,6 +68,7 @@ SECTIONS = {
     "log.": f"log: {WRONG}",
     "log.access.": f"log: {{access: {WRONG}}}",
     "tracing.": f"tracing: {WRONG}",
+    "tracing.tls.": f"tracing: {{otlp: \"https://a/b\", tls: {WRONG}}}",
     "tracing.keep.": f"tracing: {{otlp: \"http://a/b\", keep: {WRONG}}}",
     "telemetry.": f"telemetry: {WRONG}",
 }

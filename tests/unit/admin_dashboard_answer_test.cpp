@@ -1,5 +1,7 @@
 #include <chrono>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -28,7 +30,10 @@ struct SomeSeries {
             totals.answers[3] = n;
             totals.add_route("-", {});
             totals.add_route(kHostile, {n, n});
-            totals.add_policy("p", true, {n, 1});
+            telemetry::LivePolicies policies;
+            policies.add({"p", true});
+            totals.add_policies(policies);
+            totals.policies[0] = {n, 1};
             totals.request_cuts.assign(Fine::kCutBuckets, 0);
             totals.request_cuts[3] = n;
             telemetry::LiveGauges gauges;
@@ -115,12 +120,26 @@ TEST_CASE("live answer: names of any bytes stay data") {
           "user:\x1b[2J\"</script>\n\ufffd\u202e");
 }
 
+// Each name with its count and error.
+telemetry::CountedNames counted(
+    const std::vector<std::pair<std::string, std::pair<std::uint64_t, std::uint64_t>>>& names,
+    std::uint64_t total) {
+    telemetry::CountedNames copy;
+    for (const auto& [name, counts] : names) {
+        copy.names.push_back({copy.text.size(), name.size(), counts.first, counts.second});
+        copy.text += name;
+    }
+    copy.total = total;
+    copy.names_max = 64;
+    return copy;
+}
+
 std::vector<ThreadActivity> some_activity() {
     std::vector<ThreadActivity> threads(2);
     threads[0].thread = 0;
-    threads[0].copy.names = {{{{kHostile, 5, 1}, {"ip:1", 2, 0}}, 7, 0, 64}};
+    threads[0].copy.names.generations[0] = counted({{kHostile, {5, 1}}, {"ip:1", {2, 0}}}, 7);
     threads[1].thread = 1;
-    threads[1].copy.names = {{{{"ip:1", 9, 0}}, 9, 0, 64}};
+    threads[1].copy.names.generations[1] = counted({{"ip:1", {9, 0}}}, 9);
     telemetry::Denial denial;
     denial.number = 8;
     denial.time = WallTime{5s};

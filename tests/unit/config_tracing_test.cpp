@@ -5,6 +5,7 @@
 
 #include "config/address.hpp"
 #include "config/config.hpp"
+#include "places.hpp"
 
 using namespace tidegate;
 using namespace std::chrono_literals;
@@ -21,6 +22,14 @@ config::Tracing traced(const std::string& more) {
     REQUIRE(loaded.config);
     CHECK(loaded.warnings.empty());
     REQUIRE(loaded.config->tracing);
+    return *loaded.config->tracing;
+}
+
+config::Tracing traced_over_tls(const std::string& tls) {
+    const auto loaded =
+        load_tracing("{otlp: \"https://collector.example/v1/traces\", tls: " + tls + "}");
+    REQUIRE(loaded.config);
+    CHECK(loaded.warnings.empty());
     return *loaded.config->tracing;
 }
 
@@ -65,10 +74,24 @@ TEST_CASE("tracing: every key is read") {
     CHECK(traced(", keep: {limited: off}").keep_failed == Rate{10, 1s});
 }
 
+TEST_CASE("tracing: a collector over TLS is verified, with the system's authorities or `ca`") {
+    const config::Tracing by_default = traced_over_tls("{}");
+    CHECK(by_default.otlp.is_tls);
+    CHECK(by_default.tls == TlsSettings{});
+    CHECK(by_default.tls.verify);
+    const std::string ca = test::source_folder() + "/tests/config_bad/ca.pem";
+    const config::Tracing own = traced_over_tls("{ca: \"" + ca + "\", server_name: otel.internal}");
+    CHECK(own.tls.ca.starts_with("-----BEGIN CERTIFICATE-----"));
+    CHECK(own.tls.server_name == "otel.internal");
+    CHECK(own.tls.verify);
+}
+
 TEST_CASE("tracing: settings that are the same are equal, so that a reload keeps the exporter") {
     CHECK(traced(", sample: 0.5") == traced(", sample: 0.5"));
     CHECK_FALSE(traced(", sample: 0.5") == traced(""));
     CHECK_FALSE(traced(", headers: {a: b}") == traced(", headers: {a: c}"));
+    CHECK(traced_over_tls("{server_name: a}") == traced_over_tls("{server_name: a}"));
+    CHECK_FALSE(traced_over_tls("{server_name: a}") == traced_over_tls("{server_name: b}"));
 }
 
 TEST_CASE("tracing: fields in the clear to another machine are a warning, and no text is shown") {

@@ -1,3 +1,6 @@
+#include <array>
+#include <cstdint>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -168,4 +171,42 @@ TEST_CASE("metrics: a scrape while threads count sees counts that only grow") {
     }
     for (auto& worker : workers) worker.join();
     CHECK(last == 2 * kRounds);
+}
+
+TEST_CASE("metrics: the dashboard's figures are those of /metrics, over all threads") {
+    Rig rig;
+    rig.first.count_request(0, Face::proxy, 200, Outcome::forwarded, 3ms);
+    rig.second.count_request(0, Face::proxy, 429, Outcome::limited, 1ms);
+    rig.second.count_request(1, Face::proxy, 503, Outcome::failed, 1ms);
+    rig.second.count_request(kNoRoute, Face::proxy, 0, Outcome::aborted, 1ms);
+    rig.first.count_request(kNoRoute, Face::proxy, 700, Outcome::forwarded, 1ms);
+    telemetry::LiveTotals totals;
+    const std::vector<const Metrics*> threads{&rig.first, &rig.second};
+    Metrics::add_to(totals, threads, rig.names);
+    CHECK(totals.answers == std::array<std::uint64_t, 7>{0, 1, 0, 1, 1, 1, 1});
+    CHECK(totals.requests() == 5);
+    CHECK(totals.outcomes[static_cast<std::size_t>(Outcome::limited)] == 1);
+    CHECK(totals.route_names == std::vector<std::string>{"-", "search", "login"});
+    CHECK(totals.routes == std::vector<telemetry::LivePair>{{2, 0}, {2, 1}, {1, 0}});
+    CHECK(totals.routes_left == 0);
+    CHECK(std::accumulate(totals.request_cuts.begin(), totals.request_cuts.end(), 0U) == 5);
+}
+
+TEST_CASE("metrics: the dashboard has the routes beyond its 64 columns as one sum") {
+    telemetry::NameList<std::string> names;
+    for (int i = 0; i < 100; ++i) names.admit("r" + std::to_string(i));
+    Metrics metrics{100};
+    metrics.grow(names.size());
+    for (std::size_t i = 0; i < 100; ++i) {
+        metrics.count_request(i, Face::proxy, 200, Outcome::forwarded, 1ms);
+        if (i >= 98) metrics.count_request(i, Face::proxy, 429, Outcome::limited, 1ms);
+    }
+    telemetry::LiveTotals totals;
+    const std::vector<const Metrics*> threads{&metrics};
+    Metrics::add_to(totals, threads, names);
+    CHECK(totals.route_names.size() == 64);  // no route, and 63
+    CHECK(totals.routes_left == 37);
+    REQUIRE(totals.routes.size() == 65);
+    CHECK(totals.routes.back() == telemetry::LivePair{39, 2});
+    CHECK(totals.requests() == 102);
 }

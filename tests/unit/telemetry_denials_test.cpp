@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -48,15 +49,21 @@ TEST_CASE("denials: at most 64 a second are kept of a thread") {
     CHECK(deny(log, "ip:1", begin + 1s));
 }
 
-TEST_CASE("denials: the last 256 are kept, newest first") {
+TEST_CASE("denials: the last 256 are kept, and are read in pieces, oldest first") {
     DenialLog log(1);
-    CHECK(log.newest().empty());
+    CHECK(log.after(0, 256).empty());
     for (int i = 1; i <= 300; ++i) CHECK(deny(log, "ip:" + std::to_string(i), Time{} + i * 1s));
-    const std::vector<Denial> all = log.newest();
+    const std::vector<Denial> all = log.after(0, 1'000);
     REQUIRE(all.size() == 256);
-    CHECK(all.front().identifier == "ip:300");
-    CHECK(all.front().number == 300);
-    CHECK(all.back().identifier == "ip:45");
+    CHECK(all.front().identifier == "ip:45");
+    CHECK(all.back().identifier == "ip:300");
+    CHECK(all.back().number == 300);
+    const std::vector<Denial> piece = log.after(50, 16);
+    REQUIRE(piece.size() == 16);
+    CHECK(piece.front().number == 51);
+    CHECK(piece.back().number == 66);
+    CHECK(log.after(299, 16).size() == 1);
+    CHECK(log.after(300, 16).empty());
     CHECK(log.left_out() == 0);
 }
 
@@ -73,7 +80,7 @@ TEST_CASE("denials: texts of any bytes are kept as they are, up to a length") {
               .quota = 2,
               .retry_after_seconds = std::nullopt},
              kNoon);
-    const Denial kept = log.newest().at(0);
+    const Denial kept = log.after(0, 1).at(0);
     CHECK(kept.request_id == hostile);
     CHECK(kept.identifier == hostile);
     CHECK(kept.route == std::string(DenialLog::kTextBytesMax, 'r'));
@@ -84,6 +91,13 @@ TEST_CASE("denials: texts of any bytes are kept as they are, up to a length") {
     CHECK_FALSE(kept.retry_after_seconds);
 }
 
+std::uint64_t total_of(Activity& activity) {
+    ActivityCopy copy;
+    while (!copy.add_piece(activity, ActivityKind::top_requests, Time{})) {
+    }
+    return merge(copy.names.generations, 9).total;
+}
+
 TEST_CASE("activity: off keeps nothing, and another size begins anew") {
     Activity activity;
     CHECK(activity.names() == nullptr);
@@ -91,11 +105,40 @@ TEST_CASE("activity: off keeps nothing, and another size begins anew") {
     REQUIRE(activity.names() != nullptr);
     activity.names()->requests.add("a", Time{});
     activity.set_names_max(64);
-    CHECK(merge(activity.names()->requests.counted(Time{}), 9).total == 1);
+    CHECK(total_of(activity) == 1);
     activity.set_names_max(128);
-    CHECK(merge(activity.names()->requests.counted(Time{}), 9).total == 0);
+    CHECK(total_of(activity) == 0);
     activity.set_names_max(0);
     CHECK(activity.names() == nullptr);
+}
+
+TEST_CASE("activity: a copy that a reload interrupts is of what is kept since") {
+    Activity activity;
+    activity.set_names_max(1'024);
+    for (int i = 0; i < 600; ++i) activity.names()->requests.add(std::to_string(i), Time{});
+    ActivityCopy copy;
+    CHECK_FALSE(copy.add_piece(activity, ActivityKind::top_requests, Time{}));
+    activity.set_names_max(512);
+    activity.names()->requests.add("a", Time{});
+    CHECK(copy.add_piece(activity, ActivityKind::top_requests, Time{}));
+    CHECK(merge(copy.names.generations, 9).total == 1);
+    activity.set_names_max(0);
+    CHECK(copy.add_piece(activity, ActivityKind::top_requests, Time{}));
+    CHECK(merge(copy.names.generations, 9).total == 0);
+}
+
+TEST_CASE("activity: denials are copied a few at a time, all of them once") {
+    Activity activity;
+    activity.set_names_max(64);
+    DenialLog& log = activity.names()->denied;
+    for (int i = 1; i <= 300; ++i) CHECK(deny(log, "ip:" + std::to_string(i), Time{} + i * 1s));
+    ActivityCopy copy;
+    int pieces = 1;
+    while (!copy.add_piece(activity, ActivityKind::denials, Time{})) ++pieces;
+    CHECK(pieces == 16);
+    REQUIRE(copy.denials.size() == 256);
+    CHECK(copy.denials.front().number == 45);
+    CHECK(copy.denials.back().number == 300);
 }
 
 }  // namespace

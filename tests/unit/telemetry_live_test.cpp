@@ -25,7 +25,10 @@ LiveTotals totals_of(std::uint64_t requests) {
     totals.answers[1] = requests;
     totals.add_route("-", {0, 0});
     totals.add_route("search", {requests, requests / 2});
-    totals.add_policy("p", false, {2 * requests, requests});
+    LivePolicies policies;
+    policies.add({"p", false});
+    totals.add_policies(policies);
+    totals.policies[0] = {2 * requests, requests};
     totals.request_cuts.assign(Fine::kCutBuckets, 0);
     totals.request_cuts[0] = requests;
     return totals;
@@ -70,21 +73,33 @@ TEST_CASE("live: the last 600 samples are kept, and their times only grow") {
 }
 
 TEST_CASE("live: beyond 64 names the rest is one column") {
-    LiveTotals totals;
+    LivePolicies policies;
     for (int round = 0; round < 2; ++round) {  // two limits of each policy
         for (int i = 0; i < 70; ++i) {
-            totals.add_policy("p" + std::to_string(i), false, {1, 0});
-            totals.add_policy("p" + std::to_string(i), true, {10, 1});
+            policies.add({"p" + std::to_string(i), false});
+            policies.add({"p" + std::to_string(i), true});
         }
     }
+    CHECK(policies.slots() == 280);
+    CHECK(policies.columns() == 65);
+    CHECK(policies.left() == 76);
+    CHECK(policies.column(0) == 0);
+    CHECK(policies.column(1) == 1);
+    CHECK(policies.column(140) == 0);
+    CHECK(policies.column(64) == 64);
+    CHECK(policies.column(279) == 64);
+    LiveTotals totals;
+    totals.add_policies(policies);
     CHECK(totals.policy_names.size() == 64);
-    REQUIRE(totals.policies.size() == 65);
-    CHECK(totals.policies[0] == LivePair{2, 0});
-    CHECK(totals.policies[1] == LivePair{20, 2});
+    CHECK(totals.policies.size() == 65);
     CHECK(totals.policies_left == 76);
-    CHECK(totals.policies[64] == LivePair{38 * 22, 38 * 2});
-    for (int i = 0; i < 66; ++i) totals.add_route("r" + std::to_string(i), {1, 0});
+    for (int i = 0; totals.has_room_for_route(); ++i) {
+        totals.add_route("r" + std::to_string(i), {1, 0});
+    }
     CHECK(totals.route_names.size() == 64);
+    totals.add_other_routes(0, {});
+    CHECK(totals.routes.size() == 64);
+    totals.add_other_routes(2, {2, 0});
     CHECK(totals.routes_left == 2);
     CHECK(totals.routes.back() == LivePair{2, 0});
 

@@ -25,7 +25,7 @@ void check_promises(const SpaceSaving& counters, const Exact& exact) {
     CHECK(counters.missed_max() <= bound);
     Exact kept;
     std::uint64_t sum = 0;
-    counters.for_each([&](const SpaceSaving::Name& one) {
+    counters.for_each(0, counters.size(), [&](const SpaceSaving::Name& one) {
         const auto found = exact.find(std::string(one.name));
         REQUIRE(found != exact.end());
         CHECK(kept.emplace(one.name, one.count).second);
@@ -65,7 +65,7 @@ TEST_CASE("space_saving: few names are counted exactly") {
         for (int n = 0; n <= i; ++n) stream.add(numbered(static_cast<std::uint64_t>(i)));
     }
     stream.check();
-    stream.counters.for_each([&](const SpaceSaving::Name& one) {
+    stream.counters.for_each(0, stream.counters.size(), [&](const SpaceSaving::Name& one) {
         CHECK(one.error == 0);
         CHECK(one.count == stream.exact.at(std::string(one.name)));
     });
@@ -94,7 +94,7 @@ TEST_CASE("space_saving: the stated error holds for streams made to defeat it") 
     }
     flood.check();
     bool is_kept = false;
-    flood.counters.for_each([&](const SpaceSaving::Name& one) {
+    flood.counters.for_each(0, flood.counters.size(), [&](const SpaceSaving::Name& one) {
         is_kept = is_kept || (one.name == "user:often" && one.count >= 200);
     });
     CHECK(is_kept);
@@ -130,7 +130,8 @@ TEST_CASE("space_saving: names of any bytes are counted, long ones by their firs
         counters.add(name);
     }
     Exact found;
-    counters.for_each([&](const SpaceSaving::Name& one) { found.emplace(one.name, one.count); });
+    counters.for_each(0, counters.size(),
+                      [&](const SpaceSaving::Name& one) { found.emplace(one.name, one.count); });
     CHECK(found == Exact{{"", 1}, {nul, 1}, {"a", 1}, {longest, 3}});
 }
 

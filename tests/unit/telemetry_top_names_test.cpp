@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,15 @@ Time at(std::chrono::milliseconds after) {
     return Time(60s * 1'000) + after;
 }
 
+NamesCopy copy_of(TopNames& names, Time now) {
+    NamesCopy copy;
+    while (!names.copy_piece(copy, now)) {
+    }
+    return copy;
+}
+
 TopList list_of(TopNames& names, Time now, std::size_t length = kAll) {
-    return merge(names.counted(now), length);
+    return merge(copy_of(names, now).generations, length);
 }
 
 std::uint64_t count_of(const TopList& list, const std::string& name) {
@@ -81,9 +89,9 @@ TEST_CASE("top_names: merged counts of several threads hold their stated error")
     std::vector<CountedNames> parts;
     std::uint64_t bound = 0;
     for (TopNames& one : threads) {
-        for (CountedNames& part : one.counted(at(80s))) {
+        for (const CountedNames& part : copy_of(one, at(80s)).generations) {
             bound += part.total / part.names_max;
-            parts.push_back(std::move(part));
+            parts.push_back(part);
         }
     }
     const TopList list = merge(parts, kAll);
@@ -102,6 +110,72 @@ TEST_CASE("top_names: merged counts of several threads hold their stated error")
     REQUIRE(cut.names.size() == 2);
     CHECK(count_of(cut, "spread") > 3'000);
     CHECK(count_of(cut, "single") > 3'000);
+}
+
+TEST_CASE("top_names: a piece of a copy has at most 256 names of both minutes together") {
+    TopNames names(1'024, 1);
+    for (int i = 0; i < 1'000; ++i) names.add("old" + std::to_string(i), at(0s));
+    for (int i = 0; i < 100; ++i) names.add("new" + std::to_string(i), at(60s));
+    NamesCopy copy;
+    std::size_t before = 0;
+    int pieces = 0;
+    for (bool is_whole = false; !is_whole; ++pieces) {
+        is_whole = names.copy_piece(copy, at(61s));
+        const std::size_t now = copy.generations[0].names.size() + copy.generations[1].names.size();
+        CHECK(now - before <= TopNames::kPieceNames);
+        before = now;
+    }
+    CHECK(before == 1'100);
+    CHECK(pieces == 5);
+    CHECK(copy.generations[0].total == 1'000);
+    CHECK(copy.generations[1].total == 100);
+}
+
+TEST_CASE("top_names: a copy whose minute ends between two pieces begins anew") {
+    TopNames names(1'024, 1);
+    for (int i = 0; i < 600; ++i) names.add("old" + std::to_string(i), at(0s));
+    NamesCopy copy;
+    CHECK_FALSE(names.copy_piece(copy, at(59s)));
+    names.add("later", at(60s));
+    while (!names.copy_piece(copy, at(60s))) {
+    }
+    const TopList list = merge(copy.generations, kAll);
+    CHECK(list.total == 601);
+    CHECK(list.names.size() == 601);
+    CHECK(count_of(list, "old0") == 1);
+    CHECK(count_of(list, "later") == 1);
+}
+
+TEST_CASE("top_names: names that move while they are copied count once, within the stated error") {
+    constexpr std::size_t kNames = 1'024;
+    TopNames names(kNames, 1);
+    std::map<std::string, std::uint64_t> before;
+    std::mt19937 random(11);
+    // Many names are new, so that counters change hands between the pieces.
+    const auto add = [&](int count, std::map<std::string, std::uint64_t>& exact) {
+        for (int i = 0; i < count; ++i) {
+            const std::string name = i % 4 == 0 ? "often" + std::to_string(random() % 50)
+                                                : std::to_string(random() % 3'000);
+            ++exact[name];
+            names.add(name, at(1s));
+        }
+    };
+    add(20'000, before);
+    NamesCopy copy;
+    std::map<std::string, std::uint64_t> after = before;
+    while (!names.copy_piece(copy, at(1s))) add(2'000, after);
+    const TopList list = merge(copy.generations, kAll);
+    std::set<std::string> listed;
+    for (const FrequentName& one : list.names) {
+        CHECK(listed.insert(one.name).second);
+        CHECK(one.at_least <= after.at(one.name));
+        CHECK(one.at_least + one.error >= before[one.name]);
+        CHECK(one.error <= list.error_max);
+    }
+    for (const auto& [name, count] : before) {
+        if (count > list.error_max) CHECK_MESSAGE(listed.count(name) == 1, name);
+    }
+    CHECK(listed.size() < copy.generations[1].names.size());  // some came twice
 }
 
 }  // namespace
