@@ -1,5 +1,6 @@
-// One request on its way to its upstream: what forward.cpp (sending it on, relaying the answer) and
-// forward_server.cpp (choosing a server, waiting for a connection to it) share.
+// One request on its way to its upstream: what forward.cpp (attempts to send it),
+// forward_server.cpp (choosing a server, waiting for a connection to it) and forward_answer.cpp
+// (relaying the answer) share.
 #pragma once
 
 #include <cstdint>

@@ -85,6 +85,36 @@ telemetry::Outcome outcome_of(const Exchange& exchange) {
     return exchange.face == Face::proxy ? Outcome::forwarded : Outcome::answered;
 }
 
+std::string_view error_of(const Exchange& exchange) {
+    const ask::Decision& decision = exchange.decision;
+    if (decision.fault == ask::Fault::bad_credentials) {
+        return identity::to_string(decision.authentication.fault);
+    }
+    const std::string_view name = ask::traits(decision.fault).name;
+    return name.empty() ? exchange.relay.tunnel_fault : name;
+}
+
+// Adds the request, which ended at `now`, to the metrics and to the activity of clients.
+void count_exchange(WorkerContext& worker, const Exchange& exchange, telemetry::Outcome outcome,
+                    SteadyTime now) {
+    const Generation& generation = *exchange.generation;
+    const ask::Decision& decision = exchange.decision;
+    const store::LimitDecision& charge = decision.charge;
+    const Relay& relay = exchange.relay;
+    const auto took = relay.tunnel ? relay.handshake_time : now - relay.began;
+    worker.metrics.count_request(generation.slots.route(decision.route_index), exchange.face,
+                                 relay.status, outcome, took);
+    if (!decision.goes_on()) worker.metrics.count_fault(decision.fault);
+    // A tunnel has counted its own as they came.
+    if (!relay.tunnel) worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
+    if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {
+        worker.metrics.count_decision_time(charge.decided_by, decision.charge_time);
+        if (telemetry::Activity::Names* const names = worker.activity.names()) {
+            note_activity(*names, generation, decision, exchange.facts.request_id, now);
+        }
+    }
+}
+
 }  // namespace
 
 void record(WorkerContext& worker, Exchange& exchange) {
@@ -93,28 +123,13 @@ void record(WorkerContext& worker, Exchange& exchange) {
     const ask::Decision& decision = exchange.decision;
     const store::LimitDecision& charge = decision.charge;
     Relay& relay = exchange.relay;
-    const ask::FaultTraits& fault = ask::traits(decision.fault);
     const auto outcome = outcome_of(exchange);
     const auto now = std::chrono::steady_clock::now();
-    const auto took = now - relay.began;
-    worker.metrics.count_request(generation.slots.route(decision.route_index), exchange.face,
-                                 relay.status, outcome, relay.tunnel ? relay.handshake_time : took);
-    if (!decision.goes_on()) worker.metrics.count_fault(decision.fault);
-    // A tunnel has counted its own as they came.
-    if (!relay.tunnel) worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
-    if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {
-        worker.metrics.count_decision_time(charge.decided_by, decision.charge_time);
-        if (telemetry::Activity::Names* const names = worker.activity.names()) {
-            note_activity(*names, generation, decision, facts.request_id, now);
-        }
-    }
+    count_exchange(worker, exchange, outcome, now);
     const bool is_traced = exchange.trace != nullptr && is_kept(exchange, outcome);
     if (generation.access_log == nullptr && !is_traced) return;
-    const bool is_refused = decision.fault == ask::Fault::bad_credentials;
-    const std::string_view error = is_refused ? identity::to_string(decision.authentication.fault)
-                                   : fault.name.empty() ? relay.tunnel_fault
-                                                        : fault.name;
-
+    const auto took = now - relay.began;
+    const std::string_view error = error_of(exchange);
     std::array<std::string_view, 16> room;
     const auto identifiers = identifiers_of(charge, room);
     relay.client_text.clear();

@@ -95,6 +95,19 @@ std::vector<std::string> quoted_includes(const std::string& text) {
     return paths;
 }
 
+// The names between backquotes in `text`.
+std::vector<std::string> quoted_names(const std::string& text) {
+    static const std::regex name("`([^`\n]+)`");
+    std::vector<std::string> names;
+    for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it)
+        names.push_back((*it)[1]);
+    return names;
+}
+
+std::string architecture_page() {
+    return read(fs::path(tidegate::test::source_folder()) / "docs" / "architecture.md");
+}
+
 // What is wrong with `file` of `room` including `path`; empty when nothing is.
 std::string fault(const std::string& room, const std::string& path) {
     const auto other = path.substr(0, path.find('/'));
@@ -167,6 +180,47 @@ TEST_CASE("structure: the build links no room to one it may not see") {
             CHECK_MESSAGE(rule->may_include.count(name) == 1, room << " links " << name);
     }
     CHECK(built.size() == rules().size());
+}
+
+TEST_CASE("structure: docs/architecture.md has the same table of rooms, and draws each room") {
+    const auto page = architecture_page();
+    static const std::regex row(R"(\n\| `([a-z0-9]+)` \|[^\n]*\| ([^|\n]*) \|)");
+    Rooms documented;
+    for (std::sregex_iterator it(page.begin(), page.end(), row), end; it != end; ++it) {
+        const std::string room = (*it)[1];
+        const auto names = quoted_names((*it)[2]);
+        const auto may_include =
+            (*it)[2] == "all above" ? documented : Rooms(names.begin(), names.end());
+        const auto* rule = rule_of(room);
+        REQUIRE_MESSAGE(rule, room);
+        const bool is_same = rule->may_include == may_include;
+        CHECK_MESSAGE(is_same, room);
+        documented.insert(room);
+    }
+    CHECK(documented.size() == rules().size());
+    const auto begin = page.find("```\n", page.find("## Rooms"));
+    const auto picture = page.substr(begin, page.find("```\n", begin + 1) - begin);
+    for (const auto& rule : rules()) {
+        const bool is_drawn = std::regex_search(picture, std::regex("\\b" + rule.room + "\\b"));
+        CHECK_MESSAGE(is_drawn, rule.room);
+    }
+}
+
+TEST_CASE("structure: the files that docs/architecture.md names are there") {
+    const auto exists_in = [](const fs::path& folder, const std::string& name) {
+        return fs::exists(folder / name) || fs::exists(folder / (name + ".cpp")) ||
+               fs::exists(folder / (name + ".hpp"));
+    };
+    const auto root = fs::path(tidegate::test::source_folder());
+    static const std::regex file("[a-z0-9]+/[a-z0-9_./]+");
+    std::size_t files = 0;
+    for (const auto& name : quoted_names(architecture_page())) {
+        if (!std::regex_match(name, file)) continue;
+        ++files;
+        const bool exists = exists_in(source_folder(), name) || exists_in(root, name);
+        CHECK_MESSAGE(exists, name);
+    }
+    CHECK(files > 50);
 }
 
 TEST_CASE("structure: every header guards itself") {

@@ -1,0 +1,152 @@
+// How a request that was sent gets its answer: interim answers, the head, the body, and the end.
+#include "http/grpc.hpp"
+#include "proxy/forwarding.hpp"
+#include "proxy/heads.hpp"
+#include "proxy/upgrade.hpp"
+
+namespace tidegate::proxy {
+
+namespace {
+
+using http::BodyBatch;
+
+// Interim answers to one request; each begins the time for the answer anew, which has to end.
+constexpr int kInterimMax = 100;
+
+}  // namespace
+
+http::HeadBounds Forwarding::answer_bounds() const {
+    const auto& bounds = x_.config().limits_on_requests;
+    return {bounds.header_bytes, bounds.headers, bounds.header_bytes};
+}
+
+Task<Fault> Forwarding::converse() {
+    using Head = upstream::Stream::Head;
+    constexpr int kFinal = 200;
+    constexpr int kSwitchingProtocols = 101;  // only where the request asked for it
+    for (;;) {
+        const Head head = stream_.read_head(answer_bounds(), sleeper_.wakeup());
+        if (head == Head::broken) co_return Fault::upstream_broken;
+        if (head == Head::complete) {
+            if (stream_.head().status >= kFinal) co_return co_await relay_answer();
+            if (stream_.head().status == kSwitchingProtocols) co_return accept_switch();
+            const Fault fault = co_await relay_interim();
+            if (fault != Fault::none) co_return fault;
+            continue;
+        }
+        if (upload_.fault() != Fault::none && upload_.fault() != Fault::upstream_broken) {
+            co_return upload_.fault();
+        }
+        if (client_has_left()) co_return Fault::client_left;
+        if (sleeper_.expired()) co_return Fault::upstream_timeout;
+        if (upload_.take_end()) sleeper_.allow(upload_.response_timeout());
+        co_await sleeper_.sleep();
+    }
+}
+
+// Why sending to the client failed.
+Fault Forwarding::unsent() const {
+    return client_.is_taking() ? Fault::client_left : Fault::client_not_reading;
+}
+
+Task<Fault> Forwarding::relay_interim() {
+    constexpr int kContinue = 100;
+    if (++interim_answers_ > kInterimMax) co_return Fault::upstream_broken;
+    if (client_.takes_interim()) {
+        write_interim_head(client_, stream_.head());
+        IoStatus status = client_.send_interim();
+        if (status == IoStatus::would_block) status = co_await send_rest();
+        if (status != IoStatus::ok) co_return unsent();
+    }
+    if (stream_.head().status == kContinue) upload_.go_on();
+    if (!upload_.is_running()) sleeper_.allow(upload_.response_timeout());
+    stream_.drop_interim();
+    co_return Fault::none;
+}
+
+// It stands in the trailers, or in the head of an answer without messages.
+void Forwarding::note_grpc_status() {
+    auto status = http::grpc_status_in(stream_.trailers());
+    if (!status) status = http::grpc_status_in(stream_.head().fields);
+    x_.relay.grpc_status = status.value_or(limit::AnswerStatus::kNoGrpc);
+}
+
+// The request goes to no other server: an answer that takes hours must not keep others from a
+// retry.
+void Forwarding::note_answered() {
+    x_.relay.reached = Reached::answer;
+    x_.relay.upstream_status = stream_.head().status;
+    if (x_.relay.is_grpc) x_.relay.grpc_status = limit::AnswerStatus::kGrpcUnknown;
+    x_.relay.upstream_time = steady_now() - sent_;
+    pool_.count_answer(x_.relay.upstream_time);
+    retry_.reset();
+}
+
+// The forwarding lasts as long as the tunnel. In flight at its server, with the seat of its
+// connection, it counts as any other request.
+Fault Forwarding::accept_switch() {
+    if (!is_upgrade_accepted(x_)) return Fault::upstream_broken;
+    note_answered();
+    pool_.group()->note_success(server_->shared());
+    is_switched_ = true;
+    return Fault::none;
+}
+
+Task<Fault> Forwarding::relay_answer() {
+    note_answered();
+    if (passes_for_tunnel(x_, stream_.head().status)) co_return Fault::upgrade_ignored;
+    stream_.begin_body();
+    // It holds no body either.
+    if (!x_.held_body.empty() && upload_.is_complete()) x_.forget_held_body();
+    // A body that is still coming in could not be distinguished from the next request.
+    client_.keep_alive_if(upload_.is_complete());
+    for (unsigned portions = 1;; ++portions) {
+        const BodyBatch batch = stream_.take_body(trailer_bounds());
+        if (batch.bad && x_.relay.status == 0) co_return Fault::upstream_broken;
+        if (batch.done) {
+            x_.relay.reached = Reached::end;
+            filter_answer_trailers(x_, stream_.trailers());
+            if (x_.relay.is_grpc) note_grpc_status();
+        }
+        if (x_.relay.status == 0) {
+            write_answer_head(x_, stream_.head(), stream_.framing(), worker_.date.line());
+            x_.relay.status = stream_.head().status;  // the client sees the answer now
+        }
+        IoStatus status = client_.send(batch, stream_.trailers());
+        if (status == IoStatus::would_block) status = co_await send_rest();
+        if (status != IoStatus::ok) co_return unsent();
+        x_.relay.bytes_sent += batch.content_bytes;
+        stream_.drop_body(batch);
+        if (batch.bad) co_return Fault::answer_cut_off;
+        if (batch.done) co_return Fault::none;
+        if (portions % kPortionsATurn == 0) co_await sleeper_.step_aside();
+        if (batch.count == BodyBatch::kPiecesMax) continue;  // there may be more that has come
+        const Fault fault = co_await more_of_answer();
+        if (fault != Fault::none) co_return fault;
+    }
+}
+
+// While the client does not take it, the client keeps the connection to the upstream busy.
+Task<IoStatus> Forwarding::send_rest() {
+    active_.answer.begin_wait(steady_now(), x_.relay.bytes_sent);
+    const IoStatus status = co_await client_.send_rest(timeouts().client_write);
+    active_.answer.end_wait(steady_now());
+    co_return status;
+}
+
+// `stream_idle` bounds one silence, not the answer: each byte begins it anew. Time in which the
+// client takes nothing is bounded by `client_write` instead.
+Task<Fault> Forwarding::more_of_answer() {
+    using Body = upstream::Stream::Body;
+    sleeper_.allow(route().stream_idle);
+    for (;;) {
+        const Body body = stream_.read_body(sleeper_.wakeup());
+        if (body == Body::more || body == Body::end) co_return Fault::none;
+        if (body == Body::cut_off) co_return Fault::answer_cut_off;
+        if (client_has_left()) co_return Fault::client_left;
+        if (sleeper_.expired()) co_return Fault::answer_stalled;
+        co_await sleeper_.sleep();
+    }
+}
+
+}  // namespace tidegate::proxy
