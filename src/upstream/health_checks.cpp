@@ -21,6 +21,12 @@ bool keeps_connection(const config::Upstream& settings, balance::CheckVerdict ve
     return age + pause < std::min<std::chrono::nanoseconds>(kKeptMax, settings.idle_timeout);
 }
 
+SteadyTime shared_tick(SteadyTime time, std::chrono::milliseconds every) {
+    constexpr int kTicksInEvery = 20;
+    const std::chrono::nanoseconds tick = std::max(every / kTicksInEvery, milliseconds{1});
+    return time - time.time_since_epoch() % tick;
+}
+
 HealthChecks::HealthChecks(const Executor& executor, GroupPtr group)
     : executor_(executor),
       group_(std::move(group)),
@@ -66,7 +72,8 @@ void HealthChecks::end(Watched& one) {
 Task<> HealthChecks::watch(std::shared_ptr<HealthChecks> self, WatchedPtr one) {
     while (!self->is_over(*one)) {
         // From beginning to beginning: a check that takes long does not stretch `every`.
-        const SteadyTime next = steady_now() + self->next_pause();
+        const SteadyTime next = shared_tick(steady_now() + self->next_pause(),
+                                            self->group_->settings().health_check->every);
         HealthAnswer answer = co_await self->check(*one, next);
         if (self->is_over(*one)) break;
         if (answer.could_ask) self->group_->note_check(*one->server, answer.fault);

@@ -30,6 +30,10 @@ inline constexpr std::chrono::minutes kKeptMax{1};
 bool keeps_connection(const config::Upstream& settings, balance::CheckVerdict verdict,
                       std::chrono::nanoseconds age, std::chrono::nanoseconds pause);
 
+// The last tick not after `time`. Checks begin at ticks, twenty in `every`, so that checks of many
+// servers wake the thread together. Pure.
+SteadyTime shared_tick(SteadyTime time, std::chrono::milliseconds every);
+
 class HealthChecks : public std::enable_shared_from_this<HealthChecks> {
   public:
     HealthChecks(const Executor& executor, GroupPtr group);

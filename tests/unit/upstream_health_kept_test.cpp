@@ -258,3 +258,11 @@ TEST_CASE("health_checks: over TLS, the next check needs no handshake") {
     CHECK(server.connections() == 1);
     kept.stop();
 }
+
+TEST_CASE("health_checks: checks begin at one of twenty ticks of `every`, and never late") {
+    const SteadyTime start{};
+    CHECK(shared_tick(start + 5s, 5s) == start + 5s);
+    CHECK(shared_tick(start + 5'249ms, 5s) == start + 5s);
+    CHECK(shared_tick(start + 5'250ms, 5s) == start + 5'250ms);
+    CHECK(shared_tick(start + 7'999'999ns, 10ms) == start + 7ms);
+}
