@@ -1,5 +1,6 @@
 #include "http/field.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -43,20 +44,23 @@ constexpr Words words_of(std::string_view name) {
 // there is a letter.
 class KnownName {
   public:
-    constexpr KnownName(std::string_view text, FieldName name) : id(name), words_(words_of(text)) {
+    constexpr KnownName(std::string_view text, FieldName name)
+        : id(name), length(text.size()), words_(words_of(text)) {
         char bits[kWordsMax]{};
         for (std::size_t i = 0; i < text.size(); ++i) {
             bits[i] = text[i] >= 'a' && text[i] <= 'z' ? 0x20 : 0;
         }
         case_ = words_of({bits, text.size()});
     }
+    // The ends first: many names begin alike.
     bool is(const Words& name) const {
-        return (name.first | case_.first) == words_.first &&
-               (name.second | case_.second) == words_.second &&
-               (name.last | case_.last) == words_.last;
+        return (name.last | case_.last) == words_.last &&
+               (name.first | case_.first) == words_.first &&
+               (name.second | case_.second) == words_.second;
     }
 
     FieldName id;
+    std::size_t length;
 
   private:
     Words words_;
@@ -93,13 +97,6 @@ bool equal_folded(std::string_view a, std::string_view b, Fold fold) {
     return true;
 }
 
-template <std::size_t N>
-FieldName one_of(const Words& name, const KnownName (&candidates)[N]) {
-    for (const KnownName& candidate : candidates)
-        if (candidate.is(name)) return candidate.id;
-    return FieldName::other;
-}
-
 template <class IsWanted>
 std::string_view single_value_where(const Fields& fields, IsWanted is_wanted) {
     const Field* found = nullptr;
@@ -111,40 +108,65 @@ std::string_view single_value_where(const Fields& fields, IsWanted is_wanted) {
     return found != nullptr ? found->value : std::string_view{};
 }
 
-constexpr KnownName kLength2[] = {{"te", FieldName::te}};
-constexpr KnownName kLength3[] = {{"via", FieldName::via}};
-constexpr KnownName kLength4[] = {{"host", FieldName::host}, {"date", FieldName::date}};
-constexpr KnownName kLength6[] = {{"expect", FieldName::expect}, {"server", FieldName::server}};
-constexpr KnownName kLength7[] = {{"upgrade", FieldName::upgrade}, {"trailer", FieldName::trailer}};
-constexpr KnownName kLength9[] = {{"forwarded", FieldName::forwarded},
-                                  {"ratelimit", FieldName::ratelimit},
-                                  {"x-real-ip", FieldName::x_real_ip}};
-constexpr KnownName kLength10[] = {{"connection", FieldName::connection},
-                                   {"keep-alive", FieldName::keep_alive}};
-constexpr KnownName kLength11[] = {{"retry-after", FieldName::retry_after}};
-constexpr KnownName kLength12[] = {{"content-type", FieldName::content_type},
-                                   {"x-request-id", FieldName::x_request_id}};
-constexpr KnownName kLength14[] = {{"content-length", FieldName::content_length},
-                                   {"x-original-uri", FieldName::x_original_uri}};
-constexpr KnownName kLength15[] = {{"x-forwarded-for", FieldName::x_forwarded_for},
-                                   {"x-forwarded-uri", FieldName::x_forwarded_uri},
-                                   {"ratelimit-limit", FieldName::ratelimit_limit},
-                                   {"ratelimit-reset", FieldName::ratelimit_reset}};
-constexpr KnownName kLength16[] = {{"x-forwarded-host", FieldName::x_forwarded_host},
-                                   {"x-forwarded-port", FieldName::x_forwarded_port},
-                                   {"ratelimit-policy", FieldName::ratelimit_policy},
-                                   {"proxy-connection", FieldName::proxy_connection}};
-constexpr KnownName kLength17[] = {{"transfer-encoding", FieldName::transfer_encoding},
-                                   {"x-forwarded-proto", FieldName::x_forwarded_proto},
-                                   {"x-ratelimit-limit", FieldName::x_ratelimit_limit},
-                                   {"x-ratelimit-reset", FieldName::x_ratelimit_reset},
-                                   {"x-original-method", FieldName::x_original_method}};
-constexpr KnownName kLength18[] = {{"proxy-authenticate", FieldName::proxy_authenticate},
-                                   {"x-forwarded-method", FieldName::x_forwarded_method}};
-constexpr KnownName kLength19[] = {{"proxy-authorization", FieldName::proxy_authorization},
-                                   {"ratelimit-remaining", FieldName::ratelimit_remaining}};
-constexpr KnownName kLength21[] = {{"x-ratelimit-remaining", FieldName::x_ratelimit_remaining}};
-constexpr KnownName kLength23[] = {{"x-forwarded-client-cert", FieldName::x_forwarded_client_cert}};
+// From the shortest to the longest.
+constexpr auto kKnownNames = std::to_array<KnownName>({
+    {"te", FieldName::te},
+    {"via", FieldName::via},
+    {"host", FieldName::host},
+    {"date", FieldName::date},
+    {"expect", FieldName::expect},
+    {"server", FieldName::server},
+    {"upgrade", FieldName::upgrade},
+    {"trailer", FieldName::trailer},
+    {"forwarded", FieldName::forwarded},
+    {"ratelimit", FieldName::ratelimit},
+    {"x-real-ip", FieldName::x_real_ip},
+    {"connection", FieldName::connection},
+    {"keep-alive", FieldName::keep_alive},
+    {"retry-after", FieldName::retry_after},
+    {"content-type", FieldName::content_type},
+    {"x-request-id", FieldName::x_request_id},
+    {"content-length", FieldName::content_length},
+    {"x-original-uri", FieldName::x_original_uri},
+    {"x-forwarded-for", FieldName::x_forwarded_for},
+    {"x-forwarded-uri", FieldName::x_forwarded_uri},
+    {"ratelimit-limit", FieldName::ratelimit_limit},
+    {"ratelimit-reset", FieldName::ratelimit_reset},
+    {"x-forwarded-host", FieldName::x_forwarded_host},
+    {"x-forwarded-port", FieldName::x_forwarded_port},
+    {"ratelimit-policy", FieldName::ratelimit_policy},
+    {"proxy-connection", FieldName::proxy_connection},
+    {"transfer-encoding", FieldName::transfer_encoding},
+    {"x-forwarded-proto", FieldName::x_forwarded_proto},
+    {"x-ratelimit-limit", FieldName::x_ratelimit_limit},
+    {"x-ratelimit-reset", FieldName::x_ratelimit_reset},
+    {"x-original-method", FieldName::x_original_method},
+    {"proxy-authenticate", FieldName::proxy_authenticate},
+    {"x-forwarded-method", FieldName::x_forwarded_method},
+    {"proxy-authorization", FieldName::proxy_authorization},
+    {"ratelimit-remaining", FieldName::ratelimit_remaining},
+    {"x-ratelimit-remaining", FieldName::x_ratelimit_remaining},
+    {"x-forwarded-client-cert", FieldName::x_forwarded_client_cert},
+});
+
+struct NamesOfLength {
+    const KnownName* begin = nullptr;
+    const KnownName* end = nullptr;
+};
+
+constexpr auto kByLength = [] {
+    std::array<NamesOfLength, kWordsMax + 1> lists;
+    const KnownName* name = kKnownNames.data();
+    const KnownName* const end = name + kKnownNames.size();
+    for (std::size_t length = 0; length < lists.size(); ++length) {
+        lists[length].begin = name;
+        while (name != end && name->length == length) ++name;
+        lists[length].end = name;
+    }
+    return lists;
+}();
+static_assert(kByLength.back().end == kKnownNames.data() + kKnownNames.size(),
+              "a name is longer than kWordsMax, or behind a longer one");
 
 }  // namespace
 
@@ -160,44 +182,11 @@ bool equal_as_variable(std::string_view a, std::string_view b) {
 FieldName field_name(std::string_view name) {
     if (name.size() < kWordsMin || name.size() > kWordsMax) return FieldName::other;
     const Words words = words_of(name);
-    switch (name.size()) {
-        case 2:
-            return one_of(words, kLength2);
-        case 3:
-            return one_of(words, kLength3);
-        case 4:
-            return one_of(words, kLength4);
-        case 6:
-            return one_of(words, kLength6);
-        case 7:
-            return one_of(words, kLength7);
-        case 9:
-            return one_of(words, kLength9);
-        case 10:
-            return one_of(words, kLength10);
-        case 11:
-            return one_of(words, kLength11);
-        case 12:
-            return one_of(words, kLength12);
-        case 14:
-            return one_of(words, kLength14);
-        case 15:
-            return one_of(words, kLength15);
-        case 16:
-            return one_of(words, kLength16);
-        case 17:
-            return one_of(words, kLength17);
-        case 18:
-            return one_of(words, kLength18);
-        case 19:
-            return one_of(words, kLength19);
-        case 21:
-            return one_of(words, kLength21);
-        case 23:
-            return one_of(words, kLength23);
-        default:
-            return FieldName::other;
+    const NamesOfLength list = kByLength[name.size()];
+    for (const KnownName* known = list.begin; known != list.end; ++known) {
+        if (known->is(words)) return known->id;
     }
+    return FieldName::other;
 }
 
 void keep_in(std::string& text, Fields& fields) {

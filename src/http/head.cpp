@@ -171,15 +171,16 @@ HeadFault take_field(std::string_view& bytes, Field& field) {
     return HeadFault::none;
 }
 
-// Takes field lines off `bytes`, and the empty line behind them.
+// Takes field lines off `bytes`, and the empty line behind them, if all are well.
 HeadFault take_fields(std::string_view& bytes, std::size_t fields_max, Fields& fields) {
     fields.clear();
-    while (!begins_with_line_end(bytes)) {
-        if (fields.size() == fields_max) return HeadFault::too_many_fields;
-        const HeadFault fault = take_field(bytes, fields.emplace_back());
+    std::string_view rest = bytes;  // of its own, so that it stays in registers
+    for (std::size_t count = 0; !begins_with_line_end(rest); ++count) {
+        if (count == fields_max) return HeadFault::too_many_fields;
+        const HeadFault fault = take_field(rest, fields.emplace_back());
         if (fault != HeadFault::none) return fault;
     }
-    bytes.remove_prefix(2);
+    bytes = rest.substr(2);
     return HeadFault::none;
 }
 
