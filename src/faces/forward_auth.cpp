@@ -118,7 +118,8 @@ Task<> serve_forward_auth(void* self, client::Stream& client) {
     if (decision.route != nullptr && !decision.client) report_missing_address(face, x);
     if (decision.route != nullptr) proxy::adopt_request_id(x.facts);
     if (decision.goes_on() || ask::traits(decision.fault).status != 0) {
-        co_await proxy::send_answer(face.worker, x, answer_of(face, x, is_to_head));
+        const FaultAnswer answer = answer_of(face, x, is_to_head);
+        if (!proxy::begin_answer(face.worker, x, answer)) co_await proxy::finish_answer(x, answer);
     }
     proxy::finish(face.worker, std::move(exchange));
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "http/head.hpp"
 
@@ -17,10 +18,42 @@ using http::FieldName;
 enum : std::size_t { kMethod, kTarget, kHost, kFields };
 using FieldTexts = std::array<std::string_view, kFields>;
 
+// A known name is no spelling of another one.
+bool is_known(const Field& field) {
+    return field.id != FieldName::other && field.id != FieldName::named_by_connection;
+}
+
+// A set of numbers below 64.
+class SmallNumbers {
+  public:
+    constexpr void insert(std::size_t number) { bits_ |= std::uint64_t{1} << number; }
+    constexpr bool has(std::size_t number) const {
+        return number < 64 && (bits_ >> number & 1) != 0;
+    }
+
+  private:
+    std::uint64_t bits_ = 0;
+};
+
 // An empty text: the gateway's request says it without a field.
 struct FieldsOfDialect {
+    constexpr FieldsOfDialect(const std::array<FieldName, kFields>& known,
+                              const FieldTexts& written)
+        : names(known), texts(written) {
+        for (const FieldName name : names) ids.insert(static_cast<std::size_t>(name));
+        for (const std::string_view text : texts) lengths.insert(text.size());
+    }
+
+    // False of most fields of a question, which are the client's.
+    bool may_have(const Field& field) const {
+        return is_known(field) ? ids.has(static_cast<std::size_t>(field.id))
+                               : lengths.has(field.name.size());
+    }
+
     std::array<FieldName, kFields> names;
     FieldTexts texts;
+    SmallNumbers ids;
+    SmallNumbers lengths;  // of the names
 };
 
 constexpr FieldsOfDialect kNginx{
@@ -38,15 +71,14 @@ struct NamePlace {
 };
 
 NamePlace place_of(const Field& field, const FieldsOfDialect& wanted) {
-    // A known name is no spelling of another one. Connection may say that a field is for this hop
-    // alone, whatever its name.
-    const bool is_known =
-        field.id != FieldName::other && field.id != FieldName::named_by_connection;
+    if (!wanted.may_have(field)) return {};
+    // Connection may say that a field is for this hop alone, whatever its name.
+    const bool is_good = is_known(field);
     for (std::size_t i = 0; i < kFields; ++i) {
-        if (is_known ? field.id == wanted.names[i]
-                     : wanted.texts[i].size() == field.name.size() &&
-                           http::equal_as_variable(wanted.texts[i], field.name)) {
-            return {i, is_known};
+        if (is_good ? field.id == wanted.names[i]
+                    : wanted.texts[i].size() == field.name.size() &&
+                          http::equal_as_variable(wanted.texts[i], field.name)) {
+            return {i, is_good};
         }
     }
     return {};
@@ -85,7 +117,9 @@ std::string_view read_fields(const FieldsOfDialect& wanted, ask::Facts& facts) {
                "with `/`.";
     }
     if (!wanted.texts[kHost].empty()) {
-        if (!http::is_valid_host(values[kHost])) {
+        // Gateways mostly repeat their own Host, which has been checked.
+        const bool is_checked = !facts.host.empty() && values[kHost] == facts.host;
+        if (!is_checked && !http::is_valid_host(values[kHost])) {
             return "The field with the original host is missing, there twice, or no host.";
         }
         facts.host = values[kHost];
@@ -101,6 +135,12 @@ std::string_view remove_prefix(std::string_view prefix, http::RequestHead& head)
         return "The path does not begin with `path_prefix` of the listener.";
     }
     target.remove_prefix(prefix.size());
+    // An origin form has been checked and split: that of a prefix without a query stays as it is.
+    if (head.authority.empty() && prefix.size() < head.path.size() && target.starts_with('/')) {
+        head.target = target;
+        head.path.remove_prefix(prefix.size());
+        return {};
+    }
     return http::set_origin_form(target, head)
                ? std::string_view{}
                : "The path behind `path_prefix` of the listener does not begin with `/`.";

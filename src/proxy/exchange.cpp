@@ -62,11 +62,11 @@ void Exchange::keep_for_record() {
 
 void Exchange::reset() {
     if (!held_body.empty() || !held_trailers.empty()) forget_held_body();
+    if (face == Face::proxy) upstream.reset();  // no other face has one
     face = Face::proxy;
     facts.reset();
     decision.reset();
     client = nullptr;
-    upstream.reset();
     kept_text.clear();
     websocket_key.clear();
     relay.reset();

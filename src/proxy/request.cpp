@@ -51,6 +51,14 @@ FaultAnswer refusal_of(const Exchange& x) {
     return x.relay.is_grpc ? make_grpc_fault_answer(x) : make_fault_answer(x);
 }
 
+void end_answer(Exchange& x, const FaultAnswer& answer, IoStatus status) {
+    if (status == IoStatus::ok) {
+        x.relay.bytes_sent = answer.content().size();
+    } else {
+        x.client->close_after_answer();
+    }
+}
+
 // To an OPTIONS that goes no further: only the upstream knows what it can do.
 FaultAnswer answer_of_final_recipient() {
     FaultAnswer answer;
@@ -105,7 +113,7 @@ ask::Question question_of(Exchange& x) {
     return {*x.generation, x.facts, x.decision, x.client->sleeper().wakeup(), &has_left, &x};
 }
 
-Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer) {
+bool begin_answer(const WorkerContext& worker, Exchange& x, const FaultAnswer& answer) {
     const bool closes = ask::traits(x.decision.fault).close;
     Stream& client = *x.client;
     // A client that waits for 100 Continue may or may not send the body now: only a new connection
@@ -116,15 +124,19 @@ Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer)
     x.relay.status = answer.status;
     if (answer.grpc) x.relay.grpc_status = static_cast<int>(*answer.grpc);
     write_fault_head(x, answer, worker.date.line());
-    IoStatus status = client.send_all(answer.content());
-    if (status == IoStatus::would_block) {
-        status = co_await client.send_rest(x.config().timeouts.client_write);
-    }
-    if (status == IoStatus::ok) {
-        x.relay.bytes_sent = answer.content().size();
-    } else {
-        client.close_after_answer();
-    }
+    const IoStatus status = client.send_all(answer.content());
+    if (status == IoStatus::would_block) return false;
+    end_answer(x, answer, status);
+    return true;
+}
+
+Task<> finish_answer(Exchange& x, const FaultAnswer& answer) {
+    const IoStatus status = co_await x.client->send_rest(x.config().timeouts.client_write);
+    end_answer(x, answer, status);
+}
+
+Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer) {
+    if (!begin_answer(worker, x, answer)) co_await finish_answer(x, answer);
 }
 
 void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange) {

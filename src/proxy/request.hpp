@@ -20,7 +20,11 @@ void begin(WorkerContext& worker, Exchange& x);
 void check_framing(Exchange& x);
 // For the engine. `x` outlives the answer.
 ask::Question question_of(Exchange& x);
-// Sends `answer`; the connection closes after it if the fault, or a long body, wants that.
+// Sends `answer`; the connection closes after it if the fault, or a long body, wants that. False:
+// the client does not take it all at once, and finish_answer() goes on with the same answer.
+bool begin_answer(const WorkerContext& worker, Exchange& x, const FaultAnswer& answer);
+Task<> finish_answer(Exchange& x, const FaultAnswer& answer);
+// Both, with an answer of its own.
 Task<> send_answer(const WorkerContext& worker, Exchange& x, FaultAnswer answer);
 // Gives back what does not count, records the request, and keeps the exchange for the next.
 void finish(WorkerContext& worker, std::unique_ptr<Exchange> exchange);

@@ -91,6 +91,28 @@ TEST_CASE("original request: Envoy asks with the request itself, behind its pref
     CHECK(Read(Dialect::envoy, question({}, "/v1")).fault.empty());
 }
 
+TEST_CASE("original request: Envoy's target is an origin form, with and without a prefix") {
+    const Read plain(Dialect::envoy, question({}, "/v1/a?b=/c"));
+    CHECK(plain.facts.head.target == "/v1/a?b=/c");
+    CHECK(plain.facts.head.path == "/v1/a");
+    CHECK(plain.facts.head.query == "?b=/c");
+    const Read behind(Dialect::envoy, question({}, "/check/v1?b=/c"), "/check");
+    CHECK(behind.facts.head.target == "/v1?b=/c");
+    // What Envoy is told to put before the path may begin the query.
+    const Read in_query(Dialect::envoy, question({}, "/check?for=/v1?x=1"), "/check?for=");
+    CHECK(in_query.fault.empty());
+    CHECK(in_query.facts.head.path == "/v1");
+    CHECK(in_query.facts.head.query == "?x=1");
+    for (const std::string prefix : {"", "/check"}) {
+        CAPTURE(prefix);
+        CHECK_FALSE(
+            Read(Dialect::envoy, question({}, "http://a.test/check/v1"), prefix).fault.empty());
+        CHECK_FALSE(Read(Dialect::envoy, question({}, "/check?/v1"), "/check").fault.empty());
+        CHECK_FALSE(
+            Read(Dialect::envoy, "OPTIONS * HTTP/1.1\r\nHost: a.test\r\n", prefix).fault.empty());
+    }
+}
+
 TEST_CASE("original request: a field that is missing, there twice or unreadable is refused") {
     for (std::size_t left_out = 0; left_out < kForwarded.size(); ++left_out) {
         std::vector<std::string> fields = kForwarded;
@@ -117,6 +139,26 @@ TEST_CASE("original request: a field that is missing, there twice or unreadable 
     }
     for (const std::string host : {"", "a b", "user@app", "app.test:x"}) {
         CHECK_FALSE(Read(Dialect::forwarded, with(2, "X-Forwarded-Host: " + host)).fault.empty());
+    }
+}
+
+TEST_CASE("original request: the gateway's own Host is a host, and no Host is none") {
+    const Read same(Dialect::forwarded,
+                    question({kForwarded[0], kForwarded[1], "X-Forwarded-Host: gateway.test"}));
+    CHECK(same.fault.empty());
+    CHECK(same.facts.host == "gateway.test");
+    // HTTP/1.0 may leave out Host.
+    Read read(Dialect::forwarded, question(kForwarded));
+    config::Listen listen;
+    listen.dialect = Dialect::forwarded;
+    const config::RequestBounds bounds;
+    for (const std::string field : {"", "X-Forwarded-Host:\r\n"}) {
+        read.bytes =
+            "GET / HTTP/1.0\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /\r\n" + field + "\r\n";
+        REQUIRE(http::parse_request_head(read.bytes, {8'192, 100, 8'192}, read.facts.head) ==
+                http::HeadFault::none);
+        read.facts.host = {};
+        CHECK_FALSE(read_original(listen, bounds, read.facts).empty());
     }
 }
 

@@ -32,6 +32,19 @@ TEST_CASE("exchange: the next request finds nothing of the last one") {
     CHECK(exchange.relay.bytes_sent == 0);
 }
 
+// It forwards the next request, though the face of this one has no upstream to forget.
+TEST_CASE("exchange: after a request of another face comes one of the proxy") {
+    World world("upstream: http://127.0.0.1:3000\nlimits: [1/h]\n");
+    Request request(world, get("User-Agent: probe/2\r\n"), true);
+    Exchange& exchange = request.exchange;
+    exchange.face = Face::forward_auth;
+    exchange.relay.status = 429;
+    exchange.reset();
+    CHECK(exchange.face == Face::proxy);
+    CHECK(exchange.facts.head.fields.empty());
+    CHECK(exchange.relay.status == 0);
+}
+
 TEST_CASE("exchange: a tunnel keeps what the access log names, and not the head") {
     World world("upstream: http://127.0.0.1:3000\nlimits: [1/h]\n");
     Request request(world, get("User-Agent: probe/2\r\n"), true);
