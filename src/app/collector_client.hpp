@@ -25,8 +25,8 @@ class CollectorClient {
         std::string body{};
     };
 
-    // `header_lines` are whole lines. `tls` is for a URL with https: its collector must prove that
-    // it is the URL's host.
+    // `header_lines` are whole lines. `tls` is for a URL with https: the collector must prove that
+    // it is `tls.server_name`, or the URL's host if that is empty.
     CollectorClient(Executor executor, config::HttpsUrl url, TlsSettings tls,
                     const std::string& header_lines);
 

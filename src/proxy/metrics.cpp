@@ -48,7 +48,6 @@ void Metrics::write(telemetry::Exposition& out, Threads threads, const RouteName
 
 void Metrics::add_to(telemetry::LiveTotals& totals, Threads threads, const RouteNames& routes) {
     using telemetry::Outcome;
-    // Before the sums, which then are not less than the routes together.
     add_routes(totals, threads, routes);
     totals.request_cuts.resize(request_cuts().size() + 1);
     totals.decision_cuts.resize(decision_cuts().size() + 1);
@@ -68,15 +67,14 @@ void Metrics::add_to(telemetry::LiveTotals& totals, Threads threads, const Route
             }
         }
     }
-    const auto less = [](std::uint64_t all, std::uint64_t shown) {
-        return all > shown ? all - shown : 0;
-    };
-    telemetry::LivePair others{totals.requests(),
-                               totals.outcomes[static_cast<std::size_t>(Outcome::limited)]};
-    for (const telemetry::LivePair& route : totals.routes) {
-        others = {less(others.all, route.all), less(others.denied, route.denied)};
+    telemetry::LivePair left;
+    for (const Metrics* one : threads) {
+        for (std::size_t i = 0; i < totals.outcomes.size(); ++i) {
+            left.all += one->left_routes_[static_cast<Outcome>(i)].value();
+        }
+        left.denied += one->left_routes_[Outcome::limited].value();
     }
-    totals.add_other_routes(routes.size() + 1 - totals.route_names.size(), others);
+    totals.add_other_routes(routes.size() + 1 - totals.route_names.size(), left);
 }
 
 void Metrics::add_routes(telemetry::LiveTotals& totals, Threads threads, const RouteNames& routes) {

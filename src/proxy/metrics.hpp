@@ -63,6 +63,7 @@ class Metrics {
         counts.seconds.observe(took);
         answers_[answer_class(status)].add();
         outcomes_[outcome].add();
+        if (route_slot >= kRoutesShown && route_slot < routes_.size()) left_routes_[outcome].add();
         seconds_.observe(took);
     }
     // tidegate_request_faults_total{fault}
@@ -107,6 +108,9 @@ class Metrics {
     using Threads = telemetry::Threads<Metrics>;
     using RouteNames = telemetry::NameList<std::string>;
 
+    // The routes that have columns of their own in the dashboard, beside that of no route.
+    static constexpr std::size_t kRoutesShown = telemetry::kLiveColumnsMax - 1;
+
     static std::size_t answer_class(int status) {
         if (status == 0) return telemetry::kAnswersNone;
         if (status < 100 || status > 599) return telemetry::kAnswersOther;
@@ -130,6 +134,7 @@ class Metrics {
     // Of all routes, so that the dashboard need not add up those of each.
     std::array<telemetry::Counter, telemetry::kAnswerClasses> answers_{};
     telemetry::CounterBy<telemetry::Outcome, telemetry::Outcome::aborted> outcomes_;
+    telemetry::CounterBy<telemetry::Outcome, telemetry::Outcome::aborted> left_routes_;
     telemetry::FineHistogram<telemetry::kRequestBounds> seconds_;
     telemetry::CounterBy<ask::Fault, ask::kLastFault> faults_;
     std::array<telemetry::FineHistogram<kDecisionBounds>, store::kStoreKinds>

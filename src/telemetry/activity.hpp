@@ -54,8 +54,8 @@ enum class ActivityKind : std::uint8_t {
     denials,       // the last requests that a limit refused
 };
 
-// What the admin listener shows of a thread, as a value of its own. Made in pieces, each of which
-// takes the thread some tens of microseconds at most.
+// What the admin listener shows of a thread, as a value of its own. Made in pieces, so that
+// requests wait for one piece at most.
 struct ActivityCopy {
     static constexpr std::size_t kPieceDenials = 16;
 

@@ -56,13 +56,15 @@ void sum_up_rest(std::vector<LiveGauges::Servers>& upstreams) {
 void LivePolicies::add(const LivePolicy& policy) {
     const auto column =
         static_cast<std::size_t>(std::find(names_.begin(), names_.end(), policy) - names_.begin());
-    column_of_slot_.push_back(static_cast<std::uint8_t>(column));
-    if (column < names_.size()) return;
-    if (column < kLiveColumnsMax) {
-        names_.push_back(policy);
-    } else {
-        others_.insert(policy);
+    if (column == names_.size()) {
+        if (column < kLiveColumnsMax) {
+            names_.push_back(policy);
+        } else {
+            others_.insert(policy);
+        }
     }
+    // Last: where memory runs out before, no slot has a column that is not there.
+    column_of_slot_.push_back(static_cast<std::uint8_t>(column));
 }
 
 void LiveTotals::add_policies(const LivePolicies& columns) {

@@ -34,8 +34,8 @@ struct CountedNames {
     std::size_t names_max = 0;
 };
 
-// A copy of a TopNames that is made in pieces, so that the thread that counts is held up for some
-// microseconds at a time. What that thread counts between two pieces may be missing: each count is
+// A copy of a TopNames that is made in pieces, so that requests of the thread that counts wait
+// for one piece at most. What that thread counts between two pieces may be missing: each count is
 // right for some moment between the first piece and the last, and a name that came more often than
 // `missed_max` before the first piece is there.
 struct NamesCopy {

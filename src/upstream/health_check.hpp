@@ -27,7 +27,7 @@ struct HealthAnswer {
     int status = 0;          // of the answer; 0: none came, or the check only connects
     std::string location{};  // where a redirect leads to
     std::chrono::nanoseconds took{0};  // until the head of the answer, or the connection, was there
-    // Says nothing about the server: it had given up the kept connection when the check came.
+    // The server had given up the kept connection before this check; says nothing about its health.
     bool is_stale = false;
     // Set: the connection is open, and read_rest() says whether it can take another check.
     std::optional<AnswerRest> rest{};
@@ -56,10 +56,6 @@ Task<HealthAnswer> check_http2(std::shared_ptr<TimedSocket> socket, HealthQuesti
 // `socket` is not open yet, or is_quiet() holds for it: then the check uses its connection.
 // Closing it ends the check.
 Task<HealthAnswer> check_health(std::shared_ptr<TimedSocket> socket, HealthQuestion question);
-
-// Reads what follows the head of an answer, as far as it is short, within what is left of the time
-// of the check. True: the answer is whole, and nothing is behind it.
-Task<bool> read_rest(TimedSocket& socket, AnswerRest rest);
 
 // On the connection that an earlier check has kept, the server has neither closed nor sent
 // anything since.

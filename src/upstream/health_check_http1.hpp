@@ -19,4 +19,8 @@ struct Http1Asked {
 Task<Http1Asked> ask_over_http1(TimedSocket& socket, const HealthQuestion& question,
                                 HealthAnswer& answer);
 
+// Reads what follows the head of an answer, as far as it is short, within what is left of the time
+// of the check. True: the answer is whole, and nothing is behind it.
+Task<bool> read_rest(TimedSocket& socket, AnswerRest rest);
+
 }  // namespace tidegate::upstream

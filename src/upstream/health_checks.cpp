@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "upstream/health_check_http1.hpp"
+
 namespace tidegate::upstream {
 
 namespace {
@@ -13,6 +15,12 @@ using std::chrono::milliseconds;
 // How often the checks look whether names lead to other servers.
 constexpr milliseconds kFollowEvery{500};
 
+// One for the process: the clock is that of all processes of the machine.
+std::chrono::nanoseconds phase_of_ticks() {
+    static const std::chrono::nanoseconds drawn{std::random_device{}()};
+    return drawn;
+}
+
 }  // namespace
 
 bool keeps_connection(const config::Upstream& settings, balance::CheckVerdict verdict,
@@ -21,10 +29,11 @@ bool keeps_connection(const config::Upstream& settings, balance::CheckVerdict ve
     return age + pause < std::min<std::chrono::nanoseconds>(kKeptMax, settings.idle_timeout);
 }
 
-SteadyTime shared_tick(SteadyTime time, std::chrono::milliseconds every) {
+SteadyTime shared_tick(SteadyTime time, std::chrono::milliseconds every,
+                       std::chrono::nanoseconds phase) {
     constexpr int kTicksInEvery = 20;
     const std::chrono::nanoseconds tick = std::max(every / kTicksInEvery, milliseconds{1});
-    return time - time.time_since_epoch() % tick;
+    return time - (time.time_since_epoch() + phase) % tick;
 }
 
 HealthChecks::HealthChecks(const Executor& executor, GroupPtr group)
@@ -72,8 +81,9 @@ void HealthChecks::end(Watched& one) {
 Task<> HealthChecks::watch(std::shared_ptr<HealthChecks> self, WatchedPtr one) {
     while (!self->is_over(*one)) {
         // From beginning to beginning: a check that takes long does not stretch `every`.
-        const SteadyTime next = shared_tick(steady_now() + self->next_pause(),
-                                            self->group_->settings().health_check->every);
+        const SteadyTime next =
+            shared_tick(steady_now() + self->next_pause(),
+                        self->group_->settings().health_check->every, phase_of_ticks());
         HealthAnswer answer = co_await self->check(*one, next);
         if (self->is_over(*one)) break;
         if (answer.could_ask) self->group_->note_check(*one->server, answer.fault);
@@ -124,7 +134,8 @@ Task<bool> HealthChecks::keep(const Watched& one, HealthAnswer answer) {
     co_return false;
 }
 
-// Ten percent more or less, so that the checks of many proxies do not come at once.
+// Ten percent more or less, so that the checks of many proxies do not come at once; shared_tick()
+// then takes up to five percent off.
 milliseconds HealthChecks::next_pause() {
     const auto every = group_->settings().health_check->every;
     const std::int64_t tenth = every.count() / 10;

@@ -31,8 +31,10 @@ bool keeps_connection(const config::Upstream& settings, balance::CheckVerdict ve
                       std::chrono::nanoseconds age, std::chrono::nanoseconds pause);
 
 // The last tick not after `time`. Checks begin at ticks, twenty in `every`, so that checks of many
-// servers wake the thread together. Pure.
-SteadyTime shared_tick(SteadyTime time, std::chrono::milliseconds every);
+// servers wake the thread together; `phase` moves the ticks, so that two processes have others.
+// Pure.
+SteadyTime shared_tick(SteadyTime time, std::chrono::milliseconds every,
+                       std::chrono::nanoseconds phase);
 
 class HealthChecks : public std::enable_shared_from_this<HealthChecks> {
   public:

@@ -49,7 +49,7 @@ std::vector<std::string> with_each(const std::string& begin, const std::vector<s
 
 }  // namespace
 
-TEST_CASE("answers: a malformed length and a malformed coding are 502") {
+TEST_CASE("answers: any length but one number, and any coding but one `chunked`, are 502") {
     is_bad_gateway_each(with_each(kStatus,
                                   {
                                       "Content-Length:",

@@ -194,7 +194,7 @@ TEST_CASE("bounds: an idle client is closed without an answer, and counted as id
     CHECK(tidegate.metric_sum("tidegate_request_faults_total") == 0);
 }
 
-TEST_CASE("bounds: a server that does not accept in time is 504, a fault of connecting") {
+TEST_CASE("bounds: a server that does not accept in time is 504, `upstream: slow to connect`") {
     const Swallowing upstream;
     const Tidegate tidegate(unlimited({upstream.url()}, "timeouts: {connect: 300ms}"));
     const auto begin = Clock::now();
@@ -213,13 +213,13 @@ TEST_CASE("bounds: the proxy tries the next server when one does not accept in t
     for (int i = 0; i < 3; ++i) CHECK(tidegate.get().body == "second");
 }
 
-TEST_CASE("bounds: a server that refuses is 502, a fault of connecting") {
+TEST_CASE("bounds: a server that refuses is 502, `upstream: unreachable`") {
     const Tidegate tidegate(simple("http://127.0.0.1:" + std::to_string(free_port())));
     CHECK(tidegate.get().status() == 502);
     check_told(tidegate, "upstream: unreachable", 502, "failed");
 }
 
-TEST_CASE("bounds: no free connection to the upstream is 503, with a fault of its own") {
+TEST_CASE("bounds: no free connection to the upstream is 503, `upstream: exhausted`") {
     const Upstream upstream(silent);
     const Tidegate tidegate("threads: 1\n" +
                             unlimited({upstream.url()}, "max_connections: 1, queue: off"));
@@ -230,14 +230,14 @@ TEST_CASE("bounds: no free connection to the upstream is 503, with a fault of it
     check_told(tidegate, "upstream: exhausted", 503, "failed");
 }
 
-TEST_CASE("bounds: a server that does not answer in time is 504, with a fault of its own") {
+TEST_CASE("bounds: a server that does not answer in time is 504, `upstream: slow`") {
     const Upstream upstream(silent);
     const Tidegate tidegate(unlimited({upstream.url()}, "timeouts: {response: 300ms}"));
     CHECK(tidegate.get().status() == 504);
     check_told(tidegate, "upstream: slow", 504, "failed");
 }
 
-TEST_CASE("bounds: a server that does not take the body is 504, with a fault of its own") {
+TEST_CASE("bounds: a server that does not take the body is 504, `upstream: slow`") {
     const Upstream upstream([](Conversation& conversation) {
         Message request;
         if (!conversation.read_head(request)) return;

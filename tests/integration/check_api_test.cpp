@@ -231,7 +231,8 @@ TEST_CASE("check API: a reservation is settled once, for less, for nothing, or f
     }
 }
 
-TEST_CASE("check API: a settlement that is repeated, at any cost, gets the answer of the first") {
+TEST_CASE(
+    "check API: a repeated settlement gets the same answer, another cost 409 with the first cost") {
     const CountedIn counted = either_store();
     const CheckApi api(counted.yaml() + kCheckSecret + kCheckPolicies);
     for (const int cost : {1, 2, 3}) {

@@ -181,7 +181,8 @@ TEST_CASE("clients: inspect and reset know a claim, a host, a method and a cooki
     CHECK(status_of(tidegate, head) == 200);
 }
 
-TEST_CASE("clients: another host, method or cookie does not give a client a new count") {
+TEST_CASE(
+    "clients: other spellings of a host, invented methods and second cookies give no new count") {
     const CountedIn counted = either_store();
     const World world;
     const Tidegate tidegate(counted.yaml() +

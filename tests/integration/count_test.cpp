@@ -231,7 +231,8 @@ TEST_CASE("count by status: of many bad bodies at once no more than the quota co
 }
 
 TEST_CASE(
-    "count by status: a request that was never forwarded gives units back, as does a good answer") {
+    "count by status: a request never forwarded gives units back, as does a status not in "
+    "`count`") {
     const CountedIn counted = either_store();
     const Upstream upstream([](Conversation& conversation) {
         Message request;

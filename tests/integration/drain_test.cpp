@@ -165,7 +165,7 @@ TEST_CASE("drain: silent clients do not delay it") {
     CHECK(Clock::now() - begin < milliseconds{1500} + slack());
 }
 
-TEST_CASE("drain: at the deadline the rest is cut off visibly, with the outcome `stopped`") {
+TEST_CASE("drain: at the deadline the rest is cut off visibly, with the error `stopped`") {
     Halfway halfway;
     const Upstream upstream(std::ref(halfway));
     Tidegate tidegate("timeouts: {drain: 400ms}\n" + simple(upstream.url()));

@@ -168,7 +168,7 @@ TEST_CASE("framing: a head cut off at any byte disturbs no other client") {
     CHECK_SOON(tidegate.metric("tidegate_client_connections") == 0);
 }
 
-TEST_CASE("framing: each bound on size has a status of its own") {
+TEST_CASE("framing: a message over a bound on size gets 414, 431 or 413") {
     const Upstream upstream(ok());
     const Tidegate tidegate(
         "limits_on_requests: {header_bytes: 2KiB, headers: 20, uri_bytes: 1KiB, body_bytes: 1KiB}"

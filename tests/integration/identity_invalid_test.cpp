@@ -171,7 +171,7 @@ TEST_CASE("invalid: an anonymous request does not slip past a limit of users") {
     CHECK(world.upstream.requests() == 0);
 }
 
-TEST_CASE("invalid: after an invalid credential no lower method is tried, as anonymous neither") {
+TEST_CASE("invalid: after an invalid credential no other method is tried, also with `anonymous`") {
     const World world;
     const Tidegate tidegate(world.with(", on_invalid_credentials: anonymous"));
     CHECK(tidegate.get("/", line("X-Api-Key", "wrong") + basic("alice", "wonderland")).status() ==

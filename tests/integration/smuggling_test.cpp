@@ -296,7 +296,7 @@ TEST_CASE("smuggling: a target in none of the four forms is refused") {
                            " HTTP/1.1\r\nHost: a\r\n\r\n"));
 }
 
-TEST_CASE("smuggling: a malformed Host, or more than one, is refused") {
+TEST_CASE("smuggling: a missing, malformed or second Host is refused") {
     refuses_each(with_each("GET / HTTP/1.1\r\n",
                            {
                                "",

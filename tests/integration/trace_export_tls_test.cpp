@@ -128,3 +128,17 @@ TEST_CASE("tracing: a collector that asks for a client certificate gets that of 
     CHECK(tidegate.get("/").status() == 200);
     CHECK_SOON(spans_exported(tidegate) == 2);
 }
+
+TEST_CASE("tracing: a changed `ca` of the collector takes effect without a reload") {
+    const Rig rig;
+    const Authority other;
+    const TlsServer collector(rig.authority.issue(), take_spans);
+    const Tidegate tidegate(rig.tracing(collector, rig.trusting(other)), "",
+                            {.options = {"--watch"}});
+    CHECK(tidegate.get("/").status() == 200);
+    CHECK_SOON(spans_dropped(tidegate, "unreachable") == 2);
+    rig.folder.write("ca.pem", rig.authority.pem());
+    CHECK_SOON(tidegate.errors().find("uses the changed files") != std::string::npos);
+    CHECK(tidegate.get("/").status() == 200);
+    CHECK_SOON(spans_exported(tidegate) == 2);
+}

@@ -123,8 +123,7 @@ TEST_CASE("h2 violations: malformed requests are reset and reported for the log"
     CHECK(reset_error(world.sent()) == NGHTTP2_PROTOCOL_ERROR);
 }
 
-TEST_CASE(
-    "h2 violations: frames of the client behind the end or reset of its stream close the stream") {
+TEST_CASE("h2 violations: frames behind the client's end or reset of a stream end the connection") {
     World world;
     world.begin();
     world.receive(headers(1, request()) + headers(3, request(), false) + rst_stream(3));

@@ -112,7 +112,7 @@ TEST_CASE("activity: off keeps nothing, and another size begins anew") {
     CHECK(activity.names() == nullptr);
 }
 
-TEST_CASE("activity: a copy that a reload interrupts is of what is kept since") {
+TEST_CASE("activity: a copy that a reload interrupts begins anew") {
     Activity activity;
     activity.set_names_max(1'024);
     for (int i = 0; i < 600; ++i) activity.names()->requests.add(std::to_string(i), Time{});

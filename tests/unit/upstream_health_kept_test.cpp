@@ -183,7 +183,8 @@ TEST_CASE(
     CHECK(kept.fake().connections <= 2);
 }
 
-TEST_CASE("health_checks: how long a connection is kept") {
+TEST_CASE(
+    "health_checks: a connection serves checks for a minute, or `timeouts.idle` if that is less") {
     const config::Upstream settings = upstream_of({server_at("a.test", 80)});
     using balance::CheckVerdict;
     CHECK(keeps_connection(settings, CheckVerdict::healthy, 0s, 5s));
@@ -261,8 +262,9 @@ TEST_CASE("health_checks: over TLS, the next check needs no handshake") {
 
 TEST_CASE("health_checks: checks begin at one of twenty ticks of `every`, and never late") {
     const SteadyTime start{};
-    CHECK(shared_tick(start + 5s, 5s) == start + 5s);
-    CHECK(shared_tick(start + 5'249ms, 5s) == start + 5s);
-    CHECK(shared_tick(start + 5'250ms, 5s) == start + 5'250ms);
-    CHECK(shared_tick(start + 7'999'999ns, 10ms) == start + 7ms);
+    CHECK(shared_tick(start + 5s, 5s, 0ns) == start + 5s);
+    CHECK(shared_tick(start + 5'249ms, 5s, 0ns) == start + 5s);
+    CHECK(shared_tick(start + 5'250ms, 5s, 0ns) == start + 5'250ms);
+    CHECK(shared_tick(start + 5'250ms, 5s, 10ms) == start + 5'240ms);
+    CHECK(shared_tick(start + 7'999'999ns, 10ms, 0ns) == start + 7ms);
 }
