@@ -143,7 +143,8 @@ Task<std::shared_ptr<const ConfigSnapshot>> Reloader::prepare_renewal(const conf
     const bool is_same_store = read.store == certified_->store;
     next->redis_tls = is_same_store ? nullptr : make_redis_tls(read);
     next->sentinel_tls = is_same_store ? nullptr : make_sentinel_tls(read);
-    const bool is_same_tracing = read.tracing == certified_->tracing;
+    // The configuration's text is the same: both trace, or neither does.
+    const bool is_same_tracing = !read.tracing || *read.tracing == *certified_->tracing;
     const bool is_same = next->tls == current_->tls && next->upstreams == current_->upstreams &&
                          is_same_store && is_same_tracing;
     if (is_same) co_return nullptr;

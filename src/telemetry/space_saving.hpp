@@ -46,8 +46,9 @@ class SpaceSaving {
     // most size(). Counters are in no order; one keeps its place, and may get another name.
     template <class Visit>
     void for_each(std::size_t begin, std::size_t end, Visit&& visit) const {
-        for (auto i = static_cast<Index>(begin); i < end; ++i) {
-            visit(Name{name_of(i), buckets_[counters_[i].bucket].count, counters_[i].error});
+        for (std::size_t i = begin; i < end; ++i) {
+            const auto counter = static_cast<Index>(i);
+            visit(Name{name_of(counter), buckets_[counters_[i].bucket].count, counters_[i].error});
         }
     }
 

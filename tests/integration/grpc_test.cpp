@@ -94,7 +94,7 @@ TEST_CASE("grpc: refusals and failures have the status that says what to do") {
         "  - {match: {path: '/denied/**'}, upstream: broken, policies: [denied]}\n"
         "  - {match: {path: '/tenant/**'}, upstream: broken, policies: [tenant]}\n"
         "  - {match: {path: '/user/**'}, upstream: broken, policies: [], identity: required}\n"
-        "  - {match: {path: '/small/**'}, upstream: broken, policies: [],"
+        "  - {match: {path: '/small/**'}, upstream: slow, policies: [],"
         " limits_on_requests: {body_bytes: 3}}\n"
         "  - {match: {path: '/broken/**'}, upstream: broken, policies: []}\n"
         "  - {match: {path: '/slow/**'}, upstream: slow, policies: []}\n");

@@ -137,6 +137,7 @@ TEST_CASE("tracing: a changed `ca` of the collector takes effect without a reloa
                             {.options = {"--watch"}});
     CHECK(tidegate.get("/").status() == 200);
     CHECK_SOON(spans_dropped(tidegate, "unreachable") == 2);
+    CHECK(tidegate.errors().find("uses the changed files") == std::string::npos);
     rig.folder.write("ca.pem", rig.authority.pem());
     CHECK_SOON(tidegate.errors().find("uses the changed files") != std::string::npos);
     CHECK(tidegate.get("/").status() == 200);
