@@ -98,7 +98,7 @@ TEST_CASE("original request: Envoy's target is an origin form, with and without 
     CHECK(plain.facts.head.query == "?b=/c");
     const Read behind(Dialect::envoy, question({}, "/check/v1?b=/c"), "/check");
     CHECK(behind.facts.head.target == "/v1?b=/c");
-    // What Envoy is told to put before the path may begin the query.
+    // Envoy may put a prefix before the path that begins a query.
     const Read in_query(Dialect::envoy, question({}, "/check?for=/v1?x=1"), "/check?for=");
     CHECK(in_query.fault.empty());
     CHECK(in_query.facts.head.path == "/v1");
