@@ -30,14 +30,14 @@ SUMMARY = re.compile(
     r"^\[doctest\] test cases: *\d+ \| *\d+ passed \| *(\d+) failed", re.MULTILINE)
 # Messages, bodies, limits and identity.
 OVER_TLS = ("messages:*,fields:*,framing:*,smuggling:*,cutting:*,both sides:*,half-close:*,"
-            "streams:*,bounds:*,slow clients:*,unread:*,answers:*,hostile:*,forwarding:*,drain:*,"
+            "streams:*,bounds:*,slow clients:*,unread:*,answers:*,hostile:*,forwarding:*,drain:*,handover:*,"
             "limits:*,concurrency:*,count by status:*,identity:*,tokens:*,address:*")
 # The same, and the other answers of the proxy itself. Cases about HTTP/1's own bytes are not run,
 # and cases that say only_over_http1() are skipped.
 OVER_H2 = ("messages:*,fields:*,both sides:*,streams:*,bounds:*,slow clients:*,answers:*,"
            "forwarding:*,upstream: whatever*,upstream: an*,upstream: a reset*,upstream: a GET*,"
            "upstream: a POST*,upstream: a client*,upstream: a late*,drain: an answer*,"
-           "drain: a request that ends*,limits:*,gcra:*,leaky_bucket: b*,leaky_bucket: w*,"
+           "drain: a request that ends*,handover:*,limits:*,gcra:*,leaky_bucket: b*,leaky_bucket: w*,"
            "leaky_bucket: a*,concurrency:*,count by status:*,costs:*,clients:*,keys:*,shadow:*,"
            "identity:*,forward_as:*,invalid:*,guesses: h*,guesses: at once*,tokens:*,address:*,"
            "tiers:*,cors:*,routes:*,access log:*,explain: it decides*")

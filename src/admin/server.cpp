@@ -16,6 +16,7 @@
 #include "base/timestamp.hpp"
 #include "http/field_lines.hpp"
 #include "http/problem.hpp"
+#include "net/descriptor.hpp"
 #include "net/timed_socket.hpp"
 #include "telemetry/log.hpp"
 #include "telemetry/log_interval.hpp"
@@ -197,8 +198,9 @@ void AdminServer::stop() {
 
 void AdminServer::Impl::stop() {
     stopped = true;
-    error_code ignored;
-    acceptor.close(ignored);
+    // Released first, as the process that takes this one's place may have the socket, too.
+    error_code failure;
+    if (acceptor.is_open()) const Descriptor closed(acceptor.release(failure));
     accept_pause.cancel();
     for (Connection& connection : connections) connection.socket->close();
 }

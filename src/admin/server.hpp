@@ -39,7 +39,8 @@ class AdminServer {
     AdminServer(const AdminServer&) = delete;
     AdminServer& operator=(const AdminServer&) = delete;
 
-    // Closes the listener and every connection; sources are not asked any more once this returns.
+    // Closes every connection, and the listener unless another descriptor has it; sources are not
+    // asked any more once this returns.
     void stop();
 
   private:

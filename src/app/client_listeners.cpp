@@ -10,9 +10,15 @@ namespace tidegate::app {
 
 Result<std::vector<ListenerGroup>, std::string> open_client_listeners(const config::Config& config,
                                                                       InheritedSockets& inherited,
+                                                                      OfferedListeners& offered,
                                                                       std::size_t workers) {
     std::vector<ListenerGroup> groups;
     for (const config::Listen& listen : config.listen) {
+        if (auto taken = take_offered(listen, offered, workers)) {
+            if (!*taken) return taken->error();
+            std::move((*taken)->begin(), (*taken)->end(), std::back_inserter(groups));
+            continue;
+        }
         if (listen.address.is_inherited()) {
             auto adopted = adopt_inherited(listen, inherited, workers);
             if (!adopted) return adopted.error();

@@ -7,15 +7,18 @@
 
 #include "app/inherited_sockets.hpp"
 #include "app/listener.hpp"
+#include "app/offered_listeners.hpp"
 #include "base/result.hpp"
 #include "config/config.hpp"
 
 namespace tidegate::app {
 
 // Opens each address of `config.listen` for `workers` workers, and takes those that it names out of
-// `inherited`; logs the others. The error names the address that cannot be used. Main thread.
+// `offered`, where another process has them, or `inherited`; logs the others. The error names the
+// address that cannot be used. Main thread.
 Result<std::vector<ListenerGroup>, std::string> open_client_listeners(const config::Config& config,
                                                                       InheritedSockets& inherited,
+                                                                      OfferedListeners& offered,
                                                                       std::size_t workers);
 
 }  // namespace tidegate::app

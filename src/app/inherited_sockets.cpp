@@ -3,14 +3,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -27,36 +24,6 @@ constexpr std::int64_t kInheritedMax = 1'024;
 // What sd_listen_fds_with_names(3) calls a socket when LISTEN_FDNAMES is not set.
 constexpr std::string_view kUnnamed = "unknown";
 
-int option_of(int descriptor, int level, int name) {
-    int value = -1;
-    socklen_t size = sizeof value;
-    return ::getsockopt(descriptor, level, name, &value, &size) == 0 ? value : -1;
-}
-
-// Where `descriptor` is bound. Empty: at an address that is none of TCP or Unix sockets.
-config::Address bound_address(int descriptor) {
-    StreamProtocol::endpoint endpoint;
-    auto size = static_cast<socklen_t>(endpoint.capacity());
-    if (::getsockname(descriptor, endpoint.data(), &size) != 0) return {};
-    endpoint.resize(size);
-    const int family = endpoint.protocol().family();
-    config::Address address;
-    if (family == AF_UNIX) {
-        const std::size_t name_at = offsetof(sockaddr_un, sun_path);
-        const auto* const path = reinterpret_cast<const char*>(endpoint.data()) + name_at;
-        address.unix_path.assign(path, size - name_at);
-        // A name of the abstract namespace begins with a zero byte, a path ends with one.
-        if (address.unix_path.starts_with('\0')) address.unix_path.front() = '@';
-        if (address.unix_path.ends_with('\0')) address.unix_path.pop_back();
-    } else if (family == AF_INET || family == AF_INET6) {
-        asio::ip::tcp::endpoint tcp;
-        std::memcpy(tcp.data(), endpoint.data(), size);
-        address.host = tcp.address().to_string();
-        address.port = tcp.port();
-    }
-    return address;
-}
-
 std::string names_text(const InheritedSockets& sockets) {
     std::string text;
     for (const InheritedSocket& one : sockets) {
@@ -69,8 +36,8 @@ std::string names_text(const InheritedSockets& sockets) {
 std::string objection_to(int descriptor, const config::Listen& settings,
                          const config::Address& bound) {
     const bool is_known = bound.is_unix() || !bound.host.empty();
-    if (!is_known || option_of(descriptor, SOL_SOCKET, SO_TYPE) != SOCK_STREAM ||
-        option_of(descriptor, SOL_SOCKET, SO_ACCEPTCONN) != 1) {
+    if (!is_known || socket_option(descriptor, SOL_SOCKET, SO_TYPE) != SOCK_STREAM ||
+        socket_option(descriptor, SOL_SOCKET, SO_ACCEPTCONN) != 1) {
         return "it does not listen for connections: its .socket unit needs `ListenStream=` and "
                "`Accept=no`";
     }
@@ -92,7 +59,7 @@ Result<ListenerGroup, std::string> make_group(const config::Listen& settings, De
     if (!objection.empty()) {
         return "cannot listen on " + settings.address.to_string() + ": " + objection;
     }
-    group.settings.ipv6_only = option_of(descriptor.get(), IPPROTO_IPV6, IPV6_V6ONLY) == 1;
+    group.settings.ipv6_only = socket_option(descriptor.get(), IPPROTO_IPV6, IPV6_V6ONLY) == 1;
     group.descriptors.push_back(descriptor.release());
     group.share(workers);
     return group;

@@ -5,9 +5,11 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -96,16 +98,6 @@ Result<ListenerGroup, std::string> open_unix(const config::Listen& settings, std
     return group;
 }
 
-std::uint16_t bound_port(int descriptor) {
-    StreamProtocol::endpoint endpoint;
-    auto size = static_cast<socklen_t>(endpoint.capacity());
-    ::getsockname(descriptor, endpoint.data(), &size);
-    endpoint.resize(size);
-    asio::ip::tcp::endpoint tcp;
-    std::memcpy(tcp.data(), endpoint.data(), size);
-    return tcp.port();
-}
-
 // A first socket that shares the port with none, so that it fails if another program uses it.
 // Where the kernel has no IPv6, `settings` become those of every IPv4 address.
 int open_probe(config::Listen& settings) {
@@ -125,6 +117,67 @@ int open_probe(config::Listen& settings) {
 
 }  // namespace
 
+int socket_option(int descriptor, int level, int name) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    return ::getsockopt(descriptor, level, name, &value, &size) == 0 ? value : -1;
+}
+
+config::Address bound_address(int descriptor) {
+    StreamProtocol::endpoint endpoint;
+    auto size = static_cast<socklen_t>(endpoint.capacity());
+    if (::getsockname(descriptor, endpoint.data(), &size) != 0) return {};
+    endpoint.resize(size);
+    const int family = endpoint.protocol().family();
+    config::Address address;
+    if (family == AF_UNIX) {
+        const std::size_t name_at = offsetof(sockaddr_un, sun_path);
+        const auto* const path = reinterpret_cast<const char*>(endpoint.data()) + name_at;
+        address.unix_path.assign(path, size - name_at);
+        // A name of the abstract namespace begins with a zero byte, a path ends with one.
+        if (address.unix_path.starts_with('\0')) address.unix_path.front() = '@';
+        if (address.unix_path.ends_with('\0')) address.unix_path.pop_back();
+    } else if (family == AF_INET || family == AF_INET6) {
+        asio::ip::tcp::endpoint tcp;
+        std::memcpy(tcp.data(), endpoint.data(), size);
+        address.host = tcp.address().to_string();
+        address.port = tcp.port();
+    }
+    return address;
+}
+
+Result<ListenerGroup, std::string> take_listeners(const config::Listen& settings,
+                                                  std::vector<Descriptor> descriptors,
+                                                  std::size_t workers) {
+    const int first = descriptors.front().get();
+    ListenerGroup group{settings, {}, settings.address};
+    group.settings.address = bound_address(first);
+    const bool is_tcp = !group.settings.address.is_unix();
+    if (is_tcp) {
+        const bool is_ipv6_only = socket_option(first, IPPROTO_IPV6, IPV6_V6ONLY) == 1;
+        if (is_ipv6_only != settings.ipv6_only && !settings.address.is_inherited()) {
+            return "cannot take over " + settings.address.to_string() +
+                   ": it changes between IPv6 and both versions of IP, which needs a restart";
+        }
+        group.settings.ipv6_only = is_ipv6_only;
+    }
+    const bool has_queue_each = is_tcp && !settings.address.is_inherited() &&
+                                socket_option(first, SOL_SOCKET, SO_REUSEPORT) == 1;
+    if (!has_queue_each) descriptors.resize(1);
+    for (Descriptor& one : descriptors) group.descriptors.push_back(one.release());
+    if (has_queue_each) {
+        const config::Address& at = group.settings.address;
+        const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(at.host), at.port);
+        while (group.descriptors.size() < workers) {
+            const int opened = open_bound(endpoint, true, group.settings.ipv6_only);
+            if (opened < 0) break;  // then workers accept from one queue
+            group.descriptors.push_back(opened);
+        }
+    }
+    group.share(workers);
+    return group;
+}
+
 Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings,
                                                   std::size_t workers) {
     if (settings.address.is_unix()) return open_unix(settings, workers);
@@ -135,7 +188,7 @@ Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings
     config::Address& address = group.settings.address;
     const int probe = open_probe(group.settings);
     if (probe < 0) return fault(address, -probe);
-    address.port = bound_port(probe);
+    address.port = bound_address(probe).port;
     ::close(probe);
     const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(address.host), address.port);
     while (group.descriptors.size() < workers) {

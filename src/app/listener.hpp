@@ -8,6 +8,7 @@
 #include "base/result.hpp"
 #include "config/config.hpp"
 #include "net/asio.hpp"
+#include "net/descriptor.hpp"
 
 namespace tidegate::app {
 
@@ -31,12 +32,25 @@ struct ListenerGroup {
     std::string to_string() const;
 };
 
+// Takes over sockets that listen at settings.address already, for `workers` workers: opens further
+// ones where each worker has a queue of its own (SO_REUSEPORT), and lets workers accept from
+// several where there are more sockets than workers. The error names the address. Requires a
+// descriptor.
+Result<ListenerGroup, std::string> take_listeners(const config::Listen& settings,
+                                                  std::vector<Descriptor> descriptors,
+                                                  std::size_t workers);
+
 // Binds and listens for `workers` workers; at config::kEveryAddress with one socket for IPv6 and
 // IPv4 each, and for IPv4 alone where the kernel has no IPv6. Tries the address without sharing
 // first, which fails if another program uses it; replaces a Unix socket whose program is gone. The
 // error names the address.
 Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings,
                                                   std::size_t workers);
+
+// Where `descriptor` is bound. Empty: at an address that is none of TCP or Unix sockets.
+config::Address bound_address(int descriptor);
+// The value of a socket's option; -1: it has none.
+int socket_option(int descriptor, int level, int name);
 
 // Takes over one descriptor. Connections that it accepts send at once (TCP_NODELAY), and the kernel
 // holds a bounded part of what their clients do not read.

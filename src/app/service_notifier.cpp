@@ -65,6 +65,11 @@ void ServiceNotifier::tell_status(std::string_view status) {
     send(fmt::format("STATUS={}", status));
 }
 
+void ServiceNotifier::tell_main_process(pid_t pid) {
+    send(fmt::format("MAINPID={}", pid));
+    socket_ = Descriptor();
+}
+
 void ServiceNotifier::tell_alive() {
     send("WATCHDOG=1");
 }

@@ -2,6 +2,8 @@
 // datagram of assignments for each event, without libsystemd. Main thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
@@ -24,6 +26,8 @@ class ServiceNotifier {
     void tell_reloading(std::string_view status);
     void tell_stopping(std::string_view status);
     void tell_status(std::string_view status);
+    // Process `pid` is the service from now on, and this one says nothing more.
+    void tell_main_process(pid_t pid);
     // Every event loop turns.
     void tell_alive();
 

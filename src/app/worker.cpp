@@ -57,7 +57,11 @@ Worker::Worker(SharedState& shared, std::size_t index, const std::vector<Listene
     clients_.config = context_.generation->config.get();
     use_http2(*clients_.config);
     keep_names(*clients_.config);
-    for (const ListenerGroup& group : listeners) add_listener(group, snapshot);
+    for (const ListenerGroup& group : listeners) {
+        for (std::size_t i = index; i < group.descriptors.size(); i += shared.workers) {
+            add_listener(group, group.descriptors[i], snapshot);
+        }
+    }
 }
 
 // Envoy opens one connection a thread of its own, and keeps it: it has many streams, and ends after
@@ -105,14 +109,33 @@ void Worker::start() {
         redis_.start(executor);
         if (index_ == 0) start_heartbeat();
     }
-    for (const auto& listener : listeners_) {
-        spawn_vital(executor, accept(*listener));
-    }
     spawn_vital(executor, tick());
     thread_ = std::thread([this] {
         metrics_.clock.begin();
         io_.run();
     });
+}
+
+void Worker::begin_accepting() {
+    asio::post(io_, [this] {
+        if (clients_.is_draining) return;
+        for (const auto& listener : listeners_) spawn_vital(context_.executor, accept(*listener));
+    });
+}
+
+void Worker::end_accepting(std::function<void()> done) {
+    asio::post(io_, [this, done = std::move(done)] {
+        for (const auto& listener : listeners_) close_listener(*listener);
+        done();
+    });
+}
+
+// Released first, for the system goes on telling of a socket that another descriptor keeps open,
+// unless it was asked not to.
+void Worker::close_listener(Listener& listener) {
+    if (!listener.acceptor.is_open()) return;
+    error_code failure;
+    const Descriptor closed(listener.acceptor.release(failure));
 }
 
 void Worker::inspect(std::function<void(const store::Inspector&)> ask) {
@@ -137,18 +160,21 @@ void Worker::show_activity(std::function<bool(telemetry::Activity&)> look) {
     });
 }
 
-void Worker::drain() {
-    asio::post(io_, [this] {
+void Worker::drain(std::chrono::milliseconds idle_patience) {
+    asio::post(io_, [this, idle_patience] {
         if (clients_.is_draining) return;
-        for_each_context([](client::ConnectionContext& one) { one.is_draining = true; });
+        for_each_context([&](client::ConnectionContext& one) {
+            one.is_draining = true;
+            one.idle_patience = idle_patience;
+        });
         for (const auto& listener : listeners_) {
             // The close would reset what waits in the queue. Clients that come meanwhile, and
             // connections that fail, must not keep the worker here.
+            if (!listener->acceptor.is_open()) continue;
             for (int taken = 0; taken <= kBacklog; taken += kAcceptedAtOnce) {
                 if (accept_ready(*listener) < kAcceptedAtOnce) break;
             }
-            error_code ignored;
-            listener->acceptor.close(ignored);
+            close_listener(*listener);
         }
         for (client::ProxyHeaderWait& one : unnamed_) one.on_drain();
         for (client::TlsHandshake& one : handshakes_) one.on_drain();

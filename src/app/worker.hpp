@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -44,12 +45,18 @@ namespace tidegate::app {
 
 class Worker {
   public:
-    // Adopts descriptor `index` of each of `listeners`. Worker 0 sends the process's heartbeat.
+    // Adopts descriptor `index` of each of `listeners`, and where there are more descriptors than
+    // workers each as many places after it. Worker 0 sends the process's heartbeat.
     Worker(SharedState& shared, std::size_t index, const std::vector<ListenerGroup>& listeners,
            const ConfigSnapshot& snapshot);
     ~Worker();
 
+    // Does all but accept connections.
     void start();
+    void begin_accepting();
+    // Leaves what waits to be accepted to who else has the listening sockets, and calls `done` on
+    // this worker's thread. What it has accepted goes on.
+    void end_accepting(std::function<void()> done);
     // Requests that begin from now on get what `snapshot` says; those in flight keep what they
     // have. `done` is called on this worker's thread when it is so, or if it is leaving.
     void reload(std::shared_ptr<const ConfigSnapshot> snapshot, std::function<void()> done);
@@ -67,8 +74,9 @@ class Worker {
     bool has_left() const { return finished_; }
     // Grows at every tick of DeadlineWheel while the loop runs. Any thread.
     std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
-    // Stops accepting, lets what is in flight finish; ends when it has, or with cut().
-    void drain();
+    // Accepts what waits and no more, unless it had ended that; lets what is in flight finish, and
+    // idle connections bring a request for `idle_patience`; ends when it has, or with cut().
+    void drain(std::chrono::milliseconds idle_patience);
     // Breaks off the requests that are left; tunnels go on. `is_late`: the time to drain them is
     // over, and if there are any the worker logs that.
     void cut_requests(bool is_late);
@@ -111,7 +119,7 @@ class Worker {
     std::shared_ptr<upstream::Pool> find_or_make_pool(const upstream::GroupPtr& group,
                                                       std::size_t metrics_slot);
     void adopt(const ConfigSnapshot& snapshot);
-    void add_listener(const ListenerGroup& group, const ConfigSnapshot& snapshot);
+    void add_listener(const ListenerGroup& group, int descriptor, const ConfigSnapshot& snapshot);
     // Takes over what a reload may change of a listener.
     static void refresh(Listener& listener, const config::Config& config);
     // What `listener` needs of `snapshot`; nothing: it has it.
@@ -131,6 +139,8 @@ class Worker {
     client::ConnectionContext connection_context(client::ConnectionContext::Serve serve,
                                                  void* server, client::Http2Resources& http2);
     Task<> accept(Listener& listener);
+    // The socket goes on listening where another descriptor, of this process or of another, has it.
+    static void close_listener(Listener& listener);
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.
     int accept_ready(Listener& listener);

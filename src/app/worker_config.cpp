@@ -40,20 +40,21 @@ std::string hsts_line_of(const config::Listen& settings) {
 
 }  // namespace
 
-void Worker::add_listener(const ListenerGroup& group, const ConfigSnapshot& snapshot) {
+void Worker::add_listener(const ListenerGroup& group, int descriptor,
+                          const ConfigSnapshot& snapshot) {
     const config::Listen& settings = group.settings;
-    std::unique_ptr<Listener> listener(new Listener{
-        .settings = settings,
-        .acceptor = adopt_listener(io_.get_executor(), settings.address, group.descriptors[index_]),
-        .hsts_line = hsts_line_of(settings),
-        .configured = group.configured,
-        .credentials = {},
-        .tls = {},
-        .forward_auth = {},
-        .check = {},
-        .envoy_grpc = {},
-        .redirect = {},
-        .clients = {}});
+    std::unique_ptr<Listener> listener(
+        new Listener{.settings = settings,
+                     .acceptor = adopt_listener(io_.get_executor(), settings.address, descriptor),
+                     .hsts_line = hsts_line_of(settings),
+                     .configured = group.configured,
+                     .credentials = {},
+                     .tls = {},
+                     .forward_auth = {},
+                     .check = {},
+                     .envoy_grpc = {},
+                     .redirect = {},
+                     .clients = {}});
     if (listener->settings.redirects) {
         listener->redirect =
             std::make_unique<faces::Redirect>(faces::Redirect{context_, listener->settings});

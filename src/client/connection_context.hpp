@@ -1,6 +1,7 @@
 // What the connections of a worker's clients share, whatever they speak. Outlives them; one thread.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <functional>
 
@@ -34,6 +35,9 @@ struct ConnectionContext {
     std::function<void(const std::exception_ptr&)> tell_failure{};
     const config::Config* config = nullptr;  // in force; a reload replaces it
     bool is_draining = false;                // answers say `Connection: close`
+    // While draining: for how long an idle connection may still bring a request, which its client
+    // may have sent already.
+    std::chrono::milliseconds idle_patience{0};
     Http1StreamPool streams{};
 };
 

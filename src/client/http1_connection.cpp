@@ -1,5 +1,6 @@
 #include "client/http1_connection.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "client/http2_connection.hpp"
@@ -104,11 +105,13 @@ Task<> Http1Connection::run(std::unique_ptr<Http1Connection> self) {
 void Http1Connection::on_drain() {
     if (link_.is_tunnel) link_.sleeper.wakeup().wake_later();
     if (!is_idle_) return;
-    if (is_fresh_) {
-        link_.sleeper.allow(kFreshPatience);
-    } else {
-        link_.sleeper.wakeup().wake_later();
-    }
+    link_.sleeper.allow(idle_patience());
+    link_.sleeper.wakeup().wake_later();
+}
+
+milliseconds Http1Connection::idle_patience() const {
+    if (!context_.is_draining) return context_.config->timeouts.client_idle;
+    return is_fresh_ ? std::max(kFreshPatience, context_.idle_patience) : context_.idle_patience;
 }
 
 void Http1Connection::cut_off() {
@@ -126,11 +129,10 @@ bool Http1Connection::cut_off_if(bool is_meant) {
 Task<> Http1Connection::await_input() {
     link_.input.release_buffer();
     is_idle_ = true;
-    link_.sleeper.allow(context_.is_draining ? kFreshPatience
-                                             : context_.config->timeouts.client_idle);
+    link_.sleeper.allow(idle_patience());
     connection().watch_read(&link_.sleeper.wakeup());
     while (!connection().readable() && !link_.sleeper.expired() && !link_.is_cut_off &&
-           (is_fresh_ || !context_.is_draining)) {
+           idle_patience() > milliseconds{0}) {
         co_await link_.sleeper.sleep();
     }
     is_idle_ = false;

@@ -41,6 +41,8 @@ class Http1Connection final : public ServedConnection {
     };
 
     bool cut_off_if(bool is_meant);
+    // For how long an idle connection may bring a request.
+    std::chrono::milliseconds idle_patience() const;
     Task<> await_input();
     Task<Next> read_head();
     bool takes_http1() const;

@@ -13,7 +13,7 @@
 
 #include "base/keyed_hash.hpp"
 #include "store/memory_store_charge.hpp"
-#include "store/memory_store_shard.hpp"
+#include "store/memory_store_impl.hpp"
 
 namespace tidegate::store {
 namespace {
@@ -21,10 +21,7 @@ namespace {
 using limit::Limit;
 using limit::Micros;
 
-constexpr std::size_t kShardsMax = 64;  // a set of shards is the bits of one word
 constexpr std::size_t kKeysAShardMin = 64;
-
-using Shards = std::array<Shard, kShardsMax>;
 
 Scratch& scratch() {
     thread_local Scratch instance;
@@ -76,23 +73,6 @@ ItemCounts count_item(const Found& found, const Asked& asked) {
 }
 
 }  // namespace
-
-struct MemoryStore::Impl {
-    explicit Impl(const Options& options);
-
-    std::uint64_t hash_of_policy(std::string_view name) const {
-        return hash_text(name, secret[0], secret[1]);
-    }
-    const std::vector<Found>& locate(const limit::Charge& charge, std::vector<Found>& found) const;
-    bool make_states(Micros now, std::vector<Found>& found);
-
-    Shards shards;
-    std::size_t shard_count;
-    std::array<std::uint64_t, 2> secret{};
-    std::atomic<bool> evict;
-    std::atomic<std::int64_t> divisor;
-    bool stands_in;
-};
 
 // A charge whose states are all found, and locked until this ends. One a thread at a time.
 class MemoryStore::Call {
@@ -177,6 +157,22 @@ bool MemoryStore::Impl::make_states(Micros now, std::vector<Found>& found) {
         one.made = false;
     }
     return all;
+}
+
+bool MemoryStore::Impl::put(std::string_view policy, std::string_view identifier,
+                            std::vector<Record>&& records, std::int64_t expires_us, Micros now) {
+    const std::uint64_t of_policy = hash_of_policy(policy);
+    const std::uint64_t hash = hash_text(identifier, of_policy, secret[1]);
+    const StateName name{hash, of_policy, policy, identifier};
+    Shard& shard = shards[hash & (shard_count - 1)];
+    const std::lock_guard lock(shard.mutex());
+    State* state = shard.find(name);
+    if (state == nullptr) state = shard.insert(name, now.count(), evict);
+    if (state == nullptr) return false;
+    state->records = std::move(records);
+    state->expires_us = expires_us;
+    state->pinned = false;
+    return true;
 }
 
 MemoryStore::MemoryStore(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -295,15 +291,32 @@ std::uint64_t MemoryStore::evictions() const {
     return evictions;
 }
 
+namespace {
+
+Micros steady_time() {
+    return std::chrono::duration_cast<Micros>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+std::atomic<std::int64_t>& clock_offset_us() {
+    static std::atomic<std::int64_t> offset{
+        (std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch()) -
+         steady_time())
+            .count()};
+    return offset;
+}
+
+}  // namespace
+
+limit::Micros process_clock_offset() {
+    return Micros{clock_offset_us().load(std::memory_order_relaxed)};
+}
+
+void set_process_clock_offset(limit::Micros offset) {
+    clock_offset_us().store(offset.count(), std::memory_order_relaxed);
+}
+
 limit::Micros process_now() {
-    using std::chrono::duration_cast;
-    struct Start {
-        std::chrono::system_clock::time_point wall = std::chrono::system_clock::now();
-        std::chrono::steady_clock::time_point steady = std::chrono::steady_clock::now();
-    };
-    static const Start start;
-    return duration_cast<Micros>(start.wall.time_since_epoch()) +
-           duration_cast<Micros>(std::chrono::steady_clock::now() - start.steady);
+    return process_clock_offset() + steady_time();
 }
 
 }  // namespace tidegate::store

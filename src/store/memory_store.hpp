@@ -4,8 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "limit/charge.hpp"
@@ -69,6 +72,14 @@ class MemoryStore {
     // identifier stand side by side. Any thread.
     std::vector<bool> forget(std::span<const limit::ChargeItem> items);
 
+    // Hands out what is counted, in pieces, for load() of another process's store; requests in
+    // flight hold their slots here only. What changes meanwhile may be in it or not. Any thread.
+    void save(const std::function<void(std::string_view)>& put) const;
+    // Counts on from what save() of another store wrote, as far as there is room and it has not
+    // expired at `now`. Returns how many identifiers that is; nothing where the bytes are not
+    // save()'s, of which those before the fault are counted. Any thread.
+    std::optional<std::size_t> load(std::string_view bytes, limit::Micros now);
+
     // What is counted stays: if it is more than fits now, it shrinks as new names come. Any thread.
     void set_bounds(std::size_t max_keys, OnFull on_full);
     // The policies of the configuration, by name: from now on only these have a share of the room.
@@ -86,5 +97,10 @@ class MemoryStore {
 
 // Wall clock at start, advanced by the monotonic clock: never steps. Any thread.
 limit::Micros process_now();
+// The difference of that clock and the monotonic one, which is the machine's.
+limit::Micros process_clock_offset();
+// From now on process_now() tells what it does in the process whose offset this is, so that counts
+// of that process keep their times. Any thread.
+void set_process_clock_offset(limit::Micros offset);
 
 }  // namespace tidegate::store

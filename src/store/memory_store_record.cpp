@@ -242,10 +242,10 @@ void SlotsCount::release(const limit::LeaseId& lease, Micros until) {
     kept_until_us_.insert(later, until.count());
 }
 
-void Record::reset(const Limit& limit) {
-    id_ = limit.id;
+void Record::reset(std::uint32_t id, limit::StateKind kind) {
+    id_ = id;
     weight_ = 0;
-    switch (limit.state()) {
+    switch (kind) {
         case limit::StateKind::windows:
             kind_.emplace<Windows>();
             break;

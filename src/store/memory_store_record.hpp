@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <variant>
@@ -22,6 +23,9 @@
 #include "store/counts.hpp"
 
 namespace tidegate::store {
+
+class CountsReader;
+class CountsWriter;
 
 // A charge, when it was made, among how many processes the quotas are divided, and for whom.
 struct Asked {
@@ -55,6 +59,7 @@ using Standing = std::variant<limit::Standing, limit::ExactTime, MomentStanding,
 //   give_back  returns what the charge took at `at`, if that can be told from what came later
 //   count      how it stands, for people, as a request of cost 1 meets it
 //   ends_us    nothing is held from then on
+//   save       writes what it counts, load reads that into one that counts nothing
 //   weight     how much is held: the share of the quota, at most all of it, times the duration; in
 //              microseconds
 template <class Label>
@@ -72,6 +77,8 @@ class WindowCount {
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     std::int64_t ends_us() const { return window_.ends_us; }
+    void save(CountsWriter& out) const;
+    void load(CountsReader& in);
     double weight(const limit::Limit& limit, const Asked& asked) const;
 
   private:
@@ -95,6 +102,8 @@ class BucketCount {
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     std::int64_t ends_us() const { return bucket_.tat_us + (bucket_.parts > 0 ? 1 : 0); }
+    void save(CountsWriter& out) const;
+    void load(CountsReader& in);
     double weight(const limit::Limit& limit, const Asked& asked) const;
 
   private:
@@ -117,6 +126,8 @@ class MomentsCount {
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     std::int64_t ends_us() const { return ends_us_; }
+    void save(CountsWriter& out) const;
+    void load(CountsReader& in);
     double weight(const limit::Limit& limit, const Asked& asked) const;
 
     // The first moment from `from` on that passes; kNever.
@@ -145,6 +156,8 @@ class SlotsCount {
     LimitCount count(const limit::Limit& limit, const Asked& asked) const;
     // When those in flight end is unknown: see holds_slots().
     std::int64_t ends_us() const { return kept_until_us_.empty() ? 0 : kept_until_us_.back(); }
+    void save(CountsWriter& out) const;
+    void load(CountsReader& in);
     // Slots stand for requests that an upstream may still be at work on: more than any units.
     double weight(const limit::Limit&, const Asked&) const { return weight(); }
     double weight() const {
@@ -175,7 +188,11 @@ class Record {
   public:
     // Counts nothing yet.
     explicit Record(const limit::Limit& limit) { reset(limit); }
-    void reset(const limit::Limit& limit);
+    void reset(const limit::Limit& limit) { reset(limit.id, limit.state()); }
+
+    void save(CountsWriter& out) const;
+    // What save() wrote; nothing: it did not.
+    static std::optional<Record> load(CountsReader& in);
 
     bool counts(const limit::Limit& limit) const;
     std::uint32_t id() const { return id_; }
@@ -224,6 +241,9 @@ class Record {
         }
         return use(*std::get_if<0>(&self.kind_));
     }
+
+    Record(std::uint32_t id, limit::StateKind kind) { reset(id, kind); }
+    void reset(std::uint32_t id, limit::StateKind kind);
 
     using Windows = WindowCount<std::uint16_t>;
     using Log = WindowCount<std::uint64_t>;

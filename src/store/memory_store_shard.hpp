@@ -1,6 +1,7 @@
 // A part of the in-process store: a bounded table of states under one mutex.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,21 @@ class alignas(64) Shard {
     // Forgets what a state counts, but for slots; whether there was something. What is given back
     // to it later is no longer its own.
     bool forget(const StateName& name);
+
+    // Calls `see(const State&)` for the states of `count` buckets from `first` on. False: there are
+    // no more buckets behind them. As buckets are added, a state moves to one behind all that were
+    // there: a walk from 0 on sees each state that stays, some of them twice.
+    template <class See>
+    bool visit(std::size_t first, std::size_t count, See see) const {
+        const std::size_t end = std::min(first + count, table_.buckets());
+        for (std::size_t bucket = first; bucket < end; ++bucket) {
+            for (const State* state = table_.first(bucket); state != nullptr;
+                 state = state->next.get()) {
+                see(*state);
+            }
+        }
+        return end < table_.buckets();
+    }
 
     std::size_t size() const { return size_.load(std::memory_order_relaxed); }
     std::uint64_t evictions() const { return evictions_.load(std::memory_order_relaxed); }

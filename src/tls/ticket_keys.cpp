@@ -90,6 +90,25 @@ void TicketKeys::rotate(Time now) {
     publish(std::move(keys));
 }
 
+std::vector<std::pair<TicketKey, TicketKeys::Time>> TicketKeys::made() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::pair<TicketKey, Time>> all;
+    for (std::size_t i = 0; i < made_.size(); ++i) all.emplace_back(keys_->keys[i], made_[i]);
+    return all;
+}
+
+void TicketKeys::go_on_with(const std::vector<std::pair<TicketKey, Time>>& made) {
+    const std::lock_guard lock(mutex_);
+    if (made_.empty() || made.empty()) return;
+    std::vector<TicketKey> keys;
+    made_.clear();
+    for (const auto& [key, time] : made) {
+        keys.push_back(key);
+        made_.push_back(time);
+    }
+    publish(std::move(keys));
+}
+
 std::shared_ptr<const TicketKeySet> TicketKeys::keys() const {
     const std::lock_guard lock(mutex_);
     return keys_;

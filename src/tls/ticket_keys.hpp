@@ -64,6 +64,13 @@ class TicketKeys {
     // lives on until this is called.
     void rotate(Time now);
 
+    // Those that the process has made, the newest first; none: they are configured. For the process
+    // that takes this one's place, whose clock is the same.
+    std::vector<std::pair<TicketKey, Time>> made() const;
+    // Goes on with the keys of another process, as its made() gave them, in place of its own. Does
+    // nothing where the keys are configured, or `made` is empty.
+    void go_on_with(const std::vector<std::pair<TicketKey, Time>>& made);
+
     // Changes whenever keys() does.
     std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
     std::shared_ptr<const TicketKeySet> keys() const;

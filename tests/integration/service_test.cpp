@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -326,4 +327,35 @@ TEST_CASE("service: a reload keeps the sockets that were passed, though the vari
     CHECK(manager.hear() == "READY=1\nSTATUS=configuration 2 is in force");
     CHECK(http_get(web.port, "/").status() == 200);
     CHECK(http_get(web.port, "/").status() == 429);
+}
+
+TEST_CASE("service: a hand-over names the new process, with the socket that was passed") {
+    REQUIRE(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+    const Upstream upstream(ok());
+    const TemporaryFolder folder;
+    const Manager manager(folder);
+    const PassedSocket web;
+    folder.write("tidegate.yaml", yaml("systemd:web", upstream.url()) + "limits: [2/h]\n");
+    Service service(
+        folder, {"LISTEN_FDNAMES=web", "NOTIFY_SOCKET=" + manager.path(), "WATCHDOG_USEC=1000000"},
+        {web.socket.number});
+    CHECK(manager.hear_of_state().starts_with("READY=1\n"));
+    CHECK(http_get(web.port, "/").status() == 200);
+    service.process().signal(SIGUSR2);
+    const std::string named = manager.hear_of_state();
+    REQUIRE_MESSAGE(named.starts_with("MAINPID="), named);
+    const pid_t heir = static_cast<pid_t>(std::stol(named.substr(8)));
+    CHECK(heir != service.process().pid());
+    CHECK(manager.hear_of_state() == "READY=1\nSTATUS=configuration 1 is in force");
+    CHECK(service.process().wait(kPatience) == 0);
+    CHECK(http_get(web.port, "/").status() == 200);
+    CHECK(http_get(web.port, "/").status() == 429);
+    // The new one tells the watchdog, and the former one said nothing of its end.
+    manager.forget();
+    CHECK(manager.hear() == "WATCHDOG=1");
+    ::kill(heir, SIGTERM);
+    CHECK(manager.hear_of_state().starts_with("STOPPING=1\n"));
+    int status = -1;
+    CHECK(::waitpid(heir, &status, 0) == heir);
+    CHECK(status == 0);
 }

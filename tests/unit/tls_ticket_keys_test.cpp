@@ -145,4 +145,32 @@ TEST_CASE("ticket keys: a reader sees the newest, whichever thread makes it") {
     CHECK(&reader.read() == keys->keys().get());
 }
 
+TEST_CASE("ticket keys: another process goes on with them, and with their age") {
+    TicketKeys former({}, kStart);
+    const TicketKey first = encrypting(former);
+    former.rotate(kStart + 8h);
+    TicketKeys next({}, kStart + 10h);
+    next.go_on_with(former.made());
+    CHECK(encrypting(next) == encrypting(former));
+    CHECK(knows(next, first));
+    next.rotate(kStart + 15h);
+    CHECK(encrypting(next) == encrypting(former));
+    next.rotate(kStart + 16h);
+    CHECK_FALSE(encrypting(next) == encrypting(former));
+    CHECK(knows(next, encrypting(former)));
+}
+
+TEST_CASE("ticket keys: configured ones are not handed over, and none take their place") {
+    const TicketKeys former({}, kStart);
+    TicketKeys configured({configured_key('n', 'm', 'c')}, kStart);
+    CHECK(configured.made().empty());
+    const TicketKey own = encrypting(configured);
+    configured.go_on_with(former.made());
+    CHECK(encrypting(configured) == own);
+    TicketKeys made({}, kStart);
+    const TicketKey before = encrypting(made);
+    made.go_on_with(configured.made());
+    CHECK(encrypting(made) == before);
+}
+
 }  // namespace tidegate

@@ -1,0 +1,53 @@
+// What a process and the one that takes its place say to each other: an object of JSON each, of
+// which a reader of another version leaves aside what it does not know. Pure.
+//
+// First the process that leaves says hello, and which listening sockets it has, to the end of the
+// offers. The other one opens, reads and fetches all that it needs, and is ready. Then the one that
+// leaves accepts no more connections, hands over keys of tickets and counts, and says go: from then
+// on the other one accepts. Where it ends without that word it has crashed, and the other accepts,
+// too; a process that goes on serving ends the other one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "limit/limit.hpp"
+#include "tls/ticket_keys.hpp"
+
+namespace tidegate::app {
+
+enum class HandoverStep : std::uint8_t {
+    unknown,  // of another version
+    hello,
+    listener,  // with its sockets
+    admin,     // with its socket
+    offered,   // no more listeners
+    ready,
+    tickets,
+    counts,  // with a file that holds them
+    go,
+};
+
+using MadeTicketKeys = std::vector<std::pair<TicketKey, TicketKeys::Time>>;
+
+// Each step has some of these.
+struct HandoverNote {
+    HandoverStep step = HandoverStep::unknown;
+    std::string version{};          // hello
+    limit::Micros clock_offset{0};  // hello: see store::process_clock_offset()
+    pid_t pid = 0;                  // hello
+    std::string address{};          // listener, admin, tickets: as the configuration has it
+    MadeTicketKeys ticket_keys{};   // tickets
+};
+
+std::string to_text(const HandoverNote& note);
+// Nothing: it is none.
+std::optional<HandoverNote> parse_handover_note(std::string_view text);
+
+}  // namespace tidegate::app

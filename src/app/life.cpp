@@ -1,0 +1,332 @@
+#include "app/life.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "admin/upstreams_answer.hpp"
+#include "app/client_listeners.hpp"
+#include "app/file_watch.hpp"
+#include "app/start_notices.hpp"
+#include "app/watchdog.hpp"
+#include "app/worker.hpp"
+#include "base/quote.hpp"
+#include "base/units.hpp"
+#include "base/version.hpp"
+#include "telemetry/log.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+using telemetry::Level;
+using telemetry::log;
+
+constexpr std::chrono::milliseconds kRedisPatience{3'000};
+
+// The reason why the program cannot start, or an empty string. A Redis that refuses us will go on
+// refusing; one that is away may come.
+std::string check_redis(const SharedState& shared, const config::Config& config) {
+    if (!shared.redis) return {};
+    const auto fault = shared.redis_cluster
+                           ? redis::Cluster::try_once(*shared.redis_cluster, kRedisPatience)
+                           : redis::Client::try_once(*shared.redis, kRedisPatience);
+    if (!fault) return {};
+    if (fault->refused) return fault->message;
+    if (lacks_replicas(shared, config)) {
+        return fault->message +
+               ". `on_store_failure: local` needs the number of proxies that share Redis: write "
+               "`replicas`, or choose `allow` or `deny`";
+    }
+    log(Level::warn, "{}; starting without Redis", fault->message);
+    return {};
+}
+
+// Nobody waits for the end of a process that has handed over, so clients have time to learn it from
+// `Connection: close`.
+constexpr std::chrono::milliseconds kIdlePatience{5'000};
+
+// Those variables are for this process alone.
+InheritedSockets take_own_sockets() {
+    InheritedSockets sockets = take_inherited_sockets(config::process_environment, ::getpid());
+    clear_inheritance();
+    return sockets;
+}
+
+std::unique_ptr<Predecessor> find_predecessor(Executor executor) {
+    auto found = Predecessor::find(config::process_environment, executor);
+    if (!found) throw std::runtime_error(found.error());
+    return std::move(*found);
+}
+
+}  // namespace
+
+Life::Life(std::shared_ptr<const config::Config> config, Origin origin, OwnProgram program)
+    : program_(std::move(program)),
+      file_(origin.file),
+      inherited_(take_own_sockets()),
+      predecessor_(find_predecessor(io_.get_executor())),
+      shared_(*config, worker_count(*config), std::string(kVersion)),
+      is_watched_(origin.is_watched),
+      reloader_(io_.get_executor(), shared_, workers_, std::move(config), std::move(origin)),
+      inspect_service_(io_.get_executor(), shared_, workers_, reloader_),
+      dashboard_(io_.get_executor(), shared_, workers_, reloader_),
+      signals_(io_, SIGINT, SIGTERM),
+      other_signals_(io_, SIGHUP, SIGUSR1, SIGUSR2),
+      delay_(io_),
+      tunnels_delay_(io_),
+      notifier_(config::process_environment("NOTIFY_SOCKET").value_or("")) {}
+
+bool Life::open(std::string& fault) {
+    const config::Config& config = reloader_.config();
+    fault = check_redis(shared_, config);
+    if (!fault.empty()) return false;
+    OfferedListeners none;
+    auto groups = open_client_listeners(
+        config, inherited_, predecessor_ ? predecessor_->listeners() : none, shared_.workers);
+    if (!groups) {
+        fault = groups.error();
+        return false;
+    }
+    groups_ = std::move(*groups);
+    if (config.admin) fault = open_admin(config);
+    return fault.empty();
+}
+
+std::string Life::open_admin(const config::Config& config) {
+    config::Listen settings;
+    settings.address = config.admin->address;
+    if (predecessor_) {
+        if (auto taken = take_offered(settings, predecessor_->admin(), 1)) {
+            if (!*taken) return "admin: " + taken->error();
+            admin_group_ = std::move((*taken)->front());
+            return {};
+        }
+    }
+    auto opened = open_listeners(settings, 1);
+    if (!opened) return "admin: " + opened.error();
+    admin_group_ = std::move(*opened);
+    return {};
+}
+
+void Life::begin_admin() {
+    if (!admin_group_) return;
+    admin_ = std::make_unique<admin::AdminServer>(
+        io_,
+        adopt_listener(io_.get_executor(), admin_group_->settings.address,
+                       admin_group_->descriptors.front()),
+        sources());
+    log(Level::info, "admin and dashboard on {}", admin_group_->to_string());
+    spawn_vital(io_.get_executor(), dashboard_.run());
+}
+
+void Life::begin_accepting() {
+    for (const auto& worker : workers_) worker->begin_accepting();
+    for (const ListenerGroup& group : groups_) {
+        log(Level::info, "listening on {}, {} thread{}", group.to_string(), shared_.workers,
+            shared_.workers == 1 ? "" : "s");
+    }
+}
+
+int Life::run() {
+    std::string fault;
+    if (!open(fault)) {
+        std::fprintf(stderr, "tidegate: %s\n", displayable(fault).c_str());
+        return 1;
+    }
+    for (std::size_t i = 0; i < shared_.workers; ++i) {
+        workers_.push_back(std::make_unique<Worker>(shared_, i, groups_, reloader_.snapshot()));
+    }
+    workers_left_ = workers_.size();
+    for (const auto& worker : workers_) worker->start();
+    if (!predecessor_) {
+        begin_admin();
+        begin_accepting();
+    }
+    log_expiry(reloader_.config());
+    log(Level::info, "{}", describe_shutdown_delay(reloader_.config().timeouts));
+    notify_of_reloads();
+    spawn_vital(io_.get_executor(), become_ready());
+    spawn_vital(io_.get_executor(),
+                watch_files(io_.get_executor(), reloader_,
+                            is_watched_ ? Watched::all_files : Watched::certificates));
+    begin_watchdog();
+    await_stop();
+    await_other_signals();
+    // The main loop ends when the last worker has.
+    for (const auto& worker : workers_) {
+        joiners_.emplace_back([this, &worker] {
+            worker->join();
+            if (--workers_left_ == 0) asio::post(io_, [this] { io_.stop(); });
+        });
+    }
+    io_.run();
+    for (std::thread& joiner : joiners_) joiner.join();
+    if (admin_) admin_->stop();
+    for (const ListenerGroup& group : groups_) {
+        if (group.configured.is_unix() && !has_handed_over_)
+            ::unlink(group.configured.unix_path.c_str());
+    }
+    log(Level::info, "stopped");
+    return 0;
+}
+
+// Without keys, the proxy refuses every token, so it is not ready before the first fetch has ended;
+// a failed fetch makes it ready as well. The same holds for the names of upstreams.
+Task<> Life::become_ready() {
+    co_await reloader_.first_upstreams();
+    co_await reloader_.first_keys();
+    if (phase_ == Phase::starting && predecessor_) co_await take_over();
+    if (phase_ != Phase::starting) co_return;
+    phase_ = Phase::ready;
+    notifier_.tell_ready(status_text());
+}
+
+std::string Life::status_text() const {
+    return fmt::format("configuration {} is in force", reloader_.snapshot().number);
+}
+
+// A reload that ends before the proxy is ready says nothing: READY would come too early.
+void Life::notify_of_reloads() {
+    ReloadObserver observer;
+    observer.on_begin = [this] {
+        if (phase_ == Phase::ready) notifier_.tell_reloading("reading the configuration again");
+    };
+    observer.on_end = [this](const admin::ReloadReport& report) {
+        if (phase_ != Phase::ready) return;
+        notifier_.tell_ready(report.ok ? status_text()
+                                       : "reload refused, the log says why; " + status_text());
+    };
+    reloader_.observe(std::move(observer));
+}
+
+void Life::begin_watchdog() {
+    const auto interval = watchdog_interval(config::process_environment, ::getpid());
+    if (!interval || !notifier_.is_active()) return;
+    spawn_vital(io_.get_executor(),
+                run_watchdog(io_.get_executor(), workers_, notifier_, *interval));
+}
+
+void Life::await_stop() {
+    signals_.async_wait([this](const error_code& ec, int) {
+        if (ec) return;
+        if (phase_ == Phase::draining) {
+            log(Level::warn, "stopping at once");
+            cut();
+        } else {
+            begin_drain();
+        }
+        await_stop();
+    });
+}
+
+void Life::await_other_signals() {
+    other_signals_.async_wait([this](const error_code& ec, int signal) {
+        if (ec) return;
+        if (signal == SIGUSR1) reloader_.access_logs().reopen();
+        if (signal == SIGHUP) reload();
+        if (signal == SIGUSR2) spawn_vital(io_.get_executor(), hand_over());
+        await_other_signals();
+    });
+}
+
+void Life::reload() {
+    if (phase_ == Phase::draining) {
+        log(Level::warn, "stopping; ignoring HUP");
+    } else {
+        reloader_.reload_on_signal();
+    }
+}
+
+// Readiness fails first, so that load balancers stop sending; the workers still accept meanwhile.
+void Life::begin_drain() {
+    phase_ = Phase::draining;
+    if (successor_) successor_->end();
+    reloader_.stop();
+    const auto delay = reloader_.config().timeouts.shutdown_delay;
+    if (delay.count() != 0) {
+        log(Level::info, "not ready; stops accepting in {}", format_duration(delay));
+    }
+    notifier_.tell_stopping("accepts connections for " + format_duration(delay) + " more");
+    delay_.expires_after(delay);
+    delay_.async_wait([this](const error_code& ec) {
+        if (!ec) drain_workers();
+    });
+}
+
+void Life::drain_workers() {
+    log(Level::info, "draining");
+    notifier_.tell_status("draining: requests in flight may end");
+    const auto idle_patience = has_handed_over_ ? kIdlePatience : std::chrono::milliseconds{0};
+    for (const auto& worker : workers_) worker->drain(idle_patience);
+    const config::Timeouts& timeouts = reloader_.config().timeouts;
+    delay_.expires_after(timeouts.drain);
+    delay_.async_wait([this](const error_code& ec) {
+        if (ec) return;
+        for (const auto& worker : workers_) worker->cut_requests(true);
+    });
+    // By then the workers have begun to close each tunnel; the last one needs time to end.
+    constexpr std::chrono::seconds kLastTunnel{3};
+    tunnels_delay_.expires_after(timeouts.drain_tunnels + kLastTunnel);
+    tunnels_delay_.async_wait([this](const error_code& ec) {
+        if (ec) return;
+        for (const auto& worker : workers_) worker->cut_tunnels(true);
+    });
+}
+
+void Life::cut() {
+    delay_.cancel();
+    tunnels_delay_.cancel();
+    for (const auto& worker : workers_) {
+        worker->drain(std::chrono::milliseconds{0});
+        worker->cut_requests(false);
+        worker->cut_tunnels(false);
+    }
+}
+
+admin::AdminSources Life::sources() {
+    admin::AdminSources sources;
+    // The address stays, so there is an `admin` in every configuration if there was one at first.
+    sources.token = [this] { return std::string_view(reloader_.config().admin->token); };
+    sources.reload = [this] { return reloader_.reload(); };
+    sources.counts = [this](admin::CountsRequest request) {
+        return inspect_service_.answer(std::move(request));
+    };
+    sources.metrics = [this] {
+        Gauges gauges{.memory_store = &shared_.memory_store};
+        if (shared_.redis) gauges.store_timeout = shared_.redis->timeout;
+        reloader_.fill_in(gauges);
+        return shared_.metrics.serialize(gauges);
+    };
+    sources.upstreams = [this] { return status_of(reloader_.upstreams()); };
+    sources.live = [this](std::string_view target) { return dashboard_.live(target); };
+    sources.activity = [this](admin::ActivityRequest request) {
+        return dashboard_.activity(request);
+    };
+    sources.ready = [this] {
+        const Phase phase = phase_;
+        return admin::Readiness{phase == Phase::ready, readiness_text(phase)};
+    };
+    return sources;
+}
+
+// A proxy stays ready while store or upstreams are down: it answers 429 and 503 itself, and all
+// proxies see the same servers, so that a load balancer would find none that is better.
+std::string Life::readiness_text(Phase phase) const {
+    return fmt::format(R"({{"status":"{}","store":{{"kind":"{}","state":"{}"}},"upstreams":{}}})",
+                       phase == Phase::starting ? "starting"
+                       : phase == Phase::ready  ? "ready"
+                                                : "draining",
+                       shared_.redis ? "redis" : "memory",
+                       shared_.metrics.store_is_up() ? "up" : "down",
+                       admin::upstreams_summary(status_of(reloader_.upstreams())));
+}
+
+}  // namespace tidegate::app

@@ -1,0 +1,96 @@
+// The life of the process: starting, ready, draining. Main thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <boost/asio/signal_set.hpp>
+
+#include "admin/server.hpp"
+#include "app/dashboard_service.hpp"
+#include "app/inherited_sockets.hpp"
+#include "app/inspect_service.hpp"
+#include "app/listener.hpp"
+#include "app/origin.hpp"
+#include "app/own_program.hpp"
+#include "app/predecessor.hpp"
+#include "app/reloader.hpp"
+#include "app/service_notifier.hpp"
+#include "app/shared_state.hpp"
+#include "app/successor.hpp"
+#include "config/config.hpp"
+#include "net/asio.hpp"
+
+namespace tidegate::app {
+
+class Life {
+  public:
+    // `program` is how this process was started. Throws what keeps it from starting.
+    Life(std::shared_ptr<const config::Config> config, Origin origin, OwnProgram program);
+
+    // Until it is stopped, or another process has taken its place. The exit code.
+    int run();
+
+  private:
+    enum class Phase : std::uint8_t { starting, ready, draining };
+
+    bool open(std::string& fault);
+    std::string open_admin(const config::Config& config);
+    void begin_admin();
+    void begin_accepting();
+    Task<> become_ready();
+    void await_stop();
+    void await_other_signals();
+    void notify_of_reloads();
+    void begin_watchdog();
+    std::string status_text() const;
+    void reload();
+    // Takes the place of the former process.
+    Task<> take_over();
+    Task<> watch_predecessor();
+    // Gives this one's place to a new process.
+    Task<> hand_over();
+    // Why not now; empty: it can be.
+    std::string objection_to_handover() const;
+    void offer_listeners();
+    Task<> leave();
+    Task<> end_accepting();
+    void begin_drain();
+    void drain_workers();
+    void cut();
+    admin::AdminSources sources();
+    std::string readiness_text(Phase phase) const;
+
+    asio::io_context io_{1};
+    const OwnProgram program_;
+    const std::string file_;  // see Origin
+    InheritedSockets inherited_;
+    std::unique_ptr<Predecessor> predecessor_;  // null: there is none, or it has ended
+    SharedState shared_;
+    std::vector<ListenerGroup> groups_;
+    std::optional<ListenerGroup> admin_group_;
+    Workers workers_;
+    const bool is_watched_;
+    Reloader reloader_;
+    InspectService inspect_service_;
+    DashboardService dashboard_;
+    std::unique_ptr<admin::AdminServer> admin_;
+    asio::signal_set signals_;
+    asio::signal_set other_signals_;
+    Timer delay_;
+    Timer tunnels_delay_;
+    ServiceNotifier notifier_;
+    std::atomic<Phase> phase_{Phase::starting};
+    std::atomic<std::size_t> workers_left_{0};
+    std::vector<std::thread> joiners_;
+    std::unique_ptr<Successor> successor_;  // null: none is starting or has taken over
+    bool has_handed_over_ = false;
+};
+
+}  // namespace tidegate::app

@@ -1,0 +1,160 @@
+// The part of the process's life that takes the place of another process, and gives its own to
+// another one.
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "app/life.hpp"
+#include "app/worker.hpp"
+#include "config/file_text.hpp"
+#include "store/memory_store.hpp"
+#include "telemetry/log.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+using telemetry::Level;
+using telemetry::log;
+
+// For the new process to read its configuration, resolve names and fetch keys.
+constexpr std::chrono::seconds kReadyPatience{60};
+// A thread that does not respond for so long is not waited for.
+constexpr std::chrono::seconds kAcceptPatience{3};
+constexpr std::chrono::milliseconds kAcceptPoll{1};
+
+}  // namespace
+
+Task<> Life::take_over() {
+    co_await predecessor_->take_over(
+        {.ticket_keys =
+             [this](const std::string& address, const MadeTicketKeys& keys) {
+                 for (const ListenerTls& one : reloader_.snapshot().tls) {
+                     if (one.address.to_string() == address) one.tickets->go_on_with(keys);
+                 }
+             },
+         .counts =
+             [this](std::string_view bytes) {
+                 const auto loaded = shared_.memory_store.load(bytes, store::process_now());
+                 if (loaded) {
+                     log(Level::info, "goes on with what process {} has counted of {} identifiers",
+                         predecessor_->pid(), *loaded);
+                 } else {
+                     log(Level::warn,
+                         "this version cannot read what process {} has counted: counts of this "
+                         "process begin anew",
+                         predecessor_->pid());
+                 }
+             }});
+    discard(predecessor_->listeners());
+    discard(predecessor_->admin());
+    spawn_vital(io_.get_executor(), watch_predecessor());
+    if (phase_ != Phase::starting) co_return;
+    begin_admin();
+    begin_accepting();
+}
+
+Task<> Life::watch_predecessor() {
+    co_await predecessor_->until_gone();
+    log(Level::info, "process {} has ended", predecessor_->pid());
+    predecessor_.reset();
+}
+
+std::string Life::objection_to_handover() const {
+    if (phase_ == Phase::draining) return "Tidegate is stopping";
+    if (successor_) return fmt::format("process {} is taking over already", successor_->pid());
+    if (predecessor_) {
+        return fmt::format("process {}, whose place this one has taken, is still draining",
+                           predecessor_->pid());
+    }
+    if (phase_ == Phase::starting) return "Tidegate is still starting";
+    if (::getpid() == 1) {
+        return "this is process 1, whose end would end its container: replace the container";
+    }
+    if (file_.empty()) return "the configuration is built in: restart Tidegate";
+    if (file_ == config::kStandardInput) {
+        return "the configuration came from standard input, which cannot be read again: restart "
+               "Tidegate";
+    }
+    return {};
+}
+
+Task<> Life::hand_over() {
+    const std::string objection = objection_to_handover();
+    if (!objection.empty()) {
+        log(Level::warn, "USR2 ignored: {}", objection);
+        co_return;
+    }
+    auto started = Successor::start(io_.get_executor(), program_);
+    if (!started) {
+        log(Level::error, "USR2: no process takes over: {}", started.error());
+        co_return;
+    }
+    successor_ = std::move(*started);
+    log(Level::info, "USR2: process {} is to take over", successor_->pid());
+    offer_listeners();
+    const std::string fault = co_await successor_->until_ready(kReadyPatience);
+    if (phase_ == Phase::ready && fault.empty()) {
+        co_await leave();
+        co_return;
+    }
+    log(Level::error, "hand-over failed, and this process goes on as it was: {}",
+        fault.empty() ? "it is told to stop" : fault);
+    successor_.reset();
+}
+
+void Life::offer_listeners() {
+    for (const ListenerGroup& group : groups_) {
+        // Several groups may share an inherited name: one socket each.
+        const std::size_t count = group.configured.is_inherited() ? 1 : group.descriptors.size();
+        successor_->offer(HandoverStep::listener, group.configured.to_string(),
+                          {group.descriptors.data(), count});
+    }
+    if (!admin_group_) return;
+    successor_->offer(HandoverStep::admin, admin_group_->configured.to_string(),
+                      admin_group_->descriptors);
+}
+
+// From the end of accepting until the new process begins it, new connections wait in the queues of
+// the sockets, which both have.
+Task<> Life::leave() {
+    phase_ = Phase::draining;
+    reloader_.stop();
+    notifier_.tell_main_process(successor_->pid());
+    if (admin_) admin_->stop();
+    co_await end_accepting();
+    for (const ListenerTls& one : reloader_.snapshot().tls) {
+        successor_->hand_over_ticket_keys(one.address.to_string(), one.tickets->made());
+    }
+    const bool has_counts =
+        successor_->hand_over_counts([this](const auto& put) { shared_.memory_store.save(put); });
+    if (!has_counts) {
+        log(Level::warn,
+            "no memory to hand over what is counted in this process: process {} "
+            "begins anew",
+            successor_->pid());
+    }
+    successor_->go();
+    has_handed_over_ = true;
+    log(Level::info, "process {} has taken over", successor_->pid());
+    drain_workers();
+}
+
+Task<> Life::end_accepting() {
+    const auto left = std::make_shared<std::atomic<std::size_t>>(workers_.size());
+    for (const auto& worker : workers_) worker->end_accepting([left] { --*left; });
+    const auto until = std::chrono::steady_clock::now() + kAcceptPatience;
+    Timer pause(io_);
+    while (*left > 0 && std::chrono::steady_clock::now() < until) {
+        pause.expires_after(kAcceptPoll);
+        co_await pause.async_wait(as_values);
+    }
+}
+
+}  // namespace tidegate::app

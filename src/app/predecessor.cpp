@@ -1,0 +1,141 @@
+#include "app/predecessor.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <utility>
+
+#include "app/own_program.hpp"
+#include "base/units.hpp"
+#include "base/version.hpp"
+#include "store/memory_store.hpp"
+#include "telemetry/log.hpp"
+
+namespace tidegate::app {
+
+namespace {
+
+using telemetry::Level;
+using telemetry::log;
+
+constexpr std::chrono::seconds kOfferPatience{10};
+// The former process writes all its counts meanwhile.
+constexpr std::chrono::seconds kGoPatience{60};
+
+bool is_channel(int descriptor) {
+    int type = 0;
+    socklen_t size = sizeof type;
+    return ::getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+           type == SOCK_SEQPACKET;
+}
+
+// The bytes of a file, mapped while this lives.
+class MappedFile {
+  public:
+    explicit MappedFile(const Descriptor& file) {
+        struct stat info {};
+        if (::fstat(file.get(), &info) != 0 || info.st_size == 0) return;
+        size_ = static_cast<std::size_t>(info.st_size);
+        address_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    }
+    ~MappedFile() {
+        if (address_ != MAP_FAILED) ::munmap(address_, size_);
+    }
+    MappedFile(const MappedFile&) = delete;
+    MappedFile& operator=(const MappedFile&) = delete;
+
+    std::string_view bytes() const {
+        if (address_ == MAP_FAILED) return {};
+        return {static_cast<const char*>(address_), size_};
+    }
+
+  private:
+    void* address_ = MAP_FAILED;
+    std::size_t size_ = 0;
+};
+
+}  // namespace
+
+Predecessor::Predecessor(Executor executor, Descriptor socket)
+    : channel_(executor, std::move(socket)) {}
+
+Result<std::unique_ptr<Predecessor>, std::string> Predecessor::find(config::Environment environment,
+                                                                    Executor executor) {
+    const auto variable = environment(kHandoverVariable);
+    if (!variable) return std::unique_ptr<Predecessor>();
+    const auto number = parse_decimal(*variable);
+    if (!number || *number < 3 || *number > 1'023 || !is_channel(static_cast<int>(*number))) {
+        return std::string(kHandoverVariable) +
+               " is for a process that takes the place of another (USR2), and this one does not: "
+               "unset it";
+    }
+    const int channel = static_cast<int>(*number);
+    ::fcntl(channel, F_SETFD, FD_CLOEXEC);
+    std::unique_ptr<Predecessor> found(new Predecessor(executor, Descriptor(channel)));
+    std::string fault = found->read_offers();
+    if (!fault.empty()) return fault;
+    return found;
+}
+
+std::string Predecessor::read_offers() {
+    for (;;) {
+        auto message = channel_.receive_blocking(kOfferPatience);
+        if (!message) return "the process that hands over says nothing: it goes on serving";
+        auto note = parse_handover_note(message->text);
+        if (!note) return "the process that hands over says what this version does not understand";
+        switch (note->step) {
+            case HandoverStep::hello:
+                pid_ = note->pid;
+                store::set_process_clock_offset(note->clock_offset);
+                log(Level::info, "takes the place of process {}, Tidegate {}", pid_, note->version);
+                break;
+            case HandoverStep::listener:
+                add_offer(listeners_, note->address, std::move(message->descriptors));
+                break;
+            case HandoverStep::admin:
+                add_offer(admin_, note->address, std::move(message->descriptors));
+                break;
+            case HandoverStep::offered:
+                return {};
+            default:
+                break;
+        }
+    }
+}
+
+Task<> Predecessor::take_over(Takers takers) {
+    channel_.send(to_text({.step = HandoverStep::ready}));
+    for (;;) {
+        const auto message = co_await channel_.receive(kGoPatience);
+        if (!message) {
+            log(Level::warn, "process {} does not hand over: {}; accepts connections without it",
+                pid_, channel_.is_closed() ? "it has ended" : "it says nothing");
+            co_return;
+        }
+        const auto note = parse_handover_note(message->text);
+        if (!note) continue;
+        switch (note->step) {
+            case HandoverStep::tickets:
+                takers.ticket_keys(note->address, note->ticket_keys);
+                break;
+            case HandoverStep::counts:
+                if (!message->descriptors.empty()) {
+                    takers.counts(MappedFile(message->descriptors.front()).bytes());
+                }
+                break;
+            case HandoverStep::go:
+                co_return;
+            default:
+                break;
+        }
+    }
+}
+
+Task<> Predecessor::until_gone() {
+    while (!channel_.is_closed()) co_await channel_.receive(std::chrono::hours{1});
+}
+
+}  // namespace tidegate::app

@@ -1,0 +1,54 @@
+// The process whose place this one takes: see handover_messages.hpp. Main thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "app/handover_channel.hpp"
+#include "app/handover_messages.hpp"
+#include "app/offered_listeners.hpp"
+#include "base/result.hpp"
+#include "config/config.hpp"
+#include "net/asio.hpp"
+#include "net/descriptor.hpp"
+
+namespace tidegate::app {
+
+class Predecessor {
+  public:
+    // What the former process leaves to this one, each as it comes.
+    struct Takers {
+        std::function<void(const std::string& address, const MadeTicketKeys&)> ticket_keys;
+        std::function<void(std::string_view bytes)> counts;
+    };
+
+    // Greets the process that kHandoverVariable tells of and reads which listeners it offers. Null:
+    // there is none. The error is a sentence. Blocks for a while at most; to be called once, before
+    // anything asks for the time of the store.
+    static Result<std::unique_ptr<Predecessor>, std::string> find(config::Environment environment,
+                                                                  Executor executor);
+
+    pid_t pid() const { return pid_; }
+    OfferedListeners& listeners() { return listeners_; }
+    OfferedListeners& admin() { return admin_; }
+
+    // Says that this process is ready, and takes what the former one leaves. Then this process is
+    // to accept connections, also when the former one has crashed meanwhile.
+    Task<> take_over(Takers takers);
+    // Until the former process has ended.
+    Task<> until_gone();
+
+  private:
+    Predecessor(Executor executor, Descriptor socket);
+
+    std::string read_offers();
+
+    HandoverChannel channel_;
+    pid_t pid_ = 0;
+    OfferedListeners listeners_;
+    OfferedListeners admin_;
+};
+
+}  // namespace tidegate::app

@@ -1,0 +1,44 @@
+// What a MemoryStore consists of. Only the files of its own members include this.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/keyed_hash.hpp"
+#include "limit/charge.hpp"
+#include "store/memory_store.hpp"
+#include "store/memory_store_shard.hpp"
+
+namespace tidegate::store {
+
+struct Found;
+
+inline constexpr std::size_t kShardsMax = 64;  // a set of shards is the bits of one word
+
+using Shards = std::array<Shard, kShardsMax>;
+
+struct MemoryStore::Impl {
+    explicit Impl(const Options& options);
+
+    std::uint64_t hash_of_policy(std::string_view name) const {
+        return hash_text(name, secret[0], secret[1]);
+    }
+    const std::vector<Found>& locate(const limit::Charge& charge, std::vector<Found>& found) const;
+    bool make_states(limit::Micros now, std::vector<Found>& found);
+    // Counts these from now on of that identifier; false when there is no room for it.
+    bool put(std::string_view policy, std::string_view identifier, std::vector<Record>&& records,
+             std::int64_t expires_us, limit::Micros now);
+
+    Shards shards;
+    std::size_t shard_count;
+    std::array<std::uint64_t, 2> secret{};
+    std::atomic<bool> evict;
+    std::atomic<std::int64_t> divisor;
+    bool stands_in;
+};
+
+}  // namespace tidegate::store
