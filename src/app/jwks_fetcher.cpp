@@ -110,12 +110,12 @@ void log_success(const Place& place, std::uint64_t version_before) {
     log(Level::info, "jwks {}: {}{}", place.shown,
         version_before == 0 ? "" : "the keys have changed: ", in_words(keys.size()));
     const auto& warnings = keys.warnings();
-    const std::size_t told = std::min(warnings.size(), kWarningsMax);
-    for (std::size_t i = 0; i < told; ++i) {
+    const std::size_t logged = std::min(warnings.size(), kWarningsMax);
+    for (std::size_t i = 0; i < logged; ++i) {
         log(Level::warn, "jwks {}: {}", place.shown, warnings[i]);
     }
-    if (told < warnings.size()) {
-        log(Level::warn, "jwks {}: and {} more warnings", place.shown, warnings.size() - told);
+    if (logged < warnings.size()) {
+        log(Level::warn, "jwks {}: and {} more warnings", place.shown, warnings.size() - logged);
     }
 }
 
@@ -199,14 +199,14 @@ void JwksFetcher::fill_in(Gauges& gauges) const {
     for (const auto& [location, place] : impl_->places) {
         // Two URLs that differ only in what is not shown must not share one name.
         const int number = ++seen[place->shown];
-        Gauges::KeyPlace told;
-        told.url = number == 1 ? place->shown : fmt::format("{}#{}", place->shown, number);
-        if (const auto keys = place->latest.keys()) told.keys = keys->size();
+        Gauges::KeyPlace shown;
+        shown.url = number == 1 ? place->shown : fmt::format("{}#{}", place->shown, number);
+        if (const auto keys = place->latest.keys()) shown.keys = keys->size();
         if (place->fetched_at) {
-            told.age =
+            shown.age =
                 std::chrono::duration_cast<std::chrono::seconds>(steady_now() - *place->fetched_at);
         }
-        gauges.jwks.push_back(std::move(told));
+        gauges.jwks.push_back(std::move(shown));
     }
 }
 

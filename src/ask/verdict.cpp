@@ -15,8 +15,8 @@ std::int64_t seconds_up(limit::Micros time) {
     return time.count() / kSecond + (time.count() % kSecond != 0 ? 1 : 0);
 }
 
-RateLimitItem told(const Ruleset& rules, const limit::ChargeItem& item, std::size_t position,
-                   const limit::LimitVerdict& verdict) {
+RateLimitItem item_of(const Ruleset& rules, const limit::ChargeItem& item, std::size_t position,
+                      const limit::LimitVerdict& verdict) {
     const limit::Limit& limit = item.limits()[position];
     const auto& texts = rules.policy_texts.of(item, position);
     // A burst may be more than what a window gives back; the fields that the client gets are in
@@ -71,7 +71,7 @@ void apply_verdict(const Ruleset& rules, Metrics& metrics, Decision& decision) {
             begun = &item;
             first = entries.size();
         }
-        const RateLimitItem entry = told(rules, item, i, one);
+        const RateLimitItem entry = item_of(rules, item, i, one);
         if (begun == &item) {
             entries.push_back(entry);
         } else if (is_tighter(entry, entries[first + i])) {

@@ -68,44 +68,44 @@ Explanation explain_item(const faces::CheckItem& item, ExplainedItem& explained,
 
 CallExplanation explain_call(const std::shared_ptr<const config::Config>& config,
                              const CallQuestion& question, const FetchKeys& fetch_keys) {
-    CallExplanation told;
+    CallExplanation explained_call;
     const auto refuse = [&](int status, std::string reason) {
-        told.refusal = status;
-        told.refusal_reason = std::move(reason);
+        explained_call.refusal = status;
+        explained_call.refusal_reason = std::move(reason);
     };
     if (question.from && !question.listen.admits(question.from)) {
         const ask::FaultTraits& fault = ask::traits(ask::Fault::peer_not_admitted);
         refuse(fault.status, std::string(fault.detail));
-        return told;
+        return explained_call;
     }
     const auto call = faces::read_check_call(question.body, question.reserves);
     if (!call) {
         refuse(kBadCall, call.error());
-        return told;
+        return explained_call;
     }
-    told.form = call->form;
+    explained_call.form = call->form;
     std::vector<std::unique_ptr<ExplainedItem>> explained;
     store::LimitDecision whole;
     for (std::size_t i = 0; i < call->items.size(); ++i) {
         ExplainedItem& item = *explained.emplace_back(std::make_unique<ExplainedItem>(config));
         const Explanation& one =
-            told.items.emplace_back(explain_item(call->items[i], item, fetch_keys));
+            explained_call.items.emplace_back(explain_item(call->items[i], item, fetch_keys));
         if (call->form == Form::each) continue;
         const std::string place =
             call->form == Form::all ? "all[" + std::to_string(i) + "]: " : std::string();
         if (one.refusal != 0) {
             refuse(one.refusal, place + one.refusal_reason);
-            return told;
+            return explained_call;
         }
         const std::string fault = faces::add_to_charge(item.request.decision.charge, whole);
         if (!fault.empty()) {
             refuse(kBadCall, place + fault);
-            return told;
+            return explained_call;
         }
     }
-    told.identifiers = whole.items.size();
-    for (const limit::ChargeItem& item : whole.items) told.limits += item.limits().size();
-    return told;
+    explained_call.identifiers = whole.items.size();
+    for (const limit::ChargeItem& item : whole.items) explained_call.limits += item.limits().size();
+    return explained_call;
 }
 
 }  // namespace tidegate::cli

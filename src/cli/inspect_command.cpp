@@ -76,10 +76,10 @@ int ask(const InspectArguments& arguments, bool post, const std::string& target,
     if (!place) return complain(exit_code::kWrongUse, place.error());
     const auto reply = ask_or_complain(*place, post, target, kInspectPatience);
     if (!reply) return reply.error();
-    const auto told = text_of(reply->body);
-    if (!told) return complain(exit_code::kNoAnswer, stranger_text(*place, *reply));
-    fmt::print("{}", arguments.as_json ? reply->body : told->text);
-    return code_of(*told);
+    const auto shown = text_of(reply->body);
+    if (!shown) return complain(exit_code::kNoAnswer, stranger_text(*place, *reply));
+    fmt::print("{}", arguments.as_json ? reply->body : shown->text);
+    return code_of(*shown);
 }
 
 // Whatever goes wrong is not taken for an answer.

@@ -146,7 +146,7 @@ std::string fault_of_forwarded_field(const std::string& name, bool is_address,
 }
 
 void read_forward_as(const Value& value, Config& config) {
-    ForwardAs& told = config.forward_as;
+    ForwardAs& forwarded = config.forward_as;
     Section section(value, "a map: `{user: x-auth-user, tier: x-auth-tier}`");
     std::vector<std::string> names;
     const auto read = [&](std::string_view key, std::string& out) {
@@ -155,7 +155,7 @@ void read_forward_as(const Value& value, Config& config) {
         auto name = read_field_name(*field);
         if (!name) return;
         if (const std::string fault =
-                fault_of_forwarded_field(*name, &out == &told.client_ip, config);
+                fault_of_forwarded_field(*name, &out == &forwarded.client_ip, config);
             !fault.empty()) {
             field->fault(quote(*name) + " cannot be forwarded: " + fault);
             return;
@@ -169,9 +169,9 @@ void read_forward_as(const Value& value, Config& config) {
         names.push_back(*name);
         out = std::move(*name);
     };
-    read("user", told.user);
-    read("tier", told.tier);
-    read("client_ip", told.client_ip);
+    read("user", forwarded.user);
+    read("tier", forwarded.tier);
+    read("client_ip", forwarded.client_ip);
     section.refuse_others();
 }
 
@@ -227,9 +227,9 @@ void warn_about_idle_settings(Section& section, const Config& config, const Decl
                 "`api_key`, `basic` or `client_certificate`, or remove this key");
         }
     }
-    const auto told = section.find("forward_as");
-    if (!told) return;
-    Section fields(*told);
+    const auto forward_as = section.find("forward_as");
+    if (!forward_as) return;
+    Section fields(*forward_as);
     const auto user = fields.find("user");
     if (user && config.user_methods.empty())
         user->warn("has no effect: identity.user lists no method");
@@ -257,7 +257,7 @@ void read_identity(const Value& value, Config& config, Declared& declared) {
     if (const auto users = section.find("users")) read_users(*users, config, declared);
     read_what_becomes_of_the_invalid(section, config);
     read_require(section, config);
-    if (const auto told = section.find("forward_as")) read_forward_as(*told, config);
+    if (const auto forward_as = section.find("forward_as")) read_forward_as(*forward_as, config);
     section.refuse_others();
     warn_about_idle_settings(section, config, declared);
 }

@@ -50,8 +50,8 @@ bool names_user(std::string_view name, const Config& config) {
     const auto same = [&](const std::string& other) {
         return http::equal_as_variable(name, other);
     };
-    const ForwardAs& told = config.forward_as;
-    return same(told.user) || same(told.tier) || same(told.client_ip) ||
+    const ForwardAs& forwarded = config.forward_as;
+    return same(forwarded.user) || same(forwarded.tier) || same(forwarded.client_ip) ||
            std::any_of(config.user_methods.begin(), config.user_methods.end(),
                        [&](const identity::UserMethod& method) {
                            const auto* header = std::get_if<identity::HeaderMethod>(&method.how);

@@ -150,7 +150,7 @@ class CheckServing {
     // Each item by itself: the answer names the refused ones, and the others go on.
     Task<> ask_each(const CheckCall& call) {
         constexpr std::size_t kMore = 32;  // bytes by which an answer is longer than the first
-        std::string told = R"({"each":)";
+        std::string text = R"({"each":)";
         CheckQuestion asked;
         ask::Decision decision;
         char before = '[';
@@ -163,10 +163,10 @@ class CheckServing {
             } else {
                 fault = list_policy_item(item, x_.config(), asked, decision);
             }
-            told += before;
+            text += before;
             before = ',';
             if (!fault.empty()) {
-                append_each_fault(fault, told);
+                append_each_fault(fault, text);
                 continue;
             }
             if (decision.goes_on()) {
@@ -174,13 +174,13 @@ class CheckServing {
                 if (!charge(to_store)) co_await engine().finish_charge(to_store);
                 note_activity(decision);
             }
-            append_each_answer(*x_.generation, decision, told);
+            append_each_answer(*x_.generation, decision, text);
             // Once: the others are about as long as the first.
             if (&item == &call.items.front())
-                told.reserve((told.size() + kMore) * call.items.size());
+                text.reserve((text.size() + kMore) * call.items.size());
         }
-        told += "]}\n";
-        answer_with(200, std::move(told));
+        text += "]}\n";
+        answer_with(200, std::move(text));
     }
 
     // All or nothing, in one charge.

@@ -36,7 +36,7 @@ TEST_CASE("key source: a put of the same keys changes nothing, of others the ver
     CHECK(source.keys()->candidates({}, JwsAlgorithm::es256).keys().size() == 1);
 }
 
-TEST_CASE("key source: only fetched keys can be wanted, and the fetcher is told once") {
+TEST_CASE("key source: only fetched keys can be wanted, and the fetcher hears of it once") {
     KeySource fixed(set_of({secret().jwk()}));
     CHECK(fixed.version() > 0);
     CHECK_FALSE(fixed.is_fetched());

@@ -62,7 +62,7 @@ TEST_CASE("gcra: a million per half second is a million, not unlimited and not o
     CHECK(counter.remaining(kBegin + 250ms) == 499'998);
 }
 
-TEST_CASE("gcra: one more than the burst is denied and told exactly when to return") {
+TEST_CASE("gcra: one more than the burst is denied, with the exact time to return") {
     Counter counter(bucket(3, 1s, 4));
     for (int i = 0; i < 4; ++i) CHECK(counter.takes(kBegin));
     CHECK_FALSE(counter.takes(kBegin));

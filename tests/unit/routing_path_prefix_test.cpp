@@ -54,7 +54,7 @@ TEST_CASE("strip_prefix: what is not at the beginning of every path is refused")
     CHECK(has(fault("/api", "*"), "needs a `path` of segments"));
 }
 
-TEST_CASE("strip_prefix: each wrong spelling is told what to write") {
+TEST_CASE("strip_prefix: each wrong spelling is answered with what to write") {
     CHECK(has(fault("/", "/**"), "removes nothing"));
     CHECK(has(fault("//", "/**"), "removes nothing"));
     CHECK(has(fault("api", "/api/**"), "begins with `/`"));
