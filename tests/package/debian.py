@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Installs the Debian package, upgrades and purges it: debian.py tidegate_VERSION_ARCH.deb
 
-In a fresh Debian with the packages that this one depends on, made by mmdebstrap; no service is started
-there. The units are checked by systemd-analyze. Needs root. Each test is a line that begins with `ok  `.
+In a fresh Debian with the packages that this one depends on, made by mmdebstrap; dpkg starts no service
+there, but for the part in systemd.py. The units are checked by systemd-analyze. Needs root. Each test is
+a line that begins with `ok  `.
 """
 
 import os
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from systemd import try_systemd
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BASES = ROOT / "build/package-base"
@@ -41,10 +44,10 @@ def field(deb, name):
 
 
 def make_base(deb):
-    """An archive of Debian with what the package depends on; kept for a week."""
+    """An archive of Debian with what the package depends on, and systemd; kept for a week."""
     names = [re.split(r"[ (|:]", one.strip())[0]
              for one in (field(deb, "Depends") + ", " + field(deb, "Pre-Depends")).split(",")]
-    wanted = ",".join(sorted({name for name in names if name} | {"ca-certificates"}))
+    wanted = ",".join(sorted({name for name in names if name} | {"ca-certificates", "systemd"}))
     archive, listed = BASES / "base.tar", BASES / "packages"
     if archive.exists() and listed.exists() and listed.read_text() == wanted and (
             time.time() - archive.stat().st_mtime < KEPT_SECONDS):
@@ -172,10 +175,15 @@ def main():
         trial.install(deb, "it installs")
         try_installed(trial)
         try_units(trial)
+        later = renamed(deb, field(deb, "Version") + "+later", folder)
+        copy = Trial(folder / "running")
+        subprocess.run(["cp", "-a", root, copy.root], check=True)
+        try_systemd(copy, later)
+        trial.failed += copy.failed
 
         config = root / CONFIG
         config.write_text(config.read_text().replace("10/s", "20/s"))
-        trial.install(renamed(deb, field(deb, "Version") + "+later", folder), "it upgrades")
+        trial.install(later, "it upgrades")
         trial.tell("an upgrade keeps what the administrator has written",
                    "" if "20/s" in config.read_text() else "not so")
         trial.tell("and the service is enabled", "" if trial.has(WANTED) else "not so")
