@@ -84,6 +84,11 @@ std::uint32_t Client::streams_max() const {
     return std::min(said, settings_.streams_max);
 }
 
+std::uint32_t Client::list_bytes_max() const {
+    if (!has_settings_) return settings_.list_bytes;
+    return nghttp2_session_get_remote_settings(session_, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE);
+}
+
 bool Client::has_room() const {
     return !is_leaving() && open_ < requests_max();
 }
@@ -124,14 +129,21 @@ ClientStream& Client::begin(const RequestLine& request, std::string_view lines, 
 
 // RFC 9113 section 6.5.2.
 bool Client::fits(const OutgoingFields& fields) const {
-    const std::uint32_t max =
-        nghttp2_session_get_remote_settings(session_, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE);
+    const std::uint32_t max = list_bytes_max();
     return max == UINT32_MAX || fields.list_bytes() <= max;
 }
 
 void Client::offer(ClientStream& stream, std::span<const std::string_view> pieces, bool is_last,
                    const http::Fields* trailers) {
     if (stream.is_closed()) return;
+    if (trailers != nullptr && list_bytes_max() != UINT32_MAX) {
+        OutgoingFields& fields = pool_.outgoing_fields();
+        fields.set_trailers(*trailers);
+        if (!fits(fields)) {
+            stream.is_too_large_ = true;
+            return submit_reset(stream, NGHTTP2_CANCEL);
+        }
+    }
     if (!stream.body_.offer(pieces, is_last, trailers)) return;
     nghttp2_session_resume_data(session_, static_cast<std::int32_t>(stream.id_));
 }

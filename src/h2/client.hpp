@@ -85,9 +85,11 @@ class Client {
     // Begins a request. `lines` are `Name: value` and CR LF; Host becomes `:authority`.
     // `has_body`: offer() follows, until the last. A head that is larger than what the server has
     // said it takes (SETTINGS_MAX_HEADER_LIST_SIZE) is not sent: the stream is closed at once.
+    // Until it has said so, what it said on an earlier connection holds.
     ClientStream& begin(const RequestLine& request, std::string_view lines, bool has_body);
     // The next of the body. Pieces and trailers, and what they look at, stay until
-    // stream.is_taking(). Requires that, and a body. Trailers may come with the last.
+    // stream.is_taking(). Requires that, and a body. Trailers may come with the last. Those that
+    // are larger than what the server has said it takes are not sent: the stream is reset.
     void offer(ClientStream& stream, std::span<const std::string_view> pieces, bool is_last,
                const http::Fields* trailers = nullptr);
     // The server has room for so many bytes of the answer's body more.
@@ -116,6 +118,8 @@ class Client {
     bool has_settings() const { return has_settings_; }
     // How many streams the server takes at a time.
     std::uint32_t streams_max() const;
+    // The largest head and the largest trailers that the server takes; UINT32_MAX: any.
+    std::uint32_t list_bytes_max() const;
 
     // Streams that are not released.
     std::size_t streams() const { return held_; }

@@ -47,7 +47,8 @@ class ClientStream : public boost::intrusive::list_base_hook<> {
     // The server says that it has not looked at the request: GOAWAY with a lower number, or
     // REFUSED_STREAM (RFC 9113 section 8.7). Or the request was never sent.
     bool is_unprocessed() const { return is_unprocessed_; }
-    // The head of the request is larger than what the server has said it takes, and was not sent.
+    // The head or the trailers of the request are larger than what the server has said it takes,
+    // and were not sent.
     bool is_too_large() const { return is_too_large_; }
     // Why the proxy has reset the stream for the server's fault.
     Malformed malformed() const { return malformed_; }

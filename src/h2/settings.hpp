@@ -30,6 +30,9 @@ struct ClientSettings {
     std::uint32_t streams = 100;
     // As many at most, whatever the server says: kClientResets has a reset for each.
     std::uint32_t streams_max = 100;
+    // SETTINGS_MAX_HEADER_LIST_SIZE of an earlier connection, until the server has said it again;
+    // UINT32_MAX: any.
+    std::uint32_t list_bytes = UINT32_MAX;
     http::HeadBounds head;                        // of answers
     std::chrono::milliseconds head_time{10'000};  // for a header block that has begun
 };

@@ -26,7 +26,11 @@ Task<Fault> Forwarding::converse() {
     constexpr int kSwitchingProtocols = 101;  // only where the request asked for it
     for (;;) {
         const Head head = stream_.read_head(answer_bounds(), sleeper_.wakeup());
-        if (head == Head::broken) co_return Fault::upstream_broken;
+        if (head == Head::broken) {
+            // Trailers that the server does not take have ended the request from this side.
+            co_return upload_.fault() == Fault::head_too_large ? upload_.fault()
+                                                               : Fault::upstream_broken;
+        }
         if (head == Head::complete) {
             if (stream_.head().status >= kFinal) co_return co_await relay_answer();
             if (stream_.head().status == kSwitchingProtocols) co_return accept_switch();

@@ -96,17 +96,12 @@ Fault Upload::begin() {
     if (fault != Fault::none) return fault;
     write_request_head(x_, x_.upstream.server().authority());
     const IoStatus status = x_.upstream.send(batch, client_.trailers());
-    const bool is_too_large = x_.upstream.is_too_large();
-    if (!is_too_large) x_.relay.reached = Reached::upstream;
+    if (!x_.upstream.is_too_large()) x_.relay.reached = Reached::upstream;
     if (status != IoStatus::would_block) {
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
         batch = {};
-        if (is_too_large) {
-            x_.decision.fault_detail = "The header section is larger than the upstream takes.";
-            return Fault::head_too_large;
-        }
-        if (status != IoStatus::ok) return Fault::upstream_broken;
+        if (status != IoStatus::ok) return why_unsent();
         if (client_.is_body_done()) {
             answer_sleeper_.allow(response_timeout_);
             return Fault::none;
@@ -179,7 +174,7 @@ Task<Fault> Upload::send_body() {
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
         // The upstream may have answered all the same, and then its answer counts.
-        if (status != IoStatus::ok) co_return Fault::upstream_broken;
+        if (status != IoStatus::ok) co_return why_unsent();
         if (client_.is_body_done()) co_return Fault::none;
         x_.forget_held_body();  // was the first portion
         if (portions % kPortionsATurn == 0) co_await x_.upload_sleeper.step_aside();
@@ -195,6 +190,12 @@ Task<Fault> Upload::send_body() {
         }
         status = x_.upstream.send(batch, client_.trailers());
     }
+}
+
+Fault Upload::why_unsent() {
+    if (!x_.upstream.is_too_large()) return Fault::upstream_broken;
+    x_.decision.fault_detail = "The header or trailer section is larger than the upstream takes.";
+    return Fault::head_too_large;
 }
 
 Task<Fault> Upload::more_of_body(Sleeper& sleeper) {

@@ -84,6 +84,7 @@ class Upload {
     Task<ask::Fault> more_of_body(Sleeper& sleeper);
     bool begin_wait(Sleeper& sleeper);
     bool is_conversation() const;
+    ask::Fault why_unsent();
 
     WorkerContext& worker_;
     Exchange& x_;

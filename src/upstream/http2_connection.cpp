@@ -23,9 +23,11 @@ constexpr std::size_t kRoomMin = 2'048;
 // A connection that is idle for a moment only keeps the memory that it is about to need.
 constexpr std::chrono::seconds kRestAfter{1};
 
-h2::ClientSettings settings_of(const Http2Context& context, std::uint32_t streams) {
+h2::ClientSettings settings_for(const Server& server, const Http2Context& context) {
     h2::ClientSettings settings = context.settings;
+    const std::uint32_t streams = server.streams_said();
     if (streams > 0) settings.streams = std::min(streams, settings.streams_max);
+    settings.list_bytes = server.list_bytes_said();
     return settings;
 }
 
@@ -38,15 +40,14 @@ void clear_events(h2::ClientEventList& events) {
 
 }  // namespace
 
-Http2Connection::Http2Connection(Http2Context& context, Server& server, ConnectionPtr connection,
-                                 std::uint32_t streams)
+Http2Connection::Http2Connection(Http2Context& context, Server& server, ConnectionPtr connection)
     : context_(&context),
       server_(&server),
       connection_(std::move(connection)),
       output_(context.buffers),
       sleeper_(context.executor, context.deadlines),
       idle_since_(context.deadlines.now()) {
-    client_.emplace(settings_of(context, streams), context.streams, idle_since_);
+    client_.emplace(settings_for(server, context), context.streams, idle_since_);
     connection_->forget_sleepers();
 }
 
@@ -183,6 +184,10 @@ bool Http2Connection::has_room() const {
 
 std::uint32_t Http2Connection::streams_said() const {
     return client_ && client_->has_settings() ? std::max(client_->streams_max(), 1U) : 0;
+}
+
+std::uint32_t Http2Connection::list_bytes_said() const {
+    return client_ && client_->has_settings() ? client_->list_bytes_max() : UINT32_MAX;
 }
 
 bool Http2Connection::attach(Http2Stream& stream) {

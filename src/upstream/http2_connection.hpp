@@ -47,10 +47,9 @@ using Http2StreamHook =
 class Http2Connection
     : public boost::intrusive_ref_counter<Http2Connection, boost::thread_unsafe_counter> {
   public:
-    // `connection` is connected, and its handshake is over. `streams`: how many the server took the
-    // last time; 0: not known.
-    Http2Connection(Http2Context& context, Server& server, ConnectionPtr connection,
-                    std::uint32_t streams);
+    // `connection` is connected, and its handshake is over. Until the server sends its SETTINGS,
+    // those that it sent the last time hold.
+    Http2Connection(Http2Context& context, Server& server, ConnectionPtr connection);
     ~Http2Connection();
 
     // Ends when the connection is closed.
@@ -74,6 +73,8 @@ class Http2Connection
     TlsChannel* tls() const { return connection_->tls(); }
     // How many streams the server takes, if it has said so; else 0.
     std::uint32_t streams_said() const;
+    // How large heads and trailers may be that it takes, if it has said so; else UINT32_MAX.
+    std::uint32_t list_bytes_said() const;
     // Before a request takes it while it is idle: reads what the server has said meanwhile, which
     // may be that it is leaving. May close it.
     void catch_up();

@@ -99,8 +99,7 @@ Task<Pool::Failure> Pool::make_shared(Server& server, Sleeper& sleeper,
         note_connect_failure(server, reached.failure);
         co_return std::move(reached.failure);
     }
-    made = Http2ConnectionPtr(
-        new Http2Connection(http2_, server, std::move(reached.connection), server.streams_said()));
+    made = Http2ConnectionPtr(new Http2Connection(http2_, server, std::move(reached.connection)));
     server.http2().push_back(made);
     spawn(executor_, Http2Connection::run(made), [](const std::exception_ptr& failure) {
         if (!failure) return;

@@ -30,8 +30,18 @@ std::uint32_t Server::streams_said() const {
     return streams_said_;
 }
 
+std::uint32_t Server::list_bytes_said() const {
+    for (const Http2ConnectionPtr& connection : http2_) {
+        if (connection->streams_said() > 0) return connection->list_bytes_said();
+    }
+    return list_bytes_said_;
+}
+
+// A connection that has ended before its SETTINGS takes the bound of heads with it: the server may
+// take larger ones by now, and would never be asked if every request were too large.
 void Server::forget(const Http2Connection& connection) {
     if (const std::uint32_t said = connection.streams_said()) streams_said_ = said;
+    list_bytes_said_ = connection.list_bytes_said();
     std::erase_if(http2_, [&](const Http2ConnectionPtr& one) { return one.get() == &connection; });
 }
 

@@ -86,6 +86,9 @@ class Server
     Http2ConnectionPtr find_http2() const;
     // How many streams a connection takes, as the server said last; 0: it has said nothing.
     std::uint32_t streams_said() const;
+    // How large heads and trailers may be, as the server said last; UINT32_MAX: any, or it has said
+    // nothing.
+    std::uint32_t list_bytes_said() const;
     // The connection is over.
     void forget(const Http2Connection& connection);
 
@@ -97,6 +100,7 @@ class Server
     std::vector<Http2ConnectionPtr> http2_;
     std::vector<Http2AttemptPtr> attempts_;
     std::uint32_t streams_said_ = 0;
+    std::uint32_t list_bytes_said_ = UINT32_MAX;
     bool is_retired_ = false;
 };
 

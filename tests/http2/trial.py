@@ -2,6 +2,7 @@
 """Clients and suites of others against Tidegate's HTTP/2: does each find what it expects?
 
     tests/http2/trial.py [--tidegate build/dev/tidegate] [--only NAME,...] [--logs FOLDER]
+                         [--seconds N]
 
 h2spec, curl, nghttp2's h2load, python3-h2, python3-grpcio, python3-websockets and python3-wsproto, in the clear and
 over TLS. A part whose program is not on this machine says `not run`. The exit code is 1 when one
@@ -22,6 +23,7 @@ sys.path.insert(0, str(HERE.parent / "soak"))
 sys.dont_write_bytecode = True
 
 import calls  # noqa: E402
+import killed  # noqa: E402
 import others  # noqa: E402
 import peers  # noqa: E402
 import tunnels  # noqa: E402
@@ -65,8 +67,8 @@ class Place:
     """What the parts run against: a Tidegate with a listener in the clear and one with TLS, which
     both speak HTTP/1.1, too, and one for HTTP/2 alone."""
 
-    def __init__(self, world, program, logs):
-        self.world, self.program, self.logs = world, program, logs
+    def __init__(self, world, program, logs, seconds):
+        self.world, self.program, self.logs, self.seconds = world, program, logs, seconds
         self.part, self.root = Part, ROOT
         make_certificates(world.folder)
         self.authority = world.folder / "ca.pem"
@@ -111,15 +113,16 @@ PARTS = {
     "h2spec": others.try_h2spec, "curl": others.try_curl, "h2load": others.try_h2load,
     "streams": peers.try_streams, "windows": peers.try_windows, "fields": peers.try_fields,
     "refusals": peers.try_refusals, "sockets": tunnels.try_http1, "tunnels": tunnels.try_http2,
-    "drain": peers.try_drain, "grpc": calls.try_grpc,
+    "drain": peers.try_drain, "grpc": calls.try_grpc, "killed": killed.try_killed,
+    "large": killed.try_large,
 }
 
 
-def try_all(program, names, logs):
+def try_all(program, names, logs, seconds):
     held = True
     with tempfile.TemporaryDirectory(prefix="http2-") as folder:
         with World(pathlib.Path(folder)) as world:
-            place = Place(world, program, logs)
+            place = Place(world, program, logs, seconds)
             for name in names:
                 for part in PARTS[name](place):
                     print(part, flush=True)
@@ -139,13 +142,15 @@ def main():
     parser.add_argument("--tidegate", type=pathlib.Path, default=ROOT / "build/dev/tidegate")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
     parser.add_argument("--logs", type=pathlib.Path, default=ROOT / "build/http2")
+    parser.add_argument("--seconds", type=float, default=20)
     arguments = parser.parse_args()
     unknown = set(arguments.only) - set(PARTS)
     if unknown:
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     arguments.logs.mkdir(parents=True, exist_ok=True)
     try:
-        held = try_all(arguments.tidegate.resolve(), arguments.only, arguments.logs.resolve())
+        held = try_all(arguments.tidegate.resolve(), arguments.only, arguments.logs.resolve(),
+                       arguments.seconds)
     except Failed as error:
         print(f"FAIL {error}")
         held = False

@@ -188,17 +188,19 @@ void H2Upstream::accept_all() {
 
 void H2Upstream::serve(Live& live) {
     bool goes_on = true;
+    bool may_speak = !options_.is_silent && !options_.is_second;
     while (goes_on && !stopping_) {
         std::string out;
         {
             const std::lock_guard lock(mutex_);
-            if (!options_.is_silent) out = live.session.output();
+            if (may_speak) out = live.session.output();
         }
         if (!out.empty() && !live.socket.send(out)) break;
         try {
             const std::string in = live.socket.receive(Clock::now() + kGlance);
             if (in.empty()) break;
             const std::lock_guard lock(mutex_);
+            may_speak = !options_.is_silent;
             goes_on = live.session.feed(in);
         } catch (const std::runtime_error&) {
             // Nothing has come.

@@ -97,6 +97,7 @@ struct H2UpstreamOptions {
     H2Entries settings{};
     bool early = false;      // answers when the head of a request is there
     bool is_silent = false;  // accepts, reads, and never sends anything
+    bool is_second = false;  // sends its SETTINGS when something has come, as if from far away
     std::uint16_t port = 0;  // 0: any
 };
 

@@ -90,6 +90,48 @@ TEST_CASE("upstream http2 bounds: a head that is larger than the server takes is
     CHECK(tidegate.access_log(2).at(1).at("error") == "client: head too large");
 }
 
+TEST_CASE("upstream http2 bounds: how large heads may be is known on the next connection") {
+    H2Upstream upstream(
+        always({.body = "ok"}),
+        {.settings = {{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 2'000}}, .is_second = true});
+    const Tidegate tidegate(to(upstream.url()));
+    CHECK(tidegate.get("/first").status() == 200);
+    upstream.close(1);
+    CHECK_SOON(upstream.open() == 0);
+    const std::string large = "X-Large: " + std::string(2'000, 'x') + "\r\n";
+    CHECK(tidegate.client().get("/large", large).status() == 431);
+    CHECK(tidegate.get("/next").status() == 200);
+    CHECK(upstream.whole_calls() == 2);
+    CHECK(upstream.connections() == 2);
+}
+
+TEST_CASE("upstream http2 bounds: trailers that are larger than the server takes are not sent") {
+    H2Upstream upstream(always({.body = "ok"}),
+                        {.settings = {{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 2'000}}});
+    H2Proxy proxy(to(upstream.url()));
+    H2Client client = proxy.client();
+    CHECK(client.get("/first").status() == 200);
+    const FieldList small{{"x-sum", std::string(1'000, 'x')}};
+    CHECK(
+        client.ask({.method = "POST", .path = "/small", .body = "a", .trailers = small}).status() ==
+        200);
+    CHECK(upstream.call("/small").trailers == small);
+    const FieldList large{{"x-sum", std::string(2'000, 'x')}};
+    // At once, and behind a body that has begun.
+    const H2Answer whole =
+        client.ask({.method = "POST", .path = "/large", .body = "a", .trailers = large});
+    CHECK(whole.status() == 431);
+    CHECK(whole.body.find("larger than the upstream takes") != std::string::npos);
+    const int slow = client.begin({.method = "POST", .path = "/slow", .stays_open = true});
+    client.send(slow, std::string(100, 'b'));
+    CHECK_SOON(holds(client, [&] { return upstream.calls().back().body.size() == 100; }));
+    client.finish(slow, large);
+    CHECK(client.answer(slow).status() == 431);
+    CHECK(client.get("/next").status() == 200);
+    CHECK(upstream.whole_calls() == 3);
+    CHECK(upstream.connections() == 1);
+}
+
 TEST_CASE("upstream http2 bounds: a server that takes one request at a time gets one") {
     H2Upstream upstream(later, {.settings = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1}}});
     H2Proxy proxy(to(upstream.url()));

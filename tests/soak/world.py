@@ -166,6 +166,10 @@ class Tidegate:
     def pss_kib(self):
         return self._kib("smaps_rollup", "Pss:")
 
+    def private_kib(self):
+        """Without pages of the program's file, which come as its code is first used."""
+        return self._kib("smaps_rollup", "Private_Dirty:")
+
     def _kib(self, file, name):
         with open(f"/proc/{self.process.pid}/{file}") as lines:
             return next(int(line.split()[1]) for line in lines if line.startswith(name))

@@ -32,6 +32,47 @@ TEST_CASE("h2 client: a head that is larger than the server takes is not sent") 
     CHECK(find_for(world.sent(), NGHTTP2_HEADERS, 1) != nullptr);
 }
 
+TEST_CASE("h2 client: what the server took the last time holds until it says so again") {
+    h2::ClientSettings known;
+    known.list_bytes = 100;
+    ClientWorld world(known);
+    ClientStream& early = world.ask();
+    CHECK(early.is_too_large());
+    world.client.release(early);
+    world.begin();
+    CHECK(world.client.list_bytes_max() == UINT32_MAX);
+    CHECK_FALSE(world.ask().is_too_large());
+}
+
+TEST_CASE("h2 client: trailers that are larger than the server takes are not sent") {
+    ClientWorld world;
+    world.begin({{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 300}});
+    ClientStream& stream = world.ask(true, "POST");
+    const std::string_view body = "body";
+    world.client.offer(stream, {&body, 1}, false);
+    CHECK(find_for(world.sent(), NGHTTP2_DATA, 1) != nullptr);
+    http::Fields trailers;
+    const std::string value(300 - 32 - 5, 'x');
+    SUBCASE("one byte too much") {
+        const std::string larger = value + 'x';
+        trailers.push_back({.name = "x-sum", .value = larger});
+        world.client.offer(stream, {}, true, &trailers);
+        CHECK(stream.is_too_large());
+        CHECK(stream.is_closed());
+        const auto sent = world.sent();
+        CHECK(find_for(sent, NGHTTP2_HEADERS, 1) == nullptr);
+        CHECK(find_for(sent, NGHTTP2_RST_STREAM, 1) != nullptr);
+        CHECK_FALSE(world.client.is_leaving());
+    }
+    SUBCASE("exactly as large") {
+        trailers.push_back({.name = "x-sum", .value = value});
+        world.client.offer(stream, {}, true, &trailers);
+        CHECK_FALSE(stream.is_too_large());
+        CHECK(find_for(world.sent(), NGHTTP2_HEADERS, 1) != nullptr);
+    }
+    world.client.release(stream);
+}
+
 namespace {
 
 // Requests that are sent and then given up, so many, or until the connection has had enough.
