@@ -1,6 +1,5 @@
 #include "app/handover_channel.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -8,6 +7,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <system_error>
 
 namespace tidegate::app {
@@ -79,12 +79,15 @@ bool HandoverChannel::send(std::string_view text, std::span<const int> descripto
 Task<std::optional<HandoverMessage>> HandoverChannel::receive(std::chrono::milliseconds patience) {
     std::optional<HandoverMessage> message = take();
     if (message || is_closed_) co_return message;
+    // The timer may have fired, with its handler in the queue, when a message ends the wait.
+    const auto is_waiting = std::make_shared<bool>(true);
     timer_.expires_after(patience);
-    timer_.async_wait([this](const error_code& ec) {
-        if (!ec) socket_.cancel();
+    timer_.async_wait([this, is_waiting](const error_code& ec) {
+        if (!ec && *is_waiting) socket_.cancel();
     });
     const auto [ec] =
         co_await socket_.async_wait(asio::posix::descriptor_base::wait_read, as_values);
+    *is_waiting = false;
     timer_.cancel();
     if (!ec) message = take();
     co_return message;

@@ -32,14 +32,14 @@ std::pair<Descriptor, Descriptor> make_handover_sockets();
 class HandoverChannel {
   public:
     static constexpr std::size_t kTextBytesMax = 65'536;
-    // What one message may carry (SCM_MAX_FD is 253).
+    // What one message may carry: less than what Linux allows (SCM_MAX_FD, 253).
     static constexpr std::size_t kDescriptorsMax = 200;
 
     // `socket` is an end of a pair of make_handover_sockets().
     HandoverChannel(Executor executor, Descriptor socket);
 
-    // The other end gets doubles of the descriptors. False: it is gone, or does not read. Requires
-    // no more bytes and descriptors than the bounds.
+    // The other end gets duplicates of the descriptors. False: it is gone, or does not read.
+    // Requires no more bytes and descriptors than the bounds.
     bool send(std::string_view text, std::span<const int> descriptors = {});
     // The next message. Nothing: the other end is gone (then is_closed()), or none came in time.
     Task<std::optional<HandoverMessage>> receive(std::chrono::milliseconds patience);
@@ -48,7 +48,7 @@ class HandoverChannel {
     bool is_closed() const { return is_closed_; }
 
   private:
-    // What is there now.
+    // The message that waits, if one does; sets is_closed_.
     std::optional<HandoverMessage> take();
 
     boost::asio::posix::basic_stream_descriptor<Executor> socket_;

@@ -17,8 +17,9 @@ namespace tidegate::app {
 namespace {
 
 // In the order of HandoverStep.
-constexpr std::array<std::string_view, 9> kSteps{"",      "hello",   "listener", "admin", "offered",
-                                                 "ready", "tickets", "counts",   "go"};
+constexpr std::array<std::string_view, 10> kSteps{
+    "", "hello", "listener", "admin", "offered", "ready", "tickets", "counts", "go", "accepting"};
+static_assert(kSteps.size() == static_cast<std::size_t>(HandoverStep::accepting) + 1);
 
 using std::chrono::duration_cast;
 

@@ -1,11 +1,15 @@
 // What a process and the one that takes its place say to each other: an object of JSON each, of
 // which a reader of another version leaves aside what it does not know. Pure.
 //
-// First the process that leaves says hello, and which listening sockets it has, to the end of the
-// offers. The other one opens, reads and fetches all that it needs, and is ready. Then the one that
-// leaves accepts no more connections, hands over keys of tickets and counts, and says go: from then
-// on the other one accepts. Where it ends without that word it has crashed, and the other accepts,
-// too; a process that goes on serving ends the other one.
+//   former -> new   hello, listener..., admin, offered
+//   new -> former   ready: it has opened, read and fetched all that it needs
+//   former -> new   tickets..., counts, go: it accepts no more connections
+//   new -> former   accepting: it does
+//
+// If the former process ends before `go`, it has crashed: the new one accepts all the same. If the
+// new one ends before `accepting`, the former one accepts again.
+//
+// Versions speak with each other: steps and members are added, and never get another meaning.
 #pragma once
 
 #include <sys/types.h>
@@ -32,6 +36,7 @@ enum class HandoverStep : std::uint8_t {
     tickets,
     counts,  // with a file that holds them
     go,
+    accepting,
 };
 
 using MadeTicketKeys = std::vector<std::pair<TicketKey, TicketKeys::Time>>;

@@ -49,8 +49,8 @@ std::string check_redis(const SharedState& shared, const config::Config& config)
     return {};
 }
 
-// Nobody waits for the end of a process that has handed over, so clients have time to learn it from
-// `Connection: close`.
+// A client may have sent a request on an idle connection before it sees it close. The new process
+// serves meanwhile, so the former one can afford to wait for that.
 constexpr std::chrono::milliseconds kIdlePatience{5'000};
 
 // Those variables are for this process alone.
@@ -217,7 +217,10 @@ void Life::begin_watchdog() {
 void Life::await_stop() {
     signals_.async_wait([this](const error_code& ec, int) {
         if (ec) return;
-        if (phase_ == Phase::draining) {
+        if (has_handed_over_ && !std::exchange(was_told_to_stop_, true)) {
+            // The service manager tells both processes.
+            log(Level::info, "already draining; a second signal stops at once");
+        } else if (phase_ == Phase::draining) {
             log(Level::warn, "stopping at once");
             cut();
         } else {
@@ -239,7 +242,8 @@ void Life::await_other_signals() {
 
 void Life::reload() {
     if (phase_ == Phase::draining) {
-        log(Level::warn, "stopping; ignoring HUP");
+        log(Level::warn, "HUP ignored: {}",
+            has_handed_over_ ? "another process has taken over" : "Tidegate is stopping");
     } else {
         reloader_.reload_on_signal();
     }
@@ -248,7 +252,7 @@ void Life::reload() {
 // Readiness fails first, so that load balancers stop sending; the workers still accept meanwhile.
 void Life::begin_drain() {
     phase_ = Phase::draining;
-    if (successor_) successor_->end();
+    if (successor_) successor_->kill();
     reloader_.stop();
     const auto delay = reloader_.config().timeouts.shutdown_delay;
     if (delay.count() != 0) {

@@ -54,13 +54,13 @@ class Life {
     // Takes the place of the former process.
     Task<> take_over();
     Task<> watch_predecessor();
-    // Gives this one's place to a new process.
+    // Gives this one's place to a new process, if there is no objection to it now.
     Task<> hand_over();
-    // Why not now; empty: it can be.
-    std::string objection_to_handover() const;
+    std::string objection_to_handover() const;  // empty: there is none
     void offer_listeners();
-    Task<> leave();
-    Task<> end_accepting();
+    Task<std::string> give_place();
+    void leave();
+    Task<> pause_accepting();
     void begin_drain();
     void drain_workers();
     void cut();
@@ -89,8 +89,9 @@ class Life {
     std::atomic<Phase> phase_{Phase::starting};
     std::atomic<std::size_t> workers_left_{0};
     std::vector<std::thread> joiners_;
-    std::unique_ptr<Successor> successor_;  // null: none is starting or has taken over
+    std::unique_ptr<Successor> successor_;  // from USR2 until the hand-over has failed, or the end
     bool has_handed_over_ = false;
+    bool was_told_to_stop_ = false;  // after that
 };
 
 }  // namespace tidegate::app

@@ -43,21 +43,22 @@ Task<> Life::take_over() {
              [this](std::string_view bytes) {
                  const auto loaded = shared_.memory_store.load(bytes, store::process_now());
                  if (loaded) {
-                     log(Level::info, "goes on with what process {} has counted of {} identifiers",
-                         predecessor_->pid(), *loaded);
+                     log(Level::info, "took over counts of {} identifier{} from process {}",
+                         *loaded, *loaded == 1 ? "" : "s", predecessor_->pid());
                  } else {
                      log(Level::warn,
-                         "this version cannot read what process {} has counted: counts of this "
-                         "process begin anew",
+                         "cannot read all that process {} has counted, as another version counts: "
+                         "the rest begins anew",
                          predecessor_->pid());
                  }
              }});
     discard(predecessor_->listeners());
     discard(predecessor_->admin());
-    spawn_vital(io_.get_executor(), watch_predecessor());
     if (phase_ != Phase::starting) co_return;
     begin_admin();
     begin_accepting();
+    predecessor_->tell_accepting();
+    spawn_vital(io_.get_executor(), watch_predecessor());
 }
 
 Task<> Life::watch_predecessor() {
@@ -67,6 +68,9 @@ Task<> Life::watch_predecessor() {
 }
 
 std::string Life::objection_to_handover() const {
+    if (has_handed_over_) {
+        return fmt::format("process {} has taken over", successor_->pid());
+    }
     if (phase_ == Phase::draining) return "Tidegate is stopping";
     if (successor_) return fmt::format("process {} is taking over already", successor_->pid());
     if (predecessor_) {
@@ -93,19 +97,22 @@ Task<> Life::hand_over() {
     }
     auto started = Successor::start(io_.get_executor(), program_);
     if (!started) {
-        log(Level::error, "USR2: no process takes over: {}", started.error());
+        log(Level::error, "hand-over failed, this process goes on: {}", started.error());
         co_return;
     }
     successor_ = std::move(*started);
-    log(Level::info, "USR2: process {} is to take over", successor_->pid());
+    log(Level::info, "USR2: started {} as process {}, to take over", program_.path(),
+        successor_->pid());
     offer_listeners();
-    const std::string fault = co_await successor_->until_ready(kReadyPatience);
-    if (phase_ == Phase::ready && fault.empty()) {
-        co_await leave();
-        co_return;
+    std::string fault = co_await successor_->until_ready(kReadyPatience);
+    if (fault.empty() && phase_ == Phase::ready) fault = co_await give_place();
+    if (has_handed_over_) co_return;
+    if (phase_ == Phase::ready) {
+        log(Level::error, "hand-over failed, this process goes on: {}", fault);
+    } else {
+        log(Level::info, "hand-over to process {} cancelled: Tidegate is stopping",
+            successor_->pid());
     }
-    log(Level::error, "hand-over failed, and this process goes on as it was: {}",
-        fault.empty() ? "it is told to stop" : fault);
     successor_.reset();
 }
 
@@ -121,34 +128,45 @@ void Life::offer_listeners() {
                       admin_group_->descriptors);
 }
 
-// From the end of accepting until the new process begins it, new connections wait in the queues of
-// the sockets, which both have.
-Task<> Life::leave() {
-    phase_ = Phase::draining;
-    reloader_.stop();
+// From the pause until the new process accepts, new connections wait in the queues of the sockets,
+// which both processes have. Returns why the new process does not accept.
+Task<std::string> Life::give_place() {
     notifier_.tell_main_process(successor_->pid());
-    if (admin_) admin_->stop();
-    co_await end_accepting();
+    co_await pause_accepting();
     for (const ListenerTls& one : reloader_.snapshot().tls) {
         successor_->hand_over_ticket_keys(one.address.to_string(), one.tickets->made());
     }
     const bool has_counts =
         successor_->hand_over_counts([this](const auto& put) { shared_.memory_store.save(put); });
     if (!has_counts) {
-        log(Level::warn,
-            "no memory to hand over what is counted in this process: process {} "
-            "begins anew",
+        log(Level::warn, "not enough memory to hand over the counts: they begin anew in process {}",
             successor_->pid());
     }
-    successor_->go();
+    std::string fault = co_await successor_->until_accepting();
+    if (fault.empty()) {
+        leave();
+    } else {
+        notifier_.tell_main_process(::getpid());
+        for (const auto& worker : workers_) worker->begin_accepting();
+    }
+    co_return fault;
+}
+
+// Also when a TERM has come meanwhile: then this process stops, and the new one is told itself.
+void Life::leave() {
     has_handed_over_ = true;
+    const bool is_stopping = phase_.exchange(Phase::draining) == Phase::draining;
+    notifier_.fall_silent();
+    if (admin_) admin_->stop();
     log(Level::info, "process {} has taken over", successor_->pid());
+    if (is_stopping) return;
+    reloader_.stop();
     drain_workers();
 }
 
-Task<> Life::end_accepting() {
+Task<> Life::pause_accepting() {
     const auto left = std::make_shared<std::atomic<std::size_t>>(workers_.size());
-    for (const auto& worker : workers_) worker->end_accepting([left] { --*left; });
+    for (const auto& worker : workers_) worker->pause_accepting([left] { --*left; });
     const auto until = std::chrono::steady_clock::now() + kAcceptPatience;
     Timer pause(io_);
     while (*left > 0 && std::chrono::steady_clock::now() < until) {

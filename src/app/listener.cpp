@@ -52,7 +52,8 @@ bool lacks_ipv6(int error) {
 }
 
 // An open descriptor, or -errno.
-int open_bound(const StreamProtocol::endpoint& endpoint, bool shared, bool ipv6_only = false) {
+int open_bound(const StreamProtocol::endpoint& endpoint, bool shared, bool ipv6_only = false,
+               bool listens = true) {
     const int family = endpoint.protocol().family();
     const int descriptor = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (descriptor < 0) return -errno;
@@ -67,7 +68,7 @@ int open_bound(const StreamProtocol::endpoint& endpoint, bool shared, bool ipv6_
         if (shared) ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     }
     if (::bind(descriptor, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
-        ::listen(descriptor, kBacklog) != 0) {
+        (listens && ::listen(descriptor, kBacklog) != 0)) {
         const int error = errno;
         ::close(descriptor);
         return -error;
@@ -155,21 +156,20 @@ Result<ListenerGroup, std::string> take_listeners(const config::Listen& settings
     const bool is_tcp = !group.settings.address.is_unix();
     if (is_tcp) {
         const bool is_ipv6_only = socket_option(first, IPPROTO_IPV6, IPV6_V6ONLY) == 1;
-        if (is_ipv6_only != settings.ipv6_only && !settings.address.is_inherited()) {
+        if (is_ipv6_only != settings.ipv6_only) {
             return "cannot take over " + settings.address.to_string() +
-                   ": it changes between IPv6 and both versions of IP, which needs a restart";
+                   ": the running process takes other versions of IP there: restart Tidegate";
         }
         group.settings.ipv6_only = is_ipv6_only;
     }
-    const bool has_queue_each = is_tcp && !settings.address.is_inherited() &&
-                                socket_option(first, SOL_SOCKET, SO_REUSEPORT) == 1;
+    const bool has_queue_each = is_tcp && socket_option(first, SOL_SOCKET, SO_REUSEPORT) == 1;
     if (!has_queue_each) descriptors.resize(1);
     for (Descriptor& one : descriptors) group.descriptors.push_back(one.release());
     if (has_queue_each) {
         const config::Address& at = group.settings.address;
         const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(at.host), at.port);
         while (group.descriptors.size() < workers) {
-            const int opened = open_bound(endpoint, true, group.settings.ipv6_only);
+            const int opened = open_bound(endpoint, true, group.settings.ipv6_only, false);
             if (opened < 0) break;  // then workers accept from one queue
             group.descriptors.push_back(opened);
         }
@@ -215,6 +215,10 @@ std::string ListenerGroup::to_string() const {
            (address.host == config::kEveryAddress && !settings.ipv6_only ? " (IPv6 and IPv4)"
                                                                          : "") +
            (settings.proxy_protocol ? " (PROXY protocol)" : "") + spoken(settings);
+}
+
+void begin_listening(int descriptor) {
+    if (socket_option(descriptor, SOL_SOCKET, SO_ACCEPTCONN) == 0) ::listen(descriptor, kBacklog);
 }
 
 Acceptor adopt_listener(Executor executor, const config::Address& address, int descriptor) {

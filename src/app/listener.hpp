@@ -33,9 +33,9 @@ struct ListenerGroup {
 };
 
 // Takes over sockets that listen at settings.address already, for `workers` workers: opens further
-// ones where each worker has a queue of its own (SO_REUSEPORT), and lets workers accept from
-// several where there are more sockets than workers. The error names the address. Requires a
-// descriptor.
+// ones where each worker has a queue of its own (SO_REUSEPORT), which do not listen before
+// begin_listening(), and lets workers accept from several where there are more sockets than
+// workers. The error names the address. Requires a descriptor.
 Result<ListenerGroup, std::string> take_listeners(const config::Listen& settings,
                                                   std::vector<Descriptor> descriptors,
                                                   std::size_t workers);
@@ -46,6 +46,9 @@ Result<ListenerGroup, std::string> take_listeners(const config::Listen& settings
 // error names the address.
 Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings,
                                                   std::size_t workers);
+
+// Makes a socket listen that does not yet.
+void begin_listening(int descriptor);
 
 // Where `descriptor` is bound. Empty: at an address that is none of TCP or Unix sockets.
 config::Address bound_address(int descriptor);

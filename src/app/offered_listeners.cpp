@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "app/inherited_sockets.hpp"
+#include "config/address.hpp"
 #include "telemetry/log.hpp"
 
 namespace tidegate::app {
@@ -30,28 +32,26 @@ std::optional<Result<std::vector<ListenerGroup>, std::string>> take_offered(
     const config::Listen& settings, OfferedListeners& offered, std::size_t workers) {
     const auto offer = find_offer(offered, settings.address.to_string());
     if (offer == offered.end() || offer->descriptors.empty()) return std::nullopt;
-    std::vector<std::vector<Descriptor>> sockets;
-    if (settings.address.is_inherited()) {
-        for (Descriptor& one : offer->descriptors) sockets.emplace_back().push_back(std::move(one));
-    } else {
-        sockets.push_back(std::move(offer->descriptors));
-    }
+    std::vector<Descriptor> sockets = std::move(offer->descriptors);
     offered.erase(offer);
-    std::vector<ListenerGroup> groups;
-    for (std::vector<Descriptor>& one : sockets) {
-        auto group = take_listeners(settings, std::move(one), workers);
-        if (!group) return group.error();
-        groups.push_back(std::move(*group));
+    if (settings.address.is_inherited()) {
+        InheritedSockets inherited;
+        for (Descriptor& one : sockets) {
+            inherited.push_back({settings.address.inherited, std::move(one)});
+        }
+        return adopt_inherited(settings, inherited, workers);
     }
-    return groups;
+    auto group = take_listeners(settings, std::move(sockets), workers);
+    if (!group) return group.error();
+    return std::vector<ListenerGroup>{std::move(*group)};
 }
 
 void discard(OfferedListeners& offered) {
     for (const OfferedListener& one : offered) {
         telemetry::log(telemetry::Level::info, "no longer listens on {}", one.address);
-        if (one.descriptors.empty()) continue;
+        if (one.descriptors.empty() || one.address.starts_with(config::kInherited)) continue;
         const config::Address at = bound_address(one.descriptors.front().get());
-        if (at.is_unix() && at.unix_path.starts_with('/')) ::unlink(at.unix_path.c_str());
+        if (at.is_unix() && !at.unix_path.starts_with('@')) ::unlink(at.unix_path.c_str());
     }
     offered.clear();
 }

@@ -25,12 +25,14 @@ void add_offer(OfferedListeners& to, const std::string& address,
                std::vector<Descriptor>&& descriptors);
 
 // Takes those at settings.address out of `offered`, for `workers` workers: one group, or one for
-// each socket that the former process had inherited. Nothing: none is offered there. The error
-// names the address.
+// each socket that the former process had inherited. Sockets that are opened for more workers do
+// not listen yet: nobody would take connections that the kernel gives to them. Nothing: none is
+// offered there. The error names the address.
 std::optional<Result<std::vector<ListenerGroup>, std::string>> take_offered(
     const config::Listen& settings, OfferedListeners& offered, std::size_t workers);
 
-// Closes what was not taken, and removes the files of Unix sockets among it.
+// Closes what was not taken, and removes the files of Unix sockets among it that the former process
+// had made.
 void discard(OfferedListeners& offered);
 
 }  // namespace tidegate::app

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -26,6 +28,18 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
     pointers.push_back(nullptr);
     return pointers;
+}
+
+// Where a shell finds a program that is called so.
+std::vector<std::string> paths_of(const std::string& typed) {
+    if (typed.find('/') != std::string::npos) return {typed};
+    std::vector<std::string> paths;
+    const char* const variable = std::getenv("PATH");
+    std::istringstream folders(variable != nullptr ? variable : "");
+    for (std::string folder; std::getline(folders, folder, ':');) {
+        paths.push_back((folder.empty() ? "." : folder) + "/" + typed);
+    }
+    return paths;
 }
 
 // What the child does between its birth and its program.
@@ -61,20 +75,21 @@ OwnProgram OwnProgram::of_this_process() {
     own.path_ = std::filesystem::read_symlink(running, failure).string();
     if (own.arguments_.empty()) own.arguments_.push_back(own.path_);
     // A link that leads to the version in use is followed anew.
-    const std::string& typed = own.arguments_.front();
-    if (typed.find('/') != std::string::npos &&
-        std::filesystem::equivalent(typed, running, failure)) {
-        own.path_ = typed;
+    for (const std::string& path : paths_of(own.arguments_.front())) {
+        if (!std::filesystem::equivalent(path, running, failure)) continue;
+        own.path_ = path;
+        break;
     }
     return own;
 }
 
 std::vector<std::string> successor_environment(std::vector<std::string> variables, int channel) {
     constexpr std::array<std::string_view, 5> kOfThisProcess{
-        "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES=", "WATCHDOG_PID=", "TIDEGATE_HANDOVER="};
+        "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID", kHandoverVariable};
     std::erase_if(variables, [&](const std::string& variable) {
-        return std::any_of(kOfThisProcess.begin(), kOfThisProcess.end(),
-                           [&](std::string_view name) { return variable.starts_with(name); });
+        const std::string_view name = std::string_view(variable).substr(0, variable.find('='));
+        return std::find(kOfThisProcess.begin(), kOfThisProcess.end(), name) !=
+               kOfThisProcess.end();
     });
     variables.push_back(std::string(kHandoverVariable) + "=" + std::to_string(channel));
     return variables;
@@ -85,6 +100,8 @@ Result<pid_t, std::string> OwnProgram::start(const Descriptor& channel) const {
     for (char** one = environ; *one != nullptr; ++one) variables.emplace_back(*one);
     variables = successor_environment(std::move(variables), kChannel);
 
+    // Where the channel has that number already, it still stays open in the child. All else goes,
+    // for not every library opens its descriptors so that a program that is started lacks them.
     SpawnActions actions;
     ::posix_spawn_file_actions_adddup2(&actions.files, channel.get(), kChannel);
     ::posix_spawn_file_actions_addclosefrom_np(&actions.files, kChannel + 1);

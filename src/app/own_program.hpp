@@ -20,7 +20,7 @@ class OwnProgram {
     // To be called at the start: a file that is replaced later has another path by then.
     static OwnProgram of_this_process();
 
-    // Absolute, or as it was typed, with a slash.
+    // As it was typed or found in PATH, links not followed; with a slash.
     const std::string& path() const { return path_; }
 
     // Starts it with the same arguments, folder, output and environment; variables that name this

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
 #include "app/own_program.hpp"
@@ -69,9 +70,10 @@ Result<std::unique_ptr<Predecessor>, std::string> Predecessor::find(config::Envi
     const auto number = parse_decimal(*variable);
     if (!number || *number < 3 || *number > 1'023 || !is_channel(static_cast<int>(*number))) {
         return std::string(kHandoverVariable) +
-               " is for a process that takes the place of another (USR2), and this one does not: "
+               " is set, but no process hands over to this one: "
                "unset it";
     }
+    ::unsetenv(kHandoverVariable);  // not for programs that this one starts
     const int channel = static_cast<int>(*number);
     ::fcntl(channel, F_SETFD, FD_CLOEXEC);
     std::unique_ptr<Predecessor> found(new Predecessor(executor, Descriptor(channel)));
@@ -83,14 +85,17 @@ Result<std::unique_ptr<Predecessor>, std::string> Predecessor::find(config::Envi
 std::string Predecessor::read_offers() {
     for (;;) {
         auto message = channel_.receive_blocking(kOfferPatience);
-        if (!message) return "the process that hands over says nothing: it goes on serving";
+        if (!message) return "the process that was to hand over has ended, or says nothing";
         auto note = parse_handover_note(message->text);
-        if (!note) return "the process that hands over says what this version does not understand";
+        if (!note) {
+            return "the process that hands over sent what this version cannot read, and goes on: "
+                   "restart Tidegate";
+        }
         switch (note->step) {
             case HandoverStep::hello:
                 pid_ = note->pid;
                 store::set_process_clock_offset(note->clock_offset);
-                log(Level::info, "takes the place of process {}, Tidegate {}", pid_, note->version);
+                log(Level::info, "taking over from process {} (Tidegate {})", pid_, note->version);
                 break;
             case HandoverStep::listener:
                 add_offer(listeners_, note->address, std::move(message->descriptors));
@@ -107,12 +112,15 @@ std::string Predecessor::read_offers() {
 }
 
 Task<> Predecessor::take_over(Takers takers) {
+    log(Level::info, "ready to take over from process {}", pid_);
     channel_.send(to_text({.step = HandoverStep::ready}));
     for (;;) {
         const auto message = co_await channel_.receive(kGoPatience);
         if (!message) {
-            log(Level::warn, "process {} does not hand over: {}; accepts connections without it",
-                pid_, channel_.is_closed() ? "it has ended" : "it says nothing");
+            log(Level::warn,
+                "process {} {}: accepting connections; what it has counted may be lost", pid_,
+                channel_.is_closed() ? "has ended before it handed over"
+                                     : "does not end the hand-over");
             co_return;
         }
         const auto note = parse_handover_note(message->text);
@@ -132,6 +140,10 @@ Task<> Predecessor::take_over(Takers takers) {
                 break;
         }
     }
+}
+
+void Predecessor::tell_accepting() {
+    channel_.send(to_text({.step = HandoverStep::accepting}));
 }
 
 Task<> Predecessor::until_gone() {

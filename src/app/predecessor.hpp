@@ -37,6 +37,8 @@ class Predecessor {
     // Says that this process is ready, and takes what the former one leaves. Then this process is
     // to accept connections, also when the former one has crashed meanwhile.
     Task<> take_over(Takers takers);
+    // This process accepts connections: the former one may leave.
+    void tell_accepting();
     // Until the former process has ended.
     Task<> until_gone();
 

@@ -67,7 +67,6 @@ void ServiceNotifier::tell_status(std::string_view status) {
 
 void ServiceNotifier::tell_main_process(pid_t pid) {
     send(fmt::format("MAINPID={}", pid));
-    socket_ = Descriptor();
 }
 
 void ServiceNotifier::tell_alive() {

@@ -26,8 +26,10 @@ class ServiceNotifier {
     void tell_reloading(std::string_view status);
     void tell_stopping(std::string_view status);
     void tell_status(std::string_view status);
-    // Process `pid` is the service from now on, and this one says nothing more.
+    // Process `pid` is the service from now on.
     void tell_main_process(pid_t pid);
+    // Nothing is sent any more.
+    void fall_silent() { socket_ = Descriptor(); }
     // Every event loop turns.
     void tell_alive();
 

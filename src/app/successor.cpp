@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +20,8 @@ namespace tidegate::app {
 
 namespace {
 
+// It counts on from all that is counted before it accepts.
+constexpr std::chrono::milliseconds kAcceptingPatience{60'000};
 constexpr std::chrono::milliseconds kEndPatience{2'000};
 constexpr std::chrono::milliseconds kEndPoll{10};
 
@@ -48,7 +51,7 @@ Successor::Successor(Executor executor, Descriptor socket, pid_t pid)
     : channel_(executor, std::move(socket)), timer_(executor), pid_(pid) {}
 
 Result<std::unique_ptr<Successor>, std::string> Successor::start(Executor executor,
-                                                                 const OwnProgram& program) {
+                                                                 const OwnProgram& program) try {
     auto [ours, theirs] = make_handover_sockets();
     const auto pid = program.start(theirs);
     if (!pid) return pid.error();
@@ -58,10 +61,12 @@ Result<std::unique_ptr<Successor>, std::string> Successor::start(Executor execut
                   .clock_offset = store::process_clock_offset(),
                   .pid = ::getpid()});
     return started;
+} catch (const std::system_error& error) {
+    return std::string(error.what());
 }
 
 Successor::~Successor() {
-    if (is_free_) return;
+    if (outlives_this_) return;
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
 }
@@ -82,20 +87,28 @@ void Successor::offer(HandoverStep step, const std::string& address,
 
 Task<std::string> Successor::until_ready(std::chrono::milliseconds patience) {
     say({.step = HandoverStep::offered});
+    return until_said(HandoverStep::ready, patience);
+}
+
+Task<std::string> Successor::until_accepting() {
+    say({.step = HandoverStep::go});
+    std::string fault = co_await until_said(HandoverStep::accepting, kAcceptingPatience);
+    outlives_this_ = outlives_this_ || fault.empty();
+    co_return fault;
+}
+
+Task<std::string> Successor::until_said(HandoverStep step, std::chrono::milliseconds patience) {
     const SteadyTime until = steady_now() + patience;
     for (;;) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_now());
         const auto message = co_await channel_.receive(left);
         if (message) {
             const auto note = parse_handover_note(message->text);
-            if (note && note->step == HandoverStep::ready) co_return std::string();
+            if (note && note->step == step) co_return std::string();
             continue;
         }
-        if (!channel_.is_closed()) {
-            co_return fmt::format("process {} is not ready after {}", pid_,
-                                  format_duration(patience));
-        }
-        co_return co_await until_ended();
+        if (channel_.is_closed()) co_return co_await until_ended();
+        co_return fmt::format("process {} is not ready after {}", pid_, format_duration(patience));
     }
 }
 
@@ -104,14 +117,14 @@ Task<std::string> Successor::until_ended() {
     for (const SteadyTime until = steady_now() + kEndPatience; steady_now() < until;) {
         int status = 0;
         if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-            is_free_ = true;
-            co_return fmt::format("process {} {} before it was ready; its messages say why", pid_,
+            outlives_this_ = true;
+            co_return fmt::format("process {} {} before it accepted; its lines above say why", pid_,
                                   status_text(status));
         }
         timer_.expires_after(kEndPoll);
         co_await timer_.async_wait(as_values);
     }
-    co_return fmt::format("process {} speaks no more", pid_);
+    co_return fmt::format("process {} has closed its end of the channel, and goes on", pid_);
 }
 
 void Successor::hand_over_ticket_keys(const std::string& address, MadeTicketKeys keys) {
@@ -127,13 +140,8 @@ bool Successor::hand_over_counts(const Write& write) {
     return is_whole;
 }
 
-void Successor::end() const {
-    if (!is_free_) ::kill(pid_, SIGKILL);
-}
-
-void Successor::go() {
-    say({.step = HandoverStep::go});
-    is_free_ = true;
+void Successor::kill() const {
+    if (!outlives_this_) ::kill(pid_, SIGKILL);
 }
 
 }  // namespace tidegate::app

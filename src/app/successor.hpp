@@ -26,7 +26,7 @@ class Successor {
     // Starts `program`. The error says why it does not start.
     static Result<std::unique_ptr<Successor>, std::string> start(Executor executor,
                                                                  const OwnProgram& program);
-    // Ends it at once, unless it was told to go.
+    // Kills it, unless it accepts.
     ~Successor();
 
     pid_t pid() const { return pid_; }
@@ -40,21 +40,23 @@ class Successor {
     void hand_over_ticket_keys(const std::string& address, MadeTicketKeys keys);
     // False: the system has no memory for what `write` writes.
     bool hand_over_counts(const Write& write);
-    // Ends it at once. Who waits for it learns that.
-    void end() const;
-    // From now on it is the one that accepts, and goes on when this is gone.
-    void go();
+    // Who waits for it learns that it has ended.
+    void kill() const;
+    // Lets it accept connections. Until it does, and so goes on when this is gone; or the reason
+    // why it does not.
+    Task<std::string> until_accepting();
 
   private:
     Successor(Executor executor, Descriptor socket, pid_t pid);
 
     void say(const HandoverNote& note, std::span<const int> descriptors = {});
+    Task<std::string> until_said(HandoverStep step, std::chrono::milliseconds patience);
     Task<std::string> until_ended();
 
     HandoverChannel channel_;
     Timer timer_;
     pid_t pid_;
-    bool is_free_ = false;  // told to go, or ended
+    bool outlives_this_ = false;  // it accepts, or has ended by itself
 };
 
 }  // namespace tidegate::app

@@ -119,23 +119,31 @@ void Worker::start() {
 void Worker::begin_accepting() {
     asio::post(io_, [this] {
         if (clients_.is_draining) return;
-        for (const auto& listener : listeners_) spawn_vital(context_.executor, accept(*listener));
+        for (const auto& listener : listeners_) {
+            if (listener->paused) {
+                listener->acceptor = adopt_listener(io_.get_executor(), listener->settings.address,
+                                                    listener->paused.release());
+            }
+            begin_listening(listener->acceptor.native_handle());
+            spawn_vital(context_.executor, accept(*listener));
+        }
     });
 }
 
-void Worker::end_accepting(std::function<void()> done) {
+void Worker::pause_accepting(std::function<void()> done) {
     asio::post(io_, [this, done = std::move(done)] {
-        for (const auto& listener : listeners_) close_listener(*listener);
+        for (const auto& listener : listeners_) {
+            if (listener->acceptor.is_open()) listener->paused = release(*listener);
+        }
         done();
     });
 }
 
-// Released first, for the system goes on telling of a socket that another descriptor keeps open,
-// unless it was asked not to.
-void Worker::close_listener(Listener& listener) {
-    if (!listener.acceptor.is_open()) return;
+// To close the acceptor would not do: epoll goes on reporting a socket as long as any descriptor
+// keeps it open, of this process or of another.
+Descriptor Worker::release(Listener& listener) {
     error_code failure;
-    const Descriptor closed(listener.acceptor.release(failure));
+    return Descriptor(listener.acceptor.release(failure));
 }
 
 void Worker::inspect(std::function<void(const store::Inspector&)> ask) {
@@ -170,11 +178,12 @@ void Worker::drain(std::chrono::milliseconds idle_patience) {
         for (const auto& listener : listeners_) {
             // The close would reset what waits in the queue. Clients that come meanwhile, and
             // connections that fail, must not keep the worker here.
+            listener->paused = Descriptor();
             if (!listener->acceptor.is_open()) continue;
             for (int taken = 0; taken <= kBacklog; taken += kAcceptedAtOnce) {
                 if (accept_ready(*listener) < kAcceptedAtOnce) break;
             }
-            close_listener(*listener);
+            const Descriptor closed = release(*listener);
         }
         for (client::ProxyHeaderWait& one : unnamed_) one.on_drain();
         for (client::TlsHandshake& one : handshakes_) one.on_drain();

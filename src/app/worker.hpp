@@ -46,17 +46,18 @@ namespace tidegate::app {
 class Worker {
   public:
     // Adopts descriptor `index` of each of `listeners`, and where there are more descriptors than
-    // workers each as many places after it. Worker 0 sends the process's heartbeat.
+    // workers every `workers`-th after it. Worker 0 sends the process's heartbeat.
     Worker(SharedState& shared, std::size_t index, const std::vector<ListenerGroup>& listeners,
            const ConfigSnapshot& snapshot);
     ~Worker();
 
     // Does all but accept connections.
     void start();
+    // Also after pause_accepting().
     void begin_accepting();
-    // Leaves what waits to be accepted to who else has the listening sockets, and calls `done` on
-    // this worker's thread. What it has accepted goes on.
-    void end_accepting(std::function<void()> done);
+    // Leaves what waits to be accepted in the queues of the sockets, and calls `done` on this
+    // worker's thread. Connections that it has accepted go on.
+    void pause_accepting(std::function<void()> done);
     // Requests that begin from now on get what `snapshot` says; those in flight keep what they
     // have. `done` is called on this worker's thread when it is so, or if it is leaving.
     void reload(std::shared_ptr<const ConfigSnapshot> snapshot, std::function<void()> done);
@@ -74,7 +75,7 @@ class Worker {
     bool has_left() const { return finished_; }
     // Grows at every tick of DeadlineWheel while the loop runs. Any thread.
     std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
-    // Accepts what waits and no more, unless it had ended that; lets what is in flight finish, and
+    // Accepts what waits and no more, unless it pauses; lets what is in flight finish, and
     // idle connections bring a request for `idle_patience`; ends when it has, or with cut().
     void drain(std::chrono::milliseconds idle_patience);
     // Breaks off the requests that are left; tunnels go on. `is_late`: the time to drain them is
@@ -88,6 +89,7 @@ class Worker {
     struct Listener {
         config::Listen settings;
         Acceptor acceptor;
+        Descriptor paused{};         // that of the acceptor, which is closed meanwhile
         bool starved = false;        // no descriptor was left for the last connection
         std::string hsts_line;       // see client::Arrival
         config::Address configured;  // as the configuration has it
@@ -139,8 +141,8 @@ class Worker {
     client::ConnectionContext connection_context(client::ConnectionContext::Serve serve,
                                                  void* server, client::Http2Resources& http2);
     Task<> accept(Listener& listener);
-    // The socket goes on listening where another descriptor, of this process or of another, has it.
-    static void close_listener(Listener& listener);
+    // The descriptor of a listener, whose loop hears of it no more.
+    static Descriptor release(Listener& listener);
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.
     int accept_ready(Listener& listener);

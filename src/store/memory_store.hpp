@@ -95,7 +95,8 @@ class MemoryStore {
     std::unique_ptr<Impl> impl_;
 };
 
-// Wall clock at start, advanced by the monotonic clock: never steps. Any thread.
+// Wall clock at the start of the process, or of the first one of a chain of hand-overs, advanced by
+// the monotonic clock: never steps. Any thread.
 limit::Micros process_now();
 // The difference of that clock and the monotonic one, which is the machine's.
 limit::Micros process_clock_offset();

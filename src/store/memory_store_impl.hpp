@@ -29,7 +29,7 @@ struct MemoryStore::Impl {
     }
     const std::vector<Found>& locate(const limit::Charge& charge, std::vector<Found>& found) const;
     bool make_states(limit::Micros now, std::vector<Found>& found);
-    // Counts these from now on of that identifier; false when there is no room for it.
+    // Replaces what is counted for that identifier; false: there is no room.
     bool put(std::string_view policy, std::string_view identifier, std::vector<Record>&& records,
              std::int64_t expires_us, limit::Micros now);
 

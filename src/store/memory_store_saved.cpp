@@ -6,12 +6,15 @@
 // that slot is left out.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "base/keyed_hash.hpp"
 #include "store/counts_bytes.hpp"
 #include "store/memory_store_impl.hpp"
 

@@ -60,7 +60,7 @@ class Heir {
     Heir& operator=(const Heir&) = delete;
 
     static std::vector<pid_t> pids_started(const Tidegate& tidegate) {
-        static const std::regex started("USR2: process ([0-9]+) is to take over");
+        static const std::regex started("USR2: started \\S+ as process ([0-9]+), to take over");
         const std::string text = tidegate.errors();
         std::vector<pid_t> pids;
         for (std::sregex_iterator found(text.begin(), text.end(), started), end; found != end;
@@ -161,8 +161,7 @@ TEST_CASE("handover: what was counted in the process counts on") {
     for (int i = 0; i < 6; ++i) CHECK(tidegate.get().status() == 200);
     const Heir heir(tidegate);
     CHECK(tidegate.wait() == 0);
-    CHECK(heir.said("goes on with what " + process_name(tidegate.pid()) +
-                    " has counted of 1 identifiers"));
+    CHECK(heir.said("took over counts of 1 identifier from " + process_name(tidegate.pid())));
     for (int i = 0; i < 4; ++i) CHECK(tidegate.get().status() == 200);
     const Message refused = tidegate.get();
     CHECK(refused.status() == 429);
@@ -206,8 +205,8 @@ TEST_CASE("handover: a configuration with a fault changes nothing, and the log s
     CHECK(tidegate.get().status() == 200);
     tidegate.write_configuration(simple(upstream.url(), "3/h") + "limitz: 1\n");
     tidegate.signal(SIGUSR2);
-    CHECK_SOON(says(tidegate, "hand-over failed, and this process goes on as it was: process "));
-    CHECK(says(tidegate, "ended with exit code 1 before it was ready"));
+    CHECK_SOON(says(tidegate, "hand-over failed, this process goes on: process "));
+    CHECK(says(tidegate, "ended with exit code 1 before it accepted"));
     CHECK(says(tidegate, "unknown key `limitz`"));
     CHECK(tidegate.get().status() == 200);
     CHECK(tidegate.get().status() == 200);
@@ -233,7 +232,7 @@ TEST_CASE("handover: requests in flight end in the former process, as the last o
     CHECK_SOON(heir.said("USR2 ignored: " + process_name(tidegate.pid()) +
                          ", whose place this one has taken, is still draining"));
     tidegate.signal(SIGUSR2);
-    CHECK_SOON(heir.said("USR2 ignored: Tidegate is stopping"));
+    CHECK_SOON(heir.said("USR2 ignored: " + process_name(heir.pid()) + " has taken over"));
     gated.open();
     CHECK(waiting.response().status() == 200);
     CHECK(waiting.closed());
@@ -300,7 +299,7 @@ TEST_CASE("handover: a TERM while the new process starts stops both") {
     tidegate.signal(SIGUSR2);
     CHECK_SOON(!Heir::pids_started(tidegate).empty());
     const pid_t started = Heir::pids_started(tidegate).front();
-    CHECK_SOON(says(tidegate, "takes the place of " + process_name(tidegate.pid())));
+    CHECK_SOON(says(tidegate, "taking over from " + process_name(tidegate.pid())));
     tidegate.signal(SIGTERM);
     CHECK(tidegate.wait() == 0);
     CHECK(::kill(started, 0) != 0);
@@ -315,15 +314,51 @@ TEST_CASE("handover: where the former process crashes, the new one serves") {
     tidegate.signal(SIGUSR2);
     CHECK_SOON(!Heir::pids_started(tidegate).empty());
     const pid_t started = Heir::pids_started(tidegate).front();
-    CHECK_SOON(says(tidegate, "takes the place of " + process_name(tidegate.pid())));
+    CHECK_SOON(says(tidegate, "taking over from " + process_name(tidegate.pid())));
     tidegate.signal(SIGKILL);
     CHECK(tidegate.wait() == 128 + SIGKILL);
-    CHECK_SOON(says(tidegate, "process " + std::to_string(tidegate.pid()) +
-                                  " does not hand over: it has ended; accepts connections "
-                                  "without it"));
+    CHECK_SOON(says(tidegate, process_name(tidegate.pid()) +
+                                  " has ended before it handed over: accepting connections"));
     CHECK_SOON(tidegate.admin("/readyz").has_value());
     ::kill(started, SIGTERM);
     CHECK(Heir::wait_for(started) == 0);
+}
+
+TEST_CASE("handover: where the new process dies after it was ready, the former one serves on") {
+    const Upstream upstream(ok());
+    // More threads: sockets of the new process must take no connection before it accepts.
+    Tidegate tidegate("threads: 1\n" + simple(upstream.url(), "30/h"));
+    adopt_orphans();
+    const auto silent = Socket::listen();
+    tidegate.write_configuration("threads: 4\n" + waiting_for(silent));
+    tidegate.signal(SIGUSR2);
+    CHECK_SOON(!Heir::pids_started(tidegate).empty());
+    const pid_t started = Heir::pids_started(tidegate).front();
+    CHECK_SOON(says(tidegate, "taking over from " + process_name(tidegate.pid())));
+    for (int i = 0; i < 20; ++i) CHECK(tidegate.get().status() == 200);
+    // Stopped, it does not read that the new one is ready.
+    tidegate.signal(SIGSTOP);
+    CHECK_SOON(says(tidegate, "ready to take over from " + process_name(tidegate.pid())));
+    ::kill(started, SIGKILL);
+    tidegate.signal(SIGCONT);
+    CHECK_SOON(says(tidegate, "hand-over failed, this process goes on: " + process_name(started) +
+                                  " was ended by signal 9"));
+    for (int i = 0; i < 10; ++i) CHECK(tidegate.get().status() == 200);
+    CHECK(tidegate.get().status() == 429);
+}
+
+TEST_CASE("handover: the first TERM to a process that drains after it cuts nothing off") {
+    GatedUpstream gated;
+    Tidegate tidegate(unlimited({gated.upstream().url()}) + "timeouts: {drain: 30s}\n");
+    RawClient waiting = tidegate.client();
+    waiting.send(get_request("/"));
+    CHECK_SOON(gated.waiting() == 1);
+    const Heir heir(tidegate);
+    tidegate.signal(SIGTERM);
+    CHECK_SOON(heir.said("already draining; a second signal stops at once"));
+    gated.open();
+    CHECK(waiting.response().status() == 200);
+    CHECK(tidegate.wait() == 0);
 }
 
 TEST_CASE("handover: counts in Redis are one, whichever process admits") {
@@ -338,7 +373,7 @@ TEST_CASE("handover: counts in Redis are one, whichever process admits") {
     CHECK(tidegate.wait() == 0);
 }
 
-TEST_CASE("handover: a configuration that cannot be read again is no reason to end") {
+TEST_CASE("handover: USR2 is ignored where the configuration came from standard input") {
     const Upstream upstream(ok());
     const TemporaryFolder folder;
     const std::string port = std::to_string(free_port());
@@ -368,7 +403,6 @@ TEST_CASE("handover: the variable of a hand-over is refused where there is none"
                                           "\nadmin: off\nupstream: " + upstream.url() + "\n");
     Process process({"env", "TIDEGATE_HANDOVER=0", program(), "run", "-c", file}, folder.path());
     CHECK(process.wait(kPatience) == 1);
-    CHECK(process.errors().find("TIDEGATE_HANDOVER is for a process that takes the place of "
-                                "another (USR2), and this one does not: unset it") !=
-          std::string::npos);
+    CHECK(process.errors().find("TIDEGATE_HANDOVER is set, but no process hands over to this one: "
+                                "unset it") != std::string::npos);
 }

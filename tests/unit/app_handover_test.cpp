@@ -124,7 +124,8 @@ TEST_CASE("handover messages: each step is read as it was written") {
     CHECK(hello->clock_offset == limit::Micros{-5});
     CHECK(hello->pid == 77);
     for (const HandoverStep step :
-         {HandoverStep::offered, HandoverStep::ready, HandoverStep::counts, HandoverStep::go}) {
+         {HandoverStep::offered, HandoverStep::ready, HandoverStep::counts, HandoverStep::go,
+          HandoverStep::accepting}) {
         CHECK(parse_handover_note(to_text({.step = step}))->step == step);
     }
     CHECK(parse_handover_note(to_text({.step = HandoverStep::listener, .address = "unix:/a\"b"}))
@@ -201,7 +202,8 @@ TEST_CASE("offered listeners: another set of IP versions needs a restart, and th
     const auto taken = take_offered(other, offered, 1);
     REQUIRE(taken.has_value());
     REQUIRE_FALSE(taken->has_value());
-    CHECK(taken->error().starts_with("cannot take over 127.0.0.1:0: it changes between IPv6"));
+    CHECK(taken->error().starts_with(
+        "cannot take over 127.0.0.1:0: the running process takes other"));
 }
 
 }  // namespace tidegate::app

@@ -104,11 +104,12 @@ TEST_CASE("notifier: without a name, with a wrong one or without a listener, not
     alone.tell_alive();
 }
 
-TEST_CASE("notifier: after it has named another process, it says nothing more") {
+TEST_CASE("notifier: it names another process, and then falls silent") {
     const Manager manager(abstract_name());
     ServiceNotifier notifier(abstract_name());
     notifier.tell_main_process(4'711);
     CHECK(manager.heard() == "MAINPID=4711");
+    notifier.fall_silent();
     notifier.tell_status("draining");
     notifier.tell_alive();
     CHECK(manager.heard().empty());
