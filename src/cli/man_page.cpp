@@ -29,8 +29,9 @@ If the new one has a fault, the old one stays in force.
 The proxy opens its access log again.
 .TP
 \fBUSR2\fR
-A new process of the program, as it is by then, takes over listening sockets and counts.
-This one lets requests in flight finish, and ends.
+The proxy starts its program again.
+The new process takes over listening sockets and counts; the former one lets requests in flight
+finish, and ends.
 .SH FILES
 .TP
 \fItidegate.yaml\fR

@@ -28,8 +28,8 @@ constexpr int kFailure = 1;
 
 constexpr const char* kRunFooter =
     R"(Without a file, tidegate.yaml of the current folder is used. TERM and INT let
-requests in flight finish, then stop; HUP reads the file again; USR2 hands over
-to a new process of the program as it is by then, without losing a request.
+requests in flight finish, then stop; HUP reads the file again; USR1 opens the
+access log anew; USR2 starts the program again, which takes over.
 
 With --watch, Tidegate reads it again when it changes, or a file that it names. A
 new configuration with a fault is refused, as with HUP: the old one stays.)";
