@@ -57,6 +57,7 @@ class Life {
     // Gives this one's place to a new process, if there is no objection to it now.
     Task<> hand_over();
     std::string objection_to_handover() const;  // empty: there is none
+    Task<Result<std::unique_ptr<Successor>, std::string>> start_successor();
     void offer_listeners();
     Task<std::string> give_place();
     void leave();

@@ -29,6 +29,36 @@ constexpr std::chrono::seconds kReadyPatience{60};
 constexpr std::chrono::seconds kAcceptPatience{3};
 constexpr std::chrono::milliseconds kAcceptPoll{1};
 
+// The workers do nothing while this lives.
+class Standstill {
+  public:
+    explicit Standstill(const Workers& workers) : workers_(workers.size()) {
+        for (const auto& worker : workers) {
+            worker->hold([state = state_] {
+                ++state->standing;
+                state->is_over.wait(false);
+            });
+        }
+    }
+    ~Standstill() {
+        state_->is_over = true;
+        state_->is_over.notify_all();
+    }
+    Standstill(const Standstill&) = delete;
+    Standstill& operator=(const Standstill&) = delete;
+
+    bool is_complete() const { return state_->standing == workers_; }
+
+  private:
+    struct State {
+        std::atomic<std::size_t> standing{0};
+        std::atomic<bool> is_over{false};
+    };
+
+    std::size_t workers_;
+    std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
 }  // namespace
 
 Task<> Life::take_over() {
@@ -95,11 +125,12 @@ Task<> Life::hand_over() {
         log(Level::warn, "USR2 ignored: {}", objection);
         co_return;
     }
-    auto started = Successor::start(io_.get_executor(), program_);
+    auto started = co_await start_successor();
     if (!started) {
         log(Level::error, "hand-over failed, this process goes on: {}", started.error());
         co_return;
     }
+    if (phase_ != Phase::ready || successor_) co_return;
     successor_ = std::move(*started);
     log(Level::info, "USR2: started {} as process {}, to take over", program_.path(),
         successor_->pid());
@@ -114,6 +145,23 @@ Task<> Life::hand_over() {
             successor_->pid());
     }
     successor_.reset();
+}
+
+// A process that is started has all our descriptors for a moment, until it has closed them. epoll
+// goes on reporting a connection that we close meanwhile, to an object that is gone: so nobody
+// closes one.
+Task<Result<std::unique_ptr<Successor>, std::string>> Life::start_successor() {
+    const Standstill standstill(workers_);
+    const auto until = std::chrono::steady_clock::now() + kAcceptPatience;
+    Timer pause(io_);
+    while (!standstill.is_complete()) {
+        if (std::chrono::steady_clock::now() > until) {
+            co_return std::string("a thread does not respond");
+        }
+        pause.expires_after(kAcceptPoll);
+        co_await pause.async_wait(as_values);
+    }
+    co_return Successor::start(io_.get_executor(), program_);
 }
 
 void Life::offer_listeners() {

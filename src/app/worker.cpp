@@ -116,6 +116,10 @@ void Worker::start() {
     });
 }
 
+void Worker::hold(std::function<void()> wait) {
+    asio::post(io_, std::move(wait));
+}
+
 void Worker::begin_accepting() {
     asio::post(io_, [this] {
         if (clients_.is_draining) return;

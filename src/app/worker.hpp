@@ -53,6 +53,8 @@ class Worker {
 
     // Does all but accept connections.
     void start();
+    // Calls `wait` on this worker's thread, which does nothing else until that returns.
+    void hold(std::function<void()> wait);
     // Also after pause_accepting().
     void begin_accepting();
     // Leaves what waits to be accepted in the queues of the sockets, and calls `done` on this

@@ -1,9 +1,10 @@
 // What the in-process store counts as bytes, for the process that takes this one's place: the part
 // of the store, and of its records, that writes and reads them.
 //
-// The bytes are a head, then for each identifier its name and its records. They hold no secret of
-// the store and no position in it. A request in flight holds a slot in the process that serves it:
-// that slot is left out.
+// The bytes are a head, then for each identifier a text of its name and its records, with a hash of
+// that text, and an empty text in the end. What has the right hash is as a store has written it, so
+// that records need no check of their own. They hold no secret of the store and no position in it.
+// A request in flight holds a slot in the process that serves it: that slot is left out.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/keyed_hash.hpp"
 #include "store/counts_bytes.hpp"
 #include "store/memory_store_impl.hpp"
 
@@ -28,6 +30,11 @@ namespace {
 constexpr std::string_view kHead = "tidegate counts 1\n";
 
 constexpr std::size_t kBucketsAtOnce = 64;
+
+// Against damage, not against people: the file comes from a process of our own.
+std::uint64_t hash_of(std::string_view bytes) {
+    return hash_text(bytes, 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f);
+}
 
 // Of weights, which are microseconds or infinite.
 constexpr std::int64_t kInfinite = -1;
@@ -135,34 +142,43 @@ std::optional<Record> Record::load(CountsReader& in) {
 
 void MemoryStore::save(const std::function<void(std::string_view)>& put) const {
     put(kHead);
+    CountsWriter one;
     CountsWriter out;
     for (std::size_t i = 0; i < impl_->shard_count; ++i) {
         Shard& shard = impl_->shards[i];
-        for (std::size_t bucket = 0;; bucket += kBucketsAtOnce) {
+        bool goes_on = true;
+        for (std::size_t bucket = 0; goes_on; bucket += kBucketsAtOnce) {
             out.clear();
-            bool goes_on = false;
             {
                 const std::lock_guard lock(shard.mutex());
                 goes_on = shard.visit(bucket, kBucketsAtOnce, [&](const State& state) {
-                    out.text(state.name);
-                    out.number(std::uint64_t{state.records.size()});
-                    for (const Record& record : state.records) record.save(out);
+                    one.clear();
+                    one.text(state.name);
+                    one.number(std::uint64_t{state.records.size()});
+                    for (const Record& record : state.records) record.save(one);
+                    out.text(one.bytes());
+                    out.number(hash_of(one.bytes()));
                 });
             }
             if (!out.bytes().empty()) put(out.bytes());
-            if (!goes_on) break;
         }
     }
+    out.clear();
+    out.text({});
+    put(out.bytes());
 }
 
 std::optional<std::size_t> MemoryStore::load(std::string_view bytes, Micros now) {
     if (!bytes.starts_with(kHead)) return std::nullopt;
-    CountsReader in(bytes.substr(kHead.size()));
+    CountsReader all(bytes.substr(kHead.size()));
     std::size_t loaded = 0;
-    while (!in.is_at_end()) {
+    for (;;) {
+        const std::string_view one = all.text();
+        if (one.empty()) break;
+        if (all.number() != hash_of(one) || all.is_broken()) return std::nullopt;
+        CountsReader in(one);
         const std::string_view whole = in.text();
         const std::size_t middle = whole.find('\0');
-        if (middle == std::string_view::npos) return std::nullopt;
         std::vector<Record> records;
         std::int64_t expires_us = 0;
         for (std::size_t left = in.count(24); left > 0; --left) {
@@ -171,13 +187,14 @@ std::optional<std::size_t> MemoryStore::load(std::string_view bytes, Micros now)
             expires_us = std::max(expires_us, record->ends_us());
             records.push_back(std::move(*record));
         }
-        if (in.is_broken()) return std::nullopt;
+        if (in.is_broken() || middle == std::string_view::npos) return std::nullopt;
         if (expires_us <= now.count()) continue;
         if (impl_->put(whole.substr(0, middle), whole.substr(middle + 1), std::move(records),
                        expires_us, now)) {
             ++loaded;
         }
     }
+    if (all.is_broken() || !all.is_at_end()) return std::nullopt;
     return loaded;
 }
 

@@ -326,7 +326,7 @@ TEST_CASE("reload: a program that is stopping ignores it and logs that") {
     upstream.released = true;
     CHECK(slow.response().body == "slow");
     CHECK(proxy.wait() == 0);
-    CHECK(count(proxy.errors(), "ignoring HUP") == 1);
+    CHECK(count(proxy.errors(), "HUP ignored: Tidegate is stopping") == 1);
 }
 
 TEST_CASE("reload: a page in a browser on this machine cannot reload") {
