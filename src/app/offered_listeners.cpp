@@ -36,6 +36,7 @@ std::optional<Result<std::vector<ListenerGroup>, std::string>> take_offered(
     offered.erase(offer);
     if (settings.address.is_inherited()) {
         InheritedSockets inherited;
+        inherited.reserve(sockets.size());
         for (Descriptor& one : sockets) {
             inherited.push_back({settings.address.inherited, std::move(one)});
         }

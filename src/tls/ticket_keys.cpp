@@ -93,6 +93,7 @@ void TicketKeys::rotate(Time now) {
 std::vector<std::pair<TicketKey, TicketKeys::Time>> TicketKeys::made() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::pair<TicketKey, Time>> all;
+    all.reserve(made_.size());
     for (std::size_t i = 0; i < made_.size(); ++i) all.emplace_back(keys_->keys[i], made_[i]);
     return all;
 }
@@ -101,6 +102,7 @@ void TicketKeys::go_on_with(const std::vector<std::pair<TicketKey, Time>>& made)
     const std::lock_guard lock(mutex_);
     if (made_.empty() || made.empty()) return;
     std::vector<TicketKey> keys;
+    keys.reserve(made.size());
     made_.clear();
     for (const auto& [key, time] : made) {
         keys.push_back(key);
