@@ -312,13 +312,18 @@ def try_killed(place):
     part.expect(after[1] <= before[1], "descriptors were", before[1], "and are", after[1],
                 tidegate.open_files())
     check_counts(part, tidegate, load, limit)
-    code = tidegate.stop()
-    part.expect(code == 0 and "Sanitizer" not in tidegate.errors(), "Tidegate ended with", code)
-    servers.stop()
+    stop(part, tidegate, servers)
     part.found = (f"{load.count(*KINDS)} calls, {servers.deaths} servers killed, the longest call "
                   f"{load.slowest:.1f} s, private memory {before[0]} to {after[0]} KiB, "
                   f"descriptors {before[1]} to {after[1]}: {load}")
     yield part
+
+
+def stop(part, tidegate, servers):
+    """Tidegate ends as it should, and so do the servers."""
+    code = tidegate.stop()
+    part.expect(code == 0 and "Sanitizer" not in tidegate.errors(), "Tidegate ended with", code)
+    servers.stop()
 
 
 async def hold_streams(part, tidegate, port):
@@ -379,9 +384,7 @@ def try_large(place):
     most = asyncio.run(send_large(part, tidegate, port))
     part.expect(most <= before[0] + LARGE_GROWTH_KIB, "memory has grown from", before[0],
                 "KiB to", most)
-    code = tidegate.stop()
-    part.expect(code == 0 and "Sanitizer" not in tidegate.errors(), "Tidegate ended with", code)
-    servers.stop()
+    stop(part, tidegate, servers)
     part.found = (f"{HELD} streams of a connection at once (private memory {idle} KiB, then "
                   f"{held}), 100 MiB in pieces and as one message ({before[0]} KiB, at most "
                   f"{most})")
