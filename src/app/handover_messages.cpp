@@ -17,9 +17,10 @@ namespace tidegate::app {
 namespace {
 
 // In the order of HandoverStep.
-constexpr std::array<std::string_view, 10> kSteps{
-    "", "hello", "listener", "admin", "offered", "ready", "tickets", "counts", "go", "accepting"};
-static_assert(kSteps.size() == static_cast<std::size_t>(HandoverStep::accepting) + 1);
+constexpr std::array<std::string_view, 13> kSteps{
+    "",       "hello", "listener",  "admin",   "offered", "ready", "tickets",
+    "counts", "go",    "accepting", "started", "leaving", "stop"};
+static_assert(kSteps.size() == static_cast<std::size_t>(HandoverStep::stop) + 1);
 
 using std::chrono::duration_cast;
 
@@ -70,9 +71,9 @@ std::string to_text(const HandoverNote& note) {
     nlohmann::ordered_json object{{"step", kSteps[static_cast<std::size_t>(note.step)]}};
     if (note.step == HandoverStep::hello) {
         object["version"] = note.version;
-        object["pid"] = note.pid;
         object["clock_offset_us"] = note.clock_offset.count();
     }
+    if (note.pid != 0) object["pid"] = note.pid;
     if (!note.address.empty()) object["address"] = note.address;
     for (const auto& [key, made] : note.ticket_keys) {
         const auto made_us = duration_cast<limit::Micros>(made.time_since_epoch());

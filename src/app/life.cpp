@@ -82,7 +82,10 @@ Life::Life(std::shared_ptr<const config::Config> config, Origin origin, OwnProgr
       other_signals_(io_, SIGHUP, SIGUSR1, SIGUSR2),
       delay_(io_),
       tunnels_delay_(io_),
-      notifier_(config::process_environment("NOTIFY_SOCKET").value_or("")) {}
+      // A process that takes the place of another is not the service before it has.
+      notifier_("") {
+    if (!predecessor_) begin_to_notify();
+}
 
 bool Life::open(std::string& fault) {
     const config::Config& config = reloader_.config();
@@ -157,7 +160,7 @@ int Life::run() {
     spawn_vital(io_.get_executor(),
                 watch_files(io_.get_executor(), reloader_,
                             is_watched_ ? Watched::all_files : Watched::certificates));
-    begin_watchdog();
+    if (!predecessor_) begin_watchdog();
     await_stop();
     await_other_signals();
     // The main loop ends when the last worker has.
@@ -171,7 +174,7 @@ int Life::run() {
     for (std::thread& joiner : joiners_) joiner.join();
     if (admin_) admin_->stop();
     for (const ListenerGroup& group : groups_) {
-        if (group.configured.is_unix() && !has_handed_over_)
+        if (group.configured.is_unix() && !group.is_borrowed && !has_handed_over_)
             ::unlink(group.configured.unix_path.c_str());
     }
     log(Level::info, "stopped");
@@ -205,6 +208,10 @@ void Life::notify_of_reloads() {
                                        : "reload refused, the log says why; " + status_text());
     };
     reloader_.observe(std::move(observer));
+}
+
+void Life::begin_to_notify() {
+    notifier_ = ServiceNotifier(config::process_environment("NOTIFY_SOCKET").value_or(""));
 }
 
 void Life::begin_watchdog() {
@@ -252,7 +259,7 @@ void Life::reload() {
 // Readiness fails first, so that load balancers stop sending; the workers still accept meanwhile.
 void Life::begin_drain() {
     phase_ = Phase::draining;
-    if (successor_) successor_->kill();
+    if (successor_ && !has_handed_over_) successor_->kill();
     reloader_.stop();
     const auto delay = reloader_.config().timeouts.shutdown_delay;
     if (delay.count() != 0) {

@@ -53,11 +53,14 @@ class Life {
     void reload();
     // Takes the place of the former process.
     Task<> take_over();
+    void begin_to_notify();
     Task<> watch_predecessor();
     // Gives this one's place to a new process, if there is no objection to it now.
     Task<> hand_over();
     std::string objection_to_handover() const;  // empty: there is none
-    Task<Result<std::unique_ptr<Successor>, std::string>> start_successor();
+    // Returns why this process goes on; empty: the new one has taken over.
+    Task<std::string> try_hand_over();
+    Task<std::string> start_successor();
     void offer_listeners();
     Task<std::string> give_place();
     void leave();
@@ -90,7 +93,8 @@ class Life {
     std::atomic<Phase> phase_{Phase::starting};
     std::atomic<std::size_t> workers_left_{0};
     std::vector<std::thread> joiners_;
-    std::unique_ptr<Successor> successor_;  // from USR2 until the hand-over has failed, or the end
+    std::unique_ptr<Successor> successor_;  // from its start until the hand-over fails, or the end
+    bool is_handing_over_ = false;          // from USR2 on, and until the hand-over fails
     bool has_handed_over_ = false;
     bool was_told_to_stop_ = false;  // after that
 };

@@ -25,6 +25,9 @@ using telemetry::log;
 
 // For the new process to read its configuration, resolve names and fetch keys.
 constexpr std::chrono::seconds kReadyPatience{60};
+// For it to read what this one has counted, of which it reads so many in a second at the least.
+constexpr std::chrono::seconds kAcceptingPatience{5};
+constexpr std::size_t kIdentifiersASecond = 20'000;
 // A thread that does not respond for so long is not waited for.
 constexpr std::chrono::seconds kAcceptPatience{3};
 constexpr std::chrono::milliseconds kAcceptPoll{1};
@@ -62,7 +65,7 @@ class Standstill {
 }  // namespace
 
 Task<> Life::take_over() {
-    co_await predecessor_->take_over(
+    const bool may_accept = co_await predecessor_->take_over(
         {.ticket_keys =
              [this](const std::string& address, const MadeTicketKeys& keys) {
                  for (const ListenerTls& one : reloader_.snapshot().tls) {
@@ -82,12 +85,22 @@ Task<> Life::take_over() {
                          predecessor_->pid());
                  }
              }});
-    discard(predecessor_->listeners());
-    discard(predecessor_->admin());
     if (phase_ != Phase::starting) co_return;
+    if (!may_accept) {
+        log(Level::info, "process {} goes on: stopping", predecessor_->pid());
+        phase_ = Phase::draining;
+        reloader_.stop();
+        drain_workers();
+        co_return;
+    }
     begin_admin();
     begin_accepting();
-    predecessor_->tell_accepting();
+    for (ListenerGroup& group : groups_) group.is_borrowed = false;
+    co_await predecessor_->tell_accepting();
+    discard(predecessor_->listeners());
+    discard(predecessor_->admin());
+    begin_to_notify();
+    begin_watchdog();
     spawn_vital(io_.get_executor(), watch_predecessor());
 }
 
@@ -102,7 +115,7 @@ std::string Life::objection_to_handover() const {
         return fmt::format("process {} has taken over", successor_->pid());
     }
     if (phase_ == Phase::draining) return "Tidegate is stopping";
-    if (successor_) return fmt::format("process {} is taking over already", successor_->pid());
+    if (is_handing_over_) return "a new process is taking over already";
     if (predecessor_) {
         return fmt::format("process {}, whose place this one has taken, is still draining",
                            predecessor_->pid());
@@ -116,6 +129,7 @@ std::string Life::objection_to_handover() const {
         return "the configuration came from standard input, which cannot be read again: restart "
                "Tidegate";
     }
+    if (reloader_.is_busy()) return "a reload is under way";
     return {};
 }
 
@@ -125,32 +139,37 @@ Task<> Life::hand_over() {
         log(Level::warn, "USR2 ignored: {}", objection);
         co_return;
     }
-    auto started = co_await start_successor();
-    if (!started) {
-        log(Level::error, "hand-over failed, this process goes on: {}", started.error());
-        co_return;
-    }
-    if (phase_ != Phase::ready || successor_) co_return;
-    successor_ = std::move(*started);
-    log(Level::info, "USR2: started {} as process {}, to take over", program_.path(),
-        successor_->pid());
-    offer_listeners();
-    std::string fault = co_await successor_->until_ready(kReadyPatience);
-    if (fault.empty() && phase_ == Phase::ready) fault = co_await give_place();
+    is_handing_over_ = true;
+    // The new process has read the configuration already, or will not see what is in force here.
+    reloader_.refuse("a new process is taking over: reload that one");
+    const std::string fault = co_await try_hand_over();
     if (has_handed_over_) co_return;
+    is_handing_over_ = false;
+    reloader_.refuse({});
     if (phase_ == Phase::ready) {
         log(Level::error, "hand-over failed, this process goes on: {}", fault);
     } else {
-        log(Level::info, "hand-over to process {} cancelled: Tidegate is stopping",
-            successor_->pid());
+        log(Level::info, "hand-over cancelled: Tidegate is stopping");
     }
     successor_.reset();
 }
 
-// A process that is started has all our descriptors for a moment, until it has closed them. epoll
-// goes on reporting a connection that we close meanwhile, to an object that is gone: so nobody
-// closes one.
-Task<Result<std::unique_ptr<Successor>, std::string>> Life::start_successor() {
+Task<std::string> Life::try_hand_over() {
+    log(Level::info, "USR2: starts {}, to take over", program_.path());
+    std::string fault = co_await start_successor();
+    if (fault.empty()) fault = co_await successor_->until_started(kReadyPatience);
+    if (!fault.empty() || phase_ != Phase::ready) co_return fault;
+    log(Level::info, "process {} is to take over", successor_->pid());
+    offer_listeners();
+    fault = co_await successor_->until_ready(kReadyPatience);
+    if (!fault.empty() || phase_ != Phase::ready) co_return fault;
+    co_return co_await give_place();
+}
+
+// A process that is started has all descriptors of this one for a moment, until it has closed them.
+// epoll would report a connection that a worker closes meanwhile to an object that is gone: so the
+// workers stand still.
+Task<std::string> Life::start_successor() {
     const Standstill standstill(workers_);
     const auto until = std::chrono::steady_clock::now() + kAcceptPatience;
     Timer pause(io_);
@@ -161,7 +180,10 @@ Task<Result<std::unique_ptr<Successor>, std::string>> Life::start_successor() {
         pause.expires_after(kAcceptPoll);
         co_await pause.async_wait(as_values);
     }
-    co_return Successor::start(io_.get_executor(), program_);
+    auto started = Successor::start(io_.get_executor(), program_);
+    if (!started) co_return started.error();
+    successor_ = std::move(*started);
+    co_return std::string();
 }
 
 void Life::offer_listeners() {
@@ -177,9 +199,8 @@ void Life::offer_listeners() {
 }
 
 // From the pause until the new process accepts, new connections wait in the queues of the sockets,
-// which both processes have. Returns why the new process does not accept.
+// which both processes have.
 Task<std::string> Life::give_place() {
-    notifier_.tell_main_process(successor_->pid());
     co_await pause_accepting();
     for (const ListenerTls& one : reloader_.snapshot().tls) {
         successor_->hand_over_ticket_keys(one.address.to_string(), one.tickets->made());
@@ -190,25 +211,28 @@ Task<std::string> Life::give_place() {
         log(Level::warn, "not enough memory to hand over the counts: they begin anew in process {}",
             successor_->pid());
     }
-    std::string fault = co_await successor_->until_accepting();
-    if (fault.empty()) {
+    const std::chrono::seconds to_count(shared_.memory_store.keys() / kIdentifiersASecond);
+    std::string fault = co_await successor_->until_accepting(kAcceptingPatience + to_count);
+    // A TERM that came meanwhile has ended the new process.
+    if (fault.empty() && phase_ == Phase::ready) {
         leave();
     } else {
-        notifier_.tell_main_process(::getpid());
         for (const auto& worker : workers_) worker->begin_accepting();
     }
     co_return fault;
 }
 
-// Also when a TERM has come meanwhile: then this process stops, and the new one is told itself.
 void Life::leave() {
     has_handed_over_ = true;
-    const bool is_stopping = phase_.exchange(Phase::draining) == Phase::draining;
-    notifier_.fall_silent();
-    if (admin_) admin_->stop();
-    log(Level::info, "process {} has taken over", successor_->pid());
-    if (is_stopping) return;
+    phase_ = Phase::draining;
     reloader_.stop();
+    // Before the new process hears it: systemd takes messages from the main process alone.
+    notifier_.tell_main_process(successor_->pid());
+    notifier_.fall_silent();
+    successor_->tell_leaving();
+    if (admin_) admin_->stop();
+    for (const auto& worker : workers_) worker->leave_listeners();
+    log(Level::info, "process {} has taken over", successor_->pid());
     drain_workers();
 }
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -151,7 +152,7 @@ Result<ListenerGroup, std::string> take_listeners(const config::Listen& settings
                                                   std::vector<Descriptor> descriptors,
                                                   std::size_t workers) {
     const int first = descriptors.front().get();
-    ListenerGroup group{settings, {}, settings.address};
+    ListenerGroup group{settings, {}, settings.address, true};
     group.settings.address = bound_address(first);
     const bool is_tcp = !group.settings.address.is_unix();
     if (is_tcp) {
@@ -204,7 +205,12 @@ Result<ListenerGroup, std::string> open_listeners(const config::Listen& settings
 
 void ListenerGroup::share(std::size_t workers) {
     while (descriptors.size() < workers) {
-        descriptors.push_back(::fcntl(descriptors.front(), F_DUPFD_CLOEXEC, 0));
+        const int descriptor = ::fcntl(descriptors.front(), F_DUPFD_CLOEXEC, 0);
+        if (descriptor < 0) {
+            throw std::system_error(errno, std::generic_category(),
+                                    "cannot listen on " + settings.address.to_string());
+        }
+        descriptors.push_back(descriptor);
     }
 }
 

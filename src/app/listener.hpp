@@ -22,9 +22,11 @@ struct ListenerGroup {
     config::Listen settings;  // with the port the system chose, if it was 0
     std::vector<int> descriptors;
     config::Address configured{};  // as the configuration has it
+    // The process whose place this one takes serves it, until this one accepts.
+    bool is_borrowed = false;
 
     // Doubles the only descriptor until there is one for each of `workers`: they accept from one
-    // queue.
+    // queue. Throws std::system_error when the process may open no more.
     void share(std::size_t workers);
 
     // The address, and which IP versions it takes if that is not plain from it, whether PROXY

@@ -14,20 +14,20 @@
 namespace tidegate::app {
 
 struct OfferedListener {
-    std::string address;  // as the configuration of that process has it
-    std::vector<Descriptor> descriptors;
+    std::string address;                  // as the configuration of that process has it
+    std::vector<Descriptor> descriptors;  // at least one
 };
 
 using OfferedListeners = std::vector<OfferedListener>;
 
-// Adds sockets to those of the same address.
+// Adds sockets to those of the same listener.
 void add_offer(OfferedListeners& to, const std::string& address,
                std::vector<Descriptor>&& descriptors);
 
 // Takes those at settings.address out of `offered`, for `workers` workers: one group, or one for
 // each socket that the former process had inherited. Sockets that are opened for more workers do
-// not listen yet: nobody would take connections that the kernel gives to them. Nothing: none is
-// offered there. The error names the address.
+// not listen yet: the kernel would give them connections that no worker accepts. Nothing: no socket
+// is offered there. The error names the address.
 std::optional<Result<std::vector<ListenerGroup>, std::string>> take_offered(
     const config::Listen& settings, OfferedListeners& offered, std::size_t workers);
 

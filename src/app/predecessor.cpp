@@ -4,11 +4,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
+#include "app/listener.hpp"
 #include "app/own_program.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
@@ -25,12 +28,16 @@ using telemetry::log;
 constexpr std::chrono::seconds kOfferPatience{10};
 // The former process writes all its counts meanwhile.
 constexpr std::chrono::seconds kGoPatience{60};
+// It has nothing else to do.
+constexpr std::chrono::seconds kLeavePatience{5};
 
-bool is_channel(int descriptor) {
-    int type = 0;
-    socklen_t size = sizeof type;
-    return ::getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
-           type == SOCK_SEQPACKET;
+// The descriptor that kHandoverVariable names; nothing: it names none that is a channel.
+std::optional<int> channel_of(config::Environment environment) {
+    const auto number = parse_decimal(environment(kHandoverVariable).value_or(""));
+    if (!number || *number < 3 || *number > 1'023) return std::nullopt;
+    const int descriptor = static_cast<int>(*number);
+    if (socket_option(descriptor, SOL_SOCKET, SO_TYPE) != SOCK_SEQPACKET) return std::nullopt;
+    return descriptor;
 }
 
 // The bytes of a file, mapped while this lives.
@@ -63,20 +70,27 @@ class MappedFile {
 Predecessor::Predecessor(Executor executor, Descriptor socket)
     : channel_(executor, std::move(socket)) {}
 
+void leave_parent(config::Environment environment) {
+    const auto channel = channel_of(environment);
+    if (!channel) return;
+    const pid_t child = ::fork();
+    if (child > 0) ::_exit(0);
+    // Where there is no child, this process goes on as that of its parent.
+    const std::string text = to_text({.step = HandoverStep::started, .pid = ::getpid()});
+    ::send(*channel, text.data(), text.size(), MSG_NOSIGNAL);
+}
+
 Result<std::unique_ptr<Predecessor>, std::string> Predecessor::find(config::Environment environment,
                                                                     Executor executor) {
-    const auto variable = environment(kHandoverVariable);
-    if (!variable) return std::unique_ptr<Predecessor>();
-    const auto number = parse_decimal(*variable);
-    if (!number || *number < 3 || *number > 1'023 || !is_channel(static_cast<int>(*number))) {
+    if (!environment(kHandoverVariable)) return std::unique_ptr<Predecessor>();
+    const auto channel = channel_of(environment);
+    if (!channel) {
         return std::string(kHandoverVariable) +
-               " is set, but no process hands over to this one: "
-               "unset it";
+               " is set, but no process hands over to this one: unset it";
     }
     ::unsetenv(kHandoverVariable);  // not for programs that this one starts
-    const int channel = static_cast<int>(*number);
-    ::fcntl(channel, F_SETFD, FD_CLOEXEC);
-    std::unique_ptr<Predecessor> found(new Predecessor(executor, Descriptor(channel)));
+    ::fcntl(*channel, F_SETFD, FD_CLOEXEC);
+    std::unique_ptr<Predecessor> found(new Predecessor(executor, Descriptor(*channel)));
     std::string fault = found->read_offers();
     if (!fault.empty()) return fault;
     return found;
@@ -105,13 +119,15 @@ std::string Predecessor::read_offers() {
                 break;
             case HandoverStep::offered:
                 return {};
+            case HandoverStep::stop:
+                return "the process that was to hand over goes on";
             default:
                 break;
         }
     }
 }
 
-Task<> Predecessor::take_over(Takers takers) {
+Task<bool> Predecessor::take_over(Takers takers) {
     log(Level::info, "ready to take over from process {}", pid_);
     channel_.send(to_text({.step = HandoverStep::ready}));
     for (;;) {
@@ -121,7 +137,7 @@ Task<> Predecessor::take_over(Takers takers) {
                 "process {} {}: accepting connections; what it has counted may be lost", pid_,
                 channel_.is_closed() ? "has ended before it handed over"
                                      : "does not end the hand-over");
-            co_return;
+            co_return true;
         }
         const auto note = parse_handover_note(message->text);
         if (!note) continue;
@@ -135,15 +151,23 @@ Task<> Predecessor::take_over(Takers takers) {
                 }
                 break;
             case HandoverStep::go:
-                co_return;
+                co_return true;
+            case HandoverStep::stop:
+                co_return false;
             default:
                 break;
         }
     }
 }
 
-void Predecessor::tell_accepting() {
+Task<> Predecessor::tell_accepting() {
     channel_.send(to_text({.step = HandoverStep::accepting}));
+    for (;;) {
+        const auto message = co_await channel_.receive(kLeavePatience);
+        if (!message) co_return;
+        const auto note = parse_handover_note(message->text);
+        if (note && note->step == HandoverStep::leaving) co_return;
+    }
 }
 
 Task<> Predecessor::until_gone() {

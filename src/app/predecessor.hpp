@@ -16,6 +16,11 @@
 
 namespace tidegate::app {
 
+// Of a process that is to take the place of another: makes it the child of the init process or
+// service manager, which then waits for its end, and tells the other its process id. Does nothing
+// in another process. To be called before there is a second thread.
+void leave_parent(config::Environment environment);
+
 class Predecessor {
   public:
     // What the former process leaves to this one, each as it comes.
@@ -34,11 +39,12 @@ class Predecessor {
     OfferedListeners& listeners() { return listeners_; }
     OfferedListeners& admin() { return admin_; }
 
-    // Says that this process is ready, and takes what the former one leaves. Then this process is
-    // to accept connections, also when the former one has crashed meanwhile.
-    Task<> take_over(Takers takers);
-    // This process accepts connections: the former one may leave.
-    void tell_accepting();
+    // Says that this process is ready, and takes what the former one leaves. True: this process is
+    // to accept connections, also when the former one has crashed meanwhile. False: the former one
+    // goes on, and this one is to stop.
+    Task<bool> take_over(Takers takers);
+    // Says that this process accepts connections. Until the former one has left the service to it.
+    Task<> tell_accepting();
     // Until the former process has ended.
     Task<> until_gone();
 

@@ -202,6 +202,7 @@ config::Loaded Reloader::read() const {
         return nothing;
     };
     if (stopped_) return refused("Tidegate is stopping and does not reload");
+    if (!refusal_.empty()) return refused(refusal_);
     if (file_.empty()) return refused("the built-in quickstart has no file to reload");
     if (file_ == config::kStandardInput) {
         return refused(

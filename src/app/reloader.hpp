@@ -60,6 +60,10 @@ class Reloader {
     // Until every name of an upstream has led to an address and every server has been checked once,
     // for a while at most.
     Task<> first_upstreams();
+    // Reloads are refused for this reason from now on; empty: no more.
+    void refuse(std::string reason) { refusal_ = std::move(reason); }
+    // A reload or a renewal is under way.
+    bool is_busy() const { return busy_; }
     // From now on reloads are refused: the workers are leaving.
     void stop();
     bool is_stopped() const { return stopped_; }
@@ -114,6 +118,7 @@ class Reloader {
     std::uint64_t reloads_ok_ = 0;
     std::uint64_t reloads_refused_ = 0;
     Timer turn_changed_;  // never expires: cancelled when it is the next one's turn
+    std::string refusal_;
     bool busy_ = false;
     bool signal_waits_ = false;
     bool sweeping_ = false;

@@ -8,6 +8,7 @@
 #include "app/life.hpp"
 #include "app/log_level.hpp"
 #include "app/own_program.hpp"
+#include "app/predecessor.hpp"
 #include "net/asio.hpp"
 #include "telemetry/log.hpp"
 
@@ -33,6 +34,7 @@ class LateSignals {
 }  // namespace
 
 int run(std::shared_ptr<const config::Config> config, Origin origin) {
+    leave_parent(config::process_environment);
     OwnProgram program = OwnProgram::of_this_process();
     set_log_level(config->log.level);
     Life life(std::move(config), std::move(origin), std::move(program));

@@ -1,5 +1,6 @@
 #include "app/successor.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -20,8 +21,6 @@ namespace tidegate::app {
 
 namespace {
 
-// It counts on from all that is counted before it accepts.
-constexpr std::chrono::milliseconds kAcceptingPatience{60'000};
 constexpr std::chrono::milliseconds kEndPatience{2'000};
 constexpr std::chrono::milliseconds kEndPoll{10};
 
@@ -31,9 +30,9 @@ std::string status_text(int status) {
     return "ended";
 }
 
-// A file without a name, in memory. Whoever has its descriptor may map it.
+// A file in memory. A process that has its descriptor may map it.
 Descriptor memory_file() {
-    return Descriptor(::memfd_create("tidegate-counts", MFD_CLOEXEC));
+    return Descriptor(::memfd_create("tidegate-counts", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 }
 
 bool write_all(int descriptor, std::string_view bytes) {
@@ -47,8 +46,8 @@ bool write_all(int descriptor, std::string_view bytes) {
 
 }  // namespace
 
-Successor::Successor(Executor executor, Descriptor socket, pid_t pid)
-    : channel_(executor, std::move(socket)), timer_(executor), pid_(pid) {}
+Successor::Successor(Executor executor, Descriptor socket, pid_t child)
+    : channel_(executor, std::move(socket)), timer_(executor), child_(child), pid_(child) {}
 
 Result<std::unique_ptr<Successor>, std::string> Successor::start(Executor executor,
                                                                  const OwnProgram& program) try {
@@ -67,13 +66,22 @@ Result<std::unique_ptr<Successor>, std::string> Successor::start(Executor execut
 
 Successor::~Successor() {
     if (outlives_this_) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
+    // The child may have made the process that takes over, which has not told its id yet.
+    say({.step = HandoverStep::stop});
+    kill();
+    if (child_ != 0) ::waitpid(child_, nullptr, 0);
+}
+
+void Successor::kill() const {
+    if (child_ != 0) ::kill(child_, SIGKILL);
+    // The end of its channel is its own end: another process may have its id by now.
+    if (child_ == 0 && !outlives_this_ && !channel_.is_closed()) ::kill(pid_, SIGKILL);
 }
 
 void Successor::say(const HandoverNote& note, std::span<const int> descriptors) {
-    // One that is gone, or does not read, is noticed by who waits for it.
-    channel_.send(to_text(note), descriptors);
+    const bool is_said = channel_.send(to_text(note), descriptors);
+    // until_said() sees the end of the process, but not that the process lacks a socket.
+    misses_offers_ = misses_offers_ || (!is_said && !descriptors.empty());
 }
 
 void Successor::offer(HandoverStep step, const std::string& address,
@@ -85,39 +93,70 @@ void Successor::offer(HandoverStep step, const std::string& address,
     }
 }
 
-Task<std::string> Successor::until_ready(std::chrono::milliseconds patience) {
-    say({.step = HandoverStep::offered});
-    return until_said(HandoverStep::ready, patience);
+void Successor::hand_over_ticket_keys(const std::string& address, MadeTicketKeys keys) {
+    say({.step = HandoverStep::tickets, .address = address, .ticket_keys = std::move(keys)});
 }
 
-Task<std::string> Successor::until_accepting() {
-    say({.step = HandoverStep::go});
-    std::string fault = co_await until_said(HandoverStep::accepting, kAcceptingPatience);
-    outlives_this_ = outlives_this_ || fault.empty();
+bool Successor::hand_over_counts(const Write& write) {
+    const Descriptor file = memory_file();
+    bool is_whole = static_cast<bool>(file);
+    write([&](std::string_view bytes) { is_whole = is_whole && write_all(file.get(), bytes); });
+    if (!is_whole) return false;
+    const int number = file.get();
+    // What the other process maps must not become shorter.
+    ::fcntl(number, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    say({.step = HandoverStep::counts}, {&number, 1});
+    return true;
+}
+
+Task<std::string> Successor::until_started(std::chrono::milliseconds patience) {
+    std::string fault = co_await until_said(HandoverStep::started, "start", patience);
+    // The child ends as soon as it has made the other process.
+    if (fault.empty()) ::waitpid(std::exchange(child_, 0), nullptr, 0);
     co_return fault;
 }
 
-Task<std::string> Successor::until_said(HandoverStep step, std::chrono::milliseconds patience) {
+Task<std::string> Successor::until_ready(std::chrono::milliseconds patience) {
+    say({.step = HandoverStep::offered});
+    if (misses_offers_) co_return fmt::format("process {} takes no sockets", pid_);
+    co_return co_await until_said(HandoverStep::ready, "become ready", patience);
+}
+
+Task<std::string> Successor::until_accepting(std::chrono::milliseconds patience) {
+    say({.step = HandoverStep::go});
+    std::string fault =
+        co_await until_said(HandoverStep::accepting, "accept connections", patience);
+    outlives_this_ = fault.empty();
+    co_return fault;
+}
+
+Task<std::string> Successor::until_said(HandoverStep step, std::string_view what,
+                                        std::chrono::milliseconds patience) {
     const SteadyTime until = steady_now() + patience;
     for (;;) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_now());
         const auto message = co_await channel_.receive(left);
-        if (message) {
-            const auto note = parse_handover_note(message->text);
-            if (note && note->step == step) co_return std::string();
-            continue;
+        if (!message && channel_.is_closed()) co_return co_await until_ended();
+        if (!message) {
+            co_return fmt::format("process {} did not {} in {}", pid_, what,
+                                  format_duration(patience));
         }
-        if (channel_.is_closed()) co_return co_await until_ended();
-        co_return fmt::format("process {} is not ready after {}", pid_, format_duration(patience));
+        const auto note = parse_handover_note(message->text);
+        if (!note || note->step != step) continue;
+        if (note->pid != 0) pid_ = note->pid;
+        co_return std::string();
     }
 }
 
-// The end of a process closes its channel a moment before others can ask how it ended.
+// The end of a process closes its channel a moment before its parent can ask how it ended.
 Task<std::string> Successor::until_ended() {
+    if (child_ == 0) {
+        co_return fmt::format("process {} ended before it accepted; its lines above say why", pid_);
+    }
     for (const SteadyTime until = steady_now() + kEndPatience; steady_now() < until;) {
         int status = 0;
-        if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-            outlives_this_ = true;
+        if (::waitpid(child_, &status, WNOHANG) == child_) {
+            child_ = 0;
             co_return fmt::format("process {} {} before it accepted; its lines above say why", pid_,
                                   status_text(status));
         }
@@ -127,21 +166,8 @@ Task<std::string> Successor::until_ended() {
     co_return fmt::format("process {} has closed its end of the channel, and goes on", pid_);
 }
 
-void Successor::hand_over_ticket_keys(const std::string& address, MadeTicketKeys keys) {
-    say({.step = HandoverStep::tickets, .address = address, .ticket_keys = std::move(keys)});
-}
-
-bool Successor::hand_over_counts(const Write& write) {
-    const Descriptor file = memory_file();
-    bool is_whole = static_cast<bool>(file);
-    write([&](std::string_view bytes) { is_whole = is_whole && write_all(file.get(), bytes); });
-    const int number = file.get();
-    if (is_whole) say({.step = HandoverStep::counts}, {&number, 1});
-    return is_whole;
-}
-
-void Successor::kill() const {
-    if (!outlives_this_) ::kill(pid_, SIGKILL);
+void Successor::tell_leaving() {
+    say({.step = HandoverStep::leaving});
 }
 
 }  // namespace tidegate::app

@@ -26,37 +26,46 @@ class Successor {
     // Starts `program`. The error says why it does not start.
     static Result<std::unique_ptr<Successor>, std::string> start(Executor executor,
                                                                  const OwnProgram& program);
-    // Kills it, unless it accepts.
+    // Ends it, unless it accepts.
     ~Successor();
 
+    // Of the process that takes over, once that has started; before, of the one that starts it.
     pid_t pid() const { return pid_; }
 
     // Offers the sockets of a listener, or of the admin listener (HandoverStep::admin), at
     // `address`, as the configuration has it.
     void offer(HandoverStep step, const std::string& address, std::span<const int> descriptors);
-    // No more offers. Until it is ready, or the reason why it does not become so.
-    Task<std::string> until_ready(std::chrono::milliseconds patience);
-
     void hand_over_ticket_keys(const std::string& address, MadeTicketKeys keys);
     // False: the system has no memory for what `write` writes.
     bool hand_over_counts(const Write& write);
-    // Who waits for it learns that it has ended.
+
+    // Each until the process has come so far. Or the reason why it does not come so far: a sentence
+    // that begins with the process.
+    Task<std::string> until_started(std::chrono::milliseconds patience);
+    // After this there are no more offers.
+    Task<std::string> until_ready(std::chrono::milliseconds patience);
+    // Lets it accept. Once it does, it goes on when this is gone.
+    Task<std::string> until_accepting(std::chrono::milliseconds patience);
+
+    // It alone is the service from now on.
+    void tell_leaving();
+    // The task that waits for the process sees its end.
     void kill() const;
-    // Lets it accept connections. Until it does, and so goes on when this is gone; or the reason
-    // why it does not.
-    Task<std::string> until_accepting();
 
   private:
-    Successor(Executor executor, Descriptor socket, pid_t pid);
+    Successor(Executor executor, Descriptor socket, pid_t child);
 
     void say(const HandoverNote& note, std::span<const int> descriptors = {});
-    Task<std::string> until_said(HandoverStep step, std::chrono::milliseconds patience);
+    Task<std::string> until_said(HandoverStep step, std::string_view what,
+                                 std::chrono::milliseconds patience);
     Task<std::string> until_ended();
 
     HandoverChannel channel_;
     Timer timer_;
+    pid_t child_;  // makes the process that takes over, and ends; 0: it has ended
     pid_t pid_;
-    bool outlives_this_ = false;  // it accepts, or has ended by itself
+    bool misses_offers_ = false;
+    bool outlives_this_ = false;
 };
 
 }  // namespace tidegate::app

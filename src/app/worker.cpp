@@ -124,10 +124,7 @@ void Worker::begin_accepting() {
     asio::post(io_, [this] {
         if (clients_.is_draining) return;
         for (const auto& listener : listeners_) {
-            if (listener->paused) {
-                listener->acceptor = adopt_listener(io_.get_executor(), listener->settings.address,
-                                                    listener->paused.release());
-            }
+            resume(*listener);
             begin_listening(listener->acceptor.native_handle());
             spawn_vital(context_.executor, accept(*listener));
         }
@@ -141,6 +138,18 @@ void Worker::pause_accepting(std::function<void()> done) {
         }
         done();
     });
+}
+
+void Worker::leave_listeners() {
+    asio::post(io_, [this] {
+        for (const auto& listener : listeners_) listener->paused = Descriptor();
+    });
+}
+
+void Worker::resume(Listener& listener) {
+    if (!listener.paused) return;
+    listener.acceptor =
+        adopt_listener(io_.get_executor(), listener.settings.address, listener.paused.release());
 }
 
 // To close the acceptor would not do: epoll goes on reporting a socket as long as any descriptor
@@ -182,7 +191,7 @@ void Worker::drain(std::chrono::milliseconds idle_patience) {
         for (const auto& listener : listeners_) {
             // The close would reset what waits in the queue. Clients that come meanwhile, and
             // connections that fail, must not keep the worker here.
-            listener->paused = Descriptor();
+            resume(*listener);
             if (!listener->acceptor.is_open()) continue;
             for (int taken = 0; taken <= kBacklog; taken += kAcceptedAtOnce) {
                 if (accept_ready(*listener) < kAcceptedAtOnce) break;

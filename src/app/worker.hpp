@@ -60,6 +60,8 @@ class Worker {
     // Leaves what waits to be accepted in the queues of the sockets, and calls `done` on this
     // worker's thread. Connections that it has accepted go on.
     void pause_accepting(std::function<void()> done);
+    // After that: leaves the sockets to another process, and does not accept again.
+    void leave_listeners();
     // Requests that begin from now on get what `snapshot` says; those in flight keep what they
     // have. `done` is called on this worker's thread when it is so, or if it is leaving.
     void reload(std::shared_ptr<const ConfigSnapshot> snapshot, std::function<void()> done);
@@ -77,8 +79,9 @@ class Worker {
     bool has_left() const { return finished_; }
     // Grows at every tick of DeadlineWheel while the loop runs. Any thread.
     std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
-    // Accepts what waits and no more, unless it pauses; lets what is in flight finish, and
-    // idle connections bring a request for `idle_patience`; ends when it has, or with cut().
+    // Accepts what waits and no more, unless it has left the listeners; lets what is in flight
+    // finish, and idle connections bring a request for `idle_patience`; ends when it has, or with
+    // cut().
     void drain(std::chrono::milliseconds idle_patience);
     // Breaks off the requests that are left; tunnels go on. `is_late`: the time to drain them is
     // over, and if there are any the worker logs that.
@@ -145,6 +148,8 @@ class Worker {
     Task<> accept(Listener& listener);
     // The descriptor of a listener, whose loop hears of it no more.
     static Descriptor release(Listener& listener);
+    // Ends the pause of a listener, if it pauses.
+    void resume(Listener& listener);
     // Takes what waits, up to a portion. Returns how many; sets `starved` when the kernel has no
     // descriptor to give.
     int accept_ready(Listener& listener);

@@ -125,7 +125,7 @@ TEST_CASE("handover messages: each step is read as it was written") {
     CHECK(hello->pid == 77);
     for (const HandoverStep step :
          {HandoverStep::offered, HandoverStep::ready, HandoverStep::counts, HandoverStep::go,
-          HandoverStep::accepting}) {
+          HandoverStep::accepting, HandoverStep::leaving, HandoverStep::stop}) {
         CHECK(parse_handover_note(to_text({.step = step}))->step == step);
     }
     CHECK(parse_handover_note(to_text({.step = HandoverStep::listener, .address = "unix:/a\"b"}))
@@ -183,6 +183,26 @@ TEST_CASE("offered listeners: more threads open further sockets, fewer accept fr
         CHECK(group.configured.port == 0);
         close_all(group);
     }
+}
+
+TEST_CASE("offered listeners: two listeners at port 0 stay apart, in their order") {
+    OfferedListeners offered = offer_of(2);
+    OfferedListeners second = offer_of(2);
+    add_offer(offered, second.front().address, std::move(second.front().descriptors));
+    REQUIRE(offered.size() == 2);
+    for (int i = 0; i < 2; ++i) {
+        CAPTURE(i);
+        const std::uint16_t port = bound_address(offered.front().descriptors.front().get()).port;
+        const auto taken = take_offered(loopback(), offered, 2);
+        REQUIRE(taken.has_value());
+        REQUIRE(taken->has_value());
+        const ListenerGroup& group = (*taken)->front();
+        CHECK(group.is_borrowed);
+        CHECK(group.descriptors.size() == 2);
+        CHECK(group.settings.address.port == port);
+        close_all(group);
+    }
+    CHECK(offered.empty());
 }
 
 TEST_CASE("offered listeners: an address that is not offered is opened anew") {

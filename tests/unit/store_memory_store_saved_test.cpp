@@ -2,6 +2,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -35,6 +36,14 @@ limit::Policy policy_of_all() {
                      limit_of(Algorithm::fixed_window, 60, 1h),
                      limit_of(Algorithm::sliding_log, 70, 1min),
                      limit_of(Algorithm::gcra, 80, 1min), limit_of(Algorithm::schedule, 90, 1min)};
+    return policy;
+}
+
+limit::Policy policy_of(limit::Limit limit) {
+    limit::Policy policy;
+    policy.name = "p";
+    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
+    policy.limits = {std::move(limit)};
     return policy;
 }
 
@@ -97,10 +106,7 @@ TEST_CASE(
 }
 
 TEST_CASE("memory_store saved: a used-up limit stays used up, and names with any byte are kept") {
-    limit::Policy policy;
-    policy.name = "p";
-    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
-    policy.limits = {limit_of(Algorithm::sliding_window, 2, 1h)};
+    const limit::Policy policy = policy_of(limit_of(Algorithm::sliding_window, 2, 1h));
     const std::string identifier = std::string("user:a\0b", 8) + "\n\xff";
     Rig former;
     former.ask(policy, identifier, kBegin, 2);
@@ -111,10 +117,7 @@ TEST_CASE("memory_store saved: a used-up limit stays used up, and names with any
 }
 
 TEST_CASE("memory_store saved: what has expired by then is left out") {
-    limit::Policy policy;
-    policy.name = "p";
-    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
-    policy.limits = {limit_of(Algorithm::sliding_window, 2, 1s)};
+    const limit::Policy policy = policy_of(limit_of(Algorithm::sliding_window, 2, 1s));
     Rig former;
     former.ask(policy, "user:a", kBegin);
     Rig next;
@@ -123,10 +126,7 @@ TEST_CASE("memory_store saved: what has expired by then is left out") {
 }
 
 TEST_CASE("memory_store saved: slots of requests in flight stay with their process") {
-    limit::Policy policy;
-    policy.name = "p";
-    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
-    policy.limits = {limit_of(Algorithm::concurrency, 1, limit::kLease)};
+    const limit::Policy policy = policy_of(limit_of(Algorithm::concurrency, 1, limit::kLease));
     Rig former;
     CHECK(former.ask(policy, "user:flies", kBegin, 1, 7).admitted);
     CHECK_FALSE(former.ask(policy, "user:flies", kBegin, 1, 8).admitted);
@@ -142,10 +142,7 @@ TEST_CASE("memory_store saved: slots of requests in flight stay with their proce
 }
 
 TEST_CASE("memory_store saved: a smaller store takes as many as it has room for") {
-    limit::Policy policy;
-    policy.name = "p";
-    policy.key = {limit::single_key(limit::KeyPart::Kind::ip)};
-    policy.limits = {limit_of(Algorithm::sliding_window, 2, 1h)};
+    const limit::Policy policy = policy_of(limit_of(Algorithm::sliding_window, 2, 1h));
     Rig former;
     for (int i = 0; i < 900; ++i) former.ask(policy, "user:" + std::to_string(i), kBegin);
     Rig next(100);
