@@ -12,22 +12,24 @@ import tempfile
 import drawing
 import figures
 import growth
+import grpc_calls
 import http2
 import machine
 import tls
 import tunnels
+from grpc_calls import GrpcMeasuring
 from http2 import Http2Measuring
 from load import Loads, write_heads
 from machine import ROOT, Missing, Wrong
 from measure import Measuring
-from rows import CHECKS, FACES, PARTS, all_rows
+from rows import ELSEWHERE, PARTS, all_rows
 from tls import TlsMeasuring
 from tunnels import TunnelMeasuring
 
 BUILD = ROOT / "build" / "bench"
 NODE = BUILD / "node"
 # What may be measured instead: each has PARTS and all_rows().
-INSTEAD = {"tls": tls, "http2": http2, "tunnels": tunnels}
+INSTEAD = {"tls": tls, "http2": http2, "grpc": grpc_calls, "tunnels": tunnels}
 # Parts of one round: memory is the same in each.
 ONCE = ("calls", "idle", "checks", "tls-idle", "h2-idle", "tunnel-idle")
 
@@ -73,7 +75,7 @@ def parts_of(chosen):
 def rows_of(chosen, part, rows):
     wanted = parts_of(chosen)[part]
     return [row for row in rows
-            if (row.name not in FACES + CHECKS if wanted is None else row.name in wanted)]
+            if (row.name not in ELSEWHERE if wanted is None else row.name in wanted)]
 
 
 def run_parts(chosen, measuring, rows, report):
@@ -149,8 +151,8 @@ def measuring_of(chosen, loads, folder):
                                chosen.clients / "bench_tunnel_echo", chosen.seconds)
     heads = write_heads(folder)
     if chosen.instead:
-        made = TlsMeasuring if chosen.instead == "tls" else Http2Measuring
-        return made(chosen.clients / "bench_tls", loads, heads, chosen.seconds)
+        made = {"tls": TlsMeasuring, "http2": Http2Measuring, "grpc": GrpcMeasuring}
+        return made[chosen.instead](chosen.clients / "bench_tls", loads, heads, chosen.seconds)
     return Measuring(loads, heads, chosen.seconds)
 
 

@@ -8,6 +8,7 @@ import pathlib
 import sys
 
 import drawing
+import grpc_calls
 import http2
 import tunnels
 from figures import (COLUMNS, HEADINGS, IDLE_EACH, TITLES, goals_reached, growth_points,
@@ -80,6 +81,11 @@ serves checks for up to a minute. First {UNASKED_SECONDS} s without requests: wh
 the proxy had of one CPU. Then load as in the first table.
 """
 
+OBSERVATION = """
+Load as in the first table. One row has `telemetry: {top: off}` and no `tracing`; the other has the
+most frequent identifiers, the last denials, and spans of 1% of the requests, sent to a collector.
+"""
+
 METHOD = f"""
 ## How it was measured
 
@@ -119,7 +125,8 @@ METHOD = f"""
 METHOD_OF_TRANSPORT = """- **TLS** is 1.3 with an ECDSA certificate (P-256) and X25519. No session is kept but where it says
   so. Memory of an idle connection is what the proxy's processes share with no other, divided by the
   number of connections. Each of them is shown to be open afterwards.
-- **HTTP/2** is between client and proxy; all proxies speak HTTP/1.1 with the upstream. `h2load`
+- **HTTP/2** is between client and proxy; but for gRPC, all proxies speak HTTP/1.1 with the
+  upstream. Of gRPC, the upstream is `nghttpd`. `h2load`
   begins anew every half second, as servers end connections that have had many streams. Its
   handshakes and first 100 ms are not in the figures.
 - **Tunnels** are WebSockets, from `bench/tunnel_client.cpp` to `bench/tunnel_echo.cpp`. Each frame
@@ -146,6 +153,14 @@ prior knowledge.
 """ for part, (connections, streams) in http2.LOADS.items()}
 H2_IDLE = """
 Clients that asked once in HTTP/2 and then sit there.
+"""
+GRPC = {part: f"""
+`h2load`, {connections} connections, on each {streams} at a time: calls of 100 bytes each way, in
+the clear by prior knowledge. Proxy and upstream speak HTTP/2, too.
+""" for part, (connections, streams) in grpc_calls.FORWARDED.items()}
+RLS = """
+Calls of Envoy's rate limit service with one descriptor. Its limit is counted in process; of the
+other row, the descriptor has no limit, so it shows what a call costs beside the decision.
 """
 TUNNEL_ECHO = f"""
 {tunnels.OPEN} tunnels, in each the next message of 64 bytes as soon as the one before is back. A
@@ -360,13 +375,14 @@ def page(report, drawings):
              "\n## What was to be reached\n\nRatios within one run, Tidegate's figure in parts of "
              "the other's.\n\n", goals_table(report)]
     words = {"saturated": SATURATED, "steady": STEADY, "single": SINGLE, "pinned": PINNED,
-             "calls": CALLS, "idle": IDLE, "faces": FACES, "checks": CHECKS, "tls-new": TLS_NEW,
+             "calls": CALLS, "idle": IDLE, "faces": FACES, "checks": CHECKS,
+             "observation": OBSERVATION, "tls-new": TLS_NEW,
              "tls-resumed": TLS_RESUMED, "tls-kept": TLS_KEPT, "tls-idle": TLS_IDLE, **H2,
-             "h2-idle": H2_IDLE, "tunnel-echo": TUNNEL_ECHO, "tunnel-idle": TUNNEL_IDLE}
+             "h2-idle": H2_IDLE, **GRPC, "rls": RLS, "tunnel-echo": TUNNEL_ECHO, "tunnel-idle": TUNNEL_IDLE}
     tables = {"calls": calls_table, "idle": idle_table, "checks": checks_table,
               **{part: functools.partial(idle_each_table, part=part) for part in IDLE_EACH}}
     has_transport = any(rows_in(report, part) for part in TITLES
-                        if part.startswith(("tls-", "h2-", "tunnel-")))
+                        if part.startswith(("tls-", "h2-", "grpc-", "rls", "tunnel-")))
     method = METHOD.replace("{transport}", METHOD_OF_TRANSPORT if has_transport else "")
     for part, title in TITLES.items():
         if rows_in(report, part):

@@ -4,6 +4,7 @@ import dataclasses
 import statistics
 from typing import Callable, Optional
 
+import grpc_calls
 import http2
 import tunnels
 from load import CONNECTIONS, IDLE_CLIENTS, STEADY_RATE
@@ -87,6 +88,10 @@ PEER_NAMES = {"nginx": "nginx", "haproxy": "HAProxy"}
 HTTP2_WORDS = {part: f"h2 TLS, {connections} x {streams}" + (" streams" if streams > 1 else "")
                for part, (connections, streams) in http2.LOADS.items()}
 
+# Of calls of gRPC that are forwarded.
+GRPC_WORDS = {part: f"gRPC, {connections} x {streams}" + (" streams" if streams > 1 else "")
+              for part, (connections, streams) in grpc_calls.FORWARDED.items()}
+
 # How the document describes the part in which the proxy shares a CPU with its upstream alone.
 BOUND = ", the proxy as the bottleneck"
 
@@ -112,12 +117,16 @@ def _goals():
                lambda report: idle_grown_mib(report, "tidegate"), 16, 14, unit="MiB")
     yield from _tls_goals()
     yield from _http2_goals()
+    yield from _grpc_goals()
     yield from _tunnel_goals()
     for row, words in (("tidegate-auth", "admitted"), ("tidegate-auth-denied", "denied")):
         yield Goal(f"forward_auth, {words}: CPU a question, of a request that the proxy denies",
                    _ratio("faces", row, "tidegate-memory-denied", "proxy_us"), 1.0, 0.95)
     yield Goal(f"{SERVERS} servers checked every {CHECKED_EVERY} s: CPU of the checks, of one core",
                checks_percent, 0.1, 0.05, unit="%")
+    yield Goal("top, denials and tracing: CPU a request of the proxy, of none of them",
+               _ratio("observation", "tidegate-observed", "tidegate-unobserved", "proxy_us"),
+               1.03, 1.02)
     yield Goal(f"check API: CPU a call of {BATCH} checks, of a call of one",
                _ratio("faces", "tidegate-check-batch", "tidegate-check", "proxy_us"), 25, 20)
 
@@ -146,6 +155,16 @@ def _http2_goals():
     yield Goal(f"{narrow}nginx", _ratio("h2-narrow", "tidegate-h2", "nginx-h2", "proxy_us"),
                0.95, 0.85)
     yield _idle_goal("idle h2 TLS connection", "h2-idle", "tidegate-h2", 42, 26)
+
+
+def _grpc_goals():
+    for part, words in GRPC_WORDS.items():
+        for peer in ("nginx", "haproxy"):
+            yield Goal(f"{words}: CPU a call, of {PEER_NAMES[peer]}",
+                       _ratio(part, "tidegate-grpc", f"{peer}-grpc", "proxy_us"), None, 1.0)
+    yield Goal("ShouldRateLimit: CPU a call, without the decision",
+               lambda report: median(report, "rls", grpc_calls.UNLIMITED, "proxy_us"), 6, 6,
+               unit="us")
 
 
 def _tunnel_goals():
@@ -224,6 +243,8 @@ TITLES = {
     "tls-idle": f"{IDLE_CLIENTS:,} idle TLS connections, private memory of each",
     **{part: f"{words}, as fast as answers come" for part, words in HTTP2_WORDS.items()},
     "h2-idle": f"{IDLE_CLIENTS:,} idle h2 TLS connections, private memory of each",
+    **{part: f"{words}, as fast as answers come" for part, words in GRPC_WORDS.items()},
+    "rls": "ShouldRateLimit, 8 connections x 8 streams",
     "tunnel-echo": f"{tunnels.OPEN} WebSockets, 64-byte echoes as fast as they come back, "
                    "each a request",
     "tunnel-idle": f"{tunnels.IDLE:,} idle WebSockets, private memory of each",

@@ -119,10 +119,17 @@ def start_tidegate(world, program, settings, redis=None, access="off", face="",
     return Setup(port, proxy, upstream, redis, admin_port=admin_port)
 
 
-def tidegate(program, quotas=None, store="memory", logged=False, tokens=False):
-    """A row's start: two names with the windows of `quotas` each, or no limits."""
+# All that shows what Tidegate does, at the usual share of traces; and nothing of it. The upstream
+# takes the traces as well.
+OBSERVED = "tracing: {otlp: UPSTREAM/v1/traces, sample: 0.01}\n"
+UNOBSERVED = "telemetry: {top: off}\n"
+
+
+def tidegate(program, quotas=None, store="memory", logged=False, tokens=False, more=""):
+    """A row's start: two names with the windows of `quotas` each, or no limits. `more`: settings
+    beside those."""
     def start(world):
-        settings = "upstreams: {api: {servers: [UPSTREAM], idle_connections: 256}}\n"
+        settings = f"{more}upstreams: {{api: {{servers: [UPSTREAM], idle_connections: 256}}}}\n"
         settings += TOKENS if tokens else IDENTITY
         policies = "[]"
         if quotas:

@@ -68,6 +68,10 @@ def all_rows(program, node_folder):
         Row("tidegate-checked",
             f"Tidegate, {SERVERS} servers, each checked every {CHECKED_EVERY} s",
             peers.many_servers(program, True)),
+        Row("tidegate-unobserved", "Tidegate, in process, without top, denials and tracing",
+            own(program, PLENTY, more=peers.UNOBSERVED)),
+        Row("tidegate-observed", "Tidegate, in process, with top, denials and tracing",
+            own(program, PLENTY, more=peers.OBSERVED)),
     ]
 
 
@@ -94,7 +98,9 @@ def face_rows(program):
 FACES = ("tidegate-auth", "tidegate-auth-denied", "nginx-tidegate", "nginx-tidegate-denied",
          "tidegate-check", "tidegate-check-batch")
 CHECKS = ("tidegate-servers", "tidegate-checked")
-# Which rows each part of a run has; `saturated` has all but those of faces and checks.
+OBSERVATION = ("tidegate-unobserved", "tidegate-observed")
+# Which rows each part of a run has; `saturated` has all but those that only other parts have.
+ELSEWHERE = FACES + CHECKS + OBSERVATION
 PARTS = {
     "saturated": None,
     "steady": ("direct", "tidegate", "nginx", "haproxy", "tidegate-memory", "tidegate-redis",
@@ -109,4 +115,5 @@ PARTS = {
     "idle": ("tidegate", "nginx", "haproxy"),
     "faces": ("tidegate-memory-denied", "nginx-limit-req", "nginx-limit-req-denied", *FACES),
     "checks": CHECKS,
+    "observation": OBSERVATION,
 }
