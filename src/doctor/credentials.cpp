@@ -108,6 +108,7 @@ Findings examine_certificates(const config::Config& config) {
     for (const config::Upstream& upstream : config.upstreams) {
         examine_files("upstreams." + upstream.name + ".tls", upstream.tls, all);
     }
+    if (config.tracing) examine_files("tracing.tls", config.tracing->tls, all);
     const auto* const redis = std::get_if<config::RedisSettings>(&config.store);
     if (redis == nullptr) return all;
     examine_files("store.redis.tls", redis->tls, all);

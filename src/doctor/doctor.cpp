@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/file_text.hpp"
+#include "doctor/collector.hpp"
 #include "doctor/credentials.hpp"
 #include "doctor/faces.hpp"
 #include "doctor/gateway_file.hpp"
@@ -93,6 +94,7 @@ Findings examine(const config::Loaded& loaded, const std::string& summary, const
         [&] { return examine_certificates(config); },
         [&] { return examine_upstreams(config, time_limit); },
         [&] { return examine_keys(config, time_limit); },
+        [&] { return examine_collector(config, time_limit); },
         [&] { return examine_listeners(config, time_limit); },
         [&] { return examine_questions(config, beside, time_limit); },
         [&] { return examine_gateways(config, beside); },

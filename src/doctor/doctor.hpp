@@ -1,8 +1,8 @@
 // What is wrong with all that a configuration rests on, and what to do: Redis, sentinels, clusters,
-// upstreams, keys, certificates, listeners with TLS, clocks, gateways that ask. Nothing is changed
-// and no key left behind; the scripts stay in Redis's cache of scripts, where Tidegate would have
-// put them, and what is refused (INFO and CONFIG GET, if nothing else) stands in its ACL LOG. No
-// request is sent to an upstream.
+// upstreams, keys, certificates, listeners with TLS, clocks, the collector of spans, gateways that
+// ask. Nothing is changed and no key left behind; the scripts stay in Redis's cache of scripts,
+// where Tidegate would have put them, and what is refused (INFO and CONFIG GET, if nothing else)
+// stands in its ACL LOG. No request is sent to an upstream.
 #pragma once
 
 #include <chrono>

@@ -16,6 +16,7 @@
 #include "cluster_world.hpp"
 #include "integration/process.hpp"
 #include "integration/tidegate.hpp"
+#include "integration/tracing_world.hpp"
 #include "integration/upstream.hpp"
 #include "redis_server.hpp"
 #include "sentinel_world.hpp"
@@ -357,6 +358,35 @@ TEST_CASE("doctor: an upstream without any server that answers is a fault, else 
     CHECK(none.code == 3);
     CHECK(none.has("upstream.reachable", "fault", "upstreams.api.servers"));
     CHECK(there.seen().empty());
+}
+
+TEST_CASE("doctor: a collector that takes no spans is a warning, with what to do") {
+    const Upstream upstream(ok());
+    const auto with = [&](const std::string& tracing) {
+        return examine(unlimited({upstream.url()}) + tracing);
+    };
+    const Collector well;
+    const auto found = with(well.tracing("headers: {authorization: \"Bearer s3cret\"}"));
+    CHECK(found.code == 0);
+    CHECK(found.has("tracing.collector", "ok", "/v1/traces takes spans"));
+    REQUIRE(well.server().seen().size() == 1);
+    CHECK(well.server().last().field("authorization") == "Bearer s3cret");
+    CHECK(well.server().last().body == R"({"resourceSpans":[]})");
+    CHECK(found.text.find("s3cret") == std::string::npos);
+
+    const auto answering = [](const std::string& status) {
+        return Collector(
+            [=](const Message&) { return "HTTP/1.1 " + status + "\r\nContent-Length: 0\r\n\r\n"; });
+    };
+    const auto refused = with(answering("401 Unauthorized").tracing());
+    CHECK(refused.code == 1);
+    CHECK(refused.has("tracing.collector", "warning", "`tracing.headers`"));
+    const auto lost = with(answering("404 Not Found").tracing());
+    CHECK(lost.has("tracing.collector", "warning", "correct the path of `tracing.otlp`"));
+    const auto away = with(tracing_to(free_port()));
+    CHECK(away.code == 1);
+    CHECK(away.has("tracing.collector", "warning", "Connection refused"));
+    CHECK_FALSE(with("").has("tracing.collector", "ok"));
 }
 
 TEST_CASE("doctor: each server is asked once what its health check asks") {
