@@ -1,10 +1,10 @@
 #include "proxy/activity.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <optional>
 #include <utility>
+
+#include <boost/container/static_vector.hpp>
 
 #include "ask/decided_limits.hpp"
 #include "ask/verdict.hpp"
@@ -18,23 +18,24 @@ class IdentifierSet {
   public:
     // False: it was there, or there is no room.
     bool insert(std::string_view identifier) {
-        const auto end = all_.begin() + static_cast<std::ptrdiff_t>(size_);
-        if (size_ == all_.size() || std::find(all_.begin(), end, identifier) != end) return false;
-        all_[size_++] = identifier;
+        if (all_.size() == all_.capacity()) return false;
+        if (std::find(all_.begin(), all_.end(), identifier) != all_.end()) return false;
+        all_.push_back(identifier);
         return true;
     }
 
   private:
-    std::array<std::string_view, 16> all_;
-    std::size_t size_ = 0;
+    boost::container::static_vector<std::string_view, 16> all_;
 };
 
 void count_identifiers(const store::LimitDecision& charge, telemetry::TopNames& names,
                        std::chrono::steady_clock::time_point now) {
-    if (charge.items.size() == 1) return names.add(charge.items.front().identifier, now);
-    IdentifierSet counted;
-    for (const limit::ChargeItem& item : charge.items) {
-        if (counted.insert(item.identifier)) names.add(item.identifier, now);
+    // Each once, though several policies may count it; there are few.
+    for (auto item = charge.items.begin(); item != charge.items.end(); ++item) {
+        const bool is_counted = std::any_of(
+            charge.items.begin(), item,
+            [&](const limit::ChargeItem& other) { return other.identifier == item->identifier; });
+        if (!is_counted) names.add(item->identifier, now);
     }
 }
 

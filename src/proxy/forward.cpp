@@ -35,12 +35,17 @@ Task<Fault> Forwarding::run() {
     const Fault no_server = choose();
     if (no_server != Fault::none) co_return no_server;
     // A connection that becomes a tunnel is lost to the pool.
-    if (!x_.relay.is_upgrade && pool_.take_idle(*server_, stream_)) begin_attempt();
+    if (!x_.relay.is_upgrade && pool_.take_idle(*server_, stream_)) {
+        sent_ = steady_now();
+        begin_attempt(sent_);
+    }
     for (bool first = true;; first = false) {
         Fault fault = Fault::none;
-        if (!stream_) fault = co_await connect();
-        if (fault != Fault::none) co_return fault;
-        sent_ = steady_now();
+        if (!stream_) {
+            fault = co_await connect();
+            if (fault != Fault::none) co_return fault;
+            sent_ = steady_now();
+        }
         if (x_.relay.is_upgrade) stream_.allow_switch();
         fault = upload_.begin();
         if (fault == Fault::none) fault = co_await converse();

@@ -74,18 +74,17 @@ Fault Forwarding::name_broken() {
 }
 
 // The request is about to be sent to the server, or a connection to be made for it.
-void Forwarding::begin_attempt() {
+void Forwarding::begin_attempt(SteadyTime now) {
     end_attempt();
     server_->begin_request(pool_.is_counted());
     is_in_flight_ = true;
     ++x_.relay.tries;
-    if (x_.trace != nullptr) x_.trace->begin_try(x_.relay.server);
+    if (x_.trace != nullptr) x_.trace->begin_try(x_.relay.server, now);
 }
 
 void Forwarding::end_attempt() {
     if (!std::exchange(is_in_flight_, false)) return;
     server_->end_request(pool_.is_counted());
-    if (x_.trace != nullptr) x_.trace->end_try();
 }
 
 // No, if a fifth of the upstream's requests are on a further attempt already: retries must not add
@@ -130,7 +129,7 @@ Task<Fault> Forwarding::connect() {
     Tried tried;
     const std::function<bool()> has_left = [this] { return client_has_left_unsent(); };
     for (int retries = pool_.settings().retries;; --retries) {
-        begin_attempt();
+        begin_attempt(steady_now());
         const ConnectFault outcome =
             co_await pool_.connect(*server_, sleeper_, stream_, seat, has_left);
         if (outcome == ConnectFault::none) co_return Fault::none;
@@ -183,7 +182,7 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
     pool_.end_wait(wait, *server_, is_bound, stream_, seat);
     if (stream_) {
         turn_to(stream_.server());
-        begin_attempt();
+        begin_attempt(began + took);
     }
     co_return fault;
 }

@@ -53,7 +53,7 @@ class Forwarding {
     void turn_to(upstream::Server& server);
     void turn_elsewhere();
     Fault name_broken();
-    void begin_attempt();
+    void begin_attempt(SteadyTime now);
     void end_attempt();
     bool may_retry();
     Task<Fault> connect();

@@ -1,6 +1,7 @@
 #include "proxy/request_trace.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -21,8 +22,30 @@ constexpr std::size_t kTraceMethodMax = 64;
 constexpr std::size_t kTracePathMax = 1'024;
 constexpr std::size_t kTraceHostMax = 256;
 
+constexpr std::string_view kTraceParentBegin = "traceparent: ";
+// The line of the field, but for its value.
+constexpr auto kTraceParentLine = [] {
+    std::array<char, kTraceParentBegin.size() + telemetry::kTraceParentBytes + 2> line{};
+    std::copy(kTraceParentBegin.begin(), kTraceParentBegin.end(), line.begin());
+    line[line.size() - 2] = '\r';
+    line[line.size() - 1] = '\n';
+    return line;
+}();
+
 bool is_of_name(const Field& field, std::string_view name) {
-    return field.id == http::FieldName::other && http::equal_ignoring_case(field.name, name);
+    return field.id == http::FieldName::other && field.name.size() == name.size() &&
+           http::equal_ignoring_case(field.name, name);
+}
+
+// Empty if it is there twice: which one is meant is unknown.
+std::string_view trace_parent_in(const http::Fields& fields) {
+    const Field* found = nullptr;
+    for (const Field& field : fields) {
+        if (!is_of_name(field, telemetry::kTraceParent)) continue;
+        if (found != nullptr) return {};
+        found = &field;
+    }
+    return found != nullptr ? found->value : std::string_view();
 }
 
 // Only for trusted peers: else any client could have the proxy record and export.
@@ -32,8 +55,7 @@ bool continues_callers(const Exchange& x) {
 
 // False: there is no context, or a malformed one.
 bool continue_trace(const http::Fields& fields, RequestTrace& trace) {
-    const std::string_view value = http::single_value(fields, telemetry::kTraceParent);
-    const auto caller = telemetry::parse_traceparent(value);
+    const auto caller = telemetry::parse_traceparent(trace_parent_in(fields));
     if (!caller) return false;
     trace.self = *caller;
     trace.parent = caller->span;
@@ -72,7 +94,8 @@ TraceRecord::Decide decide_of(RequestTrace& trace, const Exchange& x, const Trac
     return decide;
 }
 
-std::vector<TraceRecord::Forward> forwards_of(const RequestTrace& trace, const Exchange& x) {
+std::vector<TraceRecord::Forward> forwards_of(const RequestTrace& trace, const Exchange& x,
+                                              std::chrono::nanoseconds took) {
     std::vector<TraceRecord::Forward> forwards;
     forwards.reserve(trace.tries.size());
     for (const RequestTrace::Try& one : trace.tries) {
@@ -80,7 +103,7 @@ std::vector<TraceRecord::Forward> forwards_of(const RequestTrace& trace, const E
         TraceRecord::Forward& forward = forwards.emplace_back();
         forward.id = one.id;
         forward.after = one.began - x.relay.began;
-        forward.took = one.ended.value_or(one.began) - one.began;
+        forward.took = one.ended.value_or(x.relay.began + took) - one.began;
         forward.server = one.server->name();
         forward.address = one.server->address();
         const bool is_of_request = is_last && one.fault == ask::Fault::none;
@@ -98,20 +121,18 @@ const telemetry::SpanId& RequestTrace::own_span() {
     return self.span;
 }
 
-void RequestTrace::begin_try(const upstream::ServerPtr& server) {
+void RequestTrace::begin_try(const upstream::ServerPtr& server, SteadyTime now) {
     if (tries.size() == kTriesMax) tries.pop_back();
     Try& one = tries.emplace_back();
     one.id = ids->next_span();
     one.server = server;
-    one.began = steady_now();
-}
-
-void RequestTrace::end_try() {
-    if (!tries.empty()) tries.back().ended = steady_now();
+    one.began = now;
 }
 
 void RequestTrace::fail_try(ask::Fault fault) {
-    if (!tries.empty()) tries.back().fault = fault;
+    if (tries.empty()) return;
+    tries.back().fault = fault;
+    tries.back().ended = steady_now();
 }
 
 void begin_trace(const WorkerContext& worker, Exchange& x) {
@@ -144,9 +165,9 @@ bool is_trace_field(std::string_view name) {
 void append_trace_fields(RequestTrace& trace, std::string& out) {
     telemetry::TraceParent forward = trace.self;
     forward.span = trace.tries.empty() ? trace.own_span() : trace.tries.back().id;
-    out += "traceparent: ";
-    telemetry::append_traceparent(forward, out);
-    out += "\r\n";
+    auto line = kTraceParentLine;
+    telemetry::write_traceparent(forward, line.data() + kTraceParentBegin.size());
+    out.append(line.data(), line.size());
     if (!trace.state.empty()) http::append_field(telemetry::kTraceState, trace.state, out);
 }
 
@@ -191,7 +212,7 @@ void keep_trace(const WorkerContext& worker, const Exchange& x, const TracedEnd&
     if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {
         record->decide = decide_of(trace, x, end);
     }
-    record->forwards = forwards_of(trace, x);
+    record->forwards = forwards_of(trace, x, end.took);
     x.generation->traces->push(worker.thread, std::move(record));
 }
 

@@ -31,7 +31,7 @@ struct RequestTrace {
         telemetry::SpanId id{};
         upstream::ServerPtr server;
         SteadyTime began;
-        std::optional<SteadyTime> ended;
+        std::optional<SteadyTime> ended;      // unset: the request's end was its end
         ask::Fault fault = ask::Fault::none;  // why another try followed
     };
     // More tries than these share the last one's span.
@@ -46,9 +46,8 @@ struct RequestTrace {
 
     // The span of the request; drawn when it is first asked for, as most requests are not exported.
     const telemetry::SpanId& own_span();
-    void begin_try(const upstream::ServerPtr& server);
-    void end_try();
-    // The try that has ended last came to nothing.
+    void begin_try(const upstream::ServerPtr& server, SteadyTime now);
+    // The last try has come to nothing.
     void fail_try(ask::Fault fault);
 };
 

@@ -107,14 +107,12 @@ std::optional<TraceParent> parse_traceparent(std::string_view value) {
     return parent;
 }
 
-void append_traceparent(const TraceParent& parent, std::string& out) {
-    std::array<char, kTraceParentBytes> text;
-    std::memcpy(text.data(), "00-", 3);
-    write_hex(parent.trace, text.data() + 3);
-    text[35] = '-';
-    write_hex(parent.span, text.data() + 36);
-    std::memcpy(text.data() + 52, parent.is_sampled ? "-01" : "-00", 3);
-    out.append(text.data(), text.size());
+void write_traceparent(const TraceParent& parent, char* to) {
+    std::memcpy(to, "00-", 3);
+    write_hex(parent.trace, to + 3);
+    to[35] = '-';
+    write_hex(parent.span, to + 36);
+    std::memcpy(to + 52, parent.is_sampled ? "-01" : "-00", 3);
 }
 
 void TraceStateReader::add(std::string_view value) {

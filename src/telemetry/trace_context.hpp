@@ -35,8 +35,8 @@ std::optional<TraceParent> parse_traceparent(std::string_view value);
 
 inline constexpr std::size_t kTraceParentBytes = 55;
 
-// Appends the value of version 00.
-void append_traceparent(const TraceParent& parent, std::string& out);
+// Writes the value of version 00, kTraceParentBytes, to `to`.
+void write_traceparent(const TraceParent& parent, char* to);
 
 // Section 3.3. Bounds of what is passed on: the least that the standard asks for.
 inline constexpr std::size_t kTraceStateMembersMax = 32;

@@ -40,14 +40,15 @@ class TraceIds {
     enum Secret : std::uint8_t { kSpanSecret, kTraceSecret, kUpperSecret };
     static constexpr unsigned kBlockBits = 40;
 
-    // Of this process.
-    static std::uint64_t base(Secret of) {
-        static const std::array<std::uint64_t, 3> drawn = [] {
+    using Secrets = std::array<std::uint64_t, 3>;
+
+    static const Secrets& secrets_of_process() {
+        static const Secrets drawn = [] {
             std::random_device random;
             const auto draw = [&] { return std::uint64_t{random()} << 32 | random(); };
-            return std::array{draw(), draw(), draw()};
+            return Secrets{draw(), draw(), draw()};
         }();
-        return drawn[of];
+        return drawn;
     }
     void begin_block() {
         static std::atomic<std::uint64_t> blocks{0};
@@ -55,7 +56,7 @@ class TraceIds {
     }
     // SplitMix64: a permutation of counts, of which no two objects have the same.
     std::uint64_t next(Secret of) {
-        std::uint64_t mixed = (++count_ ^ base(of)) * 0x9e3779b97f4a7c15;
+        std::uint64_t mixed = (++count_ ^ secrets_[of]) * 0x9e3779b97f4a7c15;
         mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
         mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
         if ((count_ & kBlockLast) == kBlockLast) begin_block();
@@ -67,6 +68,7 @@ class TraceIds {
     }
     static constexpr std::uint64_t kBlockLast = (std::uint64_t{1} << kBlockBits) - 1;
 
+    const Secrets secrets_ = secrets_of_process();
     std::uint64_t count_ = 0;
 };
 

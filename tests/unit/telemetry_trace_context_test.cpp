@@ -20,8 +20,8 @@ const std::string kSampled = "00-" + kTrace + "-" + kSpan + "-01";
 std::string read_back(const std::string& value) {
     const auto parent = parse_traceparent(value);
     if (!parent) return "-";
-    std::string out;
-    append_traceparent(*parent, out);
+    std::string out(kTraceParentBytes, ' ');
+    write_traceparent(*parent, out.data());
     return out;
 }
 
