@@ -21,12 +21,7 @@ constexpr std::string_view kBetweenCrumbs = "; ";
 
 bool breaks_line(std::string_view value) {
     constexpr std::string_view bad("\r\n\0", 3);
-    return printable_size(value) < value.size() &&
-           value.find_first_of(bad) != std::string_view::npos;
-}
-
-bool is_lower_token(std::string_view name) {
-    return http::is_token(name) && std::none_of(name.begin(), name.end(), is_upper);
+    return value.find_first_of(bad) != std::string_view::npos;
 }
 
 bool is_padded(std::string_view value) {
@@ -109,27 +104,30 @@ void FieldBlock::clear() {
 void FieldBlock::add(std::string_view name, std::string_view value) {
     list_bytes_ += name.size() + value.size() + kListOverhead;
     if (malformed_ != Malformed::none) return;
-    if (breaks_line(value)) {
+    const bool is_well = http::is_field_value(value);
+    if (!is_well && breaks_line(value)) {
         malformed_ = Malformed::line_break;
         return;
     }
     if (name.starts_with(':')) return add_pseudo(name, value);
     seen_field_ = true;
-    if (!is_lower_token(name)) {
+    if (!http::is_lower_token(name)) {
         malformed_ = Malformed::field_name;
         return;
     }
     const FieldName id = http::field_name(name);
+    if (fault_ == HeadFault::none && (!is_well || is_padded(value))) fault_ = HeadFault::bad_field;
     if (is_refused(id, value) || fault_ != HeadFault::none) return;
     if (kind_ == Kind::request && name == kCookie) return add_cookie(name, value);
     if (slices_.size() == rules_->bounds.fields) {
         fault_ = HeadFault::too_many_fields;
     } else if (has_room(name.size() + value.size() + kLineOverhead)) {
-        keep(name, value, slices_.emplace_back());
+        slices_.emplace_back().id = id;
+        keep(name, value, slices_.back());
     }
 }
 
-// The fault of a field by itself.
+// A field that HTTP/2 does not have.
 bool FieldBlock::is_refused(FieldName id, std::string_view value) {
     if (is_for_one_hop(id)) {
         malformed_ = Malformed::hop_field;
@@ -138,9 +136,6 @@ bool FieldBlock::is_refused(FieldName id, std::string_view value) {
     if (id == FieldName::te && !http::equal_ignoring_case(value, "trailers")) {
         malformed_ = Malformed::te;
         return true;
-    }
-    if (fault_ == HeadFault::none && (!http::is_field_value(value) || is_padded(value))) {
-        fault_ = HeadFault::bad_field;
     }
     return false;
 }
@@ -196,8 +191,9 @@ bool FieldBlock::has_room(std::size_t bytes) {
 }
 
 void FieldBlock::keep(std::string_view name, std::string_view value, Slice& slice) {
-    slice = {static_cast<std::uint32_t>(text_.size()), static_cast<std::uint32_t>(name.size()),
-             static_cast<std::uint32_t>(value.size())};
+    slice.begin = static_cast<std::uint32_t>(text_.size());
+    slice.name_bytes = static_cast<std::uint32_t>(name.size());
+    slice.value_bytes = static_cast<std::uint32_t>(value.size());
     text_.append(name).append(value);
 }
 
@@ -218,8 +214,8 @@ void FieldBlock::join_cookies() {
     std::size_t size = text_.size() + kCookie.size();
     for (const Slice& crumb : crumbs_) size += crumb.value_bytes + kBetweenCrumbs.size();
     text_.reserve(size);  // so that what is copied from it stays
-    joined = {static_cast<std::uint32_t>(text_.size()), static_cast<std::uint32_t>(kCookie.size()),
-              0};
+    joined.begin = static_cast<std::uint32_t>(text_.size());
+    joined.name_bytes = static_cast<std::uint32_t>(kCookie.size());
     text_ += kCookie;
     const std::size_t begin = text_.size();
     for (const Slice& crumb : crumbs_) {
@@ -231,8 +227,7 @@ void FieldBlock::join_cookies() {
 
 void FieldBlock::fill(http::Fields& fields) const {
     for (const Slice& slice : slices_) {
-        const std::string_view its_name = name(slice);
-        fields.push_back({http::field_name(its_name), its_name, value(slice)});
+        fields.push_back({slice.id, name(slice), value(slice)});
     }
 }
 

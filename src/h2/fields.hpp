@@ -80,6 +80,7 @@ class FieldBlock {
         std::uint32_t begin = 0;
         std::uint32_t name_bytes = 0;
         std::uint32_t value_bytes = 0;
+        http::FieldName id = http::FieldName::other;
     };
     enum Pseudo : std::uint8_t {
         kMethod,

@@ -19,6 +19,7 @@ enum CharClass : std::uint8_t {
     kValue = 2,     // field-vchar, SP and HTAB
     kTarget = 4,    // what a request target may hold: visible ASCII, no fragment
     kHostName = 8,  // none of the marks that RFC 3986 allows beside these
+    kLowerToken = 16,
 };
 
 constexpr std::array<std::uint8_t, 256> make_classes() {
@@ -31,6 +32,7 @@ constexpr std::array<std::uint8_t, 256> make_classes() {
             (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
         std::uint8_t bits = 0;
         if (alnum || token_marks.find(ch) != std::string_view::npos) bits |= kToken;
+        if ((bits & kToken) != 0 && !is_upper(ch)) bits |= kLowerToken;
         if (alnum || host_marks.find(ch) != std::string_view::npos) bits |= kHostName;
         if ((c >= 0x20 && c != 0x7f) || c == '\t') bits |= kValue;
         if (c > 0x20 && c < 0x7f && c != '#') bits |= kTarget;
@@ -344,6 +346,10 @@ bool is_field_value(std::string_view text) {
 
 bool is_token(std::string_view text) {
     return !text.empty() && all_of_class(text, kToken);
+}
+
+bool is_lower_token(std::string_view text) {
+    return !text.empty() && all_of_class(text, kLowerToken);
 }
 
 bool is_valid_host(std::string_view text) {

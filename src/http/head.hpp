@@ -102,6 +102,8 @@ HeadFault parse_fields(std::string_view bytes, std::size_t fields_max, Fields& f
 bool set_origin_form(std::string_view target, RequestHead& head);
 
 bool is_token(std::string_view text);
+// The same without upper case, as HTTP/2 has its names.
+bool is_lower_token(std::string_view text);
 // Whether it has no other bytes than the value of a field may; white space around it is fine.
 bool is_field_value(std::string_view text);
 // RFC 9110 section 7.2: uri-host [ ":" port ], of which the name is one that servers read alike:
