@@ -1,8 +1,10 @@
 #include "faces/rls_call.hpp"
 
+#include <google/protobuf/arena.h>
 #include <ratelimit.pb.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "limit/algorithm.hpp"
@@ -58,8 +60,22 @@ RlsCall::Descriptor descriptor_of(Descriptor& from, std::uint32_t hits) {
     return descriptor;
 }
 
+// Has the parts of a message of the usual size, without an allocation for each.
+class MessageRoom {
+  public:
+    template <class Message>
+    Message& make() {
+        return *google::protobuf::Arena::CreateMessage<Message>(&arena_);
+    }
+
+  private:
+    alignas(8) std::array<char, 1'024> bytes_;
+    google::protobuf::Arena arena_{bytes_.data(), bytes_.size()};
+};
+
 RlsCall call_of(std::string_view message) {
-    RateLimitRequest request;
+    MessageRoom room;
+    auto& request = room.make<RateLimitRequest>();
     if (!request.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
         throw WrongCall{"the message is no RateLimitRequest"};
     }
@@ -113,7 +129,8 @@ Result<RlsCall, std::string> read_rls_call(std::string_view message) {
 }
 
 void append_rls_answer(const RlsAnswer& answer, std::string& out) {
-    RateLimitResponse response;
+    MessageRoom room;
+    auto& response = room.make<RateLimitResponse>();
     response.set_overall_code(answer.is_over ? RateLimitResponse::OVER_LIMIT
                                              : RateLimitResponse::OK);
     for (const RlsAnswer::Status& status : answer.statuses) fill(status, *response.add_statuses());

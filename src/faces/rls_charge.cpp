@@ -23,8 +23,9 @@ Task<std::string> RlsCharge::run(RlsAnswer& answer) {
 
 // Items of one policy are next to each other, as apply_verdict() requires.
 ask::Decision& RlsCharge::begin(const Items& items, std::int64_t cost, bool alone) {
-    ask::Decision& decision =
-        std::exchange(has_charged_, true) ? decisions_.emplace_back() : x_.decision;
+    ask::Decision& decision = std::exchange(has_charged_, true)
+                                  ? *decisions_.emplace_back(std::make_unique<ask::Decision>())
+                                  : x_.decision;
     for (const Counted* one : items) decision.charge.items.push_back(one->item);
     std::stable_sort(decision.charge.items.begin(), decision.charge.items.end(),
                      [](const auto& a, const auto& b) {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -93,10 +92,11 @@ class RlsCharge {
     const RlsCall& call_;
     std::shared_ptr<RlsOverrides> overrides_;
     const std::optional<SteadyTime> deadline_;
-    std::deque<std::string> identifiers_;  // which items look at
-    std::deque<Counted> counted_;
-    std::deque<ask::Decision> decisions_;  // beside that of the exchange
-    bool has_charged_ = false;             // the decision of the exchange is in use
+    // With room for all descriptors, so that what looks at them stays good.
+    std::vector<std::string> identifiers_;
+    std::vector<Counted> counted_;
+    std::vector<std::unique_ptr<ask::Decision>> decisions_;  // beside that of the exchange
+    bool has_charged_ = false;                               // that one is in use
 };
 
 }  // namespace tidegate::faces

@@ -83,10 +83,10 @@ void RlsCharge::read_limits(const Counted& counted, const ask::Decision& decisio
 void RlsCharge::note_activity() const {
     telemetry::Activity::Names* const names = worker_.activity.names();
     if (names == nullptr) return;
-    for (const ask::Decision& decision : decisions_) {
+    for (const auto& decision : decisions_) {
         // Without cost, the store only looked.
-        if (decision.charge.cost == 0) continue;
-        proxy::note_activity(*names, *x_.generation, decision, x_.facts.request_id,
+        if (decision->charge.cost == 0) continue;
+        proxy::note_activity(*names, *x_.generation, *decision, x_.facts.request_id,
                              std::chrono::steady_clock::now());
     }
 }
@@ -102,7 +102,7 @@ void RlsCharge::finish(RlsAnswer& answer) {
         retry_after = std::max(retry_after, ask::retry_after_seconds(decision.charge));
     };
     if (has_charged_) look(x_.decision);
-    for (const ask::Decision& decision : decisions_) look(decision);
+    for (const auto& decision : decisions_) look(*decision);
     note_activity();
     if (response.ratelimit_fields && !items.empty()) {
         std::string policy;

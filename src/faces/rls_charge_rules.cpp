@@ -93,6 +93,10 @@ std::string RlsCharge::count(std::size_t position, const rls::Rule* rule,
                              const limit::Policy* policy,
                              const std::vector<std::string_view>& values) {
     const RlsCall::Descriptor& descriptor = call_.descriptors[position];
+    if (identifiers_.empty()) {
+        identifiers_.reserve(call_.descriptors.size());
+        counted_.reserve(call_.descriptors.size());
+    }
     std::string& identifier = identifiers_.emplace_back();
     if (rule == nullptr) {
         // A policy that all domains share.
