@@ -34,7 +34,7 @@ void conclude_identity(const config::Config& config, Decision& decision) {
     using Result = identity::Authentication::Result;
     const identity::Authentication& authentication = decision.authentication;
     switch (authentication.result) {
-        case Result::nobody:
+        case Result::anonymous:
             break;
         case Result::user:
             decision.user = authentication.user;

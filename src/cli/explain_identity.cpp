@@ -77,7 +77,7 @@ Method::Outcome outcome_of(const Authentication& authentication) {
         case Authentication::Result::key_missing:
         case Authentication::Result::unavailable:
             return Method::Outcome::unavailable;
-        case Authentication::Result::nobody:
+        case Authentication::Result::anonymous:
             break;
     }
     return Method::Outcome::absent;
@@ -89,7 +89,7 @@ void explain_methods(const ExplainedRequest& request, Explanation& out) {
     const auto& methods = request.config().user_methods;
     for (std::size_t i = 0; i < methods.size(); ++i) {
         Method method{std::visit(Text{}, methods[i].how)};
-        const bool decided = authentication.result != Authentication::Result::nobody;
+        const bool decided = authentication.result != Authentication::Result::anonymous;
         if (decided && i == authentication.method) {
             method.outcome = outcome_of(authentication);
             method.fault = identity::to_string(authentication.fault);

@@ -17,7 +17,7 @@ Words words_of(identity::Hop::Kind kind) {
             return {"client", "not trusted: the entries before it do not count"};
         case Kind::unreadable:
             return {"unreadable", "not an address: the chain ends here"};
-        case Kind::nobody:
+        case Kind::unspecified:
             return {"nobody", "not a client's address: the chain ends here"};
     }
     return {};

@@ -117,9 +117,9 @@ class TreeBuilder : public YAML::EventHandler {
     void forget_keys_around() {
         for (const Frame& frame : stack_) {
             if (!frame.stands_for_key) continue;
-            std::erase_if(faults_, [&](const Fault& told) {
-                return told.place.line == frame.node.place.line &&
-                       told.place.column == frame.node.place.column;
+            std::erase_if(faults_, [&](const Fault& reported) {
+                return reported.place.line == frame.node.place.line &&
+                       reported.place.column == frame.node.place.column;
             });
         }
     }

@@ -69,7 +69,7 @@ bool is_present(const Credential& credential, Authentication& authentication) {
 }  // namespace
 
 void Authentication::reset() {
-    result = Authentication::Result::nobody;
+    result = Authentication::Result::anonymous;
     fault = CredentialFault::none;
     method = 0;
     user.clear();
@@ -109,7 +109,7 @@ void Authenticator::look(const Peer& peer, const ClientCertificate* certificate,
                 }
             },
             method.how);
-        if (authentication.result != Authentication::Result::nobody) return;
+        if (authentication.result != Authentication::Result::anonymous) return;
         ++authentication.method;
     }
 }

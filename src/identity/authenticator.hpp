@@ -28,7 +28,7 @@ struct TokenClaims;
 // What a request's credentials came to. Reused from request to request: strings keep their room.
 struct Authentication {
     enum class Result : std::uint8_t {
-        nobody,       // no method found anything: anonymous
+        anonymous,    // no method found anything
         user,         // somebody: `user`, and perhaps a `tier`
         unchecked,    // a credential that takes effort: see is_token()
         refused,      // a credential that is not valid: `fault`
@@ -37,9 +37,9 @@ struct Authentication {
         unavailable,  // it cannot be checked at the moment
     };
 
-    Result result = Result::nobody;
+    Result result = Result::anonymous;
     CredentialFault fault = CredentialFault::none;
-    std::uint32_t method = 0;  // which one found it; meant unless nobody
+    std::uint32_t method = 0;  // which one found it; meant unless anonymous
     std::string user;          // its namespace included
     std::string tier;          // as the credential has it; empty: none
     std::string claims;        // of its token, as pack_claims() returns them

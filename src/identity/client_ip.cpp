@@ -24,7 +24,7 @@ class Walk {
         if (hops_ != nullptr) hops_->push_back({text, hop, kind});
         if (kind == Hop::Kind::trusted || kind == Hop::Kind::client) client_ = hop;
         if (kind == Hop::Kind::unreadable) fault_ = ChainFault::unreadable;
-        if (kind == Hop::Kind::nobody) fault_ = ChainFault::unspecified;
+        if (kind == Hop::Kind::unspecified) fault_ = ChainFault::unspecified;
         return kind == Hop::Kind::trusted;
     }
 
@@ -35,7 +35,7 @@ class Walk {
   private:
     Hop::Kind kind_of(const std::optional<IpAddress>& hop) const {
         if (!hop) return Hop::Kind::unreadable;
-        if (hop->is_unspecified()) return Hop::Kind::nobody;
+        if (hop->is_unspecified()) return Hop::Kind::unspecified;
         return settings_.trusts(*hop) ? Hop::Kind::trusted : Hop::Kind::client;
     }
 

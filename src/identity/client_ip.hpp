@@ -41,10 +41,10 @@ struct Peer {
 // A step of the walk below, for those who ask why it ended where it did.
 struct Hop {
     enum class Kind : std::uint8_t {
-        trusted,     // the walk goes on to its left
-        client,      // not trusted: nothing to its left is believed
-        unreadable,  // no address: the hop before it counts
-        nobody,      // 0.0.0.0 or ::, and the same
+        trusted,      // the walk goes on to its left
+        client,       // not trusted: nothing to its left is believed
+        unreadable,   // no address: the hop before it counts
+        unspecified,  // 0.0.0.0 or ::, and the same
     };
     std::string_view text;  // as it stands in the field
     std::optional<IpAddress> address;

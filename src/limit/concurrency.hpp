@@ -35,7 +35,7 @@ constexpr Micros retry_of_slot(std::int64_t share, std::int64_t cost) {
 }
 
 // The verdict of this limit, after the request took its slot or was denied.
-constexpr LimitVerdict told(Slots slots, std::int64_t share, bool taken) {
+constexpr LimitVerdict verdict_of(Slots slots, std::int64_t share, bool taken) {
     const std::int64_t held = slots.held + (taken && !slots.mine ? 1 : 0);
     LimitVerdict verdict;
     verdict.remaining = held < share ? share - held : 0;

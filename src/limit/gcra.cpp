@@ -96,7 +96,7 @@ std::int64_t units_of(const Flow& flow, ExactTime backlog) {
     return static_cast<std::int64_t>(parts / flow.duration_us);
 }
 
-LimitVerdict told(const Flow& flow, ExactTime backlog, std::int64_t taken) {
+LimitVerdict verdict_of(const Flow& flow, ExactTime backlog, std::int64_t taken) {
     LimitVerdict verdict;
     if (flow.quota == 0 || flow.burst == 0) return verdict;
     const Wide parts = in_parts(flow, backlog_after(flow, backlog, taken));

@@ -74,7 +74,7 @@ std::int64_t units_of(const Flow& flow, ExactTime backlog);
 
 // What a client sees once `taken` units are taken, 0 if it was denied. `remaining` is how many
 // units would pass now one by one, `next_unit` until that grows by one; 0 when it is at its most.
-LimitVerdict told(const Flow& flow, ExactTime backlog, std::int64_t taken);
+LimitVerdict verdict_of(const Flow& flow, ExactTime backlog, std::int64_t taken);
 
 // Takes `units` >= 1. Requires quota >= 1.
 void take(Bucket& bucket, const Flow& flow, Micros now, std::int64_t units);

@@ -80,7 +80,7 @@ Micros end_of_moment(const Limit& limit, Micros moment) {
     return limit.utc_day ? Micros{day_of(moment.count()) + kDayUs} : moment + limit.duration;
 }
 
-LimitVerdict told_of_schedule(std::int64_t busiest, std::int64_t share, std::int64_t taken) {
+LimitVerdict verdict_of_schedule(std::int64_t busiest, std::int64_t share, std::int64_t taken) {
     LimitVerdict verdict;
     verdict.remaining = std::max<std::int64_t>(0, share - busiest - taken);
     return verdict;

@@ -46,6 +46,6 @@ Micros end_of_moment(const Limit& limit, Micros moment);
 
 // What a client sees: what is left around its moment. When a unit comes free is a question that
 // a schedule does not have: next_unit is 0.
-LimitVerdict told_of_schedule(std::int64_t busiest, std::int64_t share, std::int64_t taken);
+LimitVerdict verdict_of_schedule(std::int64_t busiest, std::int64_t share, std::int64_t taken);
 
 }  // namespace tidegate::limit

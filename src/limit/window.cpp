@@ -251,8 +251,8 @@ void give_back(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& l
     window.marks = static_cast<std::uint16_t>(window.marks - gone);
 }
 
-LimitVerdict told(const Limit& limit, const Standing& standing, Micros now, std::int64_t share,
-                  std::int64_t taken) {
+LimitVerdict verdict_of(const Limit& limit, const Standing& standing, Micros now,
+                        std::int64_t share, std::int64_t taken) {
     LimitVerdict verdict;
     verdict.remaining = std::max<std::int64_t>(0, share - standing.units - taken);
     if (standing.units > 0) {

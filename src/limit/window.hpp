@@ -110,7 +110,7 @@ void give_back(WindowOf<Label>& window, Ring<MarkOf<Label>> ring, const Limit& l
 
 // What a client sees of the limit. `share` is the quota that holds here; `taken` is 0 for a
 // request that is denied.
-LimitVerdict told(const Limit& limit, const Standing& standing, Micros now, std::int64_t share,
-                  std::int64_t taken);
+LimitVerdict verdict_of(const Limit& limit, const Standing& standing, Micros now,
+                        std::int64_t share, std::int64_t taken);
 
 }  // namespace tidegate::limit

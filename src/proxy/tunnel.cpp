@@ -244,7 +244,7 @@ void Tunnel::look_at_times() {
         TunnelDrain& drain = worker_.tunnel_drain;
         const milliseconds over = worker_.generation->config->timeouts.drain_tunnels;
         if (!drain.began) drain.began = now_;
-        drains_at_ = *drain.began + drain_delay(drain.told++, over);
+        drains_at_ = *drain.began + drain_delay(drain.begun++, over);
     }
     if (drains_at_ && now_ >= *drains_at_) {
         begin_end(TunnelEnd::drained, CloseCode::going_away, "the proxy stops");
@@ -291,11 +291,12 @@ void Tunnel::break_off(TunnelEnd why, std::string_view fault) {
 
 bool Tunnel::is_over() {
     if (is_broken_off_) return true;
-    const bool were_told = up_.is_finished && down_.is_finished;
-    if (were_told && (!is_ending_ || down_.has_source_ended)) return true;
+    const bool are_finished = up_.is_finished && down_.is_finished;
+    if (are_finished && (!is_ending_ || down_.has_source_ended)) return true;
     // The upstream may answer the Close frame: if the proxy closed at once, the answer could be
     // lost.
-    if (were_told) deadline_ = std::min(deadline_.value_or(now_ + kCloseTime), now_ + kCloseTime);
+    if (are_finished)
+        deadline_ = std::min(deadline_.value_or(now_ + kCloseTime), now_ + kCloseTime);
     if (!deadline_ || now_ < *deadline_) return false;
     const bool is_in_order = down_.is_finished || down_.flow.has_closed();
     if (!is_in_order) client_.break_off();

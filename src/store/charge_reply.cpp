@@ -128,23 +128,23 @@ bool read_schedules(ReplyReader& reader, const limit::Charge& charge, Micros now
                     Micros& earliest) {
     struct Schedule {
         const Limit* limit;
-        ScheduleReply told;
+        ScheduleReply reply;
     };
     std::vector<Schedule> schedules;
-    bool all_told = true;
+    bool are_all = true;
     Micros moment{0};
     for (const Limit* limit : schedules_asked(charge, now)) {
-        ScheduleReply& told = schedules.emplace_back(Schedule{limit, {}}).told;
-        if (!read_moments(reader, told)) return false;
-        all_told = all_told && told.are_all;
-        moment = std::max(moment, told.asked_for);
+        ScheduleReply& reply = schedules.emplace_back(Schedule{limit, {}}).reply;
+        if (!read_moments(reader, reply)) return false;
+        are_all = are_all && reply.are_all;
+        moment = std::max(moment, reply.asked_for);
     }
-    if (!reader.ok() || !all_told || charge.cost == 0) return reader.ok();
+    if (!reader.ok() || !are_all || charge.cost == 0) return reader.ok();
     for (Micros before{-1}; before != moment && moment != kNever;) {
         before = moment;
         for (const Schedule& schedule : schedules) {
             if (moment == kNever) break;
-            moment = limit::earliest_fit(schedule.told.moments, *schedule.limit,
+            moment = limit::earliest_fit(schedule.reply.moments, *schedule.limit,
                                          schedule.limit->quota, moment, charge.cost);
         }
     }

@@ -49,7 +49,8 @@ inline LimitAnswer answer_of_window(const LimitQuestion& question, const LimitNu
         standing.at = std::max(question.now, limit::begin_for(question.limit, standing.next_free));
     }
     LimitAnswer answer;
-    answer.verdict = limit::told(question.limit, standing, question.now, quota, question.taken);
+    answer.verdict =
+        limit::verdict_of(question.limit, standing, question.now, quota, question.taken);
     answer.passes_now = standing.units + question.cost <= quota;
     answer.verdict.denied = question.counted_denial ? standing.units > quota : !answer.passes_now;
     answer.retry = question.cost > quota ? limit::kNever : question.windows_admit_at - question.now;
@@ -70,7 +71,7 @@ inline LimitAnswer answer_of_bucket(const LimitQuestion& question, const LimitNu
     const limit::Bucket bucket = bucket_of(question.limit, numbers);
     const limit::ExactTime backlog = limit::backlog_at(bucket, flow, question.now);
     LimitAnswer answer;
-    answer.verdict = limit::told(flow, backlog, question.taken);
+    answer.verdict = limit::verdict_of(flow, backlog, question.taken);
     answer.passes_now = limit::passes(flow, backlog, question.cost);
     answer.verdict.denied =
         question.counted_denial ? !limit::passes(flow, backlog, 0) : !answer.passes_now;
@@ -83,10 +84,10 @@ inline LimitAnswer answer_of_schedule(const LimitQuestion& question, const Limit
     const std::int64_t quota = question.limit.quota;
     LimitAnswer answer;
     if (!limit::concerns_moment(question.limit, question.moment, question.now)) {
-        answer.verdict = limit::told_of_schedule(0, quota, 0);
+        answer.verdict = limit::verdict_of_schedule(0, quota, 0);
         return answer;
     }
-    answer.verdict = limit::told_of_schedule(numbers.first, quota, question.taken);
+    answer.verdict = limit::verdict_of_schedule(numbers.first, quota, question.taken);
     answer.passes_now = numbers.first + question.cost <= quota;
     answer.verdict.denied = !answer.passes_now;
     answer.retry = limit::kNever;
@@ -97,7 +98,7 @@ inline LimitAnswer answer_of_slots(const LimitQuestion& question, const LimitNum
     const std::int64_t quota = question.limit.quota;
     const limit::Slots slots{numbers.first, numbers.second != 0};
     LimitAnswer answer;
-    answer.verdict = limit::told(slots, quota, question.taken > 0);
+    answer.verdict = limit::verdict_of(slots, quota, question.taken > 0);
     answer.passes_now = limit::passes(slots, quota, question.cost);
     answer.verdict.denied = !answer.passes_now;
     answer.retry = limit::retry_of_slot(quota, question.cost);
@@ -137,7 +138,7 @@ inline void take_units(const limit::Limit& limit, limit::Micros now, std::int64_
     if (numbers.first == 0) {
         limit::Standing nothing;
         nothing.at = now;
-        const auto verdict = limit::told(limit, nothing, now, limit.quota, cost);
+        const auto verdict = limit::verdict_of(limit, nothing, now, limit.quota, cost);
         numbers.second = (now + verdict.next_unit).count();
     }
     numbers.first += cost;

@@ -21,11 +21,11 @@ LimitCount count_of_window(const WindowStand& stand, std::int64_t share, Micros 
 }
 
 LimitCount count_of_bucket(const limit::Flow& flow, limit::ExactTime backlog) {
-    const limit::LimitVerdict told = limit::told(flow, backlog, 0);
+    const limit::LimitVerdict verdict = limit::verdict_of(flow, backlog, 0);
     LimitCount count;
     count.counted = limit::units_of(flow, backlog);
-    count.remaining = told.remaining;
-    if (told.next_unit > Micros{0}) count.next_unit = told.next_unit;
+    count.remaining = verdict.remaining;
+    if (verdict.next_unit > Micros{0}) count.next_unit = verdict.next_unit;
     if (count.counted > 0) count.all_free = limit::wait_of(backlog);
     count.denied = !limit::passes(flow, backlog, 1);
     if (count.denied) count.denied_for = limit::retry_after(flow, backlog, 1);
@@ -39,7 +39,7 @@ LimitCount count_of_schedule(std::span<const std::int64_t> moments, bool are_all
     LimitCount count;
     count.counted = static_cast<std::int64_t>(booked.size());
     count.counted_all = are_all;
-    count.remaining = limit::told_of_schedule(busiest, share, 0).remaining;
+    count.remaining = limit::verdict_of_schedule(busiest, share, 0).remaining;
     if (!booked.empty() && are_all) {
         count.all_free = limit::end_of_moment(limit, Micros{booked.back()}) - now;
     }
@@ -62,7 +62,7 @@ LimitCount count_of_slots(std::int64_t held, std::int64_t share) {
     const limit::Slots slots{held, false};
     LimitCount count;
     count.counted = held;
-    count.remaining = limit::told(slots, share, false).remaining;
+    count.remaining = limit::verdict_of(slots, share, false).remaining;
     count.denied = !limit::passes(slots, share, 1);
     if (count.denied && share == 0) count.denied_for = limit::kNever;
     return count;

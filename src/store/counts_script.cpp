@@ -77,10 +77,10 @@ bool read_schedules(ReplyReader& reader, std::span<const ChargeItem> items, Micr
         const auto limits = items[i].limits();
         for (std::size_t k = 0; k < limits.size(); ++k) {
             if (!limits[k].is_schedule()) continue;
-            ScheduleReply told;
-            if (!read_moments(reader, told)) return false;
-            counts[i].limits[k] = count_of_schedule(told.moments, told.are_all, limits[k],
-                                                    limits[k].quota, told.asked_for, now);
+            ScheduleReply reply;
+            if (!read_moments(reader, reply)) return false;
+            counts[i].limits[k] = count_of_schedule(reply.moments, reply.are_all, limits[k],
+                                                    limits[k].quota, reply.asked_for, now);
         }
     }
     return true;

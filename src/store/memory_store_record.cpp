@@ -44,9 +44,9 @@ Micros WindowCount<Label>::retry(const Limit& limit, const Asked& asked,
 }
 
 template <class Label>
-LimitVerdict WindowCount<Label>::told(const Limit& limit, const Asked& asked, const Look& standing,
-                                      std::int64_t taken) {
-    return limit::told(limit, standing, asked.now, asked.share(limit), taken);
+LimitVerdict WindowCount<Label>::verdict_of(const Limit& limit, const Asked& asked,
+                                            const Look& standing, std::int64_t taken) {
+    return limit::verdict_of(limit, standing, asked.now, asked.share(limit), taken);
 }
 
 template <class Label>
@@ -111,9 +111,9 @@ Micros BucketCount::retry(const Limit& limit, const Asked& asked, const Look& ba
     return limit::retry_after({limit, asked.divisor}, backlog, asked.charge.cost);
 }
 
-LimitVerdict BucketCount::told(const Limit& limit, const Asked& asked, const Look& backlog,
-                               std::int64_t taken) {
-    return limit::told({limit, asked.divisor}, backlog, taken);
+LimitVerdict BucketCount::verdict_of(const Limit& limit, const Asked& asked, const Look& backlog,
+                                     std::int64_t taken) {
+    return limit::verdict_of({limit, asked.divisor}, backlog, taken);
 }
 
 void BucketCount::take(const Limit& limit, const Asked& asked, const Look&) {
@@ -162,10 +162,10 @@ bool MomentsCount::passes(const Limit& limit, const Asked& asked, const Look& st
            cost <= limit::kMomentsMax - static_cast<std::int64_t>(moments_.size());
 }
 
-LimitVerdict MomentsCount::told(const Limit& limit, const Asked& asked, const Look& standing,
-                                std::int64_t taken) {
-    return limit::told_of_schedule(standing.busiest, share(limit, asked),
-                                   standing.concerned ? taken : 0);
+LimitVerdict MomentsCount::verdict_of(const Limit& limit, const Asked& asked, const Look& standing,
+                                      std::int64_t taken) {
+    return limit::verdict_of_schedule(standing.busiest, share(limit, asked),
+                                      standing.concerned ? taken : 0);
 }
 
 void MomentsCount::reserve(const Limit&, const Asked& asked, const Look& standing) {
@@ -216,9 +216,9 @@ Micros SlotsCount::retry(const Limit& limit, const Asked& asked, const Look&) {
     return limit::retry_of_slot(asked.share(limit), asked.charge.cost);
 }
 
-LimitVerdict SlotsCount::told(const Limit& limit, const Asked& asked, const Look& slots,
-                              std::int64_t taken) {
-    return limit::told(slots, asked.share(limit), taken > 0);
+LimitVerdict SlotsCount::verdict_of(const Limit& limit, const Asked& asked, const Look& slots,
+                                    std::int64_t taken) {
+    return limit::verdict_of(slots, asked.share(limit), taken > 0);
 }
 
 void SlotsCount::reserve(const Limit&, const Asked&, const Look&) {

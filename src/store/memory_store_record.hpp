@@ -70,8 +70,8 @@ class WindowCount {
     Look look(const limit::Limit& limit, const Asked& asked) const;
     static bool passes(const limit::Limit& limit, const Asked& asked, const Look& standing);
     limit::Micros retry(const limit::Limit& limit, const Asked& asked, const Look& standing) const;
-    static limit::LimitVerdict told(const limit::Limit& limit, const Asked& asked,
-                                    const Look& standing, std::int64_t taken);
+    static limit::LimitVerdict verdict_of(const limit::Limit& limit, const Asked& asked,
+                                          const Look& standing, std::int64_t taken);
     void reserve(const limit::Limit& limit, const Asked& asked, const Look& standing);
     void take(const limit::Limit& limit, const Asked& asked, const Look& standing);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
@@ -95,8 +95,8 @@ class BucketCount {
     Look look(const limit::Limit& limit, const Asked& asked) const;
     static bool passes(const limit::Limit& limit, const Asked& asked, const Look& backlog);
     static limit::Micros retry(const limit::Limit& limit, const Asked& asked, const Look& backlog);
-    static limit::LimitVerdict told(const limit::Limit& limit, const Asked& asked,
-                                    const Look& backlog, std::int64_t taken);
+    static limit::LimitVerdict verdict_of(const limit::Limit& limit, const Asked& asked,
+                                          const Look& backlog, std::int64_t taken);
     static void reserve(const limit::Limit&, const Asked&, const Look&) {}
     void take(const limit::Limit& limit, const Asked& asked, const Look& backlog);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
@@ -119,8 +119,8 @@ class MomentsCount {
     static limit::Micros retry(const limit::Limit&, const Asked&, const Look&) {
         return limit::kNever;
     }
-    static limit::LimitVerdict told(const limit::Limit& limit, const Asked& asked,
-                                    const Look& standing, std::int64_t taken);
+    static limit::LimitVerdict verdict_of(const limit::Limit& limit, const Asked& asked,
+                                          const Look& standing, std::int64_t taken);
     void reserve(const limit::Limit& limit, const Asked& asked, const Look& standing);
     void take(const limit::Limit& limit, const Asked& asked, const Look& standing);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);
@@ -148,8 +148,8 @@ class SlotsCount {
     Look look(const limit::Limit& limit, const Asked& asked) const;
     static bool passes(const limit::Limit& limit, const Asked& asked, const Look& slots);
     static limit::Micros retry(const limit::Limit& limit, const Asked& asked, const Look& slots);
-    static limit::LimitVerdict told(const limit::Limit& limit, const Asked& asked,
-                                    const Look& slots, std::int64_t taken);
+    static limit::LimitVerdict verdict_of(const limit::Limit& limit, const Asked& asked,
+                                          const Look& slots, std::int64_t taken);
     void reserve(const limit::Limit& limit, const Asked& asked, const Look& slots);
     void take(const limit::Limit& limit, const Asked& asked, const Look& slots);
     void give_back(const limit::Limit& limit, const Asked& asked, limit::Micros at);

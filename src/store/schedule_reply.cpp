@@ -23,13 +23,13 @@ bool add_moments(std::string_view text, std::vector<std::int64_t>& moments) {
 
 }  // namespace
 
-bool read_moments(ReplyReader& reader, ScheduleReply& told) {
-    told.asked_for = limit::Micros{reader.number()};
+bool read_moments(ReplyReader& reader, ScheduleReply& reply) {
+    reply.asked_for = limit::Micros{reader.number()};
     const auto members = reader.packed<std::uint16_t>();
     for (std::uint16_t i = 0; i < members; ++i) {
-        if (!add_moments(reader.take(reader.byte()), told.moments)) return false;
+        if (!add_moments(reader.take(reader.byte()), reply.moments)) return false;
     }
-    told.are_all = members < kMembersMax;
+    reply.are_all = members < kMembersMax;
     return reader.ok();
 }
 

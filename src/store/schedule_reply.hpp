@@ -15,7 +15,7 @@ struct ScheduleReply {
     bool are_all = true;                  // else there are later ones
 };
 
-// False if this is no telling of moments; `told` is then unspecified.
-bool read_moments(ReplyReader& reader, ScheduleReply& told);
+// False if this is no list of moments; `reply` is then unspecified.
+bool read_moments(ReplyReader& reader, ScheduleReply& reply);
 
 }  // namespace tidegate::store

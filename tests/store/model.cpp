@@ -82,7 +82,7 @@ limit::Verdict Model::charge(const limit::Charge& charge, Micros now) {
     }
     bool by_schedule = false;
     for (const Part& part : parts) {
-        verdict.limits.push_back(part.counter->told(*part.limit, question));
+        verdict.limits.push_back(part.counter->verdict_of(*part.limit, question));
         verdict.limits.back().denied = !part.passes;
         if (verdict.admitted || part.shadow || part.counter->passes(*part.limit, question)) {
             continue;

@@ -27,7 +27,8 @@ class Counter {
     virtual bool passes(const limit::Limit& limit, const Question& question) const = 0;
     // For a question that does not pass: microseconds until it does, or kNever's count.
     virtual std::int64_t retry(const limit::Limit& limit, const Question& question) const = 0;
-    virtual limit::LimitVerdict told(const limit::Limit& limit, const Question& question) const = 0;
+    virtual limit::LimitVerdict verdict_of(const limit::Limit& limit,
+                                           const Question& question) const = 0;
     virtual void take(const limit::Limit& limit, const Question& question) = 0;
     virtual void give_back(const limit::Limit& limit, const Question& question,
                            std::int64_t at) = 0;

@@ -76,7 +76,7 @@ std::int64_t WindowCounter::retry(const Limit& limit, const Question& question) 
     return kNeverCount;
 }
 
-LimitVerdict WindowCounter::told(const Limit& limit, const Question& question) const {
+LimitVerdict WindowCounter::verdict_of(const Limit& limit, const Question& question) const {
     const std::int64_t time = time_of(question);
     LimitVerdict told;
     told.remaining = std::max<std::int64_t>(0, limit.quota - units_at(limit, time));
@@ -163,7 +163,7 @@ std::int64_t BucketCounter::retry(const Limit& limit, const Question& question) 
     });
 }
 
-LimitVerdict BucketCounter::told(const Limit& limit, const Question& question) const {
+LimitVerdict BucketCounter::verdict_of(const Limit& limit, const Question& question) const {
     LimitVerdict told;
     told.remaining = one_by_one(limit, question.now);
     constexpr std::int64_t kLong = std::int64_t{1} << 54;
@@ -245,7 +245,7 @@ std::int64_t ScheduleCounter::retry(const Limit&, const Question&) const {
     return kNeverCount;
 }
 
-LimitVerdict ScheduleCounter::told(const Limit& limit, const Question& question) const {
+LimitVerdict ScheduleCounter::verdict_of(const Limit& limit, const Question& question) const {
     LimitVerdict told;
     told.remaining = limit.quota;
     if (concerned(limit, question.charge, question.now)) {
@@ -295,7 +295,7 @@ std::int64_t SlotCounter::retry(const Limit& limit, const Question& question) co
     return limit.quota == 0 && question.charge.cost > 0 ? kNeverCount : 1'000'000;
 }
 
-LimitVerdict SlotCounter::told(const Limit& limit, const Question& question) const {
+LimitVerdict SlotCounter::verdict_of(const Limit& limit, const Question& question) const {
     const auto [others, mine] = standing(question);
     const std::int64_t held = others + (mine ? 1 : 0);
     LimitVerdict told;

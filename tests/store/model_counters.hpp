@@ -17,7 +17,8 @@ class WindowCounter : public Counter {
   public:
     bool passes(const limit::Limit& limit, const Question& question) const override;
     std::int64_t retry(const limit::Limit& limit, const Question& question) const override;
-    limit::LimitVerdict told(const limit::Limit& limit, const Question& question) const override;
+    limit::LimitVerdict verdict_of(const limit::Limit& limit,
+                                   const Question& question) const override;
     void take(const limit::Limit& limit, const Question& question) override;
     void give_back(const limit::Limit& limit, const Question& question, std::int64_t at) override;
 
@@ -38,7 +39,8 @@ class BucketCounter : public Counter {
   public:
     bool passes(const limit::Limit& limit, const Question& question) const override;
     std::int64_t retry(const limit::Limit& limit, const Question& question) const override;
-    limit::LimitVerdict told(const limit::Limit& limit, const Question& question) const override;
+    limit::LimitVerdict verdict_of(const limit::Limit& limit,
+                                   const Question& question) const override;
     void take(const limit::Limit& limit, const Question& question) override;
     void give_back(const limit::Limit& limit, const Question& question, std::int64_t at) override;
     std::int64_t wait(const limit::Limit& limit, const Question& question) const override;
@@ -60,7 +62,8 @@ class ScheduleCounter : public Counter {
   public:
     bool passes(const limit::Limit& limit, const Question& question) const override;
     std::int64_t retry(const limit::Limit& limit, const Question& question) const override;
-    limit::LimitVerdict told(const limit::Limit& limit, const Question& question) const override;
+    limit::LimitVerdict verdict_of(const limit::Limit& limit,
+                                   const Question& question) const override;
     void take(const limit::Limit& limit, const Question& question) override;
     void give_back(const limit::Limit& limit, const Question& question, std::int64_t at) override;
 
@@ -79,7 +82,8 @@ class SlotCounter : public Counter {
   public:
     bool passes(const limit::Limit& limit, const Question& question) const override;
     std::int64_t retry(const limit::Limit& limit, const Question& question) const override;
-    limit::LimitVerdict told(const limit::Limit& limit, const Question& question) const override;
+    limit::LimitVerdict verdict_of(const limit::Limit& limit,
+                                   const Question& question) const override;
     void take(const limit::Limit& limit, const Question& question) override;
     void give_back(const limit::Limit& limit, const Question& question, std::int64_t at) override;
     void release(const limit::LeaseId& lease) override { held_.erase(lease); }

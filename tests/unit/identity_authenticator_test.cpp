@@ -96,11 +96,11 @@ http::Fields bearer(std::string_view line) {
 
 TEST_CASE("authenticator: without a credential, or with one of another scheme, no user is found") {
     Door door({tokens(), api_keys(), cookies(), headers()});
-    CHECK(door.look({}) == Result::nobody);
-    CHECK(door.look(bearer("Basic YTpi")) == Result::nobody);
-    CHECK(door.look(fields({{"X-Api-Key", ""}, {"Cookie", "other=1"}})) == Result::nobody);
+    CHECK(door.look({}) == Result::anonymous);
+    CHECK(door.look(bearer("Basic YTpi")) == Result::anonymous);
+    CHECK(door.look(fields({{"X-Api-Key", ""}, {"Cookie", "other=1"}})) == Result::anonymous);
     Door none({});
-    CHECK(none.look(bearer("Bearer x.y.z")) == Result::nobody);
+    CHECK(none.look(bearer("Bearer x.y.z")) == Result::anonymous);
 }
 
 TEST_CASE("authenticator: a token is checked once and then known, until it expires") {
@@ -146,7 +146,7 @@ TEST_CASE("authenticator: claims are kept with the token, under the namespace of
     REQUIRE(other.look(bearer(line)) == Result::user);
     CHECK(claim_identifier(other.found.claims, 1) == "claim:org=idp:9");
     // The next request of the connection has none of them.
-    CHECK(door.look({}) == Result::nobody);
+    CHECK(door.look({}) == Result::anonymous);
     CHECK(door.found.claims.empty());
     const std::string bare =
         "Bearer " + signed_with(JwsAlgorithm::es256, R"({"sub":"bob","exp":1700000060})");
@@ -342,7 +342,7 @@ TEST_CASE("authenticator: a cookie is counted by its hash, which is the same eve
 
 TEST_CASE("authenticator: a field names a user only if a trusted peer sends it, once") {
     Door door({headers()});
-    CHECK(door.look(fields({{"X-User-Id", "alice"}})) == Result::nobody);
+    CHECK(door.look(fields({{"X-User-Id", "alice"}})) == Result::anonymous);
     CHECK(door.look(fields({{"X-User-Id", "alice"}, {"X-User-Tier", "pro"}}), true) ==
           Result::user);
     CHECK(door.found.user == "alice");
@@ -351,10 +351,11 @@ TEST_CASE("authenticator: a field names a user only if a trusted peer sends it, 
           Result::user);
     CHECK(door.found.tier.empty());
     CHECK(door.look(fields({{"X-User-Id", "alice"}, {"X-User-Id", "bob"}}), true) ==
-          Result::nobody);
-    CHECK(door.look(fields({{"X-User-Id", "alice"}, {"x-user-id", ""}}), true) == Result::nobody);
-    CHECK(door.look(fields({{"X_User_Id", "mallory"}}), true) == Result::nobody);
-    CHECK(door.look(fields({{"X-User-Id", ""}}), true) == Result::nobody);
+          Result::anonymous);
+    CHECK(door.look(fields({{"X-User-Id", "alice"}, {"x-user-id", ""}}), true) ==
+          Result::anonymous);
+    CHECK(door.look(fields({{"X_User_Id", "mallory"}}), true) == Result::anonymous);
+    CHECK(door.look(fields({{"X-User-Id", ""}}), true) == Result::anonymous);
     for (const std::string_view unsafe :
          {"al\xffice", "al\u202eice", "alice\u200b", "alice\u00a0"}) {
         CHECK(door.look(fields({{"X-User-Id", unsafe}}), true) == Result::refused);

@@ -105,7 +105,7 @@ TEST_CASE("authenticator: a certificate names the user; without one the method i
     CHECK(one.result == Result::user);
     CHECK(one.user == "mtls:spiffe://example.org/a");
     CHECK(one.tier.empty());
-    CHECK(found(method, nullptr).result == Result::nobody);
+    CHECK(found(method, nullptr).result == Result::anonymous);
     const ClientCertificate other = with_uris({"https://x"});
     const Authentication none = found(method, &other);
     CHECK(none.result == Result::refused);
@@ -117,7 +117,7 @@ TEST_CASE("authenticator: a gateway's certificate is not that of the client it a
     const ClientCertificate certificate = with_uris({"spiffe://example.org/a"});
     const UserMethod method{"", kSpiffe};
     const Peer gateway{parse_ip("192.0.2.1"), true, true};
-    CHECK(found(method, &certificate, gateway).result == Result::nobody);
+    CHECK(found(method, &certificate, gateway).result == Result::anonymous);
 }
 
 TEST_CASE("authenticator: a certificate names no user of another method's namespace") {

@@ -344,7 +344,7 @@ TEST_CASE("client_ip: the walk reports each hop and why it ended there") {
     CHECK(walk({{"X-Forwarded-For", "192.0.2.1, unknown,10.0.0.2"}}, chain) ==
           std::vector<Step>{{"10.0.0.2", "10.0.0.2", trusted}, {"unknown", "nobody", unreadable}});
     CHECK(walk({{"X-Forwarded-For", "[::]"}}, chain) ==
-          std::vector<Step>{{"[::]", "::", Hop::Kind::nobody}});
+          std::vector<Step>{{"[::]", "::", Hop::Kind::unspecified}});
     CHECK(walk({{"X-Forwarded-For", "10.0.0.3"}}, chain) ==
           std::vector<Step>{{"10.0.0.3", "10.0.0.3", trusted}});
     CHECK(walk({}, chain).empty());

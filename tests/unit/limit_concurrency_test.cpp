@@ -12,8 +12,8 @@ TEST_CASE("leases: the last slot is given, the one after it is not") {
 
 TEST_CASE("leases: a holder of a slot passes even when too many are held") {
     CHECK(passes({.held = 5, .mine = true}, 2, 1));
-    CHECK(told({.held = 2, .mine = true}, 3, true).remaining == 1);
-    CHECK(told({.held = 2, .mine = false}, 3, true).remaining == 0);
+    CHECK(verdict_of({.held = 2, .mine = true}, 3, true).remaining == 1);
+    CHECK(verdict_of({.held = 2, .mine = false}, 3, true).remaining == 0);
 }
 
 TEST_CASE("leases: a cost of 0 passes while no more are held than there are") {
@@ -25,7 +25,7 @@ TEST_CASE("leases: a cost of 0 passes while no more are held than there are") {
 TEST_CASE("leases: without any slot there is no time to return at") {
     CHECK(retry_of_slot(0, 1) == kNever);
     CHECK(retry_of_slot(1, 1) == std::chrono::seconds{1});
-    CHECK(told({}, 0, false).next_unit == Micros{0});
+    CHECK(verdict_of({}, 0, false).next_unit == Micros{0});
 }
 
 }  // namespace tidegate::limit

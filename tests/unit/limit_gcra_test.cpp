@@ -32,7 +32,7 @@ struct Counter {
         take(state, flow, now, cost);
         return true;
     }
-    std::int64_t remaining(Micros now) const { return told(flow, at(now), 0).remaining; }
+    std::int64_t remaining(Micros now) const { return verdict_of(flow, at(now), 0).remaining; }
 
     Flow flow;
     Bucket state;
@@ -74,9 +74,9 @@ TEST_CASE("gcra: one more than the burst is denied, with the exact time to retur
 
 TEST_CASE("gcra: `remaining` grows by one at the stated time") {
     Counter counter(bucket(7, 1s, 5));
-    CHECK(told(counter.flow, counter.at(kBegin), 0).remaining == 5);
-    CHECK(told(counter.flow, counter.at(kBegin), 0).next_unit == 0us);
-    const LimitVerdict after = told(counter.flow, counter.at(kBegin), 2);
+    CHECK(verdict_of(counter.flow, counter.at(kBegin), 0).remaining == 5);
+    CHECK(verdict_of(counter.flow, counter.at(kBegin), 0).next_unit == 0us);
+    const LimitVerdict after = verdict_of(counter.flow, counter.at(kBegin), 2);
     CHECK(after.remaining == 3);
     REQUIRE(counter.takes(kBegin, 2));
     CHECK(counter.remaining(kBegin + after.next_unit - 1us) == 3);
@@ -116,7 +116,7 @@ TEST_CASE("gcra: a share of 0 admits only a cost of 0") {
     CHECK(passes(share, {}, 0));
     CHECK_FALSE(passes(share, {}, 1));
     CHECK(retry_after(share, {}, 1) == kNever);
-    CHECK(told(share, {}, 0).remaining == 0);
+    CHECK(verdict_of(share, {}, 0).remaining == 0);
 }
 
 TEST_CASE("gcra: units given back at once are as if never taken") {
@@ -171,7 +171,7 @@ TEST_CASE("leaky_bucket: remaining is how many would pass one by one") {
     Counter counter(bucket(10, 1s, 3, Algorithm::leaky_bucket));
     CHECK(counter.remaining(kBegin) == 4);
     REQUIRE(counter.takes(kBegin, 2));
-    const LimitVerdict now = told(counter.flow, counter.at(kBegin), 0);
+    const LimitVerdict now = verdict_of(counter.flow, counter.at(kBegin), 0);
     CHECK(now.remaining == 2);
     CHECK(now.next_unit == 100ms);
 }

@@ -44,8 +44,8 @@ TEST_CASE("window: nothing is counted at first") {
     const Standing standing = counter.at(kBegin);
     CHECK(standing.units == 0);
     CHECK(standing.at == kBegin);
-    CHECK(told(counter.limit, standing, kBegin, 5, 0).remaining == 5);
-    CHECK(told(counter.limit, standing, kBegin, 5, 0).next_unit == 0us);
+    CHECK(verdict_of(counter.limit, standing, kBegin, 5, 0).remaining == 5);
+    CHECK(verdict_of(counter.limit, standing, kBegin, 5, 0).next_unit == 0us);
 }
 
 TEST_CASE("window: units count until their sub-bucket leaves, to the microsecond") {
@@ -139,7 +139,7 @@ TEST_CASE("window: one of a month lasts until the month ends, and never goes bac
     spec.anchor = Anchor::utc_month;
     Counter counter(*make_limit(spec));
     constexpr Micros kMarch{1'709'251'200'000'000};  // 2024-03-01
-    CHECK(told(counter.limit, counter.at(kMarch - 1s), kMarch - 1s, 3, 1).next_unit == 1s);
+    CHECK(verdict_of(counter.limit, counter.at(kMarch - 1s), kMarch - 1s, 3, 1).next_unit == 1s);
     counter.take_at(kMarch - 29 * 24h, 2);  // the first moment of February
     CHECK(counter.at(kMarch - 1us).units == 2);
     CHECK(counter.at(kMarch - 1us).next_free == kMarch);
@@ -208,9 +208,9 @@ TEST_CASE("window: `remaining` is never below 0") {
     Counter counter(sliding(10, 1s, 100ms));
     counter.take_at(kBegin, 8);
     const Standing standing = counter.at(kBegin);
-    CHECK(told(counter.limit, standing, kBegin, 5, 0).remaining == 0);
-    CHECK(told(counter.limit, standing, kBegin, 10, 1).remaining == 1);
-    CHECK(told(counter.limit, standing, kBegin, 10, 1).next_unit == 1s);
+    CHECK(verdict_of(counter.limit, standing, kBegin, 5, 0).remaining == 0);
+    CHECK(verdict_of(counter.limit, standing, kBegin, 10, 1).remaining == 1);
+    CHECK(verdict_of(counter.limit, standing, kBegin, 10, 1).next_unit == 1s);
 }
 
 }  // namespace tidegate::limit
