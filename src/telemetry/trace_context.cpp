@@ -1,7 +1,6 @@
 #include "telemetry/trace_context.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "base/hex.hpp"
@@ -108,11 +107,11 @@ std::optional<TraceParent> parse_traceparent(std::string_view value) {
 }
 
 void write_traceparent(const TraceParent& parent, char* to) {
-    std::memcpy(to, "00-", 3);
+    std::copy_n("00-", 3, to);
     write_hex(parent.trace, to + 3);
     to[35] = '-';
     write_hex(parent.span, to + 36);
-    std::memcpy(to + 52, parent.is_sampled ? "-01" : "-00", 3);
+    std::copy_n(parent.is_sampled ? "-01" : "-00", 3, to + 52);
 }
 
 void TraceStateReader::add(std::string_view value) {
