@@ -217,6 +217,8 @@ void Life::begin_to_notify() {
 void Life::begin_watchdog() {
     const auto interval = watchdog_interval(config::process_environment, ::getpid());
     if (!interval || !notifier_.is_active()) return;
+    // A new main process has what is left of the former one's time.
+    notifier_.tell_alive();
     spawn_vital(io_.get_executor(),
                 run_watchdog(io_.get_executor(), workers_, notifier_, *interval));
 }
@@ -224,9 +226,9 @@ void Life::begin_watchdog() {
 void Life::await_stop() {
     signals_.async_wait([this](const error_code& ec, int) {
         if (ec) return;
-        if (has_handed_over_ && !std::exchange(was_told_to_stop_, true)) {
-            // The service manager tells both processes.
-            log(Level::info, "already draining; a second signal stops at once");
+        if (has_handed_over_ && stops_tolerated_ > 0) {
+            --stops_tolerated_;
+            log(Level::info, "already draining; the third signal stops at once");
         } else if (phase_ == Phase::draining) {
             log(Level::warn, "stopping at once");
             cut();

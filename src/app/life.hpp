@@ -96,7 +96,8 @@ class Life {
     std::unique_ptr<Successor> successor_;  // from its start until the hand-over fails, or the end
     bool is_handing_over_ = false;          // from USR2 on, and until the hand-over fails
     bool has_handed_over_ = false;
-    bool was_told_to_stop_ = false;  // after that
+    // After that: systemd tells both processes, and this one again when the new one has ended.
+    int stops_tolerated_ = 2;
 };
 
 }  // namespace tidegate::app

@@ -111,8 +111,8 @@ bool Successor::hand_over_counts(const Write& write) {
 
 Task<std::string> Successor::until_started(std::chrono::milliseconds patience) {
     std::string fault = co_await until_said(HandoverStep::started, "start", patience);
-    // The child ends as soon as it has made the other process.
-    if (fault.empty()) ::waitpid(std::exchange(child_, 0), nullptr, 0);
+    // The child ends as soon as it has made the other process. If it could not, it is that process.
+    if (fault.empty() && pid_ != child_) ::waitpid(std::exchange(child_, 0), nullptr, 0);
     co_return fault;
 }
 
