@@ -237,6 +237,7 @@ TITLES = {
     "idle": f"{IDLE_CLIENTS:,} idle connections",
     "faces": "Questions of gateways and calls of programs",
     "checks": f"Health checks of {SERVERS} servers, every {CHECKED_EVERY} s",
+    "observation": f"{CONNECTIONS} connections, with and without top, denials and tracing",
     "tls-new": "New TLS 1.3 connections, ECDSA, with one request each",
     "tls-resumed": "Resumed TLS 1.3 connections with one request each",
     "tls-kept": f"{CONNECTIONS} TLS connections, as fast as answers come",

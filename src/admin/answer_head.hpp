@@ -1,4 +1,4 @@
-// How the admin listener begins its answers, and which requests it refuses by their form. Pure.
+// How the admin listener begins its answers, and which requests it refuses by their form.
 #pragma once
 
 #include <cstddef>

@@ -127,6 +127,7 @@ Task<> forward(WorkerContext& worker, Exchange& exchange) {
     } catch (...) {
         failure = std::current_exception();
     }
+    if (exchange.trace != nullptr && !exchange.decision.goes_on()) exchange.trace->end_try();
     if (!failure) co_return;
     co_await forwarding.break_off();
     std::rethrow_exception(failure);

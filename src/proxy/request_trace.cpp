@@ -135,6 +135,10 @@ void RequestTrace::fail_try(ask::Fault fault) {
     tries.back().ended = steady_now();
 }
 
+void RequestTrace::end_try() {
+    if (!tries.empty() && !tries.back().ended) tries.back().ended = steady_now();
+}
+
 void begin_trace(const WorkerContext& worker, Exchange& x) {
     if (!x.trace_room) x.trace_room = std::make_unique<RequestTrace>();
     RequestTrace& trace = *x.trace_room;

@@ -47,8 +47,10 @@ struct RequestTrace {
     // The span of the request; drawn when it is first asked for, as most requests are not exported.
     const telemetry::SpanId& own_span();
     void begin_try(const upstream::ServerPtr& server, SteadyTime now);
-    // The last try has come to nothing.
+    // The last try has come to nothing, and another one follows.
     void fail_try(ask::Fault fault);
+    // The last try has come to nothing: the answer of the proxy is no part of it.
+    void end_try();
 };
 
 // Begins the trace of `x`, whose peer and head are known: that of the caller, where the

@@ -53,7 +53,7 @@ using Standing = std::variant<limit::Standing, limit::ExactTime, MomentStanding,
 //   look       how the limit stands for what is asked; touches nothing
 //   passes     whether it admits
 //   retry      for how long it does not, exactly; kNever. Requires that it does not
-//   told       what a client sees, once `taken` units are taken
+//   verdict_of what a client sees, once `taken` units are taken
 //   reserve    allocates whatever take() needs
 //   take       takes the cost; counts that would not fit saturate
 //   give_back  returns what the charge took at `at`, if that can be told from what came later

@@ -218,6 +218,10 @@ TEST_CASE("tracing: a request that tries two servers has a span for each") {
     CHECK(attribute(firsts[0], "server.port") == std::to_string(dead));
     CHECK(attribute(firsts[0], "error.type").is_string());
     CHECK(firsts[0]["status"]["code"] == 2);
+    const auto nanos = [](const json& span, const char* which) {
+        return std::stoll(span[which].get<std::string>());
+    };
+    CHECK(nanos(firsts[0], "endTimeUnixNano") <= nanos(second, "startTimeUnixNano"));
     std::set<std::string> spans;
     for (const Message& request : upstream.seen()) spans.insert(Sent(request).span);
     CHECK(spans.count(second["spanId"].get<std::string>()) == 1);

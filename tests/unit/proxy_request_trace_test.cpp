@@ -52,6 +52,23 @@ TEST_CASE("request_trace: a request that is not traced has neither a trace nor r
     CHECK(request.exchange.trace_room == nullptr);
 }
 
+TEST_CASE("request_trace: a try that came to nothing ends before the proxy's own answer") {
+    RequestTrace trace;
+    telemetry::TraceIds ids;
+    trace.ids = &ids;
+    trace.end_try();  // without a try
+    trace.begin_try(nullptr, steady_now());
+    trace.fail_try(Fault::upstream_refused);
+    const auto first_end = trace.tries.back().ended;
+    trace.end_try();
+    CHECK(trace.tries.back().ended == first_end);
+    trace.begin_try(nullptr, steady_now());
+    CHECK_FALSE(trace.tries.back().ended);
+    trace.end_try();
+    CHECK(trace.tries.back().ended);
+    CHECK(trace.tries.back().fault == Fault::none);
+}
+
 TEST_CASE("request_trace: the next request of an exchange has the room of the one before it") {
     Traced world(kTracing);
     Request request(world, get(""));
