@@ -66,7 +66,8 @@ class FileWatch {
   private:
     Task<> look() {
         if (reloader_.is_stopped()) co_return;
-        if (reloads_) {
+        // A change that comes while reloads are refused is due when they are not any more.
+        if (reloads_ && !reloader_.refuses()) {
             const std::vector<FileRead> files = files_of_reload(reloader_);
             if (configuration_.is_due(look_at(paths_of(files)), steady_now()) &&
                 !config::are_unchanged(files)) {

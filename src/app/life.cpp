@@ -131,6 +131,7 @@ void Life::begin_admin() {
 }
 
 void Life::begin_accepting() {
+    accepts_ = true;
     for (const auto& worker : workers_) worker->begin_accepting();
     for (const ListenerGroup& group : groups_) {
         log(Level::info, "listening on {}, {} thread{}", group.to_string(), shared_.workers,
@@ -263,7 +264,15 @@ void Life::begin_drain() {
     phase_ = Phase::draining;
     if (successor_ && !has_handed_over_) successor_->kill();
     reloader_.stop();
-    const auto delay = reloader_.config().timeouts.shutdown_delay;
+    // A process that was to take over leaves the queues to the one that serves.
+    if (!accepts_) {
+        for (const auto& worker : workers_) {
+            worker->pause_accepting([] {});
+            worker->leave_listeners();
+        }
+    }
+    const auto delay =
+        accepts_ ? reloader_.config().timeouts.shutdown_delay : std::chrono::milliseconds{0};
     if (delay.count() != 0) {
         log(Level::info, "not ready; stops accepting in {}", format_duration(delay));
     }

@@ -94,6 +94,7 @@ class Life {
     std::atomic<std::size_t> workers_left_{0};
     std::vector<std::thread> joiners_;
     std::unique_ptr<Successor> successor_;  // from its start until the hand-over fails, or the end
+    bool accepts_ = false;                  // the workers have begun to
     bool is_handing_over_ = false;          // from USR2 on, and until the hand-over fails
     bool has_handed_over_ = false;
     // After that: systemd tells both processes, and this one again when the new one has ended.

@@ -88,9 +88,7 @@ Task<> Life::take_over() {
     if (phase_ != Phase::starting) co_return;
     if (!may_accept) {
         log(Level::info, "process {} goes on: stopping", predecessor_->pid());
-        phase_ = Phase::draining;
-        reloader_.stop();
-        drain_workers();
+        begin_drain();
         co_return;
     }
     begin_admin();

@@ -62,6 +62,7 @@ class Reloader {
     Task<> first_upstreams();
     // Reloads are refused for this reason from now on; empty: no more.
     void refuse(std::string reason) { refusal_ = std::move(reason); }
+    bool refuses() const { return !refusal_.empty(); }
     // A reload or a renewal is under way.
     bool is_busy() const { return busy_; }
     // From now on reloads are refused: the workers are leaving.

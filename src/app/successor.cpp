@@ -118,7 +118,11 @@ Task<std::string> Successor::until_started(std::chrono::milliseconds patience) {
 
 Task<std::string> Successor::until_ready(std::chrono::milliseconds patience) {
     say({.step = HandoverStep::offered});
-    if (misses_offers_) co_return fmt::format("process {} takes no sockets", pid_);
+    if (misses_offers_) {
+        co_await channel_.receive(std::chrono::milliseconds{0});  // sees whether it has ended
+        if (channel_.is_closed()) co_return co_await until_ended();
+        co_return fmt::format("process {} takes no sockets", pid_);
+    }
     co_return co_await until_said(HandoverStep::ready, "become ready", patience);
 }
 
@@ -150,20 +154,23 @@ Task<std::string> Successor::until_said(HandoverStep step, std::string_view what
 
 // The end of a process closes its channel a moment before its parent can ask how it ended.
 Task<std::string> Successor::until_ended() {
-    if (child_ == 0) {
-        co_return fmt::format("process {} ended before it accepted; its lines above say why", pid_);
-    }
-    for (const SteadyTime until = steady_now() + kEndPatience; steady_now() < until;) {
+    std::string how = "ended";
+    for (const SteadyTime until = steady_now() + kEndPatience;
+         child_ != 0 && steady_now() < until;) {
         int status = 0;
-        if (::waitpid(child_, &status, WNOHANG) == child_) {
-            child_ = 0;
-            co_return fmt::format("process {} {} before it accepted; its lines above say why", pid_,
-                                  status_text(status));
+        const pid_t found = ::waitpid(child_, &status, WNOHANG);
+        if (found == 0) {
+            timer_.expires_after(kEndPoll);
+            co_await timer_.async_wait(as_values);
+            continue;
         }
-        timer_.expires_after(kEndPoll);
-        co_await timer_.async_wait(as_values);
+        child_ = 0;
+        if (found > 0) how = status_text(status);  // else SIGCHLD is ignored, and nobody knows
     }
-    co_return fmt::format("process {} has closed its end of the channel, and goes on", pid_);
+    if (child_ != 0) {
+        co_return fmt::format("process {} has closed its end of the channel, and goes on", pid_);
+    }
+    co_return fmt::format("process {} {} before it accepted; its lines above say why", pid_, how);
 }
 
 void Successor::tell_leaving() {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -107,6 +108,25 @@ TEST_CASE("handover: where the new process is stopped first, the former one keep
     CHECK(tidegate.stop() == 0);
     CHECK_FALSE(std::filesystem::exists(kept));
     CHECK_FALSE(std::filesystem::exists(gone));
+}
+
+TEST_CASE("handover: where the new process is stopped first, it takes no client from the former" *
+          only_in_the_clear("the clients only send")) {
+    const Upstream upstream(ok());
+    Tidegate tidegate(simple(upstream.url(), "3/h"));
+    for (int i = 0; i < 3; ++i) CHECK(tidegate.get().status() == 200);
+    const auto silent = Socket::listen();
+    tidegate.write_configuration("timeouts: {shutdown_delay: 20s}\n" + slow_to_start(silent));
+    const pid_t started = start_successor(tidegate, tidegate.pid());
+    CHECK_SOON(says(tidegate, "on TERM, Tidegate", 2));
+    tidegate.signal(SIGSTOP);
+    std::vector<RawClient> waiting;
+    for (int i = 0; i < 5; ++i) waiting.push_back(tidegate.client());
+    for (RawClient& one : waiting) one.send(get_request("/"));
+    ::kill(started, SIGTERM);
+    CHECK(wait_for(started) == 0);
+    tidegate.signal(SIGCONT);
+    for (RawClient& one : waiting) CHECK(one.response().status() == 429);
 }
 
 TEST_CASE("handover: a reload or a second USR2 meanwhile is refused, and again possible after it") {

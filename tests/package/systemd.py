@@ -60,6 +60,19 @@ while time.monotonic() < until:
         failed += 1
 print(served, failed)
 """
+# A request whose body waits for a line on standard input; then the status of its answer, or what failed.
+SLOW = r"""
+import socket, sys
+client = socket.create_connection(("127.0.0.1", 8080), timeout=30)
+client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab")
+print("begun", flush=True)
+sys.stdin.readline()
+try:
+    client.sendall(b"cd")
+    print(client.recv(4096).split()[1].decode())
+except (OSError, IndexError) as fault:
+    print(repr(fault))
+"""
 
 
 class Machine:
@@ -108,6 +121,10 @@ class Machine:
                               capture_output=True, text=True, check=True, timeout=seconds + 60)
         return tuple(int(word) for word in done.stdout.split())
 
+    def slow_request(self):
+        return subprocess.Popen(["nsenter", "-t", self.init, "-n", sys.executable, "-c", SLOW], text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
     def state(self, name, unit="tidegate.service"):
         return self.inside("systemctl", "show", "-P", name, unit).stdout.strip()
 
@@ -139,11 +156,18 @@ def beside_load(machine, change):
     return wrong or (f"{failed} connections of {served + failed} failed" if failed or not served else "")
 
 
-def hand_over(machine):
+def take_over(machine):
+    """Which process was the main one, and why it still is; empty: another one has taken over."""
     before = machine.state("MainPID")
     machine.inside("systemctl", "kill", "-s", "USR2", "--kill-whom=main", "tidegate")
-    if not soon(lambda: machine.state("MainPID") not in (before, "0")):
-        return f"process {before} goes on as the main one"
+    taken = soon(lambda: machine.state("MainPID") not in (before, "0"))
+    return before, "" if taken else f"process {before} goes on as the main one"
+
+
+def hand_over(machine):
+    before, wrong = take_over(machine)
+    if wrong:
+        return wrong
     gone = soon(lambda: machine.inside("kill", "-0", before).returncode != 0)
     if not gone:
         return f"process {before} does not end"
@@ -164,6 +188,40 @@ def try_service(trial, machine):
     trial.tell("systemd: which is reloaded", reloaded.stderr if reloaded.returncode else
                "" if soon(lambda: machine.state("StatusText") == "configuration 2 is in force")
                else machine.state("StatusText"))
+
+
+def try_watchdog(trial, machine):
+    """Hand-overs that come sooner than the watchdog asks, for longer than it waits."""
+    unit = trial.root / "etc/systemd/system/tidegate.service.d/watchdog.conf"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\nWatchdogSec=4\n")
+    machine.inside("systemctl", "daemon-reload")
+    machine.inside("systemctl", "restart", "tidegate")
+    wrong = ""
+    for _ in range(6):
+        time.sleep(1)
+        wrong = wrong or hand_over(machine)
+    restarts = machine.state("NRestarts")
+    trial.tell("systemd: hand-overs in a row keep the watchdog quiet",
+               wrong or ("" if restarts == "0" else f"{restarts} restarts"))
+    unit.unlink()
+    machine.inside("systemctl", "daemon-reload")
+    machine.inside("systemctl", "restart", "tidegate")
+
+
+def try_stop(trial, machine):
+    """While the former process has a request in flight."""
+    request = machine.slow_request()
+    begun = request.stdout.readline()
+    _, wrong = take_over(machine)
+    stop = machine.begin("systemctl", "stop", "tidegate")
+    main_ended = soon(lambda: machine.state("MainPID") == "0")
+    time.sleep(1)  # systemd tells the other process to stop once more
+    status = request.communicate("\n", timeout=60)[0].strip()
+    stop.wait(timeout=60)
+    trial.tell("systemd: a stop after a hand-over cuts no request",
+               wrong or ("" if begun and main_ended and status == "200" else f"answered {status}"))
+    machine.inside("systemctl", "start", "tidegate")
 
 
 def try_upgrade(trial, machine, later):
@@ -205,6 +263,8 @@ def try_systemd(trial, later):
             return
         echo = machine.begin("tidegate", "echo", "--listen", "127.0.0.1:3000")
         try_service(trial, machine)
+        try_watchdog(trial, machine)
+        try_stop(trial, machine)
         try_upgrade(trial, machine, later)
         try_socket(trial, machine)
         stopped = machine.inside("systemctl", "stop", "tidegate")
