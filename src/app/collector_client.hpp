@@ -23,6 +23,9 @@ class CollectorClient {
         bool is_late = false;  // the collector had the request, or may have had it
         std::optional<std::chrono::seconds> retry_after{};
         std::string body{};
+
+        // The collector took what it was sent.
+        bool is_success() const { return status >= 200 && status <= 299; }
     };
 
     // `header_lines` are whole lines. `tls` is for a URL with https: the collector must prove that

@@ -21,10 +21,6 @@ bool is_worth_another_try(const CollectorClient::Answer& answer) {
            (answer.status >= kBadGateway && answer.status <= kGatewayTimeout);
 }
 
-bool is_taken(const CollectorClient::Answer& answer) {
-    return answer.status >= 200 && answer.status <= 299;
-}
-
 }  // namespace
 
 TraceExporter::TraceExporter(Options options, telemetry::TraceQueue& queue)
@@ -122,7 +118,7 @@ Task<bool> TraceExporter::deliver() {
     const std::string& json = batch_.finish();
     for (bool is_first = true;; is_first = false) {
         const CollectorClient::Answer answer = co_await collector_.post(json, end_of_try());
-        if (is_taken(answer)) {
+        if (answer.is_success()) {
             count_taken(answer.body);
             co_return true;
         }

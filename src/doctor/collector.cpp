@@ -35,7 +35,6 @@ std::string advice_about(int status) {
 
 Findings examine_collector(const config::Config& config, const TimeLimit& time_limit) {
     if (!config.tracing) return Findings();
-    constexpr int kSuccess = 2;
     const config::Tracing& settings = *config.tracing;
     Findings findings("tracing");
     const std::string collector = settings.otlp.shown();
@@ -44,14 +43,17 @@ Findings examine_collector(const config::Config& config, const TimeLimit& time_l
                                 settings.header_lines);
     const auto answer = wait_for(io, client.post(kNoSpans, steady_now() + time_limit.for_step()));
     client.close();
-    if (answer.status == 0) {
-        findings.warning(kCheck, fmt::format("{}: {}", collector, answer.fault),
-                         "start the collector, or correct `tracing`; until then spans are dropped");
-    } else if (answer.status / 100 != kSuccess) {
+    if (answer.is_success()) {
+        findings.ok(kCheck, collector + " takes spans");
+    } else if (answer.status != 0) {
         findings.warning(kCheck, fmt::format("{} answers {}", collector, answer.status),
                          advice_about(answer.status));
     } else {
-        findings.ok(kCheck, collector + " takes spans");
+        findings.warning(kCheck, fmt::format("{}: {}", collector, answer.fault),
+                         answer.is_late
+                             ? "look why it is slow: Tidegate gives up after 2 s, and drops spans"
+                             : "start the collector, or correct `tracing.otlp` or `tracing.tls`; "
+                               "until then spans are dropped");
     }
     return findings;
 }

@@ -386,7 +386,12 @@ TEST_CASE("doctor: a collector that takes no spans is a warning, with what to do
     const auto away = with(tracing_to(free_port()));
     CHECK(away.code == 1);
     CHECK(away.has("tracing.collector", "warning", "Connection refused"));
-    CHECK_FALSE(with("").has("tracing.collector", "ok"));
+    CHECK(away.has("tracing.collector", "warning", "correct `tracing.otlp`"));
+    const auto other = with(answering("415 Unsupported Media Type").tracing());
+    CHECK(other.has("tracing.collector", "warning", "OTLP/HTTP in JSON"));
+    const auto failing = with(answering("503 Service Unavailable").tracing());
+    CHECK(failing.has("tracing.collector", "warning", "answers 503"));
+    CHECK(with("").text.find("tracing.collector") == std::string::npos);
 }
 
 TEST_CASE("doctor: each server is asked once what its health check asks") {
