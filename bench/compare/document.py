@@ -378,7 +378,8 @@ def page(report, drawings):
              "calls": CALLS, "idle": IDLE, "faces": FACES, "checks": CHECKS,
              "observation": OBSERVATION, "tls-new": TLS_NEW,
              "tls-resumed": TLS_RESUMED, "tls-kept": TLS_KEPT, "tls-idle": TLS_IDLE, **H2,
-             "h2-idle": H2_IDLE, **GRPC, "rls": RLS, "tunnel-echo": TUNNEL_ECHO, "tunnel-idle": TUNNEL_IDLE}
+             "h2-idle": H2_IDLE, **GRPC, "rls": RLS, "tunnel-echo": TUNNEL_ECHO,
+             "tunnel-idle": TUNNEL_IDLE}
     tables = {"calls": calls_table, "idle": idle_table, "checks": checks_table,
               **{part: functools.partial(idle_each_table, part=part) for part in IDLE_EACH}}
     has_transport = any(rows_in(report, part) for part in TITLES

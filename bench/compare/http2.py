@@ -105,7 +105,7 @@ def _until(load, words):
 
 
 def _answered(said):
-    """How many requests were answered while it was measured, all of them 200."""
+    """How many requests were answered while it was measured, all of them 2xx."""
     if re.search(r"^Application protocol: (?!h2)", said, re.MULTILINE):
         raise Wrong("h2load did not speak HTTP/2")
     counts = re.search(r"(\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout",
@@ -114,7 +114,7 @@ def _answered(said):
     if not counts or not statuses:
         raise Wrong(f"h2load: {said[-500:]}")
     done, succeeded, *faults = map(int, counts.groups())
-    # Some heads come just before the measurement begins or ends, and the rest of them after it.
+    # One of an answer's head and its end may be counted as of the measurement, and not the other.
     others = map(int, statuses.groups()[1:])
     if not done or done != succeeded or any(faults) or any(others):
         raise Wrong(f"h2load: {counts[0]}; {statuses[0]}")

@@ -15,7 +15,7 @@ namespace tidegate::ask {
 using PolicyOutcome = ChargeNotes::Outcome;
 
 // Appends the items that `policy` counts, with the limits of the client's tier if it has that. With
-// `note`, it tells how it came to that.
+// `note`, that gets the reasons.
 PolicyOutcome list_policy(const config::Config& config, const config::Policy& policy,
                           IdentifierMaker& maker, Decision& decision, ChargeNotes::Policy* note);
 // Why the request goes no further, if it does not.
@@ -25,8 +25,10 @@ Fault fault_of(PolicyOutcome outcome);
 // `first`, does not count yet. Without `tier` the policy's own limits hold.
 void add_items(const limit::Policy& policy, const limit::Tier* tier, std::size_t first,
                std::span<const IdentifierSpan> made, Decision& decision);
+// Leaves the first `from` items.
 void drop_items(Decision& decision, std::size_t from);
-// Points the items at their identifiers. Once all are written, whose bytes move no longer.
+// Points the items at their identifiers. Requires that all are written: later, their bytes may not
+// move.
 void name_items(Decision& decision);
 
 }  // namespace tidegate::ask

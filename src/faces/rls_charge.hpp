@@ -92,7 +92,7 @@ class RlsCharge {
     const RlsCall& call_;
     std::shared_ptr<RlsOverrides> overrides_;
     const std::optional<SteadyTime> deadline_;
-    // With room for all descriptors, so that what looks at them stays good.
+    // Both with room for all descriptors, so that what looks at them stays good.
     std::vector<std::string> identifiers_;
     std::vector<Counted> counted_;
     std::vector<std::unique_ptr<ask::Decision>> decisions_;  // beside that of the exchange

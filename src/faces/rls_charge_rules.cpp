@@ -93,6 +93,7 @@ std::string RlsCharge::count(std::size_t position, const rls::Rule* rule,
                              const limit::Policy* policy,
                              const std::vector<std::string_view>& values) {
     const RlsCall::Descriptor& descriptor = call_.descriptors[position];
+    // Here, as most calls of some configurations count nothing.
     if (identifiers_.empty()) {
         identifiers_.reserve(call_.descriptors.size());
         counted_.reserve(call_.descriptors.size());

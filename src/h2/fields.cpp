@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/ascii.hpp"
-#include "base/byte_words.hpp"
 #include "base/numbers.hpp"
 
 namespace tidegate::h2 {
@@ -127,7 +125,7 @@ void FieldBlock::add(std::string_view name, std::string_view value) {
     }
 }
 
-// A field that HTTP/2 does not have.
+// A field that HTTP/2 does not have, or has with another value.
 bool FieldBlock::is_refused(FieldName id, std::string_view value) {
     if (is_for_one_hop(id)) {
         malformed_ = Malformed::hop_field;

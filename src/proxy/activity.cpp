@@ -13,7 +13,7 @@ namespace tidegate::proxy {
 
 namespace {
 
-// Identifiers of one decision, each once; beyond the bound they are left out.
+// Identifiers that one decision denies, each once; beyond the bound they are left out.
 class IdentifierSet {
   public:
     // False: it was there, or there is no room.

@@ -164,7 +164,8 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
             co_await sleeper_.sleep();
         }
     }
-    const auto took = steady_now() - began;
+    const SteadyTime ended = steady_now();
+    const auto took = ended - began;
     x_.relay.queue_time += took;
     pool_.count_wait(took);
     if (fault != Fault::none) {
@@ -182,7 +183,7 @@ Task<Fault> Forwarding::wait_for_seat(upstream::Seat& seat) {
     pool_.end_wait(wait, *server_, is_bound, stream_, seat);
     if (stream_) {
         turn_to(stream_.server());
-        begin_attempt(began + took);
+        begin_attempt(ended);
     }
     co_return fault;
 }

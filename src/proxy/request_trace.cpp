@@ -37,7 +37,8 @@ bool is_of_name(const Field& field, std::string_view name) {
            http::equal_ignoring_case(field.name, name);
 }
 
-// Empty if it is there twice: which one is meant is unknown.
+// As http::single_value(), without a call for each field that has another length. Empty if it is
+// there twice: which one is meant is unknown.
 std::string_view trace_parent_in(const http::Fields& fields) {
     const Field* found = nullptr;
     for (const Field& field : fields) {

@@ -244,7 +244,7 @@ void Tunnel::look_at_times() {
         TunnelDrain& drain = worker_.tunnel_drain;
         const milliseconds over = worker_.generation->config->timeouts.drain_tunnels;
         if (!drain.began) drain.began = now_;
-        drains_at_ = *drain.began + drain_delay(drain.begun++, over);
+        drains_at_ = *drain.began + drain_delay(drain.scheduled++, over);
     }
     if (drains_at_ && now_ >= *drains_at_) {
         begin_end(TunnelEnd::drained, CloseCode::going_away, "the proxy stops");

@@ -20,7 +20,7 @@ namespace tidegate::proxy {
 // The tunnels of a worker that drains.
 struct TunnelDrain {
     std::optional<SteadyTime> began;  // noticed by the first
-    std::uint32_t begun = 0;          // to end: so many know when
+    std::uint32_t scheduled = 0;      // so many know when they end
 };
 
 struct WorkerContext {

@@ -131,15 +131,15 @@ bool read_schedules(ReplyReader& reader, const limit::Charge& charge, Micros now
         ScheduleReply reply;
     };
     std::vector<Schedule> schedules;
-    bool are_all = true;
+    bool have_all = true;
     Micros moment{0};
     for (const Limit* limit : schedules_asked(charge, now)) {
         ScheduleReply& reply = schedules.emplace_back(Schedule{limit, {}}).reply;
         if (!read_moments(reader, reply)) return false;
-        are_all = are_all && reply.are_all;
+        have_all = have_all && reply.are_all;
         moment = std::max(moment, reply.asked_for);
     }
-    if (!reader.ok() || !are_all || charge.cost == 0) return reader.ok();
+    if (!reader.ok() || !have_all || charge.cost == 0) return reader.ok();
     for (Micros before{-1}; before != moment && moment != kNever;) {
         before = moment;
         for (const Schedule& schedule : schedules) {

@@ -219,12 +219,12 @@ inline void end_verdict(const Asked& asked, const Scratch& work, limit::Verdict&
     for (std::size_t i = 0; i < work.steps.size(); ++i) {
         const Step& step = work.steps[i];
         const std::int64_t taken = step.found->granted ? asked.charge.cost : 0;
-        limit::LimitVerdict& of_limit = verdict.limits[i];
-        const bool denied = of_limit.denied;
-        of_limit = record_of(step).with([&](const auto& kind) {
+        limit::LimitVerdict& its_verdict = verdict.limits[i];
+        const bool denied = its_verdict.denied;
+        its_verdict = record_of(step).with([&](const auto& kind) {
             return kind.verdict_of(*step.limit, asked, standing_of(kind, step), taken);
         });
-        of_limit.denied = denied;
+        its_verdict.denied = denied;
         if (taken > 0 && step.limit->traits().queues && !step.found->shadow()) {
             const auto& backlog = std::get<limit::ExactTime>(step.standing);
             verdict.wait = std::max(verdict.wait, limit::wait_of(backlog));

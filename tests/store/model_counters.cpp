@@ -78,15 +78,15 @@ std::int64_t WindowCounter::retry(const Limit& limit, const Question& question) 
 
 LimitVerdict WindowCounter::verdict_of(const Limit& limit, const Question& question) const {
     const std::int64_t time = time_of(question);
-    LimitVerdict told;
-    told.remaining = std::max<std::int64_t>(0, limit.quota - units_at(limit, time));
+    LimitVerdict verdict;
+    verdict.remaining = std::max<std::int64_t>(0, limit.quota - units_at(limit, time));
     std::int64_t next = 0;
     for (const Taken& one : taken_) {
         const std::int64_t moment = freed(limit, one.at);
         if (moment > time && (next == 0 || moment < next)) next = moment;
     }
-    if (next != 0) told.next_unit = Micros{next - question.now};
-    return told;
+    if (next != 0) verdict.next_unit = Micros{next - question.now};
+    return verdict;
 }
 
 void WindowCounter::take(const Limit& limit, const Question& question) {
@@ -164,14 +164,14 @@ std::int64_t BucketCounter::retry(const Limit& limit, const Question& question) 
 }
 
 LimitVerdict BucketCounter::verdict_of(const Limit& limit, const Question& question) const {
-    LimitVerdict told;
-    told.remaining = one_by_one(limit, question.now);
+    LimitVerdict verdict;
+    verdict.remaining = one_by_one(limit, question.now);
     constexpr std::int64_t kLong = std::int64_t{1} << 54;
-    if (one_by_one(limit, question.now + kLong) == told.remaining) return told;
-    told.next_unit = Micros{least(0, kLong, [&](std::int64_t later) {
-        return one_by_one(limit, question.now + later) > told.remaining;
+    if (one_by_one(limit, question.now + kLong) == verdict.remaining) return verdict;
+    verdict.next_unit = Micros{least(0, kLong, [&](std::int64_t later) {
+        return one_by_one(limit, question.now + later) > verdict.remaining;
     })};
-    return told;
+    return verdict;
 }
 
 void BucketCounter::take(const Limit& limit, const Question& question) {
@@ -246,13 +246,13 @@ std::int64_t ScheduleCounter::retry(const Limit&, const Question&) const {
 }
 
 LimitVerdict ScheduleCounter::verdict_of(const Limit& limit, const Question& question) const {
-    LimitVerdict told;
-    told.remaining = limit.quota;
+    LimitVerdict verdict;
+    verdict.remaining = limit.quota;
     if (concerned(limit, question.charge, question.now)) {
-        told.remaining =
+        verdict.remaining =
             std::max<std::int64_t>(0, limit.quota - most_around(limit, moment_of(question)));
     }
-    return told;
+    return verdict;
 }
 
 void ScheduleCounter::take(const Limit& limit, const Question& question) {
@@ -298,10 +298,10 @@ std::int64_t SlotCounter::retry(const Limit& limit, const Question& question) co
 LimitVerdict SlotCounter::verdict_of(const Limit& limit, const Question& question) const {
     const auto [others, mine] = standing(question);
     const std::int64_t held = others + (mine ? 1 : 0);
-    LimitVerdict told;
-    told.remaining = std::max<std::int64_t>(0, limit.quota - held);
-    if (held > 0) told.next_unit = Micros{1'000'000};
-    return told;
+    LimitVerdict verdict;
+    verdict.remaining = std::max<std::int64_t>(0, limit.quota - held);
+    if (held > 0) verdict.next_unit = Micros{1'000'000};
+    return verdict;
 }
 
 void SlotCounter::take(const Limit&, const Question& question) {

@@ -452,7 +452,7 @@ TEST_CASE("tunnel: a drain closes at the end of the frame that is under way") {
 TEST_CASE("tunnel: in a drain the next waits for its turn, and goes on until then") {
     Rig rig;
     rig.open();
-    rig.context.tunnel_drain.begun = 1;
+    rig.context.tunnel_drain.scheduled = 1;
     rig.drain();
     CHECK(rig.browser->got().empty());
     rig.browser->send(from_client("still here"));
