@@ -46,11 +46,11 @@ Task<> Engine::check_credential(const Question& question) {
     refuse_denied_client(decision);
     if (decision.goes_on()) co_await look_at_address(question);
     if (!decision.goes_on()) co_return;
-    if (decision.authentication.result == Authentication::Result::refused) {
-        if (is_guess(decision.authentication.fault)) co_await check_guess(question);
+    if (decision.authentication->result == Authentication::Result::refused) {
+        if (is_guess(decision.authentication->fault)) co_await check_guess(question);
     } else {
         co_await check_in_turn(question);
-        if (decision.authentication.result == Authentication::Result::key_missing) {
+        if (decision.authentication->result == Authentication::Result::key_missing) {
             co_await wait_for_key(question);
         }
     }
@@ -60,12 +60,12 @@ Task<> Engine::check_credential(const Question& question) {
 // Of several requests with the same credential, one has it checked.
 Task<> Engine::check_in_turn(const Question& question) {
     Decision& decision = question.decision;
-    const CredentialQueue::Place place(checks_, decision.authentication.key, question.wakeup);
+    const CredentialQueue::Place place(checks_, decision.authentication->key, question.wakeup);
     while (!place.is_first() && !has_left(question)) co_await question.wakeup.wait();
     if (!decision.goes_on()) co_return;
     identity::Authenticator& authenticator = *question.rules.authenticator;
-    if (authenticator.recall(decision.authentication, system_clock::now())) co_return;
-    if (authenticator.lacks_key(decision.authentication)) {
+    if (authenticator.recall(*decision.authentication, system_clock::now())) co_return;
+    if (authenticator.lacks_key(*decision.authentication)) {
         co_await look_at_guesses(question);
     } else {
         co_await check_guess(question);
@@ -78,7 +78,7 @@ Task<> Engine::wait_for_key(const Question& question) {
     using identity::MissingKey;
     using std::chrono::steady_clock;
     Decision& decision = question.decision;
-    Authentication& authentication = decision.authentication;
+    Authentication& authentication = *decision.authentication;
     identity::KeySource& source = question.rules.authenticator->key_source(authentication);
     const MissingKey missing(authentication.fetches, steady_clock::now());
     while (decision.goes_on() && authentication.result == Authentication::Result::key_missing) {
@@ -142,7 +142,7 @@ Task<> Engine::look_at_listed(const Question& question) {
 // guesses at once nor hanging up is a way around the allowance.
 Task<> Engine::check_guess(const Question& question) {
     Decision& decision = question.decision;
-    Authentication& authentication = decision.authentication;
+    Authentication& authentication = *decision.authentication;
     const bool is_counted =
         list_failed_credentials(*question.rules.config, question.facts, decision);
     if (is_counted && !begin_charge(question)) co_await await_charge(question);
@@ -166,7 +166,7 @@ Task<> Engine::check_guess(const Question& question) {
 Task<> Engine::check_password(const Question& question) {
     using Check = PasswordPool::Check;
     Decision& decision = question.decision;
-    Authentication& authentication = decision.authentication;
+    Authentication& authentication = *decision.authentication;
     identity::BasicLogin login;
     authentication.fault = login.read(authentication.credential);
     if (authentication.fault != identity::CredentialFault::none) {

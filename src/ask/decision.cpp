@@ -12,7 +12,7 @@ void Decision::reset() {
     is_preflight = false;
     client.reset();
     chain_fault = identity::ChainFault::none;
-    authentication.reset();
+    authentication->reset();
     user.reset();
     tier = {};
     identifiers.clear();

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,7 +39,10 @@ struct Decision {
     std::optional<IpAddress>
         client;  // its address; before identify(), the caller may name the peer
     identity::ChainFault chain_fault = identity::ChainFault::none;  // why `client` is only a proxy
-    identity::Authentication authentication;                        // what the credentials prove
+    // What the credentials prove. Never null while the engine is asked; the caller may give it back
+    // afterwards, before reset() makes the decision ready for another request.
+    std::unique_ptr<identity::Authentication> authentication =
+        std::make_unique<identity::Authentication>();
     std::optional<std::string_view> user;
     std::string_view tier;  // of the user; empty: none
 

@@ -200,7 +200,7 @@ IdentifierMaker::Made IdentifierMaker::make_host() {
 
 // The authenticator has made the identifiers when it checked the token.
 IdentifierMaker::Made IdentifierMaker::make_claim(const Part& part) {
-    const auto claim = identity::claim_identifier(decision_.authentication.claims, part.claim);
+    const auto claim = identity::claim_identifier(decision_.authentication->claims, part.claim);
     if (claim.empty()) return Made::missing;
     keep(write([&](std::string& out) { out += claim; }));
     return Made::some;

@@ -16,15 +16,15 @@ void identify(const Ruleset& rules, const Facts& facts, Decision& decision) {
     if (!config.user_methods.empty()) {
         // Not facts.began_at: the head may have been on its way for longer than a token lasts.
         rules.authenticator->look(facts.peer, facts.certificate, facts.head.fields,
-                                  std::chrono::system_clock::now(), decision.authentication);
+                                  std::chrono::system_clock::now(), *decision.authentication);
     }
     if (!needs_proof(decision)) conclude_identity(config, decision);
 }
 
 identity::ClientIdentity client_of(const config::Config& config, const Decision& decision) {
     bool is_authenticated = false;
-    if (decision.authentication.result == identity::Authentication::Result::user) {
-        const auto& how = config.user_methods[decision.authentication.method].how;
+    if (decision.authentication->result == identity::Authentication::Result::user) {
+        const auto& how = config.user_methods[decision.authentication->method].how;
         is_authenticated = !std::holds_alternative<identity::CookieMethod>(how);
     }
     return {decision.client, decision.user, decision.tier, is_authenticated};
@@ -32,7 +32,7 @@ identity::ClientIdentity client_of(const config::Config& config, const Decision&
 
 void conclude_identity(const config::Config& config, Decision& decision) {
     using Result = identity::Authentication::Result;
-    const identity::Authentication& authentication = decision.authentication;
+    const identity::Authentication& authentication = *decision.authentication;
     switch (authentication.result) {
         case Result::anonymous:
             break;

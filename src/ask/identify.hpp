@@ -14,8 +14,8 @@ void identify(const Ruleset& rules, const Facts& facts, Decision& decision);
 // Whether the request has a credential that the authenticator does not know to be valid. Such a
 // credential counts as a guess until it is checked; a refused one was a guess.
 inline bool needs_proof(const Decision& decision) {
-    return decision.authentication.result == identity::Authentication::Result::unchecked ||
-           decision.authentication.result == identity::Authentication::Result::refused;
+    return decision.authentication->result == identity::Authentication::Result::unchecked ||
+           decision.authentication->result == identity::Authentication::Result::refused;
 }
 
 // The client as lists of clients see it. Requires a concluded identity. A user by `cookie` is not

@@ -85,7 +85,7 @@ Method::Outcome outcome_of(const Authentication& authentication) {
 
 // Methods before the one that decided found nothing; the authenticator did not try those after it.
 void explain_methods(const ExplainedRequest& request, Explanation& out) {
-    const Authentication& authentication = request.decision.authentication;
+    const Authentication& authentication = *request.decision.authentication;
     const auto& methods = request.config().user_methods;
     for (std::size_t i = 0; i < methods.size(); ++i) {
         Method method{std::visit(Text{}, methods[i].how)};
@@ -105,7 +105,7 @@ void explain_methods(const ExplainedRequest& request, Explanation& out) {
 
 void explain_user(const ExplainedRequest& request, Explanation& out) {
     const ask::Decision& decision = request.decision;
-    const bool refused = decision.authentication.result == Authentication::Result::refused;
+    const bool refused = decision.authentication->result == Authentication::Result::refused;
     out.goes_on_anonymous = refused && request.config().anonymous_on_invalid;
     if (!decision.user) return;
     const bool listed = !identity::tier_of(decision.user, request.config().user_tiers).empty();
@@ -123,7 +123,7 @@ void explain_guess(ExplainedRequest& request, Explanation& out) {
 
 void check_token(ExplainedRequest& request, const FetchKeys& fetch_keys) {
     identity::Authenticator& authenticator = *request.rules.authenticator;
-    Authentication& authentication = request.decision.authentication;
+    Authentication& authentication = *request.decision.authentication;
     const auto& how = authenticator.methods()[authentication.method].how;
     const auto& source = std::get<identity::JwtMethod>(how).keys;
     if (source->keys() == nullptr) fetch_keys(source);
@@ -135,7 +135,7 @@ void check_token(ExplainedRequest& request, const FetchKeys& fetch_keys) {
 }
 
 void check_password(ExplainedRequest& request) {
-    Authentication& authentication = request.decision.authentication;
+    Authentication& authentication = *request.decision.authentication;
     identity::Authenticator& authenticator = *request.rules.authenticator;
     identity::BasicLogin login;
     authentication.fault = login.read(authentication.credential);
@@ -158,8 +158,8 @@ void explain_identity(ExplainedRequest& request, const FetchKeys& fetch_keys, Ex
     if (decision.is_preflight) return;
     if (ask::needs_proof(decision)) {
         explain_guess(request, out);
-        if (decision.authentication.result == Authentication::Result::unchecked) {
-            if (request.rules.authenticator->is_token(decision.authentication)) {
+        if (decision.authentication->result == Authentication::Result::unchecked) {
+            if (request.rules.authenticator->is_token(*decision.authentication)) {
                 check_token(request, fetch_keys);
             } else {
                 check_password(request);

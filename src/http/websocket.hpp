@@ -61,8 +61,8 @@ struct FrameHead {
 
     std::uint8_t opcode = 0;  // may be none of Opcode: extensions define more
     bool is_final = true;
+    std::uint8_t head_bytes = 0;  // with the mask
     std::uint64_t payload_bytes = 0;
-    std::size_t head_bytes = 0;  // with the mask
 
     bool is(Opcode one) const { return opcode == static_cast<std::uint8_t>(one); }
     // Of control frames, which come between the frames of a message, too.

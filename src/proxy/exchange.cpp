@@ -23,7 +23,7 @@ void Relay::reset() {
     user_agent = {};
 }
 
-void Exchange::forget_held_body() {
+void UpstreamSide::forget_held_body() {
     constexpr std::size_t kCapacityKept = 16'384;
     held_trailers.clear();
     held_body.clear();
@@ -54,21 +54,19 @@ void Exchange::keep_for_record() {
     decision.authentication.reset();
     decision.fault_detail = {};
     decision.ratelimit = std::vector<http::RateLimitItem>();
-    free_text(hash_key);
-    free_text(websocket_key);
     facts.protocol = {};
-    forget_held_body();
+    upstream.reset();
 }
 
 void Exchange::reset() {
-    if (!held_body.empty() || !held_trailers.empty()) forget_held_body();
-    if (face == Face::proxy) upstream.reset();  // no other face has one
+    UpstreamSide& side = *upstream;
+    if (!side.held_body.empty() || !side.held_trailers.empty()) side.forget_held_body();
+    if (face == Face::proxy) side.stream.reset();  // no other face has one
+    side.websocket_key.clear();
     face = Face::proxy;
     facts.reset();
     decision.reset();
     client = nullptr;
-    kept_text.clear();
-    websocket_key.clear();
     relay.reset();
     if (trace != nullptr) {
         trace->tries.clear();

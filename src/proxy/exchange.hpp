@@ -20,6 +20,7 @@
 #include "proxy/request_trace.hpp"
 #include "upstream/server.hpp"
 #include "upstream/stream.hpp"
+#include "upstream/tunnel_stream.hpp"
 
 namespace tidegate::proxy {
 
@@ -51,24 +52,38 @@ struct Relay {
     SteadyTime began;
     std::chrono::nanoseconds upstream_time{0};
     std::chrono::nanoseconds queue_time{0};  // waiting for one of max_connections
-    std::string client_text;                 // the client's address, while the access log takes it
     std::string_view user_agent;             // of a tunnel, which keeps no fields
 
     void reset();
+};
+
+// What it takes to send a request on and to get its answer.
+struct UpstreamSide {
+    UpstreamSide(Executor executor, DeadlineWheel& wheel, BufferPool& buffers)
+        : stream(buffers), upload_sleeper(executor, wheel) {}
+
+    // The body goes to no server any more.
+    void forget_held_body();
+
+    upstream::Stream stream;
+    std::string held_body;      // what was read of the body before a server was chosen
+    std::string held_trailers;  // what the trailers of such a body look at
+    std::string hash_key;       // what the upstream's `balance` chooses the server by
+    std::string websocket_key;  // of a handshake whose client speaks HTTP/2
+    Sleeper upload_sleeper;     // of the coroutine that sends the rest of a body
 };
 
 // Reused from request to request, so that a request allocates nothing that the one before it had
 // room for. A connection without a request has none.
 struct Exchange {
     Exchange(Executor executor, DeadlineWheel& wheel, BufferPool& buffers)
-        : upstream(buffers), upload_sleeper(executor, wheel) {}
+        : upstream(std::make_unique<UpstreamSide>(executor, wheel, buffers)) {}
 
     // Forgets the last request.
     void reset();
-    // The body goes to no server any more.
-    void forget_held_body();
     // A tunnel may last for days, and needs of the request only what is recorded at its end: copies
     // that, so that the views into the head may go stale, and gives back the memory of the rest.
+    // The exchange can serve no further request.
     void keep_for_record();
 
     const config::Config& config() const { return *generation->config; }
@@ -80,14 +95,10 @@ struct Exchange {
     Face face = Face::proxy;  // how Tidegate was asked
     ask::Facts facts;
     ask::Decision decision;
-    client::Stream* client = nullptr;  // lent by the connection
-    upstream::Stream upstream;
-    std::string held_body;      // what was read of the body before a server was chosen
-    std::string held_trailers;  // what the trailers of such a body look at
-    std::string kept_text;      // of keep_for_record(): what the facts look at
-    std::string hash_key;       // what the upstream's `balance` chooses the server by
-    std::string websocket_key;  // of a handshake whose client speaks HTTP/2
-    Sleeper upload_sleeper;     // of the coroutine that sends the rest of a body
+    client::Stream* client = nullptr;                // lent by the connection
+    std::unique_ptr<UpstreamSide> upstream;          // null: of a tunnel
+    std::unique_ptr<upstream::TunnelStream> tunnel;  // set: the handshake was accepted
+    std::string kept_text;                           // of keep_for_record()
     Relay relay;
     RequestTrace* trace = nullptr;             // null: the request is not traced
     std::unique_ptr<RequestTrace> trace_room;  // of `trace`; null: no request was

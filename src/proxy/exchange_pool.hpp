@@ -21,8 +21,10 @@ class ExchangePool {
         return exchange;
     }
     void give(std::unique_ptr<Exchange> exchange) {
+        const bool is_whole = exchange->upstream != nullptr;  // it was no tunnel
+        if (!is_whole || free_.size() == kKept) return;
         exchange->reset();
-        if (free_.size() < kKept) free_.push_back(std::move(exchange));
+        free_.push_back(std::move(exchange));
     }
 
   private:

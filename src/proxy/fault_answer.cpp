@@ -76,8 +76,8 @@ std::int64_t retry_after_seconds(const Exchange& exchange) {
     const ask::Decision& decision = exchange.decision;
     switch (decision.fault) {
         case ask::Fault::credentials_unchecked:
-            return decision.authentication.result == identity::Authentication::Result::key_missing
-                       ? decision.authentication.retry_after.count()
+            return decision.authentication->result == identity::Authentication::Result::key_missing
+                       ? decision.authentication->retry_after.count()
                        : 1;
         case ask::Fault::store_unavailable:
         case ask::Fault::upstream_exhausted:
@@ -216,7 +216,7 @@ void append_fault_fields(const Exchange& exchange, const FaultAnswer& answer, st
     if (exchange.decision.fault == ask::Fault::bad_token) {
         append_field("WWW-Authenticate", "Bearer", out);
     } else if (ask::traits(exchange.decision.fault).status == kUnauthorized) {
-        ask::append_challenges(exchange.config().user_methods, exchange.decision.authentication,
+        ask::append_challenges(exchange.config().user_methods, *exchange.decision.authentication,
                                out);
     }
     append_limit_fields(exchange, out);

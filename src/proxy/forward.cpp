@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "proxy/forwarding.hpp"
-#include "proxy/tunnel.hpp"
 #include "proxy/upgrade.hpp"
 
 namespace tidegate::proxy {
@@ -49,12 +48,10 @@ Task<Fault> Forwarding::run() {
         if (x_.relay.is_upgrade) stream_.allow_switch();
         fault = upload_.begin();
         if (fault == Fault::none) fault = co_await converse();
-        // From here, so that no other coroutine keeps its frame for as long as the tunnel lasts.
-        if (fault == Fault::none && is_switched_) fault = co_await run_tunnel(worker_, x_);
         if (upload_.is_running()) co_await upload_.end();
         upload_.rethrow();
         if (fault == Fault::none) {
-            finish();
+            if (!x_.tunnel) finish();
             co_return fault;
         }
         if (stream_.is_evicted()) {
@@ -111,7 +108,7 @@ void Forwarding::on_evicted(void* self) {
 
 // A body cut short leaves the connection somewhere inside it.
 void Forwarding::finish() {
-    if (!stream_.is_tunnel()) pool_.group()->note_success(server_->shared());
+    pool_.group()->note_success(server_->shared());
     if (stream_.is_clean() && upload_.is_complete()) {
         pool_.give_back(stream_);
     } else {

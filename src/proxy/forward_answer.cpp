@@ -33,7 +33,7 @@ Task<Fault> Forwarding::converse() {
         }
         if (head == Head::complete) {
             if (stream_.head().status >= kFinal) co_return co_await relay_answer();
-            if (stream_.head().status == kSwitchingProtocols) co_return accept_switch();
+            if (stream_.head().status == kSwitchingProtocols) co_return co_await accept_switch();
             const Fault fault = co_await relay_interim();
             if (fault != Fault::none) co_return fault;
             continue;
@@ -86,14 +86,17 @@ void Forwarding::note_answered() {
     retry_.reset();
 }
 
-// The forwarding lasts as long as the tunnel. In flight at its server, with the seat of its
-// connection, it counts as any other request.
-Fault Forwarding::accept_switch() {
-    if (!is_upgrade_accepted(x_)) return Fault::upstream_broken;
+// In flight at its server, with the seat of its connection, a tunnel counts as any other request
+// for as long as it lasts; the forwarding is over.
+Task<Fault> Forwarding::accept_switch() {
+    if (!is_upgrade_accepted(x_) || upload_.is_running()) co_return Fault::upstream_broken;
     note_answered();
     pool_.group()->note_success(server_->shared());
-    is_switched_ = true;
-    return Fault::none;
+    const Fault fault = co_await pass_on_switch(worker_, x_);
+    if (fault != Fault::none) co_return fault;
+    x_.tunnel = pool_.open_tunnel(stream_, active_);
+    is_in_flight_ = false;  // the tunnel is
+    co_return Fault::none;
 }
 
 Task<Fault> Forwarding::relay_answer() {
@@ -101,7 +104,7 @@ Task<Fault> Forwarding::relay_answer() {
     if (passes_for_tunnel(x_, stream_.head().status)) co_return Fault::upgrade_ignored;
     stream_.begin_body();
     // It holds no body either.
-    if (!x_.held_body.empty() && upload_.is_complete()) x_.forget_held_body();
+    if (!x_.upstream->held_body.empty() && upload_.is_complete()) x_.upstream->forget_held_body();
     // A body that is still coming in could not be distinguished from the next request.
     client_.keep_alive_if(upload_.is_complete());
     for (unsigned portions = 1;; ++portions) {

@@ -44,7 +44,7 @@ Fault fault_of_connecting(upstream::Pool::ConnectFault fault) {
 Fault Forwarding::choose() {
     if (pool_.settings().balance == config::Balance::hash) {
         key_ = ask::hash_of(pool_.settings().hash_key, x_.config(), x_.facts, x_.decision,
-                            x_.hash_key);
+                            x_.upstream->hash_key);
     }
     upstream::Server* const server = pool_.choose(key_, nullptr, needs_http2());
     if (server == nullptr) {

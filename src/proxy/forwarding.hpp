@@ -26,7 +26,7 @@ class Forwarding {
           client_(*exchange.client),
           sleeper_(client_.sleeper()),
           pool_(*exchange.generation->upstreams[exchange.decision.route->upstream]),
-          stream_(exchange.upstream),
+          stream_(exchange.upstream->stream),
           active_(exchange.decision.client, exchange.config().client_ip.ipv6_prefixes,
                   &Forwarding::on_evicted, this),
           upload_(worker, exchange, active_.body) {}
@@ -61,7 +61,7 @@ class Forwarding {
     void note_outcome(Fault fault);
     Task<Fault> converse();
     Task<Fault> relay_interim();
-    Fault accept_switch();
+    Task<Fault> accept_switch();
     void note_answered();
     void note_grpc_status();
     Task<Fault> relay_answer();
@@ -89,7 +89,6 @@ class Forwarding {
     std::optional<balance::RetryBudget::Retry> retry_;
     SteadyTime sent_{};
     int interim_answers_ = 0;
-    bool is_switched_ = false;  // to a tunnel
 };
 
 }  // namespace tidegate::proxy

@@ -136,7 +136,7 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
     const http::RequestHead& request = exchange.facts.head;
     const config::Forwarding& forwarding = exchange.config().forwarding;
     const std::size_t stripped = exchange.decision.route->strip_prefix.size();
-    std::string& out = exchange.upstream.begin_head(
+    std::string& out = exchange.upstream->stream.begin_head(
         request.method, routing::without_prefix(request.path, stripped), request.query);
     const bool ours = !forwarding.preserve_host || exchange.facts.host.empty();
     append_field("Host", ours ? std::string_view(authority) : exchange.facts.host, out);
@@ -150,7 +150,7 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
         }
     }
     // Of this hop, where it can say so: HTTP/1 needs a Connection beside it.
-    if (exchange.upstream.is_http2() && takes_trailers(request.fields)) {
+    if (exchange.upstream->stream.is_http2() && takes_trailers(request.fields)) {
         append_field("TE", "trailers", out);
     }
     http::append_forwarding_fields(
@@ -171,8 +171,8 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
     if (exchange.trace != nullptr) append_trace_fields(*exchange.trace, out);
     append_identity(exchange, out);
     if (exchange.relay.is_upgrade) {
-        if (!exchange.websocket_key.empty()) {
-            append_field("Sec-WebSocket-Key", exchange.websocket_key, out);
+        if (!exchange.upstream->websocket_key.empty()) {
+            append_field("Sec-WebSocket-Key", exchange.upstream->websocket_key, out);
         }
         out += http::kSwitchLines;
     }
@@ -181,7 +181,7 @@ const std::string& write_request_head(Exchange& exchange, const std::string& aut
     if (framing.body == BodyKind::length || had_content_length(request.fields)) {
         length = framing.length;
     }
-    exchange.upstream.end_head(framing.body, length);
+    exchange.upstream->stream.end_head(framing.body, length);
     return out;
 }
 

@@ -88,7 +88,7 @@ telemetry::Outcome outcome_of(const Exchange& exchange) {
 std::string_view error_of(const Exchange& exchange) {
     const ask::Decision& decision = exchange.decision;
     if (decision.fault == ask::Fault::bad_credentials) {
-        return identity::to_string(decision.authentication.fault);
+        return identity::to_string(decision.authentication->fault);
     }
     const std::string_view name = ask::traits(decision.fault).name;
     return name.empty() ? exchange.relay.tunnel_fault : name;
@@ -122,7 +122,7 @@ void record(WorkerContext& worker, Exchange& exchange) {
     const ask::Facts& facts = exchange.facts;
     const ask::Decision& decision = exchange.decision;
     const store::LimitDecision& charge = decision.charge;
-    Relay& relay = exchange.relay;
+    const Relay& relay = exchange.relay;
     const auto outcome = outcome_of(exchange);
     const auto now = std::chrono::steady_clock::now();
     count_exchange(worker, exchange, outcome, now);
@@ -132,8 +132,8 @@ void record(WorkerContext& worker, Exchange& exchange) {
     const std::string_view error = error_of(exchange);
     std::array<std::string_view, 16> room;
     const auto identifiers = identifiers_of(charge, room);
-    relay.client_text.clear();
-    if (decision.client) decision.client->append_to(relay.client_text);
+    worker.client_text.clear();
+    if (decision.client) decision.client->append_to(worker.client_text);
     const Refusers refusers = refusers_of(generation, charge);
     if (is_traced) {
         keep_trace(worker, exchange,
@@ -151,7 +151,7 @@ void record(WorkerContext& worker, Exchange& exchange) {
         worker.thread,
         {.time = facts.began_at,
          .request_id = facts.request_id,
-         .client = relay.client_text,
+         .client = worker.client_text,
          .method = facts.head.method,
          .version = facts.version(),
          .path = facts.head.path,

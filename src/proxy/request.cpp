@@ -9,6 +9,7 @@
 #include "proxy/fault_answer.hpp"
 #include "proxy/forward.hpp"
 #include "proxy/record.hpp"
+#include "proxy/tunnel.hpp"
 
 namespace tidegate::proxy {
 
@@ -45,8 +46,7 @@ void settle(ask::Engine& engine, Exchange& x) {
     }
 }
 
-// In the form that the client reads. A function, since GCC 12 destroys a conditional operand of
-// co_await twice.
+// In the form that the client reads.
 FaultAnswer refusal_of(const Exchange& x) {
     return x.relay.is_grpc ? make_grpc_fault_answer(x) : make_fault_answer(x);
 }
@@ -65,6 +65,17 @@ FaultAnswer answer_of_final_recipient() {
     answer.status = 200;
     answer.content_type = {};
     return answer;
+}
+
+// The next two are no part of serve(), whose frame would have room for their answers as long as a
+// tunnel lasts.
+
+Task<> answer_options(const WorkerContext& worker, Exchange& x) {
+    return send_answer(worker, x, answer_of_final_recipient());
+}
+
+Task<> answer_refused(const WorkerContext& worker, Exchange& x) {
+    return send_answer(worker, x, refusal_of(x));
 }
 
 }  // namespace
@@ -167,13 +178,14 @@ Task<> serve(void* worker_context, client::Stream& client) {
     if (decision.route != nullptr) adopt_request_id(x.facts);
     if (decision.goes_on()) {
         if (http::max_forwards(x.facts.head) == 0U) {
-            co_await send_answer(worker, x, answer_of_final_recipient());
+            co_await answer_options(worker, x);
         } else {
             co_await forward(worker, x);
         }
     }
+    if (x.tunnel) decision.fault = co_await run_tunnel(worker, x);
     if (!decision.goes_on() && x.relay.status == 0 && ask::traits(decision.fault).status != 0) {
-        co_await send_answer(worker, x, refusal_of(x));
+        co_await answer_refused(worker, x);
     }
     finish(worker, std::move(exchange));
 }

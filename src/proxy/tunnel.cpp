@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
 
 #include "http/websocket.hpp"
-#include "proxy/heads.hpp"
 #include "proxy/tunnel_flow.hpp"
 
 namespace tidegate::proxy {
@@ -21,6 +21,7 @@ using std::chrono::milliseconds;
 
 // How long the ends of a tunnel may take to close it, once both have a Close frame.
 constexpr milliseconds kCloseTime{2'000};
+constexpr SteadyTime kNever = SteadyTime::max();
 // A direction that never has to wait lets others have their turn after so many steps.
 constexpr unsigned kStepsATurn = 16;
 
@@ -33,7 +34,7 @@ std::array<unsigned char, 4> random_mask() {
     return mask;
 }
 
-// Lives in the frame of run_tunnel().
+// Lives in the frame of run_tunnel(). Small: there may be many, and most of them sleep.
 class Tunnel {
   public:
     Tunnel(WorkerContext& worker, Exchange& exchange);
@@ -41,19 +42,24 @@ class Tunnel {
     Tunnel& operator=(const Tunnel&) = delete;
     ~Tunnel();
 
-    Task<Fault> run();
+    enum class Next : std::uint8_t {
+        sleep,       // nothing is left to do until the sleeper wakes
+        step_aside,  // there is more, but others have their turn first
+        over,
+    };
+    // Moves what there is.
+    Next go_on();
 
   private:
     // From one end to the other.
     struct Direction {
         TunnelFlow flow;
-        TunnelEnd source;               // as the end of a tunnel, if this one closes first
-        std::uint64_t& bytes;           // that have gone on
-        std::string close{};            // what is left of a Close frame of the proxy's
-        bool has_source_ended = false;  // the source has finished sending
-        bool is_finished = false;       // the proxy has sent the receiver its end
-        bool is_blocked = false;        // the receiver takes nothing
-        SteadyTime blocked_since{};
+        std::unique_ptr<std::string> close{};  // what is left of a Close frame of the proxy's
+        SteadyTime blocked_since{};            // if it is
+        TunnelEnd source;                      // as the end of a tunnel, if this one closes first
+        bool has_source_ended = false;         // the source has finished sending
+        bool is_finished = false;              // the proxy has sent the receiver its end
+        bool is_blocked = false;               // the receiver takes nothing
     };
 
     // Moves the bytes that are there. False: there may be more.
@@ -63,7 +69,7 @@ class Tunnel {
     template <class To>
     bool send_end(Direction& way, To& to);
     bool note_sent(Direction& way, IoStatus status);
-    void count(Direction& way, std::size_t bytes);
+    void count(const Direction& way, std::size_t bytes);
 
     void look_at_times();
     void look_at_ends();
@@ -72,35 +78,32 @@ class Tunnel {
     bool is_over();
     milliseconds time_left() const;
 
+    client::Stream& client() const { return *x_.client; }
+    upstream::TunnelStream& upstream() const { return *x_.tunnel; }
+    Sleeper& sleeper() const { return client().sleeper(); }
     const config::Timeouts& timeouts() const { return x_.config().timeouts; }
+    std::uint64_t moved() const { return x_.relay.bytes_received + x_.relay.bytes_sent; }
 
     WorkerContext& worker_;
     Exchange& x_;
-    client::Stream& client_;
-    upstream::Stream& upstream_;
-    Sleeper& sleeper_;
     Direction up_;
     Direction down_;
     const SteadyTime began_;
     SteadyTime now_;
-    limit::Micros age_{0};  // at that time
     SteadyTime last_moved_;
+    SteadyTime drains_at_ = kNever;
+    SteadyTime deadline_ = kNever;  // of an end that has begun
     std::optional<TunnelEnd> end_;  // what began it
-    std::optional<SteadyTime> drains_at_;
-    std::optional<SteadyTime> deadline_;  // of an end that has begun
-    bool is_ending_ = false;              // by the proxy, which puts Close frames
+    bool is_ending_ = false;        // by the proxy, which puts Close frames
     bool is_broken_off_ = false;
 };
 
 Tunnel::Tunnel(WorkerContext& worker, Exchange& exchange)
     : worker_(worker),
       x_(exchange),
-      client_(*exchange.client),
-      upstream_(exchange.upstream),
-      sleeper_(client_.sleeper()),
-      up_{TunnelFlow(http::FrameSource::client, &exchange.decision.route->tunnel),
-          TunnelEnd::client, exchange.relay.bytes_received},
-      down_{TunnelFlow(http::FrameSource::server), TunnelEnd::upstream, exchange.relay.bytes_sent},
+      up_{.flow = TunnelFlow(http::FrameSource::client, &exchange.decision.route->tunnel),
+          .source = TunnelEnd::client},
+      down_{.flow = TunnelFlow(http::FrameSource::server), .source = TunnelEnd::upstream},
       began_(steady_now()),
       now_(began_),
       last_moved_(began_) {
@@ -112,41 +115,36 @@ Tunnel::~Tunnel() {
     worker_.metrics.tunnel_ended(*x_.relay.tunnel);
 }
 
-Task<Fault> Tunnel::run() {
+Tunnel::Next Tunnel::go_on() {
     for (;;) {
         now_ = steady_now();
-        age_ = std::chrono::duration_cast<limit::Micros>(now_ - began_);
-        if (client_.is_cut_off()) {
+        if (client().is_cut_off()) {
             if (!end_) end_ = TunnelEnd::cut;
-            co_return Fault::client_left;
+            return Next::over;
         }
-        const std::uint64_t moved_before = up_.bytes + down_.bytes;
-        const bool is_all_up = move(up_, client_, upstream_);
-        const bool is_all_down = move(down_, upstream_, client_);
-        if (up_.bytes + down_.bytes != moved_before) last_moved_ = now_;
+        const std::uint64_t moved_before = moved();
+        const bool is_all_up = move(up_, client(), upstream());
+        const bool is_all_down = move(down_, upstream(), client());
+        if (moved() != moved_before) last_moved_ = now_;
         const bool was_ending = is_ending_;
         look_at_ends();
         look_at_times();
-        if (is_over()) break;
+        if (is_over()) return Next::over;
         if (is_ending_ != was_ending) continue;
-        if (is_all_up && is_all_down) {
-            sleeper_.allow(time_left());
-            co_await sleeper_.sleep();
-        } else {
-            co_await sleeper_.step_aside();
-        }
+        if (!is_all_up || !is_all_down) return Next::step_aside;
+        sleeper().allow(time_left());
+        return Next::sleep;
     }
-    sleeper_.allow_forever();
-    co_return Fault::none;
 }
 
 template <class From, class To>
 bool Tunnel::move(Direction& way, From& from, To& to) {
+    const auto age = std::chrono::duration_cast<limit::Micros>(now_ - began_);
     for (unsigned step = 0; step < kStepsATurn && !is_broken_off_; ++step) {
         const std::string_view bytes = from.take_bytes();
-        const std::size_t admitted = way.flow.admit(bytes, age_);
+        const std::size_t admitted = way.flow.admit(bytes, age);
         if (admitted > 0) {
-            const IoResult sent = to.send_bytes(bytes.substr(0, admitted), sleeper_.wakeup());
+            const IoResult sent = to.send_bytes(bytes.substr(0, admitted), sleeper().wakeup());
             if (!note_sent(way, sent.status)) return true;
             from.drop_bytes(sent.bytes);
             way.flow.sent(sent.bytes);
@@ -157,7 +155,7 @@ bool Tunnel::move(Direction& way, From& from, To& to) {
         const bool ends = way.has_source_ended || (is_ending_ && way.flow.has_stopped());
         if (ends && !send_end(way, to)) return true;
         if (way.has_source_ended) return true;
-        switch (from.read_bytes(sleeper_.wakeup())) {
+        switch (from.read_bytes(sleeper().wakeup())) {
             case TunnelInput::more:
                 break;
             case TunnelInput::nothing:
@@ -175,13 +173,13 @@ bool Tunnel::move(Direction& way, From& from, To& to) {
 
 template <class To>
 bool Tunnel::send_end(Direction& way, To& to) {
-    while (!way.close.empty()) {
-        const IoResult sent = to.send_bytes(way.close, sleeper_.wakeup());
+    while (way.close && !way.close->empty()) {
+        const IoResult sent = to.send_bytes(*way.close, sleeper().wakeup());
         if (!note_sent(way, sent.status)) return false;
-        way.close.erase(0, sent.bytes);
+        way.close->erase(0, sent.bytes);
     }
     if (!way.is_finished) {
-        way.is_finished = note_sent(way, to.finish_sending(sleeper_.wakeup()));
+        way.is_finished = note_sent(way, to.finish_sending(sleeper().wakeup()));
     }
     return way.is_finished;
 }
@@ -203,11 +201,12 @@ bool Tunnel::note_sent(Direction& way, IoStatus status) {
     return false;
 }
 
-void Tunnel::count(Direction& way, std::size_t bytes) {
-    way.bytes += bytes;
+void Tunnel::count(const Direction& way, std::size_t bytes) {
     if (&way == &up_) {
+        x_.relay.bytes_received += bytes;
         worker_.metrics.count_tunnel_received(bytes);
     } else {
+        x_.relay.bytes_sent += bytes;
         worker_.metrics.count_tunnel_sent(bytes);
     }
 }
@@ -217,7 +216,7 @@ void Tunnel::look_at_ends() {
     for (const Direction* const way : {&up_, &down_}) {
         if (!end_ && (way->flow.has_closed() || way->has_source_ended)) end_ = way->source;
     }
-    if (up_.flow.has_closed() && down_.flow.has_closed() && !deadline_) {
+    if (up_.flow.has_closed() && down_.flow.has_closed() && deadline_ == kNever) {
         deadline_ = now_ + kCloseTime;
     }
     switch (up_.flow.fault()) {
@@ -240,13 +239,13 @@ void Tunnel::look_at_ends() {
 }
 
 void Tunnel::look_at_times() {
-    if (client_.is_draining() && !drains_at_) {
+    if (client().is_draining() && drains_at_ == kNever) {
         TunnelDrain& drain = worker_.tunnel_drain;
         const milliseconds over = worker_.generation->config->timeouts.drain_tunnels;
         if (!drain.began) drain.began = now_;
         drains_at_ = *drain.began + drain_delay(drain.scheduled++, over);
     }
-    if (drains_at_ && now_ >= *drains_at_) {
+    if (now_ >= drains_at_) {
         begin_end(TunnelEnd::drained, CloseCode::going_away, "the proxy stops");
     }
     if (now_ - last_moved_ >= timeouts().tunnel_idle) {
@@ -267,16 +266,17 @@ void Tunnel::begin_end(TunnelEnd why, CloseCode code, std::string_view reason) {
     up_.flow.stop();
     down_.flow.stop();
     if (!up_.flow.has_closed() && !up_.is_finished) {
-        up_.close = http::close_frame(CloseCode::going_away, "", random_mask());
+        up_.close = std::make_unique<std::string>(
+            http::close_frame(CloseCode::going_away, "", random_mask()));
     }
     if (!down_.flow.has_closed() && !down_.is_finished) {
-        down_.close = http::close_frame(code, reason);
+        down_.close = std::make_unique<std::string>(http::close_frame(code, reason));
     }
     deadline_ = now_ + kCloseTime;
     if (why != TunnelEnd::drained) return;
     // A long frame may take as long as the drain does.
     const milliseconds over = worker_.generation->config->timeouts.drain_tunnels;
-    deadline_ = std::max(*deadline_, *worker_.tunnel_drain.began + over);
+    deadline_ = std::max(deadline_, *worker_.tunnel_drain.began + over);
 }
 
 // An end is gone, or takes nothing: the client sees a broken connection.
@@ -286,7 +286,7 @@ void Tunnel::break_off(TunnelEnd why, std::string_view fault) {
         x_.relay.tunnel_fault = fault;
     }
     is_broken_off_ = true;
-    if (!down_.is_finished) client_.break_off();
+    if (!down_.is_finished) client().break_off();
 }
 
 bool Tunnel::is_over() {
@@ -295,18 +295,16 @@ bool Tunnel::is_over() {
     if (are_finished && (!is_ending_ || down_.has_source_ended)) return true;
     // The upstream may answer the Close frame: if the proxy closed at once, the answer could be
     // lost.
-    if (are_finished)
-        deadline_ = std::min(deadline_.value_or(now_ + kCloseTime), now_ + kCloseTime);
-    if (!deadline_ || now_ < *deadline_) return false;
+    if (are_finished) deadline_ = std::min(deadline_, now_ + kCloseTime);
+    if (now_ < deadline_) return false;
     const bool is_in_order = down_.is_finished || down_.flow.has_closed();
-    if (!is_in_order) client_.break_off();
+    if (!is_in_order) client().break_off();
     return true;
 }
 
 milliseconds Tunnel::time_left() const {
-    SteadyTime next = last_moved_ + timeouts().tunnel_idle;
-    if (deadline_) next = is_ending_ ? *deadline_ : std::min(next, *deadline_);
-    if (drains_at_ && !is_ending_) next = std::min(next, *drains_at_);
+    const SteadyTime idle_at = last_moved_ + timeouts().tunnel_idle;
+    SteadyTime next = is_ending_ ? deadline_ : std::min({idle_at, deadline_, drains_at_});
     if (down_.is_blocked) next = std::min(next, down_.blocked_since + timeouts().client_write);
     return std::max(std::chrono::ceil<milliseconds>(next - now_), milliseconds{1});
 }
@@ -314,25 +312,22 @@ milliseconds Tunnel::time_left() const {
 }  // namespace
 
 Task<ask::Fault> run_tunnel(WorkerContext& worker, Exchange& x) {
-    client::Stream& client = *x.client;
-    write_switch_head(x, x.upstream.head());
-    IoStatus status = client.send_switch();
-    if (status == IoStatus::would_block) {
-        status = co_await client.send_rest(x.config().timeouts.client_write);
-    }
-    if (status != IoStatus::ok) {
-        co_return client.is_taking() ? Fault::client_left : Fault::client_not_reading;
-    }
-    x.relay.status = x.upstream.head().status;
-    x.relay.handshake_time = steady_now() - x.relay.began;
-    worker.engine.note_status(x.decision, x.relay.status);
     x.keep_for_record();
-    client.become_tunnel();
-    x.upstream.become_tunnel();
+    x.client->become_tunnel();
+    Sleeper& sleeper = x.client->sleeper();
     Tunnel tunnel(worker, x);
-    const Fault fault = co_await tunnel.run();
+    for (;;) {
+        const Tunnel::Next next = tunnel.go_on();
+        if (next == Tunnel::Next::over) break;
+        if (next == Tunnel::Next::sleep) {
+            co_await sleeper.sleep();
+        } else {
+            co_await sleeper.step_aside();
+        }
+    }
+    sleeper.allow_forever();
     x.relay.reached = Reached::end;
-    co_return fault;
+    co_return x.client->is_cut_off() ? Fault::client_left : Fault::none;
 }
 
 milliseconds drain_delay(std::uint32_t number, milliseconds over) {

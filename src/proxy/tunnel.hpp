@@ -1,6 +1,5 @@
-// A WebSocket through the proxy: from the handshake to the end of both directions.
-//
-// Part of a forwarding, whose connection to the upstream it takes over for good. One thread.
+// A WebSocket through the proxy: from the 101, which the client has, to the end of both directions.
+// One thread.
 #pragma once
 
 #include <chrono>
@@ -13,8 +12,8 @@
 
 namespace tidegate::proxy {
 
-// Sends the upstream's 101, which is accepted (upgrade.hpp), to the client, and is the tunnel then.
-// Ends when both ends know that it is over, or one is gone.
+// Relays what goes through `x.tunnel`. Ends when both ends know that the tunnel is over, or one is
+// gone.
 Task<ask::Fault> run_tunnel(WorkerContext& worker, Exchange& x);
 
 // When a tunnel ends in a drain: `number` counts the tunnels that end before it. However many

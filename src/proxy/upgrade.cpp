@@ -1,6 +1,7 @@
 #include "proxy/upgrade.hpp"
 
 #include "http/websocket.hpp"
+#include "proxy/heads.hpp"
 #include "proxy/websocket_accept.hpp"
 #include "proxy/websocket_key.hpp"
 
@@ -30,7 +31,7 @@ ask::Fault check_upgrade(Exchange& x) {
             return is_connect ? ask::Fault::unsupported_method : ask::Fault::none;
         case http::WebSocketRequest::handshake:
             x.relay.is_upgrade = true;
-            if (is_connect) x.websocket_key = random_websocket_key();
+            if (is_connect) x.upstream->websocket_key = random_websocket_key();
             break;
         case http::WebSocketRequest::malformed:
             return ask::Fault::bad_upgrade;
@@ -42,8 +43,25 @@ ask::Fault check_upgrade(Exchange& x) {
 
 bool is_upgrade_accepted(const Exchange& x) {
     const std::string_view key =
-        x.facts.protocol.empty() ? http::websocket_key(x.facts.head) : x.websocket_key;
-    return http::accepts_websocket(x.upstream.head(), websocket_accept(key));
+        x.facts.protocol.empty() ? http::websocket_key(x.facts.head) : x.upstream->websocket_key;
+    return http::accepts_websocket(x.upstream->stream.head(), websocket_accept(key));
+}
+
+Task<ask::Fault> pass_on_switch(WorkerContext& worker, Exchange& x) {
+    client::Stream& client = *x.client;
+    const http::ResponseHead& head = x.upstream->stream.head();
+    write_switch_head(x, head);
+    IoStatus status = client.send_switch();
+    if (status == IoStatus::would_block) {
+        status = co_await client.send_rest(x.config().timeouts.client_write);
+    }
+    if (status != IoStatus::ok) {
+        co_return client.is_taking() ? ask::Fault::client_left : ask::Fault::client_not_reading;
+    }
+    x.relay.status = head.status;
+    x.relay.handshake_time = steady_now() - x.relay.began;
+    worker.engine.note_status(x.decision, head.status);
+    co_return ask::Fault::none;
 }
 
 bool passes_for_tunnel(const Exchange& x, int status) {

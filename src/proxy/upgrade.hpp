@@ -2,7 +2,9 @@
 #pragma once
 
 #include "ask/fault.hpp"
+#include "net/task.hpp"
 #include "proxy/exchange.hpp"
+#include "proxy/worker_context.hpp"
 
 namespace tidegate::proxy {
 
@@ -14,6 +16,9 @@ ask::Fault check_upgrade(Exchange& x);
 
 // Whether the upstream's 101 belongs to the handshake that was forwarded.
 bool is_upgrade_accepted(const Exchange& x);
+
+// Sends the client that 101, in its protocol. The answer counts, though a tunnel follows.
+Task<ask::Fault> pass_on_switch(WorkerContext& worker, Exchange& x);
 
 // Whether a client would take an answer of this status, which is no 101, for an open tunnel: an
 // extended CONNECT has succeeded with any 2xx (RFC 9110 section 9.3.6).

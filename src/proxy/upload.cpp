@@ -53,7 +53,7 @@ bool Upload::has_to_hold(bool may_repeat) const {
 
 Task<Fault> Upload::hold() {
     const std::uint64_t bytes_max = hold_bytes_max();
-    std::string& held = x_.held_body;
+    std::string& held = x_.upstream->held_body;
     may_send_ = is_held_ = true;
     held_bytes_ = bytes_max;
     worker_.held_bytes += held_bytes_;
@@ -63,7 +63,7 @@ Task<Fault> Upload::hold() {
         for (const std::string_view piece : batch.view()) held.append(piece);
         // Before begin() sends these bytes, or sends them again, those of the client's next request
         // may come in their place.
-        if (batch.done) http::keep_in(x_.held_trailers, client_.trailers());
+        if (batch.done) http::keep_in(x_.upstream->held_trailers, client_.trailers());
         const bool needs_more = batch.count == 0 && !batch.done;
         client_.drop_body(batch);
         if (fault == Fault::none && needs_more) {
@@ -85,18 +85,18 @@ Fault Upload::begin() {
     Fault fault = Fault::none;
     BodyBatch batch;
     if (is_held_) {
-        batch.pieces[0] = x_.held_body;
-        batch.count = x_.held_body.empty() ? 0 : 1;
-        batch.content_bytes = x_.held_body.size();
+        batch.pieces[0] = x_.upstream->held_body;
+        batch.count = x_.upstream->held_body.empty() ? 0 : 1;
+        batch.content_bytes = x_.upstream->held_body.size();
         batch.done = client_.is_body_done();
     } else if (client_.framing().body != BodyKind::none) {
         batch = take_body(fault);
         has_passed_on_ = batch.count > 0;
     }
     if (fault != Fault::none) return fault;
-    write_request_head(x_, x_.upstream.server().authority());
-    const IoStatus status = x_.upstream.send(batch, client_.trailers());
-    if (!x_.upstream.is_too_large()) x_.relay.reached = Reached::upstream;
+    write_request_head(x_, x_.upstream->stream.server().authority());
+    const IoStatus status = x_.upstream->stream.send(batch, client_.trailers());
+    if (!x_.upstream->stream.is_too_large()) x_.relay.reached = Reached::upstream;
     if (status != IoStatus::would_block) {
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
@@ -118,13 +118,13 @@ Fault Upload::begin() {
 
 void Upload::go_on() {
     may_send_ = true;
-    x_.upload_sleeper.wakeup().wake_later();
+    x_.upstream->upload_sleeper.wakeup().wake_later();
 }
 
 Task<> Upload::end() {
     cancelled_ = true;
-    x_.upstream.cancel();
-    x_.upload_sleeper.wakeup().wake_later();
+    x_.upstream->stream.cancel();
+    x_.upstream->upload_sleeper.wakeup().wake_later();
     while (state_ == State::running) co_await answer_sleeper_.sleep();
 }
 
@@ -169,31 +169,32 @@ Task<Fault> Upload::send_body() {
     IoStatus status = IoStatus::would_block;
     for (unsigned portions = 1;; ++portions) {
         if (status == IoStatus::would_block) {
-            status = co_await x_.upstream.send_rest(x_.upload_sleeper, response_timeout_);
+            status = co_await x_.upstream->stream.send_rest(x_.upstream->upload_sleeper,
+                                                            response_timeout_);
         }
         // Sent or lost: the client's next request begins behind it.
         client_.drop_body(batch);
         // The upstream may have answered all the same, and then its answer counts.
         if (status != IoStatus::ok) co_return why_unsent();
         if (client_.is_body_done()) co_return Fault::none;
-        x_.forget_held_body();  // was the first portion
-        if (portions % kPortionsATurn == 0) co_await x_.upload_sleeper.step_aside();
+        x_.upstream->forget_held_body();  // was the first portion
+        if (portions % kPortionsATurn == 0) co_await x_.upstream->upload_sleeper.step_aside();
         for (;;) {
             Fault fault = Fault::none;
             batch = take_body(fault);
             if (fault != Fault::none) co_return fault;
             if (batch.count > 0 || batch.done) break;
             client_.drop_body(batch);
-            fault = co_await more_of_body(x_.upload_sleeper);
+            fault = co_await more_of_body(x_.upstream->upload_sleeper);
             if (rate_.is_waiting()) rate_.end_wait(steady_now());
             if (fault != Fault::none) co_return fault;
         }
-        status = x_.upstream.send(batch, client_.trailers());
+        status = x_.upstream->stream.send(batch, client_.trailers());
     }
 }
 
 Fault Upload::why_unsent() {
-    if (!x_.upstream.is_too_large()) return Fault::upstream_broken;
+    if (!x_.upstream->stream.is_too_large()) return Fault::upstream_broken;
     x_.decision.fault_detail = "The header or trailer section is larger than the upstream takes.";
     return Fault::head_too_large;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "ask/engine.hpp"
 #include "http/date_field.hpp"
@@ -34,6 +35,7 @@ struct WorkerContext {
     http::DateField date;  // the worker sets it every tick
     TunnelDrain tunnel_drain{};
     telemetry::Activity activity{};
+    std::string client_text{};     // of record(): the client's address, while the log takes it
     std::uint64_t held_bytes = 0;  // that bodies may take which are read before they are sent
 };
 

@@ -2,7 +2,6 @@
 
 #include <span>
 
-#include "base/free_text.hpp"
 #include "base/numbers.hpp"
 #include "http/gather.hpp"
 
@@ -26,11 +25,18 @@ void Http1Stream::open(Server& server, ConnectionPtr connection, bool is_reused)
     is_evicted_ = false;
     input_.release();
     scanner_.reset();
-    has_answered_ = may_hold_more_ = may_switch_ = is_tunnel_ = false;
+    has_answered_ = may_hold_more_ = may_switch_ = false;
 }
 
 std::pair<ServerPtr, ConnectionPtr> Http1Stream::release() {
     return {std::move(server_), std::move(connection_)};
+}
+
+std::pair<ServerPtr, ConnectionPtr> Http1Stream::release_tunnel(Buffer& behind) {
+    input_.consume(std::exchange(head_bytes_, 0));
+    if (input_.empty()) input_.release();
+    behind.swap(input_);
+    return release();
 }
 
 void Http1Stream::reset() {
@@ -105,20 +111,6 @@ bool Http1Stream::parse_head(const http::HeadBounds& bounds) {
 void Http1Stream::drop_interim() {
     input_.consume(std::exchange(head_bytes_, 0));
     scanner_.reset();
-}
-
-// A tunnel may last for days: what the messages took is given back.
-void Http1Stream::become_tunnel() {
-    is_tunnel_ = true;
-    input_.consume(std::exchange(head_bytes_, 0));
-    if (input_.empty()) input_.release();
-    const int status = head_.status;
-    head_ = http::ResponseHead();
-    head_.status = status;
-    free_text(out_head_);
-    free_text(out_tail_);
-    free_text(connection_options_);
-    outbox_.release();
 }
 
 void Http1Stream::begin_body() {

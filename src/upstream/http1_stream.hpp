@@ -21,7 +21,6 @@
 #include "net/connection.hpp"
 #include "net/outbox.hpp"
 #include "net/sleeper.hpp"
-#include "net/tunnel_bytes.hpp"
 #include "upstream/server.hpp"
 
 namespace tidegate::upstream {
@@ -80,26 +79,10 @@ class Http1Stream {
     // A byte of an answer has come.
     bool has_answered() const { return has_answered_; }
     // The answer is complete and nothing is behind it: the connection can take another request.
-    bool is_clean() const {
-        return framing_.keep_alive && input_.empty() && !may_hold_more_ && !is_tunnel_;
-    }
+    bool is_clean() const { return framing_.keep_alive && input_.empty() && !may_hold_more_; }
 
-    // A tunnel: bytes both ways in place of an answer. Such a connection never goes back to a pool.
-
-    // The request asks for one: a 101 is no fault.
+    // The request asks for a tunnel: a 101 is no fault.
     void allow_switch() { may_switch_ = true; }
-    // head() is a 101, and no longer needed.
-    void become_tunnel();
-    bool is_tunnel() const { return is_tunnel_; }
-    // What has come and was not dropped; first what the server has sent behind the 101.
-    std::string_view take_bytes() const { return input_.data(); }
-    void drop_bytes(std::size_t bytes) { drop_tunnel(input_, bytes); }
-    TunnelInput read_bytes(Wakeup& wakeup) { return read_tunnel(*connection_, input_, wakeup); }
-    // See send_tunnel() and finish_tunnel().
-    IoResult send_bytes(std::string_view bytes, Wakeup& wakeup) {
-        return send_tunnel(*connection_, bytes, wakeup);
-    }
-    IoStatus finish_sending(Wakeup& wakeup) { return finish_tunnel(*connection_, wakeup); }
 
     // Ends both directions: what waits to send or receive is woken, and fails.
     void cancel() { connection_->close(); }
@@ -112,6 +95,8 @@ class Http1Stream {
     const ConnectionPtr& connection() const { return connection_; }
     // The connection leaves the stream, and where it belongs.
     std::pair<ServerPtr, ConnectionPtr> release();
+    // The same, of head() that is a 101, and what came behind it. Views into the head go stale.
+    std::pair<ServerPtr, ConnectionPtr> release_tunnel(Buffer& behind);
     // True the first time.
     bool evict() { return !std::exchange(is_evicted_, true); }
 
@@ -142,7 +127,6 @@ class Http1Stream {
     bool has_answered_ = false;
     bool may_hold_more_ = false;  // the last read took all there was room for
     bool may_switch_ = false;
-    bool is_tunnel_ = false;
 };
 
 }  // namespace tidegate::upstream

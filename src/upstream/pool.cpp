@@ -24,6 +24,7 @@ std::size_t share_of(std::size_t total, std::size_t workers) {
 Pool::Pool(const Loop& loop, GroupPtr group, std::size_t worker, std::size_t metrics_slot)
     : executor_(loop.executor),
       readiness_(loop.readiness),
+      buffers_(loop.buffers),
       group_(std::move(group)),
       has_http2_(settings().has_http2()),
       http2_{loop.executor, loop.deadlines, loop.buffers, loop.metrics},
@@ -209,6 +210,11 @@ void Pool::throw_away(Stream& stream) {
     if (stream) remember_session(stream.http1());
     evict(stream);
     stream.http1().release();
+}
+
+std::unique_ptr<TunnelStream> Pool::open_tunnel(Stream& stream, ActiveRequest& request) {
+    remember_session(stream.http1());
+    return std::make_unique<TunnelStream>(*this, stream.http1(), request);
 }
 
 void Pool::evict(Stream& stream) {

@@ -26,6 +26,7 @@
 #include "upstream/seat_wait.hpp"
 #include "upstream/server.hpp"
 #include "upstream/stream.hpp"
+#include "upstream/tunnel_stream.hpp"
 
 namespace tidegate::upstream {
 
@@ -52,6 +53,7 @@ class Pool {
     void set_answer_bounds(const http::HeadBounds& bounds) { http2_.settings.head = bounds; }
 
     const GroupPtr& group() const { return group_; }
+    BufferPool& buffers() const { return buffers_; }
     const config::Upstream& settings() const { return group_->settings(); }
 
     // For metrics: how long a request to one of the servers took to the head of its answer, how
@@ -141,6 +143,11 @@ class Pool {
     // first request in the queue gets the seat, and if it is of this thread the connection, too.
     void give_back(Stream& stream);
     void throw_away(Stream& stream);
+    // The answer of `stream` is a 101, and was passed on: its connection is a tunnel from now on,
+    // which counts as `request` did, also as one that is in flight at the server. In HTTP/1.
+    std::unique_ptr<TunnelStream> open_tunnel(Stream& stream, ActiveRequest& request);
+    // For the tunnel: that was its connection.
+    void close_tunnel(const ConnectionPtr& connection) { forget(connection); }
     // Closes the connection. Its seat is the caller's, unless another request had it evicted.
     Seat keep_seat(Stream& stream);
     // Closes the connection in favour of another request. The stream stays evicted until it is
@@ -214,6 +221,7 @@ class Pool {
 
     const Executor executor_;
     Readiness& readiness_;
+    BufferPool& buffers_;
     const GroupPtr group_;
     const bool has_http2_;
     Http2Context http2_;

@@ -97,21 +97,11 @@ class Stream {
     // The answer is complete and nothing is behind it.
     bool is_clean() const { return is_http2_ ? http2_->is_clean() : http1_.is_clean(); }
 
-    // A tunnel: bytes both ways in place of an answer. Only in HTTP/1: the configuration refuses
-    // routes with tunnels to servers that speak HTTP/2. See Http1Stream.
-
+    // The request asks for a tunnel: a 101 is no fault. Only in HTTP/1: the configuration refuses
+    // routes with tunnels to servers that speak HTTP/2.
     void allow_switch() {
         if (!is_http2_) http1_.allow_switch();
     }
-    void become_tunnel() { http1_.become_tunnel(); }
-    bool is_tunnel() const { return !is_http2_ && http1_.is_tunnel(); }
-    std::string_view take_bytes() const { return http1_.take_bytes(); }
-    void drop_bytes(std::size_t bytes) { http1_.drop_bytes(bytes); }
-    TunnelInput read_bytes(Wakeup& wakeup) { return http1_.read_bytes(wakeup); }
-    IoResult send_bytes(std::string_view bytes, Wakeup& wakeup) {
-        return http1_.send_bytes(bytes, wakeup);
-    }
-    IoStatus finish_sending(Wakeup& wakeup) { return http1_.finish_sending(wakeup); }
 
     // Ends both directions: what waits to send or receive is woken, and fails. In HTTP/2 the
     // connection stays.

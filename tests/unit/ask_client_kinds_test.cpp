@@ -56,7 +56,7 @@ std::string counted_by_claims(World& world, const std::vector<std::string>& valu
     Request request(world, get(user("alice")), true);
     match_route(*world.rules.config, request.facts, request.decision);
     identify(world.rules, request.facts, request.decision);
-    request.decision.authentication.claims =
+    request.decision.authentication->claims =
         identity::pack_claims(world.rules.config->claims, values, "");
     list_charges(*world.rules.config, request.facts, request.decision);
     const Fault fault = request.decision.fault;
@@ -154,7 +154,7 @@ TEST_CASE("clients: the challenge of an anonymous request lists the methods and 
     Request request(world, get(), true);
     CHECK(request.decide() == Fault::no_user);
     std::string fields;
-    append_challenges(world.rules.config->user_methods, request.decision.authentication, fields);
+    append_challenges(world.rules.config->user_methods, *request.decision.authentication, fields);
     CHECK(fields == "WWW-Authenticate: Cookie realm=\"tidegate\", cookie=\"session\"\r\n");
 }
 

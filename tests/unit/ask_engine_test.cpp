@@ -171,7 +171,7 @@ std::string with_token(const std::string& payload = "e30") {
 }
 
 std::int64_t retry_after(const Client& client) {
-    return client.request.decision.authentication.retry_after.count();
+    return client.request.decision.authentication->retry_after.count();
 }
 
 }  // namespace
@@ -194,7 +194,8 @@ TEST_CASE("engine: a token with an unknown key waits for a fetch, and holds no g
     SUBCASE("it brings the key: the token is checked, which is a guess") {
         world.fetched("new");
         CHECK(client.decide_now() == Fault::bad_credentials);
-        CHECK(client.request.decision.authentication.fault == identity::CredentialFault::signature);
+        CHECK(client.request.decision.authentication->fault ==
+              identity::CredentialFault::signature);
         CHECK(other.decide_now() == Fault::limited);
     }
     SUBCASE("it fails, and may be repeated within the second") {
@@ -231,7 +232,7 @@ TEST_CASE("engine: an unknown key is refused once a later fetch has not brought 
     CHECK_FALSE(client.is_decided);
     world.fetched("other");
     CHECK(client.decide_now() == Fault::bad_credentials);
-    CHECK(client.request.decision.authentication.fault == identity::CredentialFault::unknown_key);
+    CHECK(client.request.decision.authentication->fault == identity::CredentialFault::unknown_key);
     CHECK(world.source.waiters() == 0);
 }
 

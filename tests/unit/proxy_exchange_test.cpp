@@ -1,7 +1,10 @@
+#include <memory>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
+#include "proxy/exchange_pool.hpp"
 #include "unit/proxy_world.hpp"
 
 using namespace tidegate;
@@ -52,6 +55,19 @@ TEST_CASE("exchange: a tunnel keeps what the access log names, and not the head"
     exchange.keep_for_record();
     CHECK(exchange.facts.head.fields.empty());
     CHECK(exchange.relay.user_agent == "probe/2");
-    exchange.reset();
-    CHECK(exchange.relay.user_agent.empty());
+    CHECK(exchange.upstream == nullptr);
+}
+
+TEST_CASE("exchange: one that was a tunnel serves no further request") {
+    World world("upstream: http://127.0.0.1:3000\nlimits: [1/h]\n");
+    ExchangePool pool{world.io.get_executor(), world.wheel, world.buffers};
+    std::unique_ptr<Exchange> tunnel = pool.take();
+    tunnel->keep_for_record();
+    pool.give(std::move(tunnel));
+    std::unique_ptr<Exchange> next = pool.take();
+    CHECK(next->upstream != nullptr);
+    CHECK(next->decision.authentication != nullptr);
+    const Exchange* const kept = next.get();
+    pool.give(std::move(next));
+    CHECK(pool.take().get() == kept);
 }

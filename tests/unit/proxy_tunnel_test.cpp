@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -155,26 +156,29 @@ struct Rig {
             settle();
         }
         link->input.connection().close();
-        exchange.upstream.cancel();
-        exchange.upstream.http1().release();
+        if (exchange.upstream) {
+            exchange.upstream->stream.cancel();
+            exchange.upstream->stream.http1().release();
+        }
     }
 
     // The handshake goes to the server.
     void forward() {
         const auto [near, far] = socket_pair();
         server.emplace(far);
-        exchange.upstream.open(*to, ConnectionPtr(new Connection(world.readiness, near)), false);
+        exchange.upstream->stream.open(*to, ConnectionPtr(new Connection(world.readiness, near)),
+                                       false);
         settle();
-        exchange.upstream.allow_switch();
+        exchange.upstream->stream.allow_switch();
         write_request_head(exchange, "127.0.0.1:3000");
-        REQUIRE(exchange.upstream.send({}, {}) == IoStatus::ok);
+        REQUIRE(exchange.upstream->stream.send({}, {}) == IoStatus::ok);
         asked = server->got();
     }
     // The server's answer to it.
     void answer(std::string_view bytes) {
         server->send(bytes);
         settle();
-        REQUIRE(exchange.upstream.read_head(kBounds, link->sleeper.wakeup()) ==
+        REQUIRE(exchange.upstream->stream.read_head(kBounds, link->sleeper.wakeup()) ==
                 upstream::Http1Stream::Head::complete);
     }
     void open(std::string_view behind = "") {
@@ -189,7 +193,14 @@ struct Rig {
         switched = head.substr(0, head.size() - first_bytes.size());
     }
     static Task<> run(Rig& self) {
-        self.fault = co_await run_tunnel(self.context, self.exchange);
+        self.fault = co_await pass_on_switch(self.context, self.exchange);
+        if (self.fault == Fault::none) {
+            self.to->begin_request(self.pool.is_counted());
+            self.pool.take_seat(self.request).release();
+            self.exchange.tunnel =
+                self.pool.open_tunnel(self.exchange.upstream->stream, self.request);
+            self.fault = co_await run_tunnel(self.context, self.exchange);
+        }
         self.is_over = true;
     }
 
@@ -221,7 +232,6 @@ struct Rig {
     World world;
     ask::PasswordPool passwords{{}};
     WorkerContext context;
-    Exchange exchange{world.io.get_executor(), world.wheel, world.buffers};
     client::Http1Stream client;
     client::Stream stream{client};
     std::unique_ptr<client::Http1Link> link;
@@ -229,6 +239,17 @@ struct Rig {
         std::make_shared<upstream::SharedServer>(upstream::server_at("127.0.0.1", 3000),
                                                  upstream::endpoint_at("127.0.0.1", 3000), 1),
         0)};
+    upstream::Metrics upstream_metrics{1};
+    const upstream::GroupPtr group =
+        upstream::group_of(upstream::upstream_of({upstream::server_at("127.0.0.1", 3000)}));
+    upstream::Pool pool{
+        {world.io.get_executor(), world.readiness, world.wheel, world.buffers, upstream_metrics},
+        group,
+        0,
+        0};
+    Exchange exchange{world.io.get_executor(), world.wheel, world.buffers};
+    const std::vector<int> prefixes{64};
+    upstream::ActiveRequest request{exchange.decision.client, prefixes, [](void*) {}, nullptr};
     std::optional<Far> browser;
     std::optional<Far> server;
     std::string asked;        // that the server got
@@ -302,7 +323,8 @@ TEST_CASE("tunnel: what the record needs stays, and the rest of the request is g
     CHECK(rig.exchange.facts.head.fields.capacity() == 0);
     CHECK(rig.client.head().fields.capacity() == 0);
     CHECK(rig.client.take_bytes().data() == nullptr);
-    CHECK(rig.exchange.upstream.take_bytes().data() == nullptr);
+    CHECK(rig.exchange.tunnel->take_bytes().data() == nullptr);
+    CHECK(rig.exchange.upstream == nullptr);
 }
 
 TEST_CASE("tunnel: an end that takes nothing stops the other, and loses nothing") {

@@ -60,15 +60,16 @@ struct Handshake : Connect {
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) ==
                 0);
         far = ends[1];
-        x.upstream.open(*to, ConnectionPtr(new Connection(world.readiness, ends[0])), false);
+        x.upstream->stream.open(*to, ConnectionPtr(new Connection(world.readiness, ends[0])),
+                                false);
         settle();
-        x.upstream.allow_switch();
+        x.upstream->stream.allow_switch();
         asked = write_request_head(x, "127.0.0.1:3000");
-        REQUIRE(x.upstream.send({}, {}) == IoStatus::ok);
+        REQUIRE(x.upstream->stream.send({}, {}) == IoStatus::ok);
     }
     ~Handshake() {
-        x.upstream.cancel();
-        x.upstream.http1().release();
+        x.upstream->stream.cancel();
+        x.upstream->stream.http1().release();
         ::close(far);
     }
 
@@ -80,7 +81,7 @@ struct Handshake : Connect {
         REQUIRE(::send(far, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                 static_cast<ssize_t>(bytes.size()));
         settle();
-        REQUIRE(x.upstream.read_head({16'384, 100, 16'384}, x.client->sleeper().wakeup()) ==
+        REQUIRE(x.upstream->stream.read_head({16'384, 100, 16'384}, x.client->sleeper().wakeup()) ==
                 upstream::Http1Stream::Head::complete);
     }
     void switch_with(const std::string& accept, const std::string& more = "") {
@@ -118,7 +119,7 @@ TEST_CASE("upgrade: an extended CONNECT goes on as a handshake with a key of the
     CHECK(has(opened.asked, "\r\nsec-websocket-extensions: permessage-deflate\r\n"));
     CHECK(has(opened.asked, "\r\norigin: https://a.example\r\n"));
     CHECK(has(opened.asked, "\r\nVia: 2.0 tidegate\r\n"));
-    CHECK(opened.key() == opened.x.websocket_key);
+    CHECK(opened.key() == opened.x.upstream->websocket_key);
     CHECK_FALSE(has(opened.asked, "dGhlIHNhbXBsZSBub25jZQ=="));
     CHECK_FALSE(has(opened.asked, "sec_websocket_key"));
     CHECK_FALSE(has(opened.asked, "sec-websocket-key"));
@@ -141,7 +142,7 @@ TEST_CASE("upgrade: over HTTP/2 a 200 opens the tunnel, without what HTTP/1 says
                        "Sec-WebSocket-Protocol: chat\r\n"
                        "Sec-WebSocket-Extensions: permessage-deflate\r\n"
                        "Set-Cookie: a=b\r\nContent-Length: 5\r\n");
-    const std::string head = write_switch_head(opened.x, opened.x.upstream.head());
+    const std::string head = write_switch_head(opened.x, opened.x.upstream->stream.head());
     CHECK(head.starts_with("HTTP/1.1 200 OK\r\n"));
     CHECK(has(head, "\r\nSec-WebSocket-Protocol: chat\r\n"));
     CHECK(has(head, "\r\nSec-WebSocket-Extensions: permessage-deflate\r\n"));
@@ -225,15 +226,15 @@ TEST_CASE("upgrade: HTTP/1 handshakes keep the key of the client, and have one")
     const std::string out = write_request_head(request.exchange, "127.0.0.1:3000");
     CHECK(has(out, "\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"));
     CHECK(count_of(out, "Sec-WebSocket-Key") == 1);
-    CHECK(request.exchange.websocket_key.empty());
+    CHECK(request.exchange.upstream->websocket_key.empty());
 }
 
 TEST_CASE("upgrade: the next request does not see the key and the protocol") {
     Connect asked;
     REQUIRE(check_upgrade(asked.x) == Fault::none);
-    REQUIRE_FALSE(asked.x.websocket_key.empty());
+    REQUIRE_FALSE(asked.x.upstream->websocket_key.empty());
     asked.x.reset();
-    CHECK(asked.x.websocket_key.empty());
+    CHECK(asked.x.upstream->websocket_key.empty());
     CHECK(asked.x.facts.protocol.empty());
     CHECK_FALSE(asked.x.facts.is_http2);
     CHECK_FALSE(asked.x.relay.is_upgrade);

@@ -176,22 +176,24 @@ TEST_CASE("http1_stream: a 101 is an answer where it was asked for, and bytes fo
     world.ask();
     world.answer("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nfirst");
     REQUIRE(world.read_head() == Head::complete);
-    world.stream.become_tunnel();
-    CHECK(world.stream.is_tunnel());
-    CHECK_FALSE(world.stream.is_clean());
     CHECK(world.stream.head().status == 101);
-    CHECK(world.stream.take_bytes() == "first");
-    world.stream.drop_bytes(5);
-    CHECK(world.stream.take_bytes().data() == nullptr);
-    CHECK(world.stream.read_bytes(world.wakeup) == TunnelInput::nothing);
-    world.answer("second");
-    CHECK(world.stream.read_bytes(world.wakeup) == TunnelInput::more);
-    CHECK(world.stream.take_bytes() == "second");
-    CHECK(world.stream.send_bytes("from here", world.wakeup).bytes == 9);
-    CHECK(world.stream.finish_sending(world.wakeup) == IoStatus::ok);
-    CHECK(world.sent() == "from here");
-    world.close();
-    CHECK(world.stream.read_bytes(world.wakeup) == TunnelInput::end);
+    Buffer behind(world.buffers);
+    const auto [server, connection] = world.stream.release_tunnel(behind);
+    CHECK(server == world.server);
+    CHECK(connection->is_open());
+    CHECK_FALSE(world.stream);
+    CHECK(behind.data() == "first");
+}
+
+TEST_CASE("http1_stream: where nothing came behind a 101, its tunnel begins without a buffer") {
+    World world;
+    world.stream.allow_switch();
+    world.ask();
+    world.answer("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n");
+    REQUIRE(world.read_head() == Head::complete);
+    Buffer behind(world.buffers);
+    world.stream.release_tunnel(behind);
+    CHECK(behind.data().data() == nullptr);
 }
 
 TEST_CASE("http1_stream: a close ends a body only where nothing else does") {
