@@ -117,8 +117,7 @@ METHOD = f"""
 {{transport}}- **What it cannot say**: how all this is over a network, or on many cores. Loopback
   makes the kernel's part smaller than a network card would; with two CPUs, clients, proxy, Redis
   and upstream get into each other's way.
-- The cost of a charge in process, and of each part of the way, is for `bench/`'s
-  micro-benchmarks.
+- The cost of a charge in process is for `bench/`'s micro-benchmarks.
 """
 
 # Where rows of TLS, HTTP/2 or tunnels were measured.

@@ -39,8 +39,8 @@ struct Decision {
     std::optional<IpAddress>
         client;  // its address; before identify(), the caller may name the peer
     identity::ChainFault chain_fault = identity::ChainFault::none;  // why `client` is only a proxy
-    // What the credentials prove. Never null while the engine is asked; the caller may give it back
-    // afterwards, before reset() makes the decision ready for another request.
+    // What the credentials prove. Null once the caller has given it back: the decision is never
+    // reset then, nor the engine asked with it.
     std::unique_ptr<identity::Authentication> authentication =
         std::make_unique<identity::Authentication>();
     std::optional<std::string_view> user;

@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/free_text.hpp"
 #include "http/field.hpp"
 
 namespace tidegate::proxy {
@@ -15,7 +14,7 @@ void Relay::reset() {
     status = upstream_status = 0;
     is_redirect = is_upgrade = is_grpc = false;
     grpc_status = limit::AnswerStatus::kNoGrpc;
-    tunnel.reset();
+    tunnel_end.reset();
     tunnel_fault = {};
     handshake_time = {};
     bytes_received = bytes_sent = 0;
@@ -34,7 +33,6 @@ void Exchange::keep_for_record() {
     http::RequestHead& head = facts.head;
     http::RequestHead kept;
     kept.minor_version = head.minor_version;
-    free_text(kept_text);
     const std::string_view user_agent = http::single_value(head.fields, "user-agent");
     kept_text.reserve(head.method.size() + head.path.size() + facts.host.size() +
                       user_agent.size());
@@ -51,11 +49,11 @@ void Exchange::keep_for_record() {
     // They look at the head, or at what identified the client.
     decision.user.reset();
     decision.tier = {};
-    decision.authentication.reset();
+    decision.authentication = nullptr;
     decision.fault_detail = {};
     decision.ratelimit = std::vector<http::RateLimitItem>();
     facts.protocol = {};
-    upstream.reset();
+    upstream = nullptr;
 }
 
 void Exchange::reset() {

@@ -42,10 +42,10 @@ struct Relay {
     bool is_grpc = false;        // the client speaks gRPC, and reads answers as that has them
     // Of the answer, for log and limits: a number of gRPC, or a constant of AnswerStatus.
     int grpc_status = limit::AnswerStatus::kNoGrpc;
-    bool is_redirect = false;         // the answer sends the client to https
-    bool is_upgrade = false;          // the request is forwarded as a WebSocket handshake
-    std::optional<TunnelEnd> tunnel;  // set: the handshake became a tunnel
-    std::string_view tunnel_fault;    // why it ended, for the log; empty: in order
+    bool is_redirect = false;             // the answer sends the client to https
+    bool is_upgrade = false;              // the request is forwarded as a WebSocket handshake
+    std::optional<TunnelEnd> tunnel_end;  // how the tunnel ended; none: there was none
+    std::string_view tunnel_fault;        // why it ended, for the log; empty: in order
     std::chrono::nanoseconds handshake_time{0};  // of a tunnel, until the client had its 101
     std::uint64_t bytes_received = 0;
     std::uint64_t bytes_sent = 0;
@@ -74,12 +74,12 @@ struct UpstreamSide {
 };
 
 // Reused from request to request, so that a request allocates nothing that the one before it had
-// room for. A connection without a request has none.
+// room for; not if it became a tunnel. A connection without a request has none.
 struct Exchange {
     Exchange(Executor executor, DeadlineWheel& wheel, BufferPool& buffers)
         : upstream(std::make_unique<UpstreamSide>(executor, wheel, buffers)) {}
 
-    // Forgets the last request.
+    // Forgets the last request. Not after keep_for_record().
     void reset();
     // A tunnel may last for days, and needs of the request only what is recorded at its end: copies
     // that, so that the views into the head may go stale, and gives back the memory of the rest.
@@ -96,9 +96,9 @@ struct Exchange {
     ask::Facts facts;
     ask::Decision decision;
     client::Stream* client = nullptr;                // lent by the connection
-    std::unique_ptr<UpstreamSide> upstream;          // null: of a tunnel
-    std::unique_ptr<upstream::TunnelStream> tunnel;  // set: the handshake was accepted
-    std::string kept_text;                           // of keep_for_record()
+    std::unique_ptr<UpstreamSide> upstream;          // null after keep_for_record()
+    std::unique_ptr<upstream::TunnelStream> tunnel;  // set by forward(): run_tunnel() serves it
+    std::string kept_text;  // what the facts and the relay look at after keep_for_record()
     Relay relay;
     RequestTrace* trace = nullptr;             // null: the request is not traced
     std::unique_ptr<RequestTrace> trace_room;  // of `trace`; null: no request was

@@ -20,9 +20,10 @@ class ExchangePool {
         free_.pop_back();
         return exchange;
     }
+    // Keeps it for another request, unless it was a tunnel or there are enough.
     void give(std::unique_ptr<Exchange> exchange) {
-        const bool is_whole = exchange->upstream != nullptr;  // it was no tunnel
-        if (!is_whole || free_.size() == kKept) return;
+        const bool was_tunnel = exchange->upstream == nullptr;
+        if (was_tunnel || free_.size() == kKept) return;
         exchange->reset();
         free_.push_back(std::move(exchange));
     }

@@ -89,13 +89,15 @@ void Forwarding::note_answered() {
 // In flight at its server, with the seat of its connection, a tunnel counts as any other request
 // for as long as it lasts; the forwarding is over.
 Task<Fault> Forwarding::accept_switch() {
-    if (!is_upgrade_accepted(x_) || upload_.is_running()) co_return Fault::upstream_broken;
+    if (!is_upgrade_accepted(x_)) co_return Fault::upstream_broken;
+    // The server has not even got all of the request.
+    if (upload_.is_running() || upload_.fault() != Fault::none) co_return Fault::upstream_broken;
     note_answered();
     pool_.group()->note_success(server_->shared());
     const Fault fault = co_await pass_on_switch(worker_, x_);
     if (fault != Fault::none) co_return fault;
     x_.tunnel = pool_.open_tunnel(stream_, active_);
-    is_in_flight_ = false;  // the tunnel is
+    is_in_flight_ = false;  // the tunnel has that count now
     co_return Fault::none;
 }
 

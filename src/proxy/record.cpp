@@ -101,12 +101,12 @@ void count_exchange(WorkerContext& worker, const Exchange& exchange, telemetry::
     const ask::Decision& decision = exchange.decision;
     const store::LimitDecision& charge = decision.charge;
     const Relay& relay = exchange.relay;
-    const auto took = relay.tunnel ? relay.handshake_time : now - relay.began;
+    const auto took = relay.tunnel_end ? relay.handshake_time : now - relay.began;
     worker.metrics.count_request(generation.slots.route(decision.route_index), exchange.face,
                                  relay.status, outcome, took);
     if (!decision.goes_on()) worker.metrics.count_fault(decision.fault);
     // A tunnel has counted its own as they came.
-    if (!relay.tunnel) worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
+    if (!relay.tunnel_end) worker.metrics.count_bytes(relay.bytes_received, relay.bytes_sent);
     if (!charge.items.empty() && charge.result != store::LimitDecision::Result::pending) {
         worker.metrics.count_decision_time(charge.decided_by, decision.charge_time);
         if (telemetry::Activity::Names* const names = worker.activity.names()) {
@@ -117,7 +117,7 @@ void count_exchange(WorkerContext& worker, const Exchange& exchange, telemetry::
 
 }  // namespace
 
-void record(WorkerContext& worker, Exchange& exchange) {
+void record(WorkerContext& worker, const Exchange& exchange) {
     const Generation& generation = *exchange.generation;
     const ask::Facts& facts = exchange.facts;
     const ask::Decision& decision = exchange.decision;
@@ -155,8 +155,8 @@ void record(WorkerContext& worker, Exchange& exchange) {
          .method = facts.head.method,
          .version = facts.version(),
          .path = facts.head.path,
-         .user_agent =
-             relay.tunnel ? relay.user_agent : http::single_value(facts.head.fields, "user-agent"),
+         .user_agent = relay.tunnel_end ? relay.user_agent
+                                        : http::single_value(facts.head.fields, "user-agent"),
          .host = facts.host,
          .route = decision.route != nullptr ? std::string_view(decision.route->name) : "",
          .identifiers = identifiers,

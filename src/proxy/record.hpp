@@ -7,6 +7,6 @@
 namespace tidegate::proxy {
 
 // Runs once for every request that had a head, whatever became of it.
-void record(WorkerContext& worker, Exchange& exchange);
+void record(WorkerContext& worker, const Exchange& exchange);
 
 }  // namespace tidegate::proxy

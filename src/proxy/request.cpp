@@ -46,11 +46,6 @@ void settle(ask::Engine& engine, Exchange& x) {
     }
 }
 
-// In the form that the client reads.
-FaultAnswer refusal_of(const Exchange& x) {
-    return x.relay.is_grpc ? make_grpc_fault_answer(x) : make_fault_answer(x);
-}
-
 void end_answer(Exchange& x, const FaultAnswer& answer, IoStatus status) {
     if (status == IoStatus::ok) {
         x.relay.bytes_sent = answer.content().size();
@@ -59,23 +54,21 @@ void end_answer(Exchange& x, const FaultAnswer& answer, IoStatus status) {
     }
 }
 
+// The next two are functions of their own, or the frame of serve() would have room for their
+// answers for as long as a tunnel lasts.
+
 // To an OPTIONS that goes no further: only the upstream knows what it can do.
-FaultAnswer answer_of_final_recipient() {
+Task<> send_final_recipient_answer(const WorkerContext& worker, Exchange& x) {
     FaultAnswer answer;
     answer.status = 200;
     answer.content_type = {};
-    return answer;
+    return send_answer(worker, x, std::move(answer));
 }
 
-// The next two are no part of serve(), whose frame would have room for their answers as long as a
-// tunnel lasts.
-
-Task<> answer_options(const WorkerContext& worker, Exchange& x) {
-    return send_answer(worker, x, answer_of_final_recipient());
-}
-
-Task<> answer_refused(const WorkerContext& worker, Exchange& x) {
-    return send_answer(worker, x, refusal_of(x));
+// In the form that the client reads.
+Task<> send_refusal(const WorkerContext& worker, Exchange& x) {
+    return send_answer(worker, x,
+                       x.relay.is_grpc ? make_grpc_fault_answer(x) : make_fault_answer(x));
 }
 
 }  // namespace
@@ -178,14 +171,14 @@ Task<> serve(void* worker_context, client::Stream& client) {
     if (decision.route != nullptr) adopt_request_id(x.facts);
     if (decision.goes_on()) {
         if (http::max_forwards(x.facts.head) == 0U) {
-            co_await answer_options(worker, x);
+            co_await send_final_recipient_answer(worker, x);
         } else {
             co_await forward(worker, x);
         }
     }
     if (x.tunnel) decision.fault = co_await run_tunnel(worker, x);
     if (!decision.goes_on() && x.relay.status == 0 && ask::traits(decision.fault).status != 0) {
-        co_await answer_refused(worker, x);
+        co_await send_refusal(worker, x);
     }
     finish(worker, std::move(exchange));
 }

@@ -70,7 +70,7 @@ bool continue_trace(const http::Fields& fields, RequestTrace& trace) {
 
 int upstream_status(const Exchange& x) {
     constexpr int kSwitchingProtocols = 101;
-    if (x.relay.tunnel) return kSwitchingProtocols;
+    if (x.relay.tunnel_end) return kSwitchingProtocols;
     return x.relay.upstream_status;
 }
 

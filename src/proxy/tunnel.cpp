@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 // How long the ends of a tunnel may take to close it, once both have a Close frame.
 constexpr milliseconds kCloseTime{2'000};
-constexpr SteadyTime kNever = SteadyTime::max();
+constexpr SteadyTime kNotSet = SteadyTime::max();
 // A direction that never has to wait lets others have their turn after so many steps.
 constexpr unsigned kStepsATurn = 16;
 
@@ -45,21 +45,22 @@ class Tunnel {
     enum class Next : std::uint8_t {
         sleep,       // nothing is left to do until the sleeper wakes
         step_aside,  // there is more, but others have their turn first
-        over,
+        over,        // nothing is to be moved any more
     };
-    // Moves what there is.
+    // Moves what there is. Before sleep, sets for how long.
     Next go_on();
 
   private:
     // From one end to the other.
     struct Direction {
         TunnelFlow flow;
-        std::unique_ptr<std::string> close{};  // what is left of a Close frame of the proxy's
-        SteadyTime blocked_since{};            // if it is
-        TunnelEnd source;                      // as the end of a tunnel, if this one closes first
-        bool has_source_ended = false;         // the source has finished sending
-        bool is_finished = false;              // the proxy has sent the receiver its end
-        bool is_blocked = false;               // the receiver takes nothing
+        std::unique_ptr<std::string>
+            close{};                 // what is left of a Close frame of the proxy's; rarely there
+        SteadyTime blocked_since{};  // while is_blocked
+        TunnelEnd source;            // as the end of a tunnel, if this one closes first
+        bool has_source_ended = false;  // the source has finished sending
+        bool is_finished = false;       // the proxy has sent the receiver its end
+        bool is_blocked = false;        // the receiver takes nothing
     };
 
     // Moves the bytes that are there. False: there may be more.
@@ -91,10 +92,10 @@ class Tunnel {
     const SteadyTime began_;
     SteadyTime now_;
     SteadyTime last_moved_;
-    SteadyTime drains_at_ = kNever;
-    SteadyTime deadline_ = kNever;  // of an end that has begun
-    std::optional<TunnelEnd> end_;  // what began it
-    bool is_ending_ = false;        // by the proxy, which puts Close frames
+    SteadyTime drains_at_ = kNotSet;
+    SteadyTime deadline_ = kNotSet;  // of an end that has begun
+    std::optional<TunnelEnd> end_;   // what began it
+    bool is_ending_ = false;         // by the proxy, which puts Close frames
     bool is_broken_off_ = false;
 };
 
@@ -111,8 +112,8 @@ Tunnel::Tunnel(WorkerContext& worker, Exchange& exchange)
 }
 
 Tunnel::~Tunnel() {
-    x_.relay.tunnel = end_.value_or(TunnelEnd::cut);
-    worker_.metrics.tunnel_ended(*x_.relay.tunnel);
+    x_.relay.tunnel_end = end_.value_or(TunnelEnd::cut);
+    worker_.metrics.tunnel_ended(*x_.relay.tunnel_end);
 }
 
 Tunnel::Next Tunnel::go_on() {
@@ -216,7 +217,7 @@ void Tunnel::look_at_ends() {
     for (const Direction* const way : {&up_, &down_}) {
         if (!end_ && (way->flow.has_closed() || way->has_source_ended)) end_ = way->source;
     }
-    if (up_.flow.has_closed() && down_.flow.has_closed() && deadline_ == kNever) {
+    if (up_.flow.has_closed() && down_.flow.has_closed() && deadline_ == kNotSet) {
         deadline_ = now_ + kCloseTime;
     }
     switch (up_.flow.fault()) {
@@ -239,7 +240,7 @@ void Tunnel::look_at_ends() {
 }
 
 void Tunnel::look_at_times() {
-    if (client().is_draining() && drains_at_ == kNever) {
+    if (client().is_draining() && drains_at_ == kNotSet) {
         TunnelDrain& drain = worker_.tunnel_drain;
         const milliseconds over = worker_.generation->config->timeouts.drain_tunnels;
         if (!drain.began) drain.began = now_;

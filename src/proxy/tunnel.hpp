@@ -12,8 +12,9 @@
 
 namespace tidegate::proxy {
 
-// Relays what goes through `x.tunnel`. Ends when both ends know that the tunnel is over, or one is
-// gone.
+// Relays what goes through `x.tunnel`, whose 101 the client has. Gives back what only forwarding
+// needed. Ends when both ends know that the tunnel is over, or one is gone; `client_left`: the
+// proxy has cut the client off.
 Task<ask::Fault> run_tunnel(WorkerContext& worker, Exchange& x);
 
 // When a tunnel ends in a drain: `number` counts the tunnels that end before it. However many

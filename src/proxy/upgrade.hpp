@@ -1,4 +1,5 @@
-// Which requests are forwarded as WebSocket handshakes, and which answers belong to them.
+// WebSocket handshakes: which requests are forwarded as such, which answers belong to them, and the
+// answer to the client.
 #pragma once
 
 #include "ask/fault.hpp"
@@ -17,7 +18,9 @@ ask::Fault check_upgrade(Exchange& x);
 // Whether the upstream's 101 belongs to the handshake that was forwarded.
 bool is_upgrade_accepted(const Exchange& x);
 
-// Sends the client that 101, in its protocol. The answer counts, though a tunnel follows.
+// Sends the client the upstream's 101, which is a 200 in HTTP/2, and settles limits that count by
+// status. `client_left` or `client_not_reading` if the client did not take it. Requires
+// is_upgrade_accepted().
 Task<ask::Fault> pass_on_switch(WorkerContext& worker, Exchange& x);
 
 // Whether a client would take an answer of this status, which is no 101, for an open tunnel: an

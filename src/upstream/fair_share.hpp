@@ -39,7 +39,8 @@ class ActiveRequest : public boost::intrusive::list_base_hook<
     ActiveRequest(const std::optional<IpAddress>& client, const std::vector<int>& ipv6_prefixes,
                   OnEvicted on_evicted, void* owner)
         : client_(client), ipv6_prefixes_(ipv6_prefixes), on_evicted_(on_evicted), owner_(owner) {}
-    // Takes the place of `former`, which is in no list then.
+    // Takes the place of `former`, which is in no list then. Waits for nothing yet; what outlives
+    // `former` outlives this.
     ActiveRequest(ActiveRequest& former, OnEvicted on_evicted, void* owner)
         : ActiveRequest(former.client_, former.ipv6_prefixes_, on_evicted, owner) {
         swap_nodes(former);

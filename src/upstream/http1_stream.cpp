@@ -36,6 +36,8 @@ std::pair<ServerPtr, ConnectionPtr> Http1Stream::release_tunnel(Buffer& behind) 
     input_.consume(std::exchange(head_bytes_, 0));
     if (input_.empty()) input_.release();
     behind.swap(input_);
+    // What waited here may end before the tunnel does.
+    connection_->forget_sleepers();
     return release();
 }
 

@@ -95,7 +95,8 @@ class Http1Stream {
     const ConnectionPtr& connection() const { return connection_; }
     // The connection leaves the stream, and where it belongs.
     std::pair<ServerPtr, ConnectionPtr> release();
-    // The same, of head() that is a 101, and what came behind it. Views into the head go stale.
+    // The same after a 101. `behind` gets what the server sent behind the head, and no block if
+    // that is nothing. Views into the head go stale.
     std::pair<ServerPtr, ConnectionPtr> release_tunnel(Buffer& behind);
     // True the first time.
     bool evict() { return !std::exchange(is_evicted_, true); }

@@ -214,7 +214,7 @@ void Pool::throw_away(Stream& stream) {
 
 std::unique_ptr<TunnelStream> Pool::open_tunnel(Stream& stream, ActiveRequest& request) {
     remember_session(stream.http1());
-    return std::make_unique<TunnelStream>(*this, stream.http1(), request);
+    return std::make_unique<TunnelStream>(*this, buffers_, stream.http1(), request);
 }
 
 void Pool::evict(Stream& stream) {

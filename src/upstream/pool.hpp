@@ -1,6 +1,7 @@
 // A worker's connections to one upstream: chooses servers, keeps idle connections, makes new ones.
 //
-// A request gets a stream with a connection, and gives it back or throws it away, never drops it.
+// A request gets a stream with a connection, and gives it back, throws it away or makes a tunnel of
+// it, never drops it.
 // Each connection has one of the upstream's seats (`max_connections`), which all threads share. To
 // a server that speaks HTTP/2, requests share connections, and each request has a seat for as long
 // as it is there: what `max_connections` bounds is what the servers work at. One thread.
@@ -53,7 +54,6 @@ class Pool {
     void set_answer_bounds(const http::HeadBounds& bounds) { http2_.settings.head = bounds; }
 
     const GroupPtr& group() const { return group_; }
-    BufferPool& buffers() const { return buffers_; }
     const config::Upstream& settings() const { return group_->settings(); }
 
     // For metrics: how long a request to one of the servers took to the head of its answer, how
@@ -143,16 +143,17 @@ class Pool {
     // first request in the queue gets the seat, and if it is of this thread the connection, too.
     void give_back(Stream& stream);
     void throw_away(Stream& stream);
-    // The answer of `stream` is a 101, and was passed on: its connection is a tunnel from now on,
-    // which counts as `request` did, also as one that is in flight at the server. In HTTP/1.
-    std::unique_ptr<TunnelStream> open_tunnel(Stream& stream, ActiveRequest& request);
-    // For the tunnel: that was its connection.
-    void close_tunnel(const ConnectionPtr& connection) { forget(connection); }
     // Closes the connection. Its seat is the caller's, unless another request had it evicted.
     Seat keep_seat(Stream& stream);
     // Closes the connection in favour of another request. The stream stays evicted until it is
     // thrown away.
     void evict(Stream& stream);
+
+    // Takes over the connection of `stream`, whose 101 the client has. The tunnel keeps the seat,
+    // the place of `request` among those of its address, and its count in flight. In HTTP/1 only.
+    std::unique_ptr<TunnelStream> open_tunnel(Stream& stream, ActiveRequest& request);
+    // For TunnelStream: closes its connection, and gives the seat back.
+    void close_tunnel(const ConnectionPtr& connection) { forget(connection); }
 
     // Closes connections that were idle for too long, or on which the server sent or closed.
     void sweep(SteadyTime now);

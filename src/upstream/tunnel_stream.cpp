@@ -1,24 +1,28 @@
 #include "upstream/tunnel_stream.hpp"
 
 #include <tuple>
-#include <utility>
 
+#include "upstream/http1_stream.hpp"
 #include "upstream/pool.hpp"
 
 namespace tidegate::upstream {
 
-TunnelStream::TunnelStream(Pool& pool, Http1Stream& stream, ActiveRequest& request)
-    : pool_(pool), input_(pool.buffers()), request_(request, &TunnelStream::on_evicted, this) {
+namespace {
+
+// Never called: of a tunnel, neither a body nor an answer waits for its client.
+void ignore_eviction(void*) {}
+
+}  // namespace
+
+TunnelStream::TunnelStream(Pool& pool, BufferPool& buffers, Http1Stream& stream,
+                           ActiveRequest& request)
+    : pool_(pool), input_(buffers), request_(request, &ignore_eviction, nullptr) {
     std::tie(server_, connection_) = stream.release_tunnel(input_);
 }
 
 TunnelStream::~TunnelStream() {
-    close();
+    pool_.close_tunnel(connection_);
     server_->end_request(pool_.is_counted());
-}
-
-void TunnelStream::close() {
-    if (!std::exchange(is_closed_, true)) pool_.close_tunnel(connection_);
 }
 
 }  // namespace tidegate::upstream

@@ -9,18 +9,20 @@
 #include "net/buffer.hpp"
 #include "net/connection.hpp"
 #include "net/tunnel_bytes.hpp"
+#include "net/wakeup.hpp"
 #include "upstream/fair_share.hpp"
-#include "upstream/http1_stream.hpp"
 #include "upstream/server.hpp"
 
 namespace tidegate::upstream {
 
+class Http1Stream;
 class Pool;
 
 class TunnelStream {
   public:
-    // For the pool, which outlives this. `stream` and `request` have nothing left when it returns.
-    TunnelStream(Pool& pool, Http1Stream& stream, ActiveRequest& request);
+    // Pool::open_tunnel() makes it. `pool` and `buffers` outlive this. `stream` loses its
+    // connection, and `request` its place.
+    TunnelStream(Pool& pool, BufferPool& buffers, Http1Stream& stream, ActiveRequest& request);
     // Closes the connection: it never goes back to the pool.
     ~TunnelStream();
     TunnelStream(const TunnelStream&) = delete;
@@ -37,15 +39,11 @@ class TunnelStream {
     IoStatus finish_sending(Wakeup& wakeup) { return finish_tunnel(*connection_, wakeup); }
 
   private:
-    static void on_evicted(void* self) { static_cast<TunnelStream*>(self)->close(); }
-    void close();
-
     Pool& pool_;
     ServerPtr server_;
     ConnectionPtr connection_;
     Buffer input_;
     ActiveRequest request_;
-    bool is_closed_ = false;
 };
 
 }  // namespace tidegate::upstream

@@ -58,16 +58,27 @@ TEST_CASE("exchange: a tunnel keeps what the access log names, and not the head"
     CHECK(exchange.upstream == nullptr);
 }
 
-TEST_CASE("exchange: one that was a tunnel serves no further request") {
-    World world("upstream: http://127.0.0.1:3000\nlimits: [1/h]\n");
+TEST_CASE("exchange_pool: the next request gets the exchange of the last one") {
+    World world;
+    ExchangePool pool{world.io.get_executor(), world.wheel, world.buffers};
+    std::unique_ptr<Exchange> exchange = pool.take();
+    exchange->upstream->held_body = "body";
+    exchange->upstream->websocket_key = "key";
+    const Exchange* const kept = exchange.get();
+    pool.give(std::move(exchange));
+    exchange = pool.take();
+    CHECK(exchange.get() == kept);
+    CHECK(exchange->upstream->held_body.empty());
+    CHECK(exchange->upstream->websocket_key.empty());
+}
+
+TEST_CASE("exchange_pool: what was a tunnel is not kept, as parts of it are gone") {
+    World world;
     ExchangePool pool{world.io.get_executor(), world.wheel, world.buffers};
     std::unique_ptr<Exchange> tunnel = pool.take();
     tunnel->keep_for_record();
     pool.give(std::move(tunnel));
-    std::unique_ptr<Exchange> next = pool.take();
+    const std::unique_ptr<Exchange> next = pool.take();
     CHECK(next->upstream != nullptr);
     CHECK(next->decision.authentication != nullptr);
-    const Exchange* const kept = next.get();
-    pool.give(std::move(next));
-    CHECK(pool.take().get() == kept);
 }

@@ -192,6 +192,7 @@ struct Rig {
         first_bytes = head.substr(head.find("\r\n\r\n") + 4);
         switched = head.substr(0, head.size() - first_bytes.size());
     }
+    // As Forwarding::accept_switch() does, whose tunnel serve() runs.
     static Task<> run(Rig& self) {
         self.fault = co_await pass_on_switch(self.context, self.exchange);
         if (self.fault == Fault::none) {
@@ -227,7 +228,7 @@ struct Rig {
         link->sleeper.wakeup().wake_later();
         settle();
     }
-    std::optional<TunnelEnd> end() const { return exchange.relay.tunnel; }
+    std::optional<TunnelEnd> end() const { return exchange.relay.tunnel_end; }
 
     World world;
     ask::PasswordPool passwords{{}};

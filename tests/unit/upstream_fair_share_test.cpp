@@ -317,3 +317,19 @@ TEST_CASE("fair_share: an IPv6 prefix is one client; so is each client without a
     CHECK(nameless.asks(kOther) == nullptr);
     CHECK(nameless.admits("", 1));
 }
+
+TEST_CASE("fair_share: a request that takes the place of another one counts in its stead") {
+    Upstream upstream(8);
+    Holding& former = upstream.hold("192.0.2.1");
+    upstream.hold("192.0.2.2");
+    const auto held = [&] { return upstream.requests.held_by(parse_ip("192.0.2.1")); };
+    {
+        const ActiveRequest taking(
+            former.request, [](void*) {}, nullptr);
+        CHECK(taking.key() == former.request.key());
+        CHECK_FALSE(former.request.is_linked());
+        CHECK(held() == 1);
+    }
+    CHECK(held() == 0);
+    CHECK(upstream.requests.held_by(parse_ip("192.0.2.2")) == 1);
+}

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <memory>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -170,7 +171,8 @@ TEST_CASE("http1_stream: a malformed answer is broken") {
     CHECK(world.read_head() == Head::broken);
 }
 
-TEST_CASE("http1_stream: a 101 is an answer where it was asked for, and bytes follow it") {
+TEST_CASE(
+    "http1_stream: a 101 is an answer where it was asked for; what came behind it leaves with it") {
     World world;
     world.stream.allow_switch();
     world.ask();
@@ -183,6 +185,21 @@ TEST_CASE("http1_stream: a 101 is an answer where it was asked for, and bytes fo
     CHECK(connection->is_open());
     CHECK_FALSE(world.stream);
     CHECK(behind.data() == "first");
+}
+
+TEST_CASE("http1_stream: the connection of a tunnel wakes nothing of its request any more") {
+    World world;
+    world.stream.allow_switch();
+    world.ask();
+    world.answer("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n");
+    REQUIRE(world.read_head() == Head::complete);
+    auto gone = std::make_unique<Wakeup>(world.io.get_executor());
+    world.stream.connection()->watch_write(gone.get());
+    Buffer behind(world.buffers);
+    const auto [server, connection] = world.stream.release_tunnel(behind);
+    gone.reset();
+    world.close();  // reported to who waits to write, too
+    CHECK(connection->is_broken());
 }
 
 TEST_CASE("http1_stream: where nothing came behind a 101, its tunnel begins without a buffer") {

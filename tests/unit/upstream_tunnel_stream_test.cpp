@@ -35,7 +35,7 @@ struct Switched {
     }
 
     void send(const std::string& bytes) { REQUIRE(far.send(asio::buffer(bytes)) == bytes.size()); }
-    // What has come at the server, of which there is something.
+    // Blocks until the server has received something.
     std::string got() {
         std::array<char, 1'024> block;
         return {block.data(), far.read_some(asio::buffer(block))};
@@ -75,7 +75,8 @@ TEST_CASE("tunnel_stream: bytes go both ways, first those that came behind the 1
     CHECK(switched.read() == TunnelInput::end);
 }
 
-TEST_CASE("tunnel_stream: it has the seat, the place and the count of its request, and their end") {
+TEST_CASE(
+    "tunnel_stream: holds the seat and the count in flight until it is destroyed and closes") {
     Switched switched;
     CHECK(switched.pooled.seats_taken() == 1);
     CHECK_FALSE(switched.request.is_linked());
