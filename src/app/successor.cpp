@@ -165,7 +165,8 @@ Task<std::string> Successor::until_ended() {
             continue;
         }
         child_ = 0;
-        if (found > 0) how = status_text(status);  // else SIGCHLD is ignored, and nobody knows
+        // Where the parent ignores SIGCHLD, the kernel keeps no status.
+        if (found > 0) how = status_text(status);
     }
     if (child_ != 0) {
         co_return fmt::format("process {} has closed its end of the channel, and goes on", pid_);

@@ -94,8 +94,8 @@ Task<Fault> Forwarding::accept_switch() {
     if (upload_.is_running() || upload_.fault() != Fault::none) co_return Fault::upstream_broken;
     note_answered();
     pool_.group()->note_success(server_->shared());
-    const Fault fault = co_await pass_on_switch(worker_, x_);
-    if (fault != Fault::none) co_return fault;
+    const IoStatus status = co_await pass_on_switch(worker_, x_);
+    if (status != IoStatus::ok) co_return unsent();
     x_.tunnel = pool_.open_tunnel(stream_, active_);
     is_in_flight_ = false;  // the tunnel has that count now
     co_return Fault::none;

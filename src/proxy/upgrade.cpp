@@ -47,7 +47,7 @@ bool is_upgrade_accepted(const Exchange& x) {
     return http::accepts_websocket(x.upstream->stream.head(), websocket_accept(key));
 }
 
-Task<ask::Fault> pass_on_switch(WorkerContext& worker, Exchange& x) {
+Task<IoStatus> pass_on_switch(WorkerContext& worker, Exchange& x) {
     client::Stream& client = *x.client;
     const http::ResponseHead& head = x.upstream->stream.head();
     write_switch_head(x, head);
@@ -55,13 +55,11 @@ Task<ask::Fault> pass_on_switch(WorkerContext& worker, Exchange& x) {
     if (status == IoStatus::would_block) {
         status = co_await client.send_rest(x.config().timeouts.client_write);
     }
-    if (status != IoStatus::ok) {
-        co_return client.is_taking() ? ask::Fault::client_left : ask::Fault::client_not_reading;
-    }
+    if (status != IoStatus::ok) co_return status;
     x.relay.status = head.status;
     x.relay.handshake_time = steady_now() - x.relay.began;
     worker.engine.note_status(x.decision, head.status);
-    co_return ask::Fault::none;
+    co_return status;
 }
 
 bool passes_for_tunnel(const Exchange& x, int status) {

@@ -19,9 +19,8 @@ ask::Fault check_upgrade(Exchange& x);
 bool is_upgrade_accepted(const Exchange& x);
 
 // Sends the client the upstream's 101, which is a 200 in HTTP/2, and settles limits that count by
-// status. `client_left` or `client_not_reading` if the client did not take it. Requires
-// is_upgrade_accepted().
-Task<ask::Fault> pass_on_switch(WorkerContext& worker, Exchange& x);
+// status. Not ok: the client did not take it. Requires is_upgrade_accepted().
+Task<IoStatus> pass_on_switch(WorkerContext& worker, Exchange& x);
 
 // Whether a client would take an answer of this status, which is no 101, for an open tunnel: an
 // extended CONNECT has succeeded with any 2xx (RFC 9110 section 9.3.6).

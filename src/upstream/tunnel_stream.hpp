@@ -1,6 +1,6 @@
-// The connection to a server that has become a tunnel: bytes both ways in place of an answer. Of
-// the request whose handshake it was, it keeps what the pool counts: the seat, the place among the
-// requests of its address, and being in flight at the server. One thread.
+// The connection to a server that has become a tunnel, in HTTP/1 only: bytes both ways in place of
+// an answer. Of the request whose handshake it was, it keeps what the pool counts: the seat, the
+// place among the requests of its address, and being in flight at the server. One thread.
 #pragma once
 
 #include <cstddef>

@@ -194,8 +194,8 @@ struct Rig {
     }
     // As Forwarding::accept_switch() does, whose tunnel serve() runs.
     static Task<> run(Rig& self) {
-        self.fault = co_await pass_on_switch(self.context, self.exchange);
-        if (self.fault == Fault::none) {
+        const IoStatus status = co_await pass_on_switch(self.context, self.exchange);
+        if (status == IoStatus::ok) {
             self.to->begin_request(self.pool.is_counted());
             self.pool.take_seat(self.request).release();
             self.exchange.tunnel =

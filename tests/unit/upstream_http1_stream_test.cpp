@@ -59,6 +59,13 @@ struct World {
         io.poll();
     }
     Head read_head() { return stream.read_head(kBounds, wakeup); }
+    // The server's 101, and what it sends behind it.
+    void switch_protocols(const std::string& behind = "") {
+        stream.allow_switch();
+        ask();
+        answer("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n" + behind);
+        REQUIRE(read_head() == Head::complete);
+    }
     // The content of the next batch, which is dropped.
     std::string content() {
         const http::BodyBatch batch = stream.take_body(kTrailers);
@@ -174,10 +181,7 @@ TEST_CASE("http1_stream: a malformed answer is broken") {
 TEST_CASE(
     "http1_stream: a 101 is an answer where it was asked for; what came behind it leaves with it") {
     World world;
-    world.stream.allow_switch();
-    world.ask();
-    world.answer("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nfirst");
-    REQUIRE(world.read_head() == Head::complete);
+    world.switch_protocols("first");
     CHECK(world.stream.head().status == 101);
     Buffer behind(world.buffers);
     const auto [server, connection] = world.stream.release_tunnel(behind);
@@ -189,25 +193,19 @@ TEST_CASE(
 
 TEST_CASE("http1_stream: the connection of a tunnel wakes nothing of its request any more") {
     World world;
-    world.stream.allow_switch();
-    world.ask();
-    world.answer("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n");
-    REQUIRE(world.read_head() == Head::complete);
+    world.switch_protocols();
     auto gone = std::make_unique<Wakeup>(world.io.get_executor());
     world.stream.connection()->watch_write(gone.get());
     Buffer behind(world.buffers);
     const auto [server, connection] = world.stream.release_tunnel(behind);
     gone.reset();
-    world.close();  // reported to who waits to write, too
+    world.close();  // the kernel reports it to a waiting writer, too
     CHECK(connection->is_broken());
 }
 
 TEST_CASE("http1_stream: where nothing came behind a 101, its tunnel begins without a buffer") {
     World world;
-    world.stream.allow_switch();
-    world.ask();
-    world.answer("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n");
-    REQUIRE(world.read_head() == Head::complete);
+    world.switch_protocols();
     Buffer behind(world.buffers);
     world.stream.release_tunnel(behind);
     CHECK(behind.data().data() == nullptr);
